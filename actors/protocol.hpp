@@ -1,0 +1,89 @@
+// What the command line and a node say to each other on the node's Unix socket (DATA/node.sock, mode 0600): one JSON
+// object a line, requests from the client, then answers until one with `last`. A version stands in every request;
+// another version is refused with a sentence. Reading (status, best, show, export) needs no node: the CLI opens the
+// store itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "sandbox/device/session.hpp"
+#include "sandbox/evaluation.hpp"
+
+namespace cudal1 {
+
+inline constexpr int client_protocol_version = 1;
+
+BOOST_DEFINE_ENUM_CLASS(client_verb,
+                        hello,     // -> node_status
+                        run,       // start (or go on with) an experiment; progress until it ends
+                        evaluate,  // one hand-written program; the verdict
+                        follow,    // progress of an experiment that runs
+                        stop,      // cancel an experiment: what is in flight ends, everything is kept
+                        shutdown)  // the node: finish what is in flight, flush, exit 0
+
+struct client_request {
+  int version = client_protocol_version;
+  client_verb verb = client_verb::hello;
+  // run
+  std::vector<std::string> tasks;  // canonical texts
+  std::string policy = "evolutionary";
+  int64_t evaluations_per_task = 0;
+  double time_limit_s = 0;
+  uint64_t seed = 0;
+  std::string device;  // "" lets the node choose
+  // follow, stop; run with an id resumes
+  std::string experiment;
+  // evaluate
+  std::string task;     // canonical text
+  std::string program;  // text
+  std::string origin;
+};
+BOOST_DESCRIBE_STRUCT(client_request, (),
+                      (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, device, experiment, task,
+                       program, origin))
+
+struct task_progress {
+  std::string task, name;
+  int64_t evaluations = 0, correct = 0;
+  double best = 0;  // confirmed score; 0 before there is one
+  std::string best_variant;
+};
+BOOST_DESCRIBE_STRUCT(task_progress, (), (task, name, evaluations, correct, best, best_variant))
+
+struct experiment_progress {
+  std::string experiment, state;  // experiment_state
+  double active_s = 0;
+  int64_t evaluations = 0, planned = 0;
+  double evaluations_per_s = 0;             // over the last ten seconds
+  std::map<std::string, int64_t> outcomes;  // by name
+  int64_t infrastructure_faults = 0;
+  std::vector<task_progress> tasks;
+  std::map<std::string, double> stage_ms;  // summed over the evaluations
+};
+BOOST_DESCRIBE_STRUCT(experiment_progress, (),
+                      (experiment, state, active_s, evaluations, planned, evaluations_per_s, outcomes,
+                       infrastructure_faults, tasks, stage_ms))
+
+struct node_status {
+  int pid = 0;
+  std::string data;  // folder
+  std::vector<device_report> devices;
+  std::vector<std::string> experiments;               // running
+  std::map<std::string, std::vector<int>> processes;  // "zygote", "referee", "runner" -> pids
+};
+BOOST_DESCRIBE_STRUCT(node_status, (), (pid, data, devices, experiments, processes))
+
+struct client_answer {
+  bool last = false;
+  std::string error_code, error;  // "" where there is none
+  std::optional<node_status> status;
+  std::optional<experiment_progress> progress;
+  std::optional<verdict> result;
+};
+BOOST_DESCRIBE_STRUCT(client_answer, (), (last, error_code, error, status, progress, result))
+
+}  // namespace cudal1

@@ -1,0 +1,71 @@
+// A device as its owner sees it: it starts the zygote, the referee and the runners, and asks them. All calls block and
+// belong to one thread. A fault of a variant is in the report; an `error` is ours (infrastructure), after which the
+// session has already replaced what died, or says that it could not (then drop it).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/evaluation.hpp"
+#include "sandbox/program/task.hpp"
+
+namespace cudal1 {
+
+struct session_options {
+  std::string device = "cpu";
+  std::string worker;                             // path of cudal1-worker; "" finds it beside this program
+  int threads = 1;                                // of a timed call
+  int timing_core = -1;                           // core for the timed process; -1: the last one allowed
+  int64_t flush_bytes = 0;                        // 0: 1.25 times the last-level cache
+  int64_t memory_limit_bytes = int64_t{2} << 30;  // of a runner's tensors
+  bool allow_weak_confinement = false;            // run although a required confinement is refused ("the user insists")
+};
+
+// One line of `cudal1 doctor`.
+struct confinement_item {
+  std::string name;  // "seccomp", "landlock", "user namespace", "self-test: open a file", ...
+  bool required = false;
+  bool in_force = false;
+  std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(confinement_item, (), (name, required, in_force, detail))
+
+struct device_report {
+  environment where;
+  std::vector<confinement_item> confinement;  // with the escapes that the start-up self-test tried
+  double start_ms = 0;
+};
+BOOST_DESCRIBE_STRUCT(device_report, (), (where, confinement, start_ms))
+
+class device_session {
+ public:
+  // Starts the zygote and the referee, and runs the self-test. errc::refused where a required confinement is not in
+  // force and the options do not insist.
+  static expected<std::unique_ptr<device_session>> start(const session_options& options);
+  virtual ~device_session() = default;
+
+  virtual const device_report& report() const = 0;
+
+  // Makes the task the current one: the referee draws its timing pool and answers it. Cheap for the current task; the
+  // last few tasks' pools are kept. Renewed pools: `renew` (a would-be best is measured on draws nobody has seen).
+  virtual expected<void> open_task(const task& t, bool renew = false) = 0;
+
+  // For the current task. `code` is the compiled object of `variant`.
+  virtual expected<check_report> check(const checked_program& variant, const compiled_code& code,
+                                       const check_plan& plan) = 0;
+  // Fork numbers of the samples start at `first_fork`.
+  virtual expected<timing_report> time(const checked_program& variant, const compiled_code& code,
+                                       const timing_plan& plan, int first_fork) = 0;
+
+  // Process ids, for tests and status.
+  virtual int zygote_pid() const = 0;
+  virtual int referee_pid() const = 0;
+  virtual std::vector<int> runner_pids() const = 0;
+  // May be called from another thread: ends the call in progress with errc::cancelled.
+  virtual void cancel() = 0;
+};
+
+}  // namespace cudal1

@@ -1,0 +1,186 @@
+// The records of one evaluation: what a device is asked, and what it answers. Plain data, described once: they go
+// through frames, actors and the store.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "sandbox/program/types.hpp"
+
+namespace cudal1 {
+
+// The outcome of an evaluation. All but `quarantined` say what the variant did.
+BOOST_DEFINE_ENUM_CLASS(outcome,
+                        correct,          // right, and timed
+                        invalid,          // the program breaks a rule of the format
+                        compile_error,    // the compiler refused the source
+                        compile_timeout,  // or did not end, or took too much memory
+                        refused,          // the object code breaks a rule of the sandbox
+                        wrong_answer,     // a correctness gate failed
+                        wrote_input,      // it wrote to an input or a weight
+                        out_of_bounds,    // it wrote outside its tensors (guard) or touched memory that is not there
+                        crash,            // another signal: arithmetic, illegal instruction, abort
+                        forbidden,        // a system call that the sandbox does not grant
+                        hang,             // no answer within the time limit
+                        out_of_memory,    // above the memory limit
+                        inconsistent,     // right when checked, and other bits when timed or called again
+                        unmeasurable,     // right, but its time could not be measured to the asked precision
+                        quarantined)      // it took its worker down twice
+
+// A fault of the code in a runner.
+struct fault {
+  outcome kind = outcome::crash;
+  std::string reason;  // "SIGSEGV at 0x...: a write into input \"a\", in step 2 (launch row_scale)"
+};
+BOOST_DESCRIBE_STRUCT(fault, (), (kind, reason))
+
+// How a draw of the verification pool is made from the task's input specification (MEASURING.md, gate 5).
+BOOST_DEFINE_ENUM_CLASS(draw_kind,
+                        declared,         // the task's own distribution and, for weights, its own weights
+                        standard_normal,  // N(0,1)
+                        wide_normal,      // 10 N(0,1)
+                        around_one,       // 1 + 0.01 N(0,1)
+                        heavy_tails,      // Student's t with two degrees of freedom
+                        peaked,           // N(0,1) with one element of each row raised by 20
+                        offset_rows,      // N(0,1) with a scale and an offset of its own for each row
+                        products)         // near 1: exp(0.05 N(0,1)) with random signs where the domain allows
+
+struct draw_request {
+  draw_kind kind = draw_kind::declared;
+  uint64_t seed = 0;  // 0: the referee takes one from the operating system and says which
+};
+BOOST_DESCRIBE_STRUCT(draw_request, (), (kind, seed))
+
+// ---- checking -------------------------------------------------------------------------------------------------------
+
+struct tolerance {
+  double absolute = 1e-4, relative = 1e-4;
+};
+BOOST_DESCRIBE_STRUCT(tolerance, (), (absolute, relative))
+
+struct check_plan {
+  std::vector<draw_request> draws;  // in this order; draws with a seed the referee holds already are not made again
+  tolerance close;                  // gate 2
+  bool repeat_first = true;         // A/B/A: the first draw again at the end must give the same bits
+  double call_limit_ms = 2000;      // a call that takes longer is a hang
+  int64_t memory_limit_bytes = int64_t{4} << 30;  // of the runner's tensors
+};
+BOOST_DESCRIBE_STRUCT(check_plan, (), (draws, close, repeat_first, call_limit_ms, memory_limit_bytes))
+
+// One output of one draw, against the answers that the referee holds.
+struct output_check {
+  std::string name;
+  std::string type_problem;  // gate 1: dtype, shape, strides class, aliasing; "" is right
+  int64_t elements = 0;
+  int64_t mask_mismatches = 0;    // elements whose finite/NaN/inf class differs from the reference's
+  int64_t outside = 0;            // gate 2: elements outside the tolerance of the plan, against float32 eager
+  int64_t reference_outside = 0;  // the float64 answer against float32 eager at that tolerance: what eager itself has
+  double max_absolute = 0;        // largest |variant - eager|
+  double error = 0;               // gate 3: RMS(variant - float64) / RMS(float64)
+  double reference_error = 0;     // the same of float32 eager
+  double signal_error = 0;        // gate 4: RMS(variant - float64) / standard deviation of float64
+  double reference_signal_error = 0;
+  int64_t worst_index = -1;  // flat index of the largest deviation, with what stands there
+  double worst_value = 0, worst_expected = 0;
+};
+BOOST_DESCRIBE_STRUCT(output_check, (),
+                      (name, type_problem, elements, mask_mismatches, outside, reference_outside, max_absolute, error,
+                       reference_error, signal_error, reference_signal_error, worst_index, worst_value, worst_expected))
+
+struct draw_check {
+  draw_request draw;  // with the seed that was used
+  std::vector<output_check> outputs;
+};
+BOOST_DESCRIBE_STRUCT(draw_check, (), (draw, outputs))
+
+struct check_report {
+  std::optional<fault> problem;   // what ended the check early
+  std::vector<draw_check> draws;  // those that were reached
+  bool repeatable = true;         // A/B/A
+  double setup_ms = 0;            // the program's setup steps
+  double load_ms = 0;             // fork to ready
+  double total_ms = 0;
+};
+BOOST_DESCRIBE_STRUCT(check_report, (), (problem, draws, repeatable, setup_ms, load_ms, total_ms))
+
+// ---- timing ---------------------------------------------------------------------------------------------------------
+
+struct timing_plan {
+  int forks = 3;  // fresh pairs of processes, one for the reference and one for the variant
+  int pairs = 5;  // timed pairs of calls in each; no process sees a draw twice
+  double call_limit_ms = 2000;
+  int64_t memory_limit_bytes = int64_t{4} << 30;
+};
+BOOST_DESCRIBE_STRUCT(timing_plan, (), (forks, pairs, call_limit_ms, memory_limit_bytes))
+
+// Host clock of the referee round one call each, microseconds; never on the same draw.
+struct timing_sample {
+  int fork = 0;  // which pair of processes, counted over the whole evaluation
+  bool variant_first = false;
+  double reference_us = 0, variant_us = 0;
+};
+BOOST_DESCRIBE_STRUCT(timing_sample, (), (fork, variant_first, reference_us, variant_us))
+
+struct timing_report {
+  std::optional<fault> problem;
+  std::vector<timing_sample> samples;
+  int64_t outputs_fingerprinted = 0;  // timed outputs of the variant: each is hashed
+  int64_t outputs_compared = 0;       // and these compared in full with the reference's answer
+  std::string inconsistency;          // "" or what differed between a checked and a timed output
+  double total_ms = 0, flush_ms = 0, load_ms = 0;
+};
+BOOST_DESCRIBE_STRUCT(timing_report, (),
+                      (problem, samples, outputs_fingerprinted, outputs_compared, inconsistency, total_ms, flush_ms,
+                       load_ms))
+
+// ---- the verdict ----------------------------------------------------------------------------------------------------
+
+struct interval {
+  double low = 0, high = 0;
+};
+BOOST_DESCRIBE_STRUCT(interval, (), (low, high))
+
+struct gate_result {
+  std::string gate;  // "1 form", "2 close", "3 error", "5 draws", ...
+  bool passed = false;
+  std::string reason;  // with figures, also where it passed
+};
+BOOST_DESCRIBE_STRUCT(gate_result, (), (gate, passed, reason))
+
+// What a measurement depends on.
+struct environment {
+  std::string device;   // "cpu", "cuda:0"
+  std::string model;    // processor or GPU
+  std::string details;  // flags, caches, threads, libraries, kernel, driver; one line
+  std::string id;       // hash of the above
+};
+BOOST_DESCRIBE_STRUCT(environment, (), (device, model, details, id))
+
+struct verdict {
+  std::string task;     // id
+  std::string variant;  // program id
+  int attempt = 1;
+  outcome result = outcome::correct;
+  std::string reason;  // one sentence for people
+  std::vector<gate_result> gates;
+  std::vector<draw_check> checks;           // raw
+  std::vector<timing_sample> samples;       // raw
+  double score = 0;                         // median of the paired ratios reference / variant; 0 unless correct
+  interval score_interval;                  // bootstrap, 95%, over forks and pairs
+  double reference_us = 0, variant_us = 0;  // medians of call time
+  bool confirmed = false;                   // measured again with fresh pairs: may stand as a best
+  std::map<std::string, double> stage_ms;   // where the time of the evaluation went
+  std::string environment_id;
+  std::string compiler_log;  // bounded
+  int64_t time_unix_ms = 0;
+};
+BOOST_DESCRIBE_STRUCT(verdict, (),
+                      (task, variant, attempt, result, reason, gates, checks, samples, score, score_interval,
+                       reference_us, variant_us, confirmed, stage_ms, environment_id, compiler_log, time_unix_ms))
+
+}  // namespace cudal1

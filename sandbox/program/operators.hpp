@@ -1,0 +1,99 @@
+// The operators that a program may use, with our own shape, dtype and stride rules. No LibTorch here: a step is
+// accepted or refused before anything of it reaches ATen, which is not memory-safe on bad arguments. Adding an operator
+// is a line in the table of operators.cpp: its schema as ATen prints it, and a rule.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/base/error.hpp"
+#include "config/base/json.hpp"
+#include "sandbox/program/types.hpp"
+
+namespace cudal1 {
+
+enum class schema_type {
+  tensor,
+  tensor_list,
+  boolean,
+  integer,
+  real,
+  scalar,
+  string,
+  dtype,
+  memory_format,
+  layout,
+  device,
+  integer_list,
+  boolean_list,
+  real_list
+};
+
+struct schema_argument {
+  std::string name;
+  schema_type type = schema_type::tensor;
+  bool optional = false;              // "Tensor?", "int[]?": null is a value
+  std::optional<int64_t> fixed_size;  // "int[2]": an integer stands for n of itself
+  std::optional<json> default_value;  // as a program would write it
+};
+
+struct operator_schema {
+  std::string name;  // with overload: "aten::add.Tensor"
+  std::vector<schema_argument> arguments;
+  std::vector<std::string> results;  // their names, "" where the schema gives none
+};
+
+// Parses "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor".
+expected<operator_schema> parse_schema(std::string_view text);
+
+// An argument as the rules and the interpreter see it, defaults filled in.
+struct tensor_argument {
+  std::string name;
+  tensor_type type;
+};
+using scalar_value = std::variant<bool, int64_t, double>;
+using argument_value = std::variant<std::monostate,  // null
+                                    tensor_argument, std::vector<tensor_argument>, scalar_value, std::string, dtype,
+                                    std::vector<int64_t>, std::vector<bool>, std::vector<double>>;
+// schema_type::boolean, integer, real and scalar are scalar_value of the right alternative; string, memory_format,
+// layout, device are std::string; dtype is dtype.
+
+struct operator_result {
+  tensor_type type;
+  // The argument (index) whose memory the result is a view of; a program may not write through either.
+  std::optional<std::size_t> view_of;
+};
+
+struct operator_info;
+
+// One call of an operator with typed arguments.
+struct operator_call {
+  const operator_info* op = nullptr;
+  std::vector<argument_value> arguments;  // in the schema's order, all of them
+};
+
+using operator_rule = std::function<expected<std::vector<operator_result>>(const operator_call&)>;
+
+struct operator_info {
+  operator_schema schema;
+  operator_rule rule;
+};
+
+// Null where the operator is not on the list.
+const operator_info* find_operator(std::string_view name);
+// All of them, by name.
+const std::map<std::string, operator_info, std::less<>>& operator_table();
+
+// Types the arguments of an ATen step by the schema. `lookup` gives the type of a value, or null. Errors name the
+// field.
+expected<operator_call> bind_arguments(const operator_info& op, std::span<const std::pair<std::string, json>> args,
+                                       const std::function<const tensor_type*(const std::string&)>& lookup);
+
+}  // namespace cudal1

@@ -1,0 +1,115 @@
+// The program: the one executable format, for the reference and for the variant. A text document: a JSON head, a line
+// that is just `---`, then CUDA C++ source (the line and the source are left out where there are no kernels).
+//
+//   { "format": 1, "name": "row_scale",
+//     "inputs":  [{"name": "a", "dtype": "float32", "shape": [4096]}, {"name": "b", "dtype": "float32", "shape": [4096,
+//     4096]}], "weights": [], "setup":   [], "steps": [
+//       {"alloc": "y", "dtype": "float32", "shape": [4096, 4096]},
+//       {"launch": "row_scale", "grid": [4096, 1, 1], "block": [256, 1, 1], "shared_bytes": 0,
+//        "args": [{"in": "a"}, {"in": "b"}, {"out": "y"}, {"i32": 4096}]},
+//       {"aten": "aten::relu", "args": {"self": "y"}, "out": ["z"]} ],
+//     "outputs": ["z"],
+//     "execution": {"graph": false, "lanes": 1} }
+//   ---
+//   __global__ void row_scale(const float* a, const float* b, float* y, int n) { ... }
+//
+// Strides may be given beside a shape; contiguous otherwise. `weights`, `setup`, `execution`, `shared_bytes` may be
+// left out. Every name is bound once (inputs, weights, alloc, results) and used after that; `inout` and `out` arguments
+// must name allocated tensors or results of ATen steps that own their memory, never inputs or weights.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "config/base/error.hpp"
+#include "config/base/json.hpp"
+#include "sandbox/program/types.hpp"
+
+namespace cudal1 {
+
+struct tensor_declaration {
+  std::string name;
+  tensor_type type;
+  bool operator==(const tensor_declaration&) const = default;
+};
+
+// Memory for a kernel to write. It arrives poisoned: a program that reads before it writes reads garbage.
+struct alloc_step {
+  std::string name;
+  tensor_type type;  // contiguous
+  bool operator==(const alloc_step&) const = default;
+};
+
+enum class argument_kind { in, out, inout, i32, i64, f32, f64 };
+
+struct launch_argument {
+  argument_kind kind = argument_kind::in;
+  std::string tensor;   // in, out, inout
+  int64_t integer = 0;  // i32, i64
+  double real = 0;      // f32 (already rounded to float), f64; may be infinite or NaN
+  bool is_tensor() const { return kind <= argument_kind::inout; }
+  bool operator==(const launch_argument&) const = default;
+};
+
+struct launch_step {
+  std::string kernel;
+  std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  int64_t shared_bytes = 0;  // dynamic shared memory
+  std::vector<launch_argument> args;
+  bool operator==(const launch_step&) const = default;
+};
+
+// A pure ATen operator with its overload ("aten::add.Tensor"). `args` by the schema's names, in the schema's order in
+// the canonical form; a Tensor argument is the name of a value, Tensor[] an array of names, dtypes and memory formats
+// are names ("float32", "channels_last"). Arguments with a default may be left out.
+struct aten_step {
+  std::string op;
+  std::vector<std::pair<std::string, json>> args;
+  std::vector<std::string> results;  // one for each result of the schema; "" for one that nobody reads
+  std::string precision;             // "", "float32", "tf32"
+  bool operator==(const aten_step&) const = default;
+};
+
+using step = std::variant<alloc_step, launch_step, aten_step>;
+
+struct execution {
+  bool graph = false;
+  int64_t lanes = 1;  // 1 to 16
+  bool operator==(const execution&) const = default;
+};
+
+struct program {
+  std::string name;
+  std::vector<tensor_declaration> inputs, weights;
+  std::vector<step> setup;  // run once; read weights and other setup results only
+  std::vector<step> steps;
+  std::vector<std::string> outputs;  // distinct names
+  execution how;
+  std::string source;
+  bool operator==(const program&) const = default;
+};
+
+inline constexpr int64_t program_format = 1;
+inline constexpr std::string_view program_separator = "---";
+
+// Reads the text's form: every key known, of the right kind and in range. Unknown keys, duplicate keys and a newer
+// format are errors; each error names the step ("step 3 (launch row_scale): grid[1]: ...") and what would be right.
+// What the steps mean together is check_program's business (check.hpp).
+expected<program> read_program(std::string_view text);
+// The same from a head that is parsed already (task files build theirs in memory).
+expected<program> read_program(const json& head, std::string source);
+
+// The canonical form: fixed key order and number form, then the source. read_program(print_program(p)) == p.
+std::string print_program(const program& p);
+// The head alone, for people: indented, one step a line.
+std::string print_program_head(const program& p);
+
+// SHA-256 of the canonical form: the same id on every machine.
+std::string program_id(const program& p);
+
+}  // namespace cudal1

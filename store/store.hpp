@@ -1,0 +1,155 @@
+// The store: tasks, variants, verdicts with all raw samples and their environment, experiments, events, attempts and
+// the policies' state, in RocksDB. One writer (a node); any number of readers in other processes while it runs.
+//
+// Durability: a write that was acknowledged survives kill -9 and power loss. Writes of many threads are grouped into
+// one synced batch (group commit). Records are JSON; the schema's version stands in the column family "meta".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "config/base/error.hpp"
+#include "config/base/json.hpp"
+#include "sandbox/evaluation.hpp"
+
+namespace cudal1 {
+
+inline constexpr int store_schema_version = 1;
+
+struct task_record {
+  std::string id, name, summary, family, profile;
+  std::string text;  // canonical_text
+};
+BOOST_DESCRIBE_STRUCT(task_record, (), (id, name, summary, family, profile, text))
+
+struct variant_record {
+  std::string id;                        // program id
+  std::string task;                      // task id
+  std::string program;                   // canonical text
+  std::string schedule;                  // "" for a hand-written one
+  std::string origin;                    // "policy random", "policy evolutionary", "hand: row_scale.cu1"
+  std::vector<std::string> explanation;  // one line a move, with its certificate
+  int64_t policy_version = 0;
+  std::vector<std::string> parents;
+  std::string experiment;
+  json trace;  // what the policy wants back with the score
+  int64_t time_unix_ms = 0;
+};
+BOOST_DESCRIBE_STRUCT(variant_record, (),
+                      (id, task, program, schedule, origin, explanation, policy_version, parents, experiment, trace,
+                       time_unix_ms))
+
+BOOST_DEFINE_ENUM_CLASS(experiment_state, running, finished, cancelled)
+
+struct experiment_record {
+  std::string id;                  // "e1", "e2", ... in order of creation
+  std::string device;              // "cpu"
+  std::string policy;              // "random", "evolutionary", "learned"
+  std::vector<std::string> tasks;  // ids
+  int64_t evaluations_per_task = 0;
+  double time_limit_s = 0;  // 0: none; of active time, so that it goes on after a restart
+  double active_s = 0;      // time it has run so far
+  uint64_t seed = 0;
+  experiment_state state = experiment_state::running;
+  int64_t created_unix_ms = 0, finished_unix_ms = 0;
+};
+BOOST_DESCRIBE_STRUCT(experiment_record, (),
+                      (id, device, policy, tasks, evaluations_per_task, time_limit_s, active_s, seed, state,
+                       created_unix_ms, finished_unix_ms))
+
+BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost)
+
+// One try at an evaluation. Its key is (experiment, task, variant, number).
+struct attempt_record {
+  std::string experiment, task, variant;
+  int number = 1;
+  attempt_state state = attempt_state::leased;
+  std::string note;  // why it was lost: an infrastructure fault, never a variant's
+  int64_t time_unix_ms = 0;
+};
+BOOST_DESCRIBE_STRUCT(attempt_record, (), (experiment, task, variant, number, state, note, time_unix_ms))
+
+struct event_record {
+  int64_t sequence = 0;  // given by the store, ascending
+  int64_t time_unix_ms = 0;
+  std::string kind;  // "experiment", "verdict", "best", "fault", "node"
+  std::string experiment, task, variant;
+  std::string text;  // one line
+};
+BOOST_DESCRIBE_STRUCT(event_record, (), (sequence, time_unix_ms, kind, experiment, task, variant, text))
+
+struct store_statistics {
+  int64_t batches = 0, synced_groups = 0;  // batches / synced_groups: how well the group commit groups
+};
+
+class store {
+ public:
+  // The one writer. errc::already_exists with a sentence where another process has it open; errc::corrupt where the
+  // schema is newer than ours. Creates the folder. Attempts that were leased when the last writer died are marked lost.
+  static expected<std::unique_ptr<store>> open(const std::string& folder);
+  // A reader beside a running writer (a RocksDB secondary), or of a store at rest. refresh() catches up.
+  static expected<std::unique_ptr<store>> open_reader(const std::string& folder);
+  virtual ~store() = default;
+  virtual expected<void> refresh() = 0;
+
+  virtual expected<void> put_task(const task_record& t) = 0;
+  virtual expected<task_record> get_task(const std::string& id) = 0;
+  virtual expected<std::vector<task_record>> tasks() = 0;
+
+  // Gives it its id.
+  virtual expected<experiment_record> create_experiment(experiment_record e) = 0;
+  virtual expected<void> update_experiment(const experiment_record& e) = 0;
+  virtual expected<experiment_record> get_experiment(const std::string& id) = 0;
+  virtual expected<std::vector<experiment_record>> experiments() = 0;
+
+  // Reserves the next attempt at a variant for an experiment, and keeps the variant. errc::already_exists where the
+  // experiment has a verdict of it, or an attempt under way; errc::variant_fault where two attempts were lost (the
+  // caller commits a `quarantined` verdict).
+  virtual expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) = 0;
+  virtual expected<void> lose(const attempt_record& a, const std::string& note) = 0;
+  // The verdict, its raw samples, its place in the score index, the attempt's end and the event: one synced batch, and
+  // on disk when this returns. A second commit of the same attempt changes nothing.
+  virtual expected<void> commit(const attempt_record& a, const verdict& v, const environment& where) = 0;
+
+  virtual expected<variant_record> get_variant(const std::string& id) = 0;
+  // By unique prefix of an id, at least 4 characters.
+  virtual expected<variant_record> find_variant(const std::string& prefix) = 0;
+  virtual expected<std::vector<verdict>> verdicts_of_variant(const std::string& variant) = 0;
+  virtual expected<std::vector<verdict>> verdicts_of_task(const std::string& task,
+                                                          const std::string& experiment = "") = 0;
+  // Whether this experiment, or any (""), has a verdict of the variant: what a proposal is checked against.
+  virtual bool has_verdict(const std::string& variant, const std::string& experiment = "") = 0;
+  virtual expected<std::vector<attempt_record>> attempts(const std::string& experiment) = 0;  // all states
+
+  struct ranked {
+    verdict result;
+    variant_record variant;
+  };
+  // Correct variants of a task by score, best first, from the score index; `confirmed_only` for bests. "" is any
+  // environment or experiment.
+  virtual expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, bool confirmed_only,
+                                             const std::string& experiment = "") = 0;
+  virtual expected<environment> get_environment(const std::string& id) = 0;
+
+  virtual expected<event_record> add_event(event_record e) = 0;
+  virtual expected<std::vector<event_record>> events_after(int64_t sequence, std::size_t limit) = 0;
+
+  // A policy's state, by name: its version and an opaque blob.
+  struct policy_state {
+    int64_t version = 0;
+    std::string blob;
+  };
+  virtual expected<void> put_policy(const std::string& name, const policy_state& s) = 0;
+  virtual expected<policy_state> get_policy(const std::string& name) = 0;  // errc::not_found
+
+  virtual store_statistics statistics() const = 0;
+};
+
+}  // namespace cudal1

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "config/configuration.hpp"
 #include "sandbox/evaluation.hpp"
 
 namespace cudal1 {
@@ -20,9 +21,7 @@ struct timing_estimate {
 // its own of 1-3% (two-level bootstrap, percentile). Same samples and seed, same interval. `samples` must not be empty.
 timing_estimate estimate_timing(std::span<const timing_sample> samples, uint64_t seed = 1, int resamples = 2000);
 
-struct profiling_options {
-  timing_plan screening{.forks = 3, .pairs = 4};
-  timing_plan refinement{.forks = 3, .pairs = 6};  // added until decided
+timing_plan refinement{.forks = 3, .pairs = 6};  // added until decided
   double target_half_width = 0.01;                 // a would-be best is measured to +-1% ...
   int max_forks = 12;                              // ... or to this many pairs of processes
   double max_seconds = 6;                          // or to this much time

@@ -5,19 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "config/configuration.hpp"
 #include "sandbox/evaluation.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1 {
-
-struct verification_options {
-  int declared_draws = 5;             // gate 2, KernelBench's five
-  double error_factor_strict = 32;    // gate 3: times strict float32 eager's own error
-  double error_floor_float32 = 5e-6;  // gate 3: but never below this
-  double error_floor_half = 1e-2;     // float16, bfloat16
-  double call_limit_ms = 2000;
-  int64_t memory_limit_bytes = int64_t{2} << 30;
-};
 
 // The declared draws, then one of every other distribution that makes sense for the task's tensors.
 check_plan plan_check(const task& t, const verification_options& options);

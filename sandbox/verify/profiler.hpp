@@ -21,12 +21,6 @@ struct timing_estimate {
 // its own of 1-3% (two-level bootstrap, percentile). Same samples and seed, same interval. `samples` must not be empty.
 timing_estimate estimate_timing(std::span<const timing_sample> samples, uint64_t seed = 1, int resamples = 2000);
 
-timing_plan refinement{.forks = 3, .pairs = 6};  // added until decided
-  double target_half_width = 0.01;                 // a would-be best is measured to +-1% ...
-  int max_forks = 12;                              // ... or to this many pairs of processes
-  double max_seconds = 6;                          // or to this much time
-};
-
 // Decides after each batch of samples. A variant is screened; it stops as soon as its interval lies below the best so
 // far; a would-be best is measured again with fresh pairs only (the screening's are left out, since the best of N is
 // biased upwards), on a renewed pool.

@@ -4,7 +4,6 @@
 #   tools/bootstrap.sh test     build everything and run the tests
 #   tools/bootstrap.sh build    only build
 #   tools/bootstrap.sh bench    the Google Benchmark binary
-#   tools/bootstrap.sh bundle   a relocatable bundle in BUILD/bundle (needs a torch 2.11 where it runs)
 # Arguments after the first go to the program that is run (cudal1 run, ctest, cudal1-bench). A second run does only
 # what changed and needs no network.
 #
@@ -29,7 +28,7 @@ die() {
 }
 
 usage() {
-  sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit "${1:-0}"
 }
 
@@ -158,12 +157,6 @@ case "$command" in
     install_packages
     configure_and_build ON
     exec "$build/bin/cudal1-bench" "$@"
-    ;;
-  bundle)
-    install_packages
-    configure_and_build OFF
-    cmake --install "$build" --prefix "$build/bundle" >&2
-    du -sh "$build/bundle" >&2
     ;;
   "" | -h | --help | help) usage 0 ;;
   *)

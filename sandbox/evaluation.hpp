@@ -69,8 +69,9 @@ struct check_plan {
   bool repeat_first = true;         // A/B/A: the first draw again at the end must give the same bits
   double call_limit_ms = 2000;      // a call that takes longer is a hang
   int64_t memory_limit_bytes = int64_t{4} << 30;  // of the runner's tensors
+  tolerance close_loose{1e-2, 1e-2};              // gate 2 where eager itself is outside `close`, and for half types
 };
-BOOST_DESCRIBE_STRUCT(check_plan, (), (draws, close, repeat_first, call_limit_ms, memory_limit_bytes))
+BOOST_DESCRIBE_STRUCT(check_plan, (), (draws, close, repeat_first, call_limit_ms, memory_limit_bytes, close_loose))
 
 // One output of one draw, against the answers that the referee holds.
 struct output_check {
@@ -87,10 +88,12 @@ struct output_check {
   double reference_signal_error = 0;
   int64_t worst_index = -1;  // flat index of the largest deviation, with what stands there
   double worst_value = 0, worst_expected = 0;
+  int64_t outside_loose = 0, reference_outside_loose = 0;  // as the two above, at the plan's `close_loose`
 };
 BOOST_DESCRIBE_STRUCT(output_check, (),
                       (name, type_problem, elements, mask_mismatches, outside, reference_outside, max_absolute, error,
-                       reference_error, signal_error, reference_signal_error, worst_index, worst_value, worst_expected))
+                       reference_error, signal_error, reference_signal_error, worst_index, worst_value, worst_expected,
+                       outside_loose, reference_outside_loose))
 
 struct draw_check {
   draw_request draw;  // with the seed that was used

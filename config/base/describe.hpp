@@ -121,6 +121,11 @@ expected<void> from_json(const json& source, T& target, const std::string& where
     target = *found;
   } else if constexpr (std::is_integral_v<T>) {
     if (!source.is_int()) return detail::wrong_kind(where, "an integer", source);
+    // A 64-bit seed above 2^63 is written as the negative number of the same bits.
+    if constexpr (std::is_same_v<T, uint64_t>) {
+      target = static_cast<uint64_t>(source.as_int());
+      return {};
+    }
     if (!std::in_range<T>(source.as_int()))
       return fail(errc::parse_error, "{}: {} is out of range", where, source.as_int());
     target = static_cast<T>(source.as_int());

@@ -10,6 +10,7 @@
 
 #include "sandbox/cpu/host_compiler.hpp"
 #include "sandbox/evaluation.hpp"
+#include "sandbox/process/confine.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1 {
@@ -23,15 +24,6 @@ struct session_options {
   int64_t memory_limit_bytes = int64_t{2} << 30;  // of a runner's tensors
   bool allow_weak_confinement = false;            // run although a required confinement is refused ("the user insists")
 };
-
-// One line of `cudal1 doctor`.
-struct confinement_item {
-  std::string name;  // "seccomp", "landlock", "user namespace", "self-test: open a file", ...
-  bool required = false;
-  bool in_force = false;
-  std::string detail;
-};
-BOOST_DESCRIBE_STRUCT(confinement_item, (), (name, required, in_force, detail))
 
 struct device_report {
   environment where;

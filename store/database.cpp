@@ -1,0 +1,318 @@
+#include "store/database.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include <rocksdb/convenience.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/table.h>
+#include <stdlib.h>
+
+#include "store/keys.hpp"
+#include "store/store.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr std::array<const char*, 10> family_names = {
+    "meta", "tasks", "variants", "verdicts", "scores", "experiments", "attempts", "events", "policies", "environments"};
+constexpr const char* schema_key = "schema";
+
+rocksdb::CompressionType best_compression() {
+  const auto there = rocksdb::GetSupportedCompressions();
+  for (const auto wanted : {rocksdb::kZSTD, rocksdb::kLZ4Compression, rocksdb::kSnappyCompression})
+    if (std::find(there.begin(), there.end(), wanted) != there.end()) return wanted;
+  return rocksdb::kNoCompression;
+}
+
+rocksdb::ColumnFamilyOptions family_options() {
+  rocksdb::BlockBasedTableOptions table;
+  table.checksum = rocksdb::kXXH3;
+  table.format_version = 5;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  rocksdb::ColumnFamilyOptions o;
+  o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  o.compression = best_compression();
+  o.write_buffer_size = std::size_t{16} << 20;
+  return o;
+}
+
+rocksdb::DBOptions database_options() {
+  rocksdb::DBOptions o;
+  o.paranoid_checks = true;
+  // A torn record at the log's end is a write that nobody was told of; anything else that fails its checksum is an
+  // error. (RocksDB's default would silently drop what follows a damaged record.)
+  o.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  o.max_total_wal_size = uint64_t{64} << 20;
+  o.max_open_files = 512;
+  o.info_log_level = rocksdb::WARN_LEVEL;
+  o.keep_log_file_num = 4;
+  o.max_log_file_size = std::size_t{4} << 20;
+  return o;
+}
+
+std::vector<rocksdb::ColumnFamilyDescriptor> descriptors(const std::vector<std::string>& names) {
+  std::vector<rocksdb::ColumnFamilyDescriptor> out;
+  for (const auto& name : names)
+    out.emplace_back(name, family_options());
+  return out;
+}
+
+rocksdb::ReadOptions checked_read() {
+  rocksdb::ReadOptions o;
+  o.verify_checksums = true;
+  return o;
+}
+
+rocksdb::Slice slice(std::string_view s) {
+  return {s.data(), s.size()};
+}
+
+std::string_view view(const rocksdb::Slice& s) {
+  return {s.data(), s.size()};
+}
+
+bool is_disk_full(const rocksdb::Status& s) {
+  const std::string text = s.ToString();
+  const auto says = [&](const char* what) { return text.find(what) != std::string::npos; };
+  return s.subcode() == rocksdb::Status::SubCode::kNoSpace || says("No space left") || says("Disk quota") ||
+         says("File too large");
+}
+
+bool exists(const std::string& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::path(folder) / "CURRENT", ignored);
+}
+
+}  // namespace
+
+// ---- opening --------------------------------------------------------------------------------------------------------
+
+database::database(std::string folder) : folder_(std::move(folder)) {}
+
+expected<std::unique_ptr<database>> database::open_writer(const std::string& folder) {
+  std::error_code ec;
+  std::filesystem::create_directories(folder, ec);
+  if (ec) return fail(errc::io_error, "cannot create the store's folder {}: {}", folder, ec.message());
+  std::unique_ptr<database> d(new database(folder));
+
+  std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
+  if (exists(folder)) {
+    // Every family that is there has to be opened, a newer schema's too: its version is only known inside.
+    if (const auto s = rocksdb::DB::ListColumnFamilies(database_options(), folder, &names); !s.ok())
+      return tl::unexpected(d->describe(s, "reading the list of column families"));
+  }
+  auto options = database_options();
+  options.create_if_missing = true;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  const auto s = rocksdb::DB::Open(options, folder, descriptors(names), &handles, &db);
+  if (!s.ok()) {
+    if (s.IsIOError() && s.ToString().find("lock") != std::string::npos)
+      return fail(errc::already_exists,
+                  "another cudal1-node has the store {} open; stop that one (cudal1 status shows it) or choose another "
+                  "data folder",
+                  folder);
+    return tl::unexpected(d->describe(s, "opening"));
+  }
+  d->db_.reset(db);
+  d->families_.resize(family_names.size());
+  for (auto* h : handles) {
+    const auto known = std::find(family_names.begin(), family_names.end(), h->GetName());
+    if (known == family_names.end()) {
+      d->others_.push_back(h);
+    } else {
+      d->families_[static_cast<std::size_t>(known - family_names.begin())] = h;
+    }
+  }
+  CUDAL1_CHECK(d->prepare_schema());
+  return d;
+}
+
+expected<void> database::prepare_schema() {
+  if (handle(family::meta)) CUDAL1_CHECK(check_schema(true));
+  for (std::size_t i = 0; i < families_.size(); ++i) {
+    if (families_[i]) continue;
+    if (const auto s = db_->CreateColumnFamily(family_options(), family_names[i], &families_[i]); !s.ok())
+      return tl::unexpected(describe(s, "creating a column family"));
+  }
+  CUDAL1_TRY(const auto version, get(family::meta, schema_key));
+  if (version) return {};
+  return write({{family::meta, schema_key, std::to_string(store_schema_version)}});
+}
+
+// A store whose version is missing was being created when its writer died: only a writer may go on with that.
+expected<void> database::check_schema(bool writer) const {
+  CUDAL1_TRY(const auto text, get(family::meta, schema_key));
+  if (!text) {
+    if (!writer) return fail(errc::not_found, "the store {} is still being created; try again", folder_);
+    CUDAL1_TRY(const auto some_task, handle(family::tasks) ? last_key(family::tasks) : std::optional<std::string>());
+    if (!some_task) return {};
+    return fail(errc::corrupt, "the store {} has records but no schema version; restore the folder from a copy",
+                folder_);
+  }
+  int version = 0;
+  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), version);
+  if (problem != std::errc{} || end != text->data() + text->size() || version < 1)
+    return fail(errc::corrupt, "the store {} has no readable schema version; restore the folder from a copy", folder_);
+  if (version > store_schema_version)
+    return fail(errc::corrupt,
+                "the store {} was written by a newer cudal1: its schema is {}, and this one knows up to {}; use the "
+                "newer cudal1, or choose another data folder",
+                folder_, version, store_schema_version);
+  return {};
+}
+
+expected<std::unique_ptr<database>> database::open_reader(const std::string& folder) {
+  if (!exists(folder))
+    return fail(errc::not_found, "there is no store in {}; `cudal1 run` creates one, --data names another folder",
+                folder);
+  std::unique_ptr<database> d(new database(folder));
+  // The writer may remove a log or a table between our reading the manifest and our opening the file.
+  expected<void> opened;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    opened = d->open_as_secondary();
+    if (opened || opened.error().code == errc::infrastructure) break;
+  }
+  if (!opened) return tl::unexpected(std::move(opened).error());
+  CUDAL1_CHECK(d->check_schema(false));
+  return d;
+}
+
+expected<void> database::open_as_secondary() {
+  std::vector<std::string> names;
+  if (const auto s = rocksdb::DB::ListColumnFamilies(database_options(), folder_, &names); !s.ok())
+    return tl::unexpected(describe(s, "reading the list of column families"));
+  for (const char* name : family_names)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return fail(errc::not_found, "the store {} is still being created, or is not one of cudal1", folder_);
+  if (scratch_.empty()) {
+    std::error_code ec;
+    std::string pattern = (std::filesystem::temp_directory_path(ec) / "cudal1-reader-XXXXXX").string();
+    if (ec || !::mkdtemp(pattern.data()))
+      return fail(errc::infrastructure, "cannot make a temporary folder {} for reading the store; set TMPDIR", pattern);
+    scratch_ = pattern;
+  }
+  auto options = database_options();
+  options.max_open_files = -1;  // the writer may unlink a table that we still read
+  std::vector<std::string> wanted(family_names.begin(), family_names.end());
+  wanted.insert(wanted.begin(), rocksdb::kDefaultColumnFamilyName);
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  const auto s = rocksdb::DB::OpenAsSecondary(options, folder_, scratch_, descriptors(wanted), &handles, &db);
+  if (!s.ok()) return tl::unexpected(describe(s, "opening for reading"));
+  db_.reset(db);
+  others_ = {handles.front()};
+  families_.assign(handles.begin() + 1, handles.end());
+  return {};
+}
+
+void database::drop_handles() {
+  for (auto* set : {&families_, &others_}) {
+    for (auto* h : *set)
+      if (h) db_->DestroyColumnFamilyHandle(h);
+    set->clear();
+  }
+}
+
+database::~database() {
+  if (db_) {
+    drop_handles();
+    db_->Close();
+  }
+  db_.reset();
+  std::error_code ignored;
+  if (!scratch_.empty()) std::filesystem::remove_all(scratch_, ignored);
+}
+
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+expected<std::optional<std::string>> database::get(family f, std::string_view key) const {
+  std::string value;
+  const auto s = db_->Get(checked_read(), handle(f), slice(key), &value);
+  if (s.IsNotFound()) return std::optional<std::string>();
+  if (!s.ok()) return tl::unexpected(describe(s, "reading"));
+  return std::optional<std::string>(std::move(value));
+}
+
+expected<void> database::scan(family f, std::string_view prefix, const visitor& visit, std::string_view start) const {
+  auto options = checked_read();
+  const std::string end = keys::after_prefix(std::string(prefix));
+  const rocksdb::Slice upper = slice(end);
+  if (!end.empty()) options.iterate_upper_bound = &upper;
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(options, handle(f)));
+  for (it->Seek(slice(std::max(prefix, start))); it->Valid(); it->Next()) {
+    CUDAL1_TRY(const bool go_on, visit(view(it->key()), view(it->value())));
+    if (!go_on) return {};
+  }
+  if (!it->status().ok()) return tl::unexpected(describe(it->status(), "reading"));
+  return {};
+}
+
+expected<std::optional<std::string>> database::last_key(family f) const {
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(checked_read(), handle(f)));
+  it->SeekToLast();
+  if (it->Valid()) return std::optional<std::string>(std::string(view(it->key())));
+  if (!it->status().ok()) return tl::unexpected(describe(it->status(), "reading"));
+  return std::optional<std::string>();
+}
+
+expected<void> database::catch_up() {
+  if (const auto s = db_->TryCatchUpWithPrimary(); !s.ok())
+    return tl::unexpected(describe(s, "catching up with the writer"));
+  return {};
+}
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+expected<void> database::write(const std::vector<put>& puts) {
+  rocksdb::WriteBatch batch;
+  for (const auto& p : puts)
+    if (const auto s = batch.Put(handle(p.where), slice(p.key), slice(p.value)); !s.ok())
+      return tl::unexpected(describe(s, "building a batch"));
+  const std::lock_guard one_at_a_time(resume_);
+  if (failed_) {
+    if (const auto s = db_->Resume(); !s.ok()) return tl::unexpected(describe(s, "going on after a failed write"));
+    failed_ = false;
+  }
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  const auto s = db_->Write(options, &batch);
+  failed_ = !s.ok();
+  if (!s.ok()) return tl::unexpected(describe(s, "writing"));
+  return {};
+}
+
+// ---- errors ---------------------------------------------------------------------------------------------------------
+
+error database::describe(const rocksdb::Status& s, std::string_view doing) const {
+  const std::string where = fmt::format("the store {}, {}", folder_, doing);
+  if (is_disk_full(s))
+    return {
+        errc::infrastructure,
+        fmt::format("{}: no space left ({}); free some disk space, nothing acknowledged is lost", where, s.ToString())};
+  if (s.IsCorruption() || s.IsIncomplete())
+    return {errc::corrupt,
+            fmt::format("{}: stored bytes are damaged ({}); check the disk and restore the folder from a "
+                        "copy, or set it aside to start anew",
+                        where, s.ToString())};
+  if (s.IsIOError() || s.IsPathNotFound())
+    return {errc::io_error, fmt::format("{}: {}; check that the folder can be read and written", where, s.ToString())};
+  return {errc::infrastructure, fmt::format("{}: {}", where, s.ToString())};
+}
+
+error database::damaged(family f, std::string_view what, const std::string& why) const {
+  return {errc::corrupt,
+          fmt::format("the store {}: the record {} in \"{}\" cannot be read: {}; restore the folder from "
+                      "a copy",
+                      folder_, what, family_names[static_cast<std::size_t>(f)], why)};
+}
+
+}  // namespace cudal1

@@ -1,0 +1,75 @@
+// RocksDB as the store uses it: the column families, checked reads, synced atomic writes, errors that name the folder.
+// Thread-safe, but for catch_up(), which is for one thread at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/base/error.hpp"
+
+namespace rocksdb {
+class ColumnFamilyHandle;
+class DB;
+class Status;
+}  // namespace rocksdb
+
+namespace cudal1 {
+
+// In the order of database.cpp's names.
+enum class family { meta, tasks, variants, verdicts, scores, experiments, attempts, events, policies, environments };
+
+struct put {
+  family where;
+  std::string key, value;
+};
+
+class database {
+ public:
+  // Creates the folder and what is missing in it; refuses a newer schema and a second writer.
+  static expected<std::unique_ptr<database>> open_writer(const std::string& folder);
+  // A secondary instance; its own scratch folder lives until the reader is closed.
+  static expected<std::unique_ptr<database>> open_reader(const std::string& folder);
+  ~database();
+  database(const database&) = delete;
+  database& operator=(const database&) = delete;
+
+  expected<std::optional<std::string>> get(family f, std::string_view key) const;
+
+  // Calls `visit` for each entry whose key begins with `prefix`, in order, from `start` on where that is later; `visit`
+  // returns false to end.
+  using visitor = std::function<expected<bool>(std::string_view key, std::string_view value)>;
+  expected<void> scan(family f, std::string_view prefix, const visitor& visit, std::string_view start = {}) const;
+  expected<std::optional<std::string>> last_key(family f) const;
+
+  // All or nothing, and on disk when it returns.
+  expected<void> write(const std::vector<put>& puts);
+  // A reader: takes over what the writer wrote since.
+  expected<void> catch_up();
+
+  const std::string& folder() const { return folder_; }
+  // A record that cannot be read.
+  error damaged(family f, std::string_view what, const std::string& why) const;
+
+ private:
+  explicit database(std::string folder);
+  expected<void> open_as_secondary();
+  expected<void> prepare_schema();
+  expected<void> check_schema(bool writer) const;
+  void drop_handles();
+  rocksdb::ColumnFamilyHandle* handle(family f) const { return families_[static_cast<std::size_t>(f)]; }
+  error describe(const rocksdb::Status& s, std::string_view doing) const;
+
+  std::string folder_, scratch_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;  // by family; owned
+  std::vector<rocksdb::ColumnFamilyHandle*> others_;    // of RocksDB's own ("default"); owned
+  std::mutex resume_;
+  bool failed_ = false;  // the last write failed: RocksDB has stopped writing, and is asked to go on before the next
+};
+
+}  // namespace cudal1

@@ -1,0 +1,161 @@
+#include "store/keys.hpp"
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace cudal1::keys {
+
+namespace {
+
+constexpr char zero = '\0', escaped_zero = '\xff', end_of_text = '\x01';
+
+// Order-preserving bits of a double: negative ones reversed, positive ones above them.
+uint64_t ordered(double d) {
+  const auto bits = std::bit_cast<uint64_t>(d);
+  return bits >> 63 ? ~bits : bits | uint64_t{1} << 63;
+}
+
+double from_ordered(uint64_t bits) {
+  return std::bit_cast<double>(bits >> 63 ? bits & ~(uint64_t{1} << 63) : ~bits);
+}
+
+}  // namespace
+
+writer& writer::text(std::string_view s) {
+  for (const char c : s) {
+    out_ += c;
+    if (c == zero) out_ += escaped_zero;
+  }
+  out_ += zero;
+  out_ += end_of_text;
+  return *this;
+}
+
+writer& writer::number(uint64_t n) {
+  for (int shift = 56; shift >= 0; shift -= 8)
+    out_ += static_cast<char>(n >> shift & 0xff);
+  return *this;
+}
+
+writer& writer::descending(double d) {
+  return number(std::isnan(d) ? ~uint64_t{0} : ~ordered(d));
+}
+
+std::string reader::text() {
+  std::string out;
+  for (std::size_t i = 0; ok_ && i + 1 < rest_.size(); ++i) {
+    if (rest_[i] != zero) {
+      out += rest_[i];
+    } else if (rest_[i + 1] == end_of_text) {
+      rest_.remove_prefix(i + 2);
+      return out;
+    } else if (rest_[++i] == escaped_zero) {
+      out += zero;
+    } else {
+      break;
+    }
+  }
+  ok_ = false;
+  return {};
+}
+
+uint64_t reader::number() {
+  if (!ok_ || rest_.size() < 8) {
+    ok_ = false;
+    return 0;
+  }
+  uint64_t n = 0;
+  for (std::size_t i = 0; i < 8; ++i)
+    n = n << 8 | static_cast<unsigned char>(rest_[i]);
+  rest_.remove_prefix(8);
+  return n;
+}
+
+double reader::descending() {
+  const uint64_t bits = number();
+  return bits == ~uint64_t{0} ? std::numeric_limits<double>::quiet_NaN() : from_ordered(~bits);
+}
+
+std::string after_prefix(std::string prefix) {
+  while (!prefix.empty() && prefix.back() == '\xff')
+    prefix.pop_back();
+  if (!prefix.empty()) prefix.back() = static_cast<char>(static_cast<unsigned char>(prefix.back()) + 1);
+  return prefix;
+}
+
+std::string variant(std::string_view id) {
+  return std::string(id);
+}
+
+std::string variant_use(std::string_view id, std::string_view task, std::string_view experiment) {
+  return std::string(id) + zero + writer().text(task).text(experiment).take();
+}
+
+std::string verdict(const verdict_key& k) {
+  return writer().text(k.variant).text(k.experiment).text(k.task).number(static_cast<uint64_t>(k.attempt)).take();
+}
+
+std::string verdicts_of(std::string_view variant) {
+  return writer().text(variant).take();
+}
+
+std::string verdicts_of(std::string_view variant, std::string_view experiment) {
+  return writer().text(variant).text(experiment).take();
+}
+
+std::string verdicts_of(std::string_view variant, std::string_view experiment, std::string_view task) {
+  return writer().text(variant).text(experiment).text(task).take();
+}
+
+std::optional<verdict_key> parse_verdict(std::string_view key) {
+  reader r(key);
+  verdict_key k;
+  k.variant = r.text();
+  k.experiment = r.text();
+  k.task = r.text();
+  k.attempt = static_cast<int>(r.number());
+  if (!r.ok() || !r.at_end()) return std::nullopt;
+  return k;
+}
+
+std::string score(double score, const verdict_key& k) {
+  return writer().text(k.task).descending(score).take() + verdict(k);
+}
+
+std::string scores_of(std::string_view task) {
+  return writer().text(task).take();
+}
+
+std::optional<score_key> parse_score(std::string_view key) {
+  reader r(key);
+  r.text();
+  const double value = r.descending();
+  if (!r.ok()) return std::nullopt;
+  auto of = parse_verdict(r.rest());
+  if (!of) return std::nullopt;
+  return score_key{value, std::move(*of)};
+}
+
+std::string attempt(std::string_view experiment, std::string_view task, std::string_view variant, int number) {
+  return writer().text(experiment).text(task).text(variant).number(static_cast<uint64_t>(number)).take();
+}
+
+std::string attempts_of(std::string_view experiment) {
+  return writer().text(experiment).take();
+}
+
+std::string attempts_of(std::string_view experiment, std::string_view task, std::string_view variant) {
+  return writer().text(experiment).text(task).text(variant).take();
+}
+
+std::optional<uint64_t> experiment_number(std::string_view id) {
+  uint64_t n = 0;
+  if (id.size() < 2 || id.front() != 'e' || id[1] == '0') return std::nullopt;
+  const auto [end, problem] = std::from_chars(id.data() + 1, id.data() + id.size(), n);
+  if (problem != std::errc{} || end != id.data() + id.size()) return std::nullopt;
+  return n;
+}
+
+}  // namespace cudal1::keys

@@ -1,0 +1,80 @@
+// How the store's keys are written: bytes that sort as the values do, so that a prefix is a query.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace cudal1::keys {
+
+// Appends fields to a key. A text may hold any byte: 0 is escaped as 00 FF and a text ends with 00 01, so that a text
+// sorts before every longer one that it begins.
+class writer {
+ public:
+  writer& text(std::string_view s);
+  writer& number(uint64_t n);    // big-endian
+  writer& descending(double d);  // larger first; NaN last
+  std::string take() { return std::move(out_); }
+  const std::string& key() const { return out_; }
+
+ private:
+  std::string out_;
+};
+
+// Reads the fields back in the same order. After a malformed field every further one is empty, and ok() is false.
+class reader {
+ public:
+  explicit reader(std::string_view key) : rest_(key) {}
+  std::string text();
+  uint64_t number();
+  double descending();
+  bool ok() const { return ok_; }
+  bool at_end() const { return rest_.empty(); }
+  std::string_view rest() const { return rest_; }
+
+ private:
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
+// The first key after every key that begins with `prefix`; "" where there is none.
+std::string after_prefix(std::string prefix);
+
+// ---- the keys of each column family ---------------------------------------------------------------------------------
+
+// variants: the first record of an id under `id`, and one for every (task, experiment) that used it, since origin,
+// parents and trace may differ. `id` is written plainly, so that a prefix of it is a prefix of the key.
+std::string variant(std::string_view id);
+std::string variant_use(std::string_view id, std::string_view task, std::string_view experiment);
+
+// verdicts: variant, experiment, task, attempt.
+struct verdict_key {
+  std::string variant, experiment, task;
+  int attempt = 1;
+};
+std::string verdict(const verdict_key& k);
+std::string verdicts_of(std::string_view variant);
+std::string verdicts_of(std::string_view variant, std::string_view experiment);
+std::string verdicts_of(std::string_view variant, std::string_view experiment, std::string_view task);
+std::optional<verdict_key> parse_verdict(std::string_view key);
+
+// scores: task, descending score (0 unless correct), then the verdict's key.
+std::string score(double score, const verdict_key& k);
+std::string scores_of(std::string_view task);
+struct score_key {
+  double score = 0;
+  verdict_key of;
+};
+std::optional<score_key> parse_score(std::string_view key);
+
+// attempts: experiment, task, variant, number.
+std::string attempt(std::string_view experiment, std::string_view task, std::string_view variant, int number);
+std::string attempts_of(std::string_view experiment);
+std::string attempts_of(std::string_view experiment, std::string_view task, std::string_view variant);
+
+// experiments: the number of "e12"; nothing where the id is not of that form.
+std::optional<uint64_t> experiment_number(std::string_view id);
+
+}  // namespace cudal1::keys

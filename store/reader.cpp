@@ -1,0 +1,44 @@
+// A store that is only read: the command line beside a running node.
+#include <mutex>
+
+#include "store/queries.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+class store_reader final : public store_queries {
+ public:
+  explicit store_reader(std::unique_ptr<database> d) : store_queries(std::move(d)) {}
+
+  expected<void> refresh() override {
+    const std::lock_guard one_at_a_time(catching_up_);
+    return database_->catch_up();
+  }
+
+  expected<void> put_task(const task_record&) override { return refused(); }
+  expected<experiment_record> create_experiment(experiment_record) override { return refused(); }
+  expected<void> update_experiment(const experiment_record&) override { return refused(); }
+  expected<attempt_record> reserve(const variant_record&, const std::string&) override { return refused(); }
+  expected<void> lose(const attempt_record&, const std::string&) override { return refused(); }
+  expected<void> commit(const attempt_record&, const verdict&, const environment&) override { return refused(); }
+  expected<event_record> add_event(event_record) override { return refused(); }
+  expected<void> put_policy(const std::string&, const policy_state&) override { return refused(); }
+  store_statistics statistics() const override { return {}; }
+
+ private:
+  tl::unexpected<error> refused() const {
+    return fail(errc::invalid_argument, "the store {} is open for reading only", database_->folder());
+  }
+
+  std::mutex catching_up_;
+};
+
+}  // namespace
+
+expected<std::unique_ptr<store>> store::open_reader(const std::string& folder) {
+  CUDAL1_TRY(auto d, database::open_reader(folder));
+  return std::make_unique<store_reader>(std::move(d));
+}
+
+}  // namespace cudal1

@@ -1,0 +1,237 @@
+// The writing half: one process, many threads.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <set>
+
+#include "store/encoding.hpp"
+#include "store/group_commit.hpp"
+#include "store/queries.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int lost_attempts_allowed = 2;
+
+int64_t now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// What an event says of a verdict.
+std::string summary(const verdict& v) {
+  if (v.result != outcome::correct) return fmt::format("{}: {}", enum_name(v.result), v.reason);
+  return fmt::format("{:.3f}x ({:.3f} to {:.3f}){}", v.score, v.score_interval.low, v.score_interval.high,
+                     v.confirmed ? ", confirmed" : "");
+}
+
+class store_writer final : public store_queries {
+ public:
+  static expected<std::unique_ptr<store>> open(const std::string& folder) {
+    CUDAL1_TRY(auto d, database::open_writer(folder));
+    int64_t next_event = 1;
+    CUDAL1_TRY(const auto last_event, d->last_key(family::events));
+    if (last_event) next_event = static_cast<int64_t>(keys::reader(*last_event).number()) + 1;
+    uint64_t next_experiment = 1;
+    CUDAL1_TRY(const auto last_experiment, d->last_key(family::experiments));
+    if (last_experiment) next_experiment = keys::reader(*last_experiment).number() + 1;
+    std::unique_ptr<store_writer> w(new store_writer(std::move(d), next_event, next_experiment));
+    CUDAL1_CHECK(w->lose_leased());
+    return w;
+  }
+
+  expected<void> refresh() override { return {}; }
+
+  expected<void> put_task(const task_record& t) override {
+    if (t.id.empty()) return fail(errc::invalid_argument, "the task \"{}\" has no id", t.name);
+    const std::string value = encode(t);
+    CUDAL1_TRY(const auto there, database_->get(family::tasks, t.id));
+    if (there == value) return {};
+    return write({{family::tasks, t.id, value}});
+  }
+
+  expected<experiment_record> create_experiment(experiment_record e) override {
+    const uint64_t number = next_experiment_++;
+    e.id = fmt::format("e{}", number);
+    if (e.created_unix_ms == 0) e.created_unix_ms = now_ms();
+    CUDAL1_CHECK(write({{family::experiments, keys::writer().number(number).take(), encode(e)}}));
+    return e;
+  }
+
+  expected<void> update_experiment(const experiment_record& e) override {
+    CUDAL1_CHECK(get_experiment(e.id));
+    const uint64_t number = keys::experiment_number(e.id).value();
+    return write({{family::experiments, keys::writer().number(number).take(), encode(e)}});
+  }
+
+  expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) override;
+  expected<void> lose(const attempt_record& a, const std::string& note) override;
+  expected<void> commit(const attempt_record& a, const verdict& v, const environment& where) override;
+
+  expected<event_record> add_event(event_record e) override {
+    if (e.time_unix_ms == 0) e.time_unix_ms = now_ms();
+    CUDAL1_TRY(const auto numbers, commit_.write({{}, {e}}));
+    e.sequence = numbers.front();
+    return e;
+  }
+
+  expected<void> put_policy(const std::string& name, const policy_state& s) override {
+    return write({{family::policies, name, keys::writer().number(static_cast<uint64_t>(s.version)).take() + s.blob}});
+  }
+
+  store_statistics statistics() const override { return commit_.statistics(); }
+
+ private:
+  store_writer(std::unique_ptr<database> d, int64_t next_event, uint64_t next_experiment)
+      : store_queries(std::move(d)), commit_(*database_, next_event), next_experiment_(next_experiment) {}
+
+  expected<void> write(std::vector<put> puts, std::vector<event_record> events = {}) {
+    CUDAL1_CHECK(commit_.write({std::move(puts), std::move(events)}));
+    return {};
+  }
+
+  // What reads a variant's state and then writes it holds this meanwhile; other variants go on.
+  std::mutex& guard_of(const std::string& variant) {
+    return guards_[std::hash<std::string>{}(variant) % guards_.size()];
+  }
+
+  static std::string key_of(const attempt_record& a) {
+    return keys::attempt(a.experiment, a.task, a.variant, a.number);
+  }
+  static event_record event_of(const attempt_record& a, const char* kind, std::string text) {
+    return {0, now_ms(), kind, a.experiment, a.task, a.variant, std::move(text)};
+  }
+
+  expected<void> lose_leased();
+  expected<int> number_for_quarantine(const attempt_record& a);
+
+  group_commit commit_;
+  std::atomic<uint64_t> next_experiment_;
+  std::array<std::mutex, 256> guards_;
+};
+
+// The evaluations that were in flight when the last writer died: they alone are done again.
+expected<void> store_writer::lose_leased() {
+  CUDAL1_TRY(auto all, load_all<attempt_record>(family::attempts, ""));
+  std::vector<put> puts;
+  std::vector<event_record> events;
+  for (auto& a : all) {
+    if (a.state != attempt_state::leased) continue;
+    a.state = attempt_state::lost;
+    a.note = "the node ended while it was in flight";
+    puts.push_back({family::attempts, key_of(a), encode(a)});
+    events.push_back(event_of(a, "fault", fmt::format("attempt {} lost: {}", a.number, a.note)));
+  }
+  return puts.empty() ? expected<void>() : write(std::move(puts), std::move(events));
+}
+
+expected<attempt_record> store_writer::reserve(const variant_record& v, const std::string& experiment) {
+  if (v.id.empty() || v.id.find('\0') != std::string::npos || v.task.empty())
+    return fail(errc::invalid_argument, "a variant needs its id and its task's (id \"{}\", task \"{}\")", v.id, v.task);
+  if (to_utf8(v.program) != v.program)
+    return fail(errc::invalid_argument, "the program of variant {} is not UTF-8 text", short_id(v.id));
+  const std::lock_guard lock(guard_of(v.id));
+  const auto known = [&](const std::string& what) {
+    return fail(errc::already_exists, "variant {} has {} in experiment {}", short_id(v.id), what, experiment);
+  };
+  CUDAL1_TRY(const bool judged, any(family::verdicts, keys::verdicts_of(v.id, experiment, v.task)));
+  if (judged) return known("a verdict");
+  CUDAL1_TRY(const auto earlier,
+             load_all<attempt_record>(family::attempts, keys::attempts_of(experiment, v.task, v.id)));
+  int lost = 0;
+  std::string notes;
+  for (const auto& a : earlier) {
+    if (a.state == attempt_state::leased) return known(fmt::format("attempt {} under way", a.number));
+    if (a.state == attempt_state::lost) {
+      ++lost;
+      notes += (notes.empty() ? "" : "; ") + a.note;
+    }
+  }
+  if (lost >= lost_attempts_allowed)
+    return fail(errc::variant_fault, "variant {} lost {} attempts in experiment {} ({}): quarantine it", short_id(v.id),
+                lost, experiment, notes);
+
+  attempt_record a{experiment, v.task,  v.id, earlier.empty() ? 1 : earlier.back().number + 1, attempt_state::leased,
+                   "",         now_ms()};
+  variant_record kept = v;
+  kept.experiment = experiment;
+  if (kept.time_unix_ms == 0) kept.time_unix_ms = a.time_unix_ms;
+  std::vector<put> puts{{family::attempts, key_of(a), encode(a)},
+                        {family::variants, keys::variant_use(v.id, v.task, experiment), encode(kept)}};
+  CUDAL1_TRY(const auto first, database_->get(family::variants, keys::variant(v.id)));
+  if (!first) puts.push_back({family::variants, keys::variant(v.id), encode(kept)});
+  CUDAL1_CHECK(write(std::move(puts)));
+  return a;
+}
+
+expected<void> store_writer::lose(const attempt_record& a, const std::string& note) {
+  const std::lock_guard lock(guard_of(a.variant));
+  CUDAL1_TRY(auto stored, load<attempt_record>(family::attempts, key_of(a), short_id(a.variant)));
+  if (!stored)
+    return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
+                short_id(a.variant), a.experiment);
+  if (stored->state != attempt_state::leased)
+    return {};  // it has ended already: the verdict, or the first loss, stands
+  stored->state = attempt_state::lost;
+  stored->note = note;
+  return write({{family::attempts, key_of(a), encode(*stored)}},
+               {event_of(a, "fault", fmt::format("attempt {} lost: {}", a.number, note))});
+}
+
+// A quarantined verdict ends no attempt of its own: it takes the number after the lost ones.
+expected<int> store_writer::number_for_quarantine(const attempt_record& a) {
+  CUDAL1_TRY(const auto earlier,
+             load_all<attempt_record>(family::attempts, keys::attempts_of(a.experiment, a.task, a.variant)));
+  for (const auto& e : earlier)
+    if (e.state == attempt_state::leased) return e.number;
+  return earlier.empty() ? 1 : earlier.back().number + 1;
+}
+
+expected<void> store_writer::commit(const attempt_record& a, const verdict& v, const environment& where) {
+  if (v.variant != a.variant || v.task != a.task)
+    return fail(errc::invalid_argument, "the verdict of variant {} was committed to an attempt at {}",
+                short_id(v.variant), short_id(a.variant));
+  const std::lock_guard lock(guard_of(a.variant));
+  CUDAL1_TRY(const bool judged, any(family::verdicts, keys::verdicts_of(a.variant, a.experiment, a.task)));
+  if (judged) return {};
+  attempt_record ended = a;
+  if (v.result == outcome::quarantined) {
+    CUDAL1_TRY(ended.number, number_for_quarantine(a));
+  } else {
+    CUDAL1_TRY(const auto stored, load<attempt_record>(family::attempts, key_of(a), short_id(a.variant)));
+    if (!stored)
+      return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
+                  short_id(a.variant), a.experiment);
+    if (stored->state == attempt_state::lost)
+      return fail(errc::cancelled, "attempt {} at variant {} was given up ({}): its verdict comes too late", a.number,
+                  short_id(a.variant), stored->note);
+    ended = *stored;
+  }
+  ended.state = attempt_state::finished;
+
+  verdict kept = v;
+  kept.attempt = ended.number;
+  if (kept.time_unix_ms == 0) kept.time_unix_ms = now_ms();
+  if (kept.environment_id.empty()) kept.environment_id = where.id;
+  const keys::verdict_key key{a.variant, a.experiment, a.task, ended.number};
+  const double score = kept.result == outcome::correct && std::isfinite(kept.score) ? kept.score : 0;
+  std::vector<put> puts{
+      {family::verdicts, keys::verdict(key), encode(kept)},
+      {family::scores, keys::score(score, key), encode(score_entry{kept.result, kept.confirmed, kept.time_unix_ms})},
+      {family::attempts, key_of(ended), encode(ended)}};
+  if (!where.id.empty()) {
+    CUDAL1_TRY(const auto there, database_->get(family::environments, where.id));
+    if (!there) puts.push_back({family::environments, where.id, encode(where)});
+  }
+  return write(std::move(puts), {event_of(a, "verdict", summary(kept))});
+}
+
+}  // namespace
+
+expected<std::unique_ptr<store>> store::open(const std::string& folder) {
+  return store_writer::open(folder);
+}
+
+}  // namespace cudal1

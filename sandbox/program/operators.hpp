@@ -39,8 +39,11 @@ enum class schema_type {
 struct schema_argument {
   std::string name;
   schema_type type = schema_type::tensor;
-  bool optional = false;              // "Tensor?", "int[]?": null is a value
-  std::optional<int64_t> fixed_size;  // "int[2]": an integer stands for n of itself
+  bool optional = false;        // "Tensor?", "int[]?": null is a value
+  bool optional_items = false;  // "Tensor?[]": null is an item (a tensor_argument without a name)
+  // "int[2]": an integer, or a list of one, stands for n of itself; a list has n items otherwise (or none, where the
+  // default is []). ATen takes lists of any length for "int[1]", and so do we.
+  std::optional<int64_t> fixed_size;
   std::optional<json> default_value;  // as a program would write it
 };
 
@@ -50,7 +53,8 @@ struct operator_schema {
   std::vector<std::string> results;  // their names, "" where the schema gives none
 };
 
-// Parses "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor".
+// Parses "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". Defaults may be as ATen prints
+// them or as native_functions.yaml writes them ("int[2] stride=1", "bool x=False", "reduction=Mean").
 expected<operator_schema> parse_schema(std::string_view text);
 
 // An argument as the rules and the interpreter see it, defaults filled in.

@@ -53,7 +53,7 @@ struct launch_argument {
   int64_t integer = 0;  // i32, i64
   double real = 0;      // f32 (already rounded to float), f64; may be infinite or NaN
   bool is_tensor() const { return kind <= argument_kind::inout; }
-  bool operator==(const launch_argument&) const = default;
+  bool operator==(const launch_argument& other) const;  // reals by their text: NaN is NaN, 0.0 is not -0.0
 };
 
 struct launch_step {
@@ -94,17 +94,22 @@ struct program {
   bool operator==(const program&) const = default;
 };
 
+// How errors, logs and people name a step: "step 2 (launch row_scale)", counted from 1; "setup step 1 (aten::t)".
+std::string step_label(std::size_t index, const step& s, bool in_setup = false);
+
 inline constexpr int64_t program_format = 1;
 inline constexpr std::string_view program_separator = "---";
 
 // Reads the text's form: every key known, of the right kind and in range. Unknown keys, duplicate keys and a newer
 // format are errors; each error names the step ("step 3 (launch row_scale): grid[1]: ...") and what would be right.
-// What the steps mean together is check_program's business (check.hpp).
+// What the steps mean together is check_program's business (check.hpp). Line ends of either kind are read as "\n", and
+// the arguments of ATen steps are put into their schema's order.
 expected<program> read_program(std::string_view text);
 // The same from a head that is parsed already (task files build theirs in memory).
 expected<program> read_program(const json& head, std::string source);
 
-// The canonical form: fixed key order and number form, then the source. read_program(print_program(p)) == p.
+// The canonical form: fixed key order and number form, then the source. read_program(print_program(p)) == p for
+// every p that read_program gave or check_program accepted.
 std::string print_program(const program& p);
 // The head alone, for people: indented, one step a line.
 std::string print_program_head(const program& p);

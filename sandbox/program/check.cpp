@@ -1,0 +1,383 @@
+#include "sandbox/program/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "sandbox/program/arithmetic.hpp"
+#include "sandbox/program/canonical.hpp"
+#include "sandbox/program/form.hpp"
+#include "sandbox/program/launch_rules.hpp"
+#include "sandbox/program/near_miss.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+enum class origin { input, weight, step };
+
+struct value_state {
+  origin from = origin::step;
+  bool in_setup = false;
+  bool written = true;   // false for an allocation that no kernel has written yet
+  std::string bound_at;  // "step 1 (alloc y)", "inputs[0] (x)"
+  std::string base;      // the value whose memory this is; its own name where that is its own
+  std::string seen_by;   // of a base: a view of it
+};
+
+// What a printed and re-read program would have: arguments in the schema's order, reals as they are printed, floats
+// rounded, and nothing in the members that an argument's kind does not use.
+void canonicalize(std::vector<step>& steps) {
+  for (auto& s : steps) {
+    if (auto* call = std::get_if<aten_step>(&s)) {
+      sort_arguments(*call);
+      for (auto& [name, value] : call->args) {
+        const auto fix = [](json& v) {
+          if (v.is_double() && std::isnan(v.as_double())) v = "nan";
+          if (v.is_double() && std::isinf(v.as_double())) v = v.as_double() > 0 ? "inf" : "-inf";
+        };
+        fix(value);
+        if (value.is_array()) std::for_each(value.as_array().begin(), value.as_array().end(), fix);
+      }
+    } else if (auto* launch = std::get_if<launch_step>(&s)) {
+      for (auto& a : launch->args) {
+        launch_argument used;
+        used.kind = a.kind;
+        if (a.is_tensor()) used.tensor = std::move(a.tensor);
+        if (a.kind == argument_kind::i32 || a.kind == argument_kind::i64) used.integer = a.integer;
+        if (a.kind == argument_kind::f64) used.real = a.real;
+        if (a.kind == argument_kind::f32) used.real = static_cast<double>(static_cast<float>(a.real));
+        a = std::move(used);
+      }
+    }
+  }
+}
+
+class checker {
+ public:
+  checker(checked_program& out, const program_limits& limits) : out_(out), p_(out.text), limits_(limits) {}
+
+  expected<void> run() {
+    CUDAL1_CHECK(check_counts());
+    note_later_names();
+    CUDAL1_CHECK(declare(p_.inputs, "inputs", origin::input));
+    CUDAL1_CHECK(declare(p_.weights, "weights", origin::weight));
+    CUDAL1_TRY(kernels_, kernel_table::read(p_.source));
+    CUDAL1_CHECK(check_steps(p_.setup, out_.setup_calls, out_.setup_results, true));
+    CUDAL1_CHECK(check_steps(p_.steps, out_.calls, out_.results, false));
+    return check_outputs();
+  }
+
+ private:
+  expected<void> check_counts() const {
+    const auto steps = static_cast<int64_t>(p_.setup.size() + p_.steps.size());
+    if (steps > limits_.max_steps)
+      return fail(errc::invalid_program, "steps: {} of them are above the limit of {}", steps, limits_.max_steps);
+    if (static_cast<int64_t>(p_.source.size()) > limits_.max_text_bytes)
+      return fail(errc::invalid_program, "source: {} bytes are above the limit of {}", p_.source.size(),
+                  limits_.max_text_bytes);
+    if (p_.outputs.empty()) return fail(errc::invalid_program, "outputs: there are none");
+    return {};
+  }
+
+  // Where each name is bound, for the message about one that is used too early.
+  void note_later_names() {
+    const auto note = [&](const std::vector<step>& steps, bool in_setup) {
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        const auto label = step_label(i, steps[i], in_setup);
+        if (const auto* alloc = std::get_if<alloc_step>(&steps[i])) later_.emplace(alloc->name, label);
+        if (const auto* call = std::get_if<aten_step>(&steps[i]))
+          for (const auto& name : call->results)
+            later_.emplace(name, label);
+      }
+    };
+    note(p_.setup, true);
+    note(p_.steps, false);
+  }
+
+  std::string why_unknown(const std::string& name) const {
+    if (const auto found = later_.find(name); found != later_.end())
+      return fmt::format(" before this step; {} binds it later", found->second);
+    return did_you_mean(name, states_, [](const auto& entry) -> const std::string& { return entry.first; });
+  }
+
+  expected<value_state*> known(const std::string& name, const std::string& where) {
+    if (const auto found = states_.find(name); found != states_.end()) return &found->second;
+    return fail(errc::invalid_program, "{}: there is no value \"{}\"{}", where, name, why_unknown(name));
+  }
+
+  expected<void> bind(const std::string& name, tensor_type type, value_state state, const std::string& where) {
+    if (const auto taken = states_.find(name); taken != states_.end())
+      return fail(errc::invalid_program, "{}: the name \"{}\" is taken by {}", where, name, taken->second.bound_at);
+    CUDAL1_CHECK(check_size(type, where, state.base.empty()));
+    if (state.base.empty()) {
+      state.base = name;
+    } else {
+      out_.view_of.emplace(name, state.base);
+      auto& base = states_.at(state.base);
+      if (base.seen_by.empty()) base.seen_by = name;
+    }
+    states_.emplace(name, std::move(state));
+    out_.types.emplace(name, std::move(type));
+    return {};
+  }
+
+  expected<void> check_size(const tensor_type& type, const std::string& where, bool owns_memory) {
+    int64_t extent = size_of(type.type);
+    for (const auto size : type.shape) {
+      if (size < 0) return fail(errc::invalid_program, "{}: a size of {} in {}", where, size, type.text());
+      extent = saturating_multiply(extent, std::max<int64_t>(size, 1));
+    }
+    // A broadcast has more elements than memory; an empty tensor's other sizes count too, as ATen multiplies them.
+    const auto bytes = std::max(extent, type.storage_bytes());
+    if (bytes > limits_.max_tensor_bytes)
+      return fail(errc::invalid_program, "{}: {} has more than {} bytes, the limit of a tensor", where, type.text(),
+                  limits_.max_tensor_bytes);
+    if (owns_memory) total_bytes_ = saturating_add(total_bytes_, type.storage_bytes());
+    if (total_bytes_ > limits_.max_total_bytes)
+      return fail(errc::invalid_program, "{}: with {} all tensors together have more than {} bytes, the limit", where,
+                  type.text(), limits_.max_total_bytes);
+    return {};
+  }
+
+  // Elements of an input or a weight do not share memory: dimensions by stride, each stepping over the ones inside.
+  static expected<void> check_no_overlap(const tensor_type& type, const std::string& where) {
+    if (type.is_contiguous()) return {};
+    std::vector<std::size_t> order(type.shape.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](auto a, auto b) { return type.strides[a] < type.strides[b]; });
+    int64_t inside = 1;  // elements from the first to the last of the dimensions so far
+    for (const auto d : order) {
+      if (type.shape[d] == 1) continue;
+      if (type.strides[d] < inside)
+        return fail(errc::invalid_program, "{}, strides[{}]: elements overlap in memory with a stride of {}", where, d,
+                    type.strides[d]);
+      inside = saturating_add(inside, saturating_multiply(type.strides[d], type.shape[d] - 1));
+    }
+    return {};
+  }
+
+  expected<void> declare(const std::vector<tensor_declaration>& declarations, std::string_view list, origin from) {
+    for (std::size_t i = 0; i < declarations.size(); ++i) {
+      const auto where = declaration_label(list, i, declarations[i].name);
+      value_state state;
+      state.from = from;
+      state.bound_at = where;
+      CUDAL1_CHECK(bind(declarations[i].name, declarations[i].type, std::move(state), where));
+      CUDAL1_CHECK(check_no_overlap(declarations[i].type, where));
+    }
+    return {};
+  }
+
+  expected<void> check_steps(const std::vector<step>& steps, std::vector<operator_call>& calls,
+                             std::vector<std::vector<operator_result>>& results, bool in_setup) {
+    in_setup_ = in_setup;
+    calls.resize(steps.size());
+    results.resize(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      label_ = step_label(i, steps[i], in_setup);
+      if (const auto* alloc = std::get_if<alloc_step>(&steps[i])) {
+        auto state = made_here();
+        state.written = false;
+        CUDAL1_CHECK(bind(alloc->name, alloc->type, std::move(state), label_));
+      } else if (const auto* launch = std::get_if<launch_step>(&steps[i])) {
+        CUDAL1_CHECK(check_launch(*launch));
+      } else {
+        CUDAL1_CHECK(check_aten(std::get<aten_step>(steps[i]), calls[i], results[i]));
+      }
+    }
+    return {};
+  }
+
+  value_state made_here() const {
+    value_state state;
+    state.in_setup = in_setup_;
+    state.bound_at = label_;
+    return state;
+  }
+
+  expected<void> check_read(const std::string& name, const std::string& where) {
+    CUDAL1_TRY(const value_state* state, known(name, where));
+    const auto& base = states_.at(state->base);
+    if (in_setup_ && base.from == origin::input)
+      return fail(errc::invalid_program, "{}: setup runs once and may read weights only, and \"{}\" is {}", where, name,
+                  state->base == name ? "an input" : "a view of an input");
+    if (!base.written)
+      return fail(errc::invalid_program, "{}: \"{}\" is read before any kernel has written it ({})", where, name,
+                  base.bound_at);
+    return {};
+  }
+
+  expected<void> check_write(const std::string& name, const std::string& where) {
+    CUDAL1_TRY(const value_state* state, known(name, where));
+    const auto& base = states_.at(state->base);
+    const auto of = state->base == name ? "" : "a view of ";
+    if (base.from != origin::step)
+      return fail(errc::invalid_program, "{}: \"{}\" is {}{} and may not be written", where, name, *of ? of : "an ",
+                  *of ? "\"" + state->base + "\", " + kind_of(base) : word_of(base));
+    if (state->base != name)
+      return fail(errc::invalid_program, "{}: \"{}\" is a view of \"{}\"; only memory of one's own may be written",
+                  where, name, state->base);
+    if (base.in_setup && !in_setup_)
+      return fail(errc::invalid_program, "{}: \"{}\" is setup's ({}); steps may read it only", where, name,
+                  base.bound_at);
+    if (!base.seen_by.empty())
+      return fail(errc::invalid_program, "{}: \"{}\" has the view \"{}\", which a write would change", where, name,
+                  base.seen_by);
+    return {};
+  }
+  static std::string word_of(const value_state& base) { return base.from == origin::input ? "input" : "weight"; }
+  static std::string kind_of(const value_state& base) { return base.from == origin::input ? "an input" : "a weight"; }
+
+  expected<void> check_launch(const launch_step& launch) {
+    CUDAL1_CHECK(kernels_.check(launch, label_));
+    std::map<std::string, std::size_t> written;
+    for (std::size_t i = 0; i < launch.args.size(); ++i) {
+      const auto& a = launch.args[i];
+      if (!a.is_tensor()) continue;
+      const auto where = fmt::format("{}, args[{}]", label_, i);
+      if (a.kind != argument_kind::out) CUDAL1_CHECK(check_read(a.tensor, where));
+      if (a.kind == argument_kind::in) continue;
+      CUDAL1_CHECK(check_write(a.tensor, where));
+      if (const auto [other, fresh] = written.emplace(a.tensor, i); !fresh)
+        return fail(errc::invalid_program, "{}: \"{}\" is written by args[{}] already", where, a.tensor, other->second);
+    }
+    for (std::size_t i = 0; i < launch.args.size(); ++i)
+      if (launch.args[i].kind == argument_kind::in && written.contains(launch.args[i].tensor))
+        return fail(errc::invalid_program,
+                    "{}, args[{}]: \"{}\" is written by args[{}] of the same launch; pass it once, as inout", label_, i,
+                    launch.args[i].tensor, written.at(launch.args[i].tensor));
+    for (const auto& [name, index] : written)
+      states_.at(name).written = true;
+    return {};
+  }
+
+  expected<void> check_aten(const aten_step& call, operator_call& bound, std::vector<operator_result>& results) {
+    const auto* op = find_operator(call.op);
+    if (!op) {
+      const auto near =
+          did_you_mean(call.op, operator_table(), [](const auto& entry) -> const std::string& { return entry.first; });
+      return fail(errc::unsupported, "{}, aten: the operator \"{}\" is not on the list{}", label_, call.op, near);
+    }
+    std::string unknown;
+    const auto lookup = [&](const std::string& name) -> const tensor_type* {
+      const auto found = out_.types.find(name);
+      if (found == out_.types.end()) unknown = name;
+      return found == out_.types.end() ? nullptr : &found->second;
+    };
+    auto typed = bind_arguments(*op, call.args, lookup);
+    if (!typed) {
+      if (!unknown.empty()) typed.error().message += why_unknown(unknown);
+      return fail_in_step(std::move(typed).error());
+    }
+    bound = std::move(*typed);
+    for (std::size_t i = 0; i < bound.arguments.size(); ++i)
+      CUDAL1_CHECK(check_argument_reads(bound.arguments[i], label_ + ", args." + op->schema.arguments[i].name));
+    auto outcome = op->rule(bound);
+    if (!outcome) return fail_in_step(std::move(outcome).error());
+    results = std::move(*outcome);
+    return bind_results(call, bound, results);
+  }
+
+  tl::unexpected<error> fail_in_step(error e) const {
+    e.message = label_ + ", " + e.message;
+    return tl::unexpected<error>(std::move(e));
+  }
+
+  expected<void> check_argument_reads(const argument_value& value, const std::string& where) {
+    if (const auto* one = std::get_if<tensor_argument>(&value)) return check_read(one->name, where);
+    if (const auto* many = std::get_if<std::vector<tensor_argument>>(&value))
+      for (const auto& item : *many)
+        if (!item.name.empty()) CUDAL1_CHECK(check_read(item.name, where));
+    return {};
+  }
+
+  expected<void> bind_results(const aten_step& call, const operator_call& bound,
+                              const std::vector<operator_result>& results) {
+    if (results.size() != call.results.size())
+      return fail(errc::invalid_program, "{}, out: {} has {} results, and {} are named (\"\" for one that is not read)",
+                  label_, call.op, results.size(), call.results.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const auto where = fmt::format("{}, out[{}]", label_, i);
+      auto state = made_here();
+      if (results[i].view_of) {
+        const auto* viewed = *results[i].view_of < bound.arguments.size()
+                                 ? std::get_if<tensor_argument>(&bound.arguments[*results[i].view_of])
+                                 : nullptr;
+        if (!viewed) return fail(errc::infrastructure, "{}: the rule of {} names no tensor as viewed", where, call.op);
+        state.base = states_.at(viewed->name).base;
+        state.in_setup = states_.at(state.base).in_setup;
+      }
+      if (call.results[i].empty()) {
+        CUDAL1_CHECK(check_size(results[i].type, where, state.base.empty()));
+      } else {
+        CUDAL1_CHECK(bind(call.results[i], results[i].type, std::move(state), where));
+      }
+    }
+    return {};
+  }
+
+  expected<void> check_outputs() {
+    std::set<std::string> seen;
+    for (std::size_t i = 0; i < p_.outputs.size(); ++i) {
+      const auto& name = p_.outputs[i];
+      const auto where = fmt::format("outputs[{}]", i);
+      const auto found = states_.find(name);
+      if (found == states_.end())
+        return fail(errc::invalid_program, "{}: there is no value \"{}\"{}", where, name, why_unknown(name));
+      if (!seen.insert(name).second) return fail(errc::invalid_program, "{}: \"{}\" stands twice", where, name);
+      const auto& base = states_.at(found->second.base);
+      const auto of = found->second.base == name ? std::string("is ") : "is a view of \"" + found->second.base + "\", ";
+      if (base.from != origin::step || base.in_setup)
+        return fail(errc::invalid_program, "{}: \"{}\" {}{}; an output has memory of its own (aten::clone makes some)",
+                    where, name, of, base.from == origin::step ? "made by setup" : kind_of(base));
+      if (!base.written)
+        return fail(errc::invalid_program, "{}: nothing has written \"{}\" ({})", where, name, base.bound_at);
+    }
+    return {};
+  }
+
+  checked_program& out_;
+  const program& p_;
+  const program_limits& limits_;
+  kernel_table kernels_;
+  std::map<std::string, value_state> states_;
+  std::map<std::string, std::string> later_;
+  int64_t total_bytes_ = 0;
+  bool in_setup_ = false;
+  std::string label_;
+};
+
+bool only_aten(const std::vector<step>& steps) {
+  return std::all_of(steps.begin(), steps.end(), [](const step& s) { return std::holds_alternative<aten_step>(s); });
+}
+
+}  // namespace
+
+bool checked_program::is_pure_aten() const {
+  return only_aten(text.setup) && only_aten(text.steps);
+}
+
+expected<checked_program> check_program(program p, const program_limits& limits) {
+  CUDAL1_CHECK(check_form(p));
+  checked_program checked;
+  checked.text = std::move(p);
+  canonicalize(checked.text.setup);
+  canonicalize(checked.text.steps);
+  CUDAL1_CHECK(checker(checked, limits).run());
+  checked.id = program_id(checked.text);
+  return checked;
+}
+
+expected<checked_program> check_program_text(std::string_view text, const program_limits& limits) {
+  if (static_cast<int64_t>(text.size()) > limits.max_text_bytes)
+    return fail(errc::invalid_program, "the program: {} bytes are above the limit of {}", text.size(),
+                limits.max_text_bytes);
+  CUDAL1_TRY(auto p, read_program(text));
+  return check_program(std::move(p), limits);
+}
+
+}  // namespace cudal1

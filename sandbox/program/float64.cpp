@@ -1,0 +1,71 @@
+// The program in float64, for the referee's exact answers.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sandbox/program/check.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+void widen(std::vector<tensor_declaration>& declarations) {
+  for (auto& d : declarations)
+    if (is_floating(d.type.type)) d.type.type = dtype::float64;
+}
+
+bool reads_floats(const operator_call& call) {
+  return std::any_of(call.arguments.begin(), call.arguments.end(), [](const argument_value& v) {
+    if (const auto* one = std::get_if<tensor_argument>(&v)) return is_floating(one->type.type);
+    if (const auto* many = std::get_if<std::vector<tensor_argument>>(&v))
+      return std::any_of(many->begin(), many->end(), [](const auto& t) { return is_floating(t.type.type); });
+    return false;
+  });
+}
+
+// Every dtype argument that names a floating type, and the one that a step without floating operands would take by
+// default (aten::full, aten::sum of integers to float32).
+void widen(aten_step& call, const operator_call& bound, const std::vector<operator_result>& results) {
+  call.precision.clear();
+  const bool makes_floats =
+      std::any_of(results.begin(), results.end(), [](const auto& r) { return is_floating(r.type.type); });
+  for (const auto& a : bound.op->schema.arguments) {
+    if (a.type != schema_type::dtype) continue;
+    const auto given =
+        std::find_if(call.args.begin(), call.args.end(), [&](const auto& v) { return v.first == a.name; });
+    const bool named = given != call.args.end() && given->second.is_string();
+    if (named) {
+      const auto type = dtype_of(given->second.as_string());
+      if (type && is_floating(*type)) given->second = "float64";
+    } else if (makes_floats && !reads_floats(bound)) {
+      if (given != call.args.end()) call.args.erase(given);
+      call.args.emplace_back(a.name, "float64");
+    }
+  }
+}
+
+}  // namespace
+
+expected<program> to_float64(const program& p) {
+  CUDAL1_TRY(const auto before, check_program(p));
+  if (!before.is_pure_aten())
+    return fail(errc::invalid_argument, "{}: a program with kernels has no float64 form", p.name);
+  auto wide = before.text;
+  widen(wide.inputs);
+  widen(wide.weights);
+  for (std::size_t i = 0; i < wide.setup.size(); ++i)
+    widen(std::get<aten_step>(wide.setup[i]), before.setup_calls[i], before.setup_results[i]);
+  for (std::size_t i = 0; i < wide.steps.size(); ++i)
+    widen(std::get<aten_step>(wide.steps[i]), before.calls[i], before.results[i]);
+  auto after = check_program(std::move(wide));
+  if (!after) return fail_in(p.name + " in float64", after.error());
+  for (const auto& [name, type] : before.types)
+    if (is_floating(type.type) && after->types.at(name).type != dtype::float64)
+      return fail(errc::unsupported,
+                  "{} in float64: \"{}\" stays {}, since its operator makes that of integers; convert its operands "
+                  "first (aten::to.dtype)",
+                  p.name, name, name_of(after->types.at(name).type));
+  return std::move(after->text);
+}
+
+}  // namespace cudal1

@@ -1,0 +1,190 @@
+#include "sandbox/program/form.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "sandbox/program/canonical.hpp"
+#include "sandbox/program/source.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+expected<void> check_name(const std::string& name, const std::string& where) {
+  if (is_identifier(name)) return {};
+  if (name.size() > max_name_bytes)
+    return fail(errc::invalid_program, "{}: a name has at most {} characters, and this has {}", where, max_name_bytes,
+                name.size());
+  return fail(errc::invalid_program,
+              "{}: {} is no name; one is made of letters, digits and underscores, and no digit comes first", where,
+              json(name).text());
+}
+
+expected<void> check_sizes(const tensor_type& type, const std::string& where) {
+  if (type.dim() > max_dimensions)
+    return fail(errc::invalid_program, "{}, shape: {} dimensions are above the limit of {}", where, type.dim(),
+                max_dimensions);
+  for (std::size_t d = 0; d < type.shape.size(); ++d)
+    if (type.shape[d] < 0) return fail(errc::invalid_program, "{}, shape[{}]: {} is negative", where, d, type.shape[d]);
+  if (type.strides.size() != type.shape.size())
+    return fail(errc::invalid_program, "{}, strides: should be {} of them, one for each dimension, and are {}", where,
+                type.shape.size(), type.strides.size());
+  for (std::size_t d = 0; d < type.strides.size(); ++d)
+    if (type.strides[d] < 0)
+      return fail(errc::invalid_program, "{}, strides[{}]: {} is negative", where, d, type.strides[d]);
+  return {};
+}
+
+expected<void> check_declarations(const std::vector<tensor_declaration>& declarations, std::string_view list) {
+  for (std::size_t i = 0; i < declarations.size(); ++i) {
+    CUDAL1_CHECK(check_name(declarations[i].name, declaration_label(list, i, "") + ", name"));
+    CUDAL1_CHECK(check_sizes(declarations[i].type, declaration_label(list, i, declarations[i].name)));
+  }
+  return {};
+}
+
+expected<void> check_alloc(const alloc_step& alloc, const std::string& where) {
+  CUDAL1_CHECK(check_name(alloc.name, where + ", alloc"));
+  CUDAL1_CHECK(check_sizes(alloc.type, where));
+  if (alloc.type.strides != contiguous_strides(alloc.type.shape))
+    return fail(errc::invalid_program, "{}, strides: an allocation is contiguous", where);
+  return {};
+}
+
+expected<void> check_extent(const std::array<int64_t, 3>& extent, const std::array<int64_t, 3>& limits,
+                            std::string_view field, const std::string& where) {
+  for (std::size_t d = 0; d < 3; ++d) {
+    if (extent[d] < 1) return fail(errc::invalid_program, "{}, {}[{}]: {} is below 1", where, field, d, extent[d]);
+    if (extent[d] > limits[d])
+      return fail(errc::invalid_program, "{}, {}[{}]: {} is above CUDA's limit of {}", where, field, d, extent[d],
+                  limits[d]);
+  }
+  return {};
+}
+
+expected<void> check_launch(const launch_step& launch, const std::string& where) {
+  CUDAL1_CHECK(check_name(launch.kernel, where + ", launch"));
+  CUDAL1_CHECK(check_extent(launch.grid, max_grid, "grid", where));
+  CUDAL1_CHECK(check_extent(launch.block, max_block, "block", where));
+  if (const auto threads = launch.block[0] * launch.block[1] * launch.block[2]; threads > max_block_threads)
+    return fail(errc::invalid_program, "{}, block: {} threads are above CUDA's limit of {} a block", where, threads,
+                max_block_threads);
+  if (launch.shared_bytes < 0 || launch.shared_bytes > max_shared_bytes)
+    return fail(errc::invalid_program, "{}, shared_bytes: {} is not in 0 to {} (227 KiB, CUDA's limit)", where,
+                launch.shared_bytes, max_shared_bytes);
+  if (launch.args.size() > max_launch_arguments)
+    return fail(errc::invalid_program, "{}, args: {} of them are above the limit of {}", where, launch.args.size(),
+                max_launch_arguments);
+  for (std::size_t i = 0; i < launch.args.size(); ++i) {
+    const auto& a = launch.args[i];
+    const auto field = fmt::format("{}, args[{}]", where, i);
+    if (a.is_tensor()) CUDAL1_CHECK(check_name(a.tensor, field));
+    if (a.kind == argument_kind::i32 && a.integer != static_cast<int32_t>(a.integer))
+      return fail(errc::invalid_program, "{}.i32: {} does not fit 32 bits; an i64 would hold it", field, a.integer);
+    if (a.kind == argument_kind::f32 && std::isfinite(a.real) && !fits_float(a.real))
+      return fail(errc::invalid_program, "{}.f32: {} does not fit a float", field, a.real);
+  }
+  return {};
+}
+
+// Flat: null, a boolean, a number, a string, or an array of those.
+bool is_flat_value(const json& v, bool inside_array = false) {
+  if (v.is_object()) return false;
+  if (!v.is_array()) return true;
+  if (inside_array) return false;
+  for (const auto& item : v.as_array())
+    if (!is_flat_value(item, true)) return false;
+  return true;
+}
+
+expected<void> check_aten(const aten_step& call, const std::string& where) {
+  if (call.op.size() > max_name_bytes) return fail(errc::invalid_program, "{}, aten: the name is too long", where);
+  if (call.args.size() > max_aten_arguments)
+    return fail(errc::invalid_program, "{}, args: {} of them are above the limit of {}", where, call.args.size(),
+                max_aten_arguments);
+  for (std::size_t i = 0; i < call.args.size(); ++i) {
+    const auto& [name, value] = call.args[i];
+    CUDAL1_CHECK(check_name(name, where + ", args"));
+    for (std::size_t j = 0; j < i; ++j)
+      if (call.args[j].first == name) return fail(errc::invalid_program, "{}, args.{}: stands twice", where, name);
+    if (!is_flat_value(value))
+      return fail(errc::invalid_program,
+                  "{}, args.{}: should be null, a boolean, a number, a string or an array of those", where, name);
+  }
+  for (std::size_t i = 0; i < call.results.size(); ++i)
+    if (!call.results[i].empty()) CUDAL1_CHECK(check_name(call.results[i], fmt::format("{}, out[{}]", where, i)));
+  if (!call.precision.empty() && call.precision != "float32" && call.precision != "tf32")
+    return fail(errc::invalid_program, "{}, precision: there is no {}; there are float32 and tf32", where,
+                json(call.precision).text());
+  return {};
+}
+
+expected<void> check_steps(const std::vector<step>& steps, bool in_setup) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto where = step_label(i, steps[i], in_setup);
+    if (const auto* alloc = std::get_if<alloc_step>(&steps[i])) {
+      CUDAL1_CHECK(check_alloc(*alloc, where));
+    } else if (const auto* launch = std::get_if<launch_step>(&steps[i])) {
+      CUDAL1_CHECK(check_launch(*launch, where));
+    } else {
+      CUDAL1_CHECK(check_aten(std::get<aten_step>(steps[i]), where));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_identifier(std::string_view name) {
+  if (name.empty() || name.size() > max_name_bytes || (name[0] >= '0' && name[0] <= '9')) return false;
+  for (const char c : name)
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_')) return false;
+  return true;
+}
+
+std::string declaration_label(std::string_view list, std::size_t index, std::string_view name) {
+  return name.empty() ? fmt::format("{}[{}]", list, index)
+                      : fmt::format("{}[{}] ({})", list, index, name.substr(0, max_name_bytes));
+}
+
+bool is_valid_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    const std::size_t more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
+    if (lead < 0xc2 || lead > 0xf4 || i + more >= text.size()) return false;
+    uint32_t code = lead & (0x3fu >> more);
+    for (std::size_t j = 1; j <= more; ++j) {
+      const auto next = static_cast<unsigned char>(text[i + j]);
+      if ((next & 0xc0) != 0x80) return false;
+      code = code << 6 | (next & 0x3fu);
+    }
+    if ((more == 2 && code < 0x800) || (more == 3 && (code < 0x10000 || code > 0x10ffff))) return false;
+    if (code >= 0xd800 && code <= 0xdfff) return false;
+    i += more + 1;
+  }
+  return true;
+}
+
+expected<void> check_form(const program& p) {
+  if (p.name.empty() || p.name.size() > max_name_bytes || !is_valid_utf8(p.name))
+    return fail(errc::invalid_program, "name: should have 1 to {} bytes of UTF-8", max_name_bytes);
+  for (const char c : p.name)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      return fail(errc::invalid_program, "name: control characters are not allowed");
+  CUDAL1_CHECK(check_declarations(p.inputs, "inputs"));
+  CUDAL1_CHECK(check_declarations(p.weights, "weights"));
+  CUDAL1_CHECK(check_steps(p.setup, true));
+  CUDAL1_CHECK(check_steps(p.steps, false));
+  for (std::size_t i = 0; i < p.outputs.size(); ++i)
+    CUDAL1_CHECK(check_name(p.outputs[i], fmt::format("outputs[{}]", i)));
+  if (p.how.lanes < 1 || p.how.lanes > max_lanes)
+    return fail(errc::invalid_program, "execution, lanes: {} is not in 1 to {}", p.how.lanes, max_lanes);
+  return check_source(p.source);
+}
+
+}  // namespace cudal1

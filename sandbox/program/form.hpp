@@ -1,0 +1,31 @@
+// What can be said of a program's parts one at a time: names, sizes and numbers in range, a source of legal characters
+// and preprocessor lines. Both the reader and check_program (for programs made in memory) ask.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "config/base/error.hpp"
+#include "sandbox/program/program.hpp"
+
+namespace cudal1 {
+
+inline constexpr int64_t max_dimensions = 16;
+inline constexpr std::size_t max_name_bytes = 200;
+inline constexpr int64_t max_lanes = 16;
+inline constexpr std::size_t max_aten_arguments = 64;
+inline constexpr std::size_t max_launch_arguments = 512;  // 4 KiB of pointers, as CUDA has it
+inline constexpr std::array<int64_t, 3> max_grid{2147483647, 65535, 65535};
+inline constexpr std::array<int64_t, 3> max_block{1024, 1024, 64};
+inline constexpr int64_t max_block_threads = 1024;
+inline constexpr int64_t max_shared_bytes = 227 << 10;
+
+// Letters, digits and underscores, no digit first.
+bool is_identifier(std::string_view name);
+// "inputs[2] (x)"
+std::string declaration_label(std::string_view list, std::size_t index, std::string_view name);
+bool is_valid_utf8(std::string_view text);
+
+expected<void> check_form(const program& p);
+
+}  // namespace cudal1

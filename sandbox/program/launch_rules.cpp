@@ -1,0 +1,115 @@
+#include "sandbox/program/launch_rules.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "sandbox/program/near_miss.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr const char* kind_names[] = {"in", "out", "inout", "i32", "i64", "f32", "f64"};
+
+struct scalar_type {
+  std::string_view name;
+  std::optional<argument_kind> passed_as;  // none: no launch can pass it
+};
+// As a 64-bit Linux has them.
+constexpr scalar_type scalar_types[] = {{"int", argument_kind::i32},
+                                        {"unsigned", argument_kind::i32},
+                                        {"unsigned int", argument_kind::i32},
+                                        {"signed", argument_kind::i32},
+                                        {"int32_t", argument_kind::i32},
+                                        {"uint32_t", argument_kind::i32},
+                                        {"uint", argument_kind::i32},
+                                        {"long", argument_kind::i64},
+                                        {"unsigned long", argument_kind::i64},
+                                        {"long int", argument_kind::i64},
+                                        {"long long", argument_kind::i64},
+                                        {"long long int", argument_kind::i64},
+                                        {"unsigned long long", argument_kind::i64},
+                                        {"int64_t", argument_kind::i64},
+                                        {"uint64_t", argument_kind::i64},
+                                        {"size_t", argument_kind::i64},
+                                        {"float", argument_kind::f32},
+                                        {"double", argument_kind::f64},
+                                        {"bool", {}},
+                                        {"char", {}},
+                                        {"signed char", {}},
+                                        {"unsigned char", {}},
+                                        {"short", {}},
+                                        {"unsigned short", {}},
+                                        {"int8_t", {}},
+                                        {"uint8_t", {}},
+                                        {"int16_t", {}},
+                                        {"uint16_t", {}},
+                                        {"half", {}},
+                                        {"__half", {}},
+                                        {"__nv_bfloat16", {}}};
+
+std::string without_const(std::string_view type) {
+  for (const std::string_view word : {"const ", "volatile "})
+    while (type.starts_with(word))
+      type.remove_prefix(word.size());
+  while (type.ends_with(" const"))
+    type.remove_suffix(6);
+  return std::string(type);
+}
+
+std::string problem_of(const launch_argument& a, const kernel_parameter& p) {
+  const auto* kind = kind_names[static_cast<int>(a.kind)];
+  if (a.is_tensor() != p.is_pointer)
+    return fmt::format("{} passes a {}, and the parameter \"{}\" is a {}", kind, a.is_tensor() ? "tensor" : "scalar",
+                       p.text, p.is_pointer ? "pointer" : "scalar");
+  if (a.is_tensor() || p.type.empty()) return "";
+  const auto type = without_const(p.type);
+  for (const auto& known : scalar_types) {
+    if (known.name != type) continue;
+    if (!known.passed_as)
+      return fmt::format("the parameter \"{}\" cannot be passed; scalars are int, long long, float or double", p.text);
+    if (*known.passed_as != a.kind)
+      return fmt::format("the parameter \"{}\" takes {}, and {} is passed", p.text,
+                         kind_names[static_cast<int>(*known.passed_as)], kind);
+  }
+  return "";
+}
+
+expected<void> check_signature(const kernel_signature& kernel, const launch_step& launch, const std::string& where) {
+  if (kernel.parameters.size() != launch.args.size())
+    return fail(errc::invalid_program, "{}, args: the kernel has {} parameters, and {} arguments are passed", where,
+                kernel.parameters.size(), launch.args.size());
+  for (std::size_t i = 0; i < launch.args.size(); ++i)
+    if (const auto problem = problem_of(launch.args[i], kernel.parameters[i]); !problem.empty())
+      return fail(errc::invalid_program, "{}, args[{}]: {}", where, i, problem);
+  return {};
+}
+
+}  // namespace
+
+expected<kernel_table> kernel_table::read(std::string_view source) {
+  kernel_table table;
+  if (source.empty()) return table;
+  CUDAL1_TRY(const auto stripped, strip_source(source));
+  for (auto& kernel : find_kernels(stripped))
+    table.kernels_[kernel.name].push_back(std::move(kernel));
+  return table;
+}
+
+expected<void> kernel_table::check(const launch_step& launch, const std::string& where) const {
+  const auto found = kernels_.find(launch.kernel);
+  if (found == kernels_.end()) {
+    const auto near =
+        did_you_mean(launch.kernel, kernels_, [](const auto& k) -> const std::string& { return k.first; });
+    return fail(errc::invalid_program, "{}, launch: the source has no \"__global__ void {}(\"{}{}", where,
+                launch.kernel, kernels_.empty() ? "; it has no kernel at all" : "", near);
+  }
+  expected<void> outcome;
+  for (const auto& signature : found->second)
+    if (outcome = check_signature(signature, launch, where); outcome) return {};
+  return outcome;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,334 @@
+// The reader of the program's text: kinds and keys. Ranges are form.cpp's, meaning is check.cpp's.
+#include "sandbox/program/program.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sandbox/program/canonical.hpp"
+#include "sandbox/program/form.hpp"
+#include "sandbox/program/near_miss.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+tl::unexpected<error> wrong_kind(const std::string& where, std::string_view wanted, const json& got) {
+  return fail(errc::parse_error, "{}: should be {}, and is {}", where, wanted, got.kind_name());
+}
+
+expected<void> known_keys(const json& object, const std::string& where, const std::vector<std::string_view>& known) {
+  for (const auto& [key, value] : object.as_object())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      return fail(errc::parse_error, "{}: unknown key \"{}\"{} (known are {})", where, key, did_you_mean(key, known),
+                  fmt::join(known, ", "));
+  return {};
+}
+
+expected<const json*> required(const json& object, std::string_view key, const std::string& where) {
+  if (const auto* found = object.find(key)) return found;
+  return fail(errc::parse_error, "{}: the key \"{}\" is missing", where, key);
+}
+
+expected<std::string> read_string(const json& v, const std::string& where) {
+  if (!v.is_string()) return wrong_kind(where, "a string", v);
+  return v.as_string();
+}
+
+expected<int64_t> read_integer(const json& v, const std::string& where) {
+  if (!v.is_int()) return wrong_kind(where, "an integer", v);
+  return v.as_int();
+}
+
+expected<std::vector<int64_t>> read_integers(const json& v, const std::string& where) {
+  if (!v.is_array()) return wrong_kind(where, "an array of integers", v);
+  std::vector<int64_t> numbers;
+  for (const auto& item : v.as_array()) {
+    CUDAL1_TRY(const int64_t n, read_integer(item, fmt::format("{}[{}]", where, numbers.size())));
+    numbers.push_back(n);
+  }
+  return numbers;
+}
+
+expected<std::vector<std::string>> read_strings(const json& v, const std::string& where) {
+  if (!v.is_array()) return wrong_kind(where, "an array of strings", v);
+  std::vector<std::string> words;
+  for (const auto& item : v.as_array()) {
+    CUDAL1_TRY(auto word, read_string(item, fmt::format("{}[{}]", where, words.size())));
+    words.push_back(std::move(word));
+  }
+  return words;
+}
+
+// "dtype", "shape" and, where `strided`, "strides" of an object.
+expected<tensor_type> read_type(const json& object, const std::string& where, bool strided) {
+  CUDAL1_TRY(const json* dtype_value, required(object, "dtype", where));
+  CUDAL1_TRY(const auto dtype_name, read_string(*dtype_value, where + ", dtype"));
+  const auto element = dtype_of(dtype_name);
+  if (!element) {
+    const auto names = dtype_names();
+    return fail(errc::parse_error, "{}, dtype: there is no \"{}\"{} (there are {})", where, dtype_name,
+                did_you_mean(dtype_name, {names.begin(), names.end()}), fmt::join(names, ", "));
+  }
+  CUDAL1_TRY(const json* shape_value, required(object, "shape", where));
+  CUDAL1_TRY(auto shape, read_integers(*shape_value, where + ", shape"));
+  auto type = contiguous(*element, std::move(shape));
+  if (const auto* strides = object.find("strides"); strides && strided) {
+    CUDAL1_TRY(type.strides, read_integers(*strides, where + ", strides"));
+  }
+  return type;
+}
+
+expected<std::vector<tensor_declaration>> read_declarations(const json& v, std::string_view list) {
+  if (!v.is_array()) return wrong_kind(std::string(list), "an array of tensors", v);
+  std::vector<tensor_declaration> declarations;
+  for (const auto& item : v.as_array()) {
+    auto where = declaration_label(list, declarations.size(), "");
+    if (!item.is_object()) return wrong_kind(where, "an object", item);
+    CUDAL1_TRY(const json* name_value, required(item, "name", where));
+    CUDAL1_TRY(auto name, read_string(*name_value, where + ", name"));
+    where = declaration_label(list, declarations.size(), name);
+    CUDAL1_CHECK(known_keys(item, where, {"name", "dtype", "shape", "strides"}));
+    CUDAL1_TRY(auto type, read_type(item, where, true));
+    declarations.push_back({std::move(name), std::move(type)});
+  }
+  return declarations;
+}
+
+expected<double> read_real(const json& v, const std::string& where) {
+  if (v.is_number()) return v.as_number();
+  if (v.is_string()) {
+    const auto& word = v.as_string();
+    if (word == "inf") return std::numeric_limits<double>::infinity();
+    if (word == "-inf") return -std::numeric_limits<double>::infinity();
+    if (word == "nan") return std::numeric_limits<double>::quiet_NaN();
+    return fail(errc::parse_error, "{}: should be a number, \"inf\", \"-inf\" or \"nan\", and is \"{}\"", where, word);
+  }
+  return wrong_kind(where, "a number, \"inf\", \"-inf\" or \"nan\"", v);
+}
+
+expected<launch_argument> read_launch_argument(const json& v, const std::string& where) {
+  static constexpr std::string_view kinds[] = {"in", "out", "inout", "i32", "i64", "f32", "f64"};
+  if (!v.is_object() || v.as_object().size() != 1)
+    return fail(errc::parse_error,
+                "{}: should be an object with one key, {}; such as {{\"in\": \"x\"}} or {{\"i32\": 4}}", where,
+                fmt::join(kinds, " or "));
+  const auto& [key, value] = v.as_object().front();
+  const auto* found = std::find(std::begin(kinds), std::end(kinds), key);
+  if (found == std::end(kinds))
+    return fail(errc::parse_error, "{}: unknown kind \"{}\"{} (known are {})", where, key,
+                did_you_mean(key, {std::begin(kinds), std::end(kinds)}), fmt::join(kinds, ", "));
+  launch_argument a;
+  a.kind = static_cast<argument_kind>(found - std::begin(kinds));
+  const auto field = fmt::format("{}.{}", where, key);
+  if (a.is_tensor()) {
+    CUDAL1_TRY(a.tensor, read_string(value, field));
+  } else if (a.kind == argument_kind::i32 || a.kind == argument_kind::i64) {
+    CUDAL1_TRY(a.integer, read_integer(value, field));
+  } else {
+    CUDAL1_TRY(a.real, read_real(value, field));
+    if (a.kind == argument_kind::f32 && std::isfinite(a.real)) {
+      if (!fits_float(a.real))
+        return fail(errc::parse_error, "{}: {} does not fit a float (write \"inf\" if that is meant)", field, a.real);
+      a.real = static_cast<double>(static_cast<float>(a.real));
+    }
+  }
+  return a;
+}
+
+// One to three sizes; the others are 1.
+expected<std::array<int64_t, 3>> read_extent(const json& v, const std::string& where) {
+  CUDAL1_TRY(const auto sizes, read_integers(v, where));
+  if (sizes.empty() || sizes.size() > 3)
+    return fail(errc::parse_error, "{}: should have one to three sizes, and has {}", where, sizes.size());
+  std::array<int64_t, 3> extent{1, 1, 1};
+  std::copy(sizes.begin(), sizes.end(), extent.begin());
+  return extent;
+}
+
+expected<step> read_launch(const json& v, launch_step launch, const std::string& where) {
+  CUDAL1_CHECK(known_keys(v, where, {"launch", "grid", "block", "shared_bytes", "args"}));
+  CUDAL1_TRY(const json* grid, required(v, "grid", where));
+  CUDAL1_TRY(launch.grid, read_extent(*grid, where + ", grid"));
+  CUDAL1_TRY(const json* block, required(v, "block", where));
+  CUDAL1_TRY(launch.block, read_extent(*block, where + ", block"));
+  if (const auto* shared = v.find("shared_bytes")) {
+    CUDAL1_TRY(launch.shared_bytes, read_integer(*shared, where + ", shared_bytes"));
+  }
+  CUDAL1_TRY(const json* args, required(v, "args", where));
+  if (!args->is_array()) return wrong_kind(where + ", args", "an array", *args);
+  for (const auto& item : args->as_array()) {
+    CUDAL1_TRY(auto a, read_launch_argument(item, fmt::format("{}, args[{}]", where, launch.args.size())));
+    launch.args.push_back(std::move(a));
+  }
+  return launch;
+}
+
+expected<step> read_aten(const json& v, aten_step call, const std::string& where) {
+  CUDAL1_CHECK(known_keys(v, where, {"aten", "args", "out", "precision"}));
+  CUDAL1_TRY(const json* args, required(v, "args", where));
+  if (!args->is_object()) return wrong_kind(where + ", args", "an object", *args);
+  call.args = args->as_object();
+  CUDAL1_TRY(const json* out, required(v, "out", where));
+  CUDAL1_TRY(call.results, read_strings(*out, where + ", out"));
+  if (const auto* precision = v.find("precision")) {
+    CUDAL1_TRY(call.precision, read_string(*precision, where + ", precision"));
+    if (call.precision.empty())
+      return fail(errc::parse_error, "{}, precision: \"\" is no precision; leave the key out for the default", where);
+  }
+  sort_arguments(call);
+  return call;
+}
+
+expected<step> read_step(const json& v, std::size_t index, bool in_setup) {
+  const auto where = fmt::format("{}step {}", in_setup ? "setup " : "", index + 1);
+  if (!v.is_object()) return wrong_kind(where, "an object", v);
+  std::vector<std::string_view> kinds;
+  for (const std::string_view kind : {"alloc", "launch", "aten"})
+    if (v.find(kind)) kinds.push_back(kind);
+  if (kinds.size() != 1)
+    return fail(errc::parse_error, "{}: should have one of the keys alloc, launch and aten, and has {}", where,
+                kinds.empty() ? "none of them" : fmt::format("{}", fmt::join(kinds, " and ")));
+  CUDAL1_TRY(auto name, read_string(*v.find(kinds.front()), fmt::format("{}, {}", where, kinds.front())));
+  if (kinds.front() == "launch") {
+    launch_step launch;
+    launch.kernel = std::move(name);
+    const auto label = step_label(index, launch, in_setup);
+    return read_launch(v, std::move(launch), label);
+  }
+  if (kinds.front() == "aten") {
+    aten_step call;
+    call.op = std::move(name);
+    const auto label = step_label(index, call, in_setup);
+    return read_aten(v, std::move(call), label);
+  }
+  alloc_step alloc;
+  alloc.name = std::move(name);
+  const auto label = step_label(index, alloc, in_setup);
+  if (v.find("strides"))
+    return fail(errc::parse_error, "{}, strides: an allocation is contiguous; leave the strides out", label);
+  CUDAL1_CHECK(known_keys(v, label, {"alloc", "dtype", "shape"}));
+  CUDAL1_TRY(alloc.type, read_type(v, label, false));
+  return alloc;
+}
+
+expected<std::vector<step>> read_steps(const json& v, bool in_setup) {
+  if (!v.is_array()) return wrong_kind(in_setup ? "setup" : "steps", "an array of steps", v);
+  std::vector<step> steps;
+  for (const auto& item : v.as_array()) {
+    CUDAL1_TRY(auto s, read_step(item, steps.size(), in_setup));
+    steps.push_back(std::move(s));
+  }
+  return steps;
+}
+
+expected<execution> read_execution(const json& v) {
+  if (!v.is_object()) return wrong_kind("execution", "an object", v);
+  CUDAL1_CHECK(known_keys(v, "execution", {"graph", "lanes"}));
+  execution how;
+  if (const auto* graph = v.find("graph")) {
+    if (!graph->is_bool()) return wrong_kind("execution, graph", "a boolean", *graph);
+    how.graph = graph->as_bool();
+  }
+  if (const auto* lanes = v.find("lanes")) {
+    CUDAL1_TRY(how.lanes, read_integer(*lanes, "execution, lanes"));
+  }
+  return how;
+}
+
+// The line that is just the separator: {start of it, start of the source}; {npos, npos} where there is none.
+std::pair<std::size_t, std::size_t> find_separator(std::string_view text) {
+  for (std::size_t start = 0; start < text.size();) {
+    const auto newline = text.find('\n', start);
+    const auto end = newline == std::string_view::npos ? text.size() : newline;
+    if (text.substr(start, end - start) == program_separator)
+      return {start, newline == std::string_view::npos ? text.size() : newline + 1};
+    start = newline == std::string_view::npos ? text.size() : newline + 1;
+  }
+  return {std::string_view::npos, std::string_view::npos};
+}
+
+std::string with_plain_line_ends(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] != '\r' || i + 1 == text.size() || text[i + 1] != '\n') plain += text[i];
+  return plain;
+}
+
+}  // namespace
+
+bool launch_argument::operator==(const launch_argument& other) const {
+  const bool same_real =
+      std::isnan(real) ? std::isnan(other.real) : std::bit_cast<uint64_t>(real) == std::bit_cast<uint64_t>(other.real);
+  return kind == other.kind && tensor == other.tensor && integer == other.integer && same_real;
+}
+
+std::string step_label(std::size_t index, const step& s, bool in_setup) {
+  const auto what = std::visit(
+      [](const auto& v) -> std::string {
+        using kind = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<kind, alloc_step>) return "alloc " + v.name.substr(0, max_name_bytes);
+        if constexpr (std::is_same_v<kind, launch_step>) return "launch " + v.kernel.substr(0, max_name_bytes);
+        if constexpr (std::is_same_v<kind, aten_step>) return v.op.substr(0, max_name_bytes);
+      },
+      s);
+  return fmt::format("{}step {} ({})", in_setup ? "setup " : "", index + 1, what);
+}
+
+expected<program> read_program(const json& head, std::string source) {
+  const std::string where = "the head";
+  if (!head.is_object()) return wrong_kind(where, "an object", head);
+  CUDAL1_TRY(const json* format, required(head, "format", where));
+  CUDAL1_TRY(const int64_t version, read_integer(*format, "format"));
+  if (version != program_format)
+    return fail(errc::parse_error, "format: {} is not {}, the only one that this version reads", version,
+                program_format);
+  CUDAL1_CHECK(
+      known_keys(head, where, {"format", "name", "inputs", "weights", "setup", "steps", "outputs", "execution"}));
+  program p;
+  CUDAL1_TRY(const json* name, required(head, "name", where));
+  CUDAL1_TRY(p.name, read_string(*name, "name"));
+  CUDAL1_TRY(const json* inputs, required(head, "inputs", where));
+  CUDAL1_TRY(p.inputs, read_declarations(*inputs, "inputs"));
+  if (const auto* weights = head.find("weights")) {
+    CUDAL1_TRY(p.weights, read_declarations(*weights, "weights"));
+  }
+  if (const auto* setup = head.find("setup")) {
+    CUDAL1_TRY(p.setup, read_steps(*setup, true));
+  }
+  CUDAL1_TRY(const json* steps, required(head, "steps", where));
+  CUDAL1_TRY(p.steps, read_steps(*steps, false));
+  CUDAL1_TRY(const json* outputs, required(head, "outputs", where));
+  CUDAL1_TRY(p.outputs, read_strings(*outputs, "outputs"));
+  if (const auto* how = head.find("execution")) {
+    CUDAL1_TRY(p.how, read_execution(*how));
+  }
+  p.source = source.find('\r') == std::string::npos ? std::move(source) : with_plain_line_ends(source);
+  CUDAL1_CHECK(check_form(p));
+  return p;
+}
+
+expected<program> read_program(std::string_view text) {
+  std::string plain;
+  if (text.find('\r') != std::string_view::npos) {
+    plain = with_plain_line_ends(text);
+    text = plain;
+  }
+  const auto [separator, source] = find_separator(text);
+  const auto head_text = text.substr(0, separator);
+  if (head_text.find_first_not_of(" \t\n") == std::string_view::npos)
+    return fail(errc::parse_error,
+                "there is no head: a program starts with a JSON object, then a line \"{}\" and the "
+                "source",
+                program_separator);
+  CUDAL1_TRY(const json head, json::parse(head_text));
+  return read_program(head, source == std::string_view::npos ? std::string() : std::string(text.substr(source)));
+}
+
+}  // namespace cudal1

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,62 +11,16 @@
 
 #include "sandbox/program/canonical.hpp"
 #include "sandbox/program/form.hpp"
+#include "sandbox/program/json_fields.hpp"
 #include "sandbox/program/near_miss.hpp"
 
 namespace cudal1 {
 
 namespace {
 
-tl::unexpected<error> wrong_kind(const std::string& where, std::string_view wanted, const json& got) {
-  return fail(errc::parse_error, "{}: should be {}, and is {}", where, wanted, got.kind_name());
-}
-
-expected<void> known_keys(const json& object, const std::string& where, const std::vector<std::string_view>& known) {
-  for (const auto& [key, value] : object.as_object())
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      return fail(errc::parse_error, "{}: unknown key \"{}\"{} (known are {})", where, key, did_you_mean(key, known),
-                  fmt::join(known, ", "));
-  return {};
-}
-
-expected<const json*> required(const json& object, std::string_view key, const std::string& where) {
-  if (const auto* found = object.find(key)) return found;
-  return fail(errc::parse_error, "{}: the key \"{}\" is missing", where, key);
-}
-
-expected<std::string> read_string(const json& v, const std::string& where) {
-  if (!v.is_string()) return wrong_kind(where, "a string", v);
-  return v.as_string();
-}
-
-expected<int64_t> read_integer(const json& v, const std::string& where) {
-  if (!v.is_int()) return wrong_kind(where, "an integer", v);
-  return v.as_int();
-}
-
-expected<std::vector<int64_t>> read_integers(const json& v, const std::string& where) {
-  if (!v.is_array()) return wrong_kind(where, "an array of integers", v);
-  std::vector<int64_t> numbers;
-  for (const auto& item : v.as_array()) {
-    CUDAL1_TRY(const int64_t n, read_integer(item, fmt::format("{}[{}]", where, numbers.size())));
-    numbers.push_back(n);
-  }
-  return numbers;
-}
-
-expected<std::vector<std::string>> read_strings(const json& v, const std::string& where) {
-  if (!v.is_array()) return wrong_kind(where, "an array of strings", v);
-  std::vector<std::string> words;
-  for (const auto& item : v.as_array()) {
-    CUDAL1_TRY(auto word, read_string(item, fmt::format("{}[{}]", where, words.size())));
-    words.push_back(std::move(word));
-  }
-  return words;
-}
-
 // "dtype", "shape" and, where `strided`, "strides" of an object.
 expected<tensor_type> read_type(const json& object, const std::string& where, bool strided) {
-  CUDAL1_TRY(const json* dtype_value, required(object, "dtype", where));
+  CUDAL1_TRY(const json* dtype_value, required_key(object, "dtype", where));
   CUDAL1_TRY(const auto dtype_name, read_string(*dtype_value, where + ", dtype"));
   const auto element = dtype_of(dtype_name);
   if (!element) {
@@ -75,7 +28,7 @@ expected<tensor_type> read_type(const json& object, const std::string& where, bo
     return fail(errc::parse_error, "{}, dtype: there is no \"{}\"{} (there are {})", where, dtype_name,
                 did_you_mean(dtype_name, {names.begin(), names.end()}), fmt::join(names, ", "));
   }
-  CUDAL1_TRY(const json* shape_value, required(object, "shape", where));
+  CUDAL1_TRY(const json* shape_value, required_key(object, "shape", where));
   CUDAL1_TRY(auto shape, read_integers(*shape_value, where + ", shape"));
   auto type = contiguous(*element, std::move(shape));
   if (const auto* strides = object.find("strides"); strides && strided) {
@@ -85,12 +38,12 @@ expected<tensor_type> read_type(const json& object, const std::string& where, bo
 }
 
 expected<std::vector<tensor_declaration>> read_declarations(const json& v, std::string_view list) {
-  if (!v.is_array()) return wrong_kind(std::string(list), "an array of tensors", v);
+  if (!v.is_array()) return wrong_json_kind(std::string(list), "an array of tensors", v);
   std::vector<tensor_declaration> declarations;
   for (const auto& item : v.as_array()) {
     auto where = declaration_label(list, declarations.size(), "");
-    if (!item.is_object()) return wrong_kind(where, "an object", item);
-    CUDAL1_TRY(const json* name_value, required(item, "name", where));
+    if (!item.is_object()) return wrong_json_kind(where, "an object", item);
+    CUDAL1_TRY(const json* name_value, required_key(item, "name", where));
     CUDAL1_TRY(auto name, read_string(*name_value, where + ", name"));
     where = declaration_label(list, declarations.size(), name);
     CUDAL1_CHECK(known_keys(item, where, {"name", "dtype", "shape", "strides"}));
@@ -98,18 +51,6 @@ expected<std::vector<tensor_declaration>> read_declarations(const json& v, std::
     declarations.push_back({std::move(name), std::move(type)});
   }
   return declarations;
-}
-
-expected<double> read_real(const json& v, const std::string& where) {
-  if (v.is_number()) return v.as_number();
-  if (v.is_string()) {
-    const auto& word = v.as_string();
-    if (word == "inf") return std::numeric_limits<double>::infinity();
-    if (word == "-inf") return -std::numeric_limits<double>::infinity();
-    if (word == "nan") return std::numeric_limits<double>::quiet_NaN();
-    return fail(errc::parse_error, "{}: should be a number, \"inf\", \"-inf\" or \"nan\", and is \"{}\"", where, word);
-  }
-  return wrong_kind(where, "a number, \"inf\", \"-inf\" or \"nan\"", v);
 }
 
 expected<launch_argument> read_launch_argument(const json& v, const std::string& where) {
@@ -153,15 +94,15 @@ expected<std::array<int64_t, 3>> read_extent(const json& v, const std::string& w
 
 expected<step> read_launch(const json& v, launch_step launch, const std::string& where) {
   CUDAL1_CHECK(known_keys(v, where, {"launch", "grid", "block", "shared_bytes", "args"}));
-  CUDAL1_TRY(const json* grid, required(v, "grid", where));
+  CUDAL1_TRY(const json* grid, required_key(v, "grid", where));
   CUDAL1_TRY(launch.grid, read_extent(*grid, where + ", grid"));
-  CUDAL1_TRY(const json* block, required(v, "block", where));
+  CUDAL1_TRY(const json* block, required_key(v, "block", where));
   CUDAL1_TRY(launch.block, read_extent(*block, where + ", block"));
   if (const auto* shared = v.find("shared_bytes")) {
     CUDAL1_TRY(launch.shared_bytes, read_integer(*shared, where + ", shared_bytes"));
   }
-  CUDAL1_TRY(const json* args, required(v, "args", where));
-  if (!args->is_array()) return wrong_kind(where + ", args", "an array", *args);
+  CUDAL1_TRY(const json* args, required_key(v, "args", where));
+  if (!args->is_array()) return wrong_json_kind(where + ", args", "an array", *args);
   for (const auto& item : args->as_array()) {
     CUDAL1_TRY(auto a, read_launch_argument(item, fmt::format("{}, args[{}]", where, launch.args.size())));
     launch.args.push_back(std::move(a));
@@ -171,10 +112,10 @@ expected<step> read_launch(const json& v, launch_step launch, const std::string&
 
 expected<step> read_aten(const json& v, aten_step call, const std::string& where) {
   CUDAL1_CHECK(known_keys(v, where, {"aten", "args", "out", "precision"}));
-  CUDAL1_TRY(const json* args, required(v, "args", where));
-  if (!args->is_object()) return wrong_kind(where + ", args", "an object", *args);
+  CUDAL1_TRY(const json* args, required_key(v, "args", where));
+  if (!args->is_object()) return wrong_json_kind(where + ", args", "an object", *args);
   call.args = args->as_object();
-  CUDAL1_TRY(const json* out, required(v, "out", where));
+  CUDAL1_TRY(const json* out, required_key(v, "out", where));
   CUDAL1_TRY(call.results, read_strings(*out, where + ", out"));
   if (const auto* precision = v.find("precision")) {
     CUDAL1_TRY(call.precision, read_string(*precision, where + ", precision"));
@@ -187,7 +128,7 @@ expected<step> read_aten(const json& v, aten_step call, const std::string& where
 
 expected<step> read_step(const json& v, std::size_t index, bool in_setup) {
   const auto where = fmt::format("{}step {}", in_setup ? "setup " : "", index + 1);
-  if (!v.is_object()) return wrong_kind(where, "an object", v);
+  if (!v.is_object()) return wrong_json_kind(where, "an object", v);
   std::vector<std::string_view> kinds;
   for (const std::string_view kind : {"alloc", "launch", "aten"})
     if (v.find(kind)) kinds.push_back(kind);
@@ -218,7 +159,7 @@ expected<step> read_step(const json& v, std::size_t index, bool in_setup) {
 }
 
 expected<std::vector<step>> read_steps(const json& v, bool in_setup) {
-  if (!v.is_array()) return wrong_kind(in_setup ? "setup" : "steps", "an array of steps", v);
+  if (!v.is_array()) return wrong_json_kind(in_setup ? "setup" : "steps", "an array of steps", v);
   std::vector<step> steps;
   for (const auto& item : v.as_array()) {
     CUDAL1_TRY(auto s, read_step(item, steps.size(), in_setup));
@@ -228,11 +169,11 @@ expected<std::vector<step>> read_steps(const json& v, bool in_setup) {
 }
 
 expected<execution> read_execution(const json& v) {
-  if (!v.is_object()) return wrong_kind("execution", "an object", v);
+  if (!v.is_object()) return wrong_json_kind("execution", "an object", v);
   CUDAL1_CHECK(known_keys(v, "execution", {"graph", "lanes"}));
   execution how;
   if (const auto* graph = v.find("graph")) {
-    if (!graph->is_bool()) return wrong_kind("execution, graph", "a boolean", *graph);
+    if (!graph->is_bool()) return wrong_json_kind("execution, graph", "a boolean", *graph);
     how.graph = graph->as_bool();
   }
   if (const auto* lanes = v.find("lanes")) {
@@ -283,8 +224,8 @@ std::string step_label(std::size_t index, const step& s, bool in_setup) {
 
 expected<program> read_program(const json& head, std::string source) {
   const std::string where = "the head";
-  if (!head.is_object()) return wrong_kind(where, "an object", head);
-  CUDAL1_TRY(const json* format, required(head, "format", where));
+  if (!head.is_object()) return wrong_json_kind(where, "an object", head);
+  CUDAL1_TRY(const json* format, required_key(head, "format", where));
   CUDAL1_TRY(const int64_t version, read_integer(*format, "format"));
   if (version != program_format)
     return fail(errc::parse_error, "format: {} is not {}, the only one that this version reads", version,
@@ -292,9 +233,9 @@ expected<program> read_program(const json& head, std::string source) {
   CUDAL1_CHECK(
       known_keys(head, where, {"format", "name", "inputs", "weights", "setup", "steps", "outputs", "execution"}));
   program p;
-  CUDAL1_TRY(const json* name, required(head, "name", where));
+  CUDAL1_TRY(const json* name, required_key(head, "name", where));
   CUDAL1_TRY(p.name, read_string(*name, "name"));
-  CUDAL1_TRY(const json* inputs, required(head, "inputs", where));
+  CUDAL1_TRY(const json* inputs, required_key(head, "inputs", where));
   CUDAL1_TRY(p.inputs, read_declarations(*inputs, "inputs"));
   if (const auto* weights = head.find("weights")) {
     CUDAL1_TRY(p.weights, read_declarations(*weights, "weights"));
@@ -302,9 +243,9 @@ expected<program> read_program(const json& head, std::string source) {
   if (const auto* setup = head.find("setup")) {
     CUDAL1_TRY(p.setup, read_steps(*setup, true));
   }
-  CUDAL1_TRY(const json* steps, required(head, "steps", where));
+  CUDAL1_TRY(const json* steps, required_key(head, "steps", where));
   CUDAL1_TRY(p.steps, read_steps(*steps, false));
-  CUDAL1_TRY(const json* outputs, required(head, "outputs", where));
+  CUDAL1_TRY(const json* outputs, required_key(head, "outputs", where));
   CUDAL1_TRY(p.outputs, read_strings(*outputs, "outputs"));
   if (const auto* how = head.find("execution")) {
     CUDAL1_TRY(p.how, read_execution(*how));

@@ -1,0 +1,203 @@
+#include "sandbox/program/input_spec.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config/base/describe.hpp"
+#include "sandbox/program/json_fields.hpp"
+#include "sandbox/program/near_miss.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+template <class Enum>
+std::vector<std::string> names_of_all() {
+  std::vector<std::string> names;
+  boost::mp11::mp_for_each<boost::describe::describe_enumerators<Enum>>(
+      [&](auto d) { names.push_back(enum_name(static_cast<Enum>(d.value))); });
+  return names;
+}
+
+template <class Enum>
+expected<Enum> read_enum(const json& v, const std::string& where) {
+  CUDAL1_TRY(const auto name, read_string(v, where));
+  if (const auto found = enum_value<Enum>(name)) return *found;
+  const auto names = names_of_all<Enum>();
+  return fail(errc::parse_error, "{}: there is no {}{} (there are {})", where, json(name).text(),
+              did_you_mean(name, {names.begin(), names.end()}), fmt::join(names, ", "));
+}
+
+std::vector<std::string_view> parameters_of(distribution kind) {
+  switch (kind) {
+    case distribution::uniform:
+    case distribution::integer:
+      return {"low", "high"};
+    case distribution::normal:
+      return {"mean", "std"};
+    case distribution::bernoulli:
+      return {"probability"};
+  }
+  return {};
+}
+
+distribution default_distribution(dtype type) {
+  if (type == dtype::bool_) return distribution::bernoulli;
+  return is_floating(type) ? distribution::normal : distribution::integer;
+}
+
+// A finite number, or a size.
+expected<double> read_bound(const json& v, const size_names& sizes, const std::string& where) {
+  if (v.is_string()) {
+    auto size = evaluate_size(v.as_string(), sizes);
+    if (!size) return fail_in(where, size.error());
+    return static_cast<double>(*size);
+  }
+  if (!v.is_number()) return wrong_json_kind(where, "a number or a size", v);
+  return v.as_number();
+}
+
+// The integers that a dtype and a double both hold exactly: [first, last].
+std::pair<double, double> range_of(dtype type) {
+  switch (type) {
+    case dtype::bool_:
+      return {0, 1};
+    case dtype::uint8:
+      return {0, 255};
+    case dtype::int8:
+      return {-128, 127};
+    case dtype::int16:
+      return {-32768, 32767};
+    case dtype::int32:
+      return {-2147483648.0, 2147483647.0};
+    default:
+      return {-9007199254740992.0, 9007199254740992.0};
+  }
+}
+
+expected<void> check_draw(const draw_spec& draw, dtype type, const std::string& where) {
+  const bool bounded = draw.kind == distribution::uniform || draw.kind == distribution::integer;
+  const bool whole = draw.kind == distribution::integer || draw.kind == distribution::bernoulli;
+  if (type == dtype::bool_ && draw.kind != distribution::bernoulli)
+    return fail(errc::parse_error, "{}, distribution: a bool is drawn from bernoulli", where);
+  if (!is_floating(type) && !whole)
+    return fail(errc::parse_error, "{}, distribution: {} needs integer or bernoulli", where, name_of(type));
+  if (bounded && !(draw.low < draw.high))
+    return fail(errc::parse_error, "{}: low ({}) should be below high ({})", where, draw.low, draw.high);
+  if (draw.kind == distribution::integer) {
+    const auto [first, last] = range_of(type);
+    if (draw.low != std::floor(draw.low) || draw.high != std::floor(draw.high))
+      return fail(errc::parse_error, "{}: low and high should be whole numbers", where);
+    if (draw.low < first || draw.high - 1 > last)
+      return fail(errc::parse_error, "{}: {} to {} does not fit {}", where, draw.low, draw.high - 1, name_of(type));
+  }
+  if (!(draw.std >= 0)) return fail(errc::parse_error, "{}, std: {} is negative", where, draw.std);
+  if (!(draw.probability >= 0 && draw.probability <= 1))
+    return fail(errc::parse_error, "{}, probability: {} is not in 0 to 1", where, draw.probability);
+  if (draw.min && draw.max && *draw.min > *draw.max)
+    return fail(errc::parse_error, "{}: min ({}) is above max ({})", where, *draw.min, *draw.max);
+  return {};
+}
+
+expected<draw_spec> read_draw(const json* v, dtype type, const size_names& sizes, const std::string& where) {
+  draw_spec draw;
+  draw.kind = default_distribution(type);
+  if (!v) {
+    if (draw.kind != distribution::integer) return draw;
+    return fail(errc::parse_error,
+                "{}: {} needs one, such as {{\"distribution\": \"integer\", \"low\": 0, \"high\": 10}}", where,
+                name_of(type));
+  }
+  if (!v->is_object()) return wrong_json_kind(where, "an object", *v);
+  CUDAL1_TRY(const json* kind, required_key(*v, "distribution", where));
+  CUDAL1_TRY(draw.kind, read_enum<distribution>(*kind, where + ", distribution"));
+  auto known = parameters_of(draw.kind);
+  known.insert(known.end(), {"distribution", "min", "max"});
+  CUDAL1_CHECK(known_keys(*v, fmt::format("{} ({})", where, enum_name(draw.kind)), known));
+  if (draw.kind == distribution::integer) CUDAL1_CHECK(required_key(*v, "high", where));
+  const std::pair<std::string_view, double*> numbers[] = {{"low", &draw.low},
+                                                          {"high", &draw.high},
+                                                          {"mean", &draw.mean},
+                                                          {"std", &draw.std},
+                                                          {"probability", &draw.probability}};
+  for (const auto& [key, target] : numbers)
+    if (const auto* value = v->find(key)) {
+      CUDAL1_TRY(*target, read_bound(*value, sizes, fmt::format("{}, {}", where, key)));
+    }
+  if (const auto* min = v->find("min")) {
+    CUDAL1_TRY(draw.min, read_bound(*min, sizes, where + ", min"));
+  }
+  if (const auto* max = v->find("max")) {
+    CUDAL1_TRY(draw.max, read_bound(*max, sizes, where + ", max"));
+  }
+  CUDAL1_CHECK(check_draw(draw, type, where));
+  return draw;
+}
+
+expected<void> check_fact(fact f, const tensor_type& type, const std::string& where) {
+  const auto name = enum_name(f);
+  const auto rank = type.shape.size();
+  const bool of_matrix =
+      f == fact::diagonal || f == fact::upper_triangular || f == fact::lower_triangular || f == fact::symmetric;
+  if (of_matrix && rank < 2)
+    return fail(errc::parse_error, "{}: {} is said of the last two dimensions, and the tensor has {}", where, name,
+                rank);
+  if (f == fact::symmetric && type.shape[rank - 1] != type.shape[rank - 2])
+    return fail(errc::parse_error, "{}: symmetric needs a square, and the last two dimensions are {} and {}", where,
+                type.shape[rank - 2], type.shape[rank - 1]);
+  if (f == fact::one_hot && rank < 1)
+    return fail(errc::parse_error, "{}: one_hot is said of the last dimension, and the tensor has none", where);
+  if (f == fact::non_negative && (type.type == dtype::bool_ || type.type == dtype::uint8))
+    return fail(errc::parse_error, "{}: every {} is non_negative", where, name_of(type.type));
+  return {};
+}
+
+}  // namespace
+
+expected<input_spec> read_input_spec(const json& declaration, const tensor_type& type, const size_names& sizes,
+                                     const std::string& where) {
+  input_spec spec;
+  CUDAL1_TRY(spec.draw, read_draw(declaration.find("draw"), type.type, sizes, where + ", draw"));
+  const auto* facts = declaration.find("facts");
+  if (!facts) return spec;
+  if (!facts->is_array()) return wrong_json_kind(where + ", facts", "an array of facts", *facts);
+  for (const auto& item : facts->as_array()) {
+    const auto at = fmt::format("{}, facts[{}]", where, spec.facts.size());
+    CUDAL1_TRY(const auto f, read_enum<fact>(item, at));
+    CUDAL1_CHECK(check_fact(f, type, at));
+    if (std::find(spec.facts.begin(), spec.facts.end(), f) != spec.facts.end())
+      return fail(errc::parse_error, "{}: {} stands twice", at, enum_name(f));
+    spec.facts.push_back(f);
+  }
+  std::sort(spec.facts.begin(), spec.facts.end());  // their order says nothing, so it is not part of the id
+  return spec;
+}
+
+json draw_json(const draw_spec& draw) {
+  json object = json::make_object();
+  object.set("distribution", enum_name(draw.kind));
+  const auto parameters = parameters_of(draw.kind);
+  const std::pair<std::string_view, double> numbers[] = {{"low", draw.low},
+                                                         {"high", draw.high},
+                                                         {"mean", draw.mean},
+                                                         {"std", draw.std},
+                                                         {"probability", draw.probability}};
+  for (const auto& [key, value] : numbers)
+    if (std::find(parameters.begin(), parameters.end(), key) != parameters.end()) object.set(std::string(key), value);
+  if (draw.min) object.set("min", *draw.min);
+  if (draw.max) object.set("max", *draw.max);
+  return object;
+}
+
+json facts_json(const std::vector<fact>& facts) {
+  json::array items;
+  for (const auto f : facts)
+    items.emplace_back(enum_name(f));
+  return items;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,26 @@
+// Reading what people write: every key known, of the right kind; each error names the field and what would be right.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/base/error.hpp"
+#include "config/base/json.hpp"
+
+namespace cudal1 {
+
+tl::unexpected<error> wrong_json_kind(const std::string& where, std::string_view wanted, const json& got);
+// `object` is an object, and has no key but these.
+expected<void> known_keys(const json& object, const std::string& where, const std::vector<std::string_view>& known);
+expected<const json*> required_key(const json& object, std::string_view key, const std::string& where);
+
+expected<std::string> read_string(const json& v, const std::string& where);
+expected<int64_t> read_integer(const json& v, const std::string& where);
+// A number, or "inf", "-inf", "nan".
+expected<double> read_real(const json& v, const std::string& where);
+expected<std::vector<int64_t>> read_integers(const json& v, const std::string& where);
+expected<std::vector<std::string>> read_strings(const json& v, const std::string& where);
+
+}  // namespace cudal1

@@ -1,0 +1,255 @@
+#include "sandbox/program/task.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config/base/describe.hpp"
+#include "config/base/hash.hpp"
+#include "sandbox/program/canonical.hpp"
+#include "sandbox/program/form.hpp"
+#include "sandbox/program/input_spec.hpp"
+#include "sandbox/program/json_fields.hpp"
+#include "sandbox/program/near_miss.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+// Names that are typed on command lines and become file names.
+expected<void> check_word(std::string_view word, const std::string& where) {
+  constexpr std::size_t longest = 100;
+  const auto legal = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
+  };
+  if (!word.empty() && word.size() <= longest && std::all_of(word.begin(), word.end(), legal) && word.front() != '.' &&
+      word.front() != '-')
+    return {};
+  return fail(errc::parse_error,
+              "{}: should have 1 to {} letters, digits, \"_\", \"-\" and \".\", and not begin with the last two", where,
+              longest);
+}
+
+expected<void> check_summary(std::string_view summary) {
+  constexpr std::size_t longest = 500;
+  const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (summary.size() <= longest && std::none_of(summary.begin(), summary.end(), control) && is_valid_utf8(summary))
+    return {};
+  return fail(errc::parse_error, "summary: should be one line of at most {} bytes", longest);
+}
+
+// The sizes of the profile; a text that names its profile has numbers only.
+expected<size_names> read_sizes(const json& document, const std::string& profile) {
+  const auto* sizes = document.find("sizes");
+  if (!sizes) return size_names{};
+  if (document.find("profile"))
+    return fail(errc::parse_error, "sizes: a text with a \"profile\" is one profile's and has numbers only");
+  if (!sizes->is_object()) return wrong_json_kind("sizes", "an object of profiles", *sizes);
+  const auto* chosen = sizes->find(profile);
+  if (!chosen) {
+    std::vector<std::string_view> there;
+    for (const auto& [name, value] : sizes->as_object())
+      there.emplace_back(name);
+    return fail(errc::not_found, "sizes: there is no profile \"{}\"{} (there are {})", profile,
+                did_you_mean(profile, there), fmt::join(there, ", "));
+  }
+  const auto where = "sizes, " + profile;
+  if (!chosen->is_object()) return wrong_json_kind(where, "an object of sizes", *chosen);
+  size_names names;
+  for (const auto& [name, value] : chosen->as_object()) {
+    if (!is_identifier(name)) return fail(errc::parse_error, "{}: {} is no name", where, json(name).text());
+    CUDAL1_TRY(const int64_t size, read_integer(value, where + ", " + name));
+    names.emplace(name, size);
+  }
+  return names;
+}
+
+expected<json> evaluated(const json& v, const size_names& sizes, const std::string& where) {
+  if (!v.is_string()) return v;
+  auto size = evaluate_size(v.as_string(), sizes);
+  if (!size) return fail_in(where, size.error());
+  return json(*size);
+}
+
+expected<json> evaluated_items(const json& v, const size_names& sizes, const std::string& where) {
+  if (!v.is_array()) return evaluated(v, sizes, where);
+  json::array items;
+  for (const auto& item : v.as_array()) {
+    CUDAL1_TRY(auto size, evaluated(item, sizes, fmt::format("{}[{}]", where, items.size())));
+    items.push_back(std::move(size));
+  }
+  return json(std::move(items));
+}
+
+// The declarations as a program has them: sizes are numbers, and how to draw is left out.
+expected<json> plain_declarations(const json& list, std::string_view name, const size_names& sizes) {
+  if (!list.is_array()) return wrong_json_kind(std::string(name), "an array of tensors", list);
+  json::array plain;
+  for (const auto& item : list.as_array()) {
+    const auto where = declaration_label(
+        name, plain.size(), item.find("name") && item.find("name")->is_string() ? item.find("name")->as_string() : "");
+    CUDAL1_CHECK(known_keys(item, where, {"name", "dtype", "shape", "strides", "draw", "facts"}));
+    json declaration = json::make_object();
+    for (const auto& [key, value] : item.as_object()) {
+      if (key == "draw" || key == "facts") continue;
+      if (key == "shape" || key == "strides") {
+        CUDAL1_TRY(auto numbers, evaluated_items(value, sizes, where + ", " + key));
+        declaration.set(key, std::move(numbers));
+      } else {
+        declaration.set(key, value);
+      }
+    }
+    plain.push_back(std::move(declaration));
+  }
+  return json(std::move(plain));
+}
+
+// The steps with their sizes evaluated: strings in arguments that the schema says are integers.
+expected<json> plain_steps(const json& list, const size_names& sizes) {
+  if (!list.is_array()) return wrong_json_kind("steps", "an array of steps", list);
+  json::array plain;
+  for (const auto& item : list.as_array()) {
+    const auto number = fmt::format("step {}", plain.size() + 1);
+    const auto* name = item.find("aten");
+    if (!name || !name->is_string())
+      return fail(errc::parse_error,
+                  "{}: should have the key aten; a task has ATen steps only (alloc and launch are a variant's)",
+                  number);
+    json step = item;
+    const auto* op = find_operator(name->as_string());
+    auto* args = step.find("args");
+    if (op && args && args->is_object())
+      for (auto& [key, value] : args->as_object()) {
+        const auto& known = op->schema.arguments;
+        const auto found = std::find_if(known.begin(), known.end(), [&](const auto& a) { return a.name == key; });
+        if (found == known.end() || (found->type != schema_type::integer && found->type != schema_type::integer_list))
+          continue;
+        CUDAL1_TRY(value,
+                   evaluated_items(value, sizes, fmt::format("{} ({}), args.{}", number, name->as_string(), key)));
+      }
+    plain.push_back(std::move(step));
+  }
+  return json(std::move(plain));
+}
+
+expected<program> read_reference(const json& document, const size_names& sizes, const std::string& name) {
+  json head = json::make_object();
+  head.set("format", program_format);
+  head.set("name", name);
+  for (const std::string key : {"inputs", "weights"})
+    if (const auto* list = document.find(key)) {
+      CUDAL1_TRY(auto plain, plain_declarations(*list, key, sizes));
+      head.set(key, std::move(plain));
+    }
+  CUDAL1_TRY(const json* steps, required_key(document, "steps", "the task"));
+  CUDAL1_TRY(auto plain, plain_steps(*steps, sizes));
+  head.set("steps", std::move(plain));
+  if (const auto* outputs = document.find("outputs")) head.set("outputs", *outputs);
+  return read_program(head, "");
+}
+
+expected<std::vector<input_spec>> read_specs(const json& document, std::string_view list,
+                                             const std::vector<tensor_declaration>& declarations,
+                                             const size_names& sizes) {
+  std::vector<input_spec> specs;
+  for (std::size_t i = 0; i < declarations.size(); ++i) {
+    CUDAL1_TRY(auto spec, read_input_spec(document.find(list)->as_array()[i], declarations[i].type, sizes,
+                                          declaration_label(list, i, declarations[i].name)));
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+// Everything but the name, which the errors of the rest are said of.
+expected<void> read_parts(const json& document, std::string_view profile, task& t) {
+  CUDAL1_CHECK(
+      known_keys(document, "the task",
+                 {"format", "name", "summary", "family", "profile", "sizes", "inputs", "weights", "steps", "outputs"}));
+  CUDAL1_TRY(const json* format, required_key(document, "format", "the task"));
+  CUDAL1_TRY(const int64_t version, read_integer(*format, "format"));
+  if (version != program_format)
+    return fail(errc::parse_error, "format: {} is not {}, the only one that this version reads", version,
+                program_format);
+  if (const auto* summary = document.find("summary")) {
+    CUDAL1_TRY(t.summary, read_string(*summary, "summary"));
+    CUDAL1_CHECK(check_summary(t.summary));
+  }
+  t.family = "other";
+  if (const auto* family = document.find("family")) {
+    CUDAL1_TRY(t.family, read_string(*family, "family"));
+    CUDAL1_CHECK(check_word(t.family, "family"));
+  }
+  t.profile = profile;
+  if (const auto* own = document.find("profile")) {
+    CUDAL1_TRY(t.profile, read_string(*own, "profile"));
+  }
+  CUDAL1_CHECK(check_word(t.profile, "profile"));
+  CUDAL1_TRY(const auto sizes, read_sizes(document, t.profile));
+  CUDAL1_TRY(auto reference, read_reference(document, sizes, t.name));
+  CUDAL1_TRY(t.reference, check_program(std::move(reference)));
+  CUDAL1_TRY(t.inputs, read_specs(document, "inputs", t.reference.text.inputs, sizes));
+  CUDAL1_TRY(t.weights, read_specs(document, "weights", t.reference.text.weights, sizes));
+  return {};
+}
+
+json specified_json(const std::vector<tensor_declaration>& declarations, const std::vector<input_spec>& specs) {
+  json::array items;
+  for (std::size_t i = 0; i < declarations.size(); ++i) {
+    auto item = declaration_json(declarations[i]);
+    item.set("draw", draw_json(specs[i].draw));
+    item.set("facts", facts_json(specs[i].facts));
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+}  // namespace
+
+bool task::has_fact(std::string_view tensor, fact f) const {
+  const auto among = [&](const std::vector<tensor_declaration>& declarations, const std::vector<input_spec>& specs) {
+    for (std::size_t i = 0; i < declarations.size() && i < specs.size(); ++i)
+      if (declarations[i].name == tensor)
+        return std::find(specs[i].facts.begin(), specs[i].facts.end(), f) != specs[i].facts.end();
+    return false;
+  };
+  return among(reference.text.inputs, inputs) || among(reference.text.weights, weights);
+}
+
+std::string canonical_text(const task& t) {
+  const auto& p = t.reference.text;
+  json document = json::make_object();
+  document.set("format", program_format);
+  document.set("name", t.name);
+  document.set("summary", t.summary);
+  document.set("family", t.family);
+  document.set("profile", t.profile);
+  document.set("inputs", specified_json(p.inputs, t.inputs));
+  document.set("weights", specified_json(p.weights, t.weights));
+  json::array steps, outputs;
+  for (const auto& s : p.steps)
+    steps.push_back(step_json(s));
+  for (const auto& name : p.outputs)
+    outputs.emplace_back(name);
+  document.set("steps", std::move(steps));
+  document.set("outputs", std::move(outputs));
+  return document.text();
+}
+
+expected<task> read_task(std::string_view text, std::string_view profile) {
+  const program_limits limits;
+  if (static_cast<int64_t>(text.size()) > limits.max_text_bytes)
+    return fail(errc::parse_error, "the task: {} bytes are above the limit of {}", text.size(), limits.max_text_bytes);
+  CUDAL1_TRY(const json document, json::parse(text));
+  if (!document.is_object()) return wrong_json_kind("the task", "an object", document);
+  task t;
+  CUDAL1_TRY(const json* name, required_key(document, "name", "the task"));
+  CUDAL1_TRY(t.name, read_string(*name, "name"));
+  CUDAL1_CHECK(check_word(t.name, "name"));
+  if (auto parts = read_parts(document, profile, t); !parts) return fail_in("task " + t.name, parts.error());
+  t.id = sha256_hex(canonical_text(t));
+  return t;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,193 @@
+#include "sandbox/verify/auditor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+namespace cudal1 {
+
+namespace {
+
+class ledger {
+ public:
+  void passed(const char* rule, std::string why) { report_.evidence.push_back({rule, true, std::move(why)}); }
+  void refused(const char* rule, outcome what, std::string why) {
+    if (report_.result == outcome::correct) {
+      report_.result = what;
+      report_.reason = why;
+    }
+    report_.evidence.push_back({rule, false, std::move(why)});
+  }
+  audit_report close() {
+    report_.accepted = report_.result == outcome::correct;
+    return std::move(report_);
+  }
+
+ private:
+  audit_report report_;
+};
+
+void audit_consistency(ledger& l, const check_report& check, const timing_report& timing) {
+  constexpr const char* rule = "audit: consistency";
+  if (check.problem)
+    return l.refused(rule, outcome::inconsistent, "the check ended in a fault: " + check.problem->reason);
+  if (timing.problem)
+    return l.refused(rule, outcome::inconsistent, "timing ended in a fault: " + timing.problem->reason);
+  if (!check.repeatable)
+    return l.refused(rule, outcome::inconsistent, "the same inputs gave other bits when they came again");
+  if (!timing.inconsistency.empty()) return l.refused(rule, outcome::inconsistent, timing.inconsistency);
+  const auto timed = static_cast<int64_t>(timing.samples.size());
+  if (timing.outputs_fingerprinted < timed)
+    return l.refused(rule, outcome::inconsistent,
+                     fmt::format("{} of {} timed outputs were looked at", timing.outputs_fingerprinted, timed));
+  l.passed(rule, fmt::format("{} timed outputs hashed, {} compared in full", timing.outputs_fingerprinted,
+                             timing.outputs_compared));
+}
+
+void audit_samples(ledger& l, const timing_report& timing, const timing_estimate& e, const audit_options& options) {
+  constexpr const char* rule = "audit: samples";
+  const bool all_positive = std::all_of(timing.samples.begin(), timing.samples.end(), [](const auto& s) {
+    return std::isfinite(s.reference_us) && std::isfinite(s.variant_us) && s.reference_us > 0 && s.variant_us > 0;
+  });
+  const std::string count = fmt::format("{} pairs in {} forks, {} asked for", e.pairs, e.forks, options.asked_pairs);
+  if (!all_positive) return l.refused(rule, outcome::unmeasurable, "a sample's time is not a positive number");
+  if (e.pairs < std::max(1, options.asked_pairs)) return l.refused(rule, outcome::unmeasurable, count);
+  if (static_cast<std::size_t>(e.pairs) > timing.samples.size())
+    return l.refused(rule, outcome::inconsistent,
+                     fmt::format("the estimate claims {} pairs, and there are {}", e.pairs, timing.samples.size()));
+  l.passed(rule, count);
+}
+
+void audit_interval(ledger& l, const timing_estimate& e, const audit_options& options) {
+  constexpr const char* rule = "audit: interval";
+  const double half = (e.score_interval.high - e.score_interval.low) / 2 / e.score;
+  const std::string text =
+      fmt::format("{:.4g}x, {:.4g} to {:.4g}: +-{:.1f}%, limit {:.1f}%", e.score, e.score_interval.low,
+                  e.score_interval.high, 100 * half, 100 * options.max_half_width);
+  // Written so that a NaN is refused.
+  if (e.score > 0 && half <= options.max_half_width) return l.passed(rule, text);
+  l.refused(rule, outcome::unmeasurable, "its time could not be measured: " + text);
+}
+
+void audit_bandwidth(ledger& l, const task& t, const timing_estimate& e, const audit_options& options) {
+  constexpr const char* rule = "audit: bandwidth";
+  if (!options.peak_gb_per_s) return l.passed(rule, "skipped: the device's peak memory bandwidth is not known");
+  const double bytes = static_cast<double>(unavoidable_bytes(t, options));
+  const double least_us = bytes / (*options.peak_gb_per_s * options.bandwidth_share * 1e3);
+  const std::string text = fmt::format("{:.2f} us; {:.0f} bytes at {:.0f}% of {:.1f} GB/s take {:.2f} us", e.variant_us,
+                                       bytes, 100 * options.bandwidth_share, *options.peak_gb_per_s, least_us);
+  if (e.variant_us >= least_us) return l.passed(rule, text);
+  l.refused(rule, outcome::inconsistent, "faster than the memory traffic it cannot avoid: " + text);
+}
+
+// Operators that may read a part of what they are given: a slice, a mask, a window with gaps.
+bool may_skip_elements(std::string_view op) {
+  static constexpr std::array partial = {"slice",    "select",       "index",  "embedding", "gather",   "narrow",
+                                         "split",    "chunk",        "unbind", "take",      "diagonal", "tril",
+                                         "triu",     "where",        "masked", "nll_loss",  "conv",     "pool",
+                                         "upsample", "grid_sampler", "unfold", "strided"};
+  return std::any_of(partial.begin(), partial.end(),
+                     [&](const char* name) { return op.find(name) != std::string_view::npos; });
+}
+
+// Names of the values of which the outputs need every element, going back through the steps.
+std::set<std::string> needed_values(const checked_program& p) {
+  std::set<std::string> needed(p.text.outputs.begin(), p.text.outputs.end());
+  const auto need_all = [&](const auto& self, const json& value) -> void {
+    if (value.is_string()) needed.insert(value.as_string());
+    if (value.is_array())
+      for (const auto& item : value.as_array())
+        self(self, item);
+  };
+  for (auto s = p.text.steps.rbegin(); s != p.text.steps.rend(); ++s) {
+    const auto* step = std::get_if<aten_step>(&*s);
+    if (!step || may_skip_elements(step->op)) continue;
+    const bool used = std::any_of(step->results.begin(), step->results.end(),
+                                  [&](const std::string& r) { return needed.contains(r); });
+    if (!used) continue;
+    for (const auto& [name, value] : step->args)
+      need_all(need_all, value);
+  }
+  return needed;
+}
+
+// Of an input's elements, those that its facts leave open.
+double open_share(const task& t, const tensor_declaration& d) {
+  const auto rows = d.type.dim() >= 2 ? static_cast<double>(d.type.shape[d.type.shape.size() - 2]) : 1.0;
+  if (t.has_fact(d.name, fact::one_hot)) return 0;
+  if (t.has_fact(d.name, fact::diagonal)) return rows > 0 ? 1 / rows : 1;
+  for (const fact half : {fact::upper_triangular, fact::lower_triangular, fact::symmetric})
+    if (t.has_fact(d.name, half)) return 0.5;
+  return 1;
+}
+
+}  // namespace
+
+int64_t unavoidable_bytes(const task& t, const audit_options& options) {
+  const auto needed = needed_values(t.reference);
+  double bytes = 0;
+  for (const auto& input : t.reference.text.inputs) {
+    const bool proven_away =
+        std::find(options.not_needed.begin(), options.not_needed.end(), input.name) != options.not_needed.end();
+    if (needed.contains(input.name) && !proven_away)
+      bytes += static_cast<double>(input.type.storage_bytes()) * open_share(t, input);
+  }
+  int64_t written = 0;
+  for (const auto& name : t.reference.text.outputs)
+    if (const auto type = t.reference.types.find(name); type != t.reference.types.end())
+      written += type->second.storage_bytes();
+  return static_cast<int64_t>(bytes) + std::max<int64_t>(0, written - options.cache_bytes);
+}
+
+audit_report audit(const task& t, const check_report& check, const timing_report& timing,
+                   const timing_estimate& estimate, const audit_options& options) {
+  ledger l;
+  audit_consistency(l, check, timing);
+  audit_samples(l, timing, estimate, options);
+  audit_interval(l, estimate, options);
+  audit_bandwidth(l, t, estimate, options);
+  return l.close();
+}
+
+// ---- rewards --------------------------------------------------------------------------------------------------------
+
+std::vector<double> group_rewards(std::span<const double> scores, double k) {
+  std::vector<double> rewards(scores.size(), 0.0);
+  if (scores.empty()) return rewards;
+  const auto n = static_cast<double>(scores.size());
+  const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
+  double squares = 0;
+  for (const double s : scores)
+    squares += (s - mean) * (s - mean);
+  const double deviation = std::sqrt(squares / n);
+  if (!(deviation > 1e-12 * std::max(1.0, std::abs(mean)))) return rewards;
+  std::transform(scores.begin(), scores.end(), rewards.begin(),
+                 [&](double s) { return std::clamp((s - mean) / deviation, -k, k); });
+  return rewards;
+}
+
+std::optional<double> cuda_l1_score(std::span<const timing_sample> samples) {
+  constexpr std::size_t buckets = 7;
+  constexpr double max_variance = 0.005;
+  if (samples.size() < buckets) return std::nullopt;
+  std::array<double, buckets> means{};
+  for (std::size_t b = 0; b < buckets; ++b) {
+    const auto bucket = samples.subspan(b * samples.size() / buckets,
+                                        (b + 1) * samples.size() / buckets - b * samples.size() / buckets);
+    for (const auto& s : bucket)
+      means[b] += s.reference_us / s.variant_us / static_cast<double>(bucket.size());
+  }
+  const double mean = std::accumulate(means.begin(), means.end(), 0.0) / buckets;
+  double variance = 0;
+  for (const double m : means)
+    variance += (m - mean) * (m - mean) / (buckets - 1);
+  if (!(variance <= max_variance)) return std::nullopt;
+  std::nth_element(means.begin(), means.begin() + buckets / 2, means.end());
+  const double score = means[buckets / 2];
+  constexpr double rounding = 1e-9;  // 1.12 is stored a little below or above 112 hundredths
+  return (score > 1 ? std::floor(score * 100 + rounding) : std::ceil(score * 100 - rounding)) / 100;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,52 @@
+// The reward auditor's logic: whether the evidence of an evaluation supports the score that it claims, and what the
+// score is worth to a learner (ALGORITHM.md). Plain logic; the records are the referee's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sandbox/evaluation.hpp"
+#include "sandbox/program/task.hpp"
+#include "sandbox/verify/profiler.hpp"
+
+namespace cudal1 {
+
+struct audit_options {
+  // Peak memory bandwidth of the device in GB/s (1e9 bytes); unknown: that rule is skipped, and the evidence says so.
+  std::optional<double> peak_gb_per_s;
+  double bandwidth_share = 0.9;  // of the peak that the best kernel is thought to reach
+  int64_t cache_bytes = 0;       // of the last-level cache: outputs up to this size may never have reached memory
+  std::vector<std::string> not_needed;  // inputs that a move has proven the result not to depend on
+  int asked_pairs = 0;                  // that the timing plan asked for
+  double max_half_width = 0.10;         // of the interval, relative to the score
+};
+
+struct audit_report {
+  bool accepted = false;
+  outcome result = outcome::correct;  // else inconsistent or unmeasurable
+  std::string reason;                 // of the first rule that refused; "" where accepted
+  std::vector<gate_result> evidence;  // one for each rule, also where it was skipped
+};
+
+// `timing` holds every sample that was taken and what the referee noticed; `estimate` is the claim.
+audit_report audit(const task& t, const check_report& check, const timing_report& timing,
+                   const timing_estimate& estimate, const audit_options& options);
+
+// Bytes that every way to compute the task has to move when caches are cold: inputs of which the outputs need every
+// element, by their facts (a diagonal, a triangle), and outputs as far as they do not fit the cache. In doubt, less:
+// inputs of operators that may read a part only (slices, windows) do not count, nor do weights, which a setup step may
+// have folded.
+int64_t unavoidable_bytes(const task& t, const audit_options& options);
+
+// (score - mean) / standard deviation within a group of answers to one prompt, clipped to [-k, k]; all 0 where the
+// scores are equal. A failed variant has the score 0.
+std::vector<double> group_rewards(std::span<const double> scores, double k = 1.5);
+
+// CUDA-L1's own rule on raw samples: 7 buckets in order, refused where the variance of the buckets' means is above
+// 0.005, else their median, rounded toward 1 to two decimals. Nothing where refused, or with fewer than 7 samples.
+std::optional<double> cuda_l1_score(std::span<const timing_sample> samples);
+
+}  // namespace cudal1

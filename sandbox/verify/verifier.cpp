@@ -1,0 +1,286 @@
+#include "sandbox/verify/verifier.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "config/base/describe.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr tolerance close_float32{1e-4, 1e-4}, close_half{1e-2, 1e-2};
+constexpr double error_floor_float64 = 1e-12;
+// Gate 4's floors: rounding alone may reach them on an answer that hardly varies; a constant has an error of 1.
+constexpr double signal_floor = 1e-2, signal_floor_half = 1e-1;
+
+bool is_half(dtype t) {
+  return t == dtype::float16 || t == dtype::bfloat16;
+}
+
+double error_floor(dtype t, const verification_options& options) {
+  if (is_half(t)) return options.error_floor_half;
+  return t == dtype::float64 ? error_floor_float64 : options.error_floor_float32;
+}
+
+// ---- the plan -------------------------------------------------------------------------------------------------------
+
+// Drawn from a continuous distribution, which another one may stand in for.
+bool is_continuous(const tensor_declaration& d, const input_spec& spec) {
+  const bool one_hot = std::find(spec.facts.begin(), spec.facts.end(), fact::one_hot) != spec.facts.end();
+  return is_floating(d.type.type) && !one_hot &&
+         (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal);
+}
+
+struct row_form {
+  bool any = false, long_rows = false, several_rows = false;
+  void add(const tensor_declaration& d, const input_spec& spec) {
+    if (!is_continuous(d, spec) || d.type.numel() == 0) return;
+    any = true;
+    const int64_t length = d.type.dim() == 0 ? 1 : d.type.shape.back();
+    long_rows |= length > 1;
+    several_rows |= d.type.numel() / length > 1;
+  }
+};
+
+// ---- one output against the gates -----------------------------------------------------------------------------------
+
+using verdict_of_gate = std::optional<std::string>;  // why it failed
+
+// "y[3, 17] is 1.5 and should be 1.25".
+std::string worst_element(const output_check& o, const tensor_type& type) {
+  if (o.worst_index < 0) return fmt::format("{}: no element to show", o.name);
+  std::string place;
+  int64_t rest = o.worst_index;
+  for (std::size_t d = type.shape.size(); d-- > 0;) {
+    const int64_t size = std::max<int64_t>(1, type.shape[d]);
+    place = std::to_string(rest % size) + (place.empty() ? "" : ", ") + place;
+    rest /= size;
+  }
+  return fmt::format("worst: {}[{}] is {:.9g} and should be {:.9g}", o.name, place, o.worst_value, o.worst_expected);
+}
+
+verdict_of_gate form(const output_check& o, const tensor_type& type) {
+  if (!o.type_problem.empty()) return fmt::format("{}: {}", o.name, o.type_problem);
+  if (o.elements != type.numel())
+    return fmt::format("{}: {} elements were compared, and it has {}", o.name, o.elements, type.numel());
+  if (o.mask_mismatches != 0)
+    return fmt::format("{}: {} of {} elements are finite, infinite or NaN where the reference's are not; {}", o.name,
+                       o.mask_mismatches, o.elements, worst_element(o, type));
+  return std::nullopt;
+}
+
+verdict_of_gate exactly_equal(const output_check& o, const tensor_type& type) {
+  if (o.max_absolute == 0 && o.outside == 0) return std::nullopt;
+  if (o.reference_outside > 0 && o.outside <= o.reference_outside) return std::nullopt;
+  return fmt::format("{}: {} must be equal, and {} of {} elements are off, by up to {:.4g}; {}", o.name,
+                     name_of(type.type), std::max<int64_t>(1, o.outside), o.elements, o.max_absolute,
+                     worst_element(o, type));
+}
+
+verdict_of_gate close(const output_check& o, const tensor_type& type, const check_plan& plan) {
+  if (!is_floating(type.type)) return exactly_equal(o, type);
+  const bool loose = is_half(type.type) || o.reference_outside > 0;
+  if (loose && o.reference_outside_loose > 0) return std::nullopt;  // eager cannot say: the exact answer decides
+  const int64_t outside = loose ? o.outside_loose : o.outside;
+  // A NaN among the differences counts as none of them, so it is asked for by name.
+  if (outside == 0 && !std::isnan(o.max_absolute)) return std::nullopt;
+  const tolerance& within = loose ? plan.close_loose : plan.close;
+  return fmt::format("{}: {} of {} elements are further than {:g} + {:g} |reference| off, by up to {:.4g}; {}", o.name,
+                     outside, o.elements, within.absolute, within.relative, o.max_absolute, worst_element(o, type));
+}
+
+// Whether `error` is within what eager's own allows.
+bool within(double error, double reference, double factor, double floor) {
+  return error <= std::max(std::isfinite(reference) ? factor * reference : 0.0, floor);
+}
+
+verdict_of_gate exact_error(const output_check& o, const tensor_type& type, const verification_options& options) {
+  if (!is_floating(type.type) || o.elements == 0) return std::nullopt;
+  const double floor = error_floor(type.type, options);
+  if (within(o.error, o.reference_error, options.error_factor_strict, floor)) return std::nullopt;
+  // Over an answer that is 0 everywhere no error is relative: eager's deviation from it is allowed, or the floor.
+  if (std::isinf(o.error) && (std::isinf(o.reference_error) ? o.outside == 0 : o.max_absolute <= floor))
+    return std::nullopt;
+  return fmt::format(
+      "{}: relative error {:.3g} against the exact answer, eager's own is {:.3g} and {:.3g} is allowed; {}", o.name,
+      o.error, o.reference_error, std::max(options.error_factor_strict * o.reference_error, floor),
+      worst_element(o, type));
+}
+
+verdict_of_gate signal(const output_check& o, const tensor_type& type, const verification_options& options) {
+  if (!is_floating(type.type) || o.elements <= 1) return std::nullopt;
+  // A reference without variance has no signal to miss; eager's infinite one says so.
+  if (std::isinf(o.signal_error) && (std::isinf(o.reference_signal_error) || o.reference_signal_error == 0))
+    return std::nullopt;
+  const double floor = is_half(type.type) ? signal_floor_half : signal_floor;
+  if (within(o.signal_error, o.reference_signal_error, options.error_factor_strict, floor)) return std::nullopt;
+  return fmt::format("{}: error {:.3g} of the answer's own variation, eager's is {:.3g}; {}", o.name, o.signal_error,
+                     o.reference_signal_error, worst_element(o, type));
+}
+
+// ---- a draw, and all of them ----------------------------------------------------------------------------------------
+
+constexpr std::array gate_names = {"1 form", "2 close", "3 error", "4 signal"};
+
+struct worst_figures {
+  double absolute = 0, error = 0, reference_error = 0, signal = 0;
+  int64_t outputs = 0, loose = 0;
+  void add(const output_check& o) {
+    ++outputs;
+    loose += o.reference_outside > 0;
+    absolute = std::max(absolute, o.max_absolute);
+    error = std::max(error, o.error);
+    reference_error = std::max(reference_error, o.reference_error);
+    signal = std::max(signal, o.signal_error);
+  }
+  // What a gate says where all passed it.
+  std::string of_gate(std::size_t gate) const {
+    switch (gate) {
+      case 0:
+        return fmt::format("{} outputs as declared", outputs);
+      case 1:
+        return fmt::format(
+            "largest difference from eager {:.3g}{}", absolute,
+            loose > 0 ? fmt::format("; eager itself needs the looser tolerance in {} outputs", loose) : std::string());
+      case 2:
+        return fmt::format("largest relative error {:.3g}, eager's own {:.3g}", error, reference_error);
+      default:
+        return fmt::format("largest error {:.3g} of the answer's variation", signal);
+    }
+  }
+};
+
+struct gate_failure {
+  std::size_t gate = 0;
+  std::string reason;
+};
+
+std::optional<gate_failure> first_failure(const task& t, const check_plan& plan, const draw_check& draw,
+                                          const verification_options& options) {
+  const auto& names = t.reference.text.outputs;
+  std::optional<gate_failure> worst;
+  const auto note = [&](std::size_t gate, verdict_of_gate why) {
+    if (why && (!worst || gate < worst->gate)) worst = gate_failure{gate, std::move(*why)};
+  };
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i >= draw.outputs.size() || draw.outputs[i].name != names[i]) {
+      note(0, fmt::format("{}: the output is missing", names[i]));
+      break;
+    }
+    const output_check& o = draw.outputs[i];
+    const tensor_type& type = t.reference.types.at(names[i]);
+    note(0, form(o, type));
+    note(1, close(o, type, plan));
+    note(2, exact_error(o, type, options));
+    note(3, signal(o, type, options));
+  }
+  return worst;
+}
+
+std::string name_draw(const draw_check& d) {
+  return fmt::format("draw {} (seed {})", enum_name(d.draw.kind), d.draw.seed);
+}
+
+void fail_gate(judgement& j, std::string gate, outcome what, std::string reason) {
+  if (j.result == outcome::correct) {
+    j.result = what;
+    j.reason = "gate " + gate + ": " + reason;
+  }
+  j.gates.push_back({std::move(gate), false, std::move(reason)});
+}
+
+void judge_declared(judgement& j, const task& t, const check_plan& plan, const check_report& report,
+                    const verification_options& options) {
+  worst_figures figures;
+  std::optional<gate_failure> failed;
+  for (const auto& d : report.draws) {
+    if (d.draw.kind != draw_kind::declared) continue;
+    for (const auto& o : d.outputs)
+      figures.add(o);
+    auto f = first_failure(t, plan, d, options);
+    if (f && (!failed || f->gate < failed->gate)) failed = gate_failure{f->gate, name_draw(d) + ": " + f->reason};
+  }
+  for (std::size_t g = 0; g < gate_names.size(); ++g) {
+    if (failed && g == failed->gate) return fail_gate(j, gate_names[g], outcome::wrong_answer, failed->reason);
+    j.gates.push_back({gate_names[g], true, figures.of_gate(g)});
+  }
+}
+
+void judge_others(judgement& j, const task& t, const check_plan& plan, const check_report& report,
+                  const verification_options& options) {
+  std::string passed;
+  for (const auto& d : report.draws) {
+    if (d.draw.kind == draw_kind::declared) continue;
+    if (const auto f = first_failure(t, plan, d, options))
+      return fail_gate(j, "5 draws", outcome::wrong_answer,
+                       fmt::format("{}: {}: {}", name_draw(d), gate_names[f->gate], f->reason));
+    passed += (passed.empty() ? "" : ", ") + enum_name(d.draw.kind);
+  }
+  j.gates.push_back({"5 draws", true, passed.empty() ? "the task has no other distribution" : passed});
+}
+
+// Whether the report answers the plan: the referee's job, and never the variant's merit.
+std::optional<std::string> gap(const task& t, const check_plan& plan, const check_report& report) {
+  if (plan.draws.empty() || t.reference.text.outputs.empty()) return "the plan asks for nothing";
+  if (report.draws.size() != plan.draws.size())
+    return fmt::format("{} of {} draws were compared", report.draws.size(), plan.draws.size());
+  for (std::size_t i = 0; i < plan.draws.size(); ++i)
+    if (report.draws[i].draw.kind != plan.draws[i].kind)
+      return fmt::format("draw {} is {} where the plan asked for {}", i + 1, enum_name(report.draws[i].draw.kind),
+                         enum_name(plan.draws[i].kind));
+  return std::nullopt;
+}
+
+}  // namespace
+
+check_plan plan_check(const task& t, const verification_options& options) {
+  check_plan plan;
+  plan.close = close_float32;
+  plan.close_loose = close_half;
+  plan.call_limit_ms = options.call_limit_ms;
+  plan.memory_limit_bytes = options.memory_limit_mb << 20;
+  plan.draws.assign(static_cast<std::size_t>(options.declared_draws), {draw_kind::declared, 0});
+  row_form rows;
+  for (std::size_t i = 0; i < t.inputs.size(); ++i)
+    rows.add(t.reference.text.inputs[i], t.inputs[i]);
+  for (std::size_t i = 0; i < t.weights.size(); ++i)
+    rows.add(t.reference.text.weights[i], t.weights[i]);
+  if (!rows.any) return plan;
+  for (const draw_kind kind : {draw_kind::standard_normal, draw_kind::wide_normal, draw_kind::around_one,
+                               draw_kind::heavy_tails, draw_kind::products})
+    plan.draws.push_back({kind, 0});
+  if (rows.long_rows) plan.draws.push_back({draw_kind::peaked, 0});
+  if (rows.several_rows) plan.draws.push_back({draw_kind::offset_rows, 0});
+  return plan;
+}
+
+judgement judge(const task& t, const check_plan& plan, const check_report& report,
+                const verification_options& options) {
+  judgement j;
+  if (report.problem) {
+    j.result = report.problem->kind;
+    j.reason = report.problem->reason;
+    j.gates.push_back({"run", false, report.problem->reason});
+    return j;
+  }
+  if (const auto missing = gap(t, plan, report)) {
+    fail_gate(j, "run", outcome::unmeasurable, *missing);
+    return j;
+  }
+  judge_declared(j, t, plan, report, options);
+  if (j.result == outcome::correct) judge_others(j, t, plan, report, options);
+  if (j.result == outcome::correct && plan.repeat_first) {
+    if (report.repeatable) {
+      j.gates.push_back({"A/B/A", true, "the first draw again gave the same bits"});
+    } else {
+      fail_gate(j, "A/B/A", outcome::inconsistent, "the first draw again gave other bits");
+    }
+  }
+  if (j.result == outcome::correct) j.reason = fmt::format("correct on {} draws", report.draws.size());
+  return j;
+}
+
+}  // namespace cudal1

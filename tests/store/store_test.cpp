@@ -1,0 +1,296 @@
+#include "store/store.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "tests/store/store_fixture.hpp"
+
+namespace cudal1 {
+namespace {
+
+std::unique_ptr<store> open(const temporary_folder& f) {
+  auto s = store::open(f.store());
+  EXPECT_TRUE(holds(s));
+  return s ? std::move(*s) : nullptr;
+}
+
+TEST(store, keeps_every_record_as_it_was_given) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const task_record t{"id-1", "softmax", "a row softmax", "normalization", "cpu", "{\"format\": 1}"};
+  ASSERT_TRUE(holds(s->put_task(t)));
+  experiment_record e;
+  e.device = "cpu";
+  e.policy = "random";
+  e.tasks = {"id-1"};
+  e.seed = 0xfedcba9876543210;
+  e.time_limit_s = 0.1;
+  const auto created = s->create_experiment(e);
+  ASSERT_TRUE(holds(created));
+  EXPECT_EQ(created->id, "e1");
+  ASSERT_TRUE(holds(s->put_policy("learned", {7, std::string("a\0b\xff", 4)})));
+  s.reset();
+
+  s = open(folder);
+  EXPECT_EQ(to_text(s->get_task("id-1").value()), to_text(t));
+  EXPECT_EQ(s->tasks().value().size(), 1u);
+  EXPECT_EQ(to_text(s->get_experiment("e1").value()), to_text(*created));
+  EXPECT_EQ(s->get_experiment("e1").value().seed, e.seed);
+  EXPECT_EQ(s->create_experiment(e).value().id, "e2");
+  auto changed = *created;
+  changed.state = experiment_state::finished;
+  ASSERT_TRUE(holds(s->update_experiment(changed)));
+  EXPECT_EQ(s->experiments().value().front().state, experiment_state::finished);
+  const auto policy = s->get_policy("learned");
+  ASSERT_TRUE(holds(policy));
+  EXPECT_EQ(policy->version, 7);
+  EXPECT_EQ(policy->blob, std::string("a\0b\xff", 4));
+}
+
+TEST(store, what_is_not_there_is_not_found) {
+  temporary_folder folder;
+  auto s = open(folder);
+  EXPECT_EQ(s->get_task("x").error().code, errc::not_found);
+  EXPECT_EQ(s->get_variant("x").error().code, errc::not_found);
+  EXPECT_EQ(s->get_policy("x").error().code, errc::not_found);
+  EXPECT_EQ(s->get_environment("x").error().code, errc::not_found);
+  EXPECT_EQ(s->get_experiment("e7").error().code, errc::not_found);
+  EXPECT_EQ(s->get_experiment("seven").error().code, errc::not_found);
+  EXPECT_EQ(s->update_experiment({}).error().code, errc::not_found);
+}
+
+TEST(store, a_verdict_is_the_same_after_reopening_to_the_last_bit) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const auto a = s->reserve(make_variant("v"), "e1");
+  ASSERT_TRUE(holds(a));
+  verdict v = make_full_verdict(*a, 42);
+  v.samples[0].reference_us = std::numeric_limits<double>::denorm_min();
+  v.samples[1].variant_us = std::numeric_limits<double>::max();
+  ASSERT_TRUE(holds(s->commit(*a, v, make_environment())));
+  s.reset();
+
+  s = open(folder);
+  const auto back = s->verdicts_of_variant(a->variant);
+  ASSERT_TRUE(holds(back));
+  ASSERT_EQ(back->size(), 1u);
+  EXPECT_EQ(to_text(back->front()), to_text(v));
+  for (std::size_t i = 0; i < v.samples.size(); ++i) {
+    EXPECT_EQ(back->front().samples[i].reference_us, v.samples[i].reference_us);
+    EXPECT_EQ(back->front().samples[i].variant_us, v.samples[i].variant_us);
+  }
+  EXPECT_EQ(back->front().checks[0].draw.seed, v.checks[0].draw.seed);
+  EXPECT_TRUE(std::signbit(back->front().checks[0].outputs[0].worst_expected));
+  EXPECT_EQ(s->get_environment("environment-1").value().model, "a processor");
+  EXPECT_EQ(to_text(s->get_variant(a->variant).value().trace), to_text(make_variant("v").trace));
+}
+
+TEST(store, bytes_of_a_compiler_that_are_not_text_do_not_spoil_a_verdict) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const auto a = s->reserve(make_variant("v"), "e1").value();
+  verdict v = make_verdict(a, 0);
+  v.compiler_log = "bad \xff\xc0\x80 caf\xc3\xa9 \xed\xa0\x80";
+  ASSERT_TRUE(holds(s->commit(a, v, make_environment())));
+  const auto back = s->verdicts_of_variant(a.variant);
+  ASSERT_TRUE(holds(back));
+  EXPECT_EQ(back->front().compiler_log.substr(0, 4), "bad ");
+  EXPECT_NE(back->front().compiler_log.find("caf\xc3\xa9"), std::string::npos);
+  auto binary = make_variant("w");
+  binary.program += '\xff';
+  EXPECT_EQ(s->reserve(binary, "e1").error().code, errc::invalid_argument);
+}
+
+// ---- attempts -------------------------------------------------------------------------------------------------------
+
+TEST(store, a_variant_is_reserved_once_at_a_time_and_never_after_its_verdict) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const auto v = make_variant("v");
+  const auto a = s->reserve(v, "e1");
+  ASSERT_TRUE(holds(a));
+  EXPECT_EQ(a->number, 1);
+  EXPECT_EQ(s->reserve(v, "e1").error().code, errc::already_exists);
+  EXPECT_TRUE(holds(s->reserve(v, "e2"))) << "another experiment may";
+  ASSERT_TRUE(holds(s->commit(*a, make_verdict(*a, 2), make_environment())));
+  EXPECT_EQ(s->reserve(v, "e1").error().code, errc::already_exists);
+  EXPECT_TRUE(s->has_verdict(v.id, "e1"));
+  EXPECT_FALSE(s->has_verdict(v.id, "e2"));
+  EXPECT_TRUE(s->has_verdict(v.id));
+  EXPECT_EQ(s->attempts("e1").value().front().state, attempt_state::finished);
+}
+
+TEST(store, a_second_commit_changes_nothing) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const auto a = s->reserve(make_variant("v"), "e1").value();
+  ASSERT_TRUE(holds(s->commit(a, make_verdict(a, 2), make_environment())));
+  const auto events = s->events_after(0, 100).value().size();
+  ASSERT_TRUE(holds(s->commit(a, make_verdict(a, 3), make_environment())));
+  EXPECT_EQ(s->verdicts_of_variant(a.variant).value().size(), 1u);
+  EXPECT_EQ(s->best("task-a", 10, false).value().front().result.score, 2);
+  EXPECT_EQ(s->events_after(0, 100).value().size(), events);
+}
+
+TEST(store, two_lost_attempts_are_the_variants_fault_and_can_be_quarantined) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const auto v = make_variant("v");
+  const auto first = s->reserve(v, "e1").value();
+  ASSERT_TRUE(holds(s->lose(first, "the runner's machine went away")));
+  ASSERT_TRUE(holds(s->lose(first, "said twice"))) << "idempotent";
+  const auto second = s->reserve(v, "e1");
+  ASSERT_TRUE(holds(second));
+  EXPECT_EQ(second->number, 2);
+  EXPECT_EQ(s->commit(first, make_verdict(first, 2), make_environment()).error().code, errc::cancelled)
+      << "a lost attempt's verdict comes too late";
+  ASSERT_TRUE(holds(s->lose(*second, "again")));
+  const auto third = s->reserve(v, "e1");
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code, errc::variant_fault);
+  EXPECT_NE(third.error().message.find("went away"), std::string::npos) << third.error().message;
+  EXPECT_TRUE(holds(s->reserve(v, "e2"))) << "losses count in their own experiment";
+
+  verdict q = make_verdict(*second, 0);
+  q.result = outcome::quarantined;
+  ASSERT_TRUE(holds(s->commit(*second, q, make_environment())));
+  EXPECT_EQ(s->reserve(v, "e1").error().code, errc::already_exists);
+  const auto all = s->attempts("e1").value();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].state, attempt_state::lost);
+  EXPECT_EQ(all[0].note, "the runner's machine went away");
+  EXPECT_EQ(all[1].state, attempt_state::lost);
+  EXPECT_EQ(all[2].state, attempt_state::finished);
+  EXPECT_EQ(s->verdicts_of_variant(v.id).value().front().result, outcome::quarantined);
+}
+
+TEST(store, only_what_was_in_flight_is_lost_when_the_writer_ends) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const auto done = s->reserve(make_variant("done"), "e1").value();
+  ASSERT_TRUE(holds(s->commit(done, make_verdict(done, 2), make_environment())));
+  const auto flying = s->reserve(make_variant("flying"), "e1").value();
+  s.reset();
+  s = open(folder);
+  const auto attempts = s->attempts("e1").value();
+  for (const auto& a : attempts) {
+    EXPECT_EQ(a.state, a.variant == flying.variant ? attempt_state::lost : attempt_state::finished);
+    if (a.variant == flying.variant) {
+      EXPECT_EQ(a.note, "the node ended while it was in flight");
+    }
+  }
+  EXPECT_EQ(s->reserve(make_variant("done"), "e1").error().code, errc::already_exists);
+  EXPECT_EQ(s->reserve(make_variant("flying"), "e1").value().number, 2);
+}
+
+TEST(store, an_attempt_that_was_never_reserved_cannot_end) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const attempt_record a{"e1", "task-a", make_variant("v").id, 1, attempt_state::leased, "", 0};
+  EXPECT_EQ(s->commit(a, make_verdict(a, 2), make_environment()).error().code, errc::not_found);
+  EXPECT_EQ(s->lose(a, "x").error().code, errc::not_found);
+  verdict other = make_verdict(a, 2);
+  other.variant = "another";
+  EXPECT_EQ(s->commit(a, other, make_environment()).error().code, errc::invalid_argument);
+}
+
+// ---- the best -------------------------------------------------------------------------------------------------------
+
+void evaluate(store& s, const std::string& name, double score, bool confirmed, const std::string& experiment = "e1",
+              int64_t time = 0) {
+  const auto a = s.reserve(make_variant(name), experiment);
+  ASSERT_TRUE(holds(a));
+  verdict v = make_verdict(*a, score, confirmed);
+  v.time_unix_ms = time;
+  ASSERT_TRUE(holds(s.commit(*a, v, make_environment())));
+}
+
+TEST(store, best_ranks_correct_variants_by_score) {
+  temporary_folder folder;
+  auto s = open(folder);
+  evaluate(*s, "slow", 0.5, false);
+  evaluate(*s, "wrong", 0, false);
+  evaluate(*s, "fast", 3.25, true);
+  evaluate(*s, "huge", 120, false);
+  evaluate(*s, "middle", 1.5, true);
+  const auto all = s->best("task-a", 10, false).value();
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[0].result.score, 120);
+  EXPECT_EQ(all[1].result.score, 3.25);
+  EXPECT_EQ(all[1].variant.id, make_variant("fast").id);
+  EXPECT_EQ(all[3].result.score, 0.5);
+  EXPECT_EQ(s->best("task-a", 2, false).value().size(), 2u);
+  const auto confirmed = s->best("task-a", 10, true).value();
+  ASSERT_EQ(confirmed.size(), 2u);
+  EXPECT_EQ(confirmed[0].result.score, 3.25);
+  EXPECT_TRUE(s->best("task-b", 10, false).value().empty());
+  EXPECT_EQ(s->verdicts_of_task("task-a").value().size(), 5u);
+}
+
+TEST(store, a_variant_stands_with_its_newest_confirmed_verdict) {
+  temporary_folder folder;
+  auto s = open(folder);
+  evaluate(*s, "v", 5.0, false, "e3", 3000);  // never confirmed, although newest and highest
+  evaluate(*s, "v", 2.0, true, "e1", 1000);
+  evaluate(*s, "v", 1.8, true, "e2", 2000);
+  evaluate(*s, "w", 1.9, false, "e1", 1000);
+  const auto all = s->best("task-a", 10, false).value();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].result.score, 1.9);
+  EXPECT_EQ(all[1].result.score, 1.8);
+  EXPECT_EQ(all[1].variant.experiment, "e2");
+  EXPECT_EQ(s->best("task-a", 10, false, "e1").value().front().result.score, 2.0);
+  EXPECT_EQ(s->verdicts_of_variant(make_variant("v").id).value().size(), 3u);
+  EXPECT_EQ(s->verdicts_of_task("task-a", "e2").value().size(), 1u);
+}
+
+TEST(store, a_variant_is_found_by_a_unique_prefix) {
+  temporary_folder folder;
+  auto s = open(folder);
+  auto v = make_variant("v"), w = make_variant("w");
+  v.id = "abcdef01";
+  w.id = "abcdff02";
+  ASSERT_TRUE(holds(s->reserve(v, "e1")));
+  ASSERT_TRUE(holds(s->reserve(v, "e2")));
+  ASSERT_TRUE(holds(s->reserve(w, "e1")));
+  EXPECT_EQ(s->find_variant("abcde").value().id, "abcdef01");
+  EXPECT_EQ(s->find_variant("abcd").error().code, errc::invalid_argument) << "two begin so";
+  EXPECT_EQ(s->find_variant("abc").error().code, errc::invalid_argument) << "too short";
+  EXPECT_EQ(s->find_variant("ffff").error().code, errc::not_found);
+}
+
+TEST(store, each_experiment_gets_its_own_trace_of_a_shared_variant) {
+  temporary_folder folder;
+  auto s = open(folder);
+  auto v = make_variant("v");
+  const auto a = s->reserve(v, "e1").value();
+  v.trace = json("of e2");
+  const auto b = s->reserve(v, "e2").value();
+  ASSERT_TRUE(holds(s->commit(a, make_verdict(a, 2), make_environment())));
+  ASSERT_TRUE(holds(s->commit(b, make_verdict(b, 2), make_environment())));
+  EXPECT_EQ(s->best("task-a", 1, false, "e2").value().front().variant.trace, json("of e2"));
+  EXPECT_EQ(s->best("task-a", 1, false, "e1").value().front().variant.trace, make_variant("v").trace);
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+TEST(store, events_are_numbered_on_across_restarts) {
+  temporary_folder folder;
+  auto s = open(folder);
+  event_record e;
+  e.kind = "node";
+  e.text = "started";
+  EXPECT_EQ(s->add_event(e).value().sequence, 1);
+  EXPECT_EQ(s->add_event(e).value().sequence, 2);
+  s.reset();
+  s = open(folder);
+  EXPECT_EQ(s->add_event(e).value().sequence, 3);
+  EXPECT_EQ(s->events_after(0, 100).value().size(), 3u);
+  const auto some = s->events_after(1, 1).value();
+  ASSERT_EQ(some.size(), 1u);
+  EXPECT_EQ(some[0].sequence, 2);
+  EXPECT_TRUE(s->events_after(3, 100).value().empty());
+}
+
+}  // namespace
+}  // namespace cudal1

@@ -118,6 +118,7 @@ expected<json> parse_default(std::string_view text, const schema_argument& a) {
     }
     return json(std::move(items));
   }
+  if (a.type == schema_type::memory_format && text == "0") return json("contiguous_format");  // at::MemoryFormat
   if (const auto i = parse_number<int64_t>(text)) {
     if (a.type == schema_type::real) return json(static_cast<double>(*i));
     return json(*i);

@@ -1,0 +1,32 @@
+// Strides as ATen lays out its results: c10's questions about a layout, the iterator's permutation of dimensions, and
+// memory formats. Nothing here knows operators.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sandbox/program/types.hpp"
+
+namespace cudal1::rules {
+
+enum class format { contiguous, channels_last };  // channels_last: of 4 dimensions, or "3d" of 5
+
+std::vector<int64_t> channels_last_strides(const std::vector<int64_t>& shape);
+bool is_channels_last(const tensor_type& t);  // Tensor::is_contiguous(ChannelsLast), 4 dimensions only
+bool is_non_overlapping_and_dense(const tensor_type& t);
+format suggested_format(const tensor_type& t);  // Tensor::suggest_memory_format()
+tensor_type laid_out(dtype type, std::vector<int64_t> shape, format how);
+
+// The layout of at::empty_like(t): its strides where dense, else the densest of the same order of dimensions.
+std::vector<int64_t> preserved_strides(const tensor_type& t);
+
+// What a TensorIterator allocates for an undefined result over these operands. Shapes must broadcast to `shape`;
+// `operands` are in the iterator's order, converted to the common type already (see converted()).
+std::vector<int64_t> iterator_strides(const std::vector<int64_t>& shape, const std::vector<tensor_type>& operands);
+
+// t.to(type): the layout of the temporary that the iterator makes of an operand of another type.
+tensor_type converted(const tensor_type& t, dtype type);
+
+}  // namespace cudal1::rules

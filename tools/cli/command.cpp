@@ -1,0 +1,86 @@
+#include "tools/cli/command.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include "tools/cli/format.hpp"
+
+namespace cudal1::cli {
+
+int exit_code_of(const error& e) {
+  switch (e.code) {
+    case errc::invalid_argument:
+    case errc::parse_error:
+    case errc::invalid_program:
+    case errc::unsupported:
+    case errc::not_found:
+    case errc::already_exists:
+      return exit_code::usage;
+    case errc::compile_failed:
+    case errc::refused:
+    case errc::variant_fault:
+      return exit_code::negative;
+    case errc::cancelled:
+      return exit_code::interrupted;
+    case errc::infrastructure:
+    case errc::timeout:
+    case errc::io_error:
+    case errc::corrupt:
+      return exit_code::infrastructure;
+  }
+  return exit_code::infrastructure;
+}
+
+void complain(const context& c, const std::string& message) {
+  c.err.print("cudal1: " + message + "\n");
+}
+
+void note(const context& c, const std::string& message) {
+  c.err.print(c.err.dim(message) + "\n");
+}
+
+void finish(context& c, const expected<int>& result) {
+  if (result) {
+    c.exit = *result;
+    return;
+  }
+  c.exit = exit_code_of(result.error());
+  complain(c, result.error().message);
+}
+
+void print_json(const context& c, const json& document) {
+  c.out.print(document.text(2) + "\n");
+}
+
+std::string default_data_folder() {
+  const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): before any thread starts
+  if (home == nullptr || *home == '\0') {
+    const passwd* me = ::getpwuid(::getuid());  // NOLINT(concurrency-mt-unsafe)
+    home = me != nullptr ? me->pw_dir : "/";
+  }
+  return std::string(home) + "/.local/share/cudal1";
+}
+
+bool store_exists(const context& c) {
+  std::error_code ignored;
+  return std::filesystem::exists(store_folder(c.data), ignored);
+}
+
+expected<std::unique_ptr<store>> open_for_reading(const context& c) {
+  if (!store_exists(c))
+    return fail(errc::not_found, "there is no store in {} yet; `cudal1 run` makes one, and --data names another folder",
+                c.data);
+  CUDAL1_TRY(auto opened, store::open_reader(store_folder(c.data)));
+  CUDAL1_CHECK(opened->refresh());
+  return opened;
+}
+
+std::string footer(const std::string& examples, const std::string& exit_codes) {
+  return fmt::format("\nExamples:\n{}\n\nExit codes:\n{}\n", examples, exit_codes);
+}
+
+}  // namespace cudal1::cli

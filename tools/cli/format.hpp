@@ -1,0 +1,51 @@
+// Numbers and names as people read them. Every figure the command line prints goes through here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/base/error.hpp"
+#include "sandbox/evaluation.hpp"
+
+namespace cudal1::cli {
+
+// Three significant digits: "0.512", "1.83", "24.3", "183", "1234".
+std::string format_figure(double value);
+// "812 µs", "1.83 ms", "2.10 s"; "-" where there is no time (0).
+std::string format_time(double microseconds);
+// "1.83x", and "1.83x [1.80, 1.86]".
+std::string format_speedup(double score);
+std::string format_speedup(double score, const interval& range);
+// "0:42", "4:00", "1:02:03".
+std::string format_clock(double seconds);
+// "512 B", "1.50 KiB", "12.0 GiB".
+std::string format_bytes(double bytes);
+// Local time, "2026-11-20 23:05:02"; "-" for 0.
+std::string format_date(int64_t unix_ms);
+// "1 evaluation", "3 evaluations".
+std::string format_count(int64_t n, std::string_view singular);
+// The first 12 digits.
+std::string short_id(std::string_view id);
+// "wrong_answer 3, hang 1", most frequent first; "" for none. `correct` is left out.
+std::string format_failures(const std::map<std::string, int64_t>& outcomes);
+// The moves without parameter names: `fuse(2..5) block(0, 256)`. A text that is no schedule comes back as it is.
+std::string short_schedule(const std::string& schedule);
+
+// "4m", "90s", "1h30m", "250ms", "90" (seconds); more than 0. The error says what is understood.
+expected<double> parse_duration(std::string_view text);
+
+// Columns on a terminal: code points, without escape sequences. (Names of tasks are ASCII; of wide characters we know
+// nothing.)
+std::size_t display_width(std::string_view text);
+// At most `width` columns, ended with an ellipsis where it was cut. 0 is no limit.
+std::string fit(std::string text, std::size_t width);
+// Filled with blanks to `width` columns.
+std::string pad(std::string text, std::size_t width, bool right = false);
+// Broken at blanks into lines of at most `width` columns (longer words stay whole), each after `indent` blanks.
+std::string wrap(std::string_view text, std::size_t width, std::size_t indent = 0);
+std::vector<std::string> split_lines(std::string_view text);
+
+}  // namespace cudal1::cli

@@ -1,0 +1,109 @@
+// cudal1: the command line. One file a subcommand beside this one.
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "tools/cli/command.hpp"
+
+namespace {
+
+using namespace cudal1;
+using namespace cudal1::cli;
+
+constexpr const char* description =
+    R"(cudal1 searches for fast CUDA kernels. Give it tasks (PyTorch programs that say what must be computed); it writes
+variants, compiles, verifies and times each one in a sandbox against the task's own program, and keeps what it learns.)";
+
+constexpr const char* journey = R"(
+A typical journey:
+  cudal1 doctor                      what this machine has, and lacks
+  cudal1 tasks                       what can be searched
+  cudal1 run --time 4m               search; ends with a table of the best
+  cudal1 best softmax                the best variants of one task
+  cudal1 show 3f9a1c2b               how one of them works: moves, proof, timing, CUDA source
+  cudal1 export fast_kernels         the winners as files
+  cudal1 evaluate softmax mine.cu1   your own idea, by the same rules
+
+Everything is kept in the data folder; reading it (best, show, export, ...) needs no node. `cudal1 run`, `evaluate` and
+`doctor` start a node (cudal1-node) where none runs on the folder; it leaves when it is idle.
+
+Environment: CUDAL1_DATA (the data folder), CUDAL1_TASKS (the built-in tasks), NO_COLOR, COLUMNS.
+
+Exit codes: 0 done; 1 the answer is no (a wrong variant, a missing requirement); 2 the command line, or a file or name
+on it, is not right; 3 infrastructure (no node, a broken store, a full disk); 130 Ctrl-C.
+)";
+
+void add_everything(CLI::App& app, context& c) {
+  app.require_subcommand(1);
+  app.fallthrough();  // --data may stand before and after the command
+  app.set_help_flag("-h,--help", "this text; `cudal1 COMMAND --help` has examples and exit codes");
+  app.set_version_flag("--version", CUDAL1_VERSION);
+  app.add_option("--data", c.data, "the data folder: store, cache, log")
+      ->type_name("DIR")
+      ->envname("CUDAL1_DATA")
+      ->capture_default_str();
+  app.footer(journey);
+  app.get_formatter()->column_width(34);
+  add_run(app, c);
+  add_evaluate(app, c);
+  add_status(app, c);
+  add_tasks(app, c);
+  add_best(app, c);
+  add_show(app, c);
+  add_export(app, c);
+  add_experiments(app, c);
+  add_stop(app, c);
+  add_moves(app, c);
+  add_doctor(app, c);
+  // Before any command's own callback: they all want the folder absolute.
+  app.parse_complete_callback([&c] {
+    std::error_code problem;
+    const auto absolute = std::filesystem::absolute(c.data, problem);
+    if (!problem) c.data = absolute.lexically_normal().string();
+    while (c.data.size() > 1 && c.data.back() == '/')
+      c.data.pop_back();
+  });
+}
+
+// CLI11's messages, in our form.
+int say_parse_error(const CLI::App& app, const CLI::ParseError& e, const context& c) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty())
+    at = at->get_subcommands().front();
+  const bool none = at == &app;
+  const auto message = none && e.get_name() == "RequiredError" ? std::string("which command?") : std::string(e.what());
+  complain(c, fmt::format("{}; see `{} --help`", message, none ? "cudal1" : "cudal1 " + at->get_name()));
+  return exit_code::usage;
+}
+
+int run_command_line(int argc, char** argv) {
+  context c;
+  c.out = examine(stdout);
+  c.err = examine(stderr);
+  c.data = default_data_folder();
+  CLI::App app(description, "cudal1");
+  add_everything(app, c);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help, --version
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    return say_parse_error(app, e, c);
+  }
+  return c.exit;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_DFL);  // `cudal1 best | head` ends in silence
+  try {
+    return run_command_line(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "cudal1: %s; this is a fault of cudal1 itself, please report it\n", e.what());
+    return exit_code::infrastructure;
+  }
+}

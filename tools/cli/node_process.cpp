@@ -1,0 +1,212 @@
+#include "tools/cli/node_process.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/cli/format.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
+
+namespace cudal1::cli {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+std::string system_text(int e) {
+  return std::strerror(e);  // NOLINT(concurrency-mt-unsafe)
+}
+
+// The last lines of the log that this start wrote.
+std::string end_of_log(const std::string& path, std::streamoff from) {
+  std::ifstream log(path, std::ios::binary);
+  log.seekg(from);
+  const std::string text((std::istreambuf_iterator<char>(log)), {});
+  auto lines = split_lines(text);
+  if (lines.size() > 8) lines.erase(lines.begin(), lines.end() - 8);
+  std::string out;
+  for (const auto& line : lines)
+    out += "\n  " + line;
+  return out;
+}
+
+class node_child {
+ public:
+  static expected<node_child> spawn(const std::string& data, const node_flags& flags) {
+    CUDAL1_TRY(const std::string program, find_sibling("cudal1-node"));
+    node_child child;
+    child.log_ = data + "/node.log";
+    std::error_code none;
+    const auto size = std::filesystem::file_size(child.log_, none);
+    child.log_start_ = none ? 0 : static_cast<std::streamoff>(size);
+
+    std::vector<std::string> words = {program, "--data", data, "--exit-when-idle"};
+    if (!flags.config.empty()) words.insert(words.end(), {"--config", flags.config});
+    for (const auto& setting : flags.settings)
+      words.insert(words.end(), {"--set", setting});
+    std::vector<char*> arguments;
+    for (auto& word : words)
+      arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, child.log_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    // A session of its own: Ctrl-C at our terminal is ours alone, and the node outlives us if it must.
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    const int problem = ::posix_spawn(&child.pid_, program.c_str(), &files, &attributes, arguments.data(), environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    if (problem != 0)
+      return fail(errc::infrastructure, "cannot start {} with its log in {}: {}", program, child.log_,
+                  system_text(problem));
+    return child;
+  }
+
+  // How it ended, or nothing while it runs.
+  std::optional<std::string> ended() {
+    int status = 0;
+    if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+    if (WIFSIGNALED(status)) return fmt::format("was killed by signal {}", WTERMSIG(status));
+    return fmt::format("ended with exit code {}", WEXITSTATUS(status));
+  }
+  std::string log_tail() const { return end_of_log(log_, log_start_); }
+  const std::string& log() const { return log_; }
+
+ private:
+  pid_t pid_ = -1;
+  std::string log_;
+  std::streamoff log_start_ = 0;
+};
+
+expected<connected_node> greet(node_client client, std::chrono::milliseconds limit, int wake_fd) {
+  client_request hello;
+  CUDAL1_CHECK(client.send(hello));
+  CUDAL1_TRY(client_answer answer, client.receive(limit, wake_fd));
+  if (auto problem = error_of(answer)) return tl::unexpected<error>(std::move(*problem));
+  if (!answer.status) return fail(errc::infrastructure, "the node answered a hello without its status");
+  return connected_node{std::move(client), std::move(*answer.status), false};
+}
+
+// False where somebody interrupted.
+bool pause(int wake_fd, int milliseconds) {
+  pollfd wake{wake_fd, POLLIN, 0};
+  return ::poll(&wake, 1, milliseconds) <= 0 || wake.revents == 0;
+}
+
+expected<void> make_data_folder(const std::string& data) {
+  std::error_code problem;
+  std::filesystem::create_directories(data, problem);
+  if (problem)
+    return fail(errc::io_error, "cannot make the data folder {}: {}; name another with --data", data,
+                problem.message());
+  if (::access(data.c_str(), W_OK | X_OK) != 0)
+    return fail(errc::io_error, "cannot write to the data folder {}: {}; name another with --data", data,
+                system_text(errno));
+  return {};
+}
+
+}  // namespace
+
+void add_node_flags(CLI::App& command, node_flags& flags) {
+  command.add_option("--config", flags.config, "configuration of a node that is started (default: DATA/cudal1.toml)")
+      ->type_name("FILE");
+  command
+      .add_option("--set", flags.settings,
+                  "one setting of a node that is started, as in --set timing.max_forks=20; may stand several times")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+expected<std::string> find_sibling(const std::string& name) {
+  std::error_code problem;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", problem);
+  if (problem) return fail(errc::infrastructure, "cannot tell where this program is: {}", problem.message());
+  const auto beside = (self.parent_path() / name).string();
+  if (::access(beside.c_str(), X_OK) != 0)
+    return fail(errc::infrastructure, "{} is not beside {} ({}); build it, or install the programs into one folder",
+                name, self.string(), system_text(errno));
+  return beside;
+}
+
+expected<device_report> choose_device(const node_status& status, const std::string& wanted) {
+  const auto& devices = status.devices;
+  const auto found = std::find_if(devices.begin(), devices.end(), [&](const device_report& d) {
+    return wanted.empty() ? d.where.device.starts_with("cuda") : d.where.device == wanted;
+  });
+  if (found != devices.end()) return *found;
+  if (wanted.empty() && !devices.empty()) return devices.front();
+  std::vector<std::string> names;
+  for (const auto& d : devices)
+    names.push_back(d.where.device);
+  if (names.empty())
+    return fail(errc::infrastructure, "the node on {} has no device that works; `cudal1 doctor` says why", status.data);
+  return fail(errc::invalid_argument, "there is no device \"{}\" here; there is: {}", wanted, fmt::join(names, ", "));
+}
+
+expected<connected_node> connect_to_node(const std::string& data) {
+  CUDAL1_TRY(node_client client, node_client::connect(data));
+  return greet(std::move(client), std::chrono::seconds(30), -1);
+}
+
+expected<connected_node> connect_or_start(const std::string& data, const node_flags& flags,
+                                          const std::function<void(const std::string&)>& progress, int wake_fd) {
+  CUDAL1_CHECK(make_data_folder(data));
+  const auto end =
+      clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(flags.start_limit_s));
+  std::optional<node_child> child;
+  std::string last_end;
+  // A node that is just leaving still holds the store: one that we start then ends, and the next one succeeds.
+  int starts_left = 5;
+  while (clock::now() < end) {
+    auto client = node_client::connect(data);
+    if (client) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now());
+      auto node = greet(std::move(*client), left, wake_fd);
+      if (node) {
+        node->started = child.has_value();
+        return node;
+      }
+      // It closed the door while we came in: leaving, or not up yet. Everything else is for the user.
+      if (node.error().code != errc::infrastructure) return node;
+    } else if (client.error().code != errc::not_found) {
+      return tl::unexpected<error>(std::move(client).error());
+    }
+    if (child) {
+      if (const auto how = child->ended()) {
+        last_end = fmt::format("cudal1-node {}; its log {} ends with:{}", *how, child->log(), child->log_tail());
+        child.reset();
+        if (starts_left == 0 || last_end.find("killed") != std::string::npos) break;
+      }
+    } else if (starts_left > 0) {
+      --starts_left;
+      progress(last_end.empty() ? "starting a node on " + data : "starting the node again");
+      CUDAL1_TRY(child, node_child::spawn(data, flags));
+    }
+    if (!pause(wake_fd, last_end.empty() ? 20 : 400)) return fail(errc::cancelled, "interrupted while a node started");
+  }
+  if (last_end.empty())
+    last_end = fmt::format("no node was ready on {} within {:.0f} s; its log is {}/node.log{}", data,
+                           flags.start_limit_s, data, child ? child->log_tail() : "");
+  return fail(errc::infrastructure, "{}\n`cudal1 doctor` says what this machine lacks", last_end);
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,45 @@
+// The node that a command talks to: the one that runs on the data folder, or one that is started for it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+#include "actors/client.hpp"
+
+namespace cudal1::cli {
+
+// Flags of the commands that may start a node; they are handed on to it.
+struct node_flags {
+  std::string config;                 // --config FILE
+  std::vector<std::string> settings;  // --set section.key=value
+  double start_limit_s = 120;
+};
+void add_node_flags(CLI::App& command, node_flags& flags);
+
+struct connected_node {
+  node_client client;
+  node_status status;
+  bool started = false;  // by us
+};
+
+// The device that a command means: the one that was named, else the first GPU, else the first. errc::invalid_argument
+// with the devices there are.
+expected<device_report> choose_device(const node_status& status, const std::string& wanted);
+
+// Asks a running node who it is. errc::not_found where none runs.
+expected<connected_node> connect_to_node(const std::string& data);
+
+// The same, and starts cudal1-node where none runs; it stays behind in a session of its own, with its log in
+// DATA/node.log, and leaves when it is idle. `progress` is told what is being waited for. errc::cancelled as soon as
+// `wake_fd` can be read; a node that does not come up is errc::infrastructure with the end of its log.
+expected<connected_node> connect_or_start(const std::string& data, const node_flags& flags,
+                                          const std::function<void(const std::string&)>& progress, int wake_fd = -1);
+
+// cudal1-node or cudal1-worker: beside this program.
+expected<std::string> find_sibling(const std::string& name);
+
+}  // namespace cudal1::cli

@@ -1,0 +1,147 @@
+#include "tools/cli/progress.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "tools/cli/format.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+constexpr double seconds_between_lines = 10;
+
+// How far a search is: by time or by evaluations, whichever ends it first; less than 0 where it has no end.
+double fraction_done(const experiment_progress& p, const run_limits& limits) {
+  double done = -1;
+  if (limits.time_limit_s > 0) done = std::max(done, p.active_s / limits.time_limit_s);
+  if (p.planned > 0) done = std::max(done, static_cast<double>(p.evaluations) / static_cast<double>(p.planned));
+  return std::min(done, 1.0);
+}
+
+std::string bar(double fraction, std::size_t columns) {
+  if (fraction < 0 || columns < 8) return "";
+  const auto full = static_cast<std::size_t>(std::lround(fraction * static_cast<double>(columns - 2)));
+  return "[" + std::string(full, '#') + std::string(columns - 2 - full, '.') + "]  ";
+}
+
+std::string counts(const experiment_progress& p) {
+  std::string text = std::to_string(p.evaluations);
+  if (p.planned > 0) text += fmt::format(" of {}", p.planned);
+  return text + fmt::format(" evaluations, {}/s", format_figure(p.evaluations_per_s));
+}
+
+std::string clock_of(const experiment_progress& p, const run_limits& limits) {
+  const auto elapsed = format_clock(p.active_s);
+  return limits.time_limit_s > 0 ? elapsed + " of " + format_clock(limits.time_limit_s) : elapsed;
+}
+
+int64_t faster(const experiment_progress& p) {
+  return std::count_if(p.tasks.begin(), p.tasks.end(), [](const auto& t) { return t.best > 1; });
+}
+
+// The tasks with their bests, as many beside each other as fit.
+std::vector<std::string> task_grid(const experiment_progress& p, const terminal& t) {
+  std::size_t longest = 0;
+  for (const auto& task : p.tasks)
+    longest = std::max(longest, display_width(task.name));
+  constexpr std::size_t figures = 14;  // "  12.3x   123 "
+  const std::size_t width = t.width > 0 ? t.width - 1 : 79;
+  longest = std::min(longest, width > figures + 4 ? width - figures : 4);
+  const std::size_t across = std::max<std::size_t>(1, (width + 2) / (longest + figures + 2));
+  const std::size_t down = (p.tasks.size() + across - 1) / across;
+  std::vector<std::string> lines(down);
+  for (std::size_t i = 0; i < p.tasks.size(); ++i) {
+    const auto& task = p.tasks[i];
+    const auto best = pad(task.best > 0 ? format_speedup(task.best) : "-", 7, true);
+    auto& line = lines[i % down];  // down the columns, as a table is read
+    if (!line.empty()) line += "  ";
+    line += pad(fit(task.name, longest), longest) + (task.best > 1 ? t.good(best) : best) +
+            t.dim(pad(std::to_string(task.evaluations), 7, true));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> progress_frame(const experiment_progress& p, const run_limits& limits, const terminal& t,
+                                        const std::string& remark) {
+  const std::size_t width = t.width > 0 ? t.width - 1 : 79;
+  std::vector<std::string> lines;
+  const auto left = fmt::format("{} on {}, policy {}", p.experiment, limits.device, limits.policy);
+  const auto right = clock_of(p, limits);
+  const auto between = width > left.size() + right.size() + 1 ? width - left.size() - right.size() : 2;
+  lines.push_back(t.bold(left) + std::string(between, ' ') + right);
+  const auto figures = counts(p);
+  const auto columns = width > figures.size() + 2 ? width - figures.size() - 2 : 0;
+  lines.push_back(bar(fraction_done(p, limits), std::min<std::size_t>(columns, 60)) + figures);
+  auto failures = format_failures(p.outcomes);
+  if (p.infrastructure_faults > 0)
+    failures += fmt::format("{}lost and made again {}", failures.empty() ? "" : "; ", p.infrastructure_faults);
+  const auto last = fmt::format("{} of {} tasks faster{}", faster(p), p.tasks.size(),
+                                failures.empty() ? "" : "; failed: " + failures);
+  auto grid = task_grid(p, t);
+  // What does not fit the terminal's height is the grid; its last line then says how much is not shown.
+  const std::size_t others = lines.size() + 1 + (remark.empty() ? 0 : 1) + 1;
+  if (t.height > others + 1 && grid.size() > t.height - others) {
+    grid.resize(t.height - others);
+    grid.back() = "...";
+  }
+  lines.insert(lines.end(), grid.begin(), grid.end());
+  lines.push_back(t.dim(last));
+  if (!remark.empty()) lines.push_back(t.bold(remark));
+  for (auto& line : lines)
+    line = fit(std::move(line), t.width > 0 ? width : 0);
+  return lines;
+}
+
+std::string progress_line(const experiment_progress& p) {
+  const auto failures = format_failures(p.outcomes);
+  return fmt::format("{:>7}  {}, {} of {} tasks faster{}", format_clock(p.active_s), counts(p), faster(p),
+                     p.tasks.size(), failures.empty() ? "" : "; failed: " + failures);
+}
+
+void run_view::remark(const std::string& what) {
+  if (what == remark_) return;
+  remark_ = what;
+  if (terminal_.live)
+    draw();
+  else if (!what.empty())
+    terminal_.print(what + "\n");
+}
+
+void run_view::update(const experiment_progress& p) {
+  last_ = p;
+  if (terminal_.live)
+    draw();
+  else
+    print_lines(p);
+}
+
+void run_view::draw() {
+  const terminal now = examine(terminal_.stream);
+  if (last_.experiment.empty())
+    area_.draw({now.bold(remark_)});
+  else
+    area_.draw(progress_frame(last_, limits_, now, remark_));
+}
+
+void run_view::print_lines(const experiment_progress& p) {
+  std::string text;
+  for (const auto& task : p.tasks) {
+    auto& printed = printed_best_[task.task];
+    if (task.best <= 1 || task.best <= printed) continue;
+    printed = task.best;
+    text += fmt::format("{:>7}  {} {}, variant {}\n", format_clock(p.active_s), task.name, format_speedup(task.best),
+                        short_id(task.best_variant));
+  }
+  if (p.active_s - printed_at_s_ >= seconds_between_lines) {
+    printed_at_s_ = p.active_s;
+    text += progress_line(p) + "\n";
+  }
+  if (!text.empty()) terminal_.print(text);
+}
+
+}  // namespace cudal1::cli

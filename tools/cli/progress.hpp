@@ -1,0 +1,49 @@
+// What a search says while it runs: a frame that is redrawn in place on a terminal, lines on a pipe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/protocol.hpp"
+#include "tools/cli/terminal.hpp"
+
+namespace cudal1::cli {
+
+// What the user asked for, which progress itself does not carry.
+struct run_limits {
+  std::string device, policy;
+  double time_limit_s = 0;  // 0: none
+};
+
+// Lines of the frame, fitted to the terminal's width and height. `remark` is the last line, "" for none.
+std::vector<std::string> progress_frame(const experiment_progress& p, const run_limits& limits, const terminal& t,
+                                        const std::string& remark);
+// "0:42  312 evaluations, 7.41/s, 12 of 16 tasks faster; failed: hang 1".
+std::string progress_line(const experiment_progress& p);
+
+class run_view {
+ public:
+  run_view(terminal t, run_limits limits) : terminal_(t), limits_(std::move(limits)), area_(t.stream) {}
+
+  void set_limits(run_limits limits) { limits_ = std::move(limits); }
+  // What is being done before there is progress, or beside it.
+  void remark(const std::string& what);
+  void update(const experiment_progress& p);
+  // Takes the frame away: the table follows.
+  void close() { area_.close(true); }
+
+ private:
+  void draw();
+  void print_lines(const experiment_progress& p);
+  terminal terminal_;
+  run_limits limits_;
+  live_area area_;
+  experiment_progress last_;
+  std::string remark_;
+  std::map<std::string, double> printed_best_;  // by task
+  double printed_at_s_ = 0;
+};
+
+}  // namespace cudal1::cli

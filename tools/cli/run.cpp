@@ -1,0 +1,221 @@
+// cudal1 run: search for faster variants.
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "actors/client.hpp"
+#include "config/base/describe.hpp"
+#include "config/configuration.hpp"
+#include "policy/policy.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/interrupt.hpp"
+#include "tools/cli/node_process.hpp"
+#include "tools/cli/progress.hpp"
+#include "tools/cli/report.hpp"
+#include "tools/cli/task_source.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration)
+
+namespace cudal1::cli {
+
+namespace {
+
+struct run_options {
+  std::string folder;
+  std::vector<std::string> names;
+  std::string policy;
+  std::optional<int64_t> evaluations;
+  std::string time;
+  uint64_t seed = 1;
+  std::string device;
+  std::string resume;
+  node_flags node;
+  bool json = false;
+};
+
+// The flags on top of the configuration's [search].
+expected<client_request> make_request(const run_options& o, const context& c) {
+  std::vector<std::string> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    environment.emplace_back(*variable);
+  const auto file = o.node.config.empty() ? std::nullopt : std::optional<std::string>(o.node.config);
+  CUDAL1_TRY(const configuration defaults,
+             load_configuration(file, c.data + "/cudal1.toml", environment, o.node.settings));
+  client_request r;
+  r.verb = client_verb::run;
+  r.policy = o.policy.empty() ? defaults.search.policy : o.policy;
+  // Either limit alone means no other.
+  r.time_limit_s = o.evaluations ? 0 : defaults.search.time_limit_s;
+  r.evaluations_per_task = o.time.empty() ? defaults.search.evaluations_per_task : 0;
+  if (o.evaluations) r.evaluations_per_task = *o.evaluations;
+  if (!o.time.empty()) {
+    CUDAL1_TRY(r.time_limit_s, parse_duration(o.time));
+  }
+  r.seed = o.seed;
+  return r;
+}
+
+// A search that is followed: its answers, Ctrl-C, and what the view is told.
+class followed_run {
+ public:
+  followed_run(const context& c, interrupt_watch& interrupt, run_view& view)
+      : context_(c), interrupt_(interrupt), view_(view) {}
+
+  // Until the last answer. The experiment's id.
+  expected<std::string> follow(node_client& client) {
+    for (;;) {
+      auto answer = client.receive(std::chrono::seconds(10), interrupt_.fd());
+      if (!answer) {
+        if (answer.error().code == errc::cancelled) {
+          CUDAL1_CHECK(stop());
+          continue;
+        }
+        if (answer.error().code == errc::timeout) {
+          view_.remark("the node has been silent for a while; Ctrl-C stops, twice leaves at once");
+          continue;
+        }
+        return lost(std::move(answer).error());
+      }
+      if (auto problem = error_of(*answer)) return tl::unexpected<error>(std::move(*problem));
+      if (!interrupted_) view_.remark("");
+      if (answer->progress) {
+        experiment_ = answer->progress->experiment;
+        view_.update(*answer->progress);
+      }
+      if (answer->last) return experiment_;
+      if (interrupted_ && !stop_sent_ && !experiment_.empty()) CUDAL1_CHECK(stop());
+    }
+  }
+
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  expected<void> stop() {
+    interrupted_ = true;
+    interrupt_.acknowledge();
+    view_.remark("stopping: what is in flight ends and is kept (Ctrl-C again leaves at once)");
+    if (experiment_.empty()) return {};  // with its first progress
+    stop_sent_ = true;
+    client_request r;
+    r.verb = client_verb::stop;
+    r.experiment = experiment_;
+    // Kept until the search has ended: the node answers it then.
+    CUDAL1_TRY(stopper_, node_client::connect(context_.data));
+    return stopper_->send(r);
+  }
+
+  tl::unexpected<error> lost(error e) const {
+    if (!experiment_.empty())
+      e.message += fmt::format("; what was finished is kept, and `cudal1 run --resume {}` goes on", experiment_);
+    return tl::unexpected<error>(std::move(e));
+  }
+
+  const context& context_;
+  interrupt_watch& interrupt_;
+  run_view& view_;
+  std::optional<node_client> stopper_;
+  std::string experiment_;
+  bool interrupted_ = false, stop_sent_ = false;
+};
+
+// Fills in tasks and device, which need the node; for --resume, what the store knows.
+expected<run_limits> complete(client_request& r, const run_options& o, const context& c, const node_status& node) {
+  if (!o.resume.empty()) {
+    CUDAL1_TRY(const auto reader, open_for_reading(c));
+    CUDAL1_TRY(const auto before, reader->get_experiment(o.resume));
+    r.experiment = before.id;
+    r.device = before.device;
+    r.policy = before.policy;
+    r.seed = before.seed;
+    r.evaluations_per_task = o.evaluations.value_or(before.evaluations_per_task);
+    if (o.time.empty()) r.time_limit_s = before.time_limit_s;
+    return run_limits{before.device, before.policy, r.time_limit_s};
+  }
+  CUDAL1_TRY(const device_report device, choose_device(node, o.device));
+  r.device = device.where.device;
+  CUDAL1_TRY(const std::string profile, profile_of(r.device));
+  CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, o.names, profile));
+  for (const auto& t : tasks)
+    r.tasks.push_back(canonical_text(t));
+  return run_limits{r.device, r.policy, r.time_limit_s};
+}
+
+expected<int> run(const run_options& o, context& c) {
+  CUDAL1_TRY(client_request request, make_request(o, c));
+  // What needs no node is checked before one is started.
+  if (o.resume.empty()) {
+    CUDAL1_TRY(const std::string profile, profile_of(o.device.empty() ? "cpu" : o.device));
+    CUDAL1_CHECK(choose_tasks(o.folder, o.names, profile));
+  }
+  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
+  run_view view(o.json ? c.err : c.out, {});
+  CUDAL1_TRY(connected_node node,
+             connect_or_start(
+                 c.data, o.node, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
+  CUDAL1_TRY(const run_limits limits, complete(request, o, c, node.status));
+  view.set_limits(limits);
+  view.remark(o.resume.empty()
+                  ? fmt::format("searching {} on {}", format_count(static_cast<int64_t>(request.tasks.size()), "task"),
+                                limits.device)
+                  : "going on with " + request.experiment);
+  CUDAL1_CHECK(node.client.send(request));
+  followed_run follower(c, interrupt, view);
+  auto experiment = follower.follow(node.client);
+  view.close();
+  CUDAL1_CHECK(experiment);
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(const auto report, report_experiment(*reader, *experiment));
+  if (o.json) {
+    print_json(c, to_json(report));
+  } else {
+    c.out.print((c.out.live ? "" : "\n") + print_report(report, examine(c.out.stream)));
+    c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", c.data)) + "\n");
+  }
+  return follower.interrupted() ? exit_code::interrupted : exit_code::success;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, context& c) {
+  auto o = std::make_shared<run_options>();
+  auto* sub = app.add_subcommand("run", "search for faster variants of tasks, and print the table of the best");
+  sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
+  sub->add_option("--task", o->names, "only these tasks: names, or task files; may stand several times")
+      ->type_name("NAME");
+  sub->add_option("--policy", o->policy,
+                  fmt::format("what writes variants: {} (default: the configuration's, evolutionary)",
+                              fmt::join(policy_names(), ", ")))
+      ->type_name("NAME")
+      ->check(CLI::IsMember(policy_names()));
+  sub->add_option("--evaluations", o->evaluations, "stop after this many evaluations of each task")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  sub->add_option("--time", o->time, "stop after this much time of searching, as in 90s, 4m, 1h30m")
+      ->type_name("DURATION");
+  sub->add_option("--seed", o->seed, "of all random choices; the same seed makes the same proposals")
+      ->capture_default_str()
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62));
+  sub->add_option("--device", o->device, "cpu, cuda:0, ... (default: the first GPU, else cpu)")->type_name("DEVICE");
+  sub->add_option("--resume", o->resume, "go on with an experiment that was stopped, as in --resume e3")
+      ->type_name("EXPERIMENT");
+  sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
+  add_node_flags(*sub, o->node);
+  sub->footer(
+      footer("  cudal1 run                                    all built-in tasks\n"
+             "  cudal1 run --time 4m                          ... for four minutes\n"
+             "  cudal1 run --task softmax --task gelu_chain   two of them\n"
+             "  cudal1 run --tasks my_tasks --evaluations 50  your own\n"
+             "  cudal1 run --resume e3                        after Ctrl-C or a power cut",
+             "  0    the search ended by itself; the table was printed\n"
+             "  2    the command line, a task file or a name on it is not right\n"
+             "  3    no node could be reached or started, or it was lost\n"
+             "  130  Ctrl-C: everything finished was kept, and the table so far printed"));
+  sub->callback([o, &c] { finish(c, run(*o, c)); });
+}
+
+}  // namespace cudal1::cli

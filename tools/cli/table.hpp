@@ -1,0 +1,33 @@
+// A table of text that adapts to the width it is given.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace cudal1::cli {
+
+struct column {
+  std::string title;
+  bool right = false;           // numbers
+  std::size_t least_width = 0;  // > 0: may be cut (with an ellipsis) down to this many columns
+  int drop = 0;                 // > 0: left out where even cutting does not help; the highest goes first
+};
+
+class table {
+ public:
+  explicit table(std::vector<column> columns) : columns_(std::move(columns)) {}
+  // As many cells as columns.
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  bool empty() const { return rows_.empty(); }
+
+  // Lines of at most `width` columns (0: no limit) as far as the columns allow, each ended with a newline. `bold` marks
+  // the heading for a terminal.
+  std::string text(std::size_t width, bool bold = false) const;
+  std::string markdown() const;
+
+ private:
+  std::vector<column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace cudal1::cli

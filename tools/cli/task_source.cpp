@@ -1,0 +1,62 @@
+#include "tools/cli/task_source.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "policy/schedule.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+bool is_file_name(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".json");
+}
+
+}  // namespace
+
+expected<std::string> profile_of(const std::string& device) {
+  CUDAL1_TRY(const device_kind kind, kind_of_device(device));
+  return kind == device_kind::cpu ? "cpu" : "cuda";
+}
+
+expected<std::vector<task>> choose_tasks(const std::string& folder, const std::vector<std::string>& names,
+                                         const std::string& profile) {
+  std::vector<task> available;
+  std::string from = folder;
+  if (names.empty() || !std::all_of(names.begin(), names.end(), is_file_name)) {
+    if (folder.empty()) {
+      CUDAL1_TRY(from, builtin_task_folder());
+    }
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(from, ignored))
+      return fail(errc::not_found, "there is no folder {}; --tasks takes a folder of task files (*.json)", from);
+    CUDAL1_TRY(available, load_tasks(from, profile));
+    if (available.empty())
+      return fail(errc::not_found, "there is no task file (*.json) in {}; --tasks takes a folder of them", from);
+  }
+  if (names.empty()) return available;
+
+  std::vector<task> chosen;
+  for (const auto& name : names) {
+    if (is_file_name(name)) {
+      CUDAL1_TRY(auto loaded, load_task(name, profile));
+      chosen.push_back(std::move(loaded));
+      continue;
+    }
+    const auto found = std::find_if(available.begin(), available.end(), [&](const task& t) { return t.name == name; });
+    if (found == available.end()) {
+      std::vector<std::string> known;
+      for (const auto& t : available)
+        known.push_back(t.name);
+      return fail(errc::not_found, "there is no task \"{}\" in {}; there is: {}", name, from, fmt::join(known, ", "));
+    }
+    chosen.push_back(*found);
+  }
+  return chosen;
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,19 @@
+// Tasks that a command line names: built-in ones, those of a folder, or a file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sandbox/program/task.hpp"
+
+namespace cudal1::cli {
+
+// The profile of sizes for a device: "cpu" or "cuda".
+expected<std::string> profile_of(const std::string& device);
+
+// `names` of the tasks in `folder` ("" is the built-in ones), in the order given; all of them where none is named. A
+// name with a '/' or ending in .json is a file. An unknown name is errc::not_found with the near ones.
+expected<std::vector<task>> choose_tasks(const std::string& folder, const std::vector<std::string>& names,
+                                         const std::string& profile);
+
+}  // namespace cudal1::cli

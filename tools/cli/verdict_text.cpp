@@ -1,0 +1,89 @@
+#include "tools/cli/verdict_text.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "config/base/describe.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/table.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+// The range and the middle of some times: "1.80 ms (1.78 ms to 1.91 ms)".
+std::string spread(std::vector<double> times) {
+  if (times.empty()) return "-";
+  std::sort(times.begin(), times.end());
+  return fmt::format("{} ({} to {})", format_time(times[times.size() / 2]), format_time(times.front()),
+                     format_time(times.back()));
+}
+
+std::string timing_line(const verdict& v) {
+  std::set<int> forks;
+  for (const auto& s : v.samples)
+    forks.insert(s.fork);
+  return fmt::format("reference {}, variant {}, speedup {}; {} from {}, {}", format_time(v.reference_us),
+                     format_time(v.variant_us), format_speedup(v.score, v.score_interval),
+                     format_count(static_cast<int64_t>(v.samples.size()), "pair"),
+                     format_count(static_cast<int64_t>(forks.size()), "fork"),
+                     v.confirmed ? "confirmed with fresh pairs" : "screened only (not a new best of its task)");
+}
+
+// A long text hangs under its first column.
+std::string hanging(const std::string& label, const std::string& text, const terminal& t) {
+  const std::size_t indent = 2 + display_width(label);
+  std::string wrapped = wrap(text, t.width, indent);
+  wrapped.erase(0, indent);
+  return "  " + label + wrapped + "\n";
+}
+
+}  // namespace
+
+std::string one_line(const verdict& v) {
+  if (v.result == outcome::correct)
+    return fmt::format("{}, {}{}", enum_name(v.result), format_speedup(v.score, v.score_interval),
+                       v.confirmed ? ", confirmed" : "");
+  return enum_name(v.result) + (v.reason.empty() ? "" : ": " + v.reason);
+}
+
+std::string print_verdict(const verdict& v, const terminal& t) {
+  std::string text;
+  std::size_t longest = 4;
+  for (const auto& gate : v.gates)
+    longest = std::max(longest, display_width(gate.gate));
+  for (const auto& gate : v.gates)
+    text +=
+        hanging((gate.passed ? t.good("pass") : t.bad("FAIL")) + "  " + pad(gate.gate, longest + 2), gate.reason, t);
+  if (v.score > 0) text += hanging("time  " + pad("", longest + 2), timing_line(v), t);
+  const bool right = v.result == outcome::correct;
+  const auto name = enum_name(v.result);
+  text += hanging((right ? t.good(name) : t.bad(name)) + (v.reason.empty() ? "" : ": "), v.reason, t);
+  if (!right && !v.compiler_log.empty()) {
+    text += "  the compiler said:\n";
+    for (const auto& line : split_lines(v.compiler_log))
+      text += "    " + line + "\n";
+  }
+  return text;
+}
+
+std::string print_samples(const verdict& v, const terminal& t) {
+  std::map<int, std::pair<std::vector<double>, std::vector<double>>> forks;
+  for (const auto& s : v.samples) {
+    forks[s.fork].first.push_back(s.reference_us);
+    forks[s.fork].second.push_back(s.variant_us);
+  }
+  table out({{.title = "  fork", .right = true},
+             {.title = "pairs", .right = true},
+             {.title = "reference: median (range)"},
+             {.title = "variant: median (range)"}});
+  for (const auto& [fork, times] : forks)
+    out.add({std::to_string(fork), std::to_string(times.first.size()), spread(times.first), spread(times.second)});
+  return out.empty() ? "" : out.text(t.width);
+}
+
+}  // namespace cudal1::cli

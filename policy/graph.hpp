@@ -1,0 +1,109 @@
+// The task's program as a graph that moves work on: its steps with typed arguments, what became of each (dropped,
+// rewritten, put into a group), and the groups that will each be one kernel.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/schedule.hpp"
+
+namespace cudal1 {
+
+// A matrix product with a diagonal operand, as scaling: out[i, j] = diagonal[i or j] * matrix[i, j].
+struct row_scale {
+  std::string diagonal;         // the value that holds the diagonal
+  int64_t diagonal_stride = 0;  // elements from one diagonal entry to the next
+  std::string matrix;
+  bool scales_rows = true;  // else columns
+};
+
+struct graph_step {
+  int number = 0;  // in the task's program: what moves name
+  const aten_step* text = nullptr;
+  const operator_call* call = nullptr;
+  std::vector<tensor_type> result_types;
+  bool dropped = false;
+  std::optional<row_scale> scaling;
+  int group = -1;
+
+  const std::string& op() const { return text->op; }
+  // The argument of that name in the schema, or null.
+  const argument_value* argument(std::string_view name) const;
+  // Values of all tensor arguments, unresolved.
+  std::vector<std::string> operands() const;
+};
+
+enum class group_kind { pointwise, rows };
+
+struct group_options {
+  int64_t threads = 0;         // a block; 0: the device's default
+  int64_t items = 0;           // elements a thread (pointwise on one dimension); 0: the default
+  int64_t accumulators = 0;    // partial sums side by side; 0: the default
+  std::string in_place;        // the operand that the (only) result is written over; "" for none
+  bool keep_expensive = true;  // keep what costs more than a load for later passes, or compute it again
+};
+
+struct kernel_group {
+  group_kind kind = group_kind::pointwise;
+  std::vector<int> steps;  // ascending
+  group_options options;
+  std::set<std::string> decided;  // names of the parameter moves that were made already
+};
+
+// The state of lowering. Copyable: legality is tried out on copies. Points into the task, which must outlive it.
+class graph {
+ public:
+  explicit graph(const task& t);
+
+  const task& origin() const { return *task_; }
+  const std::vector<graph_step>& steps() const { return steps_; }
+  graph_step& step_at(int number) { return steps_[static_cast<std::size_t>(number)]; }
+  const graph_step& step_at(int number) const { return steps_[static_cast<std::size_t>(number)]; }
+  bool has_step(int number) const { return number >= 0 && number < static_cast<int>(steps_.size()); }
+
+  std::vector<kernel_group>& groups() { return groups_; }
+  const std::vector<kernel_group>& groups() const { return groups_; }
+
+  // The value that stands for this one after drops.
+  const std::string& resolve(const std::string& value) const;
+  void replace(const std::string& value, const std::string& by) { alias_[value] = by; }
+
+  const tensor_type& type_of(const std::string& value) const;
+  // The step that makes the (resolved) value; null for inputs and weights.
+  const graph_step* producer(const std::string& value) const;
+  // Live steps that read the value, in order.
+  std::vector<int> readers(const std::string& value) const;
+  // Resolved operands of a live step; of a rewritten one what it reads now.
+  std::vector<std::string> operands(const graph_step& s) const;
+  bool is_output(const std::string& value) const;
+  bool is_parameter(const std::string& value) const;  // input or weight
+
+  // The order in which steps and groups run: group g as -1 - g, a step as its number. An error where groups need each
+  // other in a circle.
+  expected<std::vector<int>> order() const;
+
+ private:
+  const task* task_;
+  std::vector<graph_step> steps_;
+  std::vector<kernel_group> groups_;
+  std::map<std::string, std::string> alias_;
+  std::map<std::string, int> producer_;
+};
+
+// "2..4+7": sets of steps as moves write them.
+std::string print_steps(const std::vector<int>& steps);
+expected<std::vector<int>> parse_steps(std::string_view text);
+
+// Typed access to arguments; the fallback where the argument is missing, null or of another kind.
+std::optional<int64_t> integer_argument(const graph_step& s, std::string_view name);
+std::optional<double> number_argument(const graph_step& s, std::string_view name);
+std::optional<bool> boolean_argument(const graph_step& s, std::string_view name);
+std::optional<std::string> tensor_argument_name(const graph_step& s, std::string_view name);
+std::optional<std::string> string_argument(const graph_step& s, std::string_view name);
+std::optional<std::vector<int64_t>> integers_argument(const graph_step& s, std::string_view name);
+
+}  // namespace cudal1

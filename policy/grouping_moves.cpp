@@ -1,0 +1,210 @@
+// Which steps become one kernel.
+#include <algorithm>
+#include <set>
+
+#include "policy/kernel_body.hpp"
+#include "policy/moves.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+bool is_row_family(operator_family f) {
+  return f == operator_family::reduction || f == operator_family::normalization || f == operator_family::scan;
+}
+
+bool has_rows(const graph& g, const std::vector<int>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [&](int n) { return is_row_family(family_of(g.step_at(n))); });
+}
+
+// Steps that a new group may hold: in no group, or in a pointwise one that would go into it.
+bool is_free(const graph& g, const graph_step& s) {
+  if (s.dropped || family_of(s) == operator_family::other) return false;
+  return s.group < 0 || g.groups()[static_cast<std::size_t>(s.group)].kind == group_kind::pointwise;
+}
+
+bool linked(const graph& g, const graph_step& a, const graph_step& b) {
+  const auto reads = [&](const graph_step& reader, const graph_step& maker) {
+    for (const auto& value : g.operands(reader)) {
+      const graph_step* made = g.producer(value);
+      if (made != nullptr && made->number == maker.number) return true;
+    }
+    return false;
+  };
+  return reads(a, b) || reads(b, a);
+}
+
+// The free steps of [first, last] that hang together with `first`, if `last` is one of them.
+std::vector<int> component(const graph& g, const std::vector<int>& free, int first, int last,
+                           const std::vector<int>& seed = {}) {
+  std::set<int> in(seed.begin(), seed.end());
+  if (in.empty()) in.insert(first);
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (const int n : free) {
+      if (n < first || n > last || in.contains(n)) continue;
+      const bool hangs =
+          std::any_of(in.begin(), in.end(), [&](int m) { return linked(g, g.step_at(n), g.step_at(m)); });
+      if (hangs) grew = in.insert(n).second;
+    }
+  }
+  std::vector<int> out(in.begin(), in.end());
+  if (!in.contains(last) || !in.contains(first)) out.clear();
+  return out;
+}
+
+// All sets that fuse and row_kernel may be tried on, the largest first.
+std::vector<std::vector<int>> candidate_sets(const graph& g, bool rows) {
+  std::vector<int> free;
+  for (const auto& s : g.steps()) {
+    if (is_free(g, s)) free.push_back(s.number);
+  }
+  std::set<std::vector<int>> seen;
+  std::vector<std::vector<int>> out;
+  for (const int first : free) {
+    for (const int last : free) {
+      if (last < first) continue;
+      auto set = component(g, free, first, last);
+      if (!set.empty() && has_rows(g, set) == rows && seen.insert(set).second) out.push_back(std::move(set));
+    }
+  }
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  return out;
+}
+
+std::vector<move> as_moves(const std::string& name, const std::vector<std::vector<int>>& sets) {
+  std::vector<move> out;
+  for (const auto& set : sets)
+    out.push_back({name, {{"steps", print_steps(set)}}});
+  return out;
+}
+
+expected<std::vector<int>> free_steps(const graph& g, const move& m) {
+  CUDAL1_TRY(auto steps, steps_parameter(g, m, "steps"));
+  for (const int number : steps) {
+    const graph_step& s = g.step_at(number);
+    if (family_of(s) == operator_family::other)
+      return fail(errc::invalid_argument, "step {} ({}) has no form as a kernel", number, s.op());
+  }
+  return steps;
+}
+
+std::string saved_traffic(const graph& g, const std::vector<int>& steps) {
+  int64_t bytes = 0;
+  for (const int number : steps) {
+    const graph_step& s = g.step_at(number);
+    for (std::size_t r = 0; r < s.text->results.size(); ++r) {
+      if (s.text->results[r].empty() || g.is_output(s.text->results[r])) continue;
+      const auto readers = g.readers(s.text->results[r]);
+      const bool inside = std::all_of(readers.begin(), readers.end(),
+                                      [&](int n) { return std::find(steps.begin(), steps.end(), n) != steps.end(); });
+      if (inside) bytes += 2 * s.result_types[r].bytes();
+    }
+  }
+  if (bytes == 0) return "one pass over its memory";
+  return fmt::format("saves writing and reading back {:.1f} MB between operators", static_cast<double>(bytes) / 1e6);
+}
+
+expected<move_note> apply_fuse(graph& g, const move& m, device_kind kind) {
+  CUDAL1_TRY(const auto steps, free_steps(g, m));
+  if (has_rows(g, steps)) return fail(errc::invalid_argument, "a reduction is among the steps: that is row_kernel's");
+  for (const auto& old : g.groups()) {
+    if (old.steps == steps) return fail(errc::invalid_argument, "these steps are a group already");
+  }
+  CUDAL1_TRY(const int group, make_group(g, steps, group_kind::pointwise));
+  CUDAL1_CHECK(check_group(g, group, kind));
+  return move_note{fmt::format("group {}: {} as one kernel over the elements; {}", group, operator_names(g, steps),
+                               saved_traffic(g, steps)),
+                   ""};
+}
+
+expected<move_note> apply_row_kernel(graph& g, const move& m, device_kind kind) {
+  CUDAL1_TRY(const auto steps, free_steps(g, m));
+  if (!has_rows(g, steps)) return fail(errc::invalid_argument, "no reduction is among the steps: that is fuse's");
+  CUDAL1_TRY(const int group, make_group(g, steps, group_kind::rows));
+  CUDAL1_CHECK(check_group(g, group, kind));
+  return move_note{fmt::format("group {}: {} as one kernel that takes a row at a time; {}", group,
+                               operator_names(g, steps), saved_traffic(g, steps)),
+                   ""};
+}
+
+std::vector<move> extension_candidates(const graph& g, device_kind) {
+  std::vector<move> out;
+  for (std::size_t i = 0; i < g.groups().size(); ++i) {
+    const kernel_group& group = g.groups()[i];
+    if (group.kind != group_kind::rows || group.steps.empty()) continue;
+    std::vector<int> free;
+    for (const auto& s : g.steps()) {
+      if (is_free(g, s) && family_of(s) == operator_family::pointwise) free.push_back(s.number);
+    }
+    std::set<std::vector<int>> seen;
+    for (const int limit : free) {
+      const int first = std::min(limit, group.steps.front()), last = std::max(limit, group.steps.back());
+      std::set<int> in(group.steps.begin(), group.steps.end());
+      const auto all = [&] {
+        std::vector<int> grown(in.begin(), in.end());
+        for (bool grew = true; grew;) {
+          grew = false;
+          for (const int n : free) {
+            if (n < first || n > last || in.contains(n)) continue;
+            if (std::any_of(in.begin(), in.end(), [&](int k) { return linked(g, g.step_at(n), g.step_at(k)); }))
+              grew = in.insert(n).second;
+          }
+        }
+        grown.clear();
+        for (const int n : in) {
+          if (std::find(group.steps.begin(), group.steps.end(), n) == group.steps.end()) grown.push_back(n);
+        }
+        return grown;
+      }();
+      if (!all.empty() && seen.insert(all).second)
+        out.push_back({"fuse_into_reduction", {{"group", std::to_string(i)}, {"steps", print_steps(all)}}});
+    }
+  }
+  return out;
+}
+
+expected<move_note> apply_extension(graph& g, const move& m, device_kind kind) {
+  CUDAL1_TRY(const int group, group_parameter(g, m));
+  CUDAL1_TRY(const auto steps, free_steps(g, m));
+  kernel_group& target = g.groups()[static_cast<std::size_t>(group)];
+  if (target.kind != group_kind::rows) return fail(errc::invalid_argument, "group {} holds no reduction", group);
+  if (!target.options.in_place.empty())
+    return fail(errc::invalid_argument, "group {} writes in place already; fuse before that", group);
+  for (const int number : steps) {
+    if (family_of(g.step_at(number)) != operator_family::pointwise)
+      return fail(errc::invalid_argument, "step {} ({}) is not pointwise", number, g.step_at(number).op());
+    if (g.step_at(number).group == group)
+      return fail(errc::invalid_argument, "step {} is in group {} already", number, group);
+  }
+  CUDAL1_CHECK(make_group(g, steps, group_kind::rows, group));
+  CUDAL1_CHECK(check_group(g, group, kind));
+  return move_note{fmt::format("group {}: takes {} into its row kernel; {}", group, operator_names(g, steps),
+                               saved_traffic(g, g.groups()[static_cast<std::size_t>(group)].steps)),
+                   ""};
+}
+
+}  // namespace
+
+std::vector<move_kind> grouping_moves() {
+  return {
+      {"row_kernel",
+       "a whole softmax, norm or reduction, with pointwise operators before and after it, as one kernel that takes a "
+       "row at a time",
+       {"steps"},
+       [](const graph& g, device_kind) { return as_moves("row_kernel", candidate_sets(g, true)); },
+       apply_row_kernel},
+      {"fuse",
+       "a chain of pointwise operators as one kernel: each element is read once and written once",
+       {"steps"},
+       [](const graph& g, device_kind) { return as_moves("fuse", candidate_sets(g, false)); },
+       apply_fuse},
+      {"fuse_into_reduction",
+       "pointwise operators beside a reduction go into its kernel",
+       {"group", "steps"},
+       extension_candidates,
+       apply_extension},
+  };
+}
+
+}  // namespace cudal1

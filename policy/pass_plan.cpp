@@ -1,0 +1,87 @@
+#include "policy/pass_plan.hpp"
+
+#include <algorithm>
+
+namespace cudal1 {
+
+namespace {
+constexpr int k_worth_keeping = 8;  // additions: what is cheaper is computed again
+}
+
+pass_plan::pass_plan(const kernel_body& body) : body_(&body) {
+  for (const auto& n : body.nodes) {
+    int level = 0;
+    for (const int o : n.operands)
+      level = std::max(level, levels_[static_cast<std::size_t>(o)]);
+    levels_.push_back(n.kind == node_kind::reduce ? level + 1 : level);
+  }
+  std::vector<int> reach;
+  for (const auto& r : body.results)
+    reach.push_back(r.node);
+  while (!reach.empty()) {
+    const int n = reach.back();
+    reach.pop_back();
+    if (!reached_.insert(n).second) continue;
+    last_ = std::max(last_, level(n));
+    reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
+  }
+}
+
+bool pass_plan::is_row_result(const body_result& r) const {
+  return body_->columns() > 1 && std::all_of(r.target.strides.begin() + body_->row_dims, r.target.strides.end(),
+                                             [](int64_t s) { return s == 0; });
+}
+
+pass_work pass_plan::work_of(int pass, const std::set<int>& kept) const {
+  pass_work work;
+  std::vector<int> reach;
+  for (const int n : reached_) {
+    if (node(n).kind != node_kind::reduce || level(n) != pass + 1) continue;
+    work.reduced.push_back(n);
+    reach.push_back(node(n).operands[0]);
+  }
+  for (std::size_t r = 0; r < body_->results.size(); ++r) {
+    const auto& result = body_->results[r];
+    if (level(result.node) != pass || is_row_result(result)) continue;
+    work.results.push_back(static_cast<int>(r));
+    reach.push_back(result.node);
+  }
+  std::set<int> seen;
+  while (!reach.empty()) {
+    const int n = reach.back();
+    reach.pop_back();
+    if (node(n).per_row || !seen.insert(n).second || kept.contains(n)) continue;
+    reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
+  }
+  work.elements.assign(seen.begin(), seen.end());
+  for (const int n : work.elements) {
+    if (node(n).kind == node_kind::scan) work.scanned.push_back(n);
+  }
+  return work;
+}
+
+std::vector<int> pass_plan::worth_keeping(const pass_work& work, int pass, const std::set<int>& kept,
+                                          int64_t limit) const {
+  std::vector<int> out;
+  if (body_->columns() > limit) return out;
+  std::set<int> candidates;
+  for (const int n : work.elements) {
+    if (node(n).kind == node_kind::pointwise && node(n).cost >= k_worth_keeping && !kept.contains(n))
+      candidates.insert(n);
+  }
+  std::set<int> barrier = kept;
+  barrier.insert(candidates.begin(), candidates.end());
+  for (int later = pass + 1; later < passes(); ++later) {
+    for (const int n : work_of(later, barrier).elements) {
+      if (candidates.erase(n) > 0) out.push_back(n);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+bool pass_plan::reads_after_write() const {
+  return level(body_->results[0].node) < last_;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,35 @@
+// What can be proved of values, from the task's facts and the operators that made them. A proof is a sentence: the
+// certificate that a move carries.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "policy/graph.hpp"
+
+namespace cudal1 {
+
+// A proof that the value has the property in every draw, or nothing.
+std::optional<std::string> prove(const graph& g, const std::string& value, fact property);
+
+struct value_range {
+  double low, high;
+  std::string why;
+};
+// Bounds that every element keeps (NaN aside, which all of these operators pass on).
+value_range range_of(const graph& g, const std::string& value);
+
+struct drop_proof {
+  std::string replaced_by;  // the value that stands for the step's result; "" for a step that nobody reads
+  std::string certificate;
+};
+// errc::invalid_argument with the reason where the step does something.
+expected<drop_proof> prove_drop(const graph& g, const graph_step& s);
+
+struct diagonal_proof {
+  row_scale scaling;
+  std::string certificate;
+};
+expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s);
+
+}  // namespace cudal1

@@ -37,14 +37,16 @@ struct client_request {
   std::string device;  // "" lets the node choose
   // follow, stop; run with an id resumes
   std::string experiment;
+  // run, follow: the experiment stops when this client goes (a run in the foreground); else it goes on without it
+  bool stop_on_disconnect = false;
   // evaluate
   std::string task;     // canonical text
   std::string program;  // text
   std::string origin;
 };
 BOOST_DESCRIBE_STRUCT(client_request, (),
-                      (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, device, experiment, task,
-                       program, origin))
+                      (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, device, experiment,
+                       stop_on_disconnect, task, program, origin))
 
 struct task_progress {
   std::string task, name;

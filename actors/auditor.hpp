@@ -1,0 +1,16 @@
+// Turns the evidence of an evaluation into the verdict that counts: nothing is scored that the evidence does not carry.
+#pragma once
+
+#include "actors/interfaces.hpp"
+
+namespace cudal1 {
+
+struct auditor_state {
+  static constexpr const char* name = "auditor";
+
+  expected<verdict> audit(const message::audit& m) const;
+};
+
+auditor_actor::behavior_type run_auditor(auditor_actor::stateful_pointer<auditor_state> self);
+
+}  // namespace cudal1

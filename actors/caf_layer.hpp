@@ -1,0 +1,110 @@
+// All that the actors use of CAF, in one place: how an interface is written, how our errors travel, how a request is
+// made, and where an exception stops. Another CAF (1.x) means another version of this file.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <caf/all.hpp>
+#include <spdlog/spdlog.h>
+
+#include "config/base/error.hpp"
+
+namespace cudal1 {
+
+// Signatures of a typed interface: `answers<Request, Reply>` and, where nothing comes back, `takes<Message>`.
+template <class Request, class Reply>
+using answers = typename caf::replies_to<Request>::template with<Reply>;
+template <class Message>
+using takes = caf::reacts_to<Message>;
+
+// ---- errors as values, through CAF's
+// ---------------------------------------------------------------------------------
+
+inline caf::error to_caf(error e) {
+  // CAF takes the code 0 for "no error".
+  return {static_cast<uint8_t>(static_cast<int>(e.code) + 1), caf::atom("cudal1"), caf::make_message(e.message)};
+}
+
+inline error from_caf(const caf::error& e) {
+  if (e.category() == caf::atom("cudal1") && e.context().match_elements<std::string>())
+    return {static_cast<errc>(e.code() - 1), e.context().get_as<std::string>(0)};
+  if (e == caf::sec::request_timeout) return {errc::timeout, "an actor gave no answer in time"};
+  return {errc::infrastructure, "an actor answered " + caf::to_string(e)};
+}
+
+template <class T>
+caf::result<T> to_result(expected<T> value) {
+  if (value) return caf::result<T>(std::move(*value));
+  return caf::result<T>(to_caf(std::move(value).error()));
+}
+
+// ---- the edge
+// --------------------------------------------------------------------------------------------------------
+
+// Runs the body of a handler that sends nothing back. An exception in a handler would end its actor, so it ends here.
+template <class F>
+void at_edge(const char* actor, F&& body) {
+  try {
+    std::forward<F>(body)();
+  } catch (const std::exception& e) {
+    spdlog::error("{}: a handler threw: {}", actor, e.what());
+  }
+}
+
+// The same for a handler that answers at once with a value or an error.
+template <class F, class T = typename std::invoke_result_t<F>::value_type>
+caf::result<T> answer_at_edge(const char* actor, F&& body) {
+  try {
+    return to_result<T>(std::forward<F>(body)());
+  } catch (const std::exception& e) {
+    spdlog::error("{}: a handler threw: {}", actor, e.what());
+    return to_caf({errc::infrastructure, std::string("a handler of ") + actor + " threw: " + e.what()});
+  }
+}
+
+// ---- requests
+// --------------------------------------------------------------------------------------------------------
+
+using limit = std::chrono::milliseconds;
+
+// A request with its finite limit, what to do with the answer, and what to do with an error (a limit that passed, an
+// actor that has gone, or the error that it answered).
+template <class Reply, class Self, class Destination, class Message, class Then, class Else>
+void ask(Self* self, const Destination& destination, limit patience, Message message, Then then, Else otherwise) {
+  self->request(destination, patience, std::move(message))
+      .then([self, then = std::move(then)](Reply& reply) mutable { at_edge(self->name(), [&] { then(reply); }); },
+            [self, otherwise = std::move(otherwise)](caf::error& e) mutable {
+              at_edge(self->name(), [&] { otherwise(from_caf(e)); });
+            });
+}
+
+// From a thread that is no actor: blocks for the answer.
+template <class Reply, class Destination, class Message>
+expected<Reply> ask_blocking(caf::scoped_actor& self, const Destination& destination, limit patience, Message message) {
+  expected<Reply> result = fail(errc::timeout, "an actor gave no answer in time");
+  self->request(destination, patience, std::move(message))
+      .receive([&](Reply& reply) { result = std::move(reply); },
+               [&](caf::error& e) { result = tl::unexpected<error>(from_caf(e)); });
+  return result;
+}
+
+// What every actor does first: messages that nobody expects are logged by type and dropped (CAF would print their
+// content), and an exception that got past the edge names its actor before it ends it.
+template <class Self>
+void prepare(Self* self) {
+  const char* who = self->name();
+  self->set_default_handler([who](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
+    spdlog::warn("{}: dropped a message that it does not expect", who);
+    return caf::make_error(caf::sec::unexpected_message);
+  });
+  self->set_exception_handler([who](std::exception_ptr&) -> caf::error {
+    spdlog::critical("{}: ends by an exception", who);
+    return caf::sec::runtime_error;
+  });
+}
+
+}  // namespace cudal1

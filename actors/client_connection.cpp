@@ -1,0 +1,241 @@
+#include "actors/client_connection.hpp"
+
+#include <cerrno>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace cudal1 {
+
+namespace {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+constexpr auto progress_interval = 500ms;
+constexpr auto write_limit = 10s;   // a client that reads nothing for so long has gone
+constexpr auto request_limit = 1h;  // between requests
+constexpr auto drain_limit = 5min;
+
+int left_until(clock::time_point end) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now()).count();
+  return left <= 0 ? 0 : static_cast<int>(left);
+}
+
+client_answer last_answer() {
+  client_answer a;
+  a.last = true;
+  return a;
+}
+
+}  // namespace
+
+client_connection::client_connection(client_server& server, unique_fd fd)
+    : server_(server), fd_(std::move(fd)), self_(server.system_) {}
+
+void client_connection::run() {
+  for (;;) {
+    switch (wait(request_limit)) {
+      case wake::line:
+        break;
+      case wake::stop:
+      case wake::time:
+        return;
+      case wake::gone:
+        if (broken_) refuse(*broken_);
+        return;
+    }
+    auto request = decode_request(line_);
+    if (!request) {
+      spdlog::warn("a client was refused: {}", request.error().message);
+      refuse(request.error());
+      return;
+    }
+    if (!handle(*request)) return;
+  }
+}
+
+client_connection::wake client_connection::wait(std::chrono::milliseconds at_most) {
+  const auto end = clock::now() + at_most;
+  for (;;) {
+    if (auto line = lines_.next()) {
+      line_ = std::move(*line);
+      return wake::line;
+    }
+    pollfd waiting[2] = {{fd_.get(), POLLIN, 0}, {server_.stop_.get(), POLLIN, 0}};
+    const int ready = ::poll(waiting, 2, left_until(end));
+    if (ready < 0 && errno != EINTR) return wake::gone;
+    if (ready == 0) return wake::time;
+    if (ready < 0) continue;
+    if (waiting[0].revents != 0) {
+      char buffer[1 << 16];
+      const auto got = ::recv(fd_.get(), buffer, sizeof buffer, 0);
+      if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return wake::gone;
+      if (got < 0) continue;
+      if (auto added = lines_.add(std::string_view(buffer, static_cast<std::size_t>(got))); !added) {
+        broken_ = added.error();
+        return wake::gone;
+      }
+    } else if (waiting[1].revents != 0) {
+      return wake::stop;
+    }
+  }
+}
+
+bool client_connection::send(const client_answer& a) {
+  const std::string line = encode(a);
+  std::string_view rest = line;
+  const auto end = clock::now() + write_limit;
+  while (!rest.empty()) {
+    const auto sent = ::send(fd_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      rest.remove_prefix(static_cast<std::size_t>(sent));
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
+    pollfd writable{fd_.get(), POLLOUT, 0};
+    if (::poll(&writable, 1, left_until(end)) == 0) return false;
+  }
+  return true;
+}
+
+// ---- verbs
+// -----------------------------------------------------------------------------------------------------------
+
+bool client_connection::handle(const client_request& r) {
+  switch (r.verb) {
+    case client_verb::hello:
+      return hello();
+    case client_verb::run:
+      return run_experiment(r);
+    case client_verb::evaluate:
+      return evaluate(r);
+    case client_verb::follow:
+      return follow(r.experiment, r.stop_on_disconnect);
+    case client_verb::stop:
+      return stop(r);
+    case client_verb::shutdown:
+      return shutdown();
+  }
+  return refuse({errc::invalid_argument, "there is no such verb"});
+}
+
+bool client_connection::hello() {
+  auto status = ask_node<node_status>(message::status_query{});
+  if (!status) return refuse(status.error());
+  auto a = last_answer();
+  a.status = std::move(*status);
+  return send(a);
+}
+
+bool client_connection::run_experiment(const client_request& r) {
+  message::start_experiment m;
+  m.experiment = r.experiment;
+  m.tasks = r.tasks;
+  m.record.device = r.device;
+  m.record.policy = r.policy;
+  m.record.evaluations_per_task = r.evaluations_per_task;
+  m.record.time_limit_s = r.time_limit_s;
+  m.record.seed = r.seed;
+  if (r.evaluations_per_task <= 0 && r.time_limit_s <= 0)
+    m.record.evaluations_per_task = server_.setup_.search.evaluations_per_task;
+  auto started = ask_node<message::started>(std::move(m), 2min);
+  if (!started) return refuse(started.error());
+  return follow(started->experiment, r.stop_on_disconnect);
+}
+
+client_answer client_connection::answer_of(message::progress_answer p) const {
+  client_answer a;
+  a.last = p.ended;
+  if (p.ended && !p.problem.empty()) {
+    a.error_code = enum_name(server_.ending_ ? errc::cancelled : errc::infrastructure);
+    a.error = std::move(p.problem);
+  }
+  a.progress = std::move(p.progress);
+  return a;
+}
+
+bool client_connection::follow(const std::string& experiment, bool stop_on_disconnect) {
+  for (auto next = clock::now();;) {
+    auto now = ask_node<message::progress_answer>(message::progress_query{experiment});
+    if (!now) return refuse(now.error());
+    const bool ended = now->ended;
+    bool there = send(answer_of(std::move(*now)));
+    if (there && ended) return true;
+    next += progress_interval;
+    while (there && clock::now() < next) {
+      const wake why = wait(std::chrono::milliseconds(left_until(next)));
+      if (why == wake::time) break;
+      if (why == wake::line) there = handle_beside(experiment);
+      if (why == wake::gone) there = false;
+      if (why == wake::stop) {  // the node is drained: what there is to say is final
+        auto last = ask_node<message::progress_answer>(message::progress_query{experiment});
+        if (!last) return false;
+        auto a = answer_of(std::move(*last));
+        a.last = true;
+        return send(a) && false;
+      }
+    }
+    if (there) continue;
+    if (!stop_on_disconnect) return false;
+    spdlog::info("experiment {}: its client has gone, so it is stopped", experiment);
+    if (auto stopped = ask_node<message::done>(message::stop_experiment{experiment, false}); !stopped)
+      spdlog::warn("experiment {}: it could not be stopped: {}", experiment, stopped.error().message);
+    return false;
+  }
+}
+
+bool client_connection::handle_beside(const std::string& experiment) {
+  const auto request = decode_request(line_);
+  if (!request || request->verb != client_verb::stop) {
+    refuse(request ? error{errc::invalid_argument, "while an experiment is followed, the one thing to ask is `stop`"}
+                   : request.error());
+    return false;
+  }
+  const auto& id = request->experiment.empty() ? experiment : request->experiment;
+  auto stopped = ask_node<message::done>(message::stop_experiment{id, false});
+  return stopped || refuse(stopped.error());
+}
+
+bool client_connection::evaluate(const client_request& r) {
+  message::start_experiment m;
+  m.tasks = {r.task};
+  m.program = r.program;
+  m.origin = r.origin;
+  m.record.device = r.device;
+  m.record.evaluations_per_task = 1;
+  if (r.program.empty()) return refuse({errc::invalid_argument, "evaluate needs the text of a program"});
+  auto started = ask_node<message::started>(std::move(m), 2min);
+  if (!started) return refuse(started.error());
+  for (;;) {
+    auto now = ask_node<message::progress_answer>(message::progress_query{started->experiment});
+    if (!now) return refuse(now.error());
+    if (now->ended) {
+      if (!now->problem.empty()) return refuse({errc::infrastructure, now->problem});
+      auto found = server_.setup_.db->verdicts_of_task(now->progress.tasks.front().task, started->experiment);
+      if (!found) return refuse(found.error());
+      if (found->empty()) return refuse({errc::cancelled, "the evaluation was stopped before there was a verdict"});
+      auto a = last_answer();
+      a.result = std::move(found->back());
+      return send(a);
+    }
+    if (const wake why = wait(100ms); why == wake::gone) return false;
+  }
+}
+
+bool client_connection::stop(const client_request& r) {
+  auto stopped = ask_node<message::done>(message::stop_experiment{r.experiment, false});
+  return stopped ? send(last_answer()) : refuse(stopped.error());
+}
+
+bool client_connection::shutdown() {
+  server_.ending();
+  if (auto drained = ask_node<message::done>(message::drain{}, drain_limit); !drained)
+    spdlog::error("the node does not drain: {}", drained.error().message);
+  send(last_answer());
+  server_.setup_.shutdown();
+  return false;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,50 @@
+// One client of a node: reads its requests and answers them. Belongs to one thread.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "actors/client_server.hpp"
+
+namespace cudal1 {
+
+class client_connection {
+ public:
+  client_connection(client_server& server, unique_fd fd);
+  // Until the client leaves, breaks the protocol, or the server ends.
+  void run();
+
+ private:
+  enum class wake { line, gone, stop, time };
+  // Waits for a line, which is then in line_.
+  wake wait(std::chrono::milliseconds at_most);
+  bool send(const client_answer& a);
+  bool refuse(const error& e) { return send(refusal(e)); }
+
+  // Each answers a request; false ends the connection.
+  bool handle(const client_request& r);
+  bool hello();
+  bool run_experiment(const client_request& r);
+  bool evaluate(const client_request& r);
+  bool follow(const std::string& experiment, bool stop_on_disconnect);
+  bool stop(const client_request& r);
+  bool shutdown();
+  // A request that comes while an experiment is followed.
+  bool handle_beside(const std::string& experiment);
+  client_answer answer_of(message::progress_answer p) const;
+
+  template <class Reply, class Message>
+  expected<Reply> ask_node(Message m, limit patience = std::chrono::seconds(30)) {
+    return ask_blocking<Reply>(self_, server_.setup_.node, patience, std::move(m));
+  }
+
+  client_server& server_;
+  unique_fd fd_;
+  caf::scoped_actor self_;
+  line_splitter lines_;
+  std::string line_;
+  std::optional<error> broken_;  // the client broke the protocol
+};
+
+}  // namespace cudal1

@@ -1,0 +1,49 @@
+#include "actors/data_lock.hpp"
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace cudal1 {
+
+namespace {
+
+std::string errno_text() {
+  return std::error_code(errno, std::generic_category()).message();
+}
+
+std::string read_all(int fd) {
+  char buffer[64];
+  const auto got = ::pread(fd, buffer, sizeof buffer, 0);
+  std::string text(buffer, got > 0 ? static_cast<std::size_t>(got) : 0);
+  while (!text.empty() && text.back() == '\n')
+    text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+expected<data_lock> data_lock::take(const std::string& folder) {
+  std::error_code made;
+  if (std::filesystem::create_directories(folder, made))
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, made);
+  if (made) return fail(errc::io_error, "cannot make the data folder {}: {}", folder, made.message());
+  const std::string path = folder + "/node.lock";
+  unique_fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd) return fail(errc::io_error, "cannot open {}: {}", path, errno_text());
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK)
+      return fail(errc::already_exists, "another cudal1-node runs on {} (pid {})", folder, read_all(fd.get()));
+    return fail(errc::io_error, "cannot lock {}: {}", path, errno_text());
+  }
+  const std::string pid = fmt::format("{}\n", ::getpid());
+  if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), pid.data(), pid.size(), 0) < 0)
+    return fail(errc::io_error, "cannot write {}: {}", path, errno_text());
+  return data_lock(std::move(fd));
+}
+
+}  // namespace cudal1

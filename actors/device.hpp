@@ -1,0 +1,110 @@
+// The owner of one device: pulls a prepared evaluation when idle and carries it from the first check to the audited
+// verdict while the variant is resident. Everything on the device is serial.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/interfaces.hpp"
+#include "sandbox/device/session.hpp"
+
+namespace cudal1 {
+
+// What other threads may do with a device while its owner is blocked in a call: cancel that call, and see the process
+// ids. Thread-safe.
+class device_control {
+ public:
+  void attach(device_session* session);
+  void detach();
+  void cancel();
+  std::map<std::string, std::vector<int>> processes() const;
+
+ private:
+  mutable std::mutex mutex_;
+  device_session* session_ = nullptr;
+};
+
+struct device_setup {
+  session_options session;
+  std::shared_ptr<device_control> control;
+  node_actor node;
+  verifier_actor verifier;
+  profiler_actor profiler;
+  auditor_actor auditor;
+};
+
+class device_state {
+ public:
+  static constexpr const char* name = "device";
+  ~device_state();
+
+  void begin(device_actor::pointer self, device_setup setup);
+  void take(const message::work_item& item);
+  void tick();
+
+ private:
+  // The evaluation that holds the device.
+  struct evaluation {
+    message::work_item item;
+    verdict draft;
+    check_plan plan;
+    check_report checked;
+    timing_report timed;      // all of it
+    int64_t asked_pairs = 0;  // since the pool was renewed
+  };
+
+  // Runs one step of the evaluation; an exception in it is an infrastructure fault of that evaluation.
+  template <class Step>
+  void guarded(Step step) {
+    try {
+      step();
+    } catch (const std::exception& e) {
+      fault({errc::infrastructure, std::string("the device's actor threw: ") + e.what()});
+    }
+  }
+  // Asks one of the actors that think, and goes on with the answer; without one the attempt is lost.
+  template <class Reply, class Destination, class Message, class Next>
+  void consult(const Destination& destination, Message m, Next next) {
+    ask<Reply>(
+        self_, destination, std::chrono::minutes(1), std::move(m),
+        [this, next](Reply& reply) { guarded([&] { next(reply); }); },
+        [this](const error& e) { guarded([&] { fault(e); }); });
+  }
+
+  void start_session();
+  void start_failed(const error& e);
+  void pull();
+
+  void open();
+  void check(check_plan plan);
+  void judge(check_report report);
+  void time(const message::timing_step& step);
+  void estimate(const message::timing_step& step);
+  void add_timing(const timing_report& r);
+  void finish(verdict v);
+  void fault(const error& e, bool task_refused = false);
+  void tell_node(message::work_done m);
+  void free_device();
+  // Whether the session can go on after a fault; else it is dropped and started again.
+  void probe();
+  // Adds the milliseconds since `from` to a stage of the evaluation.
+  void add_stage(const char* stage, std::chrono::steady_clock::time_point from);
+
+  device_actor::pointer self_ = nullptr;
+  device_setup setup_;
+  std::unique_ptr<device_session> session_;
+  std::unique_ptr<evaluation> now_;
+  std::optional<message::work_done> unacknowledged_;  // said again with the next tick
+  int start_failures_ = 0, faults_in_a_row_ = 0;
+  bool given_up_ = false;
+  std::chrono::steady_clock::time_point next_start_{};
+};
+
+// To be spawned detached.
+device_actor::behavior_type run_device(device_actor::stateful_pointer<device_state> self, device_setup setup);
+
+}  // namespace cudal1

@@ -1,0 +1,114 @@
+// One experiment: takes turns among its tasks, follows each variant from the proposal to the acknowledged verdict, and
+// keeps the budget. Its books are a ledger; this file is the flow.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/interfaces.hpp"
+#include "actors/ledger.hpp"
+#include "actors/work_queue.hpp"
+
+namespace cudal1 {
+
+// A variant that was not proposed now: written by hand, or one whose attempt was lost when the last node died.
+struct given_variant {
+  variant_record variant;
+  shared_program program;  // empty where it is no legal program: then `problem` says why
+  std::string problem;
+};
+
+struct experiment_setup {
+  experiment_record record;
+  std::vector<shared_task> tasks;  // as record.tasks
+  std::vector<verdict> verdicts;   // that the store has already
+  int64_t faults = 0;              // attempts lost so far
+  std::vector<given_variant> given;
+  store_actor store;
+  compiler_actor compiler;
+  node_actor node;
+  generator_actor generator;  // none where only given variants are evaluated
+  learner_actor learner;      // none likewise
+  environment where;          // of the device that it runs on
+  int credit = 2;             // variants in preparation or on a device, at most
+  int proposals = 64;         // in a row that bring nothing new, before a task is exhausted
+  limit compile_patience{0};
+};
+
+class experiment_flow {
+ public:
+  static constexpr const char* name = "experiment";
+  using done_promise = caf::typed_response_promise<message::done>;
+
+  void begin(experiment_actor::pointer self, experiment_setup setup);
+  caf::result<message::done> work_done(const message::work_done& m);
+  experiment_progress progress() const;
+  expected<message::done> stop(const message::stop_experiment& m);
+  void device_given_up(const message::device_given_up& m);
+  void tick();
+
+ private:
+  using clock = std::chrono::steady_clock;
+  // One variant on its way.
+  struct slot {
+    std::size_t task = 0;
+    variant_record variant;
+    shared_program program;
+    std::string problem;
+    attempt_record attempt;
+    shared_code code;
+    std::map<std::string, double> stage_ms;  // before the device
+    int tries = 0;
+    bool offered = false;
+    clock::time_point since{};  // the stage it is in began
+  };
+  using slot_id = uint64_t;
+
+  void fill();
+  void take_given();
+  void propose(slot_id id);
+  void proposed(slot_id id, message::proposed p);
+  void no_proposal(slot_id id, const error& e);
+  void reserve(slot_id id);
+  void not_reserved(slot_id id, const error& e);
+  void reserved(slot_id id, const attempt_record& a);
+  void compile(slot_id id);
+  void not_compiled(slot_id id, const error& e);
+  void offer(slot_id id);
+  // A verdict that needed no device.
+  void judge_here(slot_id id, outcome result, std::string reason, std::string log = "");
+  void commit(slot_id id, verdict v, environment where, std::optional<done_promise> promise);
+  void settled(slot_id id, const verdict& v);
+  // An infrastructure fault ended the attempt: it is kept as lost and tried again.
+  void lose(slot_id id, const std::string& note, std::optional<done_promise> promise);
+  void drop(slot_id id);
+  void later(std::function<void()> what) { later_.push_back(std::move(what)); }
+  void end_stage(slot& s, const char* stage);
+  void note(const char* kind, const slot& s, const std::string& text);
+  void save();
+  void check_end();
+  slot* find(slot_id id);
+  std::optional<slot_id> find(const attempt_record& a) const;
+
+  experiment_actor::pointer self_ = nullptr;
+  experiment_setup setup_;
+  std::optional<ledger> books_;
+  std::map<slot_id, slot> slots_;
+  slot_id last_slot_ = 0;
+  std::deque<given_variant> given_;
+  std::deque<std::function<void()>> later_;  // with the next tick
+  clock::time_point saved_{};
+  bool stopping_ = false, keep_running_ = false, ended_ = false, device_gone_ = false;
+  int silent_generator_ = 0;
+  int lessons_ = 0;  // that the learner has not answered
+  std::string problem_;
+};
+
+experiment_actor::behavior_type run_experiment(experiment_actor::stateful_pointer<experiment_flow> self,
+                                               std::shared_ptr<experiment_setup> setup);
+
+}  // namespace cudal1

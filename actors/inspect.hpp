@@ -1,0 +1,123 @@
+// How records and messages cross a CAF link. Inside one process nothing of this runs: messages are shared, not copied.
+//
+// Records (verdict, check_report, ...) travel as their JSON text, since CAF 0.17 knows no std::optional, and an enum
+// value that does not exist is refused on arrival. Messages (namespace cudal1::message) travel member by member. Tasks,
+// programs and code travel through `shared_value`: a pointer within a process, and the canonical text, read and checked
+// again, between two.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <boost/describe.hpp>
+#include <boost/mp11.hpp>
+#include <caf/all.hpp>
+
+#include "actors/caf_layer.hpp"
+#include "config/base/describe.hpp"
+#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/program/check.hpp"
+#include "sandbox/program/task.hpp"
+
+namespace cudal1 {
+
+namespace detail {
+// Writes `text`, or reads it and hands it to `read`, which gives an expected<void>.
+template <class Inspector, class Read>
+typename Inspector::result_type inspect_text(Inspector& f, std::string text, Read read) {
+  if constexpr (Inspector::reads_state) {
+    return f(text);
+  } else {
+    return f(text, caf::meta::load_callback([&]() -> caf::error {
+               auto done = read(text);
+               return done ? caf::error{} : to_caf(std::move(done).error());
+             }));
+  }
+}
+}  // namespace detail
+
+template <class Inspector, described_struct T>
+typename Inspector::result_type inspect(Inspector& f, T& x) {
+  std::string text;
+  if constexpr (Inspector::reads_state) text = to_text(x);
+  return detail::inspect_text(f, std::move(text), [&](const std::string& got) -> expected<void> {
+    CUDAL1_TRY(x, from_text<T>(got));
+    return {};
+  });
+}
+
+// ---- shared values
+// ---------------------------------------------------------------------------------------------------
+
+inline std::string wire_text(const task& t) {
+  return canonical_text(t);
+}
+inline expected<task> from_wire(const std::string& text, const task*) {
+  return read_task(text, "cpu");  // a canonical text is of one profile: the argument decides nothing
+}
+inline std::string wire_text(const checked_program& p) {
+  return print_program(p.text);
+}
+inline expected<checked_program> from_wire(const std::string& text, const checked_program*) {
+  return check_program_text(text);
+}
+
+// Immutable and shared; never null once it was filled.
+template <class T>
+struct shared_value {
+  std::shared_ptr<const T> value;
+  shared_value() = default;
+  explicit shared_value(T v) : value(std::make_shared<const T>(std::move(v))) {}
+  const T& operator*() const { return *value; }
+  const T* operator->() const { return value.get(); }
+  explicit operator bool() const { return value != nullptr; }
+};
+using shared_task = shared_value<task>;
+using shared_program = shared_value<checked_program>;
+using shared_code = shared_value<compiled_code>;
+
+template <class Inspector, class T>
+typename Inspector::result_type inspect(Inspector& f, shared_value<T>& x) {
+  std::string text;
+  if constexpr (Inspector::reads_state) {
+    if (x.value) text = wire_text(*x.value);
+  }
+  return detail::inspect_text(f, std::move(text), [&](const std::string& got) -> expected<void> {
+    x.value.reset();
+    if (got.empty()) return {};
+    CUDAL1_TRY(T read, from_wire(got, static_cast<const T*>(nullptr)));
+    x = shared_value<T>(std::move(read));
+    return {};
+  });
+}
+
+// Code is bytes, not text.
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, shared_code& x) {
+  compiled_code code;
+  if constexpr (Inspector::reads_state) {
+    if (x.value) code = *x.value;
+    return f(code.object, code.log, code.cached, code.compile_ms);
+  } else {
+    return f(code.object, code.log, code.cached, code.compile_ms, caf::meta::load_callback([&]() -> caf::error {
+               x = shared_code(std::move(code));
+               return {};
+             }));
+  }
+}
+
+namespace message {
+
+// Messages are described structs of this namespace.
+template <class Inspector, described_struct T>
+typename Inspector::result_type inspect(Inspector& f, T& x) {
+  using members = boost::describe::describe_members<T, boost::describe::mod_public>;
+  return boost::mp11::tuple_apply([&](auto... d) { return f((x.*d.pointer)...); },
+                                  boost::mp11::mp_rename<members, std::tuple>{});
+}
+
+}  // namespace message
+
+}  // namespace cudal1

@@ -1,0 +1,49 @@
+#include "actors/learner.hpp"
+
+namespace cudal1 {
+
+namespace {
+constexpr limit store_patience{std::chrono::seconds(30)};
+}
+
+expected<message::done> learner_state::learn(const message::learn& m) {
+  // A quarantined variant says nothing of the policy, and a hand-written one is not of its making.
+  if (m.result == outcome::quarantined || m.variant.schedule.empty()) return message::done{false};
+  CUDAL1_TRY(const device_kind kind, kind_of_device(m.device));
+  CUDAL1_TRY(schedule plan, parse_schedule(m.variant.schedule));
+  auto& g = groups[m.what->id];
+  if (!g.what) g.what = m.what;
+  g.items.push_back({&*g.what, kind, std::move(plan), m.variant.trace, m.result, m.score});
+  if (g.items.size() < group_size) return message::done{false};
+  const std::vector<experience> full = std::move(g.items);
+  g.items.clear();
+  CUDAL1_TRY(const bool changed, student->learn(full));
+  if (changed) publish();
+  return message::done{changed};
+}
+
+void learner_state::publish() {
+  const message::policy_version version{student->version(), student->save()};
+  // On disk first: a generator never proposes from a version that could be lost.
+  ask<message::done>(
+      self, store, store_patience, message::save_policy{student->name(), version.version, version.blob},
+      [this, version](const message::done&) { self->send(generator, version); },
+      [this, version](const error& e) {
+        spdlog::error("learner: version {} of policy {} was not kept: {}", version.version, student->name(), e.message);
+      });
+}
+
+learner_actor::behavior_type run_learner(learner_actor::stateful_pointer<learner_state> self,
+                                         std::shared_ptr<std::unique_ptr<policy>> student, store_actor store,
+                                         generator_actor generator, std::size_t group_size) {
+  prepare(self);
+  auto& s = self->state;
+  s.self = self;
+  s.student = std::move(*student);
+  s.store = std::move(store);
+  s.generator = std::move(generator);
+  s.group_size = group_size;
+  return {[&s](const message::learn& m) { return answer_at_edge(s.name, [&] { return s.learn(m); }); }};
+}
+
+}  // namespace cudal1

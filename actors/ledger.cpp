@@ -1,0 +1,135 @@
+#include "actors/ledger.hpp"
+
+#include <algorithm>
+
+#include "config/base/describe.hpp"
+#include "config/base/hash.hpp"
+
+namespace cudal1 {
+
+namespace {
+constexpr std::chrono::seconds rate_window{10};
+}
+
+ledger::ledger(experiment_record record, std::vector<std::string> names, time_point now)
+    : record_(std::move(record)), active_before_(record_.active_s), started_(now) {
+  books_.resize(record_.tasks.size());
+  for (std::size_t i = 0; i < books_.size(); ++i) {
+    books_[i].shown.task = record_.tasks[i];
+    books_[i].shown.name = i < names.size() ? names[i] : "";
+  }
+}
+
+bool ledger::may_take(const book& b) const {
+  if (b.parked || !b.exhausted.empty()) return false;
+  return record_.evaluations_per_task <= 0 || b.shown.evaluations + b.in_flight < record_.evaluations_per_task;
+}
+
+std::optional<std::size_t> ledger::next_task(time_point now) {
+  if (stopped_ || out_of_time(now)) return std::nullopt;
+  // The fewest first, so that no task falls behind; among equals they take turns.
+  std::optional<std::size_t> chosen;
+  const auto load = [&](std::size_t i) { return books_[i].shown.evaluations + books_[i].in_flight; };
+  for (std::size_t k = 0; k < books_.size(); ++k) {
+    const std::size_t i = (turn_ + k) % books_.size();
+    if (may_take(books_[i]) && (!chosen || load(i) < load(*chosen))) chosen = i;
+  }
+  if (!chosen) return std::nullopt;
+  ++books_[*chosen].in_flight;
+  turn_ = (*chosen + 1) % books_.size();
+  return chosen;
+}
+
+uint64_t ledger::next_seed(std::size_t task) {
+  auto& b = books_[task];
+  const std::string text = fmt::format("{}/{}/{}", record_.seed, b.shown.task, b.proposals++);
+  return fingerprint_of(text.data(), text.size(), record_.seed).low;
+}
+
+void ledger::abandon(std::size_t task) {
+  --books_[task].in_flight;
+}
+
+void ledger::nothing_new(std::size_t task, const std::string& reason) {
+  auto& b = books_[task];
+  --b.in_flight;
+  if (b.in_flight > 0) {
+    b.parked = true;
+  } else {
+    b.exhausted = reason;
+  }
+}
+
+void ledger::settle(std::size_t task, const verdict& v, time_point now, bool in_flight) {
+  auto& b = books_[task];
+  if (in_flight) {
+    --b.in_flight;
+    recent_.push_back(now);
+  }
+  while (!recent_.empty() && now - recent_.front() > rate_window)
+    recent_.pop_front();
+  b.parked = false;
+  ++b.shown.evaluations;
+  if (!in_flight) ++b.proposals;
+  ++outcomes_[enum_name(v.result)];
+  for (const auto& [stage, ms] : v.stage_ms)
+    stage_ms_[stage] += ms;
+  if (v.result != outcome::correct) return;
+  ++b.shown.correct;
+  if (v.confirmed && v.score > b.shown.best) {
+    b.shown.best = v.score;
+    b.shown.best_variant = v.variant;
+  }
+}
+
+bool ledger::idle() const {
+  return std::all_of(books_.begin(), books_.end(), [](const book& b) { return b.in_flight == 0; });
+}
+
+bool ledger::complete(time_point now) const {
+  if (!idle()) return false;
+  return stopped_ || out_of_time(now) ||
+         std::none_of(books_.begin(), books_.end(), [&](const book& b) { return may_take(b); });
+}
+
+bool ledger::out_of_time(time_point now) const {
+  return record_.time_limit_s > 0 && active_s(now) >= record_.time_limit_s;
+}
+
+double ledger::active_s(time_point now) const {
+  return active_before_ + std::chrono::duration<double>(now - started_).count();
+}
+
+double ledger::best(std::size_t task) const {
+  return books_[task].shown.best;
+}
+
+std::optional<std::size_t> ledger::index_of(const std::string& task) const {
+  const auto found = std::find(record_.tasks.begin(), record_.tasks.end(), task);
+  if (found == record_.tasks.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - record_.tasks.begin());
+}
+
+experiment_progress ledger::progress(time_point now) const {
+  experiment_progress p;
+  p.experiment = record_.id;
+  p.state = enum_name(record_.state);
+  p.active_s = active_s(now);
+  for (const auto& b : books_) {
+    p.evaluations += b.shown.evaluations;
+    if (record_.evaluations_per_task > 0)
+      p.planned +=
+          b.exhausted.empty() ? std::max(record_.evaluations_per_task, b.shown.evaluations) : b.shown.evaluations;
+    p.tasks.push_back(b.shown);
+  }
+  const auto recent = std::count_if(recent_.begin(), recent_.end(), [&](auto t) { return now - t <= rate_window; });
+  const double window = std::min(std::chrono::duration<double>(rate_window).count(),
+                                 std::chrono::duration<double>(now - started_).count());
+  p.evaluations_per_s = window > 0 ? static_cast<double>(recent) / window : 0;
+  p.outcomes = outcomes_;
+  p.infrastructure_faults = faults_;
+  p.stage_ms = stage_ms_;
+  return p;
+}
+
+}  // namespace cudal1

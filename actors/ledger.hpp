@@ -1,0 +1,84 @@
+// The books of one experiment: whose turn it is, what the budget allows, what came of it. Plain logic, no actor; time
+// is an argument. Not thread-safe: the experiment's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/protocol.hpp"
+#include "sandbox/evaluation.hpp"
+#include "store/store.hpp"
+
+namespace cudal1 {
+
+class ledger {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  // `record.tasks` in turn; `names` beside them. Active time goes on from the record's.
+  ledger(experiment_record record, std::vector<std::string> names, time_point now);
+
+  // ---- whose turn ---------------------------------------------------------------------------------------------------
+  // The next task (index into the record's tasks) that the budget allows another evaluation of, taking turns; it is in
+  // flight until settle() or abandon(). Nothing where all are done, parked or in flight to their budget.
+  std::optional<std::size_t> next_task(time_point now);
+  // A task is worked on out of turn: a variant whose attempt was lost, or one that was given.
+  void take(std::size_t task) { ++books_[task].in_flight; }
+  // The seed of a task's next proposal, from the experiment's and the number of proposals so far.
+  uint64_t next_seed(std::size_t task);
+  // An evaluation that was taken ended without a verdict: its turn comes back.
+  void abandon(std::size_t task);
+  // The policy found nothing new. A task with others in flight waits for what they bring; else it is exhausted.
+  void nothing_new(std::size_t task, const std::string& reason);
+  // No device can run the task: there will be no more turns of it.
+  void refuse_task(std::size_t task, const std::string& reason) { books_[task].exhausted = reason; }
+
+  // ---- what came of it
+  // ------------------------------------------------------------------------------------------------ A verdict that is
+  // in the store. `in_flight`: it was taken by next_task() or take() (not read from the store).
+  void settle(std::size_t task, const verdict& v, time_point now, bool in_flight);
+  void count_fault() { ++faults_; }
+  // No more turns; what is in flight ends.
+  void stop() { stopped_ = true; }
+
+  // ---- asked
+  // -----------------------------------------------------------------------------------------------------------
+  bool idle() const;                    // nothing in flight
+  bool complete(time_point now) const;  // nothing in flight, and no turn will ever come
+  bool out_of_time(time_point now) const;
+  double active_s(time_point now) const;
+  double best(std::size_t task) const;  // confirmed; 0 before there is one
+  std::optional<std::size_t> index_of(const std::string& task) const;
+  experiment_progress progress(time_point now) const;
+  const experiment_record& record() const { return record_; }
+  experiment_record& record() { return record_; }
+  const std::string& exhausted(std::size_t task) const { return books_[task].exhausted; }
+
+ private:
+  struct book {
+    task_progress shown;
+    int64_t in_flight = 0;
+    uint64_t proposals = 0;
+    bool parked = false;    // nothing new until a verdict comes
+    std::string exhausted;  // why there is nothing more to propose; "" while there may be
+  };
+  bool may_take(const book& b) const;
+
+  experiment_record record_;
+  std::vector<book> books_;
+  std::size_t turn_ = 0;
+  bool stopped_ = false;
+  int64_t faults_ = 0;
+  std::map<std::string, int64_t> outcomes_;
+  std::map<std::string, double> stage_ms_;
+  std::deque<time_point> recent_;  // of the last ten seconds
+  double active_before_;
+  time_point started_;
+};
+
+}  // namespace cudal1

@@ -1,0 +1,356 @@
+// What the actors say to each other. Every message that matters names its attempt (experiment, task, variant, number)
+// and may arrive twice. interfaces.hpp says who answers what.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "actors/inspect.hpp"
+#include "actors/protocol.hpp"
+#include "sandbox/evaluation.hpp"
+#include "store/store.hpp"
+
+namespace cudal1::message {
+
+// The answer where there is nothing to say but that it was done.
+struct done {
+  bool yes = true;
+};
+BOOST_DESCRIBE_STRUCT(done, (), (yes))
+
+// To oneself, in a while.
+struct tick {
+  int64_t number = 0;
+};
+BOOST_DESCRIBE_STRUCT(tick, (), (number))
+
+// ---- store
+// -----------------------------------------------------------------------------------------------------------
+
+struct keep_task {
+  task_record record;
+};
+BOOST_DESCRIBE_STRUCT(keep_task, (), (record))
+
+struct create_experiment {
+  experiment_record record;
+};
+BOOST_DESCRIBE_STRUCT(create_experiment, (), (record))
+
+struct save_experiment {
+  experiment_record record;
+};
+BOOST_DESCRIBE_STRUCT(save_experiment, (), (record))
+
+// Everything an experiment needs to go on.
+struct load_experiment {
+  std::string experiment;
+};
+BOOST_DESCRIBE_STRUCT(load_experiment, (), (experiment))
+
+struct loaded_experiment {
+  experiment_record record;
+  std::vector<task_record> tasks;
+  std::vector<verdict> verdicts;
+  std::vector<attempt_record> attempts;
+  std::vector<variant_record> unfinished;  // variants with lost attempts and no verdict
+};
+BOOST_DESCRIBE_STRUCT(loaded_experiment, (), (record, tasks, verdicts, attempts, unfinished))
+
+struct list_running {
+  bool all = true;
+};
+BOOST_DESCRIBE_STRUCT(list_running, (), (all))
+
+struct running_experiments {
+  std::vector<experiment_record> records;
+};
+BOOST_DESCRIBE_STRUCT(running_experiments, (), (records))
+
+struct reserve_attempt {
+  variant_record variant;
+  std::string experiment;
+};
+BOOST_DESCRIBE_STRUCT(reserve_attempt, (), (variant, experiment))
+
+struct lose_attempt {
+  attempt_record attempt;
+  std::string note;
+};
+BOOST_DESCRIBE_STRUCT(lose_attempt, (), (attempt, note))
+
+struct commit_verdict {
+  attempt_record attempt;
+  verdict result;
+  environment where;
+};
+BOOST_DESCRIBE_STRUCT(commit_verdict, (), (attempt, result, where))
+
+struct draw_exemplars {
+  std::string task, experiment;
+  int64_t limit = 0;
+};
+BOOST_DESCRIBE_STRUCT(draw_exemplars, (), (task, experiment, limit))
+
+struct stored_exemplar {
+  std::string variant, schedule;
+  double score = 0;
+};
+BOOST_DESCRIBE_STRUCT(stored_exemplar, (), (variant, schedule, score))
+
+struct exemplars {
+  std::vector<stored_exemplar> items;  // best first
+};
+BOOST_DESCRIBE_STRUCT(exemplars, (), (items))
+
+struct best_score {
+  std::string task, experiment;
+};
+BOOST_DESCRIBE_STRUCT(best_score, (), (task, experiment))
+
+struct score {
+  double value = 1;  // 1, the reference, where there is no confirmed variant
+};
+BOOST_DESCRIBE_STRUCT(score, (), (value))
+
+struct save_policy {
+  std::string name;
+  int64_t version = 0;
+  std::string blob;
+};
+BOOST_DESCRIBE_STRUCT(save_policy, (), (name, version, blob))
+
+struct load_policy {
+  std::string name;
+};
+BOOST_DESCRIBE_STRUCT(load_policy, (), (name))
+
+// A version of a policy: from the store, or from the learner to the generator.
+struct policy_version {
+  int64_t version = 0;
+  std::string blob;
+};
+BOOST_DESCRIBE_STRUCT(policy_version, (), (version, blob))
+
+struct note_event {
+  event_record event;
+};
+BOOST_DESCRIBE_STRUCT(note_event, (), (event))
+
+// ---- generator, compiler, learner
+// ------------------------------------------------------------------------------------
+
+struct propose {
+  shared_task what;
+  std::string experiment, device;
+  uint64_t seed = 0;
+};
+BOOST_DESCRIBE_STRUCT(propose, (), (what, experiment, device, seed))
+
+struct proposed {
+  variant_record variant;
+  shared_program program;  // empty where the proposal is no legal program: then `problem` says why
+  std::string problem;
+};
+BOOST_DESCRIBE_STRUCT(proposed, (), (variant, program, problem))
+
+struct compile {
+  shared_program program;
+};
+BOOST_DESCRIBE_STRUCT(compile, (), (program))
+
+struct learn {
+  shared_task what;
+  std::string device;
+  variant_record variant;
+  outcome result = outcome::correct;
+  double score = 0;
+};
+BOOST_DESCRIBE_STRUCT(learn, (), (what, device, variant, result, score))
+
+// ---- node, device, experiment
+// ----------------------------------------------------------------------------------------
+
+// A prepared evaluation, waiting for a device.
+struct work_item {
+  uint64_t lease = 0;  // given by the node when a device pulls it
+  attempt_record attempt;
+  shared_task what;
+  shared_program program;
+  shared_code code;
+};
+BOOST_DESCRIBE_STRUCT(work_item, (), (lease, attempt, what, program, code))
+
+// A device that has nothing to do. Sent again now and then, and harmless when it is late.
+struct device_idle {
+  std::string device;
+};
+BOOST_DESCRIBE_STRUCT(device_idle, (), (device))
+
+// A device is ready, or cannot be used: `error_code` (an errc by name) and `problem` say why.
+struct device_state_changed {
+  std::string device;
+  device_report report;
+  std::string error_code, problem;
+  bool given_up = false;  // it failed again and again
+};
+BOOST_DESCRIBE_STRUCT(device_state_changed, (), (device, report, error_code, problem, given_up))
+
+// What came of a lease. A verdict, or an infrastructure fault.
+struct work_done {
+  uint64_t lease = 0;
+  attempt_record attempt;
+  bool has_verdict = false;
+  verdict result;
+  environment where;
+  std::string fault;
+  bool task_refused = false;  // the device cannot run the task at all
+};
+BOOST_DESCRIBE_STRUCT(work_done, (), (lease, attempt, has_verdict, result, where, fault, task_refused))
+
+struct progress_query {
+  std::string experiment;
+};
+BOOST_DESCRIBE_STRUCT(progress_query, (), (experiment))
+
+// Ends an experiment: what is in flight ends. `keep_running` leaves its state `running`, for the next start of a node.
+struct stop_experiment {
+  std::string experiment;
+  bool keep_running = false;
+};
+BOOST_DESCRIBE_STRUCT(stop_experiment, (), (experiment, keep_running))
+
+struct device_given_up {
+  std::string problem;
+};
+BOOST_DESCRIBE_STRUCT(device_given_up, (), (problem))
+
+// From an experiment to the node, once.
+struct experiment_ended {
+  experiment_progress last;
+  std::string problem;  // why it ended before its budget was used, where that is nobody's wish
+};
+BOOST_DESCRIBE_STRUCT(experiment_ended, (), (last, problem))
+
+// From a client: a new experiment, or (with an id) one to go on with; `variant` for the evaluation of one program.
+struct start_experiment {
+  std::string experiment;
+  experiment_record record;
+  std::vector<std::string> tasks;  // canonical texts
+  std::string program, origin;     // of a hand-written variant
+};
+BOOST_DESCRIBE_STRUCT(start_experiment, (), (experiment, record, tasks, program, origin))
+
+struct started {
+  std::string experiment;
+};
+BOOST_DESCRIBE_STRUCT(started, (), (experiment))
+
+// Progress of an experiment that runs, or the last of one that ended.
+struct progress_answer {
+  experiment_progress progress;
+  bool ended = false;
+  std::string problem;
+};
+BOOST_DESCRIBE_STRUCT(progress_answer, (), (progress, ended, problem))
+
+struct status_query {
+  bool all = true;
+};
+BOOST_DESCRIBE_STRUCT(status_query, (), (all))
+
+// Answered when every device has started, or has failed to.
+struct await_devices {
+  bool all = true;
+};
+BOOST_DESCRIBE_STRUCT(await_devices, (), (all))
+
+// Goes on with the experiments that ran when the last node ended. Answered when they are under way.
+struct resume_experiments {
+  bool all = true;
+};
+BOOST_DESCRIBE_STRUCT(resume_experiments, (), (all))
+
+// Ends what is in flight, keeps every experiment's state; answered when nothing is in flight any more.
+struct drain {
+  bool all = true;
+};
+BOOST_DESCRIBE_STRUCT(drain, (), (all))
+
+// ---- verifier, profiler, auditor
+// -------------------------------------------------------------------------------------
+
+struct plan_verification {
+  shared_task what;
+};
+BOOST_DESCRIBE_STRUCT(plan_verification, (), (what))
+
+struct judge_report {
+  shared_task what;
+  check_plan plan;
+  check_report report;
+};
+BOOST_DESCRIBE_STRUCT(judge_report, (), (what, plan, report))
+
+struct judged {
+  outcome result = outcome::correct;
+  std::string reason;
+  std::vector<gate_result> gates;
+};
+BOOST_DESCRIBE_STRUCT(judged, (), (result, reason, gates))
+
+struct begin_timing {
+  uint64_t lease = 0;
+  std::string task, experiment;
+};
+BOOST_DESCRIBE_STRUCT(begin_timing, (), (lease, task, experiment))
+
+struct add_timing {
+  uint64_t lease = 0;
+  timing_report report;
+};
+BOOST_DESCRIBE_STRUCT(add_timing, (), (lease, report))
+
+// The lease ended, however it did.
+struct forget_timing {
+  uint64_t lease = 0;
+};
+BOOST_DESCRIBE_STRUCT(forget_timing, (), (lease))
+
+// What to measure next; with nothing to measure, what the samples say.
+struct timing_step {
+  bool measure = false;
+  bool renew = false;  // on a renewed pool
+  timing_plan plan;
+  int first_fork = 0;
+  bool estimated = false, confirmed = false;
+  double score = 0, reference_us = 0, variant_us = 0;
+  interval score_interval;
+  int pairs = 0, forks = 0;  // that the estimate is of
+};
+BOOST_DESCRIBE_STRUCT(timing_step, (),
+                      (measure, renew, plan, first_fork, estimated, confirmed, score, reference_us, variant_us,
+                       score_interval, pairs, forks))
+
+// The evidence of one evaluation: a verdict that claims a score, and what the referee saw.
+struct audit {
+  shared_task what;
+  verdict claim;
+  check_report checked;
+  timing_report timed;      // of all plans together
+  timing_step estimate;     // that the claim was made from
+  int64_t asked_pairs = 0;  // by the plans that the estimate is of
+};
+BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs))
+
+}  // namespace cudal1::message
+
+namespace cudal1 {
+
+// Makes CAF know every type above and the records that are answers.
+void register_messages(caf::actor_system_config& config);
+
+}  // namespace cudal1

@@ -1,0 +1,123 @@
+// One each process: starts and watches the other actors, owns the leases, and speaks for the process to its clients.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/device.hpp"
+#include "actors/experiment.hpp"
+#include "actors/interfaces.hpp"
+#include "actors/work_queue.hpp"
+#include "config/configuration.hpp"
+#include "sandbox/cpu/host_compiler.hpp"
+#include "store/store.hpp"
+
+namespace cudal1 {
+
+struct node_options {
+  std::string data;  // folder
+  configuration settings;
+  std::string device = "cpu";
+  std::string worker;             // path of cudal1-worker; "" finds it beside this program
+  std::vector<int> timing_cores;  // kept free of everything but timed calls; empty where there is one core
+  int compile_workers = 1;
+  std::chrono::milliseconds lease_limit{std::chrono::minutes(5)};
+};
+
+// What a node needs from its process.
+struct node_setup {
+  node_options options;
+  std::shared_ptr<store> db;
+  std::shared_ptr<host_compiler> compiler;
+  // Called, from an actor's thread, when the node cannot go on: the process should end.
+  std::function<void(const std::string&)> fatal;
+};
+
+class node_state {
+ public:
+  static constexpr const char* name = "node";
+  using time_point = work_queue::time_point;
+
+  void begin(node_actor::pointer self, node_setup setup);
+
+  void offer(const message::work_item& item);
+  void idle(const message::device_idle& m);
+  void device_changed(const message::device_state_changed& m);
+  caf::result<message::done> work_done(const message::work_done& m);
+  void experiment_ended(const message::experiment_ended& m);
+
+  caf::result<message::started> start(const message::start_experiment& m);
+  caf::result<message::progress_answer> progress(const message::progress_query& m);
+  caf::result<message::done> stop(const message::stop_experiment& m);
+  expected<node_status> status() const;
+  caf::result<node_status> await_devices();
+  caf::result<message::done> resume();
+  caf::result<message::done> drain();
+  void tick();
+  void down(const caf::down_msg& m);
+  void end(const caf::error& reason);
+
+ private:
+  struct device_entry {
+    device_actor actor;
+    std::shared_ptr<device_control> control;
+    device_report report;
+    bool ready = false, given_up = false;
+    std::string error_code, problem;
+    int deaths = 0;
+  };
+  struct experiment_entry {
+    experiment_actor actor;  // these three are empty once it has ended
+    generator_actor generator;
+    learner_actor learner;
+    std::string device;
+    std::optional<message::experiment_ended> last;
+  };
+  using started_promise = caf::typed_response_promise<message::started>;
+
+  using given_variants = std::vector<given_variant>;
+
+  void spawn_device(const std::string& device);
+  void hand_out();
+  void lease_lost(message::work_done m);
+  void device_gone(const std::string& device);
+  void device_failed(const std::string& device, const std::string& code, const std::string& problem);
+  void forget_experiment(const std::string& id, message::experiment_ended last);
+  void answer_awaiting();
+  void check_drained();
+
+  // The steps of starting an experiment; each goes on when the store has answered the last (node_experiments.cpp).
+  expected<void> begin_start(message::start_experiment m, started_promise p);
+  void keep_tasks(message::start_experiment m, std::vector<task_record> tasks, started_promise p);
+  void create(message::start_experiment m, started_promise p);
+  void load(const std::string& id, given_variants given, started_promise p);
+  expected<experiment_setup> prepare_setup(message::loaded_experiment all, given_variants given) const;
+  void add_policy(experiment_setup setup, started_promise p);
+  expected<void> spawn_policy(experiment_setup& setup, const message::policy_version& state);
+  void launch(experiment_setup setup, started_promise p);
+  void refuse(const std::string& id, started_promise& p, error e);
+
+  node_actor::pointer self_ = nullptr;
+  node_setup setup_;
+  store_actor store_;
+  compiler_actor compiler_;
+  verifier_actor verifier_;
+  profiler_actor profiler_;
+  auditor_actor auditor_;
+  std::map<std::string, device_entry> devices_;
+  std::map<std::string, experiment_entry> experiments_;  // of this process; ended ones keep their last progress
+  int starting_ = 0;                                     // not yet under way
+  std::vector<message::work_done> lost_;                 // that an experiment has yet to acknowledge
+  std::optional<work_queue> queue_;
+  std::vector<caf::typed_response_promise<node_status>> awaiting_;
+  std::vector<caf::typed_response_promise<message::done>> draining_;
+  bool ending_ = false;
+};
+
+node_actor::behavior_type run_node(node_actor::stateful_pointer<node_state> self, std::shared_ptr<node_setup> setup);
+
+}  // namespace cudal1

@@ -1,0 +1,27 @@
+// Decides what each lease measures next, and says what its samples mean. Holds no device.
+#pragma once
+
+#include <map>
+
+#include "actors/interfaces.hpp"
+#include "config/configuration.hpp"
+#include "sandbox/verify/profiler.hpp"
+
+namespace cudal1 {
+
+struct profiler_state {
+  static constexpr const char* name = "profiler";
+  profiler_actor::pointer self = nullptr;
+  profiling_options options;
+  store_actor store;
+  std::map<uint64_t, timing_decider> leases;
+
+  caf::result<message::timing_step> begin(const message::begin_timing& m);
+  expected<message::timing_step> add(const message::add_timing& m);
+  static message::timing_step step_of(const timing_decider& d);
+};
+
+profiler_actor::behavior_type run_profiler(profiler_actor::stateful_pointer<profiler_state> self,
+                                           profiling_options options, store_actor store);
+
+}  // namespace cudal1

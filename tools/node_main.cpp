@@ -1,0 +1,331 @@
+// cudal1-node: one a machine; alone it is a whole cluster.
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <poll.h>
+#include <sched.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "actors/client_server.hpp"
+#include "actors/data_lock.hpp"
+#include "actors/node.hpp"
+#include "config/base/describe.hpp"
+#include "config/configuration.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
+
+namespace cudal1 {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Exit codes, also in --help.
+constexpr int exit_ok = 0, exit_failed = 1, exit_usage = 2, exit_weak_confinement = 3, exit_data_in_use = 4;
+
+struct flags {
+  std::string data, device = "cpu", config, log_level = "info", worker;
+  std::vector<std::string> settings;
+  int threads = 0;
+  double exit_when_idle_s = -1;
+  bool allow_weak_confinement = false, no_resume = false;
+};
+
+constexpr const char* description =
+    "The process that searches: it owns the store, the device and the compilers of this machine, and runs experiments\n"
+    "for `cudal1`, which starts one by itself where none runs. It listens on DATA/node.sock (this user only), logs to\n"
+    "stderr and DATA/node.log, and goes on with whatever ran when the last node ended, however that ended.\n";
+
+constexpr const char* footer =
+    "SIGINT or SIGTERM ends it cleanly: evaluations in flight are finished, experiments keep their state and go on "
+    "with\n"
+    "the next node. A second signal ends it at once; nothing that was acknowledged is lost, and what was in flight is\n"
+    "done again.\n\n"
+    "Exit codes: 0 ended as asked; 1 failed (the last lines of the log say why); 2 wrong flags or configuration;\n"
+    "3 a required confinement is refused by this system (--allow-weak-confinement runs without it); 4 another node "
+    "runs\n"
+    "on DATA.\n\n"
+    "Examples:\n"
+    "  cudal1-node                                  a node for this user, until it is stopped\n"
+    "  cudal1-node --data /var/tmp/search --threads 2\n"
+    "  cudal1-node --set timing.max_forks=20 --set search.group_size=16\n";
+
+std::string default_data() {
+  if (const char* data = std::getenv("CUDAL1_DATA"); data != nullptr && *data != '\0') return data;
+  if (const char* base = std::getenv("XDG_DATA_HOME"); base != nullptr && *base == '/')
+    return std::string(base) + "/cudal1";
+  const char* home = std::getenv("HOME");
+  return std::string(home != nullptr ? home : ".") + "/.local/share/cudal1";
+}
+
+void define(CLI::App& app, flags& f) {
+  app.add_option("--data", f.data, "folder of the store, the log and the socket ($CUDAL1_DATA)")
+      ->default_str(default_data())
+      ->type_name("DIR");
+  app.add_option("--device", f.device, "device to run variants on")->capture_default_str()->type_name("NAME");
+  app.add_option("--threads", f.threads, "threads of a timed call (device.threads)")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  app.add_option("--config", f.config, "configuration file (default: $CUDAL1_CONFIG, DATA/cudal1.toml)")
+      ->type_name("FILE");
+  app.add_option("--set", f.settings, "one setting, over the file and the environment; may stand several times")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--exit-when-idle", f.exit_when_idle_s,
+                 "end when no experiment runs and no client is connected for so long (2 without a value)")
+      ->expected(0, 1)
+      ->default_str("2")
+      ->type_name("SECONDS");
+  app.add_flag("--no-resume", f.no_resume, "leave what ran when the last node ended as it is");
+  app.add_flag("--allow-weak-confinement", f.allow_weak_confinement,
+               "run variants although this system refuses a required confinement: only for code that you trust");
+  app.add_option("--worker", f.worker, "the worker program (default: cudal1-worker beside this one)")
+      ->type_name("FILE");
+  app.add_option("--log-level", f.log_level, "trace, debug, info, warn, error or critical")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "critical"}))
+      ->capture_default_str();
+}
+
+// stderr and DATA/node.log, and one of them where stderr is that file.
+void start_log(const flags& f) {
+  std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
+  const std::string path = f.data + "/node.log";
+  struct stat log {
+  }, error{};
+  const bool same = ::stat(path.c_str(), &log) == 0 && ::fstat(STDERR_FILENO, &error) == 0 &&
+                    log.st_dev == error.st_dev && log.st_ino == error.st_ino;
+  if (!same) sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
+  auto logger = std::make_shared<spdlog::logger>("cudal1-node", sinks.begin(), sinks.end());
+  logger->set_level(spdlog::level::from_str(f.log_level));
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+// ---- signals and other ends
+// ------------------------------------------------------------------------------------------
+
+int end_fd = -1;  // an eventfd: readable when the process should end
+std::atomic<int> signals_seen = 0;
+
+void ask_to_end() {
+  const uint64_t one = 1;
+  if (::write(end_fd, &one, sizeof one) != sizeof one) std::_Exit(exit_failed);
+}
+
+extern "C" void on_signal(int signal) {
+  // Async-signal-safe: the second one ends the process here, and its children with it (they watch their parent).
+  if (signals_seen.fetch_add(1) > 0) std::_Exit(128 + signal);
+  ask_to_end();
+}
+
+expected<void> catch_signals() {
+  end_fd = ::eventfd(0, EFD_CLOEXEC);
+  if (end_fd < 0) return fail(errc::io_error, "cannot make an event descriptor");
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  for (const int signal : {SIGINT, SIGTERM})
+    ::sigaction(signal, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return {};
+}
+
+// CAF's actor_system waits for its actors without an end: if it takes too long, the process ends anyway. By then the
+// store is closed or holds all that was acknowledged.
+void watch_the_end(int code) {
+  std::thread([code] {
+    std::this_thread::sleep_for(20s);
+    std::_Exit(code);
+  }).detach();
+}
+
+// ---- cores
+// -----------------------------------------------------------------------------------------------------------
+
+// The cores that are timing (the last ones allowed), after this process and all that it starts was moved off them.
+// Empty where there are not enough to keep them apart.
+std::vector<int> set_timing_cores_aside(const device_options& o) {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {};
+  std::vector<int> cores;
+  for (int c = 0; c < CPU_SETSIZE; ++c)
+    if (CPU_ISSET(c, &allowed)) cores.push_back(c);
+  std::vector<int> timing;
+  if (o.timing_core >= 0) {
+    timing.push_back(static_cast<int>(o.timing_core));
+  } else {
+    const auto count = std::min(cores.size(), static_cast<std::size_t>(o.threads));
+    timing.assign(cores.end() - static_cast<std::ptrdiff_t>(count), cores.end());
+  }
+  cpu_set_t others = allowed;
+  for (const int c : timing)
+    CPU_CLR(c, &others);
+  if (CPU_COUNT(&others) == 0) {
+    spdlog::warn("every core is timing: compilations will disturb the measurements");
+    return {};
+  }
+  if (::sched_setaffinity(0, sizeof others, &others) != 0) {
+    spdlog::warn("the timing cores cannot be kept free: {}", std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+    return {};
+  }
+  return timing;
+}
+
+int cores_left() {
+  cpu_set_t mine;
+  return ::sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : 1;
+}
+
+// ---- the process
+// -----------------------------------------------------------------------------------------------------
+
+expected<node_options> options_of(const flags& f) {
+  std::vector<std::string> environment;
+  for (char** e = environ; *e != nullptr; ++e)
+    environment.emplace_back(*e);
+  node_options o;
+  const auto file = f.config.empty() ? std::nullopt : std::optional(f.config);
+  CUDAL1_TRY(o.settings, load_configuration(file, f.data + "/cudal1.toml", environment, f.settings));
+  if (f.threads > 0) o.settings.device.threads = f.threads;
+  o.settings.device.allow_weak_confinement |= f.allow_weak_confinement;
+  o.data = f.data;
+  o.device = f.device;
+  o.worker = f.worker;
+  return o;
+}
+
+expected<std::shared_ptr<host_compiler>> make_compiler(const node_options& o) {
+  const auto& c = o.settings.compiler;
+  host_compiler_options h;
+  h.compiler = c.command;
+  h.cache_folder = o.data + "/cache";
+  h.time_limit_s = c.time_limit_s;
+  h.memory_limit_bytes = c.memory_limit_mb << 20;
+  h.allow_weak_confinement = o.settings.device.allow_weak_confinement;
+  CUDAL1_TRY(std::unique_ptr<host_compiler> made, host_compiler::create(h));
+  spdlog::info("compiler: {}", made->describe());
+  return std::shared_ptr<host_compiler>(std::move(made));
+}
+
+// Whether the process should end: asked to (true), or idle for long enough.
+bool wait_for_the_end(const flags& f, client_server& clients, caf::scoped_actor& self, const node_actor& node) {
+  using clock = std::chrono::steady_clock;
+  auto busy = clock::now();
+  for (;;) {
+    pollfd end{end_fd, POLLIN, 0};
+    if (::poll(&end, 1, f.exit_when_idle_s >= 0 ? 250 : -1) > 0) return true;
+    if (f.exit_when_idle_s < 0) continue;
+    const auto status = clients.connections() > 0 ? fail(errc::cancelled, "busy")
+                                                  : ask_blocking<node_status>(self, node, 10s, message::status_query{});
+    if (!status || !status->experiments.empty()) busy = clock::now();
+    if (clock::now() - busy > std::chrono::duration<double>(f.exit_when_idle_s)) return false;
+  }
+}
+
+int report(const error& e) {
+  spdlog::critical("{}", e.message);
+  switch (e.code) {
+    case errc::refused:
+      return exit_weak_confinement;
+    case errc::already_exists:
+      return exit_data_in_use;
+    case errc::invalid_argument:
+    case errc::parse_error:
+      return exit_usage;
+    default:
+      return exit_failed;
+  }
+}
+
+void say_confinement(const node_status& s) {
+  for (const auto& d : s.devices)
+    for (const auto& item : d.confinement)
+      if (!item.in_force)
+        spdlog::log(item.required ? spdlog::level::warn : spdlog::level::info, "device {}: not in force: {} ({})",
+                    d.where.device, item.name, item.detail);
+}
+
+// From the started node to the drained one.
+expected<int> serve(const flags& f, caf::actor_system& system, const node_actor& node, const node_options& o,
+                    const std::shared_ptr<store>& db) {
+  caf::scoped_actor self(system);
+  CUDAL1_TRY(const node_status ready, ask_blocking<node_status>(self, node, 3min, message::await_devices{}));
+  say_confinement(ready);
+  if (!f.no_resume) CUDAL1_CHECK(ask_blocking<message::done>(self, node, 1min, message::resume_experiments{}));
+  CUDAL1_TRY(auto clients, client_server::listen(system, {o.data, o.settings.search, node, db, ask_to_end}));
+  spdlog::info("node {} is ready on {}", ::getpid(), o.data);
+  const bool asked = wait_for_the_end(f, *clients, self, node);
+  spdlog::info(asked ? "ending: what is in flight is finished first; a second signal ends at once" : "idle: ending");
+  clients->ending();
+  if (auto drained = ask_blocking<message::done>(self, node, 5min, message::drain{}); !drained)
+    spdlog::error("what was in flight did not end, and is done again by the next node: {}", drained.error().message);
+  return exit_ok;
+}
+
+expected<int> run(const flags& f) {
+  CUDAL1_TRY(const data_lock lock, data_lock::take(f.data));
+  start_log(f);
+  CUDAL1_TRY(node_options options, options_of(f));
+  CUDAL1_CHECK(catch_signals());
+  options.timing_cores = set_timing_cores_aside(options.settings.device);
+  const auto wanted = static_cast<int>(options.settings.compiler.workers);
+  options.compile_workers = wanted > 0 ? wanted : cores_left();
+  CUDAL1_TRY(std::shared_ptr<store> db, store::open(f.data + "/store"));
+  CUDAL1_TRY(std::shared_ptr<host_compiler> compiler, make_compiler(options));
+
+  caf::actor_system_config config;
+  register_messages(config);
+  // A polling scheduler would wake up the cores that are timing.
+  config.set("scheduler.policy", caf::atom("sharing"));
+  config.set("scheduler.max-threads", std::size_t{2});
+  caf::actor_system system(config);
+  std::atomic<bool> died = false;
+  auto setup = std::make_shared<node_setup>(node_setup{options, db, compiler, [&died](const std::string& why) {
+                                                         spdlog::critical("{}", why);
+                                                         died = true;
+                                                         ask_to_end();
+                                                       }});
+  const auto node = system.spawn(run_node, setup);
+  setup.reset();
+  auto code = serve(f, system, node, options, db);
+  watch_the_end(code && !died ? *code : exit_failed);
+  caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+  system.await_all_actors_done();
+  if (died) return exit_failed;
+  return code;
+}
+
+}  // namespace
+
+}  // namespace cudal1
+
+int main(int argc, char** argv) {
+  cudal1::flags f;
+  f.data = cudal1::default_data();
+  CLI::App app(cudal1::description, "cudal1-node");
+  app.footer(cudal1::footer);
+  app.set_version_flag("--version", "cudal1-node 0.1.0");
+  cudal1::define(app, f);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? cudal1::exit_ok : cudal1::exit_usage;
+  }
+  try {
+    auto code = cudal1::run(f);
+    const int status = code ? *code : cudal1::report(code.error());
+    spdlog::info("node {} ends with exit code {}", ::getpid(), status);
+    spdlog::shutdown();
+    return status;
+  } catch (const std::exception& e) {
+    std::cerr << "cudal1-node: " << e.what() << '\n';
+    return cudal1::exit_failed;
+  }
+}

@@ -1,0 +1,184 @@
+#include "sandbox/device/worker_process.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sandbox/process/roles.hpp"
+
+namespace cudal1 {
+namespace {
+
+constexpr std::chrono::seconds start_limit{60}, spawn_limit{10};
+constexpr std::size_t endings_kept = 256;
+
+// A worker inherits what finds its libraries and nothing else. OpenMP's threads must not spin: on a machine of few
+// cores they would take the time that is being measured.
+std::vector<std::string> worker_environment(const worker_settings& settings) {
+  std::vector<std::string> environment{"OMP_WAIT_POLICY=passive",
+                                       "GOMP_SPINCOUNT=0",
+                                       "OMP_DYNAMIC=false",
+                                       "MALLOC_ARENA_MAX=1",
+                                       "LC_ALL=C",
+                                       fmt::format("OMP_NUM_THREADS={}", settings.threads),
+                                       fmt::format("MKL_NUM_THREADS={}", settings.threads)};
+  for (const char* name : {"PATH", "LD_LIBRARY_PATH"})
+    if (const char* value = std::getenv(name)) environment.push_back(fmt::format("{}={}", name, value));
+  return environment;
+}
+
+class spawn_plan {
+ public:
+  spawn_plan() {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawnattr_init(&attributes_);
+  }
+  ~spawn_plan() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+  spawn_plan(const spawn_plan&) = delete;
+  spawn_plan& operator=(const spawn_plan&) = delete;
+
+  expected<pid_t> run(const std::string& worker, int socket, const worker_settings& settings) {
+    ::posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions_, socket, zygote_socket);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, zygote_socket + 1);
+    // A group of its own: Ctrl-C at the terminal is for the node alone. Handlers and masks are not inherited.
+    sigset_t none, all;
+    ::sigemptyset(&none);
+    ::sigfillset(&all);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setsigdefault(&attributes_, &all);
+    ::posix_spawnattr_setpgroup(&attributes_, 0);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    std::string role = "zygote", text = to_text(settings), name = worker;
+    std::array<char*, 4> arguments{name.data(), role.data(), text.data(), nullptr};
+    auto environment = worker_environment(settings);
+    std::vector<char*> variables;
+    for (auto& entry : environment)
+      variables.push_back(entry.data());
+    variables.push_back(nullptr);
+    pid_t pid = 0;
+    if (const int e = ::posix_spawn(&pid, worker.c_str(), &actions_, &attributes_, arguments.data(), variables.data());
+        e != 0)
+      return fail(errc::infrastructure, "{}: {}", worker, std::strerror(e));
+    return pid;
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+}  // namespace
+
+expected<std::string> find_worker(const std::string& wanted) {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  fs::path path = wanted;
+  if (wanted.empty()) path = fs::read_symlink("/proc/self/exe", problem).parent_path() / "cudal1-worker";
+  if (::access(path.c_str(), X_OK) != 0)
+    return fail(errc::not_found, "{} is not a program: cudal1-worker must lie beside this program", path.string());
+  return path.string();
+}
+
+void kill_process(int pidfd) {
+  ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
+}
+
+expected<zygote_link> zygote_link::start(const std::string& worker, const worker_settings& settings) {
+  CUDAL1_TRY(auto ends, socket_pair());
+  zygote_link link;
+  CUDAL1_TRY(link.pid_, spawn_plan().run(worker, ends.second.get(), settings));
+  ends.second.reset();
+  link.socket_ = std::move(ends.first);
+  auto first = receive_frame(link.socket_.get(), deadline_in(start_limit));
+  if (!first) return fail_in("the zygote of cudal1-worker did not start", first.error());
+  auto report = record_of<zygote_report>(*first);
+  if (!report) return fail_in("the zygote of cudal1-worker did not start", report.error());
+  link.report_ = std::move(*report);
+  return link;
+}
+
+zygote_link& zygote_link::operator=(zygote_link&& other) noexcept {
+  if (this == &other) return *this;
+  end();
+  pid_ = std::exchange(other.pid_, 0);
+  socket_ = std::move(other.socket_);
+  report_ = std::move(other.report_);
+  ended_ = std::move(other.ended_);
+  return *this;
+}
+
+zygote_link::~zygote_link() {
+  end();
+}
+
+void zygote_link::end() {
+  const bool running = static_cast<bool>(socket_);
+  socket_.reset();
+  if (pid_ <= 0) return;
+  // It ends when its socket closes; a stuck one is not waited for. Its children end with it.
+  if (running) ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = 0;
+}
+
+expected<frame> zygote_link::next(deadline until) {
+  auto f = receive_frame(socket_.get(), until);
+  if (!f) return fail(errc::infrastructure, "the zygote: {}", f.error().message);
+  return f;
+}
+
+expected<void> zygote_link::take_notice() {
+  CUDAL1_TRY(const frame f, next(deadline_in(spawn_limit)));
+  if (f.type != frame_type::exited)
+    return fail(errc::infrastructure, "the zygote sent a {} frame unasked", enum_name(f.type));
+  CUDAL1_TRY(const auto notice, record_of<exit_notice>(f));
+  if (ended_.size() >= endings_kept) ended_.clear();
+  ended_[notice.pid] = notice;
+  return {};
+}
+
+expected<child_process> zygote_link::spawn(const std::string& role, std::span<const int> descriptors) {
+  const deadline until = deadline_in(spawn_limit);
+  if (const auto sent = send_record(socket_.get(), frame_type::spawn, spawn_request{role}, until, descriptors); !sent)
+    return fail(errc::infrastructure, "the zygote: {}", sent.error().message);
+  for (;;) {
+    CUDAL1_TRY(frame f, next(until));
+    if (f.type == frame_type::exited) {
+      CUDAL1_TRY(const auto notice, record_of<exit_notice>(f));
+      ended_[notice.pid] = notice;
+      continue;
+    }
+    CUDAL1_TRY(const auto reply, record_of<spawn_reply>(f));
+    if (f.descriptors.size() != 1) return fail(errc::infrastructure, "the zygote sent no descriptor of its child");
+    ended_.erase(reply.pid);  // an older process of that number
+    return child_process{reply.pid, std::move(f.descriptors[0])};
+  }
+}
+
+expected<exit_notice> zygote_link::wait_exit(int pid, std::chrono::milliseconds limit) {
+  const deadline until = deadline_in(limit);
+  while (!ended_.contains(pid)) {
+    auto f = receive_frame(socket_.get(), until);
+    if (!f) return tl::unexpected<error>(f.error());
+    CUDAL1_TRY(const auto notice, record_of<exit_notice>(*f));
+    ended_[notice.pid] = notice;
+  }
+  return ended_[pid];
+}
+
+}  // namespace cudal1

@@ -1,0 +1,25 @@
+// An output of a variant against the referee's answers, number by number. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sandbox/evaluation.hpp"
+#include "sandbox/program/types.hpp"
+
+namespace cudal1 {
+
+// Flat tensors of one shape. `type` is that of `value` and `eager`; `exact_type` that of `exact`: float64 where `type`
+// is floating, else the same.
+struct compared_output {
+  dtype type = dtype::float32, exact_type = dtype::float64;
+  int64_t elements = 0;
+  const std::byte *value = nullptr, *eager = nullptr, *exact = nullptr;
+};
+
+// All figures of output_check but the name and the type problem. Integers and bools must be equal: a tolerance is for
+// floats. Figures of error leave out the elements where one of the three is not finite; those are counted as mask
+// mismatches where the variant's class differs from the eager one's.
+output_check compare_output(const compared_output& output, const tolerance& close, const tolerance& loose);
+
+}  // namespace cudal1

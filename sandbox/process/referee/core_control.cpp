@@ -1,0 +1,44 @@
+#include "sandbox/process/referee/core_control.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include <sched.h>
+
+namespace cudal1 {
+
+expected<core_control> core_control::create(const worker_settings& settings) {
+  core_control result;
+  result.timing_ = {settings.timing_core};
+  result.waiting_ = settings.other_cores.empty() ? result.timing_ : settings.other_cores;
+  CUDAL1_TRY(result.memory_, map_private(settings.flush_bytes > 0 ? settings.flush_bytes : int64_t{1} << 20));
+  std::memset(result.memory_.data(), 1, result.memory_.size());
+  CUDAL1_CHECK(result.move_to(result.waiting_));
+  return result;
+}
+
+expected<void> core_control::move_to(const std::vector<int>& cores) const {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores)
+    CPU_SET(static_cast<std::size_t>(core), &set);
+  if (::sched_setaffinity(0, sizeof set, &set) != 0)
+    return fail(errc::infrastructure, "core {}: {}", cores.front(), std::strerror(errno));
+  return {};
+}
+
+expected<double> core_control::flush() {
+  const auto start = std::chrono::steady_clock::now();
+  CUDAL1_CHECK(move_to(timing_));
+  constexpr std::size_t line = 64;
+  for (std::size_t i = 0; i + sizeof(uint64_t) <= memory_.size(); i += line) {
+    auto* word = reinterpret_cast<volatile uint64_t*>(memory_.data() + i);
+    *word = *word + 1;
+  }
+  CUDAL1_CHECK(move_to(waiting_));
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  return took.count();
+}
+
+}  // namespace cudal1

@@ -1,0 +1,27 @@
+// Where the referee runs, and what the caches of the timing core hold when a call begins.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sandbox/process/messages.hpp"
+#include "sandbox/process/shared_memory.hpp"
+
+namespace cudal1 {
+
+class core_control {
+ public:
+  // Settles on the other cores, where there are some.
+  static expected<core_control> create(const worker_settings& settings);
+
+  // Reads and writes settings.flush_bytes on the timing core, whose private caches and the shared one then hold
+  // nothing of a draw. The referee is back on its own cores afterwards. Returns milliseconds.
+  expected<double> flush();
+
+ private:
+  expected<void> move_to(const std::vector<int>& cores) const;
+  std::vector<int> timing_, waiting_;
+  mapping memory_;
+};
+
+}  // namespace cudal1

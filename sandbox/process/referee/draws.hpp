@@ -1,0 +1,24 @@
+// How the referee makes inputs and weights: from the task's specification, one kind of distribution and a seed. The
+// same arguments give the same values on one build of this program.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sandbox/evaluation.hpp"
+#include "sandbox/program/task.hpp"
+
+namespace cudal1 {
+
+enum class tensor_role { input, weight };
+
+// The values of one tensor in row-major order; not yet rounded to its dtype. Integer tensors and those that are drawn
+// from integers keep the declared distribution in every kind of draw. A weight of another kind than `declared` is
+// spread round its declared mean by its declared deviation, or by one half where that is nothing (a gain of ones).
+std::vector<double> draw_values(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind,
+                                uint64_t seed);
+
+// A seed from the operating system; never 0.
+uint64_t system_seed();
+
+}  // namespace cudal1

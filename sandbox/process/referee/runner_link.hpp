@@ -1,0 +1,78 @@
+// The referee's end of one runner: it loads a program, gives it weights and draws, makes it run, and reads its outputs
+// out of memory that the runner can write at any time. Nothing the runner says is used unchecked.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sandbox/evaluation.hpp"
+#include "sandbox/process/control_block.hpp"
+#include "sandbox/process/frame.hpp"
+#include "sandbox/process/messages.hpp"
+#include "sandbox/process/referee/pool.hpp"
+#include "sandbox/process/shared_memory.hpp"
+
+namespace cudal1 {
+
+// Where an output lies, checked against the memory that it claims to be in.
+struct output_memory {
+  const std::byte* data = nullptr;  // type.storage_bytes() of them may be read
+  output_home home = output_home::arena;
+  uint32_t index = 0;
+};
+
+struct call_limits {
+  double call_ms = 2000;
+  int64_t memory_bytes = 0;
+};
+
+class runner_link {
+ public:
+  // `descriptors`: channel, control block, arena, pidfd. `p` is what it is going to run.
+  static expected<runner_link> attach(std::span<unique_fd> descriptors, const checked_program& p,
+                                      const call_limits& limits);
+
+  // Each of these fails with errc::variant_fault where the runner came to an end or overran its time: problem() or
+  // lost() say how. Other errors are ours.
+  expected<void> load(const std::string& program, int object);
+  // Does nothing where the draw's weights are the ones it has.
+  expected<void> set_weights(const draw& d);
+  expected<void> prepare(const draw& d);
+  expected<void> call();          // untimed
+  expected<void> arm();           // the runner spins on its core from here
+  expected<double> timed_call();  // microseconds, after arm()
+  expected<void> check_guards();
+  // The outputs of the last call. `inputs` and `weights` are the referee's own mappings of what the runner was given.
+  expected<std::vector<output_memory>> outputs(const mapped_tensors& inputs, const mapped_tensors& weights);
+
+  const std::optional<fault>& problem() const { return problem_; }
+  bool lost() const { return lost_; }  // it ended and left no record
+  const checked_program& running() const { return *program_; }
+  double setup_ms() const { return setup_ms_; }
+  double load_ms() const { return load_ms_; }
+
+ private:
+  runner_link() = default;
+  expected<runner_reply> ask(frame_type type, const json& body, std::span<const int> descriptors, double limit_ms);
+  expected<void> finish(call_state state);
+  tl::unexpected<error> ended();
+  tl::unexpected<error> overdue(double limit_ms);
+  tl::unexpected<error> say(fault f);
+  void signal(int number) const;
+  std::string words() const;
+  bool wait_for_end(std::chrono::milliseconds limit) const;
+  control_block& control() const { return *reinterpret_cast<control_block*>(page_.data()); }
+
+  unique_fd channel_, pidfd_;
+  mapping page_, arena_;
+  const checked_program* program_ = nullptr;
+  call_limits limits_;
+  std::shared_ptr<unique_fd> weights_;
+  std::optional<fault> problem_;
+  bool lost_ = false;
+  double setup_ms_ = 0, load_ms_ = 0;
+};
+
+}  // namespace cudal1

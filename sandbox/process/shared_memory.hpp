@@ -1,0 +1,87 @@
+// Memory that processes share: sealed files in memory, and the layout of a draw's tensors in one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/base/error.hpp"
+#include "config/base/unique_fd.hpp"
+#include "sandbox/program/types.hpp"
+
+namespace cudal1 {
+
+// A range of mapped memory, owned.
+class mapping {
+ public:
+  mapping() = default;
+  mapping(void* base, std::size_t bytes) : base_(base), bytes_(bytes) {}
+  mapping(mapping&& other) noexcept
+      : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  mapping& operator=(mapping&& other) noexcept {
+    std::swap(base_, other.base_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  mapping(const mapping&) = delete;
+  mapping& operator=(const mapping&) = delete;
+  ~mapping();
+
+  std::byte* data() const { return static_cast<std::byte*>(base_); }
+  std::size_t size() const { return bytes_; }
+  explicit operator bool() const { return base_ != nullptr; }
+
+ private:
+  void* base_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// A file in memory of that size; it can be neither shrunk nor grown, so that who maps it cannot be made to fault.
+expected<unique_fd> make_shared_memory(const char* name, int64_t bytes);
+// Its content can never change again, by anybody. There must be no writable mapping left.
+expected<void> seal_content(int fd);
+// A file in memory with that content, sealed.
+expected<unique_fd> make_sealed_file(const char* name, std::string_view content);
+// The size, after a check that nobody can change size or content any more: errc::refused otherwise.
+expected<int64_t> sealed_size(int fd);
+
+expected<mapping> map_shared(int fd, int64_t bytes, bool writable);
+// Private memory, not backed by anything until it is touched.
+expected<mapping> map_private(int64_t bytes);
+
+// Where each tensor of a list lies in a draw's file: in pages of its own, its end against the last page's end as far
+// as an alignment of 64 bytes allows. Both sides compute it from the types alone.
+struct tensor_place {
+  int64_t file_offset = 0;  // of its first page
+  int64_t pages_bytes = 0;
+  int64_t data_offset = 0;  // of its first byte, from file_offset
+  int64_t bytes = 0;        // its storage
+};
+struct tensor_layout {
+  std::vector<tensor_place> places;
+  int64_t file_bytes = 0;
+};
+tensor_layout layout_of(std::span<const tensor_type> types);
+
+// A draw's file mapped for reading, each tensor between inaccessible pages.
+class mapped_tensors {
+ public:
+  mapped_tensors() = default;
+  // `shift_pages` moves all addresses, so that the same tensors come at other places from call to call.
+  static expected<mapped_tensors> map(int fd, const tensor_layout& layout, int64_t shift_pages = 0);
+  std::byte* data(std::size_t index) const { return data_[index]; }
+  std::size_t size() const { return data_.size(); }
+  bool empty() const { return !whole_; }
+
+  // The tensor whose pages or whose guard page behind holds that address; -1 for none. Async-signal-safe.
+  int find(const void* address) const noexcept;
+
+ private:
+  mapping whole_;
+  std::vector<std::byte*> data_, first_page_, guard_end_;
+};
+
+}  // namespace cudal1

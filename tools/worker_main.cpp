@@ -1,0 +1,19 @@
+// cudal1-worker: the zygote of a device, which forks its referee and runners. Started by a session, not by people.
+#include <cstdio>
+#include <cstring>
+
+#include "config/base/describe.hpp"
+#include "sandbox/process/roles.hpp"
+
+int main(int argc, char** argv) {
+  if (argc != 3 || std::strcmp(argv[1], "zygote") != 0) {
+    std::fputs("cudal1-worker is started by cudal1-node and has no use of its own.\n", stderr);
+    return 2;
+  }
+  const auto settings = cudal1::from_text<cudal1::worker_settings>(argv[2]);
+  if (!settings) {
+    std::fprintf(stderr, "cudal1-worker: %s\n", settings.error().message.c_str());
+    return 2;
+  }
+  return cudal1::run_zygote(*settings);
+}

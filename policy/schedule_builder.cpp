@@ -1,0 +1,122 @@
+#include "policy/schedule_builder.hpp"
+
+#include <algorithm>
+
+namespace cudal1 {
+
+namespace {
+
+constexpr double k_stop = 0.2;         // after each move of a random schedule
+constexpr std::size_t k_longest = 24;  // moves
+
+const std::vector<std::string> k_tunings = {"block", "items", "unroll", "recompute"};
+
+// Adds moves of these names, the first legal one each time, until none is left.
+void exhaust(schedule_builder& b, const std::vector<std::string>& names) {
+  for (const auto& name : names) {
+    for (auto moves = b.legal(name); !moves.empty() && b.moves().moves.size() < k_longest; moves = b.legal(name)) {
+      if (!b.add(moves.front())) break;
+    }
+  }
+}
+
+}  // namespace
+
+// SplitMix64 (Steele, Lea, Flood 2014).
+uint64_t random_source::next() {
+  uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+double random_source::unit() {
+  return static_cast<double>(next() >> 11) * 0x1p-53;
+}
+
+std::size_t random_source::below(std::size_t n) {
+  return n == 0 ? 0 : static_cast<std::size_t>(next() % n);
+}
+
+bool schedule_builder::add(const move& m) {
+  graph trial = graph_;
+  if (!apply_move(trial, m, kind_)) return false;
+  graph_ = std::move(trial);
+  schedule_.moves.push_back(m);
+  return true;
+}
+
+std::vector<move> schedule_builder::legal(const std::string& name) const {
+  std::vector<move> out;
+  const move_kind* found = find_move(name);
+  if (found == nullptr) return out;
+  for (auto& candidate : found->candidates(graph_, kind_)) {
+    graph trial = graph_;
+    if (apply_move(trial, candidate, kind_)) out.push_back(std::move(candidate));
+  }
+  return out;
+}
+
+std::vector<move> schedule_builder::legal() const {
+  std::vector<move> out;
+  for (const auto& kind : move_kinds()) {
+    for (auto& m : legal(kind.name))
+      out.push_back(std::move(m));
+  }
+  return out;
+}
+
+schedule_builder repaired(const task& t, device_kind kind, const std::vector<move>& wanted) {
+  schedule_builder out(t, kind);
+  for (const auto& m : wanted) {
+    if (out.moves().moves.size() < k_longest) out.add(m);
+  }
+  return out;
+}
+
+std::vector<schedule> first_schedules(const task& t, device_kind kind) {
+  std::vector<schedule> out;
+  const auto keep = [&](const schedule& s) {
+    if (!s.moves.empty() && std::find(out.begin(), out.end(), s) == out.end()) out.push_back(s);
+  };
+  const std::vector<std::vector<std::string>> families = {
+      {"diagonal_matmul", "drop", "row_kernel", "fuse", "in_place"},
+      {"diagonal_matmul", "drop", "row_kernel", "fuse"},
+      {"row_kernel", "fuse", "in_place"},
+      {"fuse", "in_place"},
+      {"row_kernel"},
+      {"diagonal_matmul", "drop"},
+  };
+  for (const auto& family : families) {
+    schedule_builder b(t, kind);
+    exhaust(b, family);
+    keep(b.moves());
+  }
+  if (out.empty()) return out;
+  // The fullest with one parameter chosen.
+  const schedule_builder full = repaired(t, kind, out.front().moves);
+  for (const auto& name : k_tunings) {
+    for (const auto& m : full.legal(name)) {
+      schedule_builder b = full;
+      if (b.add(m)) keep(b.moves());
+    }
+  }
+  return out;
+}
+
+schedule random_schedule(const task& t, device_kind kind, random_source& random) {
+  schedule_builder b(t, kind);
+  while (b.moves().moves.size() < k_longest) {
+    std::vector<std::vector<move>> by_kind;
+    for (const auto& each : move_kinds()) {
+      auto moves = b.legal(each.name);
+      if (!moves.empty()) by_kind.push_back(std::move(moves));
+    }
+    if (by_kind.empty()) break;
+    b.add(random.pick(random.pick(by_kind)));
+    if (random.chance(k_stop)) break;
+  }
+  return b.moves();
+}
+
+}  // namespace cudal1

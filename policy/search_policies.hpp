@@ -1,0 +1,60 @@
+// Search without learning: the baselines that every claim of learning is measured against.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "policy/policy.hpp"
+#include "policy/schedule_builder.hpp"
+
+namespace cudal1 {
+
+// What the exemplars show already: their schedules, and the programs that they are.
+class known_variants {
+ public:
+  explicit known_variants(const prompt& p);
+  bool contains(const prompt& p, const schedule& s) const;
+
+ private:
+  std::set<std::string> schedules_, programs_;
+};
+
+class random_policy final : public policy {
+ public:
+  explicit random_policy(uint64_t seed) : seed_(seed) {}
+  std::string name() const override { return "random"; }
+  int64_t version() const override { return 0; }
+  expected<proposal> propose(const prompt& p) override;
+  expected<bool> learn(const std::vector<experience>&) override { return false; }
+  std::string save() const override;
+  expected<void> load(const std::string& blob, int64_t version) override;
+
+ private:
+  uint64_t seed_;
+};
+
+// A population of exemplars; parents by tournament; mutation, crossover and repair.
+class evolutionary_policy final : public policy {
+ public:
+  explicit evolutionary_policy(uint64_t seed) : seed_(seed) {}
+  std::string name() const override { return "evolutionary"; }
+  int64_t version() const override { return 0; }
+  expected<proposal> propose(const prompt& p) override;
+  expected<bool> learn(const std::vector<experience>&) override { return false; }
+  std::string save() const override;
+  expected<void> load(const std::string& blob, int64_t version) override;
+
+ private:
+  proposal try_once(const prompt& p, random_source& random) const;
+  uint64_t seed_;
+};
+
+// The generator of one proposal: from the policy's seed and the prompt's.
+random_source random_for(uint64_t policy_seed, const prompt& p);
+// Refuses prompts without a task.
+expected<void> check_prompt(const prompt& p);
+// The blob of a policy whose whole state is its seed.
+std::string save_seed(const std::string& name, uint64_t seed);
+expected<uint64_t> load_seed(const std::string& name, const std::string& blob);
+
+}  // namespace cudal1

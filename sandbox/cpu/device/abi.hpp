@@ -1,0 +1,62 @@
+// What a compiled object and the library that launches it agree on. This text stands in front of every program, so it
+// includes nothing; the library includes it as a header.
+#ifndef CUDAL1_DEVICE_ABI
+#define CUDAL1_DEVICE_ABI
+
+// A launch, for the entry point `cudal1_run_NAME` of a loop kernel: void(const cudal1_launch*, first, last) runs the
+// blocks first..last-1 of the flattened grid (x fastest).
+struct cudal1_launch {
+  int grid[3];
+  int block[3];
+  void* const* arguments;
+};
+
+// One thread of a fiber kernel, whose entry point is void(const cudal1_fiber_start*).
+struct cudal1_fiber_start {
+  const cudal1_launch* launch;
+  unsigned thread[3];
+  unsigned block[3];
+  char* dynamic_shared;
+  void* fiber;  // handed back to the runtime
+};
+
+enum cudal1_kernel_kind { cudal1_loop_kernel = 1, cudal1_fiber_kernel = 2 };
+
+// The constant `cudal1_info_NAME`.
+struct cudal1_kernel_info {
+  int abi;
+  int kind;
+  int parameters;
+};
+
+enum { cudal1_abi_version = 1 };
+
+enum cudal1_warp_operation {
+  cudal1_warp_sync,
+  cudal1_warp_shuffle,
+  cudal1_warp_ballot,
+  cudal1_warp_any,
+  cudal1_warp_all,
+  cudal1_warp_match_any,
+  cudal1_warp_add,
+  cudal1_warp_min_signed,
+  cudal1_warp_max_signed,
+  cudal1_warp_min_unsigned,
+  cudal1_warp_max_unsigned,
+  cudal1_warp_and,
+  cudal1_warp_or,
+  cudal1_warp_xor
+};
+
+enum cudal1_barrier_operation { cudal1_barrier_sync, cudal1_barrier_count, cudal1_barrier_and, cudal1_barrier_or };
+
+// The runtime: the only functions, beside a few of the C library's, that an object may import.
+extern "C" {
+int cudal1_rt_barrier(void* fiber, int operation, int predicate);
+unsigned long long cudal1_rt_warp(void* fiber, int operation, unsigned mask, unsigned long long value, int lane);
+unsigned cudal1_rt_active_mask(void* fiber);
+// The block's copy of a `__shared__` variable: `site` and `instance` tell the declarations apart.
+void* cudal1_rt_shared(void* fiber, int site, const char* instance, unsigned long bytes, unsigned long alignment);
+}
+
+#endif

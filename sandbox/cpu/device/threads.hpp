@@ -1,0 +1,119 @@
+// A thread of a kernel: its indices, and the operations that meet other threads. The program's functions that need one
+// are members of a struct derived from this, so that `threadIdx` is a local value that the optimiser sees through.
+
+struct cudal1_state {
+  const uint3 threadIdx, blockIdx;
+  const dim3 blockDim, gridDim;
+  const int cudal1_global_x_;  // blockIdx.x * blockDim.x + threadIdx.x, without unsigned wrap
+  const bool cudal1_full;      // every guard of the form `i < n` holds for the whole row of threads
+  void* const cudal1_fiber;    // null in a loop kernel
+  char* const cudal1_dynamic_shared;
+
+  __forceinline__ unsigned cudal1_global_x() const { return (unsigned)cudal1_global_x_; }
+
+  int cudal1_lane() const { return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31u); }
+
+  void __syncthreads() const { cudal1_rt_barrier(cudal1_fiber, cudal1_barrier_sync, 0); }
+  int __syncthreads_count(int predicate) const {
+    return cudal1_rt_barrier(cudal1_fiber, cudal1_barrier_count, predicate != 0);
+  }
+  int __syncthreads_and(int predicate) const {
+    return cudal1_rt_barrier(cudal1_fiber, cudal1_barrier_and, predicate != 0);
+  }
+  int __syncthreads_or(int predicate) const {
+    return cudal1_rt_barrier(cudal1_fiber, cudal1_barrier_or, predicate != 0);
+  }
+
+  unsigned cudal1_warp(int operation, unsigned mask, unsigned value) const {
+    return (unsigned)cudal1_rt_warp(cudal1_fiber, operation, mask, value, 0);
+  }
+  void __syncwarp(unsigned mask = 0xffffffffu) const { cudal1_warp(cudal1_warp_sync, mask, 0); }
+  unsigned __ballot_sync(unsigned mask, int predicate) const {
+    return cudal1_warp(cudal1_warp_ballot, mask, predicate != 0);
+  }
+  int __any_sync(unsigned mask, int predicate) const { return (int)cudal1_warp(cudal1_warp_any, mask, predicate != 0); }
+  int __all_sync(unsigned mask, int predicate) const { return (int)cudal1_warp(cudal1_warp_all, mask, predicate != 0); }
+  unsigned __activemask() const { return cudal1_rt_active_mask(cudal1_fiber); }
+
+  template <class T>
+  static unsigned long long cudal1_pack(T value) {
+    static_assert(sizeof(T) <= 8, "shuffles and matches take values of at most 64 bits");
+    unsigned long long bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof value);
+    return bits;
+  }
+  template <class T>
+  T cudal1_shuffle(unsigned mask, T value, int source) const {
+    const unsigned long long bits = cudal1_rt_warp(cudal1_fiber, cudal1_warp_shuffle, mask, cudal1_pack(value), source);
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  template <class T>
+  T __shfl_sync(unsigned mask, T value, int source, int width = 32) const {
+    const int segment = cudal1_lane() & ~(width - 1);
+    return cudal1_shuffle(mask, value, segment | (source & (width - 1)));
+  }
+  template <class T>
+  T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) const {
+    const int lane = cudal1_lane(), source = lane - (int)delta;
+    return cudal1_shuffle(mask, value, source < (lane & ~(width - 1)) ? lane : source);
+  }
+  template <class T>
+  T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) const {
+    const int lane = cudal1_lane(), source = lane + (int)delta;
+    return cudal1_shuffle(mask, value, source > (lane | (width - 1)) ? lane : source);
+  }
+  template <class T>
+  T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) const {
+    const int lane = cudal1_lane(), source = lane ^ lane_mask;
+    return cudal1_shuffle(mask, value, source > (lane | (width - 1)) ? lane : source & 31);
+  }
+  template <class T>
+  unsigned __match_any_sync(unsigned mask, T value) const {
+    return (unsigned)cudal1_rt_warp(cudal1_fiber, cudal1_warp_match_any, mask, cudal1_pack(value), 0);
+  }
+  unsigned __reduce_add_sync(unsigned mask, unsigned v) const { return cudal1_warp(cudal1_warp_add, mask, v); }
+  int __reduce_add_sync(unsigned mask, int v) const { return (int)cudal1_warp(cudal1_warp_add, mask, (unsigned)v); }
+  unsigned __reduce_min_sync(unsigned mask, unsigned v) const { return cudal1_warp(cudal1_warp_min_unsigned, mask, v); }
+  unsigned __reduce_max_sync(unsigned mask, unsigned v) const { return cudal1_warp(cudal1_warp_max_unsigned, mask, v); }
+  int __reduce_min_sync(unsigned mask, int v) const {
+    return (int)cudal1_warp(cudal1_warp_min_signed, mask, (unsigned)v);
+  }
+  int __reduce_max_sync(unsigned mask, int v) const {
+    return (int)cudal1_warp(cudal1_warp_max_signed, mask, (unsigned)v);
+  }
+  unsigned __reduce_and_sync(unsigned mask, unsigned v) const { return cudal1_warp(cudal1_warp_and, mask, v); }
+  unsigned __reduce_or_sync(unsigned mask, unsigned v) const { return cudal1_warp(cudal1_warp_or, mask, v); }
+  unsigned __reduce_xor_sync(unsigned mask, unsigned v) const { return cudal1_warp(cudal1_warp_xor, mask, v); }
+};
+
+// What a kernel's parameters are: its entry point reads them from the launch's argument pointers.
+template <class T>
+struct cudal1_value {
+  typedef T type;
+};
+template <class T>
+struct cudal1_value<T&> {
+  static_assert(sizeof(T) == 0, "a kernel's parameter cannot be a reference");
+};
+template <int... I>
+struct cudal1_indices {};
+
+template <class Method>
+struct cudal1_parameters;
+template <class Program, class... P>
+struct cudal1_parameters<void (Program::*)(P...)> {
+  static constexpr int count = sizeof...(P);
+  template <class Call>
+  CUDAL1_INLINE auto with(void* const* arguments, Call call) {
+    return with(arguments, call, cudal1_indices<__integer_pack((int)sizeof...(P))...>{});
+  }
+  template <class Call, int... I>
+  CUDAL1_INLINE auto with(void* const* arguments, Call call, cudal1_indices<I...>) {
+    return call(*(const typename cudal1_value<P>::type*)arguments[I]...);
+  }
+};
+template <class Program, class R, class... P>
+struct cudal1_parameters<R (Program::*)(P...)> {
+  static_assert(sizeof(R) == 0, "a kernel returns void");
+};

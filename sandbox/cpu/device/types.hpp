@@ -1,0 +1,129 @@
+// The dialect: CUDA C++ without includes and namespaces. What vectorises best on this device, in short: one element a
+// thread, index `blockIdx.x * blockDim.x + threadIdx.x`, a guard whose bound is a parameter (`if (i < n)`), the
+// contiguous dimension on x and rows on blockIdx.y; a thread a row, with 16 accumulators, for reductions; float math
+// functions rather than double ones. Barriers, shuffles, votes and __shared__ are exact, and slow (fibers).
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ const
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+#define CUDAL1_INLINE static inline __attribute__((always_inline))
+
+namespace {
+
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+typedef decltype(sizeof(0)) size_t;
+typedef decltype((char*)0 - (char*)0) ptrdiff_t;
+typedef long long intptr_t;
+typedef unsigned long long uintptr_t;
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+
+#define CUDAL1_VECTOR(T, NAME, A2, A4)                       \
+  struct NAME##1 {                                           \
+    T x;                                                     \
+  };                                                         \
+  struct __attribute__((aligned(A2))) NAME##2 {              \
+    T x, y;                                                  \
+  };                                                         \
+  struct NAME##3 {                                           \
+    T x, y, z;                                               \
+  };                                                         \
+  struct __attribute__((aligned(A4))) NAME##4 {              \
+    T x, y, z, w;                                            \
+  };                                                         \
+  CUDAL1_INLINE NAME##1 make_##NAME##1(T x) {                \
+    return {x};                                              \
+  }                                                          \
+  CUDAL1_INLINE NAME##2 make_##NAME##2(T x, T y) {           \
+    return {x, y};                                           \
+  }                                                          \
+  CUDAL1_INLINE NAME##3 make_##NAME##3(T x, T y, T z) {      \
+    return {x, y, z};                                        \
+  }                                                          \
+  CUDAL1_INLINE NAME##4 make_##NAME##4(T x, T y, T z, T w) { \
+    return {x, y, z, w};                                     \
+  }
+
+CUDAL1_VECTOR(signed char, char, 2, 4)
+CUDAL1_VECTOR(unsigned char, uchar, 2, 4)
+CUDAL1_VECTOR(short, short, 4, 8)
+CUDAL1_VECTOR(unsigned short, ushort, 4, 8)
+CUDAL1_VECTOR(int, int, 8, 16)
+CUDAL1_VECTOR(unsigned, uint, 8, 16)
+CUDAL1_VECTOR(long, long, 16, 16)
+CUDAL1_VECTOR(unsigned long, ulong, 16, 16)
+CUDAL1_VECTOR(long long, longlong, 16, 16)
+CUDAL1_VECTOR(unsigned long long, ulonglong, 16, 16)
+CUDAL1_VECTOR(float, float, 8, 16)
+CUDAL1_VECTOR(double, double, 16, 16)
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  constexpr dim3(unsigned vx = 1, unsigned vy = 1, unsigned vz = 1) : x(vx), y(vy), z(vz) {}
+  constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+  constexpr operator uint3() const { return {x, y, z}; }
+};
+
+constexpr int warpSize = 32;
+
+template <class To, class From>
+CUDAL1_INLINE To cudal1_bits(From v) {
+  static_assert(sizeof(To) == sizeof(From));
+  return __builtin_bit_cast(To, v);
+}
+
+CUDAL1_INLINE int __float_as_int(float v) {
+  return cudal1_bits<int>(v);
+}
+CUDAL1_INLINE unsigned __float_as_uint(float v) {
+  return cudal1_bits<unsigned>(v);
+}
+CUDAL1_INLINE float __int_as_float(int v) {
+  return cudal1_bits<float>(v);
+}
+CUDAL1_INLINE float __uint_as_float(unsigned v) {
+  return cudal1_bits<float>(v);
+}
+CUDAL1_INLINE long long __double_as_longlong(double v) {
+  return cudal1_bits<long long>(v);
+}
+CUDAL1_INLINE double __longlong_as_double(long long v) {
+  return cudal1_bits<double>(v);
+}
+
+// Cache hints mean nothing here.
+#define CUDAL1_LOAD(NAME)            \
+  template <class T>                 \
+  CUDAL1_INLINE T NAME(const T* p) { \
+    return *p;                       \
+  }
+#define CUDAL1_STORE(NAME)                 \
+  template <class T>                       \
+  CUDAL1_INLINE void NAME(T* p, T value) { \
+    *p = value;                            \
+  }
+CUDAL1_LOAD(__ldg)
+CUDAL1_LOAD(__ldca)
+CUDAL1_LOAD(__ldcg)
+CUDAL1_LOAD(__ldcs)
+CUDAL1_LOAD(__ldlu)
+CUDAL1_LOAD(__ldcv)
+CUDAL1_STORE(__stwb)
+CUDAL1_STORE(__stcg)
+CUDAL1_STORE(__stcs)
+CUDAL1_STORE(__stwt)

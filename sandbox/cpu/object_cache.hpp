@@ -1,0 +1,38 @@
+// Compiled objects by the hash of everything that made them. Safe to share between threads and processes: files appear
+// whole, by renaming, and carry a hash of their content that is checked when they are read.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "config/base/error.hpp"
+
+namespace cudal1 {
+
+class object_cache {
+ public:
+  static constexpr int64_t default_limit_bytes = int64_t{1} << 30;
+
+  // An empty folder name keeps nothing. Errors: io_error.
+  static expected<object_cache> open(std::string folder, int64_t limit_bytes = default_limit_bytes);
+  object_cache(object_cache&& other) noexcept
+      : folder_(std::move(other.folder_)), limit_bytes_(other.limit_bytes_), stored_(other.stored_.load()) {}
+
+  // Nothing where there is none, or where the file is damaged (it is removed then).
+  std::optional<std::string> find(const std::string& key) const;
+  // The oldest files go when the folder grows past its limit. Errors: io_error.
+  expected<void> store(const std::string& key, const std::string& object);
+
+ private:
+  object_cache(std::string folder, int64_t limit_bytes) : folder_(std::move(folder)), limit_bytes_(limit_bytes) {}
+  std::string path_of(const std::string& key) const;
+  void prune() const;
+
+  std::string folder_;
+  int64_t limit_bytes_;
+  std::atomic<uint64_t> stored_{0};
+};
+
+}  // namespace cudal1

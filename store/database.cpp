@@ -5,11 +5,14 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <set>
+#include <shared_mutex>
 #include <thread>
 
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 #include <stdlib.h>
 
@@ -23,6 +26,14 @@ namespace {
 constexpr std::array<const char*, 10> family_names = {
     "meta", "tasks", "variants", "verdicts", "scores", "experiments", "attempts", "events", "policies", "environments"};
 constexpr const char* schema_key = "schema";
+
+// After a write that failed (a full disk), RocksDB 7.8's own recovery may run into an assertion of its log writer and
+// end the process. We open the database again instead.
+class no_recovery_of_its_own : public rocksdb::EventListener {
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* recover) override {
+    *recover = false;
+  }
+};
 
 rocksdb::CompressionType best_compression() {
   const auto there = rocksdb::GetSupportedCompressions();
@@ -85,6 +96,14 @@ bool is_disk_full(const rocksdb::Status& s) {
          says("File too large");
 }
 
+std::set<std::string> logs_in(const std::string& folder) {
+  std::set<std::string> out;
+  std::error_code ec;
+  for (std::filesystem::directory_iterator f(folder, ec), end; !ec && f != end; f.increment(ec))
+    if (f->path().extension() == ".log") out.insert(f->path().filename().string());
+  return out;
+}
+
 bool exists(const std::string& folder) {
   std::error_code ignored;
   return std::filesystem::exists(std::filesystem::path(folder) / "CURRENT", ignored);
@@ -101,38 +120,43 @@ expected<std::unique_ptr<database>> database::open_writer(const std::string& fol
   std::filesystem::create_directories(folder, ec);
   if (ec) return fail(errc::io_error, "cannot create the store's folder {}: {}", folder, ec.message());
   std::unique_ptr<database> d(new database(folder));
+  CUDAL1_CHECK(d->open_as_writer());
+  CUDAL1_CHECK(d->prepare_schema());
+  return d;
+}
 
+expected<void> database::open_as_writer() {
   std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
-  if (exists(folder)) {
+  if (exists(folder_)) {
     // Every family that is there has to be opened, a newer schema's too: its version is only known inside.
-    if (const auto s = rocksdb::DB::ListColumnFamilies(database_options(), folder, &names); !s.ok())
-      return tl::unexpected(d->describe(s, "reading the list of column families"));
+    if (const auto s = rocksdb::DB::ListColumnFamilies(database_options(), folder_, &names); !s.ok())
+      return tl::unexpected(describe(s, "reading the list of column families"));
   }
   auto options = database_options();
   options.create_if_missing = true;
+  options.listeners = {std::make_shared<no_recovery_of_its_own>()};
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  const auto s = rocksdb::DB::Open(options, folder, descriptors(names), &handles, &db);
+  const auto s = rocksdb::DB::Open(options, folder_, descriptors(names), &handles, &db);
   if (!s.ok()) {
     if (s.IsIOError() && s.ToString().find("lock") != std::string::npos)
       return fail(errc::already_exists,
                   "another cudal1-node has the store {} open; stop that one (cudal1 status shows it) or choose another "
                   "data folder",
-                  folder);
-    return tl::unexpected(d->describe(s, "opening"));
+                  folder_);
+    return tl::unexpected(describe(s, "opening"));
   }
-  d->db_.reset(db);
-  d->families_.resize(family_names.size());
+  db_.reset(db);
+  families_.resize(family_names.size());
   for (auto* h : handles) {
     const auto known = std::find(family_names.begin(), family_names.end(), h->GetName());
     if (known == family_names.end()) {
-      d->others_.push_back(h);
+      others_.push_back(h);
     } else {
-      d->families_[static_cast<std::size_t>(known - family_names.begin())] = h;
+      families_[static_cast<std::size_t>(known - family_names.begin())] = h;
     }
   }
-  CUDAL1_CHECK(d->prepare_schema());
-  return d;
+  return {};
 }
 
 expected<void> database::prepare_schema() {
@@ -222,12 +246,15 @@ void database::drop_handles() {
   }
 }
 
-database::~database() {
-  if (db_) {
-    drop_handles();
-    db_->Close();
-  }
+void database::close() {
+  if (!db_) return;
+  drop_handles();
+  db_->Close();
   db_.reset();
+}
+
+database::~database() {
+  close();
   std::error_code ignored;
   if (!scratch_.empty()) std::filesystem::remove_all(scratch_, ignored);
 }
@@ -235,6 +262,8 @@ database::~database() {
 // ---- reading --------------------------------------------------------------------------------------------------------
 
 expected<std::optional<std::string>> database::get(family f, std::string_view key) const {
+  const std::shared_lock lock(guard_);
+  if (!db_) return closed();
   std::string value;
   const auto s = db_->Get(checked_read(), handle(f), slice(key), &value);
   if (s.IsNotFound()) return std::optional<std::string>();
@@ -243,6 +272,8 @@ expected<std::optional<std::string>> database::get(family f, std::string_view ke
 }
 
 expected<void> database::scan(family f, std::string_view prefix, const visitor& visit, std::string_view start) const {
+  const std::shared_lock lock(guard_);
+  if (!db_) return closed();
   auto options = checked_read();
   const std::string end = keys::after_prefix(std::string(prefix));
   const rocksdb::Slice upper = slice(end);
@@ -257,6 +288,8 @@ expected<void> database::scan(family f, std::string_view prefix, const visitor& 
 }
 
 expected<std::optional<std::string>> database::last_key(family f) const {
+  const std::shared_lock lock(guard_);
+  if (!db_) return closed();
   const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(checked_read(), handle(f)));
   it->SeekToLast();
   if (it->Valid()) return std::optional<std::string>(std::string(view(it->key())));
@@ -264,29 +297,44 @@ expected<std::optional<std::string>> database::last_key(family f) const {
   return std::optional<std::string>();
 }
 
+// RocksDB reads the manifest first and the logs then. A log that the writer flushed and removed in between is in
+// neither, and its records would be missing until the next time: so it is done again until no log went away meanwhile.
 expected<void> database::catch_up() {
-  if (const auto s = db_->TryCatchUpWithPrimary(); !s.ok())
-    return tl::unexpected(describe(s, "catching up with the writer"));
-  return {};
+  constexpr int tries = 30;
+  rocksdb::Status s;
+  std::set<std::string> before = logs_in(folder_);
+  for (int i = 0; i < tries; ++i) {
+    s = db_->TryCatchUpWithPrimary();
+    std::set<std::string> after = logs_in(folder_);
+    if (s.ok() && std::includes(after.begin(), after.end(), before.begin(), before.end())) return {};
+    before = std::move(after);
+  }
+  if (s.ok()) return fail(errc::infrastructure, "the store {} changes too fast to be read; try again", folder_);
+  return tl::unexpected(describe(s, "catching up with the writer"));
 }
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
 expected<void> database::write(const std::vector<put>& puts) {
+  if (failed_) CUDAL1_CHECK(open_again());
+  const std::shared_lock lock(guard_);
   rocksdb::WriteBatch batch;
   for (const auto& p : puts)
     if (const auto s = batch.Put(handle(p.where), slice(p.key), slice(p.value)); !s.ok())
       return tl::unexpected(describe(s, "building a batch"));
-  const std::lock_guard one_at_a_time(resume_);
-  if (failed_) {
-    if (const auto s = db_->Resume(); !s.ok()) return tl::unexpected(describe(s, "going on after a failed write"));
-    failed_ = false;
-  }
   rocksdb::WriteOptions options;
   options.sync = true;
   const auto s = db_->Write(options, &batch);
   failed_ = !s.ok();
   if (!s.ok()) return tl::unexpected(describe(s, "writing"));
+  return {};
+}
+
+expected<void> database::open_again() {
+  const std::unique_lock lock(guard_);
+  close();
+  CUDAL1_CHECK(open_as_writer());
+  failed_ = false;
   return {};
 }
 
@@ -306,6 +354,11 @@ error database::describe(const rocksdb::Status& s, std::string_view doing) const
   if (s.IsIOError() || s.IsPathNotFound())
     return {errc::io_error, fmt::format("{}: {}; check that the folder can be read and written", where, s.ToString())};
   return {errc::infrastructure, fmt::format("{}: {}", where, s.ToString())};
+}
+
+tl::unexpected<error> database::closed() const {
+  return fail(errc::infrastructure, "the store {} could not be opened again after a failed write; the next one tries",
+              folder_);
 }
 
 error database::damaged(family f, std::string_view what, const std::string& why) const {

@@ -1,11 +1,11 @@
 // RocksDB as the store uses it: the column families, checked reads, synced atomic writes, errors that name the folder.
-// Thread-safe, but for catch_up(), which is for one thread at a time.
+// Thread-safe, but for write() and catch_up(), which are for one thread at a time each.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +41,7 @@ class database {
   expected<std::optional<std::string>> get(family f, std::string_view key) const;
 
   // Calls `visit` for each entry whose key begins with `prefix`, in order, from `start` on where that is later; `visit`
-  // returns false to end.
+  // returns false to end. It must not call this database.
   using visitor = std::function<expected<bool>(std::string_view key, std::string_view value)>;
   expected<void> scan(family f, std::string_view prefix, const visitor& visit, std::string_view start = {}) const;
   expected<std::optional<std::string>> last_key(family f) const;
@@ -57,19 +57,23 @@ class database {
 
  private:
   explicit database(std::string folder);
+  expected<void> open_as_writer();
   expected<void> open_as_secondary();
+  expected<void> open_again();
   expected<void> prepare_schema();
   expected<void> check_schema(bool writer) const;
   void drop_handles();
+  void close();
   rocksdb::ColumnFamilyHandle* handle(family f) const { return families_[static_cast<std::size_t>(f)]; }
   error describe(const rocksdb::Status& s, std::string_view doing) const;
+  tl::unexpected<error> closed() const;
 
   std::string folder_, scratch_;
+  mutable std::shared_mutex guard_;  // shared to use db_ and the families, alone to replace them
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // by family; owned
   std::vector<rocksdb::ColumnFamilyHandle*> others_;    // of RocksDB's own ("default"); owned
-  std::mutex resume_;
-  bool failed_ = false;  // the last write failed: RocksDB has stopped writing, and is asked to go on before the next
+  bool failed_ = false;  // the last write failed, and RocksDB has stopped writing: opened again before the next
 };
 
 }  // namespace cudal1

@@ -1,0 +1,170 @@
+// Damaged and newer stores: an error that says so, never a wrong record.
+#include <fstream>
+#include <functional>
+#include <map>
+#include <random>
+
+#include <rocksdb/db.h>
+
+#include "tests/store/store_fixture.hpp"
+
+namespace cudal1 {
+namespace {
+
+constexpr int variants = 12;
+
+std::string name(int i) {
+  return "v" + std::to_string(i);
+}
+
+std::map<std::string, std::string> fill(const std::string& folder) {
+  std::map<std::string, std::string> texts;
+  auto s = store::open(folder);
+  EXPECT_TRUE(holds(s));
+  for (int i = 0; i < variants; ++i) {
+    const auto a = (*s)->reserve(make_variant(name(i)), "e1").value();
+    const auto v = make_full_verdict(a, static_cast<uint64_t>(i));
+    EXPECT_TRUE(holds((*s)->commit(a, v, make_environment())));
+    texts[a.variant] = to_text(v);
+  }
+  return texts;
+}
+
+// Reads everything; the first error, or nothing where all is exactly as it was written.
+std::optional<error> first_problem(const std::string& folder, const std::map<std::string, std::string>& texts) {
+  auto s = store::open(folder);
+  if (!s) return s.error();
+  for (const auto& [id, text] : texts) {
+    const auto v = (*s)->verdicts_of_variant(id);
+    if (!v) return v.error();
+    EXPECT_EQ(v->size(), 1u) << "a record is gone, and nobody said so";
+    for (const auto& one : *v)
+      EXPECT_EQ(to_text(one), text);
+    const auto variant = (*s)->get_variant(id);
+    if (!variant) return variant.error();
+  }
+  const auto best = (*s)->best("task-a", 100, false);
+  if (!best) return best.error();
+  EXPECT_EQ(best->size(), texts.size());
+  return std::nullopt;
+}
+
+std::vector<std::filesystem::path> files(const std::string& folder, const std::string& extension) {
+  std::vector<std::filesystem::path> out;
+  for (const auto& f : std::filesystem::directory_iterator(folder))
+    if (f.path().extension() == extension && f.file_size() > 0) out.push_back(f.path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void flip_byte(const std::filesystem::path& file, std::size_t at) {
+  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+  f.seekg(static_cast<std::streamoff>(at));
+  const char c = static_cast<char>(f.get() ^ 0x41);
+  f.seekp(static_cast<std::streamoff>(at));
+  f.put(c);
+}
+
+// Flips one byte of such a file, in many places, one at a time. How many of them were noticed.
+int noticed_flips(const std::string& folder, const std::map<std::string, std::string>& texts,
+                  const std::string& extension, int tries) {
+  std::mt19937 random(11);
+  const std::string copy = folder + "-damaged";
+  int noticed = 0;
+  for (int i = 0; i < tries; ++i) {
+    std::filesystem::remove_all(copy);
+    std::filesystem::copy(folder, copy, std::filesystem::copy_options::recursive);
+    const auto all = files(copy, extension);
+    EXPECT_FALSE(all.empty()) << extension;
+    if (all.empty()) return 0;
+    const auto& file = all[random() % all.size()];
+    const auto at = random() % std::filesystem::file_size(file);
+    flip_byte(file, at);
+    const auto problem = first_problem(copy, texts);
+    if (!problem) continue;
+    ++noticed;
+    EXPECT_EQ(problem->code, errc::corrupt) << problem->message;
+    EXPECT_NE(problem->message.find(copy), std::string::npos) << "which folder? " << problem->message;
+  }
+  std::filesystem::remove_all(copy);
+  return noticed;
+}
+
+TEST(store_damage, a_flipped_byte_in_the_log_is_an_error_and_never_a_lost_or_wrong_record) {
+  temporary_folder folder;
+  const auto texts = fill(folder.store());
+  const int noticed = noticed_flips(folder.store(), texts, ".log", 40);
+  std::printf("%d of 40 flips in the log were noticed\n", noticed);
+  EXPECT_GT(noticed, 30);
+}
+
+TEST(store_damage, a_flipped_byte_in_a_table_is_an_error_and_never_a_wrong_record) {
+  temporary_folder folder;
+  const auto texts = fill(folder.store());
+  ASSERT_TRUE(holds(store::open(folder.store()))) << "opening again moves the log into tables";
+  const int noticed = noticed_flips(folder.store(), texts, ".sst", 40);
+  std::printf("%d of 40 flips in the tables were noticed\n", noticed);
+  EXPECT_GT(noticed, 5);
+}
+
+// ---- the schema -----------------------------------------------------------------------------------------------------
+
+void set_schema(const std::string& folder, const std::function<void(rocksdb::DB&, rocksdb::ColumnFamilyHandle&)>& set) {
+  std::vector<std::string> names;
+  ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, folder, &names).ok());
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const auto& n : names)
+    families.emplace_back(n, rocksdb::ColumnFamilyOptions());
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open({}, folder, families, &handles, &raw).ok());
+  const std::unique_ptr<rocksdb::DB> db(raw);
+  for (auto* h : handles)
+    if (h->GetName() == "meta") set(*db, *h);
+  rocksdb::ColumnFamilyHandle* newer = nullptr;
+  ASSERT_TRUE(db->CreateColumnFamily({}, "something_newer", &newer).ok());
+  handles.push_back(newer);
+  for (auto* h : handles)
+    db->DestroyColumnFamilyHandle(h);
+}
+
+TEST(store_schema, a_newer_one_is_refused_with_what_to_do) {
+  temporary_folder folder;
+  fill(folder.store());
+  set_schema(folder.store(), [](auto& db, auto& meta) { EXPECT_TRUE(db.Put({}, &meta, "schema", "2").ok()); });
+  for (const bool writer : {true, false}) {
+    const auto s = writer ? store::open(folder.store()) : store::open_reader(folder.store());
+    ASSERT_FALSE(s);
+    EXPECT_EQ(s.error().code, errc::corrupt);
+    EXPECT_NE(s.error().message.find("newer cudal1"), std::string::npos) << s.error().message;
+    EXPECT_NE(s.error().message.find("its schema is 2, and this one knows up to 1"), std::string::npos);
+  }
+}
+
+TEST(store_schema, records_without_a_readable_one_are_refused) {
+  for (const char* text : {"", "two", "0", "1x"}) {
+    temporary_folder folder;
+    fill(folder.store());
+    set_schema(folder.store(), [&](auto& db, auto& meta) { EXPECT_TRUE(db.Put({}, &meta, "schema", text).ok()); });
+    EXPECT_EQ(store::open(folder.store()).error().code, errc::corrupt) << text;
+  }
+}
+
+TEST(store_schema, families_of_others_do_no_harm) {
+  temporary_folder folder;
+  const auto texts = fill(folder.store());
+  set_schema(folder.store(), [](auto&, auto&) {});
+  EXPECT_FALSE(first_problem(folder.store(), texts));
+}
+
+TEST(store_open, a_folder_that_cannot_be_made_is_an_error_that_names_it) {
+  temporary_folder folder;
+  std::ofstream(folder.store()) << "a file stands here";
+  const auto s = store::open(folder.store());
+  ASSERT_FALSE(s);
+  EXPECT_EQ(s.error().code, errc::io_error);
+  EXPECT_NE(s.error().message.find(folder.store()), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cudal1

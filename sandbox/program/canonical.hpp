@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sandbox/program/program.hpp"
@@ -9,6 +10,8 @@
 namespace cudal1 {
 
 std::vector<std::string> dtype_names();
+// `there is no "float"; did you mean "float32"? (there are ...)`: C's names for the types are known too.
+std::string no_such_dtype(std::string_view name);
 // Whether a finite double rounds to a finite float.
 bool fits_float(double v);
 // Puts the arguments into the schema's order; those of an unknown operator, and unknown ones, stay where they are.

@@ -214,10 +214,10 @@ class checker {
   expected<void> check_write(const std::string& name, const std::string& where) {
     CUDAL1_TRY(const value_state* state, known(name, where));
     const auto& base = states_.at(state->base);
-    const auto of = state->base == name ? "" : "a view of ";
-    if (base.from != origin::step)
-      return fail(errc::invalid_program, "{}: \"{}\" is {}{} and may not be written", where, name, *of ? of : "an ",
-                  *of ? "\"" + state->base + "\", " + kind_of(base) : word_of(base));
+    if (base.from != origin::step) {
+      const auto of = state->base == name ? "" : fmt::format("a view of \"{}\", ", state->base);
+      return fail(errc::invalid_program, "{}: \"{}\" is {}{} and may not be written", where, name, of, kind_of(base));
+    }
     if (state->base != name)
       return fail(errc::invalid_program, "{}: \"{}\" is a view of \"{}\"; only memory of one's own may be written",
                   where, name, state->base);
@@ -229,7 +229,6 @@ class checker {
                   base.seen_by);
     return {};
   }
-  static std::string word_of(const value_state& base) { return base.from == origin::input ? "input" : "weight"; }
   static std::string kind_of(const value_state& base) { return base.from == origin::input ? "an input" : "a weight"; }
 
   expected<void> check_launch(const launch_step& launch) {

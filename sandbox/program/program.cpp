@@ -23,11 +23,7 @@ expected<tensor_type> read_type(const json& object, const std::string& where, bo
   CUDAL1_TRY(const json* dtype_value, required_key(object, "dtype", where));
   CUDAL1_TRY(const auto dtype_name, read_string(*dtype_value, where + ", dtype"));
   const auto element = dtype_of(dtype_name);
-  if (!element) {
-    const auto names = dtype_names();
-    return fail(errc::parse_error, "{}, dtype: there is no \"{}\"{} (there are {})", where, dtype_name,
-                did_you_mean(dtype_name, {names.begin(), names.end()}), fmt::join(names, ", "));
-  }
+  if (!element) return fail(errc::parse_error, "{}, dtype: {}", where, no_such_dtype(dtype_name));
   CUDAL1_TRY(const json* shape_value, required_key(object, "shape", where));
   CUDAL1_TRY(auto shape, read_integers(*shape_value, where + ", shape"));
   auto type = contiguous(*element, std::move(shape));

@@ -3,11 +3,14 @@
 #include <cmath>
 
 #include <boost/mp11.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
 #include "sandbox/program/canonical.hpp"
 #include "sandbox/program/form.hpp"
+#include "sandbox/program/near_miss.hpp"
 #include "sandbox/program/operators.hpp"
 #include "sandbox/program/program.hpp"
 
@@ -86,6 +89,16 @@ std::vector<std::string> dtype_names() {
   boost::mp11::mp_for_each<boost::describe::describe_enumerators<dtype>>(
       [&](auto d) { names.push_back(enum_name(static_cast<dtype>(d.value))); });
   return names;
+}
+
+std::string no_such_dtype(std::string_view name) {
+  static constexpr std::pair<std::string_view, std::string_view> in_c[] = {
+      {"float", "float32"}, {"double", "float64"}, {"half", "float16"}, {"int", "int32"}, {"long", "int64"}};
+  const auto names = dtype_names();
+  auto hint = did_you_mean(name, {names.begin(), names.end()});
+  for (const auto& [theirs, ours] : in_c)
+    if (theirs == name) hint = fmt::format("; did you mean \"{}\"?", ours);
+  return fmt::format("there is no {}{} (there are {})", json(name).text(), hint, fmt::join(names, ", "));
 }
 
 bool fits_float(double v) {

@@ -214,11 +214,10 @@ expected<argument_value> bind_one(const schema_argument& a, const json& v, const
     case schema_type::string:
       if (!v.is_string()) return wrong_kind(where, "a string", v);
       return v.as_string();
-    case schema_type::dtype: {
-      const auto names = dtype_names();
-      CUDAL1_CHECK(bind_word(v, {names.begin(), names.end()}, where));
-      return *dtype_of(v.as_string());
-    }
+    case schema_type::dtype:
+      if (!v.is_string()) return wrong_kind(where, "a string", v);
+      if (const auto type = dtype_of(v.as_string())) return *type;
+      return fail(errc::invalid_program, "{}: {}", where, no_such_dtype(v.as_string()));
     case schema_type::memory_format:
       return bind_word(v, {"contiguous_format", "channels_last", "channels_last_3d", "preserve_format"}, where);
     case schema_type::layout:

@@ -304,7 +304,8 @@ expected<void> check_source(std::string_view source) {
   for (std::size_t start = 0; start < text.size();) {
     const auto end = std::min(text.find('\n', start), text.size());
     const auto line = without_leading_blanks(text.substr(start, end - start));
-    if (line.starts_with('#')) CUDAL1_CHECK(check_directive(line, s.kept[start]));
+    if (line.starts_with('#'))
+      CUDAL1_CHECK(check_directive(line, s.kept[static_cast<std::size_t>(line.data() - text.data())]));
     start = end + 1;
   }
   return {};

@@ -1,0 +1,54 @@
+// The program that gives exact answers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/sandbox/program/examples.hpp"
+
+namespace cudal1 {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(to_float64, widens_inputs_weights_and_dtype_arguments) {
+  const auto p = read_program(std::string_view(
+      R"({"format":1,"name":"m","inputs":[{"name":"x","dtype":"float32","shape":[4,6],"strides":[1,4]},
+      {"name":"i","dtype":"int64","shape":[4]},{"name":"h","dtype":"bfloat16","shape":[4,6]}],
+      "weights":[{"name":"w","dtype":"float16","shape":[6]}],
+      "setup":[{"aten":"aten::relu","args":{"self":"w"},"out":["v"]}],
+      "steps":[{"aten":"aten::softmax.int","args":{"self":"h","dim":1,"dtype":"float32"},"out":["s"],"precision":"float32"},
+      {"aten":"aten::mul.Tensor","args":{"self":"s","other":"x"},"out":["y"]},
+      {"aten":"aten::mul.Tensor","args":{"self":"y","other":"v"},"out":["z"]},
+      {"aten":"aten::sum.dim_IntList","args":{"self":"i","dim":[0],"dtype":"float32"},"out":["t"]},
+      {"aten":"aten::sum.dim_IntList","args":{"self":"i","dim":[0],"dtype":"int64"},"out":["u"]}],
+      "outputs":["z","t","u"]})"));
+  ASSERT_TRUE(p) << p.error().message;
+  const auto before = check_program(*p);
+  ASSERT_TRUE(before) << before.error().message;
+  const auto wide = to_float64(*p);
+  ASSERT_TRUE(wide) << wide.error().message;
+  const auto checked = check_program(*wide);
+  ASSERT_TRUE(checked) << checked.error().message;
+  for (const auto& [name, type] : checked->types) {
+    const auto was = before->types.at(name).type;
+    EXPECT_EQ(type.type, is_floating(was) ? dtype::float64 : was) << name;
+    EXPECT_EQ(type.shape, before->types.at(name).shape) << name;
+    EXPECT_EQ(type.strides, before->types.at(name).strides) << name;
+  }
+  EXPECT_EQ(std::get<aten_step>(wide->steps[0]).precision, "") << "precision is for float32";
+}
+
+TEST(to_float64, refuses_kernels_and_floats_that_integers_make) {
+  const auto with_kernel = to_float64(*read_program(row_scale_text));
+  ASSERT_FALSE(with_kernel);
+  EXPECT_THAT(with_kernel.error().message, HasSubstr("row_scale: a program with kernels has no float64 form"));
+  const auto p = read_program(std::string_view(
+      R"({"format":1,"name":"d","inputs":[{"name":"i","dtype":"int64","shape":[4]}],
+      "steps":[{"aten":"aten::div.Tensor","args":{"self":"i","other":"i"},"out":["y"]}],"outputs":["y"]})"));
+  ASSERT_TRUE(p);
+  const auto wide = to_float64(*p);
+  ASSERT_FALSE(wide);
+  EXPECT_THAT(wide.error().message, HasSubstr("\"y\" stays float32"));
+}
+
+}  // namespace
+}  // namespace cudal1

@@ -1,0 +1,280 @@
+// Tasks: sizes, draws, facts, and the built-in ones.
+#include "sandbox/program/task.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "config/base/hash.hpp"
+#include "sandbox/program/size_expression.hpp"
+#include "tests/sandbox/program/examples.hpp"
+
+namespace cudal1 {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(evaluate_size, knows_the_four_operations) {
+  const size_names names = {{"N", 6}, {"C_2", 8}};
+  for (const auto& [text, value] : std::vector<std::pair<std::string, int64_t>>{{"7", 7},
+                                                                                {" N * C_2 / 4 ", 12},
+                                                                                {"N+C_2*2", 22},
+                                                                                {"(N+C_2)*2", 28},
+                                                                                {"N-C_2-1", -3},
+                                                                                {"-1", -1},
+                                                                                {"--N", 6},
+                                                                                {"N/-1", -6},
+                                                                                {"2*(N-(1+1))/4", 2}}) {
+    const auto size = evaluate_size(text, names);
+    ASSERT_TRUE(size) << size.error().message;
+    EXPECT_EQ(*size, value) << text;
+  }
+}
+
+TEST(evaluate_size, says_what_is_wrong) {
+  const size_names names = {{"N", 6}, {"BATCH", 8}, {"LOWEST", INT64_MIN}};
+  for (const auto& [text, wanted] : std::vector<std::pair<std::string, std::string>>{
+           {"", "ends where a number or a name should be"},
+           {"N*", "ends where"},
+           {"N N", "there is 'N' where an operator should be"},
+           {"(N", "a ) is missing"},
+           {"N)", "there is ')' where an operator"},
+           {"N/4", "6 / 4 leaves a rest"},
+           {"N/0", "divides by 0"},
+           {"N/(3-3)", "divides by 0"},
+           {"BATHC", "there is no size \"BATHC\"; did you mean \"BATCH\"?"},
+           {"9223372036854775807+1", "does not fit 64 bits"},
+           {"9223372036854775807*2", "does not fit 64 bits"},
+           {"9223372036854775808", "does not fit 64 bits"},
+           {"LOWEST/-1", "does not fit 64 bits"},
+           {"-LOWEST", "does not fit 64 bits"},
+           {"LOWEST-1", "does not fit 64 bits"},
+           {"N;", "there is ';'"},
+           {std::string(100, '('), "nested too deep"},
+           {std::string(100, '-') + "1", "nested too deep"},
+           {std::string(300, '1'), "too long"}}) {
+    const auto size = evaluate_size(text, names);
+    ASSERT_FALSE(size) << text;
+    EXPECT_THAT(size.error().message, HasSubstr(wanted)) << text;
+  }
+}
+
+const std::string task_text = R"({ "format": 1, "name": "masked", "summary": "a masked product", "family": "matmul",
+  "sizes": {"cpu": {"N": 8, "C": 4}, "cuda": {"N": 4096, "C": 512}},
+  "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", "C*2"],
+              "draw": {"distribution": "uniform", "low": -1, "high": 1, "min": -10}, "facts": ["upper_triangular", "diagonal"]},
+             {"name": "label", "dtype": "int64", "shape": ["N"], "draw": {"distribution": "integer", "low": 0, "high": "C"}}],
+  "weights": [{"name": "w", "dtype": "float32", "shape": ["C*2", "C"]}],
+  "steps": [{"aten": "aten::mm", "args": {"self": "x", "mat2": "w"}, "out": ["h"]},
+            {"aten": "aten::view", "args": {"self": "h", "size": ["N*C/4", 4]}, "out": ["v"]},
+            {"aten": "aten::softmax.int", "args": {"self": "v", "dim": 1}, "out": ["y"]}],
+  "outputs": ["y"] })";
+
+TEST(read_task, evaluates_the_sizes_of_the_profile) {
+  const auto t = read_task(task_text, "cpu");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->name, "masked");
+  EXPECT_EQ(t->family, "matmul");
+  EXPECT_EQ(t->profile, "cpu");
+  EXPECT_EQ(t->reference.types.at("x").text(), "float32[8, 8]");
+  EXPECT_EQ(t->reference.types.at("v").text(), "float32[8, 4]");
+  EXPECT_TRUE(t->reference.is_pure_aten());
+  EXPECT_EQ(t->inputs[0].draw.kind, distribution::uniform);
+  EXPECT_EQ(t->inputs[0].draw.low, -1);
+  EXPECT_EQ(t->inputs[0].draw.min, -10);
+  EXPECT_FALSE(t->inputs[0].draw.max);
+  EXPECT_EQ(t->inputs[1].draw.high, 4);
+  EXPECT_EQ(t->weights[0].draw, draw_spec()) << "the standard normal";
+  EXPECT_TRUE(t->has_fact("x", fact::diagonal));
+  EXPECT_TRUE(t->has_fact("x", fact::upper_triangular));
+  EXPECT_FALSE(t->has_fact("x", fact::symmetric));
+  EXPECT_FALSE(t->has_fact("w", fact::diagonal));
+  EXPECT_FALSE(t->has_fact("nobody", fact::diagonal));
+  const auto large = read_task(task_text, "cuda");
+  ASSERT_TRUE(large) << large.error().message;
+  EXPECT_EQ(large->reference.types.at("x").text(), "float32[4096, 1024]");
+  EXPECT_NE(large->id, t->id);
+}
+
+TEST(read_task, gives_the_same_task_back_from_its_canonical_text) {
+  const auto t = read_task(task_text, "cpu");
+  ASSERT_TRUE(t) << t.error().message;
+  const auto text = canonical_text(*t);
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  EXPECT_EQ(t->id, sha256_hex(text));
+  const auto again = read_task(text, "cuda");
+  ASSERT_TRUE(again) << again.error().message << text;
+  EXPECT_EQ(again->id, t->id);
+  EXPECT_EQ(again->profile, "cpu");
+  EXPECT_EQ(again->inputs, t->inputs);
+  EXPECT_EQ(again->weights, t->weights);
+  EXPECT_EQ(again->reference.text, t->reference.text);
+  EXPECT_EQ(canonical_text(*again), text);
+}
+
+TEST(read_task, gives_an_id_that_is_the_same_on_every_machine) {
+  EXPECT_EQ(read_task(task_text, "cpu")->id, "9e633cc89be56b5842e1ad774415116cb8c4f65735cd1be0fc29abab3211fc8b");
+}
+
+TEST(read_task, names_the_task_the_field_and_the_reason) {
+  for (const auto& [from, to, wanted] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"\"name\": \"masked\"", "\"name\": \"../x\"", "name: should have 1 to 100 letters"},
+           {"\"name\": \"masked\",", "", "the task: the key \"name\" is missing"},
+           {"\"format\": 1", "\"format\": 3", "task masked: format: 3 is not 1"},
+           {"\"summary\"", "\"sumary\"", "unknown key \"sumary\"; did you mean \"summary\"?"},
+           {"\"cpu\":", "\"cpuu\":",
+            "task masked: sizes: there is no profile \"cpu\"; did you mean \"cpuu\"? (there are cpuu, cuda)"},
+           {"\"N\": 8", "\"N\": 8.5", "sizes, cpu, N: should be an integer, and is a number"},
+           {"\"N\": 8", "\"N\": \"8\"", "sizes, cpu, N: should be an integer, and is a string"},
+           {"\"N\": 8", "\"n 1\": 8", "sizes, cpu: \"n 1\" is no name"},
+           {"[\"N\", \"C*2\"]", "[\"N\", \"D*2\"]",
+            "inputs[0] (x), shape[1]: the size \"D*2\": there is no size \"D\""},
+           {"[\"N\", \"C*2\"]", "[\"N\", \"C/3\"]", "4 / 3 leaves a rest"},
+           {"[\"N\", \"C*2\"]", "[\"N\", \"C-5\"]", "inputs[0] (x), shape[1]: -1 is negative"},
+           {"\"N*C/4\"", "\"N*C/5\"", "step 2 (aten::view), args.size[0]: the size \"N*C/5\": 32 / 5 leaves a rest"},
+           {"\"dim\": 1", "\"dim\": \"Q\"",
+            "step 3 (aten::softmax.int), args.dim: the size \"Q\": there is no size \"Q\""},
+           {"\"uniform\"", "\"unifrom\"",
+            "inputs[0] (x), draw, distribution: there is no \"unifrom\"; did you mean \"uniform\"?"},
+           {"\"low\": -1", "\"mean\": -1", "inputs[0] (x), draw (uniform): unknown key \"mean\""},
+           {"\"low\": -1", "\"low\": 1", "inputs[0] (x), draw: low (1) should be below high (1)"},
+           {"\"low\": -1", "\"low\": true", "inputs[0] (x), draw, low: should be a number or a size, and is a boolean"},
+           {"\"min\": -10", "\"min\": 3, \"max\": 2", "min (3) is above max (2)"},
+           {"\"integer\", \"low\": 0", "\"integer\", \"low\": 0.5", "low and high should be whole numbers"},
+           {"\"integer\", \"low\": 0", "\"uniform\", \"low\": 0",
+            "inputs[1] (label), draw, distribution: int64 needs integer"},
+           {", \"draw\": {\"distribution\": \"integer\", \"low\": 0, \"high\": \"C\"}", "",
+            "inputs[1] (label), draw: int64 needs one, such as"},
+           {"\"diagonal\"]", "\"diagonl\"]",
+            "inputs[0] (x), facts[1]: there is no \"diagonl\"; did you mean \"diagonal\"?"},
+           {"\"diagonal\"]", "\"upper_triangular\"]", "facts[1]: upper_triangular stands twice"},
+           {"\"high\": \"C\"}", "\"high\": \"C\"}, \"facts\": [\"diagonal\"]",
+            "inputs[1] (label), facts[0]: diagonal is said of the last two dimensions, and the tensor has 1"},
+           {"[\"C*2\", \"C\"]", "[\"C*2\", \"C\"], \"facts\": [\"symmetric\"]",
+            "weights[0] (w), facts[0]: symmetric needs a square, and the last two dimensions are 8 and 4"},
+           {"{\"aten\": \"aten::mm\", \"args\": {\"self\": \"x\", \"mat2\": \"w\"}, \"out\": [\"h\"]}",
+            "{\"alloc\": \"h\", \"dtype\": \"float32\", \"shape\": [8, 4]}",
+            "step 1: should have the key aten; a task has ATen steps only"},
+           {"\"mat2\": \"w\"", "\"mat2\": \"ww\"",
+            "task masked: step 1 (aten::mm), args.mat2: there is no value \"ww\"; did you mean \"w\"?"},
+           {"\"outputs\": [\"y\"]", "\"outputs\": [\"z\"]", "task masked: outputs[0]: there is no value \"z\""},
+           {"\"outputs\": [\"y\"]", "\"outputs\": [\"y\"], \"setup\": []", "unknown key \"setup\""},
+           {"\"family\": \"matmul\"", "\"profile\": \"cpu\"", "sizes: a text with a \"profile\" is one profile's"}}) {
+    const auto t = read_task(replaced(task_text, from, to), "cpu");
+    ASSERT_FALSE(t) << to;
+    EXPECT_THAT(t.error().message, HasSubstr(wanted)) << to;
+  }
+}
+
+// A folder that goes away with its test.
+struct scratch_folder {
+  std::string path;
+  scratch_folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "cudal1-tasks-XXXXXX").string();
+    if (::mkdtemp(name.data())) path = name;
+  }
+  ~scratch_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  void write(const std::string& file, const std::string& text) const { std::ofstream(path + "/" + file) << text; }
+};
+
+TEST(load_tasks, reads_a_folder_by_name) {
+  const scratch_folder folder;
+  folder.write("b.json", task_text);
+  folder.write("z.json", replaced(task_text, "masked", "another"));
+  folder.write("notes.txt", "not a task");
+  const auto tasks = load_tasks(folder.path, "cpu");
+  ASSERT_TRUE(tasks) << tasks.error().message;
+  ASSERT_EQ(tasks->size(), 2u);
+  EXPECT_EQ(tasks->at(0).name, "another");
+  EXPECT_EQ(tasks->at(1).name, "masked");
+}
+
+TEST(load_tasks, says_which_file_is_wrong) {
+  const scratch_folder folder;
+  EXPECT_THAT(load_tasks(folder.path, "cpu").error().message, HasSubstr("has no *.json"));
+  EXPECT_THAT(load_tasks(folder.path + "/none", "cpu").error().message, HasSubstr("/none: No such file"));
+  folder.write("a.json", task_text);
+  folder.write("b.json", task_text);
+  EXPECT_THAT(load_tasks(folder.path, "cpu").error().message,
+              testing::AllOf(HasSubstr("b.json: the task masked is in "), HasSubstr("a.json already")));
+  folder.write("b.json", "{");
+  EXPECT_THAT(load_tasks(folder.path, "cpu").error().message, HasSubstr("b.json: JSON, line 1"));
+  EXPECT_THAT(load_task(folder.path + "/none.json", "cpu").error().message, HasSubstr("none.json: cannot be opened"));
+}
+
+TEST(builtin_task_folder, prefers_what_the_environment_says) {
+  const scratch_folder folder;
+  ::setenv("CUDAL1_TASKS", folder.path.c_str(), 1);
+  EXPECT_EQ(builtin_task_folder().value_or(""), folder.path);
+  ::setenv("CUDAL1_TASKS", (folder.path + "/none").c_str(), 1);
+  const auto missing = builtin_task_folder();
+  ::unsetenv("CUDAL1_TASKS");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("CUDAL1_TASKS names"));
+  EXPECT_TRUE(builtin_task_folder());
+}
+
+class builtin_tasks : public testing::TestWithParam<const char*> {
+ protected:
+  std::vector<task> load() const {
+    const auto folder = builtin_task_folder();
+    EXPECT_TRUE(folder) << folder.error().message;
+    auto tasks = load_tasks(*folder, GetParam());
+    EXPECT_TRUE(tasks) << tasks.error().message;
+    return tasks ? std::move(*tasks) : std::vector<task>();
+  }
+};
+
+TEST_P(builtin_tasks, load_with_ids_that_stay_and_texts_that_come_back) {
+  const auto tasks = load(), again = load();
+  ASSERT_GE(tasks.size(), 18u);
+  ASSERT_EQ(tasks.size(), again.size());
+  std::set<std::string> ids;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const auto& t = tasks[i];
+    EXPECT_EQ(t.id, again[i].id) << t.name;
+    EXPECT_TRUE(ids.insert(t.id).second) << t.name;
+    const auto back = read_task(canonical_text(t), "another");
+    ASSERT_TRUE(back) << t.name << ": " << back.error().message;
+    EXPECT_EQ(back->id, t.id) << t.name;
+    EXPECT_EQ(back->profile, GetParam());
+    EXPECT_TRUE(t.reference.is_pure_aten()) << t.name;
+    EXPECT_GE(t.summary.size(), 20u) << t.name;
+    EXPECT_NE(t.family, "other") << t.name;
+  }
+}
+
+TEST_P(builtin_tasks, have_exact_answers_in_float64) {
+  for (const auto& t : load()) {
+    const auto wide = to_float64(t.reference.text);
+    ASSERT_TRUE(wide) << wide.error().message;
+    const auto checked = check_program(*wide);
+    ASSERT_TRUE(checked) << checked.error().message;
+    for (const auto& name : t.reference.text.outputs)
+      EXPECT_EQ(checked->types.at(name).type, dtype::float64) << t.name;
+  }
+}
+
+TEST_P(builtin_tasks, move_enough_memory_to_be_worth_timing) {
+  const int64_t least = std::string(GetParam()) == "cuda" ? int64_t{64} << 20 : int64_t{256} << 10;
+  for (const auto& t : load()) {
+    int64_t bytes = 0;
+    for (const auto& [name, type] : t.reference.types)
+      if (!t.reference.view_of.contains(name)) bytes += type.storage_bytes();
+    EXPECT_GE(bytes, least) << t.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(profiles, builtin_tasks, testing::Values("cpu", "cuda"),
+                         [](const auto& profile) { return std::string(profile.param); });
+
+}  // namespace
+}  // namespace cudal1

@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <cstdarg>
+#include <cstdio>
 #include <filesystem>
 #include <set>
 #include <shared_mutex>
@@ -14,6 +16,7 @@
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table.h>
+#include <spdlog/spdlog.h>
 #include <stdlib.h>
 
 #include "store/keys.hpp"
@@ -27,8 +30,21 @@ constexpr std::array<const char*, 10> family_names = {
     "meta", "tasks", "variants", "verdicts", "scores", "experiments", "attempts", "events", "policies", "environments"};
 constexpr const char* schema_key = "schema";
 
-// After a write that failed (a full disk), RocksDB 7.8's own recovery may run into an assertion of its log writer and
-// end the process. We open the database again instead.
+// RocksDB's own log goes to ours: in a file of the store it would need room on a disk that may be full, where RocksDB
+// 7.8 ends the process with an assertion. Errors reach the caller as values; this is for looking closer.
+class log_bridge : public rocksdb::Logger {
+ public:
+  log_bridge() : Logger(rocksdb::WARN_LEVEL) {}
+  using Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    std::array<char, 1024> line{};
+    std::vsnprintf(line.data(), line.size(), format, arguments);
+    spdlog::debug("rocksdb: {}", line.data());
+  }
+};
+
+// After a write that failed (a full disk, a quota) we open the database again, which works for every cause; RocksDB's
+// recovery in the background would get in the way.
 class no_recovery_of_its_own : public rocksdb::EventListener {
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* recover) override {
     *recover = false;
@@ -62,9 +78,7 @@ rocksdb::DBOptions database_options() {
   o.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   o.max_total_wal_size = uint64_t{64} << 20;
   o.max_open_files = 512;
-  o.info_log_level = rocksdb::WARN_LEVEL;
-  o.keep_log_file_num = 4;
-  o.max_log_file_size = std::size_t{4} << 20;
+  o.info_log = std::make_shared<log_bridge>();
   return o;
 }
 

@@ -1,0 +1,159 @@
+#include "sandbox/verify/auditor.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace cudal1 {
+namespace {
+
+task read(const std::string& text) {
+  auto t = read_task(text, "cpu");
+  if (!t) ADD_FAILURE() << t.error().message;
+  return t.value_or(task{});
+}
+
+// a: 64 floats, b: 64 x 64, y = diag(a) b, where a stands as a diagonal matrix.
+task diagonal_product(const std::string& facts) {
+  return read(
+      R"({"format": 1, "name": "t", "summary": "s", "family": "f", "inputs": [
+        {"name": "a", "dtype": "float32", "shape": [64, 64], "draw": {"distribution": "normal"}, "facts": [)" +
+      facts + R"(]},
+        {"name": "b", "dtype": "float32", "shape": [64, 64], "draw": {"distribution": "normal"}}],
+        "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "b"}, "out": ["y"]}], "outputs": ["y"]})");
+}
+
+struct auditor : testing::Test {
+  task t = diagonal_product("");
+  check_report check;
+  timing_report timing;
+  timing_estimate estimate;
+  audit_options options;
+  void SetUp() override {
+    for (int i = 0; i < 12; ++i)
+      timing.samples.push_back({i / 4, false, 200, 100});
+    timing.outputs_fingerprinted = 12;
+    estimate = estimate_timing(timing.samples);
+    options.asked_pairs = 12;
+  }
+  audit_report audited() const { return audit(t, check, timing, estimate, options); }
+};
+
+TEST_F(auditor, accepts_sound_evidence_and_says_what_it_could_not_ask) {
+  const auto r = audited();
+  EXPECT_TRUE(r.accepted) << r.reason;
+  EXPECT_EQ(r.result, outcome::correct);
+  ASSERT_EQ(r.evidence.size(), 4u);
+  EXPECT_NE(r.evidence.back().reason.find("skipped"), std::string::npos);
+}
+
+TEST_F(auditor, refuses_other_bits_when_timed_or_repeated) {
+  timing.inconsistency = "timed output 3 differs from the checked one";
+  EXPECT_EQ(audited().result, outcome::inconsistent);
+  EXPECT_EQ(audited().reason, timing.inconsistency);
+  timing.inconsistency.clear();
+  check.repeatable = false;
+  EXPECT_EQ(audited().result, outcome::inconsistent);
+  check.repeatable = true;
+  timing.outputs_fingerprinted = 11;
+  EXPECT_EQ(audited().result, outcome::inconsistent) << "a timed output that nobody looked at";
+  timing.outputs_fingerprinted = 12;
+  timing.problem = fault{outcome::hang, "no answer"};
+  EXPECT_FALSE(audited().accepted);
+}
+
+TEST_F(auditor, refuses_fewer_samples_than_asked_and_more_than_there_are) {
+  options.asked_pairs = 13;
+  EXPECT_EQ(audited().result, outcome::unmeasurable);
+  options.asked_pairs = 12;
+  estimate.pairs = 20;
+  EXPECT_EQ(audited().result, outcome::inconsistent);
+  estimate.pairs = 0;
+  options.asked_pairs = 0;
+  EXPECT_EQ(audited().result, outcome::unmeasurable) << "no sample at all";
+}
+
+TEST_F(auditor, refuses_a_score_that_was_not_really_measured) {
+  estimate.score_interval = {1.4, 2.6};
+  EXPECT_EQ(audited().result, outcome::unmeasurable);
+  EXPECT_NE(audited().reason.find("30.0%"), std::string::npos) << audited().reason;
+  estimate.score_interval = {1.8, 2.2};
+  EXPECT_TRUE(audited().accepted);
+  estimate.score = std::nan("");
+  EXPECT_FALSE(audited().accepted);
+  estimate.score = 0;
+  EXPECT_FALSE(audited().accepted);
+}
+
+TEST_F(auditor, refuses_what_is_faster_than_the_memory_it_must_read) {
+  // 2 inputs and an output of 16 KiB at 0.9 GB/s: 54.6 us.
+  options.peak_gb_per_s = 1.0;
+  estimate.variant_us = 54;
+  EXPECT_EQ(audited().result, outcome::inconsistent);
+  EXPECT_NE(audited().reason.find("49152 bytes"), std::string::npos) << audited().reason;
+  estimate.variant_us = 55;
+  EXPECT_TRUE(audited().accepted) << audited().reason;
+}
+
+TEST_F(auditor, traffic_counts_only_what_no_variant_can_avoid) {
+  EXPECT_EQ(unavoidable_bytes(t, options), 3 * 16384);
+  options.cache_bytes = 16384;
+  EXPECT_EQ(unavoidable_bytes(t, options), 2 * 16384) << "the output may still be in the cache";
+  options.not_needed = {"b"};
+  EXPECT_EQ(unavoidable_bytes(t, options), 16384) << "a proof says so";
+  options = {};
+  EXPECT_EQ(unavoidable_bytes(diagonal_product("\"diagonal\""), options), 256 + 2 * 16384);
+  EXPECT_EQ(unavoidable_bytes(diagonal_product("\"upper_triangular\""), options), 8192 + 2 * 16384);
+  const task masked = read(
+      R"({"format": 1, "name": "t", "summary": "s", "family": "f", "inputs": [
+        {"name": "x", "dtype": "float32", "shape": [8, 8], "draw": {"distribution": "normal"}},
+        {"name": "unused", "dtype": "float32", "shape": [8, 8], "draw": {"distribution": "normal"}}],
+        "steps": [{"aten": "aten::tril", "args": {"self": "x"}, "out": ["z"]},
+                  {"aten": "aten::relu", "args": {"self": "z"}, "out": ["y"]}], "outputs": ["y"]})");
+  EXPECT_EQ(unavoidable_bytes(masked, options), 256) << "a half is masked, one input is not used";
+}
+
+// ---- rewards --------------------------------------------------------------------------------------------------------
+
+TEST(group_rewards, are_normalised_and_no_outlier_dominates) {
+  const auto r = group_rewards(std::vector<double>{0, 0, 1, 1});
+  EXPECT_EQ(r, (std::vector<double>{-1, -1, 1, 1}));
+  const auto hacked = group_rewards(std::vector<double>{1, 1.1, 0.9, 1, 1, 1, 1, 1000});
+  EXPECT_EQ(hacked.back(), 1.5);
+  EXPECT_EQ(group_rewards(std::vector<double>{2, 2, 2}), (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(group_rewards(std::vector<double>{5}), (std::vector<double>{0}));
+  EXPECT_TRUE(group_rewards({}).empty());
+}
+
+std::vector<timing_sample> with_score(double score, std::size_t count) {
+  return std::vector<timing_sample>(count, timing_sample{0, false, 1000 * score, 1000});
+}
+
+TEST(cuda_l1_score, is_rounded_toward_one_to_two_decimals) {
+  EXPECT_EQ(cuda_l1_score(with_score(1.118, 70)), 1.11);
+  EXPECT_EQ(cuda_l1_score(with_score(0.992, 70)), 1.00);
+  EXPECT_EQ(cuda_l1_score(with_score(0.985, 70)), 0.99);
+  EXPECT_EQ(cuda_l1_score(with_score(1.12, 7)), 1.12);
+  EXPECT_EQ(cuda_l1_score(with_score(0.87, 7)), 0.87);
+  EXPECT_EQ(cuda_l1_score(with_score(1.0, 7)), 1.0);
+}
+
+TEST(cuda_l1_score, takes_the_median_of_seven_buckets) {
+  auto samples = with_score(2, 14);
+  for (int i : {0, 1})
+    samples[static_cast<std::size_t>(i)].reference_us = 2100;  // one bucket of seven at 2.1
+  EXPECT_EQ(cuda_l1_score(samples), 2.0);
+}
+
+TEST(cuda_l1_score, refuses_restless_measurements_and_too_few_samples) {
+  EXPECT_FALSE(cuda_l1_score(with_score(2, 6)));
+  auto samples = with_score(2, 14);
+  samples[0].reference_us = 2800;  // the bucket's mean is 2.4: variance 0.023
+  EXPECT_FALSE(cuda_l1_score(samples));
+  samples[0].reference_us = std::nan("");
+  EXPECT_FALSE(cuda_l1_score(samples));
+}
+
+}  // namespace
+}  // namespace cudal1

@@ -1,0 +1,251 @@
+#include "sandbox/verify/verifier.hpp"
+
+#include <limits>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "config/base/describe.hpp"
+
+namespace cudal1 {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+task make_task(const std::string& inputs, const std::string& op, const std::string& arguments) {
+  auto t = read_task("{\"format\": 1, \"name\": \"t\", \"summary\": \"s\", \"family\": \"f\", \"inputs\": [" + inputs +
+                         "], \"steps\": [{\"aten\": \"" + op + "\", \"args\": " + arguments +
+                         ", \"out\": [\"y\"]}], \"outputs\": [\"y\"]}",
+                     "cpu");
+  if (!t) ADD_FAILURE() << t.error().message;
+  return t.value_or(task{});
+}
+
+std::string input(const std::string& type, const std::string& shape, const std::string& rest) {
+  return "{\"name\": \"x\", \"dtype\": \"" + type + "\", \"shape\": " + shape + ", " + rest + "}";
+}
+
+task relu(const std::string& type = "float32") {
+  return make_task(input(type, "[4, 8]", "\"draw\": {\"distribution\": \"normal\"}"), "aten::relu",
+                   "{\"self\": \"x\"}");
+}
+
+// The referee's answer for a variant that does as well as eager.
+check_report honest(const task& t, const check_plan& plan) {
+  check_report r;
+  for (const auto& d : plan.draws) {
+    draw_check c;
+    c.draw = {d.kind, 77};
+    output_check o;
+    o.name = "y";
+    o.elements = t.reference.types.at("y").numel();
+    o.max_absolute = is_floating(t.reference.types.at("y").type) ? 1e-6 : 0;
+    o.error = o.reference_error = 1e-7;
+    o.signal_error = o.reference_signal_error = 2e-7;
+    o.worst_index = 11;
+    o.worst_value = 1.5;
+    o.worst_expected = 1.25;
+    c.outputs = {o};
+    r.draws.push_back(c);
+  }
+  return r;
+}
+
+struct verifier : testing::Test {
+  verification_options options;
+  task t = relu();
+  check_plan plan = plan_check(t, options);
+  check_report report = honest(t, plan);
+  output_check& first() { return report.draws[0].outputs[0]; }
+  output_check& last() { return report.draws.back().outputs[0]; }
+  judgement judged() const { return judge(t, plan, report, options); }
+  void use(task other) {
+    t = std::move(other);
+    plan = plan_check(t, options);
+    report = honest(t, plan);
+  }
+  // The gate that decided.
+  std::string failed_gate() const {
+    const auto j = judged();
+    EXPECT_EQ(j.result, outcome::wrong_answer) << j.reason;
+    return j.gates.empty() ? "" : j.gates.back().gate;
+  }
+};
+
+TEST_F(verifier, plans_five_declared_draws_and_one_of_every_other_kind) {
+  std::multiset<draw_kind> kinds;
+  for (const auto& d : plan.draws) {
+    kinds.insert(d.kind);
+    EXPECT_EQ(d.seed, 0u);
+  }
+  EXPECT_EQ(kinds.count(draw_kind::declared), 5u);
+  EXPECT_EQ(kinds.size(), 12u);
+  EXPECT_EQ(std::set(kinds.begin(), kinds.end()).size(), 8u);
+  EXPECT_EQ(plan.close.absolute, 1e-4);
+  EXPECT_EQ(plan.close_loose.relative, 1e-2);
+  EXPECT_EQ(plan.memory_limit_bytes, int64_t{2048} << 20);
+}
+
+TEST_F(verifier, plans_no_distribution_that_the_inputs_cannot_have) {
+  const auto kinds = [&](const task& other) {
+    std::set<draw_kind> out;
+    for (const auto& d : plan_check(other, options).draws)
+      out.insert(d.kind);
+    return out;
+  };
+  EXPECT_EQ(kinds(make_task(input("int64", "[8]", "\"draw\": {\"distribution\": \"integer\", \"low\": 0, \"high\": 9}"),
+                            "aten::neg", "{\"self\": \"x\"}")),
+            std::set{draw_kind::declared});
+  EXPECT_EQ(kinds(make_task(input("float32", "[8]", "\"draw\": {\"distribution\": \"bernoulli\"}"), "aten::neg",
+                            "{\"self\": \"x\"}")),
+            std::set{draw_kind::declared});
+  const auto vector = kinds(
+      make_task(input("float32", "[8]", "\"draw\": {\"distribution\": \"normal\"}"), "aten::neg", "{\"self\": \"x\"}"));
+  EXPECT_TRUE(vector.contains(draw_kind::peaked));
+  EXPECT_FALSE(vector.contains(draw_kind::offset_rows)) << "one row only";
+}
+
+TEST_F(verifier, an_honest_variant_passes_every_gate_with_its_figures) {
+  const auto j = judged();
+  EXPECT_EQ(j.result, outcome::correct) << j.reason;
+  ASSERT_EQ(j.gates.size(), 6u);
+  for (const auto& g : j.gates) {
+    EXPECT_TRUE(g.passed) << g.gate;
+    EXPECT_FALSE(g.reason.empty()) << g.gate;
+  }
+  EXPECT_EQ(j.gates[4].gate, "5 draws");
+}
+
+TEST_F(verifier, a_fault_gives_its_own_outcome) {
+  report.problem = fault{outcome::wrote_input, "SIGSEGV: a write into input x"};
+  EXPECT_EQ(judged().result, outcome::wrote_input);
+  EXPECT_EQ(judged().reason, "SIGSEGV: a write into input x");
+}
+
+TEST_F(verifier, the_form_must_be_right) {
+  first().type_problem = "shape [4] and should be [4, 8]";
+  EXPECT_EQ(failed_gate(), "1 form");
+  EXPECT_NE(judged().reason.find("should be [4, 8]"), std::string::npos);
+  first().type_problem.clear();
+  first().mask_mismatches = 1;
+  EXPECT_EQ(failed_gate(), "1 form") << "a NaN where there should be none";
+  first().mask_mismatches = 0;
+  first().elements = 31;
+  EXPECT_EQ(failed_gate(), "1 form");
+  report = honest(t, plan);
+  report.draws[2].outputs.clear();
+  EXPECT_EQ(failed_gate(), "1 form") << "an output is missing";
+}
+
+TEST_F(verifier, one_element_outside_fails_and_is_shown_with_its_place) {
+  first().outside = 1;
+  first().max_absolute = 0.25;
+  EXPECT_EQ(failed_gate(), "2 close");
+  const auto reason = judged().reason;
+  EXPECT_NE(reason.find("y[1, 3] is 1.5 and should be 1.25"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("1 of 32"), std::string::npos) << reason;
+}
+
+TEST_F(verifier, where_eager_itself_fails_the_tight_tolerance_the_loose_one_counts) {
+  first().outside = first().reference_outside = 3;
+  EXPECT_EQ(judged().result, outcome::correct);
+  EXPECT_NE(judged().gates[1].reason.find("looser"), std::string::npos);
+  first().outside_loose = 1;
+  EXPECT_EQ(failed_gate(), "2 close");
+  first().reference_outside_loose = 1;
+  EXPECT_EQ(judged().result, outcome::correct) << "eager cannot say: gate 3 decides";
+  first().error = 1e-3;
+  EXPECT_EQ(failed_gate(), "3 error");
+}
+
+TEST_F(verifier, half_types_get_the_loose_tolerance_and_floor) {
+  use(relu("float16"));
+  first().outside = 5;
+  first().error = 9e-3;
+  EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+  first().outside_loose = 1;
+  EXPECT_EQ(failed_gate(), "2 close");
+  first().outside_loose = 0;
+  first().error = 2e-2;
+  EXPECT_EQ(failed_gate(), "3 error");
+}
+
+TEST_F(verifier, lower_precision_fails_gate_three_although_it_is_close) {
+  first().error = 4.9e-6;
+  EXPECT_EQ(judged().result, outcome::correct) << "below the floor";
+  first().error = 5.1e-6;
+  EXPECT_EQ(failed_gate(), "3 error");
+  first().reference_error = 1e-6;
+  EXPECT_EQ(judged().result, outcome::correct) << "32 times eager's own";
+  first().error = 33e-6;
+  EXPECT_EQ(failed_gate(), "3 error");
+  first().error = std::nan("");
+  EXPECT_EQ(failed_gate(), "3 error");
+}
+
+TEST_F(verifier, an_answer_that_is_zero_everywhere_must_be_met_absolutely) {
+  first().error = infinity;
+  first().signal_error = infinity;
+  first().reference_error = first().reference_signal_error = 0;
+  first().max_absolute = 1e-6;
+  EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+  first().max_absolute = 9e-5;  // within gate 2's tolerance, and yet noise for nothing
+  EXPECT_EQ(failed_gate(), "3 error");
+  first().reference_error = infinity;  // eager makes noise there too
+  EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+}
+
+TEST_F(verifier, a_constant_does_not_pass_for_a_nearly_constant_answer) {
+  // 1 + noise of 1e-6, answered with 1: close, a small relative error, and all of the signal is missed.
+  first().error = 1e-6;
+  first().signal_error = 0.999;
+  first().reference_signal_error = 0.02;
+  EXPECT_EQ(failed_gate(), "4 signal");
+  first().reference_signal_error = 0.05;
+  EXPECT_EQ(judged().result, outcome::correct) << "eager drowns the signal itself";
+  first().signal_error = 5;
+  first().error = 1e-7;
+  EXPECT_EQ(judged().result, outcome::correct) << "the answer does not vary at all";
+}
+
+TEST_F(verifier, integers_must_be_equal) {
+  use(make_task(input("int64", "[8]", "\"draw\": {\"distribution\": \"integer\", \"low\": 0, \"high\": 9}"),
+                "aten::neg", "{\"self\": \"x\"}"));
+  EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+  first().max_absolute = 1;
+  first().outside = 1;
+  EXPECT_EQ(failed_gate(), "2 close");
+  first().reference_outside = 1;
+  EXPECT_EQ(judged().result, outcome::correct) << "eager has a tie there";
+  first().outside = 2;
+  EXPECT_EQ(failed_gate(), "2 close");
+}
+
+TEST_F(verifier, the_other_distributions_are_judged_like_the_tasks_own) {
+  last().outside = 2;
+  EXPECT_EQ(failed_gate(), "5 draws");
+  EXPECT_NE(judged().reason.find("offset_rows (seed 77)"), std::string::npos) << judged().reason;
+  EXPECT_NE(judged().reason.find("2 close"), std::string::npos);
+  last().outside = 0;
+  last().error = 1e-2;
+  EXPECT_EQ(failed_gate(), "5 draws");
+}
+
+TEST_F(verifier, other_bits_for_the_same_inputs_are_inconsistent) {
+  report.repeatable = false;
+  EXPECT_EQ(judged().result, outcome::inconsistent);
+  plan.repeat_first = false;
+  EXPECT_EQ(judged().result, outcome::correct);
+}
+
+TEST_F(verifier, a_report_with_gaps_is_never_correct) {
+  report.draws.pop_back();
+  EXPECT_EQ(judged().result, outcome::unmeasurable);
+  report = honest(t, plan);
+  std::swap(report.draws.front(), report.draws.back());
+  EXPECT_EQ(judged().result, outcome::unmeasurable) << "other draws than were asked for";
+  EXPECT_EQ(judge(t, {}, {}, options).result, outcome::unmeasurable) << "nothing was checked";
+}
+
+}  // namespace
+}  // namespace cudal1

@@ -28,6 +28,8 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   endforeach()
   add_library(LibTorch::cpu INTERFACE IMPORTED)
   target_link_libraries(LibTorch::cpu INTERFACE LibTorch::torch_cpu LibTorch::c10)
+  # The wheel brings headers of a newer {fmt} than the system's library: who sees them must not link that library.
+  target_compile_definitions(LibTorch::cpu INTERFACE FMT_HEADER_ONLY=1)
   # The wheel's libraries find each other by $ORIGIN paths; the linker must not chase the CUDA ones of libtorch_cuda.
   target_link_options(LibTorch::cpu INTERFACE -Wl,--allow-shlib-undefined)
   foreach(_name cudart nvrtc)

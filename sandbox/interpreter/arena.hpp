@@ -1,0 +1,73 @@
+// The memory of a worker's tensors: blocks in one given mapping, with guards on both sides, poisoned before they are
+// used, at addresses that change from call to call. What is known of blocks is kept outside of the mapping. Safe to use
+// from several threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "sandbox/interpreter/interpreter.hpp"
+
+namespace cudal1 {
+
+class arena {
+ public:
+  static constexpr std::size_t alignment = 64;    // what ATen wants of an allocator
+  static constexpr std::size_t guard_bytes = 64;  // before a block; after it at least as many
+
+  explicit arena(const arena_options& options);
+
+  // Null for no bytes; null where no gap is large enough, which `had_room` tells apart. `label` must outlive the block.
+  void* allocate(std::size_t bytes, const char* label, bool& had_room);
+  // A block of this arena, or null.
+  void release(void* data);
+
+  void begin_call(uint64_t seed);
+  // The first damage since begin_call, to live blocks or to those released since then.
+  guard_report check_guards();
+  int64_t bytes_in_use() const;
+  int64_t peak_bytes() const;  // since begin_call
+  int64_t bytes() const { return static_cast<int64_t>(size_); }
+
+ private:
+  struct block {
+    std::size_t bytes = 0;   // asked for
+    std::size_t extent = 0;  // with guards and padding
+    uint64_t guard = 0;      // the pattern of its guards
+    const char* label = nullptr;
+  };
+  // Offsets into the mapping, free and disjoint, never adjacent: offset -> size.
+  using gaps = std::map<std::size_t, std::size_t>;
+
+  gaps::iterator find_gap(std::size_t extent, std::size_t& offset);
+  void take(gaps::iterator gap, std::size_t offset, std::size_t extent);
+  void give_back(std::size_t offset, std::size_t extent);
+  void prepare(std::size_t offset, std::size_t extent);
+  void poison(std::size_t from, std::size_t to);
+  void write_guards(std::size_t offset, const block& b);
+  std::string damage(std::size_t offset, const block& b) const;
+
+  mutable std::mutex mutex_;
+  char* base_;
+  std::size_t size_;
+  gaps free_;
+  std::unordered_map<std::size_t, block> blocks_;  // by the offset of the block with its guard
+  uint64_t seed_;
+  std::size_t start_ = 0;     // allocations of this call begin their search here
+  std::size_t prepared_ = 0;  // below this, free memory was poisoned before the call
+  std::size_t recycled_ = 0;  // below this, memory may have been used in this call
+  std::size_t highest_ = 0;   // end of the highest block of this call
+  std::size_t in_use_ = 0, peak_ = 0;
+  std::string problem_;
+};
+
+// The process's arena, or null before install_arena.
+arena* installed_arena();
+// What the allocations of this thread are for, in reports: the current step.
+void set_allocation_label(const char* label);
+
+}  // namespace cudal1

@@ -1,0 +1,199 @@
+#include "sandbox/interpreter/interpreter.hpp"
+
+#include <atomic>
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include "sandbox/interpreter/arena.hpp"
+#include "sandbox/interpreter/plan.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+class program_interpreter final : public interpreter {
+ public:
+  program_interpreter(checked_program p, program_plan plan, const kernel_library* kernels, interpreter_options options)
+      : program_(std::move(p)),
+        plan_(std::move(plan)),
+        kernels_(kernels),
+        options_(options),
+        values_(plan_.slots.size()) {
+    for (const auto& name : program_.text.outputs)
+      outputs_.push_back({program_.types.at(name), nullptr});
+  }
+
+  expected<void> set_weights(std::span<const tensor_view> weights) override {
+    release();
+    CUDAL1_CHECK(bind(program_.text.weights, plan_.weights, weights, "weight"));
+    CUDAL1_CHECK(run(plan_.setup));
+    weights_are_set_ = true;
+    return {};
+  }
+
+  expected<void> call(std::span<const tensor_view> inputs) override {
+    if (!weights_are_set_ && !(program_.text.weights.empty() && plan_.setup.empty()))
+      return fail(errc::invalid_argument, "{}: set_weights comes before the first call", program_.text.name);
+    release();
+    CUDAL1_CHECK(bind(program_.text.inputs, plan_.inputs, inputs, "input"));
+    CUDAL1_CHECK(run(plan_.steps));
+    has_run_ = true;
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+      outputs_[i].data = const_cast<void*>(value(plan_.outputs[i]).const_data_ptr());
+    return {};
+  }
+
+  std::span<const tensor_view> outputs() const override { return outputs_; }
+
+  void release() override {
+    for (const int slot : plan_.temporaries)
+      value(slot).reset();
+    for (auto& output : outputs_)
+      output.data = nullptr;
+  }
+
+  const char* current_step() const override { return current_step_.load(std::memory_order_relaxed); }
+
+ private:
+  at::Tensor& value(int slot) { return values_[static_cast<std::size_t>(slot)]; }
+
+  expected<void> bind(const std::vector<tensor_declaration>& declared, const std::vector<int>& slots,
+                      std::span<const tensor_view> given, std::string_view kind) {
+    if (given.size() != declared.size())
+      return fail(errc::invalid_argument, "{}: {} {}s were given, and {} are declared", program_.text.name,
+                  given.size(), kind, declared.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (!(given[i].type == declared[i].type) || !given[i].data)
+        return fail(errc::invalid_argument, "{} {} is {}, and is declared as {}", kind, declared[i].name,
+                    given[i].data ? given[i].type.text() : "missing", declared[i].type.text());
+      auto& bound = value(slots[i]);
+      if (bound.defined()) {
+        rebind(bound, given[i].data);
+      } else {
+        const c10::InferenceMode no_autograd;
+        bound = wrap(given[i]);
+      }
+    }
+    return {};
+  }
+
+  // Exceptions of ATen end here.
+  expected<void> run(std::vector<step_plan>& steps) {
+    if (at::get_num_threads() != options_.threads) at::set_num_threads(options_.threads);
+    const c10::InferenceMode no_autograd;
+    expected<void> result;
+    try {
+      result = run_steps(steps);
+    } catch (const c10::OutOfMemoryError& e) {
+      result = fail(errc::variant_fault, "out of memory: {}: {}", current_step(), e.what_without_backtrace());
+    } catch (const c10::Error& e) {
+      result = fail(errc::variant_fault, "{}: {}", current_step(), e.what_without_backtrace());
+    } catch (const std::bad_alloc&) {
+      result = fail(errc::variant_fault, "out of memory: {}", current_step());
+    } catch (const std::exception& e) {
+      result = fail(errc::variant_fault, "{}: {}", current_step(), e.what());
+    }
+    stack_.clear();
+    enter("");
+    set_allocation_label(nullptr);
+    return result;
+  }
+
+  expected<void> run_steps(std::vector<step_plan>& steps) {
+    for (auto& s : steps) {
+      enter(s.label.c_str());
+      if (auto* aten = std::get_if<aten_plan>(&s.what)) {
+        CUDAL1_CHECK(run_aten(*aten, s.label));
+      } else if (auto* launch = std::get_if<launch_plan>(&s.what)) {
+        run_launch(*launch);
+      } else {
+        const auto& alloc = std::get<alloc_plan>(s.what);
+        value(alloc.slot) = at::detail::empty_cpu(alloc.type.shape, alloc.element);
+      }
+      for (const int slot : s.last_used)
+        value(slot).reset();
+    }
+    return {};
+  }
+
+  void enter(const char* label) {
+    current_step_.store(label, std::memory_order_relaxed);
+    set_allocation_label(label);
+  }
+
+  void run_launch(launch_plan& launch) {
+    for (const auto& [parameter, slot] : launch.tensors)
+      launch.values[parameter] = reinterpret_cast<uintptr_t>(value(slot).const_data_ptr());
+    kernels_->launch(launch.kernel, launch.grid, launch.block, launch.shared_bytes, launch.pointers.data(),
+                     options_.threads);
+  }
+
+  expected<void> run_aten(const aten_plan& aten, const std::string& label) {
+    stack_.clear();
+    for (const auto& a : aten.arguments) {
+      if (a.slot != no_slot) {
+        stack_.emplace_back(value(a.slot));
+      } else if (a.is_list) {
+        c10::List<at::Tensor> list;
+        list.reserve(a.slots.size());
+        for (const int slot : a.slots)
+          list.push_back(value(slot));
+        stack_.emplace_back(std::move(list));
+      } else {
+        stack_.push_back(a.constant);
+      }
+    }
+    aten.op.callBoxed(&stack_);
+    if (stack_.size() != aten.results.size())
+      return fail(errc::invalid_program, "{}: gave {} results for {}", label, stack_.size(), aten.results.size());
+    for (std::size_t i = 0; i < stack_.size(); ++i) {
+      auto result = std::move(stack_[i]).toTensor();
+      if (!has_type(result, aten.types[i].type))
+        return fail(errc::invalid_program, "{}: result {} should be {} by our rules, and is {}", label, i,
+                    aten.types[i].type.text(), type_text(result));
+      if (!has_run_) CUDAL1_CHECK(check_memory(aten, i, result, label));
+      if (aten.results[i] != no_slot) value(aten.results[i]) = std::move(result);
+    }
+    return {};
+  }
+
+  // A result uses an operand's memory exactly where the rule says so. What is said of one call holds for all.
+  expected<void> check_memory(const aten_plan& aten, std::size_t i, const at::Tensor& result,
+                              const std::string& label) {
+    const auto& view_of = aten.types[i].view_of;
+    for (std::size_t a = 0; a < aten.arguments.size(); ++a) {
+      if (aten.arguments[a].slot == no_slot) continue;
+      const bool shares = result.storage().is_alias_of(value(aten.arguments[a].slot).storage());
+      if (view_of == a && !shares)
+        return fail(errc::invalid_program, "{}: result {} should be a view by our rules, and is a copy", label, i);
+      if (!view_of && shares)
+        return fail(errc::invalid_program, "{}: result {} should be a copy by our rules, and is a view", label, i);
+    }
+    return {};
+  }
+
+  checked_program program_;
+  program_plan plan_;
+  const kernel_library* kernels_;
+  interpreter_options options_;
+  std::vector<at::Tensor> values_;
+  std::vector<tensor_view> outputs_;
+  std::vector<c10::IValue> stack_;
+  std::atomic<const char*> current_step_{""};
+  bool weights_are_set_ = false, has_run_ = false;
+};
+
+}  // namespace
+
+expected<std::unique_ptr<interpreter>> interpreter::load(checked_program p, const kernel_library* kernels,
+                                                         interpreter_options options) {
+  if (options.threads < 1)
+    return fail(errc::invalid_argument, "threads is {}, and should be positive", options.threads);
+  CUDAL1_TRY(auto plan, plan_program(p, kernels));
+  return std::unique_ptr<interpreter>(
+      std::make_unique<program_interpreter>(std::move(p), std::move(plan), kernels, options));
+}
+
+}  // namespace cudal1

@@ -57,6 +57,8 @@ void print_json(const context& c, const json& document) {
 }
 
 std::string default_data_folder() {
+  const char* base = std::getenv("XDG_DATA_HOME");  // NOLINT(concurrency-mt-unsafe)
+  if (base != nullptr && *base == '/') return std::string(base) + "/cudal1";
   const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): before any thread starts
   if (home == nullptr || *home == '\0') {
     const passwd* me = ::getpwuid(::getuid());  // NOLINT(concurrency-mt-unsafe)

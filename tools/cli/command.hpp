@@ -42,7 +42,7 @@ void note(const context& c, const std::string& message);
 // One JSON document on stdout.
 void print_json(const context& c, const json& document);
 
-// ~/.local/share/cudal1.
+// $XDG_DATA_HOME/cudal1, else ~/.local/share/cudal1; the same as cudal1-node's.
 std::string default_data_folder();
 // The store to read, caught up with its writer. errc::not_found with what to do where there is none yet.
 expected<std::unique_ptr<store>> open_for_reading(const context& c);

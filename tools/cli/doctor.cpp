@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "actors/client.hpp"
 #include "config/base/describe.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
@@ -121,9 +123,20 @@ void add_confinement(doctor_report& r, const device_report& d) {
 }
 
 // What only a node can say: it loads LibTorch, starts the device's processes and tries the escapes.
-void ask_node(doctor_report& r, const node_flags& flags, const context& c, int wake_fd) {
-  const auto node = connect_or_start(
-      c.data, flags, [&](const std::string& what) { note(c, what + " to ask it"); }, wake_fd);
+void ask_node(doctor_report& r, node_flags flags, const context& c, int wake_fd) {
+  const auto progress = [&](const std::string& what) { note(c, what + ", to ask it"); };
+  flags.resume = false;
+  auto node = connect_or_start(c.data, flags, progress, wake_fd);
+  if (!node && node.error().code == errc::refused) {
+    // A node that insists can at least tell which confinement is missing. It runs nothing, and leaves at once.
+    flags.settings.emplace_back("device.allow_weak_confinement=true");
+    node = connect_or_start(c.data, flags, progress, wake_fd);
+    if (node && node->started) {
+      client_request leave;
+      leave.verb = client_verb::shutdown;
+      if (auto left = node->client.ask(leave, std::chrono::minutes(1)); !left) note(c, left.error().message);
+    }
+  }
   if (!node) {
     r.items.push_back({"node", true, false, node.error().message, "see the log above"});
     return;

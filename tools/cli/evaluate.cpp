@@ -87,8 +87,10 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
   CUDAL1_TRY(const std::string early_profile, profile_of(o.device.empty() ? "cpu" : o.device));
   CUDAL1_CHECK(choose_tasks(o.folder, {o.task}, early_profile));
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
+  node_flags flags = o.node;
+  flags.device = o.device;
   CUDAL1_TRY(connected_node node, connect_or_start(
-                                      c.data, o.node, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
+                                      c.data, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
   CUDAL1_TRY(const device_report device, choose_device(node.status, o.device));
   CUDAL1_TRY(const std::string profile, profile_of(device.where.device));
   CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, {o.task}, profile));

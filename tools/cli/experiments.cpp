@@ -70,7 +70,15 @@ expected<void> stop_one(const std::string& experiment, const context& c) {
   client_request r;
   r.verb = client_verb::stop;
   r.experiment = experiment;
-  CUDAL1_CHECK(client.ask(r, std::chrono::minutes(5)));
+  CUDAL1_CHECK(client.ask(r, std::chrono::minutes(1)));
+  // It ends with what is in flight: followed until then.
+  r.verb = client_verb::follow;
+  CUDAL1_CHECK(client.send(r));
+  for (bool ended = false; !ended;) {
+    CUDAL1_TRY(const auto answer, client.receive(std::chrono::minutes(5)));
+    if (auto problem = error_of(answer)) return tl::unexpected<error>(std::move(*problem));
+    ended = answer.last;
+  }
   c.out.print("stopped " + experiment + "; everything finished is kept\n");
   return {};
 }

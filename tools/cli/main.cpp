@@ -1,4 +1,5 @@
 // cudal1: the command line. One file a subcommand beside this one.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -36,17 +37,33 @@ Exit codes: 0 done; 1 the answer is no (a wrong variant, a missing requirement);
 on it, is not right; 3 infrastructure (no node, a broken store, a full disk); 130 Ctrl-C.
 )";
 
+// Options as people read them: name, kind of value, default; without the validators' own words, which errors say.
+class plain_formatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string kind = option->get_type_name();
+    kind.erase(std::min(kind.find(':'), kind.size()));
+    std::string text = option->get_type_size() == 0 || kind.empty() ? "" : " " + kind;
+    if (option->get_expected_max() > 1) text += " ...";
+    if (!option->get_default_str().empty()) text += " (" + option->get_default_str() + ")";
+    return text;
+  }
+};
+
 void add_everything(CLI::App& app, context& c) {
+  app.formatter(std::make_shared<plain_formatter>());
   app.require_subcommand(1);
   app.fallthrough();  // --data may stand before and after the command
   app.set_help_flag("-h,--help", "this text; `cudal1 COMMAND --help` has examples and exit codes");
-  app.set_version_flag("--version", CUDAL1_VERSION);
-  app.add_option("--data", c.data, "the data folder: store, cache, log")
+  app.set_version_flag("--version", CUDAL1_VERSION, "the version");
+  app.add_option("--data", c.data, "the data folder: store, cache, log; also $CUDAL1_DATA")
       ->type_name("DIR")
       ->envname("CUDAL1_DATA")
       ->capture_default_str();
   app.footer(journey);
-  app.get_formatter()->column_width(34);
+  app.get_formatter()->column_width(30);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.get_formatter()->label("Subcommands", "Commands");
   add_run(app, c);
   add_evaluate(app, c);
   add_status(app, c);
@@ -74,7 +91,11 @@ int say_parse_error(const CLI::App& app, const CLI::ParseError& e, const context
   while (!at->get_subcommands().empty())
     at = at->get_subcommands().front();
   const bool none = at == &app;
-  const auto message = none && e.get_name() == "RequiredError" ? std::string("which command?") : std::string(e.what());
+  std::string message = e.what();
+  if (none && e.get_name() == "RequiredError") {
+    const auto words = app.remaining();
+    message = words.empty() ? "a command is missing" : fmt::format("there is no command \"{}\"", words.front());
+  }
   complain(c, fmt::format("{}; see `{} --help`", message, none ? "cudal1" : "cudal1 " + at->get_name()));
   return exit_code::usage;
 }

@@ -44,6 +44,9 @@ std::string end_of_log(const std::string& path, std::streamoff from) {
   return out;
 }
 
+// Exit codes of cudal1-node (its --help).
+constexpr int node_ended = 0, node_usage = 2, node_weak_confinement = 3, node_data_in_use = 4;
+
 class node_child {
  public:
   static expected<node_child> spawn(const std::string& data, const node_flags& flags) {
@@ -56,6 +59,8 @@ class node_child {
 
     std::vector<std::string> words = {program, "--data", data, "--exit-when-idle"};
     if (!flags.config.empty()) words.insert(words.end(), {"--config", flags.config});
+    if (!flags.device.empty()) words.insert(words.end(), {"--device", flags.device});
+    if (!flags.resume) words.emplace_back("--no-resume");
     for (const auto& setting : flags.settings)
       words.insert(words.end(), {"--set", setting});
     std::vector<char*> arguments;
@@ -81,12 +86,11 @@ class node_child {
     return child;
   }
 
-  // How it ended, or nothing while it runs.
-  std::optional<std::string> ended() {
+  // How it ended (its wait status), or nothing while it runs.
+  std::optional<int> ended() {
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
-    if (WIFSIGNALED(status)) return fmt::format("was killed by signal {}", WTERMSIG(status));
-    return fmt::format("ended with exit code {}", WEXITSTATUS(status));
+    return status;
   }
   std::string log_tail() const { return end_of_log(log_, log_start_); }
   const std::string& log() const { return log_; }
@@ -104,6 +108,23 @@ expected<connected_node> greet(node_client client, std::chrono::milliseconds lim
   if (auto problem = error_of(answer)) return tl::unexpected<error>(std::move(*problem));
   if (!answer.status) return fail(errc::infrastructure, "the node answered a hello without its status");
   return connected_node{std::move(client), std::move(*answer.status), false};
+}
+
+// A node that is just leaving still holds the folder: one that we started then leaves too, and the next may stay.
+bool worth_another_try(int status) {
+  return WIFEXITED(status) && (WEXITSTATUS(status) == node_ended || WEXITSTATUS(status) == node_data_in_use);
+}
+
+tl::unexpected<error> did_not_come_up(int status, const node_child& child) {
+  errc code = errc::infrastructure;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == node_usage) code = errc::invalid_argument;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == node_weak_confinement) code = errc::refused;
+  const auto how = WIFSIGNALED(status) ? fmt::format("was killed by signal {}", WTERMSIG(status))
+                                       : fmt::format("ended with exit code {}", WEXITSTATUS(status));
+  return fail(code,
+              "the node did not come up: cudal1-node {}; its log {} ends with:{}\n`cudal1 doctor` says what this "
+              "machine lacks",
+              how, child.log(), child.log_tail());
 }
 
 // False where somebody interrupted.
@@ -173,9 +194,8 @@ expected<connected_node> connect_or_start(const std::string& data, const node_fl
   const auto end =
       clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(flags.start_limit_s));
   std::optional<node_child> child;
-  std::string last_end;
-  // A node that is just leaving still holds the store: one that we start then ends, and the next one succeeds.
-  int starts_left = 5;
+  int starts_left = 20;
+  bool again = false;
   while (clock::now() < end) {
     auto client = node_client::connect(data);
     if (client) {
@@ -185,28 +205,26 @@ expected<connected_node> connect_or_start(const std::string& data, const node_fl
         node->started = child.has_value();
         return node;
       }
-      // It closed the door while we came in: leaving, or not up yet. Everything else is for the user.
+      // It closed the door while we came in: it is leaving. Everything else is for the user.
       if (node.error().code != errc::infrastructure) return node;
     } else if (client.error().code != errc::not_found) {
       return tl::unexpected<error>(std::move(client).error());
     }
     if (child) {
-      if (const auto how = child->ended()) {
-        last_end = fmt::format("cudal1-node {}; its log {} ends with:{}", *how, child->log(), child->log_tail());
+      if (const auto status = child->ended()) {
+        if (!worth_another_try(*status) || starts_left == 0) return did_not_come_up(*status, *child);
         child.reset();
-        if (starts_left == 0 || last_end.find("killed") != std::string::npos) break;
+        again = true;
       }
-    } else if (starts_left > 0) {
+    } else {
       --starts_left;
-      progress(last_end.empty() ? "starting a node on " + data : "starting the node again");
+      progress(again ? "waiting for the last node to leave" : "starting a node on " + data);
       CUDAL1_TRY(child, node_child::spawn(data, flags));
     }
-    if (!pause(wake_fd, last_end.empty() ? 20 : 400)) return fail(errc::cancelled, "interrupted while a node started");
+    if (!pause(wake_fd, again ? 500 : 20)) return fail(errc::cancelled, "interrupted while a node started");
   }
-  if (last_end.empty())
-    last_end = fmt::format("no node was ready on {} within {:.0f} s; its log is {}/node.log{}", data,
-                           flags.start_limit_s, data, child ? child->log_tail() : "");
-  return fail(errc::infrastructure, "{}\n`cudal1 doctor` says what this machine lacks", last_end);
+  return fail(errc::infrastructure, "no node was ready on {} within {:.0f} s; its log is {}/node.log{}", data,
+              flags.start_limit_s, data, child ? child->log_tail() : "");
 }
 
 }  // namespace cudal1::cli

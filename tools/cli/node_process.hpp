@@ -16,6 +16,8 @@ namespace cudal1::cli {
 struct node_flags {
   std::string config;                 // --config FILE
   std::vector<std::string> settings;  // --set section.key=value
+  std::string device;                 // "" is the node's default
+  bool resume = true;                 // go on with what ran when the last node died
   double start_limit_s = 120;
 };
 void add_node_flags(CLI::App& command, node_flags& flags);
@@ -35,7 +37,8 @@ expected<connected_node> connect_to_node(const std::string& data);
 
 // The same, and starts cudal1-node where none runs; it stays behind in a session of its own, with its log in
 // DATA/node.log, and leaves when it is idle. `progress` is told what is being waited for. errc::cancelled as soon as
-// `wake_fd` can be read; a node that does not come up is errc::infrastructure with the end of its log.
+// `wake_fd` can be read. A node that does not come up is an error with the end of its log: errc::refused where the
+// system refuses a required confinement, errc::invalid_argument for a flag or setting, else errc::infrastructure.
 expected<connected_node> connect_or_start(const std::string& data, const node_flags& flags,
                                           const std::function<void(const std::string&)>& progress, int wake_fd = -1);
 

@@ -57,14 +57,14 @@ expected<client_request> make_request(const run_options& o, const context& c) {
     CUDAL1_TRY(r.time_limit_s, parse_duration(o.time));
   }
   r.seed = o.seed;
+  r.stop_on_disconnect = true;  // a second Ctrl-C, or a closed terminal: not a search that nobody sees
   return r;
 }
 
 // A search that is followed: its answers, Ctrl-C, and what the view is told.
 class followed_run {
  public:
-  followed_run(const context& c, interrupt_watch& interrupt, run_view& view)
-      : context_(c), interrupt_(interrupt), view_(view) {}
+  followed_run(interrupt_watch& interrupt, run_view& view) : interrupt_(interrupt), view_(view) {}
 
   // Until the last answer. The experiment's id.
   expected<std::string> follow(node_client& client) {
@@ -72,7 +72,7 @@ class followed_run {
       auto answer = client.receive(std::chrono::seconds(10), interrupt_.fd());
       if (!answer) {
         if (answer.error().code == errc::cancelled) {
-          CUDAL1_CHECK(stop());
+          CUDAL1_CHECK(stop(client));
           continue;
         }
         if (answer.error().code == errc::timeout) {
@@ -88,14 +88,14 @@ class followed_run {
         view_.update(*answer->progress);
       }
       if (answer->last) return experiment_;
-      if (interrupted_ && !stop_sent_ && !experiment_.empty()) CUDAL1_CHECK(stop());
+      if (interrupted_ && !stop_sent_ && !experiment_.empty()) CUDAL1_CHECK(stop(client));
     }
   }
 
   bool interrupted() const { return interrupted_; }
 
  private:
-  expected<void> stop() {
+  expected<void> stop(node_client& client) {
     interrupted_ = true;
     interrupt_.acknowledge();
     view_.remark("stopping: what is in flight ends and is kept (Ctrl-C again leaves at once)");
@@ -104,9 +104,7 @@ class followed_run {
     client_request r;
     r.verb = client_verb::stop;
     r.experiment = experiment_;
-    // Kept until the search has ended: the node answers it then.
-    CUDAL1_TRY(stopper_, node_client::connect(context_.data));
-    return stopper_->send(r);
+    return client.send(r);  // the one thing that may be asked while an experiment is followed
   }
 
   tl::unexpected<error> lost(error e) const {
@@ -115,10 +113,8 @@ class followed_run {
     return tl::unexpected<error>(std::move(e));
   }
 
-  const context& context_;
   interrupt_watch& interrupt_;
   run_view& view_;
-  std::optional<node_client> stopper_;
   std::string experiment_;
   bool interrupted_ = false, stop_sent_ = false;
 };
@@ -131,10 +127,7 @@ expected<run_limits> complete(client_request& r, const run_options& o, const con
     r.experiment = before.id;
     r.device = before.device;
     r.policy = before.policy;
-    r.seed = before.seed;
-    r.evaluations_per_task = o.evaluations.value_or(before.evaluations_per_task);
-    if (o.time.empty()) r.time_limit_s = before.time_limit_s;
-    return run_limits{before.device, before.policy, r.time_limit_s};
+    return run_limits{before.device, before.policy, before.time_limit_s};
   }
   CUDAL1_TRY(const device_report device, choose_device(node, o.device));
   r.device = device.where.device;
@@ -152,11 +145,13 @@ expected<int> run(const run_options& o, context& c) {
     CUDAL1_TRY(const std::string profile, profile_of(o.device.empty() ? "cpu" : o.device));
     CUDAL1_CHECK(choose_tasks(o.folder, o.names, profile));
   }
+  node_flags flags = o.node;
+  flags.device = o.device;
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   run_view view(o.json ? c.err : c.out, {});
   CUDAL1_TRY(connected_node node,
              connect_or_start(
-                 c.data, o.node, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
+                 c.data, flags, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
   CUDAL1_TRY(const run_limits limits, complete(request, o, c, node.status));
   view.set_limits(limits);
   view.remark(o.resume.empty()
@@ -164,7 +159,7 @@ expected<int> run(const run_options& o, context& c) {
                                 limits.device)
                   : "going on with " + request.experiment);
   CUDAL1_CHECK(node.client.send(request));
-  followed_run follower(c, interrupt, view);
+  followed_run follower(interrupt, view);
   auto experiment = follower.follow(node.client);
   view.close();
   CUDAL1_CHECK(experiment);
@@ -201,14 +196,17 @@ void add_run(CLI::App& app, context& c) {
       ->capture_default_str()
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62));
   sub->add_option("--device", o->device, "cpu, cuda:0, ... (default: the first GPU, else cpu)")->type_name("DEVICE");
-  sub->add_option("--resume", o->resume, "go on with an experiment that was stopped, as in --resume e3")
-      ->type_name("EXPERIMENT");
+  auto* resume = sub->add_option("--resume", o->resume,
+                                 "go on with an experiment that was stopped, as in --resume e3, with its own limits");
+  resume->type_name("EXPERIMENT");
+  for (const auto* flag : {"--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
+    resume->excludes(sub->get_option(flag));
   sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
   add_node_flags(*sub, o->node);
   sub->footer(
       footer("  cudal1 run                                    all built-in tasks\n"
              "  cudal1 run --time 4m                          ... for four minutes\n"
-             "  cudal1 run --task softmax --task gelu_chain   two of them\n"
+             "  cudal1 run --task softmax --task layer_norm   two of them\n"
              "  cudal1 run --tasks my_tasks --evaluations 50  your own\n"
              "  cudal1 run --resume e3                        after Ctrl-C or a power cut",
              "  0    the search ended by itself; the table was printed\n"

@@ -1,0 +1,313 @@
+// The commands that need no node, run as a user runs them, on a store of real records.
+#include <csignal>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/base/describe.hpp"
+#include "sandbox/program/task.hpp"
+#include "tests/tools/tools_fixture.hpp"
+#include "tools/cli/format.hpp"
+
+namespace cudal1::cli {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+// One prepared store for all tests of the file: they only read it.
+class commands : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new temporary_folder;
+    ids_ = new prepared(prepare_store(folder_->path()));
+  }
+  static void TearDownTestSuite() {
+    delete ids_;
+    delete folder_;
+  }
+  static finished_program run(std::vector<std::string> arguments,
+                              const std::map<std::string, std::string>& variables = {}) {
+    arguments.insert(arguments.end(), {"--data", folder_->path()});
+    return run_cudal1(arguments, variables);
+  }
+  static temporary_folder* folder_;
+  static prepared* ids_;
+};
+temporary_folder* commands::folder_ = nullptr;
+prepared* commands::ids_ = nullptr;
+
+std::string line_with(const std::string& text, const std::string& what) {
+  for (const auto& line : split_lines(text))
+    if (line.find(what) != std::string::npos) return line;
+  return "";
+}
+
+TEST_F(commands, best_shows_each_task_with_its_confirmed_best_or_the_reference) {
+  const auto p = run({"best"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.err, IsEmpty());
+  EXPECT_THAT(line_with(p.out, "diagonal_matmul"),
+              ContainsRegex("diagonal_matmul +4.12 ms +180 µs +22.9x \\[22.1, 23.5\\] +3 +" + ids_->best.substr(0, 12) +
+                            " +fuse\\(0..1\\) block\\(0,256\\)$"));
+  EXPECT_THAT(line_with(p.out, "softmax"),
+              ContainsRegex("softmax +2.95 ms +2.95 ms +1.00x +1 +- +the reference itself"));
+  EXPECT_THAT(p.out, HasSubstr("cpu: a processor with 2 cores (AVX2; 1 thread; LibTorch 2.11.0)"));
+  EXPECT_THAT(p.out, HasSubstr("they say nothing about a GPU"));
+  // sqrt(22.9) = 4.785
+  EXPECT_THAT(p.out, HasSubstr("1 of 2 tasks beat the reference by more than their interval; geometric mean 4.79x"));
+  EXPECT_THAT(p.out, HasSubstr("4 evaluations; failed: wrong_answer 1."));
+  EXPECT_THAT(p.out, HasSubstr("Where the time went: measuring 60%, checking 30%, compiling 10%."));
+  EXPECT_THAT(p.out, Not(HasSubstr("\033"))) << "no escape sequences into a pipe";
+}
+
+TEST_F(commands, the_table_adapts_to_the_columns_it_is_given) {
+  for (const std::size_t width : {60, 80, 100, 132}) {
+    const auto p = run({"best"}, {{"COLUMNS", std::to_string(width)}});
+    ASSERT_EQ(p.code, 0);
+    for (const auto& line : split_lines(p.out))
+      EXPECT_LE(display_width(line), width) << line;
+    EXPECT_THAT(line_with(p.out, "diagonal_m"), HasSubstr("22.9x [22.1, 23.5]"));
+  }
+}
+
+TEST_F(commands, best_as_json_has_the_exact_figures) {
+  const auto document = document_of(run({"best", "--json"}));
+  EXPECT_EQ(at(document, "tasks.0.name"), json("diagonal_matmul"));
+  EXPECT_EQ(at(document, "tasks.0.speedup"), json(22.9));
+  EXPECT_EQ(at(document, "tasks.0.speedup_interval.low"), json(22.14));
+  EXPECT_EQ(at(document, "tasks.0.reference_us"), json(4123.4));
+  EXPECT_EQ(at(document, "tasks.0.variant"), json(ids_->best));
+  EXPECT_EQ(at(document, "tasks.0.beats_reference"), json(true));
+  EXPECT_EQ(at(document, "tasks.1.is_reference"), json(true));
+  EXPECT_EQ(at(document, "outcomes.wrong_answer"), json(1));
+}
+
+TEST_F(commands, best_of_one_task_ranks_all_its_correct_variants) {
+  const auto p = run({"best", "diagonal_matmul"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, ContainsRegex("1 +" + ids_->best.substr(0, 12) + " .*22.9x.*yes"));
+  EXPECT_THAT(p.out, ContainsRegex("2 +" + ids_->slower.substr(0, 12) + " .*1.83x.*no"));
+  EXPECT_THAT(p.out, Not(HasSubstr(ids_->wrong.substr(0, 12)))) << "a wrong variant has no rank";
+  const auto first = document_of(run({"best", "diagonal_matmul", "-n", "1", "--json"}));
+  EXPECT_EQ(at(first, "variants").as_array().size(), 1U);
+  EXPECT_EQ(at(first, "variants.0.variant"), json(ids_->best));
+}
+
+TEST_F(commands, show_finds_a_variant_by_a_prefix_and_says_all_about_it) {
+  const auto p = run({"show", ids_->best.substr(0, 16)});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, AllOf(HasSubstr("Variant " + ids_->best), HasSubstr("task diagonal_matmul"),
+                           HasSubstr("fuse(steps=0..1); block(group=0, threads=256)"),
+                           HasSubstr("1. fuse: steps 0 to 1 run as one kernel")));
+  EXPECT_THAT(p.out, HasSubstr("pass  3 error    relative error 3.1e-8, at most 5.0e-6"));
+  EXPECT_THAT(p.out, HasSubstr("reference 4.12 ms, variant 180 µs, speedup 22.9x [22.1, 23.5]; 12 pairs from 3 forks"));
+  EXPECT_THAT(p.out, HasSubstr("\"launch\": \"row_scale\""));
+  EXPECT_THAT(p.out, HasSubstr("__global__ void row_scale("));
+}
+
+TEST_F(commands, show_prints_parts_that_other_programs_take) {
+  const auto program = run({"show", ids_->best, "--program"});
+  ASSERT_EQ(program.code, 0) << program.err;
+  const auto read = read_program(program.out);
+  ASSERT_TRUE(holds(read));
+  EXPECT_EQ(program_id(*read), ids_->best) << "what is printed is what was measured";
+  EXPECT_EQ(run({"show", ids_->best, "--schedule"}).out, "fuse(steps=0..1); block(group=0, threads=256)\n");
+  EXPECT_THAT(run({"show", ids_->best, "--source"}).out, StartsWith("// The task diagonal_matmul"));
+  const auto document = document_of(run({"show", ids_->best, "--json"}));
+  EXPECT_EQ(at(document, "verdicts.0.samples").as_array().size(), 12U);
+  EXPECT_EQ(at(document, "verdicts.0.samples.1.reference_us"), json(4124.4));
+  EXPECT_EQ(at(document, "environments.0.model"), json("a processor with 2 cores"));
+}
+
+TEST_F(commands, show_of_a_failure_says_which_gate_and_why) {
+  const auto p = run({"show", ids_->wrong});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, HasSubstr("FAIL  2 close    163840 of 327680 elements outside 1e-4"));
+  EXPECT_THAT(p.out, HasSubstr("wrong_answer: gate 2: 163840 of 327680 elements outside 1e-4"));
+}
+
+TEST_F(commands, experiments_lists_them_and_prints_the_table_of_one) {
+  const auto list = run({"experiments"});
+  ASSERT_EQ(list.code, 0) << list.err;
+  EXPECT_THAT(list.out, ContainsRegex(ids_->experiment + " +finished +evolutionary +cpu +2 +24 a task +0:02"));
+  const auto one = run({"experiments", ids_->experiment});
+  EXPECT_THAT(one.out, HasSubstr("Experiment e1 (finished), policy evolutionary, device cpu"));
+  EXPECT_THAT(one.out, HasSubstr("4 evaluations in 0:02 (2.00 a second); failed: wrong_answer 1."));
+  EXPECT_EQ(at(document_of(run({"experiments", "--json"})), "experiments.0.seed"), json(1));
+}
+
+TEST_F(commands, status_without_a_node_counts_what_the_store_has) {
+  const auto p = run({"status"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, HasSubstr("No node runs on " + folder_->path()));
+  EXPECT_THAT(p.out, HasSubstr("2 tasks, 1 experiment, 4 evaluations (3 correct; wrong_answer 1)"));
+  const auto document = document_of(run({"status", "--json"}));
+  EXPECT_EQ(at(document, "node_runs"), json(false));
+  EXPECT_EQ(at(document, "counts.evaluations"), json(4));
+}
+
+TEST_F(commands, stop_without_a_node_has_nothing_to_do) {
+  EXPECT_EQ(run({"stop"}).code, 0);
+  const auto named = run({"stop", "e1"});
+  EXPECT_EQ(named.code, 3);
+  EXPECT_THAT(named.err, StartsWith("cudal1: no node runs on "));
+}
+
+TEST_F(commands, export_writes_what_can_be_evaluated_again) {
+  temporary_folder out;
+  const auto target = out / "fast";
+  const auto p = run({"export", target});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, HasSubstr("1 program of 2 tasks exported"));
+  const auto read = read_program(read_file(target + "/diagonal_matmul.cu1"));
+  ASSERT_TRUE(holds(read));
+  EXPECT_EQ(program_id(*read), ids_->best);
+  const auto exported = from_text<verdict>(read_file(target + "/diagonal_matmul.verdict.json"));
+  ASSERT_TRUE(holds(exported));
+  EXPECT_EQ(exported->score, 22.9);
+  EXPECT_EQ(exported->samples.size(), 12U);
+  const auto index = json::parse(read_file(target + "/index.json"));
+  ASSERT_TRUE(holds(index));
+  EXPECT_EQ(at(*index, "tasks.0.program"), json("diagonal_matmul.cu1"));
+  EXPECT_EQ(at(*index, "tasks.1.program"), json(""));
+  const auto readme = read_file(target + "/README.md");
+  EXPECT_THAT(readme, HasSubstr("| diagonal_matmul | 4.12 ms | 180 µs | 22.9x [22.1, 23.5] |"));
+  EXPECT_THAT(readme, HasSubstr("they say nothing about a GPU"));
+  EXPECT_FALSE(std::filesystem::exists(target + "/softmax.cu1"));
+}
+
+TEST_F(commands, export_overwrites_only_when_told) {
+  temporary_folder out;
+  write_file(out / "mine.txt", "precious");
+  const auto refused = run({"export", out.path()});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, AllOf(StartsWith("cudal1: "), HasSubstr("--force")));
+  EXPECT_FALSE(std::filesystem::exists(out / "index.json"));
+  const auto forced = run({"export", out.path(), "--force", "--json"});
+  EXPECT_EQ(forced.code, 0) << forced.err;
+  EXPECT_EQ(at(document_of(forced), "programs"), json(1));
+  EXPECT_EQ(read_file(out / "mine.txt"), "precious");
+}
+
+TEST(without_a_store, tasks_are_listed_with_their_sizes) {
+  const auto p = run_cudal1({"tasks"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(line_with(p.out, "diagonal_matmul"), HasSubstr("float32[640, 640], float32[640, 512]"));
+  const auto list = document_of(run_cudal1({"tasks", "--json"}));
+  EXPECT_GE(at(list, "tasks").as_array().size(), 16U);
+  const auto one = run_cudal1({"tasks", "diagonal_matmul"});
+  EXPECT_THAT(one.out,
+              AllOf(HasSubstr("always diagonal"), HasSubstr("output y float32[640, 512]"), HasSubstr("aten::mm")));
+  const auto full = document_of(run_cudal1({"tasks", "diagonal_matmul", "--json"}));
+  const auto task = read_task(at(full, "tasks.0.task").text(), "cpu");
+  ASSERT_TRUE(holds(task));
+  EXPECT_EQ(json(task->id), at(full, "tasks.0.id"));
+  EXPECT_EQ(
+      at(document_of(run_cudal1({"tasks", "diagonal_matmul", "--device", "cuda:0", "--json"})), "tasks.0.profile"),
+      json("cuda"));
+}
+
+TEST(without_a_store, tasks_checks_a_folder_and_names_the_fault) {
+  temporary_folder folder;
+  write_file(folder / "bad.json",
+             R"({"format": 1, "name": "bad", "inputs": [], "steps": [{"aten": "aten::nothing"}]})");
+  const auto p = run_cudal1({"tasks", "--tasks", folder.path()});
+  EXPECT_EQ(p.code, 2);
+  EXPECT_THAT(p.err, AllOf(StartsWith("cudal1: "), HasSubstr("bad.json")));
+  EXPECT_THAT(p.out, IsEmpty());
+}
+
+TEST(without_a_store, the_moves_are_explained) {
+  const auto document = document_of(run_cudal1({"moves", "--json"}));
+  EXPECT_GE(at(document, "moves").as_array().size(), 5U);
+  EXPECT_THAT(run_cudal1({"moves"}).out, HasSubstr(at(document, "moves.0.name").as_string()));
+}
+
+TEST(without_a_store, reading_says_what_to_do) {
+  temporary_folder empty;
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"best"}, {"show", "0123abcd"}, {"export", "/nonexistent/x"}, {"experiments"}}) {
+    auto with_data = arguments;
+    with_data.insert(with_data.end(), {"--data", empty.path()});
+    const auto p = run_cudal1(with_data);
+    EXPECT_EQ(p.code, 2) << arguments[0];
+    EXPECT_THAT(p.err, AllOf(StartsWith("cudal1: there is no store in "), HasSubstr("`cudal1 run` makes one")));
+    EXPECT_THAT(p.out, IsEmpty());
+  }
+  EXPECT_EQ(run_cudal1({"status"}, {{"CUDAL1_DATA", empty.path()}}).code, 0);
+  EXPECT_TRUE(std::filesystem::is_empty(empty.path())) << "reading makes nothing";
+}
+
+struct wrong_line {
+  std::vector<std::string> arguments;
+  std::string says;
+};
+
+TEST(arguments, that_are_wrong_are_refused_with_exit_code_2_and_a_way_out) {
+  temporary_folder data;
+  write_file(data / "a.cu1", "{}");
+  const wrong_line lines[] = {
+      {{}, "a command is missing"},
+      {{"fly"}, "fly"},
+      {{"run", "--policy", "clairvoyant"}, "clairvoyant"},
+      {{"run", "--evaluations", "0"}, "--evaluations"},
+      {{"run", "--evaluations", "many"}, "--evaluations"},
+      {{"run", "--time", "4 parsecs"}, "4 parsecs"},
+      {{"run", "--task", "no_such_task"}, "no_such_task"},
+      {{"run", "--tasks", "/nonexistent"}, "/nonexistent"},
+      {{"run", "--device", "tpu"}, "tpu"},
+      {{"run", "--resume", "e1", "--time", "1m"}, "--resume"},
+      {{"run", "--set", "timing.no_such_key=1"}, "no_such_key"},
+      {{"evaluate", "softmax"}, "program"},
+      {{"evaluate", "softmax", "/nonexistent/p.cu1"}, "/nonexistent/p.cu1"},
+      {{"evaluate", "no_such_task", data / "a.cu1"}, "no_such_task"},
+      {{"tasks", "no_such_task"}, "no_such_task"},
+      {{"show"}, "variant"},
+      {{"show", "abcd", "--json", "--source"}, "--source"},
+      {{"best", "-n", "0"}, "-n"},
+  };
+  for (const auto& line : lines) {
+    auto arguments = line.arguments;
+    arguments.insert(arguments.end(), {"--data", data.path()});
+    const auto p = run_cudal1(arguments);
+    const auto what = testing::PrintToString(line.arguments);
+    EXPECT_EQ(p.code, 2) << what << p.err;
+    EXPECT_THAT(p.err, AllOf(StartsWith("cudal1: "), HasSubstr(line.says))) << what;
+    EXPECT_THAT(p.out, IsEmpty()) << what;
+  }
+  EXPECT_FALSE(std::filesystem::exists(data / "node.log")) << "no node is started for a wrong command line";
+}
+
+TEST(arguments, help_teaches_each_command_with_examples_and_exit_codes) {
+  const auto help = run_cudal1({"--help"});
+  ASSERT_EQ(help.code, 0);
+  EXPECT_THAT(help.out, AllOf(HasSubstr("A typical journey"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
+  for (const auto* command :
+       {"run", "evaluate", "status", "tasks", "best", "show", "export", "experiments", "stop", "moves", "doctor"}) {
+    EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command));
+    const auto p = run_cudal1({command, "--help"});
+    EXPECT_EQ(p.code, 0);
+    EXPECT_THAT(
+        p.out, AllOf(HasSubstr("Examples:\n"), HasSubstr(std::string("cudal1 ") + command), HasSubstr("Exit codes:\n")))
+        << command;
+  }
+  EXPECT_THAT(run_cudal1({"--version"}).out, ContainsRegex("^[0-9]+\\.[0-9]+"));
+}
+
+TEST(arguments, a_store_of_a_newer_schema_or_a_broken_one_is_infrastructure) {
+  temporary_folder data;
+  std::filesystem::create_directories(data / "store");
+  write_file(data / "store/CURRENT", "nonsense\n");
+  const auto p = run_cudal1({"best", "--data", data.path()});
+  EXPECT_EQ(p.code, 3) << p.err;
+  EXPECT_THAT(p.err, StartsWith("cudal1: "));
+}
+
+}  // namespace
+}  // namespace cudal1::cli

@@ -1,0 +1,139 @@
+// The commands that need a node, end to end: a real node, worker, compiler and store.
+#include <csignal>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/tools_fixture.hpp"
+#include "tools/cli/format.hpp"
+
+namespace cudal1::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Containers and stock Ubuntu refuse some confinements; the programs here are our own.
+const std::string insist = "device.allow_weak_confinement=true";
+
+// A diagonal matmul small enough that an evaluation takes a fraction of a second, and which row scaling beats by far.
+constexpr const char* tiny_task =
+    R"({"format": 1, "name": "tiny", "summary": "a small diagonal matmul", "family": "matmul",
+  "inputs": [{"name": "a", "dtype": "float32", "shape": [192, 192], "facts": ["diagonal"]},
+             {"name": "b", "dtype": "float32", "shape": [192, 256]}],
+  "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "b"}, "out": ["y"]}],
+  "outputs": ["y"]})";
+
+class with_a_node : public testing::Test {
+ protected:
+  with_a_node() {
+    std::filesystem::create_directories(folder_ / "tasks");
+    write_file(folder_ / "tasks/tiny.json", tiny_task);
+  }
+  ~with_a_node() override { run({"stop", "--node"}); }
+
+  std::string data() const { return folder_ / "data"; }
+  std::vector<std::string> with_data(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), {"--data", data()});
+    return arguments;
+  }
+  finished_program run(const std::vector<std::string>& arguments) const { return run_cudal1(with_data(arguments)); }
+  // The log tells more than an exit code.
+  std::string why(const finished_program& p) const {
+    const auto log = data() + "/node.log";
+    return p.out + p.err + (std::filesystem::exists(log) ? read_file(log) : "");
+  }
+
+  temporary_folder folder_;
+};
+
+TEST_F(with_a_node, run_searches_a_folder_of_tasks_and_prints_what_the_store_keeps) {
+  const auto p = run({"run", "--tasks", folder_ / "tasks", "--evaluations", "4", "--set", insist});
+  ASSERT_EQ(p.code, 0) << why(p);
+  EXPECT_THAT(p.out, AllOf(HasSubstr("starting a node on "), HasSubstr("searching 1 task on cpu"),
+                           HasSubstr("Experiment e1 (finished)"), HasSubstr("they say nothing about a GPU"),
+                           HasSubstr("1 of 1 task beat the reference"), Not(HasSubstr("\033"))));
+  const auto best = document_of(run({"best", "--json"}));
+  EXPECT_EQ(at(best, "tasks.0.name"), json("tiny"));
+  EXPECT_EQ(at(best, "tasks.0.beats_reference"), json(true));
+  EXPECT_THAT(p.out, HasSubstr(short_id(at(best, "tasks.0.variant").as_string())));
+  EXPECT_EQ(at(best, "tasks.0.evaluations"), at(best, "evaluations"));
+  const auto variant = at(best, "tasks.0.variant").as_string();
+  EXPECT_THAT(run({"show", variant.substr(0, 10)}).out, HasSubstr("confirmed with fresh pairs"));
+
+  // The winner, exported, passes as a hand-written program.
+  ASSERT_EQ(run({"export", folder_ / "out"}).code, 0);
+  const auto again = run({"evaluate", folder_ / "tasks/tiny.json", folder_ / "out/tiny.cu1", "--set", insist});
+  EXPECT_EQ(again.code, 0) << why(again);
+
+  const auto second = document_of(run(
+      {"run", "--tasks", folder_ / "tasks", "--evaluations", "2", "--policy", "random", "--json", "--set", insist}));
+  EXPECT_EQ(at(second, "policy"), json("random"));
+  EXPECT_EQ(at(second, "state"), json("finished"));
+}
+
+TEST_F(with_a_node, evaluate_says_the_verdict_line_by_line_and_by_its_exit_code) {
+  const auto right = run({"evaluate", "diagonal_matmul", examples_folder() + "/row_scale.cu1", "--set", insist});
+  ASSERT_EQ(right.code, 0) << why(right);
+  EXPECT_THAT(right.out,
+              AllOf(HasSubstr("pass  1 "), HasSubstr("time "), HasSubstr("correct"), Not(HasSubstr("FAIL"))));
+
+  const auto wrong = run({"evaluate", "diagonal_matmul", examples_folder() + "/wrong_row_scale.cu1", "--set", insist});
+  EXPECT_EQ(wrong.code, 1) << why(wrong);
+  EXPECT_THAT(wrong.out, AllOf(HasSubstr("FAIL"), HasSubstr("wrong_answer")));
+
+  write_file(folder_ / "broken.cu1", "{\"format\": 1, \"name\": \"broken\"");
+  const auto both = run({"evaluate", "softmax", examples_folder() + "/softmax_rows.cu1", folder_ / "broken.cu1",
+                         "--json", "--set", insist});
+  EXPECT_EQ(both.code, 1) << why(both);
+  const auto document = document_of(both);
+  EXPECT_EQ(at(document, "correct"), json(false));
+  EXPECT_EQ(at(document, "programs.0.result.result"), json("correct"));
+  EXPECT_GT(at(document, "programs.0.result.score").as_number(), 1.2) << "the README calls it fast";
+  EXPECT_EQ(at(document, "programs.1.result.result"), json("invalid"));
+}
+
+TEST_F(with_a_node, ctrl_c_stops_cleanly_and_keeps_everything) {
+  running_program search(with_data({"run", "--tasks", folder_ / "tasks", "--time", "10m", "--set", insist}));
+  ASSERT_TRUE(search.wait_for(", variant ")) << "a first best";
+  search.signal(SIGINT);
+  const auto p = search.finish();
+  EXPECT_EQ(p.code, 130) << why(p);
+  EXPECT_THAT(p.out, AllOf(HasSubstr("stopping: what is in flight ends and is kept"),
+                           HasSubstr("Experiment e1 (cancelled)"), HasSubstr("beat the reference")));
+  const auto kept = document_of(run({"experiments", "e1", "--json"}));
+  EXPECT_EQ(at(kept, "tasks.0.is_reference"), json(false));
+  EXPECT_THAT(p.out, HasSubstr(short_id(at(kept, "tasks.0.variant").as_string())));
+  EXPECT_GE(at(kept, "evaluations").as_int(), 1);
+}
+
+TEST_F(with_a_node, status_and_doctor_tell_of_the_device_and_its_confinement) {
+  const auto doctor = run({"doctor", "--json", "--set", insist});
+  const auto document = document_of(doctor);
+  EXPECT_EQ(at(document, "devices.0.where.device"), json("cpu"));
+  EXPECT_FALSE(at(document, "devices.0.confinement").as_array().empty());
+  bool all = true;
+  for (const auto& item : at(document, "items").as_array())
+    all = all && (at(item, "ok").as_bool() || !at(item, "required").as_bool());
+  EXPECT_EQ(at(document, "ok"), json(all));
+  EXPECT_EQ(doctor.code, all ? 0 : 1) << why(doctor);
+
+  const auto status = document_of(run({"status", "--json"}));
+  if (at(status, "node_runs").as_bool()) EXPECT_EQ(at(status, "node.devices.0.where.device"), json("cpu"));
+}
+
+TEST_F(with_a_node, a_node_that_cannot_start_is_infrastructure_and_its_log_is_quoted) {
+  write_file(folder_ / "no_folder", "");
+  const auto p = run_cudal1({"run", "--data", folder_ / "no_folder/data"});
+  EXPECT_EQ(p.code, 3);
+  EXPECT_THAT(p.err, HasSubstr("name another with --data"));
+  const auto refused = run({"evaluate", "diagonal_matmul", examples_folder() + "/row_scale.cu1", "--set",
+                            "compiler.command=/nonexistent/compiler", "--set", insist});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("cudal1: the node did not come up"), HasSubstr("/nonexistent/compiler")));
+}
+
+}  // namespace
+}  // namespace cudal1::cli

@@ -1,0 +1,85 @@
+// A data folder of its own with a store of real records, and the programs as a user runs them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include "config/base/json.hpp"
+#include "config/base/unique_fd.hpp"
+#include "store/store.hpp"
+
+namespace cudal1::cli {
+
+class temporary_folder {
+ public:
+  temporary_folder();
+  ~temporary_folder();
+  temporary_folder(const temporary_folder&) = delete;
+  temporary_folder& operator=(const temporary_folder&) = delete;
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+template <class T>
+testing::AssertionResult holds(const expected<T>& e) {
+  if (e) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << e.error().message;
+}
+
+std::string read_file(const std::string& path);
+void write_file(const std::string& path, const std::string& text);
+std::string examples_folder();
+std::string builtin_tasks();
+
+// What a program did.
+struct finished_program {
+  int code = -1;  // exit code, or minus the signal
+  std::string out, err;
+};
+
+// A running `cudal1`, with its output on pipes that are read until it ends.
+class running_program {
+ public:
+  // In an environment of PATH, HOME, TMPDIR and `variables`.
+  explicit running_program(const std::vector<std::string>& arguments,
+                           const std::map<std::string, std::string>& variables = {});
+  ~running_program();
+  running_program(const running_program&) = delete;
+  running_program& operator=(const running_program&) = delete;
+
+  // Reads until stdout holds `text`; false where the program ended first.
+  bool wait_for(const std::string& text);
+  void signal(int number) const;
+  finished_program finish();
+
+ private:
+  bool read_some();
+  pid_t pid_ = -1;
+  unique_fd out_fd_, err_fd_;
+  finished_program so_far_;
+};
+
+finished_program run_cudal1(const std::vector<std::string>& arguments,
+                            const std::map<std::string, std::string>& variables = {});
+
+// stdout as the one JSON document that --json promises.
+json document_of(const finished_program& p);
+// The member at "a.b.0.c", or null with a failure.
+json at(const json& document, const std::string& path);
+
+// DATA/store with an experiment e1 on two tasks (diagonal_matmul and softmax): a confirmed best at 22.9x with two other
+// verdicts for the first; for the second a wrong answer and a variant that is not faster.
+struct prepared {
+  std::string best, slower, wrong, even;      // variant ids
+  std::string diagonal, softmax, experiment;  // ids
+};
+prepared prepare_store(const std::string& data);
+
+}  // namespace cudal1::cli

@@ -21,8 +21,7 @@ using answers = typename caf::replies_to<Request>::template with<Reply>;
 template <class Message>
 using takes = caf::reacts_to<Message>;
 
-// ---- errors as values, through CAF's
-// ---------------------------------------------------------------------------------
+// ---- errors as values, through CAF's ------------------------------------------------------------------------------
 
 inline caf::error to_caf(error e) {
   // CAF takes the code 0 for "no error".
@@ -42,8 +41,7 @@ caf::result<T> to_result(expected<T> value) {
   return caf::result<T>(to_caf(std::move(value).error()));
 }
 
-// ---- the edge
-// --------------------------------------------------------------------------------------------------------
+// ---- the edge -----------------------------------------------------------------------------------------------------
 
 // Runs the body of a handler that sends nothing back. An exception in a handler would end its actor, so it ends here.
 template <class F>
@@ -66,8 +64,7 @@ caf::result<T> answer_at_edge(const char* actor, F&& body) {
   }
 }
 
-// ---- requests
-// --------------------------------------------------------------------------------------------------------
+// ---- requests -----------------------------------------------------------------------------------------------------
 
 using limit = std::chrono::milliseconds;
 

@@ -100,8 +100,7 @@ bool client_connection::send(const client_answer& a) {
   return true;
 }
 
-// ---- verbs
-// -----------------------------------------------------------------------------------------------------------
+// ---- verbs --------------------------------------------------------------------------------------------------------
 
 bool client_connection::handle(const client_request& r) {
   switch (r.verb) {

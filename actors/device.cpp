@@ -55,11 +55,18 @@ void device_state::begin(device_actor::pointer self, device_setup setup) {
   self_->send(device_actor(self_), message::tick{});
 }
 
-// ---- the session
-// -----------------------------------------------------------------------------------------------------
+// ---- the session --------------------------------------------------------------------------------------------------
+
+// The session gives its processes their cores, so it must see them all; this thread goes back to the others.
+expected<std::unique_ptr<device_session>> device_state::start_on_all_cores() const {
+  CUDAL1_CHECK(move_this_thread(setup_.cores.all));
+  auto started = device_session::start(setup_.session);
+  CUDAL1_CHECK(move_this_thread(setup_.cores.others));
+  return started;
+}
 
 void device_state::start_session() {
-  auto started = device_session::start(setup_.session);
+  auto started = start_on_all_cores();
   if (!started) return start_failed(started.error());
   session_ = std::move(*started);
   setup_.control->attach(session_.get());
@@ -97,8 +104,7 @@ void device_state::probe() {
   session_.reset();
 }
 
-// ---- one evaluation
-// --------------------------------------------------------------------------------------------------
+// ---- one evaluation -----------------------------------------------------------------------------------------------
 
 void device_state::add_stage(const char* stage, clock::time_point from) {
   now_->draft.stage_ms[stage] += std::chrono::duration<double, std::milli>(clock::now() - from).count();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cores.hpp"
 #include "actors/interfaces.hpp"
 #include "sandbox/device/session.hpp"
 
@@ -30,6 +31,7 @@ class device_control {
 
 struct device_setup {
   session_options session;
+  core_layout cores;
   std::shared_ptr<device_control> control;
   node_actor node;
   verifier_actor verifier;
@@ -76,6 +78,7 @@ class device_state {
   }
 
   void start_session();
+  expected<std::unique_ptr<device_session>> start_on_all_cores() const;
   void start_failed(const error& e);
   void pull();
 

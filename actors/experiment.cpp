@@ -41,8 +41,7 @@ void experiment_flow::begin(experiment_actor::pointer self, experiment_setup set
   self_->send(experiment_actor(self_), message::tick{});
 }
 
-// ---- turns
-// -----------------------------------------------------------------------------------------------------------
+// ---- turns --------------------------------------------------------------------------------------------------------
 
 void experiment_flow::fill() {
   if (stopping_ || ended_) return;
@@ -94,8 +93,7 @@ void experiment_flow::drop(slot_id id) {
   check_end();
 }
 
-// ---- proposal
-// --------------------------------------------------------------------------------------------------------
+// ---- proposal -----------------------------------------------------------------------------------------------------
 
 void experiment_flow::propose(slot_id id) {
   auto& s = slots_.at(id);
@@ -133,11 +131,11 @@ void experiment_flow::no_proposal(slot_id id, const error& e) {
   books_->nothing_new(task, e.message);
   if (!books_->exhausted(task).empty())
     spdlog::info("experiment {}: {} is exhausted: {}", books_->record().id, setup_.tasks[task]->name, e.message);
+  fill();
   check_end();
 }
 
-// ---- attempt
-// ---------------------------------------------------------------------------------------------------------
+// ---- attempt ------------------------------------------------------------------------------------------------------
 
 void experiment_flow::reserve(slot_id id) {
   const auto& s = slots_.at(id);
@@ -177,8 +175,7 @@ void experiment_flow::reserved(slot_id id, const attempt_record& a) {
   compile(id);
 }
 
-// ---- compilation
-// -----------------------------------------------------------------------------------------------------
+// ---- compilation --------------------------------------------------------------------------------------------------
 
 void experiment_flow::compile(slot_id id) {
   ask<shared_code>(
@@ -216,8 +213,7 @@ void experiment_flow::offer(slot_id id) {
   self_->send(setup_.node, message::work_item{0, s.attempt, setup_.tasks[s.task], s.program, s.code});
 }
 
-// ---- verdict
-// ---------------------------------------------------------------------------------------------------------
+// ---- verdict ------------------------------------------------------------------------------------------------------
 
 void experiment_flow::judge_here(slot_id id, outcome result, std::string reason, std::string log) {
   const auto& s = slots_.at(id);
@@ -346,8 +342,7 @@ void experiment_flow::note(const char* kind, const slot& s, const std::string& t
               message::note_event{{0, unix_ms(), kind, books_->record().id, s.variant.task, s.variant.id, text}});
 }
 
-// ---- asked, and the end
-// ------------------------------------------------------------------------------------------------
+// ---- asked, and the end -------------------------------------------------------------------------------------------
 
 experiment_progress experiment_flow::progress() const {
   return books_->progress(clock::now());

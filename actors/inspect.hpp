@@ -48,8 +48,7 @@ typename Inspector::result_type inspect(Inspector& f, T& x) {
   });
 }
 
-// ---- shared values
-// ---------------------------------------------------------------------------------------------------
+// ---- shared values ------------------------------------------------------------------------------------------------
 
 inline std::string wire_text(const task& t) {
   return canonical_text(t);

@@ -23,7 +23,7 @@ class ledger {
   // `record.tasks` in turn; `names` beside them. Active time goes on from the record's.
   ledger(experiment_record record, std::vector<std::string> names, time_point now);
 
-  // ---- whose turn ---------------------------------------------------------------------------------------------------
+  // ---- whose turn -------------------------------------------------------------------------------------------------
   // The next task (index into the record's tasks) that the budget allows another evaluation of, taking turns; it is in
   // flight until settle() or abandon(). Nothing where all are done, parked or in flight to their budget.
   std::optional<std::size_t> next_task(time_point now);
@@ -38,7 +38,7 @@ class ledger {
   // No device can run the task: there will be no more turns of it.
   void refuse_task(std::size_t task, const std::string& reason) { books_[task].exhausted = reason; }
 
-  // ---- what came of it
+  // ---- what came of it --------------------------------------------------------------------------------------------
   // ------------------------------------------------------------------------------------------------ A verdict that is
   // in the store. `in_flight`: it was taken by next_task() or take() (not read from the store).
   void settle(std::size_t task, const verdict& v, time_point now, bool in_flight);
@@ -46,8 +46,7 @@ class ledger {
   // No more turns; what is in flight ends.
   void stop() { stopped_ = true; }
 
-  // ---- asked
-  // -----------------------------------------------------------------------------------------------------------
+  // ---- asked ------------------------------------------------------------------------------------------------------
   bool idle() const;                    // nothing in flight
   bool complete(time_point now) const;  // nothing in flight, and no turn will ever come
   bool out_of_time(time_point now) const;

@@ -27,8 +27,7 @@ struct tick {
 };
 BOOST_DESCRIBE_STRUCT(tick, (), (number))
 
-// ---- store
-// -----------------------------------------------------------------------------------------------------------
+// ---- store --------------------------------------------------------------------------------------------------------
 
 struct keep_task {
   task_record record;
@@ -140,8 +139,7 @@ struct note_event {
 };
 BOOST_DESCRIBE_STRUCT(note_event, (), (event))
 
-// ---- generator, compiler, learner
-// ------------------------------------------------------------------------------------
+// ---- generator, compiler, learner ---------------------------------------------------------------------------------
 
 struct propose {
   shared_task what;
@@ -171,8 +169,7 @@ struct learn {
 };
 BOOST_DESCRIBE_STRUCT(learn, (), (what, device, variant, result, score))
 
-// ---- node, device, experiment
-// ----------------------------------------------------------------------------------------
+// ---- node, device, experiment -------------------------------------------------------------------------------------
 
 // A prepared evaluation, waiting for a device.
 struct work_item {
@@ -280,8 +277,7 @@ struct drain {
 };
 BOOST_DESCRIBE_STRUCT(drain, (), (all))
 
-// ---- verifier, profiler, auditor
-// -------------------------------------------------------------------------------------
+// ---- verifier, profiler, auditor ----------------------------------------------------------------------------------
 
 struct plan_verification {
   shared_task what;

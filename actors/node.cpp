@@ -43,8 +43,7 @@ void node_state::begin(node_actor::pointer self, node_setup setup) {
   self_->send(node_actor(self_), message::tick{});
 }
 
-// ---- devices
-// ---------------------------------------------------------------------------------------------------------
+// ---- devices ------------------------------------------------------------------------------------------------------
 
 void node_state::spawn_device(const std::string& device) {
   const auto& o = setup_.options;
@@ -52,7 +51,8 @@ void node_state::spawn_device(const std::string& device) {
   d.session.device = device;
   d.session.worker = o.worker;
   d.session.threads = static_cast<int>(o.settings.device.threads);
-  d.session.timing_core = o.timing_cores.empty() ? -1 : o.timing_cores.front();
+  d.session.timing_core = static_cast<int>(o.settings.device.timing_core);
+  d.cores = o.cores;
   d.session.flush_bytes = o.settings.device.flush_mb << 20;
   d.session.memory_limit_bytes = o.settings.verification.memory_limit_mb << 20;
   d.session.allow_weak_confinement = o.settings.device.allow_weak_confinement;
@@ -134,8 +134,7 @@ void node_state::answer_awaiting() {
   awaiting_.clear();
 }
 
-// ---- leases
-// ----------------------------------------------------------------------------------------------------------
+// ---- leases -------------------------------------------------------------------------------------------------------
 
 void node_state::offer(const message::work_item& item) {
   queue_->offer(item);
@@ -197,8 +196,7 @@ void node_state::tick() {
   }
 }
 
-// ---- supervision
-// -----------------------------------------------------------------------------------------------------
+// ---- supervision --------------------------------------------------------------------------------------------------
 
 void node_state::down(const caf::down_msg& m) {
   for (const auto& [device, entry] : devices_)

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cores.hpp"
 #include "actors/device.hpp"
 #include "actors/experiment.hpp"
 #include "actors/interfaces.hpp"
@@ -22,8 +23,8 @@ struct node_options {
   std::string data;  // folder
   configuration settings;
   std::string device = "cpu";
-  std::string worker;             // path of cudal1-worker; "" finds it beside this program
-  std::vector<int> timing_cores;  // kept free of everything but timed calls; empty where there is one core
+  std::string worker;  // path of cudal1-worker; "" finds it beside this program
+  core_layout cores;
   int compile_workers = 1;
   std::chrono::milliseconds lease_limit{std::chrono::minutes(5)};
 };

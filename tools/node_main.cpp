@@ -7,7 +7,6 @@
 
 #include <CLI/CLI.hpp>
 #include <poll.h>
-#include <sched.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <sys/eventfd.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "actors/client_server.hpp"
+#include "actors/cores.hpp"
 #include "actors/data_lock.hpp"
 #include "actors/node.hpp"
 #include "config/base/describe.hpp"
@@ -109,8 +109,7 @@ void start_log(const flags& f) {
   spdlog::set_default_logger(std::move(logger));
 }
 
-// ---- signals and other ends
-// ------------------------------------------------------------------------------------------
+// ---- signals and other ends ---------------------------------------------------------------------------------------
 
 int end_fd = -1;  // an eventfd: readable when the process should end
 std::atomic<int> signals_seen = 0;
@@ -146,45 +145,17 @@ void watch_the_end(int code) {
   }).detach();
 }
 
-// ---- cores
-// -----------------------------------------------------------------------------------------------------------
+// ---- cores --------------------------------------------------------------------------------------------------------
 
-// The cores that are timing (the last ones allowed), after this process and all that it starts was moved off them.
-// Empty where there are not enough to keep them apart.
-std::vector<int> set_timing_cores_aside(const device_options& o) {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {};
-  std::vector<int> cores;
-  for (int c = 0; c < CPU_SETSIZE; ++c)
-    if (CPU_ISSET(c, &allowed)) cores.push_back(c);
-  std::vector<int> timing;
-  if (o.timing_core >= 0) {
-    timing.push_back(static_cast<int>(o.timing_core));
-  } else {
-    const auto count = std::min(cores.size(), static_cast<std::size_t>(o.threads));
-    timing.assign(cores.end() - static_cast<std::ptrdiff_t>(count), cores.end());
-  }
-  cpu_set_t others = allowed;
-  for (const int c : timing)
-    CPU_CLR(c, &others);
-  if (CPU_COUNT(&others) == 0) {
-    spdlog::warn("every core is timing: compilations will disturb the measurements");
-    return {};
-  }
-  if (::sched_setaffinity(0, sizeof others, &others) != 0) {
-    spdlog::warn("the timing cores cannot be kept free: {}", std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
-    return {};
-  }
-  return timing;
+// Moves this thread, and with it all that the process starts, off the cores that are timing.
+core_layout set_timing_cores_aside(const device_options& o) {
+  const core_layout cores = lay_out_cores(cores_of_this_thread(), o.threads, o.timing_core);
+  if (cores.timing.empty()) spdlog::warn("every core is timing: compilations will disturb the measurements");
+  if (auto moved = move_this_thread(cores.others); !moved) spdlog::warn("{}", moved.error().message);
+  return cores;
 }
 
-int cores_left() {
-  cpu_set_t mine;
-  return ::sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : 1;
-}
-
-// ---- the process
-// -----------------------------------------------------------------------------------------------------
+// ---- the process --------------------------------------------------------------------------------------------------
 
 expected<node_options> options_of(const flags& f) {
   std::vector<std::string> environment;
@@ -274,9 +245,9 @@ expected<int> run(const flags& f) {
   start_log(f);
   CUDAL1_TRY(node_options options, options_of(f));
   CUDAL1_CHECK(catch_signals());
-  options.timing_cores = set_timing_cores_aside(options.settings.device);
+  options.cores = set_timing_cores_aside(options.settings.device);
   const auto wanted = static_cast<int>(options.settings.compiler.workers);
-  options.compile_workers = wanted > 0 ? wanted : cores_left();
+  options.compile_workers = wanted > 0 ? wanted : static_cast<int>(options.cores.others.size());
   CUDAL1_TRY(std::shared_ptr<store> db, store::open(f.data + "/store"));
   CUDAL1_TRY(std::shared_ptr<host_compiler> compiler, make_compiler(options));
 

@@ -212,7 +212,6 @@ class rows_writer {
       } else {
         w_.open(fmt::format("for (int j = {0}; j + {2} <= {1}; j += {2})", first, end, lanes_));
       }
-      w_.line("#pragma unroll");
       w_.open(fmt::format("for (int l = 0; l < {}; ++l)", lanes_));
       write_elements(work, "(j + l)", "[l]");
       w_.close();

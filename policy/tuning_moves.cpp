@@ -78,7 +78,7 @@ const std::vector<tuning>& tunings() {
       {"unroll",
        "accumulators",
        "how many partial results of a reduction run side by side in a thread, so that they vectorise",
-       {8, 16, 32, 64},
+       {16, 32, 64},
        {},
        &group_options::accumulators,
        [](const kernel_body& body, device_kind) { return has_sum(body) && !wants_tiles(body); },

@@ -66,8 +66,7 @@ const std::vector<std::string>& compile_flags() {
                                               "-fdiagnostics-color=never",
                                               "-fno-diagnostics-show-caret",
                                               "-fno-diagnostics-show-option",
-                                              "-Wframe-larger-than=49152",
-                                              "-Werror=frame-larger-than=",
+                                              "-Werror=frame-larger-than=49152",
                                               "-Wl,-z,relro,-z,now,-z,noexecstack,--build-id=none"};
   return flags;
 }

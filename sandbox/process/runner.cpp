@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "sandbox/cpu/launch_threads.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/process/fault_handler.hpp"
 #include "sandbox/process/frame.hpp"
@@ -94,6 +95,7 @@ expected<void> runner::map_arena(int arena, int64_t bytes, uint64_t seed) {
 // LibTorch starts its threads with the first large operator; after the filter it could not.
 expected<void> runner::start_threads() {
   if (settings_.threads <= 1) return {};
+  CUDAL1_CHECK(prepare_launch_threads(settings_.threads));
   static constexpr std::string_view text =
       R"({"format":1,"name":"threads","inputs":[{"name":"x","dtype":"float32","shape":[1048576]}],)"
       R"("steps":[{"aten":"aten::relu","args":{"self":"x"},"out":["y"]}],"outputs":["y"]})";

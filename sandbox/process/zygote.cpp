@@ -10,8 +10,6 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <torch/version.h>
-#include <unistd.h>
 
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/process/frame.hpp"
@@ -70,7 +68,7 @@ expected<zygote_report> zygote::prepare() {
   report.warm_ms = took.count();
   CUDAL1_TRY(const auto tested, test_confinement());
   report.confinement.insert(report.confinement.end(), tested.begin(), tested.end());
-  report.libraries = "LibTorch " TORCH_VERSION;
+  report.libraries = "LibTorch " CUDAL1_TORCH_VERSION;
   sigset_t mask;
   ::sigemptyset(&mask);
   ::sigaddset(&mask, SIGCHLD);

@@ -1,0 +1,185 @@
+// Policies on an objective that is real and cheap: few steps and few bytes between them.
+#include "policy/policy.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/policy/task_texts.hpp"
+
+namespace cudal1::test {
+namespace {
+
+// More for programs that run fewer steps.
+double score_of(const task& t, const schedule& s) {
+  const auto result = lower(t, s, device_kind::cpu);
+  if (!result) return 0;
+  const auto calls = std::count_if(result->result.steps.begin(), result->result.steps.end(),
+                                   [](const step& x) { return !std::holds_alternative<alloc_step>(x); });
+  return static_cast<double>(t.reference.text.steps.size()) / static_cast<double>(calls);
+}
+
+std::unique_ptr<policy> made(const std::string& name, uint64_t seed = 1) {
+  auto p = make_policy(name, seed);
+  if (!p) throw std::runtime_error(p.error().message);
+  return std::move(*p);
+}
+
+prompt prompt_of(const task& t, uint64_t seed, std::vector<exemplar> exemplars = {}) {
+  prompt p;
+  p.what = &t;
+  p.seed = seed;
+  p.exemplars = std::move(exemplars);
+  return p;
+}
+
+exemplar exemplar_of(const task& t, const schedule& s) {
+  exemplar e;
+  e.plan = s;
+  e.variant = program_id(lower(t, s, device_kind::cpu)->result);
+  e.score = score_of(t, s);
+  return e;
+}
+
+// The mean score of a search's proposals, its exemplars growing as it goes. (The best would not tell: on tasks this
+// small either finds it.)
+double search(policy& by, const task& t, int proposals, uint64_t seed) {
+  std::vector<exemplar> seen;
+  double sum = 0;
+  for (int i = 0; i < proposals; ++i) {
+    const auto proposed = by.propose(prompt_of(t, seed + static_cast<uint64_t>(i), seen));
+    EXPECT_TRUE(proposed);
+    seen.push_back(exemplar_of(t, proposed->plan));
+    sum += seen.back().score;
+    std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+    if (seen.size() > 8) seen.resize(8);
+  }
+  return sum / proposals;
+}
+
+double mean_score(policy& by, const task& t, int proposals) {
+  double sum = 0;
+  for (int i = 0; i < proposals; ++i)
+    sum += score_of(t, by.propose(prompt_of(t, 1000 + static_cast<uint64_t>(i)))->plan);
+  return sum / proposals;
+}
+
+TEST(Policy, EveryNameMakesOneAndUnknownNamesAreRefused) {
+  for (const auto& name : policy_names())
+    EXPECT_EQ(made(name)->name(), name);
+  EXPECT_FALSE(make_policy("oracle", 1));
+  EXPECT_FALSE(made("random")->propose(prompt{}));
+}
+
+TEST(Policy, TheSameSeedGivesTheSameProposalAndOthersDiffer) {
+  const task& t = builtin("rms_norm");
+  for (const auto& name : policy_names()) {
+    std::vector<std::string> plans;
+    for (uint64_t seed = 0; seed < 12; ++seed) {
+      const auto a = made(name)->propose(prompt_of(t, seed)), b = made(name)->propose(prompt_of(t, seed));
+      ASSERT_TRUE(a && b);
+      EXPECT_EQ(a->plan, b->plan) << name;
+      EXPECT_TRUE(lower(t, a->plan, device_kind::cpu)) << name;
+      plans.push_back(print_schedule(a->plan));
+    }
+    std::sort(plans.begin(), plans.end());
+    EXPECT_GT(std::unique(plans.begin(), plans.end()) - plans.begin(), 2) << name;
+  }
+}
+
+TEST(Policy, AProposalIsNoneOfTheExemplars) {
+  const task& t = builtin("gelu_by_hand");
+  for (const auto& name : policy_names()) {
+    auto by = made(name);
+    std::vector<exemplar> seen;
+    for (uint64_t seed = 0; seed < 12; ++seed) {
+      const auto proposed = by->propose(prompt_of(t, seed, seen));
+      ASSERT_TRUE(proposed);
+      const exemplar e = exemplar_of(t, proposed->plan);
+      for (const auto& other : seen)
+        EXPECT_NE(other.variant, e.variant) << name;
+      seen.push_back(e);
+    }
+  }
+}
+
+TEST(EvolutionaryPolicy, ProposesBetterSchedulesThanRandom) {
+  double evolved = 0, random = 0;
+  for (const char* name : {"gelu_by_hand", "rms_norm", "bias_relu_twice"}) {
+    for (uint64_t seed : {11u, 500u}) {
+      evolved += search(*made("evolutionary"), builtin(name), 8, seed);
+      random += search(*made("random"), builtin(name), 8, seed);
+    }
+  }
+  EXPECT_GT(evolved, 1.1 * random);
+}
+
+TEST(EvolutionaryPolicy, NamesTheParentsOfItsMutants) {
+  const task& t = builtin("gelu_by_hand");
+  const exemplar parent = exemplar_of(t, *parse_schedule("fuse(steps=0..7)"));
+  bool seen = false;
+  for (uint64_t seed = 0; seed < 20 && !seen; ++seed) {
+    const auto proposed = made("evolutionary")->propose(prompt_of(t, seed, {parent}));
+    seen = proposed->parents == std::vector<std::string>{parent.variant};
+  }
+  EXPECT_TRUE(seen);
+}
+
+std::unique_ptr<policy> trained(const task& t, int rounds) {
+  auto by = made("learned");
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<experience> group;
+    for (uint64_t i = 0; i < 8; ++i) {
+      const auto proposed = by->propose(prompt_of(t, static_cast<uint64_t>(round) * 100 + i));
+      experience e;
+      e.what = &t;
+      e.plan = proposed->plan;
+      e.trace = proposed->trace;
+      e.score = score_of(t, e.plan);
+      group.push_back(std::move(e));
+    }
+    EXPECT_TRUE(by->learn(group));
+  }
+  return by;
+}
+
+TEST(LearnedPolicy, ScoresRiseWithTrainingAndCarryOverToAnotherTask) {
+  const task& t = builtin("hard_swish_chain");
+  const task& other = builtin("huber_loss");
+  auto fresh = made("learned");
+  auto by = trained(t, 25);
+  EXPECT_GT(by->version(), 0);
+  EXPECT_GT(mean_score(*by, t, 24), 1.2 * mean_score(*fresh, t, 24));
+  EXPECT_GT(mean_score(*by, other, 16), mean_score(*fresh, other, 16));
+}
+
+TEST(LearnedPolicy, EqualScoresTeachNothing) {
+  const task& t = builtin("softmax");
+  auto by = made("learned");
+  experience e;
+  e.what = &t;
+  e.plan = *parse_schedule("row_kernel(steps=0)");
+  e.score = 1.5;
+  const auto changed = by->learn({e, e});
+  ASSERT_TRUE(changed);
+  EXPECT_FALSE(*changed);
+  EXPECT_EQ(by->version(), 0);
+}
+
+TEST(LearnedPolicy, ProposesTheSameAfterSavingAndLoading) {
+  const task& t = builtin("rms_norm");
+  auto by = trained(t, 3);
+  auto copy = made("learned", 99);
+  const auto loaded = copy->load(by->save(), by->version());
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(copy->version(), by->version());
+  for (uint64_t seed = 0; seed < 8; ++seed)
+    EXPECT_EQ(copy->propose(prompt_of(t, seed))->plan, by->propose(prompt_of(t, seed))->plan);
+  EXPECT_FALSE(copy->load("{}", 1));
+  EXPECT_FALSE(copy->load(made("random")->save(), 1));
+}
+
+}  // namespace
+}  // namespace cudal1::test

@@ -1,0 +1,139 @@
+// Lowered programs compute what the task's program computes: real compiler, real kernels, real interpreter.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config/base/unique_fd.hpp"
+#include "policy/schedule_builder.hpp"
+#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/interpreter/interpreter.hpp"
+#include "tests/policy/task_texts.hpp"
+
+namespace cudal1::test {
+namespace {
+
+template <class T>
+T value_of(expected<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+
+enum class values { normal, wide, special };
+
+// A program in this process, with its kernels.
+class loaded {
+ public:
+  explicit loaded(const program& p) {
+    static const auto compiler = value_of(host_compiler::create({.allow_weak_confinement = true}));
+    checked_program checked = value_of(check_program(p));
+    const std::string object = value_of(compiler->compile(checked)).object;
+    if (!object.empty()) {
+      const unique_fd file(::memfd_create("object", MFD_CLOEXEC));
+      if (::write(file.get(), object.data(), object.size()) != static_cast<ssize_t>(object.size()))
+        throw std::runtime_error("no memory file");
+      kernels_ = value_of(kernel_library::load(file.get()));
+    }
+    run_ = value_of(interpreter::load(std::move(checked), kernels_.get()));
+  }
+  std::vector<std::vector<float>> call(const std::vector<tensor_view>& inputs) {
+    if (auto bound = run_->set_weights({}); !bound) throw std::runtime_error(bound.error().message);
+    if (auto called = run_->call(inputs); !called) throw std::runtime_error(called.error().message);
+    std::vector<std::vector<float>> out;
+    for (const auto& o : run_->outputs()) {
+      const auto* data = static_cast<const float*>(o.data);
+      out.emplace_back(data, data + o.type.numel());
+    }
+    run_->release();
+    return out;
+  }
+
+ private:
+  std::unique_ptr<kernel_library> kernels_;
+  std::unique_ptr<interpreter> run_;
+};
+
+std::vector<float> drawn(const tensor_declaration& d, const input_spec& spec, values kind, std::mt19937_64& random) {
+  std::normal_distribution<float> normal;
+  std::vector<float> out(static_cast<std::size_t>(d.type.numel()));
+  for (auto& v : out)
+    v = normal(random) * (kind == values::wide ? 10.0f : 1.0f);
+  if (kind == values::special) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const float odd[] = {std::nanf(""), infinity, -infinity, 0.0f, -0.0f, 88.0f, -88.0f, 1e-30f};
+    for (std::size_t i = 0; i < std::size(odd) && i * 17 < out.size(); ++i)
+      out[i * 17] = odd[i];
+  }
+  for (const auto f : spec.facts) {
+    const auto columns = static_cast<std::size_t>(d.type.shape.back());
+    for (std::size_t i = 0; i < out.size(); ++i)
+      if (f == fact::diagonal && i / columns != i % columns) out[i] = 0;
+  }
+  return out;
+}
+
+// Relative to the value, and to the size of the values around: a running sum that comes near zero has the error of what
+// it was the sum of.
+void expect_close(const std::vector<float>& a, const std::vector<float>& b, const std::string& where) {
+  ASSERT_EQ(a.size(), b.size()) << where;
+  double square = 0;
+  for (const float v : a)
+    square += std::isfinite(v) ? static_cast<double>(v) * v : 0.0;
+  const double size = std::sqrt(square / static_cast<double>(a.size()));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) || std::isinf(a[i])) {
+      ASSERT_TRUE(std::isnan(a[i]) ? std::isnan(b[i]) : a[i] == b[i])
+          << where << ", element " << i << ": " << a[i] << " and " << b[i];
+    } else {
+      ASSERT_NEAR(a[i], b[i], 2e-6 * (1 + size) + 1e-5 * std::abs(a[i])) << where << ", element " << i;
+    }
+  }
+}
+
+void compare(const task& t, const schedule& s, std::initializer_list<values> kinds) {
+  loaded reference(t.reference.text);
+  loaded variant(value_of(lower(t, s, device_kind::cpu)).result);
+  std::mt19937_64 random(5);
+  for (const values kind : kinds) {
+    std::vector<std::vector<float>> memory;
+    std::vector<tensor_view> inputs;
+    for (std::size_t i = 0; i < t.inputs.size(); ++i)
+      memory.push_back(drawn(t.reference.text.inputs[i], t.inputs[i], kind, random));
+    for (std::size_t i = 0; i < t.inputs.size(); ++i)
+      inputs.push_back({t.reference.text.inputs[i].type, memory[i].data()});
+    const auto expected_values = reference.call(inputs);
+    const auto got = variant.call(inputs);
+    ASSERT_EQ(expected_values.size(), got.size());
+    for (std::size_t o = 0; o < got.size(); ++o)
+      expect_close(expected_values[o], got[o],
+                   t.name + ", " + print_schedule(s) + ", draw " + std::to_string(static_cast<int>(kind)));
+  }
+}
+
+TEST(Semantics, TheFullestScheduleOfEverySmallTaskGivesTheReferencesValues) {
+  for (const auto& t : small_tasks()) {
+    const auto schedules = first_schedules(t, device_kind::cpu);
+    if (t.name == "plain_product") continue;  // nothing is legal there
+    ASSERT_FALSE(schedules.empty()) << t.name;
+    if (t.name == "column_scale") {
+      compare(t, schedules.front(), {values::normal, values::wide});
+    } else {
+      compare(t, schedules.front(), {values::normal, values::wide, values::special});
+    }
+  }
+}
+
+TEST(Semantics, EveryParameterOfARowKernelGivesTheReferencesValues) {
+  for (const char* name : {"softmax_rows", "softmax_channels", "two_outputs"}) {
+    const auto schedules = first_schedules(small(name), device_kind::cpu);
+    for (std::size_t i = 0; i < schedules.size(); i += 2)
+      compare(small(name), schedules[i], {values::normal, values::special});
+  }
+}
+
+}  // namespace
+}  // namespace cudal1::test

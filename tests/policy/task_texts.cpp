@@ -1,0 +1,98 @@
+#include "tests/policy/task_texts.hpp"
+
+#include <stdexcept>
+
+namespace cudal1::test {
+namespace {
+
+task made(const std::string& name, const std::string& inputs, const std::string& steps, const std::string& outputs) {
+  auto read =
+      read_task(R"({"format": 1, "name": ")" + name + R"(", "summary": "a test", "family": "test", "inputs": [)" +
+                    inputs + R"(], "weights": [], "steps": [)" + steps + R"(], "outputs": [)" + outputs + "]}",
+                "cpu");
+  if (!read) throw std::runtime_error(name + ": " + read.error().message);
+  return std::move(*read);
+}
+
+std::string tensor(const std::string& name, const std::string& shape, const std::string& facts = "") {
+  return R"({"name": ")" + name + R"(", "dtype": "float32", "shape": )" + shape +
+         R"(, "draw": {"distribution": "normal", "mean": 0, "std": 1}, "facts": [)" + facts + "]}";
+}
+
+std::string step(const std::string& op, const std::string& args, const std::string& out) {
+  return R"({"aten": "aten::)" + op + R"(", "args": {)" + args + R"(}, "out": [)" + out + "]}";
+}
+
+std::vector<task> make_small() {
+  std::vector<task> out;
+  const auto one = [&](const std::string& name, const std::string& shape, const std::string& op,
+                       const std::string& args) {
+    out.push_back(made(name, tensor("x", shape), step(op, R"("self": "x")" + args, "\"y\""), "\"y\""));
+  };
+  for (const char* op : {"relu", "abs", "exp", "tanh", "sigmoid", "silu", "gelu", "mish", "softplus", "hardswish",
+                         "elu", "leaky_relu", "hardtanh", "erf", "neg"})
+    one(op, "[7, 19]", op, "");
+  one("gelu_tanh", "[7, 19]", "gelu", R"(, "approximate": "tanh")");
+  one("clamp", "[7, 19]", "clamp", R"(, "min": -0.5, "max": 0.5)");
+  one("softmax_rows", "[5, 77]", "softmax.int", R"(, "dim": -1)");
+  one("softmax_channels", "[3, 11, 40]", "softmax.int", R"(, "dim": 1)");
+  one("log_softmax_rows", "[5, 77]", "log_softmax.int", R"(, "dim": 1)");
+  one("logsumexp_rows", "[5, 77]", "logsumexp", R"(, "dim": [1])");
+  one("amax_rows", "[5, 77]", "amax", R"(, "dim": [1])");
+  one("amin_rows", "[6, 64]", "amin", R"(, "dim": [1], "keepdim": true)");
+  one("sum_rows", "[3, 5000]", "sum.dim_IntList", R"(, "dim": [1])");
+  one("sum_columns", "[300, 70]", "sum.dim_IntList", R"(, "dim": [0])");
+  one("mean_all", "[96, 1024]", "mean", "");
+  one("mean_spatial", "[2, 3, 9, 7]", "mean.dim", R"(, "dim": [2, 3], "keepdim": true)");
+  one("cumsum_rows", "[5, 77]", "cumsum", R"(, "dim": 1)");
+  one("cumsum_columns", "[77, 40]", "cumsum", R"(, "dim": 0)");
+  out.push_back(made("broadcast", tensor("x", "[4, 6, 10, 10]") + ", " + tensor("b", "[6, 1, 1]"),
+                     step("add.Tensor", R"("self": "x", "other": "b", "alpha": 0.5)", "\"s\"") + ", " +
+                         step("relu", R"("self": "s")", "\"y\""),
+                     "\"y\""));
+  out.push_back(made("two_outputs", tensor("x", "[9, 33]"),
+                     step("tanh", R"("self": "x")", "\"t\"") + ", " +
+                         step("sum.dim_IntList", R"("self": "t", "dim": [1], "keepdim": true)", "\"s\"") + ", " +
+                         step("div.Tensor", R"("self": "t", "other": "s")", "\"y\""),
+                     R"("t", "y")"));
+  out.push_back(made("column_scale", tensor("b", "[12, 20]") + ", " + tensor("a", "[20, 20]", "\"diagonal\""),
+                     step("mm", R"("self": "b", "mat2": "a")", "\"y\""), "\"y\""));
+  out.push_back(made(
+      "plain_product", tensor("a", "[20, 20]") + ", " + tensor("b", "[20, 20]"),
+      step("mm", R"("self": "a", "mat2": "b")", "\"p\"") + ", " + step("triu", R"("self": "p")", "\"y\""), "\"y\""));
+  return out;
+}
+
+const task& found(const std::vector<task>& among, const std::string& name) {
+  for (const auto& t : among) {
+    if (t.name == name) return t;
+  }
+  throw std::runtime_error("no task " + name);
+}
+
+}  // namespace
+
+const std::vector<task>& builtin_tasks() {
+  static const std::vector<task> tasks = [] {
+    auto folder = builtin_task_folder();
+    if (!folder) throw std::runtime_error(folder.error().message);
+    auto read = load_tasks(*folder, "cpu");
+    if (!read) throw std::runtime_error(read.error().message);
+    return std::move(*read);
+  }();
+  return tasks;
+}
+
+const std::vector<task>& small_tasks() {
+  static const std::vector<task> tasks = make_small();
+  return tasks;
+}
+
+const task& builtin(const std::string& name) {
+  return found(builtin_tasks(), name);
+}
+const task& small(const std::string& name) {
+  return found(small_tasks(), name);
+}
+
+}  // namespace cudal1::test

@@ -1,0 +1,17 @@
+// Tasks for these tests: the built-in ones, and small ones of every kind of kernel.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sandbox/program/task.hpp"
+
+namespace cudal1::test {
+
+const std::vector<task>& builtin_tasks();
+const task& builtin(const std::string& name);
+// Small shapes, awkward sizes: tails, broadcasts, columns apart, single rows.
+const std::vector<task>& small_tasks();
+const task& small(const std::string& name);
+
+}  // namespace cudal1::test

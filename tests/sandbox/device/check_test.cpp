@@ -1,0 +1,177 @@
+// What a check says of right and wrong variants.
+#include <chrono>
+#include <set>
+
+#include "native_object.hpp"
+
+#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/verify/verifier.hpp"
+
+namespace cudal1::testing_device {
+namespace {
+
+using check_test = device_test;
+
+TEST_F(check_test, a_session_reports_its_confinement_and_its_machine) {
+  const auto& report = session->report();
+  EXPECT_EQ(missing_confinement(report.confinement), "");
+  EXPECT_FALSE(report.where.model.empty());
+  EXPECT_NE(report.where.details.find("LibTorch 2."), std::string::npos) << report.where.details;
+  EXPECT_EQ(report.where.id.size(), 64U);
+  RecordProperty("start_ms", std::to_string(report.start_ms));
+}
+
+TEST_F(check_test, a_right_variant_passes_every_gate_on_every_kind_of_draw) {
+  const verification_options gates;
+  const task t = relu_task(elements);
+  const check_plan plan = plan_check(t, gates);
+  const auto report = check(native(relu_loop, elements), plan);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->draws.size(), plan.draws.size());
+  std::set<uint64_t> seeds;
+  for (const auto& d : report->draws)
+    seeds.insert(d.draw.seed);
+  EXPECT_EQ(seeds.size(), plan.draws.size()) << "each draw has a seed of its own";
+  EXPECT_FALSE(seeds.contains(0));
+  const judgement j = judge(t, plan, *report, gates);
+  EXPECT_EQ(j.result, outcome::correct) << j.reason;
+}
+
+TEST_F(check_test, the_tasks_own_program_passes) {
+  const auto report = session->check(relu_task(elements).reference, {}, short_plan());
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_FALSE(report->problem);
+  for (const auto& d : report->draws)
+    EXPECT_EQ(d.outputs.at(0).max_absolute, 0);
+  EXPECT_TRUE(report->repeatable);
+}
+
+TEST_F(check_test, a_compiled_cuda_kernel_passes) {
+  const auto compiler = host_compiler::create({});
+  ASSERT_TRUE(compiler) << compiler.error().message;
+  const auto p = check_program_text(
+      R"({"format":1,"name":"relu","inputs":[{"name":"a","dtype":"float32","shape":[4096]}],"steps":[{"alloc":"y",)"
+      R"("dtype":"float32","shape":[4096]},{"launch":"relu","grid":[16,1,1],"block":[256,1,1],"args":[{"in":"a"},)"
+      R"({"out":"y"},{"i32":4096}]}],"outputs":["y"]})"
+      "\n---\n__global__ void relu(const float* a, float* y, int n) {\n"
+      "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = a[i] > 0.0f ? a[i] : 0.0f;\n}\n");
+  ASSERT_TRUE(p) << p.error().message;
+  const auto code = (*compiler)->compile(*p);
+  ASSERT_TRUE(code) << code.error().message;
+  const auto report = session->check(*p, *code, short_plan());
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_FALSE(report->problem) << report->problem->reason;
+  EXPECT_EQ(report->draws.at(2).outputs.at(0).max_absolute, 0);
+}
+
+TEST_F(check_test, a_wrong_answer_is_seen_in_the_figures) {
+  const auto report = check(native("for (long i = 0; i < n; ++i) y[i] = a[i];", elements));
+  ASSERT_TRUE(report) << report.error().message;
+  const output_check& o = report->draws.at(0).outputs.at(0);
+  EXPECT_EQ(o.name, "y");
+  EXPECT_NEAR(static_cast<double>(o.outside), elements / 2.0, elements / 10.0);
+  EXPECT_GT(o.error, 0.1);
+  EXPECT_LT(o.worst_value, 0);
+  EXPECT_EQ(o.worst_expected, 0);
+}
+
+TEST_F(check_test, an_output_that_is_not_written_holds_no_earlier_answer) {
+  const auto report = check(native("", elements));
+  ASSERT_TRUE(report) << report.error().message;
+  for (const auto& d : report->draws)
+    EXPECT_GT(d.outputs.at(0).outside + d.outputs.at(0).mask_mismatches, elements / 4);
+}
+
+TEST_F(check_test, another_shape_or_dtype_is_a_type_problem) {
+  const auto p = check_program_text(
+      R"({"format":1,"name":"flat","inputs":[{"name":"a","dtype":"float32","shape":[4096]}],"steps":[)"
+      R"({"aten":"aten::relu","args":{"self":"a"},"out":["r"]},)"
+      R"({"aten":"aten::unsqueeze","args":{"self":"r","dim":0},"out":["y"]}],"outputs":["y"]})");
+  ASSERT_TRUE(p) << p.error().message;
+  const auto report = session->check(*p, {}, short_plan());
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_NE(report->draws.at(0).outputs.at(0).type_problem.find("should be float32[4096]"), std::string::npos)
+      << report->draws.at(0).outputs.at(0).type_problem;
+}
+
+TEST_F(check_test, an_output_that_is_an_input_is_a_type_problem) {
+  const auto p = check_program_text(
+      R"({"format":1,"name":"pass","inputs":[{"name":"a","dtype":"float32","shape":[4096]}],"steps":[)"
+      R"({"aten":"aten::relu","args":{"self":"a"},"out":["r"]}],"outputs":["a"]})");
+  if (!p) GTEST_SKIP() << "the format refuses it: " << p.error().message;
+  const auto report = session->check(*p, {}, short_plan());
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_NE(report->draws.at(0).outputs.at(0).type_problem.find("shares memory"), std::string::npos);
+}
+
+// State that native code keeps from call to call; the object rules would refuse it.
+TEST_F(check_test, an_answer_kept_from_an_earlier_call_is_wrong_on_the_next_draw) {
+  const auto report =
+      check(native("static float kept[4096]; static bool have;"
+                   "if (!have) { for (long i = 0; i < n; ++i) kept[i] = a[i] > 0 ? a[i] : 0; have = true; }"
+                   "for (long i = 0; i < n; ++i) y[i] = kept[i];",
+                   elements));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->draws.at(0).outputs.at(0).outside, 0);
+  EXPECT_GT(report->draws.at(1).outputs.at(0).outside, elements / 4);
+}
+
+TEST_F(check_test, an_answer_that_depends_on_the_number_of_calls_is_not_repeatable) {
+  const auto report =
+      check(native("static int calls; ++calls;"
+                   "for (long i = 0; i < n; ++i) y[i] = a[i] > 0 ? a[i] * (1 + calls * 1e-6f) : 0;",
+                   elements));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_FALSE(report->repeatable);
+}
+
+// The outputs lie where the runner's own arena is; searching it for the previous answer finds poison.
+TEST_F(check_test, the_previous_output_is_not_left_in_memory) {
+  const auto report =
+      check(native("static float* before; static bool have;"
+                   "if (have) { for (long i = 0; i < n; ++i) y[i] = before[i]; }"
+                   "else { for (long i = 0; i < n; ++i) y[i] = a[i] > 0 ? a[i] : 0; before = y; have = true; }",
+                   elements));
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_GE(report->draws.size(), 2U);
+  EXPECT_GT(report->draws.at(1).outputs.at(0).outside + report->draws.at(1).outputs.at(0).mask_mismatches,
+            elements / 4);
+}
+
+// LibTorch does nothing in an operator that the filter of system calls would end a runner for.
+TEST_F(check_test, the_program_of_every_built_in_task_runs_in_a_runner) {
+  const auto folder = builtin_task_folder();
+  ASSERT_TRUE(folder) << folder.error().message;
+  const auto tasks = load_tasks(*folder, "cpu");
+  ASSERT_TRUE(tasks) << tasks.error().message;
+  EXPECT_GE(tasks->size(), 16U);
+  check_plan plan;
+  plan.draws.resize(1);
+  plan.memory_limit_bytes = int64_t{1} << 30;
+  for (const auto& t : *tasks) {
+    const auto opened = session->open_task(t);
+    ASSERT_TRUE(opened) << t.name << ": " << opened.error().message;
+    const auto report = session->check(t.reference, {}, plan);
+    ASSERT_TRUE(report) << t.name << ": " << report.error().message;
+    EXPECT_FALSE(report->problem) << t.name << ": " << report->problem->reason;
+    EXPECT_TRUE(report->repeatable) << t.name;
+  }
+}
+
+TEST_F(check_test, a_small_check_is_quick) {
+  const compiled_code right = native(relu_loop, elements);
+  ASSERT_TRUE(check(right));
+  double best = 1e9, load = 0;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto report = check(right);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    ASSERT_TRUE(report);
+    if (took.count() < best) best = took.count(), load = report->load_ms;
+  }
+  std::printf("check of 3 draws: %.1f ms, of which fork to ready %.1f ms\n", best, load);
+  EXPECT_LT(best, 1000);
+}
+
+}  // namespace
+}  // namespace cudal1::testing_device

@@ -1,0 +1,103 @@
+// Timing, and the instrument itself: the reference against itself.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "native_object.hpp"
+
+#include "sandbox/verify/profiler.hpp"
+
+namespace cudal1::testing_device {
+namespace {
+
+using timing_test = device_test;
+
+TEST_F(timing_test, the_reference_against_itself_is_one) {
+  const task t = relu_task(1 << 20);
+  ASSERT_TRUE(session->open_task(t));
+  const timing_plan plan{.forks = 4, .pairs = 5, .memory_limit_bytes = 256 << 20};
+  const auto report = session->time(t.reference, {}, plan, 0);
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_FALSE(report->problem) << report->problem->reason;
+  EXPECT_EQ(report->inconsistency, "");
+  ASSERT_EQ(report->samples.size(), 20U);
+  EXPECT_EQ(report->outputs_fingerprinted, 20);
+  EXPECT_GE(report->outputs_compared, 4);
+  const auto estimate = estimate_timing(report->samples);
+  std::printf(
+      "A/A: %.4f in [%.4f, %.4f], reference %.0f us; %.1f ms a pair, flush %.2f ms a call, load %.1f ms a fork\n",
+      estimate.score, estimate.score_interval.low, estimate.score_interval.high, estimate.reference_us,
+      report->total_ms / 20, report->flush_ms / 40, report->load_ms / 4);
+  // A few percent on a quiet machine; this one may be busy with other tests.
+  EXPECT_NEAR(estimate.score, 1, 0.3);
+}
+
+TEST_F(timing_test, a_variant_of_known_slowness_is_seen_as_that) {
+  const task t = relu_task(1 << 20);
+  ASSERT_TRUE(session->open_task(t));
+  // Beyond the work itself 5 ms of waiting.
+  const auto slow = native(std::string(relu_loop) +
+                               "long now[2], end[2]; call(228, 1, (long)end); do call(228, 1, (long)now); while "
+                               "((now[0] - end[0]) * 1000000000 + now[1] - end[1] < 5000000);",
+                           1 << 20);
+  const auto report = session->time(one_launch(1 << 20), slow, {.forks = 1, .pairs = 4}, 7);
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_FALSE(report->problem) << report->problem->reason;
+  ASSERT_EQ(report->samples.size(), 4U);
+  for (const auto& s : report->samples) {
+    EXPECT_EQ(s.fork, 7);
+    EXPECT_GT(s.variant_us, 5000);
+  }
+}
+
+TEST_F(timing_test, no_process_is_asked_for_more_pairs_than_the_pool_has_draws) {
+  const auto report = session->time(relu_task(elements).reference, {}, {.forks = 1, .pairs = 50}, 0);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->samples.size(), 7U);
+}
+
+TEST_F(timing_test, a_fault_while_timed_is_in_the_report) {
+  const auto report = session->time(one_launch(elements), native("*(volatile int*)0 = 1;", elements), {}, 0);
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_TRUE(report->problem);
+  EXPECT_EQ(report->problem->kind, outcome::out_of_bounds);
+  EXPECT_TRUE(report->samples.empty());
+}
+
+TEST_F(timing_test, a_variant_that_is_wrong_now_and_then_is_inconsistent) {
+  // By the clock, so that neither the number of the call nor its draw tells.
+  const auto moody =
+      native(std::string(relu_loop) + "long t[2]; call(228, 1, (long)t); if (t[1] / 1000 % 4 == 0) y[n / 2] = 1e6f;",
+             elements);
+  const auto report = session->time(one_launch(elements), moody, {.forks = 4, .pairs = 7}, 0);
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_FALSE(report->problem);
+  EXPECT_NE(report->inconsistency, "");
+}
+
+TEST_F(timing_test, other_bits_that_are_as_good_an_answer_are_accepted) {
+  // The last bit moves with the clock: reduction order on a parallel machine does no less.
+  const auto noisy = native(
+      "long t[2]; call(228, 1, (long)t);"
+      "for (long i = 0; i < n; ++i) { float x = a[i] > 0 ? a[i] : 0;"
+      "  if (x > 0 && ((t[1] + i) & 7) == 0) x = __builtin_nextafterf(x, 10.f); y[i] = x; }",
+      elements);
+  const auto report = session->time(one_launch(elements), noisy, {.forks = 2, .pairs = 4}, 0);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->inconsistency, "");
+  EXPECT_GT(report->outputs_compared, 2) << "beyond the first of each fork";
+}
+
+TEST_F(timing_test, a_renewed_pool_has_other_draws) {
+  const auto first = check(native(relu_loop, elements));
+  ASSERT_TRUE(session->open_task(relu_task(elements)));
+  const auto same = check(native(relu_loop, elements));
+  ASSERT_TRUE(session->open_task(relu_task(elements), true));
+  const auto renewed = check(native(relu_loop, elements));
+  ASSERT_TRUE(first && same && renewed);
+  EXPECT_EQ(first->draws.at(0).draw.seed, same->draws.at(0).draw.seed);
+  EXPECT_NE(first->draws.at(0).draw.seed, renewed->draws.at(0).draw.seed);
+}
+
+}  // namespace
+}  // namespace cudal1::testing_device

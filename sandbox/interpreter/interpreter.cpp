@@ -1,6 +1,7 @@
 #include "sandbox/interpreter/interpreter.hpp"
 
 #include <atomic>
+#include <cstring>
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
@@ -23,6 +24,14 @@ class program_interpreter final : public interpreter {
         values_(plan_.slots.size()) {
     for (const auto& name : program_.text.outputs)
       outputs_.push_back({program_.types.at(name), nullptr});
+  }
+
+  void rehearse() override {
+    rehearsing_ = true;
+    (void)rehearse_all();
+    rehearsing_ = false;
+    for (auto& v : values_)
+      v.reset();
   }
 
   expected<void> set_weights(std::span<const tensor_view> weights) override {
@@ -79,6 +88,28 @@ class program_interpreter final : public interpreter {
     return {};
   }
 
+  expected<void> rehearse_all() {
+    std::vector<at::Tensor> zeros;  // keeps the memory of inputs and weights
+    const auto views_of = [&](const std::vector<tensor_declaration>& declared) {
+      std::vector<tensor_view> views;
+      for (const auto& d : declared) {
+        const auto bytes = std::max<int64_t>(d.type.storage_bytes(), 1);
+        zeros.push_back(zero_filled(at::detail::empty_cpu({bytes}, at::kByte)));
+        views.push_back({d.type, zeros.back().mutable_data_ptr()});
+      }
+      return views;
+    };
+    CUDAL1_CHECK(bind(program_.text.weights, plan_.weights, views_of(program_.text.weights), "weight"));
+    CUDAL1_CHECK(run(plan_.setup));
+    CUDAL1_CHECK(bind(program_.text.inputs, plan_.inputs, views_of(program_.text.inputs), "input"));
+    return run(plan_.steps);
+  }
+
+  static at::Tensor zero_filled(at::Tensor t) {
+    std::memset(t.mutable_data_ptr(), 0, t.storage().nbytes());
+    return t;
+  }
+
   // Exceptions of ATen end here.
   expected<void> run(std::vector<step_plan>& steps) {
     if (at::get_num_threads() != options_.threads) at::set_num_threads(options_.threads);
@@ -107,10 +138,11 @@ class program_interpreter final : public interpreter {
       if (auto* aten = std::get_if<aten_plan>(&s.what)) {
         CUDAL1_CHECK(run_aten(*aten, s.label));
       } else if (auto* launch = std::get_if<launch_plan>(&s.what)) {
-        run_launch(*launch);
+        if (!rehearsing_) run_launch(*launch);
       } else {
         const auto& alloc = std::get<alloc_plan>(s.what);
-        value(alloc.slot) = at::detail::empty_cpu(alloc.type.shape, alloc.element);
+        auto memory = at::detail::empty_cpu(alloc.type.shape, alloc.element);
+        value(alloc.slot) = rehearsing_ ? zero_filled(std::move(memory)) : std::move(memory);
       }
       for (const int slot : s.last_used)
         value(slot).reset();
@@ -182,7 +214,7 @@ class program_interpreter final : public interpreter {
   std::vector<tensor_view> outputs_;
   std::vector<c10::IValue> stack_;
   std::atomic<const char*> current_step_{""};
-  bool weights_are_set_ = false, has_run_ = false;
+  bool weights_are_set_ = false, has_run_ = false, rehearsing_ = false;
 };
 
 }  // namespace
@@ -191,7 +223,7 @@ expected<std::unique_ptr<interpreter>> interpreter::load(checked_program p, cons
                                                          interpreter_options options) {
   if (options.threads < 1)
     return fail(errc::invalid_argument, "threads is {}, and should be positive", options.threads);
-  CUDAL1_TRY(auto plan, plan_program(p, kernels));
+  CUDAL1_TRY(auto plan, plan_program(p, kernels, options.threads));
   return std::unique_ptr<interpreter>(
       std::make_unique<program_interpreter>(std::move(p), std::move(plan), kernels, options));
 }

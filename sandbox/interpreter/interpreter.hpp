@@ -31,6 +31,10 @@ class interpreter {
                                                      interpreter_options options = {});
   virtual ~interpreter() = default;
 
+  // Runs the ATen steps once on zeros, launches left out: libraries that make machine code for a shape (oneDNN) make it
+  // now, which a locked-down process no longer may. What the steps say of the zeros does not matter; call() will tell.
+  virtual void rehearse() = 0;
+
   // Binds the weights (in the program's order) and runs the setup steps. To be called again when a weight changes.
   virtual expected<void> set_weights(std::span<const tensor_view> weights) = 0;
 

@@ -135,6 +135,7 @@ expected<void> runner::load(frame& f, int arena, int zygote) {
     return fail(errc::unsupported, "more than {} outputs", control_block::max_outputs);
   CUDAL1_CHECK(start_threads());
   CUDAL1_TRY(program_, interpreter::load(std::move(checked), kernels_.get(), {.threads = settings_.threads}));
+  program_->rehearse();
   faults_.running = program_.get();
   faults_.inputs = &inputs_;
   faults_.weights = &weights_;

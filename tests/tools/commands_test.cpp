@@ -105,9 +105,9 @@ TEST_F(commands, show_finds_a_variant_by_a_prefix_and_says_all_about_it) {
   EXPECT_THAT(p.out, AllOf(HasSubstr("Variant " + ids_->best), HasSubstr("task diagonal_matmul"),
                            HasSubstr("fuse(steps=0..1); block(group=0, threads=256)"),
                            HasSubstr("1. fuse: steps 0 to 1 run as one kernel")));
-  EXPECT_THAT(p.out, HasSubstr("pass  3 error    relative error 3.1e-8, at most 5.0e-6"));
+  EXPECT_THAT(p.out, HasSubstr("pass  3 error  relative error 3.1e-8, at most 5.0e-6"));
   EXPECT_THAT(p.out, HasSubstr("reference 4.12 ms, variant 180 µs, speedup 22.9x [22.1, 23.5]; 12 pairs from 3 forks"));
-  EXPECT_THAT(p.out, HasSubstr("\"launch\": \"row_scale\""));
+  EXPECT_THAT(p.out, HasSubstr("\"launch\":\"row_scale\""));
   EXPECT_THAT(p.out, HasSubstr("__global__ void row_scale("));
 }
 
@@ -128,7 +128,7 @@ TEST_F(commands, show_prints_parts_that_other_programs_take) {
 TEST_F(commands, show_of_a_failure_says_which_gate_and_why) {
   const auto p = run({"show", ids_->wrong});
   ASSERT_EQ(p.code, 0) << p.err;
-  EXPECT_THAT(p.out, HasSubstr("FAIL  2 close    163840 of 327680 elements outside 1e-4"));
+  EXPECT_THAT(p.out, HasSubstr("FAIL  2 close  163840 of 327680 elements outside 1e-4"));
   EXPECT_THAT(p.out, HasSubstr("wrong_answer: gate 2: 163840 of 327680 elements outside 1e-4"));
 }
 

@@ -95,7 +95,7 @@ TEST(table, cuts_the_widest_column_first_and_never_exceeds_the_width) {
   EXPECT_EQ(three_columns().text(30),
             "name            n  remark\n"
             "a               1  first\n"
-            "a long name  1234  a remark …\n");
+            "a long name  1234  a remark o…\n");
   for (std::size_t width = 10; width < 60; ++width)
     for (const auto& line : split_lines(three_columns().text(width)))
       EXPECT_LE(display_width(line), width) << line;

@@ -15,8 +15,11 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Containers and stock Ubuntu refuse some confinements; the programs here are our own.
-const std::string insist = "device.allow_weak_confinement=true";
+// Settings of the nodes: some systems refuse a confinement, and the programs here are our own; a coarse measurement is
+// enough.
+const std::vector<std::string> settings = {"--set", "device.allow_weak_confinement=true",
+                                           "--set", "timing.max_seconds=2",
+                                           "--set", "timing.target_half_width=0.05"};
 
 // A diagonal matmul small enough that an evaluation takes a fraction of a second, and which row scaling beats by far.
 constexpr const char* tiny_task =
@@ -40,6 +43,14 @@ class with_a_node : public testing::Test {
     return arguments;
   }
   finished_program run(const std::vector<std::string>& arguments) const { return run_cudal1(with_data(arguments)); }
+  // For the commands that start a node.
+  finished_program run_with_node(const std::vector<std::string>& arguments) const {
+    return run_cudal1(with_settings(arguments));
+  }
+  std::vector<std::string> with_settings(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), settings.begin(), settings.end());
+    return with_data(std::move(arguments));
+  }
   // The log tells more than an exit code.
   std::string why(const finished_program& p) const {
     const auto log = data() + "/node.log";
@@ -50,7 +61,7 @@ class with_a_node : public testing::Test {
 };
 
 TEST_F(with_a_node, run_searches_a_folder_of_tasks_and_prints_what_the_store_keeps) {
-  const auto p = run({"run", "--tasks", folder_ / "tasks", "--evaluations", "4", "--set", insist});
+  const auto p = run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "4"});
   ASSERT_EQ(p.code, 0) << why(p);
   EXPECT_THAT(p.out, AllOf(HasSubstr("starting a node on "), HasSubstr("searching 1 task on cpu"),
                            HasSubstr("Experiment e1 (finished)"), HasSubstr("they say nothing about a GPU"),
@@ -65,28 +76,28 @@ TEST_F(with_a_node, run_searches_a_folder_of_tasks_and_prints_what_the_store_kee
 
   // The winner, exported, passes as a hand-written program.
   ASSERT_EQ(run({"export", folder_ / "out"}).code, 0);
-  const auto again = run({"evaluate", folder_ / "tasks/tiny.json", folder_ / "out/tiny.cu1", "--set", insist});
+  const auto again = run_with_node({"evaluate", folder_ / "tasks/tiny.json", folder_ / "out/tiny.cu1"});
   EXPECT_EQ(again.code, 0) << why(again);
 
-  const auto second = document_of(run(
-      {"run", "--tasks", folder_ / "tasks", "--evaluations", "2", "--policy", "random", "--json", "--set", insist}));
+  const auto second = document_of(
+      run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "2", "--policy", "random", "--json"}));
   EXPECT_EQ(at(second, "policy"), json("random"));
   EXPECT_EQ(at(second, "state"), json("finished"));
 }
 
 TEST_F(with_a_node, evaluate_says_the_verdict_line_by_line_and_by_its_exit_code) {
-  const auto right = run({"evaluate", "diagonal_matmul", examples_folder() + "/row_scale.cu1", "--set", insist});
+  const auto right = run_with_node({"evaluate", "diagonal_matmul", examples_folder() + "/row_scale.cu1"});
   ASSERT_EQ(right.code, 0) << why(right);
   EXPECT_THAT(right.out,
               AllOf(HasSubstr("pass  1 "), HasSubstr("time "), HasSubstr("correct"), Not(HasSubstr("FAIL"))));
 
-  const auto wrong = run({"evaluate", "diagonal_matmul", examples_folder() + "/wrong_row_scale.cu1", "--set", insist});
+  const auto wrong = run_with_node({"evaluate", "diagonal_matmul", examples_folder() + "/wrong_row_scale.cu1"});
   EXPECT_EQ(wrong.code, 1) << why(wrong);
   EXPECT_THAT(wrong.out, AllOf(HasSubstr("FAIL"), HasSubstr("wrong_answer")));
 
   write_file(folder_ / "broken.cu1", "{\"format\": 1, \"name\": \"broken\"");
-  const auto both = run({"evaluate", "softmax", examples_folder() + "/softmax_rows.cu1", folder_ / "broken.cu1",
-                         "--json", "--set", insist});
+  const auto both =
+      run_with_node({"evaluate", "softmax", examples_folder() + "/softmax_rows.cu1", folder_ / "broken.cu1", "--json"});
   EXPECT_EQ(both.code, 1) << why(both);
   const auto document = document_of(both);
   EXPECT_EQ(at(document, "correct"), json(false));
@@ -96,7 +107,7 @@ TEST_F(with_a_node, evaluate_says_the_verdict_line_by_line_and_by_its_exit_code)
 }
 
 TEST_F(with_a_node, ctrl_c_stops_cleanly_and_keeps_everything) {
-  running_program search(with_data({"run", "--tasks", folder_ / "tasks", "--time", "10m", "--set", insist}));
+  running_program search(with_settings({"run", "--tasks", folder_ / "tasks", "--time", "10m"}));
   ASSERT_TRUE(search.wait_for(", variant ")) << "a first best";
   search.signal(SIGINT);
   const auto p = search.finish();
@@ -110,7 +121,7 @@ TEST_F(with_a_node, ctrl_c_stops_cleanly_and_keeps_everything) {
 }
 
 TEST_F(with_a_node, status_and_doctor_tell_of_the_device_and_its_confinement) {
-  const auto doctor = run({"doctor", "--json", "--set", insist});
+  const auto doctor = run_with_node({"doctor", "--json"});
   const auto document = document_of(doctor);
   EXPECT_EQ(at(document, "devices.0.where.device"), json("cpu"));
   EXPECT_FALSE(at(document, "devices.0.confinement").as_array().empty());
@@ -129,8 +140,8 @@ TEST_F(with_a_node, a_node_that_cannot_start_is_infrastructure_and_its_log_is_qu
   const auto p = run_cudal1({"run", "--data", folder_ / "no_folder/data"});
   EXPECT_EQ(p.code, 3);
   EXPECT_THAT(p.err, HasSubstr("name another with --data"));
-  const auto refused = run({"evaluate", "diagonal_matmul", examples_folder() + "/row_scale.cu1", "--set",
-                            "compiler.command=/nonexistent/compiler", "--set", insist});
+  const auto refused = run_with_node({"evaluate", "diagonal_matmul", examples_folder() + "/row_scale.cu1", "--set",
+                                      "compiler.command=/nonexistent/compiler"});
   EXPECT_NE(refused.code, 0);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("cudal1: the node did not come up"), HasSubstr("/nonexistent/compiler")));
 }

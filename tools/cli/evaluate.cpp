@@ -80,6 +80,7 @@ expected<verdict> ask_for_verdict(connected_node& node, const client_request& r,
 
 expected<int> evaluate(const evaluate_options& o, context& c) {
   std::vector<std::string> texts;
+  texts.reserve(o.programs.size());
   for (const auto& path : o.programs) {
     CUDAL1_TRY(auto text, read_text(path));
     texts.push_back(std::move(text));
@@ -101,6 +102,7 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
     if (const auto about = about_timings(device.where.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
   }
   std::vector<evaluated> results;
+  results.reserve(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
     client_request r;
     r.verb = client_verb::evaluate;

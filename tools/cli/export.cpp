@@ -138,6 +138,7 @@ expected<int> export_best(const export_options& o, context& c) {
   CUDAL1_CHECK(prepare_folder(o));
   int64_t programs = 0;
   json::array names;
+  names.reserve(files.size());
   for (const auto& file : files) {
     CUDAL1_CHECK(write_file(fs::path(o.folder) / file.name, file.text));
     names.emplace_back(file.name);

@@ -119,6 +119,7 @@ std::string short_schedule(const std::string& schedule) {
   std::string text;
   for (const move& m : parsed->moves) {
     std::vector<std::string> values;
+    values.reserve(m.parameters.size());
     for (const auto& parameter : m.parameters)
       values.push_back(parameter.second);
     if (!text.empty()) text += ' ';

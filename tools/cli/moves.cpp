@@ -15,6 +15,7 @@ expected<int> moves(bool as_json, context& c) {
   const auto catalogue = move_catalogue();
   if (as_json) {
     json::array items;
+    items.reserve(catalogue.size());
     for (const auto& [name, about] : catalogue)
       items.push_back(json::make_object({{"name", name}, {"about", about}}));
     print_json(c, json::make_object({{"moves", json(std::move(items))}}));

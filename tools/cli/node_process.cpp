@@ -64,6 +64,7 @@ class node_child {
     for (const auto& setting : flags.settings)
       words.insert(words.end(), {"--set", setting});
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (auto& word : words)
       arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -176,6 +177,7 @@ expected<device_report> choose_device(const node_status& status, const std::stri
   if (found != devices.end()) return *found;
   if (wanted.empty() && !devices.empty()) return devices.front();
   std::vector<std::string> names;
+  names.reserve(devices.size());
   for (const auto& d : devices)
     names.push_back(d.where.device);
   if (names.empty())

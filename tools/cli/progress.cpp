@@ -85,9 +85,10 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
   auto grid = task_grid(p, t);
   // What does not fit the terminal's height is the grid; its last line then says how much is not shown.
   const std::size_t others = lines.size() + 1 + (remark.empty() ? 0 : 1) + 1;
-  if (t.height > others + 1 && grid.size() > t.height - others) {
-    grid.resize(t.height - others);
-    grid.back() = "...";
+  const std::size_t room = t.height > others ? t.height - others : 0;
+  if (t.height > 0 && grid.size() > room) {
+    grid.resize(room);
+    if (room > 0) grid.back() = "...";
   }
   lines.insert(lines.end(), grid.begin(), grid.end());
   lines.push_back(t.dim(last));

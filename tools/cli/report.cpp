@@ -133,6 +133,7 @@ expected<task_record> find_task(store& s, const std::string& name) {
   CUDAL1_TRY(const auto all, s.tasks());
   std::vector<const task_record*> found;
   std::vector<std::string> known;
+  known.reserve(all.size());
   for (const auto& t : all) {
     known.push_back(t.name);
     if (t.name == name || t.id == name || (name.size() >= 4 && t.id.starts_with(name))) found.push_back(&t);
@@ -140,6 +141,7 @@ expected<task_record> find_task(store& s, const std::string& name) {
   if (found.size() == 1) return *found.front();
   if (found.size() > 1) {
     std::vector<std::string> ids;
+    ids.reserve(found.size());
     for (const auto* t : found)
       ids.push_back(fmt::format("{} ({})", t->id.substr(0, 12), t->profile));
     return fail(errc::invalid_argument, "there are {} versions of the task \"{}\" in the store; name one by its id: {}",

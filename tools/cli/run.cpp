@@ -82,7 +82,7 @@ class followed_run {
         return lost(std::move(answer).error());
       }
       if (auto problem = error_of(*answer)) return tl::unexpected<error>(std::move(*problem));
-      if (!interrupted_) view_.remark("");
+      if (!interrupted_) view_.forget_remark();
       if (answer->progress) {
         experiment_ = answer->progress->experiment;
         view_.update(*answer->progress);
@@ -133,6 +133,7 @@ expected<run_limits> complete(client_request& r, const run_options& o, const con
   r.device = device.where.device;
   CUDAL1_TRY(const std::string profile, profile_of(r.device));
   CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, o.names, profile));
+  r.tasks.reserve(tasks.size());
   for (const auto& t : tasks)
     r.tasks.push_back(canonical_text(t));
   return run_limits{r.device, r.policy, r.time_limit_s};

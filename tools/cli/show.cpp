@@ -43,6 +43,7 @@ std::string print_origin(const variant_record& v, const std::string& task) {
   if (!v.experiment.empty()) text += ", experiment " + v.experiment;
   text += ", " + format_date(v.time_unix_ms) + "\n";
   std::vector<std::string> parents;
+  parents.reserve(v.parents.size());
   for (const auto& parent : v.parents)
     parents.push_back(short_id(parent));
   if (!parents.empty()) text += fmt::format("  made from {}\n", fmt::join(parents, ", "));

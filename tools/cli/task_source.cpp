@@ -41,6 +41,7 @@ expected<std::vector<task>> choose_tasks(const std::string& folder, const std::v
   if (names.empty()) return available;
 
   std::vector<task> chosen;
+  chosen.reserve(names.size());
   for (const auto& name : names) {
     if (is_file_name(name)) {
       CUDAL1_TRY(auto loaded, load_task(name, profile));
@@ -50,6 +51,7 @@ expected<std::vector<task>> choose_tasks(const std::string& folder, const std::v
     const auto found = std::find_if(available.begin(), available.end(), [&](const task& t) { return t.name == name; });
     if (found == available.end()) {
       std::vector<std::string> known;
+      known.reserve(available.size());
       for (const auto& t : available)
         known.push_back(t.name);
       return fail(errc::not_found, "there is no task \"{}\" in {}; there is: {}", name, from, fmt::join(known, ", "));

@@ -37,6 +37,7 @@ BOOST_DESCRIBE_STRUCT(task_summary, (), (name, summary, family, profile, id, inp
 std::vector<tensor_summary> summarize(const std::vector<tensor_declaration>& declared,
                                       const std::vector<input_spec>& specs, int64_t& bytes) {
   std::vector<tensor_summary> out;
+  out.reserve(declared.size());
   for (std::size_t i = 0; i < declared.size(); ++i) {
     out.push_back({declared[i].name, declared[i].type, specs[i]});
     bytes += declared[i].type.bytes();
@@ -54,6 +55,7 @@ task_summary summarize(const task& t) {
   s.id = t.id;
   s.inputs = summarize(p.inputs, t.inputs, s.bytes);
   s.weights = summarize(p.weights, t.weights, s.bytes);
+  s.outputs.reserve(p.outputs.size());
   for (const auto& name : p.outputs) {
     const auto& type = t.reference.types.at(name);
     s.outputs.push_back(fmt::format("{} {}", name, type.text()));
@@ -114,6 +116,7 @@ void print_list(const std::vector<task>& tasks, const terminal& out) {
   for (const auto& t : tasks) {
     const auto s = summarize(t);
     std::vector<std::string> inputs;
+    inputs.reserve(s.inputs.size());
     for (const auto& input : s.inputs)
       inputs.push_back(input.type.text());
     list.add({s.name, s.family, std::to_string(s.steps), format_bytes(static_cast<double>(s.bytes)),
@@ -128,6 +131,7 @@ expected<int> tasks(const tasks_options& o, context& c) {
   CUDAL1_TRY(const auto found, choose_tasks(o.folder, names, profile));
   if (o.json) {
     json::array items;
+    items.reserve(found.size());
     for (const auto& t : found) {
       json item = to_json(summarize(t));
       if (!o.name.empty()) {

@@ -99,7 +99,8 @@ bool is_flat_value(const json& v, bool inside_array = false) {
 }
 
 expected<void> check_aten(const aten_step& call, const std::string& where) {
-  if (call.op.size() > max_name_bytes) return fail(errc::invalid_program, "{}, aten: the name is too long", where);
+  if (call.op.size() > max_name_bytes || printable(call.op) != call.op)
+    return fail(errc::invalid_program, "{}, aten: should be an operator's name, such as aten::add.Tensor", where);
   if (call.args.size() > max_aten_arguments)
     return fail(errc::invalid_program, "{}, args: {} of them are above the limit of {}", where, call.args.size(),
                 max_aten_arguments);
@@ -143,9 +144,15 @@ bool is_identifier(std::string_view name) {
   return true;
 }
 
+std::string printable(std::string_view name) {
+  std::string text(name.substr(0, max_name_bytes));
+  for (auto& c : text)
+    if (c < 0x20 || c > 0x7e) c = '?';
+  return text;
+}
+
 std::string declaration_label(std::string_view list, std::size_t index, std::string_view name) {
-  return name.empty() ? fmt::format("{}[{}]", list, index)
-                      : fmt::format("{}[{}] ({})", list, index, name.substr(0, max_name_bytes));
+  return name.empty() ? fmt::format("{}[{}]", list, index) : fmt::format("{}[{}] ({})", list, index, printable(name));
 }
 
 bool is_valid_utf8(std::string_view text) {

@@ -58,7 +58,7 @@ expected<launch_argument> read_launch_argument(const json& v, const std::string&
   const auto& [key, value] = v.as_object().front();
   const auto* found = std::find(std::begin(kinds), std::end(kinds), key);
   if (found == std::end(kinds))
-    return fail(errc::parse_error, "{}: unknown kind \"{}\"{} (known are {})", where, key,
+    return fail(errc::parse_error, "{}: unknown kind {}{} (known are {})", where, json(key).text(),
                 did_you_mean(key, {std::begin(kinds), std::end(kinds)}), fmt::join(kinds, ", "));
   launch_argument a;
   a.kind = static_cast<argument_kind>(found - std::begin(kinds));
@@ -210,9 +210,9 @@ std::string step_label(std::size_t index, const step& s, bool in_setup) {
   const auto what = std::visit(
       [](const auto& v) -> std::string {
         using kind = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<kind, alloc_step>) return "alloc " + v.name.substr(0, max_name_bytes);
-        if constexpr (std::is_same_v<kind, launch_step>) return "launch " + v.kernel.substr(0, max_name_bytes);
-        if constexpr (std::is_same_v<kind, aten_step>) return v.op.substr(0, max_name_bytes);
+        if constexpr (std::is_same_v<kind, alloc_step>) return "alloc " + printable(v.name);
+        if constexpr (std::is_same_v<kind, launch_step>) return "launch " + printable(v.kernel);
+        if constexpr (std::is_same_v<kind, aten_step>) return printable(v.op);
       },
       s);
   return fmt::format("{}step {} ({})", in_setup ? "setup " : "", index + 1, what);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sandbox/program/form.hpp"
 #include "sandbox/program/near_miss.hpp"
 
 namespace cudal1 {
@@ -34,7 +35,7 @@ class evaluator {
 
  private:
   tl::unexpected<error> wrong(std::string_view why) const {
-    return fail(errc::parse_error, "the size \"{}\": {}", text_, why);
+    return fail(errc::parse_error, "the size \"{}\": {}", printable(text_), printable(why));
   }
   char peek() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t'))

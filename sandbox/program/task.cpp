@@ -49,9 +49,10 @@ expected<size_names> read_sizes(const json& document, const std::string& profile
   if (!sizes->is_object()) return wrong_json_kind("sizes", "an object of profiles", *sizes);
   const auto* chosen = sizes->find(profile);
   if (!chosen) {
-    std::vector<std::string_view> there;
+    std::vector<std::string> names;
     for (const auto& [name, value] : sizes->as_object())
-      there.emplace_back(name);
+      names.push_back(printable(name));
+    const std::vector<std::string_view> there(names.begin(), names.end());
     return fail(errc::not_found, "sizes: there is no profile \"{}\"{} (there are {})", profile,
                 did_you_mean(profile, there), fmt::join(there, ", "));
   }

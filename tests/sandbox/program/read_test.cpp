@@ -72,6 +72,17 @@ TEST(read_program, needs_no_source_for_a_program_without_kernels) {
   EXPECT_EQ(program_id(*read_program(text)), program_id(*read_program(text + "\n---\n")));
 }
 
+TEST(read_program, shows_no_control_characters_in_its_errors) {
+  const auto message = problem_of(replaced(row_scale_text, "aten::relu", "\\u001b[2J\\u0000\\n"));
+  EXPECT_EQ(message, "step 3 (?[2J?\?), aten: should be an operator's name, such as aten::add.Tensor");
+  for (const auto* field :
+       {"\"a\"", "\"float32\"", "\"y\"", "\"row_scale\", \"grid", "\"in\"", "\"z\"", "\"format\""}) {
+    const auto refused = problem_of(replaced(row_scale_text, field, "\"\\u001b\\n\""));
+    EXPECT_NE(refused, "") << field;
+    EXPECT_TRUE(std::all_of(refused.begin(), refused.end(), [](char c) { return c >= 0x20 && c < 0x7f; })) << refused;
+  }
+}
+
 struct malformed {
   std::string from, to;             // of row_scale_text
   std::vector<std::string> wanted;  // parts of the message

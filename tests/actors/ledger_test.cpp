@@ -1,0 +1,154 @@
+#include "actors/ledger.hpp"
+
+#include <gtest/gtest.h>
+
+namespace cudal1 {
+namespace {
+
+using namespace std::chrono_literals;
+
+const ledger::time_point start{};
+
+experiment_record record_with(int64_t evaluations, double time_limit_s = 0) {
+  experiment_record r;
+  r.id = "e1";
+  r.tasks = {"t0", "t1", "t2"};
+  r.evaluations_per_task = evaluations;
+  r.time_limit_s = time_limit_s;
+  r.seed = 7;
+  return r;
+}
+
+ledger books_of(int64_t evaluations, double time_limit_s = 0) {
+  return {record_with(evaluations, time_limit_s), {"a", "b", "c"}, start};
+}
+
+verdict verdict_of(outcome result, double score = 0, bool confirmed = false) {
+  verdict v;
+  v.variant = fmt::format("v{}", score);
+  v.result = result;
+  v.score = score;
+  v.confirmed = confirmed;
+  v.stage_ms = {{"check", 2.0}};
+  return v;
+}
+
+TEST(ledger, tasks_take_turns_and_none_falls_behind) {
+  auto books = books_of(0);
+  std::map<std::size_t, int> turns;
+  for (int i = 0; i < 9; ++i)
+    ++turns[*books.next_task(start)];
+  EXPECT_EQ(turns, (std::map<std::size_t, int>{{0, 3}, {1, 3}, {2, 3}}));
+}
+
+TEST(ledger, a_task_that_lags_comes_first) {
+  auto books = books_of(0);
+  for (int i = 0; i < 4; ++i) {
+    books.take(0);
+    books.settle(0, verdict_of(outcome::correct), start, true);
+  }
+  for (int i = 0; i < 4; ++i)
+    EXPECT_NE(*books.next_task(start), 0U);
+}
+
+TEST(ledger, what_is_in_flight_counts_against_the_budget_of_evaluations) {
+  auto books = books_of(1);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_TRUE(books.next_task(start));
+  EXPECT_FALSE(books.next_task(start));
+  EXPECT_FALSE(books.complete(start)) << "three are in flight";
+  for (std::size_t task = 0; task < 3; ++task)
+    books.settle(task, verdict_of(outcome::correct), start, true);
+  EXPECT_TRUE(books.complete(start));
+}
+
+TEST(ledger, an_evaluation_without_a_verdict_gives_its_turn_back) {
+  auto books = books_of(1);
+  for (int i = 0; i < 3; ++i)
+    books.next_task(start);
+  books.abandon(1);
+  EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(1));
+}
+
+TEST(ledger, time_is_active_time_and_goes_on_where_the_last_node_ended) {
+  auto record = record_with(0, 10);
+  record.active_s = 8;
+  ledger books(record, {}, start);
+  EXPECT_TRUE(books.next_task(start + 1s));
+  EXPECT_FALSE(books.next_task(start + 2s));
+  EXPECT_FALSE(books.complete(start + 3s)) << "one is in flight";
+  books.settle(0, verdict_of(outcome::correct), start + 3s, true);
+  EXPECT_TRUE(books.complete(start + 3s));
+  EXPECT_DOUBLE_EQ(books.active_s(start + 3s), 11);
+}
+
+TEST(ledger, the_first_budget_to_be_used_up_ends_the_experiment) {
+  auto by_time = books_of(100, 1);
+  EXPECT_TRUE(by_time.complete(start + 1s));
+  auto by_count = books_of(1, 100);
+  for (std::size_t task = 0; task < 3; ++task)
+    by_count.settle(task, verdict_of(outcome::correct), start, false);
+  EXPECT_TRUE(by_count.complete(start));
+}
+
+TEST(ledger, a_task_without_new_proposals_waits_for_those_in_flight_and_is_then_exhausted) {
+  auto books = books_of(0);
+  books.take(0);
+  books.take(0);
+  books.nothing_new(0, "known");
+  EXPECT_EQ(books.exhausted(0), "") << "one is in flight and may bring a new exemplar";
+  for (int i = 0; i < 6; ++i)
+    EXPECT_NE(*books.next_task(start), 0U);
+  books.settle(0, verdict_of(outcome::correct), start, true);
+  books.take(0);
+  books.nothing_new(0, "known");
+  EXPECT_EQ(books.exhausted(0), "known");
+}
+
+TEST(ledger, only_a_confirmed_score_is_a_best) {
+  auto books = books_of(0);
+  books.settle(0, verdict_of(outcome::correct, 3, false), start, false);
+  EXPECT_EQ(books.best(0), 0);
+  books.settle(0, verdict_of(outcome::correct, 2, true), start, false);
+  books.settle(0, verdict_of(outcome::correct, 1.5, true), start, false);
+  EXPECT_EQ(books.best(0), 2);
+}
+
+TEST(ledger, progress_adds_up) {
+  auto books = books_of(4);
+  books.settle(0, verdict_of(outcome::correct, 2, true), start + 1s, false);
+  books.settle(1, verdict_of(outcome::wrong_answer), start + 1s, false);
+  books.take(2);
+  books.settle(2, verdict_of(outcome::correct, 0.5), start + 1s, true);
+  books.count_fault();
+  const auto p = books.progress(start + 2s);
+  EXPECT_EQ(p.evaluations, 3);
+  EXPECT_EQ(p.planned, 12);
+  EXPECT_EQ(p.outcomes, (std::map<std::string, int64_t>{{"correct", 2}, {"wrong_answer", 1}}));
+  EXPECT_EQ(p.infrastructure_faults, 1);
+  EXPECT_EQ(p.stage_ms.at("check"), 6.0);
+  EXPECT_DOUBLE_EQ(p.evaluations_per_s, 0.5) << "those read from the store are not of this run";
+  EXPECT_EQ(p.tasks[0].best_variant, "v2");
+  EXPECT_EQ(p.tasks[1].correct, 0);
+}
+
+TEST(ledger, proposals_get_seeds_of_their_own_and_the_same_ones_again) {
+  auto one = books_of(0), other = books_of(0);
+  const auto first = one.next_seed(0);
+  EXPECT_EQ(first, other.next_seed(0));
+  EXPECT_NE(first, one.next_seed(0));
+  EXPECT_NE(first, other.next_seed(1));
+}
+
+TEST(ledger, a_stopped_experiment_takes_no_more_turns_and_ends_with_what_is_in_flight) {
+  auto books = books_of(0);
+  books.take(1);
+  books.stop();
+  EXPECT_FALSE(books.next_task(start));
+  EXPECT_FALSE(books.complete(start));
+  books.settle(1, verdict_of(outcome::hang), start, true);
+  EXPECT_TRUE(books.complete(start));
+}
+
+}  // namespace
+}  // namespace cudal1

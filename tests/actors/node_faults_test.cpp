@@ -1,0 +1,120 @@
+// kill -9 of any process at any time loses nothing but what was in flight, which is done again.
+#include <atomic>
+#include <csignal>
+
+#include "config/base/describe.hpp"
+#include "tests/actors/node_fixture.hpp"
+
+namespace cudal1 {
+namespace {
+
+class node_faults : public node_test {
+ protected:
+  // Kills one process of a kind as soon as there is one; false where none came.
+  bool kill_one(const std::string& kind) {
+    return wait_until([&] {
+      const auto pids = hello().processes[kind];
+      for (const int pid : pids)
+        if (pid > 0 && ::kill(pid, SIGKILL) == 0) return true;
+      return false;
+    });
+  }
+};
+
+TEST_F(node_faults, after_kill_9_of_the_node_only_what_was_in_flight_is_done_again) {
+  start_node();
+  client_answer seen;
+  std::map<std::string, std::vector<int>> processes;
+  {
+    auto client = connect();
+    ASSERT_TRUE(client.send(run_request({relu_chain_task(), diagonal_task()}, 5)));
+    seen = read_to_end(client, [](const client_answer& a) { return a.progress->evaluations < 3; });
+    ASSERT_FALSE(seen.last) << seen.error;
+    processes = hello().processes;
+    kill_node(SIGKILL);
+  }
+  EXPECT_EQ(wait_node(), -SIGKILL);
+  for (const auto& [kind, pids] : processes)
+    for (const int pid : pids)
+      EXPECT_TRUE(wait_until([&, p = pid] { return is_dead(p); }, 10s)) << kind << " " << pid << " outlived its node";
+
+  start_node();
+  client_request follow;
+  follow.verb = client_verb::follow;
+  follow.experiment = seen.progress->experiment;
+  auto client = connect();
+  ASSERT_TRUE(client.send(follow));
+  const auto end = read_to_end(client);
+  ASSERT_TRUE(end.progress) << end.error;
+  EXPECT_EQ(end.progress->state, "finished");
+
+  const auto s = read_store();
+  const auto attempts = s->attempts(follow.experiment);
+  ASSERT_TRUE(attempts);
+  const auto lost = variants_with_state(*attempts, attempt_state::lost);
+  const auto finished = variants_with_state(*attempts, attempt_state::finished);
+  EXPECT_LE(lost.size(), 3U) << "more was lost than can be in flight";
+  for (const auto& variant : lost)
+    EXPECT_TRUE(finished.contains(variant)) << "a lost attempt was not made again";
+  EXPECT_EQ(attempts->size(), lost.size() + finished.size()) << "something that was finished was done again";
+  EXPECT_EQ(static_cast<int64_t>(finished.size()), end.progress->evaluations);
+  EXPECT_EQ(static_cast<int64_t>(lost.size()), end.progress->infrastructure_faults);
+}
+
+TEST_F(node_faults, kill_9_of_zygote_referee_and_runner_is_never_the_variants_fault) {
+  start_node();
+  auto client = connect();
+  ASSERT_TRUE(client.send(run_request({relu_chain_task(), diagonal_task()}, 8)));
+  for (const char* kind : {"runner", "referee", "zygote"}) {
+    int64_t before = -1;
+    // Each in the middle of another evaluation.
+    const auto now = read_to_end(client, [&](const client_answer& a) {
+      if (before < 0) before = a.progress->evaluations;
+      return a.progress->evaluations == before;
+    });
+    ASSERT_FALSE(now.last) << "the experiment ended before the " << kind << " could be killed";
+    EXPECT_TRUE(kill_one(kind)) << kind;
+  }
+  const auto end = read_to_end(client);
+  ASSERT_TRUE(end.progress) << end.error;
+  EXPECT_EQ(end.error, "");
+  EXPECT_EQ(end.progress->state, "finished");
+  EXPECT_GE(end.progress->infrastructure_faults, 1);
+  for (const char* blamed : {"crash", "hang", "forbidden", "out_of_memory", "out_of_bounds"})
+    EXPECT_FALSE(end.progress->outcomes.contains(blamed)) << blamed;
+  const auto attempts = read_store()->attempts(end.progress->experiment);
+  ASSERT_TRUE(attempts);
+  for (const auto& a : *attempts)
+    EXPECT_TRUE(a.state != attempt_state::lost || !a.note.empty());
+}
+
+TEST_F(node_faults, a_variant_that_loses_two_attempts_is_quarantined) {
+  start_node();
+  std::atomic<bool> answered = false;
+  client_answer answer;
+  std::thread evaluation([&] {
+    client_request r;
+    r.verb = client_verb::evaluate;
+    r.task = canonical_text(relu_chain_task());
+    r.program = pointwise_program("x[i] > 0.f ? x[i] * 1.5f : 0.f");
+    answer = ask_once(r);
+    answered = true;
+  });
+  // Whatever runs it is killed, as often as it is tried.
+  const bool ended = wait_until([&] {
+    const auto pids = hello().processes["runner"];
+    for (const int pid : pids)
+      if (pid > 0) ::kill(pid, SIGKILL);
+    return answered.load();
+  });
+  evaluation.join();
+  ASSERT_TRUE(ended);
+  ASSERT_TRUE(answer.result) << answer.error;
+  EXPECT_EQ(enum_name(answer.result->result), "quarantined") << answer.result->reason;
+  const auto attempts = read_store()->attempts("e1");
+  ASSERT_TRUE(attempts);
+  EXPECT_EQ(attempts->size(), 3U) << "two that were lost, and the verdict's";
+}
+
+}  // namespace
+}  // namespace cudal1

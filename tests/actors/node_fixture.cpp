@@ -1,0 +1,191 @@
+#include "tests/actors/node_fixture.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char** environ;  // NOLINT(readability-redundant-declaration)
+
+namespace cudal1 {
+
+namespace {
+
+task read_or_die(const char* text) {
+  auto t = read_task(text, "cpu");
+  if (!t) throw std::runtime_error(t.error().message);
+  return std::move(*t);
+}
+
+}  // namespace
+
+task relu_chain_task() {
+  return read_or_die(R"({"format": 1, "name": "small_relu_chain", "summary": "s", "family": "pointwise",
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 256]}],
+    "steps": [{"aten": "aten::relu", "args": {"self": "x"}, "out": ["r"]},
+              {"aten": "aten::mul.Scalar", "args": {"self": "r", "other": 0.5}, "out": ["m"]},
+              {"aten": "aten::abs", "args": {"self": "m"}, "out": ["a"]},
+              {"aten": "aten::mul.Scalar", "args": {"self": "a", "other": 3.0}, "out": ["y"]}], "outputs": ["y"]})");
+}
+
+task diagonal_task() {
+  return read_or_die(R"({"format": 1, "name": "small_diagonal", "summary": "s", "family": "matmul",
+    "inputs": [{"name": "a", "dtype": "float32", "shape": [128, 128], "facts": ["diagonal"]},
+               {"name": "b", "dtype": "float32", "shape": [128, 128]}],
+    "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "b"}, "out": ["y"]}], "outputs": ["y"]})");
+}
+
+std::string pointwise_program(const std::string& body) {
+  return R"({"format": 1, "name": "by_hand",
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 256]}], "weights": [],
+    "steps": [{"alloc": "y", "dtype": "float32", "shape": [64, 256]},
+              {"launch": "f", "grid": [64, 1, 1], "block": [256, 1, 1],
+               "args": [{"in": "x"}, {"out": "y"}, {"i32": 16384}]}],
+    "outputs": ["y"]}
+---
+__global__ void f(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = )" +
+         body + ";\n}\n";
+}
+
+bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds at_most) {
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(10ms);
+  }
+  return true;
+}
+
+bool is_dead(int pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  if (!std::getline(stat, text)) return true;
+  const auto name_end = text.rfind(')');
+  return name_end != std::string::npos && text.compare(name_end + 2, 1, "Z") == 0;
+}
+
+void node_test::SetUp() {
+  folder_ = std::string(::getenv("TMPDIR") != nullptr ? ::getenv("TMPDIR") : "/tmp") + "/cudal1-node-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+}
+
+void node_test::TearDown() {
+  if (pid_ > 0) {
+    kill_node(SIGKILL);
+    wait_node();
+  }
+  if (HasFailure()) std::cerr << "---- the node's log\n" << log() << '\n';
+  std::filesystem::remove_all(folder_);
+}
+
+void node_test::spawn(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{CUDAL1_NODE, "--data", folder_, "--worker", CUDAL1_WORKER};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (auto& w : words)
+    argv.push_back(w.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  const std::string out = folder_ + "/output";
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  const int problem = ::posix_spawn(&pid_, CUDAL1_NODE, &files, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  ASSERT_EQ(problem, 0);
+}
+
+void node_test::start_node(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments;
+  for (const char* setting : {"timing.screening_forks=1", "timing.screening_pairs=2", "timing.refinement_forks=1",
+                              "timing.refinement_pairs=4", "timing.max_forks=2", "timing.max_seconds=1",
+                              "device.flush_mb=4", "verification.declared_draws=2"}) {
+    arguments.emplace_back("--set");
+    arguments.emplace_back(setting);
+  }
+  // Small containers refuse what a machine grants; confinement has tests of its own.
+  arguments.emplace_back("--allow-weak-confinement");
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  spawn(arguments);
+  const bool ready = wait_until([&] { return is_dead(pid_) || node_client::connect(folder_).has_value(); }, 60s);
+  ASSERT_TRUE(ready && !is_dead(pid_)) << "the node did not start";
+}
+
+void node_test::kill_node(int signal) {
+  ASSERT_EQ(::kill(pid_, signal), 0);
+}
+
+int node_test::wait_node() {
+  int status = 0;
+  const int pid = std::exchange(pid_, -1);
+  if (::waitpid(pid, &status, 0) != pid) return -1000;
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+node_client node_test::connect() {
+  auto client = node_client::connect(folder_);
+  if (!client) throw std::runtime_error(client.error().message);
+  return std::move(*client);
+}
+
+node_status node_test::hello() {
+  auto a = ask_once({});
+  return a.status.value_or(node_status{});
+}
+
+client_answer node_test::ask_once(const client_request& r, std::chrono::milliseconds limit) {
+  auto client = connect();
+  EXPECT_TRUE(client.send(r));
+  auto a = client.receive(limit);
+  EXPECT_TRUE(a) << a.error().message;
+  return a ? std::move(*a) : client_answer{};
+}
+
+client_request node_test::run_request(std::vector<task> tasks, int64_t evaluations) const {
+  client_request r;
+  r.verb = client_verb::run;
+  for (const auto& t : tasks)
+    r.tasks.push_back(canonical_text(t));
+  r.policy = "random";
+  r.evaluations_per_task = evaluations;
+  r.seed = 5;
+  return r;
+}
+
+client_answer node_test::read_to_end(node_client& client, const std::function<bool(const client_answer&)>& each) {
+  for (;;) {
+    auto a = client.receive(60s);
+    EXPECT_TRUE(a) << a.error().message;
+    if (!a) return {};
+    if (a->last || (each && !each(*a))) return std::move(*a);
+  }
+}
+
+std::unique_ptr<store> node_test::read_store() const {
+  auto s = store::open_reader(folder_ + "/store");
+  if (!s) throw std::runtime_error(s.error().message);
+  return std::move(*s);
+}
+
+std::string node_test::log() const {
+  std::ifstream in(folder_ + "/output");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::set<std::string> node_test::variants_with_state(const std::vector<attempt_record>& all,
+                                                     attempt_state state) const {
+  std::set<std::string> found;
+  for (const auto& a : all)
+    if (a.state == state) found.insert(a.task + a.variant);
+  return found;
+}
+
+}  // namespace cudal1

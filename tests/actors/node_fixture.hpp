@@ -1,0 +1,62 @@
+// A cudal1-node of its own for a test, in a folder of its own, started and killed as a process.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "actors/client.hpp"
+#include "sandbox/program/task.hpp"
+#include "store/store.hpp"
+
+namespace cudal1 {
+
+using namespace std::chrono_literals;
+
+// Tasks of well under a millisecond.
+task relu_chain_task();
+task diagonal_task();
+// A program for relu_chain_task() with `body` as the value of y[i]; x is the input, i the element.
+std::string pointwise_program(const std::string& body);
+
+// Waits for a condition that another process brings about.
+bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds at_most = 30s);
+// Gone, or dead and not yet reaped by whoever has it now.
+bool is_dead(int pid);
+
+class node_test : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  // Starts a node and waits until it answers. Quick settings; `more` are further arguments.
+  void start_node(const std::vector<std::string>& more = {});
+  // Starts the program and returns at once.
+  void spawn(const std::vector<std::string>& arguments);
+  void kill_node(int signal);
+  // Waits for its end: its exit code, or minus the signal.
+  int wait_node();
+
+  node_client connect();
+  node_status hello();
+  client_request run_request(std::vector<task> tasks, int64_t evaluations) const;
+  // Follows a stream of answers to its end; `each` sees every answer and may return false to stop looking.
+  client_answer read_to_end(node_client& client, const std::function<bool(const client_answer&)>& each = {});
+  client_answer ask_once(const client_request& r, std::chrono::milliseconds limit = 60s);
+
+  std::unique_ptr<store> read_store() const;
+  std::string log() const;
+  std::set<std::string> variants_with_state(const std::vector<attempt_record>& all, attempt_state state) const;
+
+  std::string folder_;
+  int pid_ = -1;
+};
+
+}  // namespace cudal1

@@ -249,7 +249,10 @@ expected<task> read_task(std::string_view text, std::string_view profile) {
   CUDAL1_TRY(t.name, read_string(*name, "name"));
   CUDAL1_CHECK(check_word(t.name, "name"));
   if (auto parts = read_parts(document, profile, t); !parts) return fail_in("task " + t.name, parts.error());
-  t.id = sha256_hex(canonical_text(t));
+  task identity = t;  // words about a task do not make another task of it
+  identity.summary.clear();
+  identity.family.clear();
+  t.id = sha256_hex(canonical_text(identity));
   return t;
 }
 

@@ -55,7 +55,7 @@ struct task {
   checked_program reference;        // ATen steps only, no setup
   std::vector<input_spec> inputs;   // as reference.text.inputs
   std::vector<input_spec> weights;  // as reference.text.weights
-  std::string id;                   // SHA-256 of canonical_text(*this)
+  std::string id;                   // SHA-256 of canonical_text without summary and family
   bool has_fact(std::string_view tensor, fact f) const;
 };
 

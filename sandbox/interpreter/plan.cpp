@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,7 +13,8 @@ namespace {
 
 class planner {
  public:
-  planner(const checked_program& p, const kernel_library* kernels) : program_(p), kernels_(kernels) {}
+  planner(const checked_program& p, const kernel_library* kernels, int threads)
+      : program_(p), kernels_(kernels), threads_(threads) {}
 
   expected<program_plan> run() {
     for (const auto& input : program_.text.inputs)
@@ -63,6 +65,10 @@ class planner {
     if (!kernels_) return fail(errc::invalid_argument, "the program launches kernels, and none were compiled");
     launch_plan launch;
     CUDAL1_TRY(launch.kernel, kernels_->find(s.kernel));
+    if (const int wanted = kernels_->parameter_count(launch.kernel); std::cmp_not_equal(wanted, s.args.size()))
+      return fail(errc::invalid_program, "the kernel has {} parameters, and {} arguments are given", wanted,
+                  s.args.size());
+    CUDAL1_CHECK(kernels_->prepare(launch.kernel, threads_));
     launch.grid = s.grid;
     launch.block = s.block;
     launch.shared_bytes = s.shared_bytes;
@@ -168,13 +174,14 @@ class planner {
 
   const checked_program& program_;
   const kernel_library* kernels_;
+  int threads_;
   program_plan plan_;
 };
 
 }  // namespace
 
-expected<program_plan> plan_program(const checked_program& p, const kernel_library* kernels) {
-  return planner(p, kernels).run();
+expected<program_plan> plan_program(const checked_program& p, const kernel_library* kernels, int threads) {
+  return planner(p, kernels, threads).run();
 }
 
 }  // namespace cudal1

@@ -58,6 +58,6 @@ struct program_plan {
   std::vector<int> temporaries;  // what a call binds: everything but inputs, weights and the results of setup
 };
 
-expected<program_plan> plan_program(const checked_program& p, const kernel_library* kernels);
+expected<program_plan> plan_program(const checked_program& p, const kernel_library* kernels, int threads);
 
 }  // namespace cudal1

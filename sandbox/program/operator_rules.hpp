@@ -109,7 +109,6 @@ rule square();
 rule isinf_like();
 rule preserving(unsigned accepted);        // result like at::empty_like
 rule fixed_contiguous(unsigned accepted);  // same type, contiguous
-rule hardtanh();
 // tensor with tensor or scalar, with type promotion. `swapped`: the second operand comes first in the iterator.
 struct binary_options {
   unsigned accepted = any;  // of the common type
@@ -117,6 +116,7 @@ struct binary_options {
   std::optional<dtype> result = {};
   bool swapped = false;
   bool scaled = false;  // has alpha
+  bool bools = true;    // an operand may be bool where the common type is not
 };
 rule binary(binary_options options = {});
 rule divide_rounded();

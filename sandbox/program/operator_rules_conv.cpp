@@ -1,6 +1,7 @@
 // Convolutions and pools. Operands whose strides suggest channels-last take other paths in ATen and are refused, except
 // by the pools that pass the format on.
 #include <algorithm>
+#include <functional>
 
 #include "sandbox/program/arithmetic.hpp"
 #include "sandbox/program/operator_rules.hpp"
@@ -208,6 +209,10 @@ rule average_pool(int64_t dimensions) {
     if (a.has("divisor_override") && a.optional_integer("divisor_override") == 0)
       return refuse("divisor_override should not be 0");
     CUDAL1_TRY(auto type, pooled(a, dimensions));
+    const auto& shape = a.tensor("self").shape;
+    CUDAL1_TRY(const auto kernel, a.per_dimension("kernel_size", static_cast<std::size_t>(dimensions)));
+    if (dimensions == 3 && !std::equal(kernel.rbegin(), kernel.rend(), shape.rbegin(), std::less_equal<>()))
+      return refuse("kernel_size {} is larger than self, which is {}", shape_text(kernel), a.tensor("self").text());
     return one(std::move(type));
   };
 }

@@ -156,7 +156,7 @@ rule instance_norm() {
   };
 }
 
-// The CPU's fused attention: it writes [batch, length, heads, size] and returns that transposed.
+// The CPU's fused attention: its result is laid out as the query.
 rule attention() {
   return [](const arguments& a) -> outcome {
     const auto &query = a.tensor("query"), &key = a.tensor("key"), &value = a.tensor("value");
@@ -177,8 +177,8 @@ rule attention() {
     if (!a.is_null("attn_mask")) return not_covered("attn_mask is outside our rules: use matmul, add and softmax");
     if (a.flag("is_causal") && key.shape[2] != query.shape[2])
       return not_covered("is_causal is inside our rules for one length of query and key only");
-    const auto& s = query.shape;
-    return one({query.type, s, {s[1] * s[2] * s[3], s[3], s[1] * s[3], 1}});
+    if (!is_non_overlapping_and_dense(query)) return not_covered("query is {}: it should be dense", query.text());
+    return one(query);
   };
 }
 

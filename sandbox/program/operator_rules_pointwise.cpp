@@ -85,19 +85,17 @@ rule fixed_contiguous(unsigned accepted) {
   };
 }
 
-rule hardtanh() {
-  return [](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
-    CUDAL1_CHECK(check_kind(t, floats, "self"));
-    return iterated({t}, t.type, t.type);
-  };
-}
-
 rule binary(binary_options options) {
   return [=](const arguments& a) -> outcome {
     promotion types;
     for (const std::size_t i : {0, 1})
       a.is_tensor(i) ? types.add(a.tensor(i)) : types.add(a.scalar(i));
+    if (!options.bools)
+      for (const std::size_t i : {0, 1}) {
+        const bool is_bool =
+            a.is_tensor(i) ? a.tensor(i).type == dtype::bool_ : std::holds_alternative<bool>(a.scalar(i));
+        if (is_bool) return refuse("operand {} is bool, and this operator takes integer and floating types only", i);
+      }
     dtype common = types.result();
     if (options.to_float) common = float_of(common);
     CUDAL1_CHECK(check_kind(scalar_operand(common), options.accepted, "the common type of the operands"));

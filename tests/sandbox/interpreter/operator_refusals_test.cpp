@@ -1,0 +1,134 @@
+// Arguments that ATen would reject, or worse, are refused before anything reaches it, in a sentence.
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/sandbox/interpreter/operator_harness.hpp"
+
+namespace cudal1::testing {
+namespace {
+
+// clang-format off
+const std::pair<const char*, const char*> refusals[] = {
+    {R"(aten::mm | a=f[3,4] c=f[5,6] | {"self":"a","mat2":"c"})", "inner sizes 4 and 5 differ"},
+    {R"(aten::mm | a=f[3,4] c=d[4,6] | {"self":"a","mat2":"c"})", "should have one element type"},
+    {R"(aten::mm | a=f[4] c=f[4,6] | {"self":"a","mat2":"c"})", "should have 2 dimensions"},
+    {R"(aten::bmm | a=f[2,3,4] c=f[3,4,6] | {"self":"a","mat2":"c"})", "have 2 and 3 matrices"},
+    {R"(aten::addmm | b=f[7] a=f[3,4] c=f[4,6] | {"self":"b","mat1":"a","mat2":"c"})", "do not broadcast"},
+    {R"(aten::linear | a=f[3,4] w=f[5,4] b=f[4] | {"input":"a","weight":"w","bias":"b"})", "should have shape [5]"},
+    {R"(aten::matmul | a=f[2,3,4] c=f[3,4,5] | {"self":"a","other":"c"})", "do not broadcast"},
+    {R"(aten::add.Tensor | a=f[3,4] c=f[5] | {"self":"a","other":"c"})", "do not broadcast together"},
+    {R"(aten::add.Scalar | a=c[3] | {"self":"a","other":300})", "which int8 cannot hold"},
+    {R"(aten::sub.Tensor | a=b[3] c=b[3] | {"self":"a","other":"c"})", "takes integer and floating types only"},
+    {R"(aten::add.Tensor | a=i[3] c=i[3] | {"self":"a","other":"c","alpha":0.5})", "alpha is the real number"},
+    {R"(aten::floor_divide | a=i[3] c=i[3] | {"self":"a","other":"c"})", "floating types only"},
+    {R"(aten::where.self | m=f[3] a=f[3] c=f[3] | {"condition":"m","self":"a","other":"c"})", "bool only"},
+    {R"(aten::sum.dim_IntList | a=f[3,4] | {"self":"a","dim":[2]})", "should lie in -2 to 1"},
+    {R"(aten::sum.dim_IntList | a=f[3,4] | {"self":"a","dim":[0,-2]})", "names dimension 0 twice"},
+    {R"(aten::mean | a=i[3,4] | {"self":"a"})", "floating types only"},
+    {R"(aten::softmax.int | a=f[3,4] | {"self":"a","dim":5})", "should lie in -2 to 1"},
+    {R"(aten::view | a=f[3,4] | {"self":"a","size":[5,-1]})", "does not hold the 12 elements"},
+    {R"(aten::view | a=f[3,4]:1,3 | {"self":"a","size":[12]})", "use reshape"},
+    {R"(aten::view | a=f[3,4] | {"self":"a","size":[-1,-1]})", "more than one -1"},
+    {R"(aten::expand | a=f[3,4] | {"self":"a","size":[3,5]})", "does not fit self"},
+    {R"(aten::permute | a=f[3,4] | {"self":"a","dims":[0]})", "2 dimensions"},
+    {R"(aten::select.int | a=f[3,4] | {"self":"a","dim":0,"index":3})", "index is 3"},
+    {R"(aten::slice.Tensor | a=f[3,4] | {"self":"a","start":3})", "is empty"},
+    {R"(aten::narrow | a=f[3,4] | {"self":"a","dim":0,"start":1,"length":3})", "length is 3"},
+    {R"(aten::diagonal | a=f[3,4] | {"self":"a","offset":9})", "has no elements"},
+    {R"(aten::conv2d | a=f[1,4,8,8] w=f[6,3,3,3] | {"input":"a","weight":"w"})", "do not fit weight"},
+    {R"(aten::conv2d | a=f[1,4,2,2] w=f[6,4,3,3] | {"input":"a","weight":"w"})", "does not fit dimension 2"},
+    {R"(aten::conv2d | a=f[1,4,8,8] w=f[6,4,3,3] | {"input":"a","weight":"w","stride":0})", "should be positive"},
+    {R"(aten::conv2d | a=f[1,4,8,8] w=f[6,4,3,3] | {"input":"a","weight":"w","groups":0})", "groups is 0"},
+    {R"(aten::conv2d | a=f[1,4,8,8]:256,1,32,4 w=f[6,4,3,3] | {"input":"a","weight":"w"})", "channels-last operands"},
+    {R"(aten::conv_transpose1d | a=f[1,4,8] w=f[4,3,3] | {"input":"a","weight":"w","output_padding":1})", "should be smaller"},
+    {R"(aten::max_pool2d | a=f[1,4,8,8] | {"self":"a","kernel_size":2,"padding":2})", "at most half"},
+    {R"(aten::max_pool2d | a=f[1,4,8,8] | {"self":"a","kernel_size":9})", "does not fit"},
+    {R"(aten::avg_pool2d | a=f[1,4,8,8] | {"self":"a","kernel_size":2,"divisor_override":0})", "should not be 0"},
+    {R"(aten::layer_norm | a=f[3,4] | {"input":"a","normalized_shape":[3]})", "should be the end of the shape"},
+    {R"(aten::layer_norm | a=f[3,4] w=f[3] | {"input":"a","normalized_shape":[4],"weight":"w"})", "should have shape [4]"},
+    {R"(aten::group_norm | a=f[2,6,4] | {"input":"a","num_groups":4})", "should divide the 6 channels"},
+    {R"(aten::batch_norm | a=f[2,6,4] m=f[6] v=f[6] | {"input":"a","weight":null,"bias":null,"running_mean":"m","running_var":"v","training":true,"momentum":0.1,"eps":1e-5,"cudnn_enabled":false})", "would update it"},
+    {R"(aten::dropout | a=f[3] | {"input":"a","p":0.5,"train":true})", "live randomness"},
+    {R"(aten::scaled_dot_product_attention | q=f[1,2,3,4] k=f[1,2,3,5] v=f[1,2,3,5] | {"query":"q","key":"k","value":"v"})", "should agree"},
+    {R"(aten::embedding | w=f[7,3] i=f[2] | {"weight":"w","indices":"i"})", "should be int64 or int32"},
+    {R"(aten::gather | a=f[4,5] i=l[5,5] | {"self":"a","dim":1,"index":"i"})", "larger than self"},
+    {R"(aten::gather | a=f[4,5] i=l[4] | {"self":"a","dim":1,"index":"i"})", "should have 2 dimensions"},
+    {R"(aten::cross_entropy_loss | a=f[4,5] t=l[5] | {"self":"a","target":"t"})", "should have shape [4]"},
+    {R"(aten::cat | a=f[2,3] c=f[2,4] | {"tensors":["a","c"]})", "differ in more than dimension 0"},
+    {R"(aten::cat | a=f[2,3] | {"tensors":[]})", "should not be empty"},
+    {R"(aten::constant_pad_nd | a=f[2,3] | {"self":"a","pad":[1]})", "two for each"},
+    {R"(aten::constant_pad_nd | a=f[2,3] | {"self":"a","pad":[9223372036854775807,1]})", "out of any useful range"},
+    {R"(aten::repeat | a=f[2,3] | {"self":"a","repeats":[2]})", "more dimensions"},
+    {R"(aten::topk | a=f[2,3] | {"self":"a","k":4})", "should lie in 1 to 3"},
+    {R"(aten::arange.start_step | a=f[1] | {"start":0,"end":5,"step":0})", "should go up"},
+    {R"(aten::full | a=f[1] | {"size":[-2],"fill_value":1})", "should be positive"},
+    {R"(aten::relu | a=f[0,3] | {"self":"a"})", "without elements"},
+    {R"(aten::contiguous | a=f[3,4] | {"self":"a","memory_format":"channels_last"})", "should have 4 dimensions"},
+};
+// clang-format on
+
+TEST(operator_refusals, say_what_is_wrong) {
+  for (const auto& [line, wanted] : refusals) {
+    SCOPED_TRACE(line);
+    const auto typed = typed_by_rule(parse_case(line));
+    ASSERT_FALSE(typed);
+    EXPECT_NE(typed.error().message.find(wanted), std::string::npos) << typed.error().message;
+    EXPECT_NE(typed.error().code, errc::infrastructure);
+  }
+}
+
+// Numbers from the edges of int64 in every integer argument of every operator: never a crash, never an overflow.
+TEST(operator_refusals, extreme_numbers_are_survived) {
+  const std::vector<int64_t> extremes{0,
+                                      -1,
+                                      std::numeric_limits<int64_t>::max(),
+                                      std::numeric_limits<int64_t>::min(),
+                                      1 << 30,
+                                      int64_t{1} << 31,
+                                      -(int64_t{1} << 31)};
+  for (const auto& [name, info] : operator_table())
+    for (const auto extreme : extremes)
+      for (const std::vector<int64_t>& shape :
+           {std::vector<int64_t>{2, 3, 4, 5}, std::vector<int64_t>{int64_t{1} << 31, int64_t{1} << 31}}) {
+        operator_call call{&info, {}};
+        for (const auto& a : info.schema.arguments) {
+          const tensor_argument t{"t", contiguous(dtype::float32, shape)};
+          switch (a.type) {
+            case schema_type::tensor:
+              call.arguments.emplace_back(t);
+              break;
+            case schema_type::tensor_list:
+              call.arguments.emplace_back(std::vector<tensor_argument>{t, t});
+              break;
+            case schema_type::integer:
+              call.arguments.emplace_back(scalar_value(extreme));
+              break;
+            case schema_type::integer_list:
+              call.arguments.emplace_back(std::vector<int64_t>{extreme, extreme});
+              break;
+            case schema_type::boolean:
+              call.arguments.emplace_back(scalar_value(false));
+              break;
+            case schema_type::real:
+              call.arguments.emplace_back(scalar_value(0.5));
+              break;
+            case schema_type::scalar:
+              call.arguments.emplace_back(scalar_value(extreme));
+              break;
+            case schema_type::string:
+              call.arguments.emplace_back(std::string("same"));
+              break;
+            default:
+              call.arguments.emplace_back(std::monostate());
+          }
+        }
+        if (name == "aten::to.dtype") call.arguments[1] = dtype::float64;
+        const auto typed = info.rule(call);
+        EXPECT_TRUE(typed || typed.error().code != errc::infrastructure)
+            << name << (typed ? "" : ": " + typed.error().message);
+      }
+}
+
+}  // namespace
+}  // namespace cudal1::testing

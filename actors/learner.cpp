@@ -7,8 +7,10 @@ constexpr limit store_patience{std::chrono::seconds(30)};
 }
 
 expected<message::done> learner_state::learn(const message::learn& m) {
-  // A quarantined variant says nothing of the policy, and a hand-written one is not of its making.
-  if (m.result == outcome::quarantined || m.variant.schedule.empty()) return message::done{false};
+  // A variant that took its worker down, or that a loaded machine could not time, says nothing of the policy; one
+  // written by hand is not of its making.
+  const bool telling = m.result != outcome::quarantined && m.result != outcome::unmeasurable;
+  if (!telling || m.variant.schedule.empty()) return message::done{false};
   CUDAL1_TRY(const device_kind kind, kind_of_device(m.device));
   CUDAL1_TRY(schedule plan, parse_schedule(m.variant.schedule));
   auto& g = groups[m.what->id];

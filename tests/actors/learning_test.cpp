@@ -1,0 +1,116 @@
+// Generator, learner and store together: a group of scored proposals becomes a version that is kept and published.
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "actors/generator.hpp"
+#include "actors/learner.hpp"
+#include "actors/store.hpp"
+
+namespace cudal1 {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* task_text = R"({"format": 1, "name": "chain", "summary": "s", "family": "pointwise",
+  "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 256]}],
+  "steps": [{"aten": "aten::relu", "args": {"self": "x"}, "out": ["r"]},
+            {"aten": "aten::mul.Scalar", "args": {"self": "r", "other": 0.5}, "out": ["y"]}], "outputs": ["y"]})";
+
+class learning : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "cudal1-learning-XXXXXX";
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    auto db = store::open(folder_ + "/store");
+    ASSERT_TRUE(db) << db.error().message;
+    db_ = std::move(*db);
+    auto t = read_task(task_text, "cpu");
+    ASSERT_TRUE(t) << t.error().message;
+    task_ = shared_task(std::move(*t));
+    store_ = system_.spawn<caf::detached>(run_store, db_);
+    generator_ = system_.spawn<caf::detached>(run_generator, mind(), store_, 4);
+    learner_ = system_.spawn<caf::detached>(run_learner, mind(), store_, generator_, std::size_t{4});
+  }
+  void TearDown() override {
+    caf::anon_send_exit(learner_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(generator_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(store_, caf::exit_reason::user_shutdown);
+    learner_ = nullptr;
+    generator_ = nullptr;
+    store_ = nullptr;
+    self_.reset();
+    system_.await_all_actors_done();
+    db_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  static std::shared_ptr<std::unique_ptr<policy>> mind() {
+    return std::make_shared<std::unique_ptr<policy>>(make_policy("learned", 3).value());
+  }
+  static caf::actor_system_config& prepared(caf::actor_system_config& c) {
+    register_messages(c);
+    return c;
+  }
+  message::proposed propose(uint64_t seed) {
+    auto p = ask_blocking<message::proposed>(*self_, generator_, 30s, message::propose{task_, "e1", "cpu", seed});
+    EXPECT_TRUE(p) << p.error().message;
+    return p.value_or(message::proposed{});
+  }
+  bool learn(const message::proposed& p, outcome result, double score) {
+    auto d = ask_blocking<message::done>(*self_, learner_, 30s, message::learn{task_, "cpu", p.variant, result, score});
+    EXPECT_TRUE(d) << d.error().message;
+    return d && d->yes;
+  }
+
+  std::string folder_;
+  std::shared_ptr<store> db_;
+  shared_task task_;
+  caf::actor_system_config config_;
+  caf::actor_system system_{prepared(config_)};
+  store_actor store_;
+  generator_actor generator_;
+  learner_actor learner_;
+  std::optional<caf::scoped_actor> self_{system_};
+};
+
+TEST_F(learning, a_proposal_is_a_checked_program_with_the_schedule_it_came_from) {
+  const auto p = propose(1);
+  ASSERT_TRUE(p.program) << p.problem;
+  EXPECT_EQ(p.variant.id, p.program->id);
+  EXPECT_EQ(p.variant.task, task_->id);
+  EXPECT_EQ(p.variant.origin, "policy learned");
+  EXPECT_EQ(p.variant.policy_version, 0);
+  EXPECT_EQ(propose(1).variant.id, p.variant.id) << "all randomness comes from the seed";
+}
+
+TEST_F(learning, a_full_group_becomes_a_version_that_is_kept_and_that_the_generator_uses) {
+  for (uint64_t i = 0; i < 3; ++i)
+    EXPECT_FALSE(learn(propose(i), outcome::correct, 1.0 + static_cast<double>(i))) << "the group is not full";
+  EXPECT_FALSE(db_->get_policy("learned"));
+  EXPECT_TRUE(learn(propose(3), outcome::wrong_answer, 0));
+  // The learner says it to the store before it answers, and the generator hears of it once it is kept.
+  int64_t used = 0;
+  for (uint64_t seed = 100; used == 0 && seed < 100000; ++seed)
+    used = propose(seed).variant.policy_version;
+  EXPECT_GT(used, 0);
+  const auto kept = db_->get_policy("learned");
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_EQ(kept->version, used);
+  EXPECT_NE(kept->blob, "");
+}
+
+TEST_F(learning, what_is_not_the_policys_doing_teaches_it_nothing) {
+  const auto p = propose(1);
+  for (int i = 0; i < 8; ++i)
+    EXPECT_FALSE(learn(p, i % 2 == 0 ? outcome::quarantined : outcome::unmeasurable, 0));
+  auto by_hand = p;
+  by_hand.variant.schedule = "";
+  for (int i = 0; i < 4; ++i)
+    EXPECT_FALSE(learn(by_hand, outcome::correct, i));
+  EXPECT_FALSE(db_->get_policy("learned"));
+}
+
+}  // namespace
+}  // namespace cudal1

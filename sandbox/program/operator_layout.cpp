@@ -69,6 +69,10 @@ std::vector<int64_t> channels_last_strides(const std::vector<int64_t>& shape) {
   return strides_in_order(shape, {1, 3, 2, 0});
 }
 
+bool is_plain(const tensor_type& t) {
+  return t.strides == contiguous_strides(t.shape);
+}
+
 bool is_channels_last(const tensor_type& t) {
   if (t.dim() != 4) return false;
   int64_t wanted = 1;

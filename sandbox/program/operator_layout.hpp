@@ -14,6 +14,8 @@ namespace cudal1::rules {
 enum class format { contiguous, channels_last };  // channels_last: of 4 dimensions, or "3d" of 5
 
 std::vector<int64_t> channels_last_strides(const std::vector<int64_t>& shape);
+// Row-major in every stride, also where a size of 1 makes the stride meaningless to Tensor::is_contiguous().
+bool is_plain(const tensor_type& t);
 bool is_channels_last(const tensor_type& t);  // Tensor::is_contiguous(ChannelsLast), 4 dimensions only
 bool is_non_overlapping_and_dense(const tensor_type& t);
 format suggested_format(const tensor_type& t);  // Tensor::suggest_memory_format()

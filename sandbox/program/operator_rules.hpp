@@ -106,7 +106,7 @@ rule unary(unsigned accepted);
 rule unary_to(unsigned accepted, dtype result);
 rule unary_float();  // integers and bools become float32
 rule square();
-rule isinf_like();
+rule is_infinite(bool negated);
 rule preserving(unsigned accepted);        // result like at::empty_like
 rule fixed_contiguous(unsigned accepted);  // same type, contiguous
 // tensor with tensor or scalar, with type promotion. `swapped`: the second operand comes first in the iterator.

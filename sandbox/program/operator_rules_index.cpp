@@ -128,7 +128,7 @@ rule stack() {
     for (const auto& t : tensors) {
       types.add(t);
       if (t.shape != first.shape) return refuse("{} and {} should have one shape", first.text(), t.text());
-      if (!t.is_contiguous()) return not_covered("{} should be contiguous to be stacked", t.text());
+      if (!is_plain(t)) return not_covered("{} should be contiguous to be stacked", t.text());
     }
     auto shape = first.shape;
     shape.insert(shape.begin() + dim, static_cast<int64_t>(tensors.size()));
@@ -148,7 +148,7 @@ rule roll() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
-    if (!t.is_contiguous()) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+    if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
     const auto shifts = a.integers("shifts"), dims = a.integers("dims");
     CUDAL1_CHECK(wrap_dimensions(dims, t.dim(), "dims"));
     if (shifts.empty() || (shifts.size() != dims.size() && !(dims.empty() && shifts.size() == 1)))

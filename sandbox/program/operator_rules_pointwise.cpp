@@ -61,11 +61,17 @@ rule square() {  // pow(self, 2)
   };
 }
 
-rule isinf_like() {  // floating types through the iterator; the others are at::zeros_like or ones_like
-  return [](const arguments& a) -> outcome {
+// Floating types: self.abs() == inf, and (self == self) * (self.abs() != inf), each step with a layout of its own; the
+// others are at::zeros_like or ones_like.
+rule is_infinite(bool negated) {
+  return [=](const arguments& a) -> outcome {
     const auto& t = a.tensor(0);
     if (!is_floating(t.type)) return one({dtype::bool_, t.shape, preserved_strides(t)});
-    return iterated({t}, t.type, dtype::bool_);
+    CUDAL1_TRY(const auto magnitude, iterate({t}, t.type, t.type));
+    CUDAL1_TRY(const auto compared, iterate({magnitude, scalar_operand(t.type)}, t.type, dtype::bool_));
+    if (!negated) return one(compared);
+    CUDAL1_TRY(const auto is_number, iterate({t, t}, t.type, dtype::bool_));
+    return iterated({is_number, compared}, dtype::bool_, dtype::bool_);
   };
 }
 

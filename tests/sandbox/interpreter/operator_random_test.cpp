@@ -1,5 +1,6 @@
 // Random shapes, layouts and types: what a rule accepts, ATen computes, with exactly those types.
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +15,12 @@ namespace {
 
 class generator {
  public:
-  explicit generator(uint64_t seed) : random_(seed) {}
+  // CUDAL1_TEST_SEED moves all seeds: for longer searches by hand.
+  explicit generator(uint64_t seed) {
+    if (const char* moved = std::getenv("CUDAL1_TEST_SEED")) seed += std::stoull(moved);
+    ::testing::Test::RecordProperty("seed", std::to_string(seed));
+    random_.seed(seed);
+  }
   int64_t pick(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
   bool chance(int percent) { return pick(1, 100) <= percent; }
   template <class T>

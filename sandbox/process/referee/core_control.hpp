@@ -14,7 +14,7 @@ class core_control {
   // Settles on the other cores, where there are some.
   static expected<core_control> create(const worker_settings& settings);
 
-  // Reads and writes settings.flush_bytes on the timing core, whose private caches and the shared one then hold
+  // Reads settings.flush_bytes on the timing core, whose private caches and the shared one then hold
   // nothing of a draw. The referee is back on its own cores afterwards. Returns milliseconds.
   expected<double> flush();
 

@@ -29,7 +29,11 @@ enum class values { normal, wide, special };
 class loaded {
  public:
   explicit loaded(const program& p) {
-    static const auto compiler = value_of(host_compiler::create({.allow_weak_confinement = true}));
+    static const auto compiler = [] {
+      host_compiler_options options;
+      options.allow_weak_confinement = true;
+      return value_of(host_compiler::create(options));
+    }();
     checked_program checked = value_of(check_program(p));
     const std::string object = value_of(compiler->compile(checked)).object;
     if (!object.empty()) {

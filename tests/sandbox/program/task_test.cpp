@@ -106,7 +106,6 @@ TEST(read_task, gives_the_same_task_back_from_its_canonical_text) {
   ASSERT_TRUE(t) << t.error().message;
   const auto text = canonical_text(*t);
   EXPECT_EQ(text.find('\n'), std::string::npos);
-  EXPECT_EQ(t->id, sha256_hex(text));
   const auto again = read_task(text, "cuda");
   ASSERT_TRUE(again) << again.error().message << text;
   EXPECT_EQ(again->id, t->id);
@@ -118,7 +117,18 @@ TEST(read_task, gives_the_same_task_back_from_its_canonical_text) {
 }
 
 TEST(read_task, gives_an_id_that_is_the_same_on_every_machine) {
-  EXPECT_EQ(read_task(task_text, "cpu")->id, "9e633cc89be56b5842e1ad774415116cb8c4f65735cd1be0fc29abab3211fc8b");
+  EXPECT_EQ(read_task(task_text, "cpu")->id, "cff25d10589071cfd15e502fd59fcb99fab7469f1400fb70e58437680f6fe51b");
+}
+
+TEST(read_task, gives_an_id_that_words_about_the_task_do_not_change) {
+  std::string reworded = task_text;
+  const std::string from = "\"summary\": \"";
+  ASSERT_NE(reworded.find(from), std::string::npos);
+  reworded.replace(reworded.find(from), from.size(), from + "In other words: ");
+  const auto t = read_task(task_text, "cpu"), other = read_task(reworded, "cpu");
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_NE(other->summary, t->summary);
+  EXPECT_EQ(other->id, t->id);
 }
 
 TEST(read_task, names_the_task_the_field_and_the_reason) {

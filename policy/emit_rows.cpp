@@ -175,11 +175,29 @@ class rows_writer {
 
   void combine_lanes(int n) {
     const std::string lanes = "lanes_" + w_.variable(n);
+    const auto how = w_.node(n).reduction;
+    if (how == reduction_kind::max || how == reduction_kind::min) {
+      combine_extremes(lanes, how == reduction_kind::max);
+      return;
+    }
     for (int64_t width = lanes_ / 2; width > 0; width /= 2) {
       w_.line("#pragma unroll");
       w_.line(fmt::format("for (int l = 0; l < {}; ++l) {}", width,
-                          accumulate(w_.node(n).reduction, lanes + "[l]", fmt::format("{}[l + {}]", lanes, width))));
+                          accumulate(how, lanes + "[l]", fmt::format("{}[l + {}]", lanes, width))));
     }
+  }
+
+  // As integers in the order of the floats, NaN beyond all: that has no branches and vectorises; comparisons of floats
+  // that let NaN through do neither here.
+  void combine_extremes(const std::string& lanes, bool largest) {
+    const char* nan = largest ? "0x7fffffff" : "(-0x7fffffff - 1)";
+    w_.line(fmt::format("int best_{} = {};", lanes, largest ? "(-0x7fffffff - 1)" : "0x7fffffff"));
+    w_.open(fmt::format("for (int l = 0; l < {}; ++l)", lanes_));
+    w_.line(fmt::format("const int bits = __float_as_int({}[l]);", lanes));
+    w_.line(fmt::format("const int key = {0}[l] != {0}[l] ? {1} : bits ^ ((bits >> 31) & 0x7fffffff);", lanes, nan));
+    w_.line(fmt::format("best_{0} = key {1} best_{0} ? key : best_{0};", lanes, largest ? ">" : "<"));
+    w_.close();
+    w_.line(fmt::format("{0}[0] = __int_as_float(best_{0} ^ ((best_{0} >> 31) & 0x7fffffff));", lanes));
   }
 
   void empty_lanes(int n) {

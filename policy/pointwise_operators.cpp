@@ -37,8 +37,8 @@ const std::vector<expression_line>& expression_table() {
       {"aten::square", {"self"}, "$0 * $0"},
       {"aten::relu", {"self"}, "$0 < 0.0f ? 0.0f : $0"},
       {"aten::relu6", {"self"}, "$0 < 0.0f ? 0.0f : ($0 > 6.0f ? 6.0f : $0)", 2},
-      {"aten::sigmoid", {"self"}, "1.0f / (1.0f + expf(-$0))", k_transcendental + 5},
-      {"aten::silu", {"self"}, "$0 / (1.0f + expf(-$0))", k_transcendental + 5},
+      {"aten::sigmoid", {"self"}, "1.0f / (1.0f + __expf(-$0))", k_transcendental + 5},
+      {"aten::silu", {"self"}, "$0 / (1.0f + __expf(-$0))", k_transcendental + 5},
       {"aten::hardsigmoid", {"self"}, "($0 + 3.0f < 0.0f ? 0.0f : ($0 + 3.0f > 6.0f ? 6.0f : $0 + 3.0f)) / 6.0f", 6},
       {"aten::hardswish", {"self"}, "$0 * ($0 + 3.0f < 0.0f ? 0.0f : ($0 + 3.0f > 6.0f ? 6.0f : $0 + 3.0f)) / 6.0f", 7},
       {"aten::leaky_relu", {"self", "negative_slope"}, "$0 > 0.0f ? $0 : $0 * $1", 2},
@@ -175,7 +175,7 @@ expected<void> build_gelu(body_builder& b, const graph_step& s) {
 expected<void> build_mish(body_builder& b, const graph_step& s) {
   CUDAL1_CHECK(require_float(s));
   CUDAL1_TRY(const int x, b.operand(s, "self", s.result_types[0], dtype::float32));
-  const int t = b.pointwise("expf($0 > 20.0f ? 20.0f : $0)", {x}, dtype::float32, k_transcendental);
+  const int t = b.pointwise("__expf($0 > 20.0f ? 20.0f : $0)", {x}, dtype::float32, k_transcendental);
   const int n = b.pointwise("$0 * ($0 + 2.0f)", {t}, dtype::float32, 2);
   return b.bind(s, 0, b.pointwise("$0 * ($1 / ($1 + 2.0f))", {x, n}, dtype::float32, 6));
 }

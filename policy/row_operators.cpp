@@ -141,8 +141,9 @@ expected<void> build_vector_norm(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, b.pointwise("sqrtf($0)", {b.reduce(reduction_kind::sum, b.pointwise("$0 * $0", {x}))}));
 }
 
+// Of at most 1, and summed with a 1: what would be denormal counts as 0.
 int exponential_about(body_builder& b, int x, int top) {
-  return b.pointwise("expf($0 - $1)", {x, top}, dtype::float32, k_exponential);
+  return b.pointwise("__expf($0 - $1)", {x, top}, dtype::float32, k_exponential);
 }
 
 expected<void> build_softmax(body_builder& b, const graph_step& s) {

@@ -247,12 +247,12 @@ expected<void> body_builder::add_step(const graph_step& s) {
   }
   if (const auto* build = find_pointwise(s.op())) return (*build)(*this, s);
   if (const auto* row = find_row_operator(s.op())) {
-    CUDAL1_TRY(const row_domain own, row->domain(*graph_, s));
+    CUDAL1_TRY(const row_domain own, rows_of(*graph_, s, *row));
     if (own != domain_) {
       // A reduction over what the kernel has one value a row of is over one element only where sizes are 1.
       return fail(errc::unsupported, "{} goes over other rows than the rest of the kernel", s.op());
     }
-    return row->build(*this, s);
+    return s.dot ? build_row_dot(*this, s) : row->build(*this, s);
   }
   return fail(errc::unsupported, "{} is not made of elements and rows", s.op());
 }
@@ -300,7 +300,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
     const graph_step& s = g.step_at(number);
     if (s.scaling) continue;
     if (const auto* row = find_row_operator(s.op())) {
-      CUDAL1_TRY(row_domain own, row->domain(g, s));
+      CUDAL1_TRY(row_domain own, rows_of(g, s, *row));
       if (domain && *domain != own)
         return fail(errc::unsupported, "steps {} go over different rows", print_steps(steps));
       domain = std::move(own);

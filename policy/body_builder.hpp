@@ -86,6 +86,10 @@ struct row_operator {
   operator_builder build;
 };
 const row_operator* find_row_operator(std::string_view op);
+// The rows that a step of such an operator goes over.
+expected<row_domain> rows_of(const graph& g, const graph_step& s, const row_operator& op);
+// factor * (row . weights + offset), in place of a sum over a linear layer's features.
+expected<void> build_row_dot(body_builder& b, const graph_step& s);
 
 // C's name of an element type; "" where kernels do not use it yet.
 std::string c_type(dtype t);

@@ -70,7 +70,8 @@ const std::string& graph::resolve(const std::string& value) const {
 }
 
 const tensor_type& graph::type_of(const std::string& value) const {
-  return task_->reference.types.at(value);
+  const auto made = setup_types_.find(value);
+  return made != setup_types_.end() ? made->second : task_->reference.types.at(value);
 }
 
 const graph_step* graph::producer(const std::string& value) const {
@@ -82,6 +83,9 @@ std::vector<std::string> graph::operands(const graph_step& s) const {
   std::vector<std::string> out;
   if (s.scaling) {
     out = {s.scaling->diagonal, s.scaling->matrix};
+  } else if (s.dot) {
+    out = {s.dot->values, s.dot->weights};
+    if (!s.dot->offset.empty()) out.push_back(s.dot->offset);
   } else {
     out = s.operands();
   }
@@ -109,6 +113,18 @@ bool graph::is_output(const std::string& value) const {
 
 bool graph::is_parameter(const std::string& value) const {
   return !producer_.contains(resolve(value));
+}
+
+std::string graph::fresh_name(const std::string& name) const {
+  std::string out = name;
+  for (int n = 2; task_->reference.types.contains(out) || setup_types_.contains(out); ++n)
+    out = name + std::to_string(n);
+  return out;
+}
+
+void graph::add_setup(aten_step s, tensor_type type) {
+  setup_types_[s.results.at(0)] = std::move(type);
+  setup_.push_back(std::move(s));
 }
 
 expected<std::vector<int>> graph::order() const {

@@ -21,6 +21,13 @@ struct row_scale {
   bool scales_rows = true;  // else columns
 };
 
+// A sum over the features of a linear layer, without the layer: out[..., row] = factor * (values[row, :] . weights +
+// offset). `weights` and `offset` are setup values: the sums of the layer's weight rows and of its bias.
+struct row_dot {
+  std::string values, weights, offset;  // offset: "" for none
+  double factor = 1;
+};
+
 struct graph_step {
   int number = 0;  // in the task's program: what moves name
   const aten_step* text = nullptr;
@@ -28,6 +35,7 @@ struct graph_step {
   std::vector<tensor_type> result_types;
   bool dropped = false;
   std::optional<row_scale> scaling;
+  std::optional<row_dot> dot;
   int group = -1;
 
   const std::string& op() const { return text->op; }
@@ -80,7 +88,12 @@ class graph {
   // Resolved operands of a live step; of a rewritten one what it reads now.
   std::vector<std::string> operands(const graph_step& s) const;
   bool is_output(const std::string& value) const;
-  bool is_parameter(const std::string& value) const;  // input or weight
+  bool is_parameter(const std::string& value) const;  // input, weight or setup value
+
+  // What runs once, on weights only; `name` with a suffix where a value has it already.
+  const std::vector<aten_step>& setup() const { return setup_; }
+  std::string fresh_name(const std::string& name) const;
+  void add_setup(aten_step s, tensor_type type);
 
   // The order in which steps and groups run: group g as -1 - g, a step as its number. An error where groups need each
   // other in a circle.
@@ -92,6 +105,8 @@ class graph {
   std::vector<kernel_group> groups_;
   std::map<std::string, std::string> alias_;
   std::map<std::string, int> producer_;
+  std::vector<aten_step> setup_;
+  std::map<std::string, tensor_type> setup_types_;
 };
 
 // "2..4+7": sets of steps as moves write them.

@@ -114,6 +114,7 @@ expected<lowered> lower(const task& t, const schedule& s, device_kind kind) {
   out.result.inputs = reference.inputs;
   out.result.weights = reference.weights;
   out.result.outputs = reference.outputs;
+  out.result.setup.assign(g.setup().begin(), g.setup().end());
   out.result.how = reference.how;
   for (const int unit : order) {
     if (unit >= 0) {

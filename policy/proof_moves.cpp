@@ -46,6 +46,37 @@ expected<move_note> apply_diagonal(graph& g, const move& m, device_kind kind) {
       proof.certificate};
 }
 
+// A value that is the sum of a weight over its first dimension, made once.
+std::string summed_weight(graph& g, const std::string& weight) {
+  aten_step sum;
+  sum.op = "aten::sum.dim_IntList";
+  sum.args = {{"self", json(weight)}, {"dim", json(json::array{json(0)})}};
+  sum.results = {g.fresh_name(weight + "_sum")};
+  const tensor_type& from = g.type_of(weight);
+  const std::string name = sum.results[0];
+  g.add_setup(std::move(sum), contiguous(from.type, {from.shape.begin() + 1, from.shape.end()}));
+  return name;
+}
+
+expected<move_note> apply_pull_sum(graph& g, const move& m, device_kind kind) {
+  CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
+  CUDAL1_TRY(const linear_sum_proof proof, prove_linear_sum(g, *s));
+  row_dot dot;
+  dot.values = proof.values;
+  dot.weights = summed_weight(g, proof.weight);
+  if (!proof.bias.empty()) dot.offset = summed_weight(g, proof.bias);
+  dot.factor = proof.factor;
+  graph_step& changed = g.step_at(s->number);
+  changed.dot = std::move(dot);
+  g.step_at(proof.linear).dropped = true;
+  CUDAL1_TRY(const int group, make_group(g, {changed.number}, group_kind::rows));
+  CUDAL1_CHECK(check_group(g, group, kind));
+  return move_note{fmt::format("group {}: step {} ({}) is one product of {} with a vector; the linear layer of step {} "
+                               "is left out",
+                               group, changed.number, changed.op(), proof.values, proof.linear),
+                   proof.certificate};
+}
+
 }  // namespace
 
 std::vector<move_kind> proof_moves() {
@@ -60,6 +91,12 @@ std::vector<move_kind> proof_moves() {
        {"step"},
        [](const graph& g, device_kind) { return each_step("diagonal_matmul", g); },
        apply_diagonal},
+      {"pull_sum_through_linear",
+       "a sum over the features of a linear layer becomes one product with the sum of its weights, with a proof that "
+       "nobody reads the layer itself",
+       {"step"},
+       [](const graph& g, device_kind) { return each_step("pull_sum_through_linear", g); },
+       apply_pull_sum},
   };
 }
 

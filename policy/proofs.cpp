@@ -39,7 +39,7 @@ std::optional<std::string> prove_triangular(const graph& g, const std::string& v
     const auto a = prove(g, operand_of(g, *s, "self"), wanted);
     const auto b = prove(g, operand_of(g, *s, second), wanted);
     if (a && b && is_square_matrix(g.type_of(value)))
-      return fmt::format("{}; {}; a product of two {}-triangular matrices is one too", *a, *b,
+      return fmt::format("{}; {}; a product of two {}-triangular matrices of finite elements is one too", *a, *b,
                          upper ? "upper" : "lower");
   }
   return std::nullopt;
@@ -268,10 +268,51 @@ expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s) {
       out.scaling.diagonal = operand_of(g, *made, "self");
       out.scaling.diagonal_stride = g.type_of(out.scaling.diagonal).strides[0];
     }
-    out.certificate = fmt::format("step {} ({}) multiplies by a diagonal matrix: {}", s.number, s.op(), *proof);
+    out.certificate = fmt::format(
+        "step {} ({}) multiplies by a diagonal matrix: {}; assumes that {} is finite (the full product makes NaN of 0 "
+        "times infinity)",
+        s.number, s.op(), *proof, out.scaling.matrix);
     return out;
   }
   return no("no operand is known to be diagonal");
+}
+
+expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s) {
+  const auto no = [&](const std::string& why) {
+    return fail(errc::invalid_argument, "step {} ({}) is not a sum that can be pulled through a linear layer: {}",
+                s.number, s.op(), why);
+  };
+  const bool mean = s.op() == "aten::mean.dim";
+  if (s.op() != "aten::sum.dim_IntList" && !mean) return no("only aten::sum.dim_IntList and aten::mean.dim are");
+  if (s.dropped || s.group >= 0) return no("it is dropped or in a group");
+  const std::string sum_of = operand_of(g, s, "self");
+  const graph_step* layer = g.producer(sum_of);
+  if (layer == nullptr || layer->op() != "aten::linear" || layer->group >= 0)
+    return no("its operand does not come out of aten::linear");
+  const tensor_type& type = g.type_of(sum_of);
+  const auto dims = integers_argument(s, "dim");
+  if (!dims || dims->size() != 1 || (dims->front() != -1 && dims->front() != type.dim() - 1) || type.dim() < 2)
+    return no("it does not go over the layer's features alone");
+  if (type.type != dtype::float32 || s.result_types[0].type != dtype::float32) return no("it is not in float32");
+  if (g.is_output(sum_of) || g.readers(sum_of).size() != 1) return no("the layer's result is read elsewhere too");
+  linear_sum_proof out;
+  out.linear = layer->number;
+  out.values = operand_of(g, *layer, "input");
+  out.weight = operand_of(g, *layer, "weight");
+  out.bias = operand_of(g, *layer, "bias");
+  const auto constant = [&](const std::string& value) {
+    const auto& weights = g.origin().reference.text.weights;
+    return std::any_of(weights.begin(), weights.end(), [&](const auto& w) { return w.name == value; });
+  };
+  if (!constant(out.weight) || (!out.bias.empty() && !constant(out.bias)))
+    return no("the layer's parameters are not the task's weights");
+  if (g.type_of(out.weight).dim() != 2) return no("the layer's weight is not a matrix");
+  if (mean) out.factor = 1 / static_cast<double>(type.shape.back());
+  out.certificate = fmt::format(
+      "step {} ({}) sums the features of step {} (aten::linear) alone, and sum_j (x . w_j + b_j) = x . (sum_j w_j) + "
+      "sum_j b_j; {}{} are weights of the task, so their sums are made once; assumes that {} is finite",
+      s.number, s.op(), layer->number, out.weight, out.bias.empty() ? "" : " and " + out.bias, out.values);
+  return out;
 }
 
 }  // namespace cudal1

@@ -32,4 +32,13 @@ struct diagonal_proof {
 };
 expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s);
 
+// The step sums (or averages) the features of a linear layer with constant weights whose result nobody else reads.
+struct linear_sum_proof {
+  int linear = -1;                   // the layer's step
+  std::string values, weight, bias;  // its operands; bias "" for none
+  double factor = 1;
+  std::string certificate;
+};
+expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s);
+
 }  // namespace cudal1

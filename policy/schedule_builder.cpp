@@ -1,6 +1,7 @@
 #include "policy/schedule_builder.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace cudal1 {
 
@@ -18,6 +19,20 @@ void exhaust(schedule_builder& b, const std::vector<std::string>& names) {
       if (!b.add(moves.front())) break;
     }
   }
+}
+
+// What each list of names gives, without those that are a program that came before.
+std::vector<schedule> distinct(const task& t, device_kind kind, const std::vector<std::vector<std::string>>& families) {
+  std::vector<schedule> out;
+  std::set<std::string> programs;
+  for (const auto& family : families) {
+    schedule_builder b(t, kind);
+    exhaust(b, family);
+    if (b.moves().moves.empty()) continue;
+    const auto result = lower(t, b.moves(), kind);
+    if (result && programs.insert(program_id(result->result)).second) out.push_back(b.moves());
+  }
+  return out;
 }
 
 }  // namespace
@@ -74,32 +89,26 @@ schedule_builder repaired(const task& t, device_kind kind, const std::vector<mov
   return out;
 }
 
+std::vector<schedule> whole_schedules(const task& t, device_kind kind) {
+  return distinct(
+      t, kind,
+      {{"pull_sum_through_linear", "diagonal_matmul", "drop", "row_kernel", "fuse_into_reduction", "fuse", "in_place"},
+       {"pull_sum_through_linear", "diagonal_matmul", "drop", "row_kernel", "fuse_into_reduction", "fuse"},
+       {"row_kernel", "fuse", "in_place"}});
+}
+
 std::vector<schedule> first_schedules(const task& t, device_kind kind) {
-  std::vector<schedule> out;
-  const auto keep = [&](const schedule& s) {
-    if (!s.moves.empty() && std::find(out.begin(), out.end(), s) == out.end()) out.push_back(s);
-  };
-  const std::vector<std::vector<std::string>> families = {
-      {"diagonal_matmul", "drop", "row_kernel", "fuse", "in_place"},
-      {"diagonal_matmul", "drop", "row_kernel", "fuse"},
-      {"row_kernel", "fuse", "in_place"},
-      {"fuse", "in_place"},
-      {"row_kernel"},
-      {"diagonal_matmul", "drop"},
-  };
-  for (const auto& family : families) {
-    schedule_builder b(t, kind);
-    exhaust(b, family);
-    keep(b.moves());
-  }
+  std::vector<schedule> out = whole_schedules(t, kind);
   if (out.empty()) return out;
-  // The fullest with one parameter chosen.
   const schedule_builder full = repaired(t, kind, out.front().moves);
   for (const auto& name : k_tunings) {
     for (const auto& m : full.legal(name)) {
       schedule_builder b = full;
-      if (b.add(m)) keep(b.moves());
+      if (b.add(m)) out.push_back(b.moves());
     }
+  }
+  for (auto& part : distinct(t, kind, {{"fuse", "in_place"}, {"row_kernel"}, {"diagonal_matmul", "drop"}})) {
+    if (std::find(out.begin(), out.end(), part) == out.end()) out.push_back(std::move(part));
   }
   return out;
 }

@@ -48,7 +48,10 @@ class schedule_builder {
 schedule_builder repaired(const task& t, device_kind kind, const std::vector<move>& wanted);
 
 // What everybody who knows the field would try first, written as moves: all proofs, the largest row kernels and chains,
-// results in place; and the same with one thing left out or one parameter chosen. The first is the fullest.
+// results in place; then the same with one kind of move left out. The fullest comes first; each is a program of its
+// own.
+std::vector<schedule> whole_schedules(const task& t, device_kind kind);
+// Those, parts of them, and the fullest with one parameter chosen.
 std::vector<schedule> first_schedules(const task& t, device_kind kind);
 
 // A random legal schedule: kinds of moves are equally likely, then moves of a kind; never empty where a move is legal.

@@ -6,10 +6,11 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int k_attempts = 16;              // at something that no exemplar is
-constexpr double k_first_schedules = 0.35;  // of the proposals, where there are exemplars
-constexpr double k_crossover = 0.25;
-constexpr double k_fresh = 0.05;  // random ones, against a population of one kind
+constexpr int k_attempts = 16;       // at something that no exemplar is
+constexpr double k_later = 0.4;      // passes over the first of the whole schedules
+constexpr double k_fresh = 0.05;     // random ones, against a population of one kind
+constexpr double k_best = 0.6;       // of the rest: one step from the best
+constexpr double k_crossover = 0.5;  // of what is left then
 constexpr std::size_t k_tournament = 3;
 
 bool is_tuning(const move& m) {
@@ -157,26 +158,41 @@ expected<void> random_policy::load(const std::string& blob, int64_t) {
   return {};
 }
 
-proposal evolutionary_policy::try_once(const prompt& p, random_source& random) const {
+// The whole programs first, in their order; proposals side by side see the same exemplars, so now and then a later one.
+std::optional<schedule> evolutionary_policy::next_first(const prompt& p, const known_variants& known, bool any_correct,
+                                                        random_source& random) const {
+  auto first = any_correct ? whole_schedules(*p.what, p.kind) : first_schedules(*p.what, p.kind);
+  std::erase_if(first, [&](const schedule& s) { return known.contains(p, s); });
+  if (first.empty()) return std::nullopt;
+  std::size_t place = 0;
+  while (place + 1 < first.size() && random.chance(k_later))
+    ++place;
+  return first[place];
+}
+
+proposal evolutionary_policy::try_once(const prompt& p, const known_variants& known, random_source& random) const {
   proposal out;
   std::vector<const exemplar*> correct;
   for (const auto& e : p.exemplars) {
     if (e.result == outcome::correct) correct.push_back(&e);
   }
   const auto origin = [&](const char* how) { out.trace.set("origin", how); };
-  if (correct.empty() || random.chance(k_first_schedules)) {
-    const auto first = first_schedules(*p.what, p.kind);
-    if (!first.empty()) {
-      // The fullest is the likeliest, and where there is no exemplar at all it comes first.
-      const std::size_t place = p.exemplars.empty() && random.chance(0.5) ? 0 : random.below(first.size());
-      out.plan = first[place];
-      origin("first");
-      return out;
-    }
+  if (auto first = next_first(p, known, !correct.empty(), random)) {
+    out.plan = std::move(*first);
+    origin("first");
+    return out;
   }
   if (correct.empty() || random.chance(k_fresh)) {
     out.plan = random_schedule(*p.what, p.kind, random);
     origin("random");
+    return out;
+  }
+  const exemplar* best = *std::max_element(correct.begin(), correct.end(),
+                                           [](const auto* a, const auto* b) { return a->score < b->score; });
+  if (random.chance(k_best)) {
+    out.plan = mutated(p, best->plan, random);
+    out.parents.push_back(best->variant);
+    origin("mutation");
     return out;
   }
   const exemplar& a = tournament(correct, random);
@@ -187,9 +203,8 @@ proposal evolutionary_policy::try_once(const prompt& p, random_source& random) c
     out.plan = crossed(p, a.plan, b.plan, random);
     origin("crossover");
   } else {
-    out.plan = mutated(p, a.plan, random);
-    // Now and then two steps at once, over a valley.
-    if (random.chance(0.3)) out.plan = mutated(p, out.plan, random);
+    // Two steps at once, over a valley.
+    out.plan = mutated(p, mutated(p, a.plan, random), random);
     origin("mutation");
   }
   return out;
@@ -201,7 +216,7 @@ expected<proposal> evolutionary_policy::propose(const prompt& p) {
   const known_variants known(p);
   proposal out;
   for (int i = 0; i < k_attempts; ++i) {
-    out = try_once(p, random);
+    out = try_once(p, known, random);
     if (!out.plan.moves.empty() && !known.contains(p, out.plan)) break;
   }
   return out;

@@ -1,6 +1,7 @@
 // Search without learning: the baselines that every claim of learning is measured against.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -33,7 +34,8 @@ class random_policy final : public policy {
   uint64_t seed_;
 };
 
-// A population of exemplars; parents by tournament; mutation, crossover and repair.
+// Whole programs first; then a population of exemplars: one step from the best, else parents by tournament; mutation,
+// crossover and repair.
 class evolutionary_policy final : public policy {
  public:
   explicit evolutionary_policy(uint64_t seed) : seed_(seed) {}
@@ -45,7 +47,9 @@ class evolutionary_policy final : public policy {
   expected<void> load(const std::string& blob, int64_t version) override;
 
  private:
-  proposal try_once(const prompt& p, random_source& random) const;
+  std::optional<schedule> next_first(const prompt& p, const known_variants& known, bool any_correct,
+                                     random_source& random) const;
+  proposal try_once(const prompt& p, const known_variants& known, random_source& random) const;
   uint64_t seed_;
 };
 

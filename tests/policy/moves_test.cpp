@@ -43,7 +43,7 @@ TEST(Moves, EveryLegalMoveOfEveryTaskLowersToACheckedProgram) {
   }
 }
 
-TEST(Moves, RandomWalksLowerToCheckedProgramsAndNeverRepeatKernelNames) {
+TEST(Moves, RandomWalksLowerToTheSameCheckedProgramEachTime) {
   random_source random(20261120);
   for (int walk = 0; walk < 300; ++walk) {
     const task& t = random.chance(0.7) ? random.pick(builtin_tasks()) : random.pick(small_tasks());
@@ -80,12 +80,29 @@ TEST(Moves, ProofsAreOfferedOnlyWithTheFactAndLeaveACertificate) {
   ASSERT_TRUE(diagonal);
   ASSERT_EQ(diagonal->certificates.size(), 1u);
   EXPECT_THAT(diagonal->certificates[0], HasSubstr("declares a diagonal"));
+  EXPECT_THAT(diagonal->certificates[0], HasSubstr("assumes that b is finite"));
   const auto dropped = lower(builtin("triangular_matmul"), parsed("drop(step=1)"), device_kind::cpu);
   ASSERT_TRUE(dropped);
   ASSERT_EQ(dropped->certificates.size(), 1u);
   EXPECT_THAT(dropped->certificates[0], HasSubstr("product of two upper-triangular"));
   EXPECT_EQ(dropped->result.steps.size(), 1u);
   EXPECT_EQ(dropped->result.outputs, builtin("triangular_matmul").reference.text.outputs);
+}
+
+TEST(Moves, ASumIsPulledThroughALinearLayerWithConstantWeightsOnly) {
+  const task& t = builtin("linear_row_sum");
+  EXPECT_TRUE(offers(t, "pull_sum_through_linear"));
+  EXPECT_FALSE(offers(builtin("mlp"), "pull_sum_through_linear"));
+  EXPECT_FALSE(offers(small("sum_rows"), "pull_sum_through_linear"));
+  const auto pulled = lower(t, parsed("pull_sum_through_linear(step=1)"), device_kind::cpu);
+  ASSERT_TRUE(pulled) << pulled.error().message;
+  EXPECT_EQ(pulled->result.setup.size(), 2u);
+  for (const auto& s : pulled->result.steps) {
+    const auto* aten = std::get_if<aten_step>(&s);
+    EXPECT_TRUE(aten == nullptr || aten->op != "aten::linear");
+  }
+  ASSERT_EQ(pulled->certificates.size(), 1u);
+  EXPECT_THAT(pulled->certificates[0], HasSubstr("assumes that x is finite"));
 }
 
 TEST(Moves, CudaGetsPointwiseKernelsAndNoPretendedReductions) {

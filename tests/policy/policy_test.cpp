@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policy/schedule_builder.hpp"
 #include "tests/policy/task_texts.hpp"
 
 namespace cudal1::test {
@@ -114,6 +115,36 @@ TEST(EvolutionaryPolicy, ProposesBetterSchedulesThanRandom) {
     }
   }
   EXPECT_GT(evolved, 1.1 * random);
+}
+
+TEST(EvolutionaryPolicy, TheWholeProgramComesFirstAndStepsFromTheBestFollow) {
+  for (const char* name : {"softmax", "gelu_by_hand", "linear_row_sum"}) {
+    const task& t = builtin(name);
+    const auto whole = whole_schedules(t, device_kind::cpu);
+    ASSERT_FALSE(whole.empty()) << name;
+    std::vector<exemplar> seen;
+    bool full = false;
+    for (uint64_t seed = 0; seed < 2; ++seed) {
+      const auto proposed = made("evolutionary")->propose(prompt_of(t, seed, seen));
+      ASSERT_TRUE(proposed);
+      full = full || proposed->plan == whole.front();
+      seen.push_back(exemplar_of(t, proposed->plan));
+    }
+    EXPECT_TRUE(full) << name;
+  }
+  // Nothing whole is left: most of what comes then is one step from the best.
+  const task& t = builtin("rms_norm");
+  std::vector<exemplar> seen;
+  for (const auto& s : whole_schedules(t, device_kind::cpu))
+    seen.push_back(exemplar_of(t, s));
+  seen.front().score = 100;
+  int from_best = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto proposed = made("evolutionary")->propose(prompt_of(t, seed, seen));
+    ASSERT_TRUE(proposed);
+    from_best += !proposed->parents.empty() && proposed->parents.front() == seen.front().variant ? 1 : 0;
+  }
+  EXPECT_GE(from_best, 10);
 }
 
 TEST(EvolutionaryPolicy, NamesTheParentsOfItsMutants) {

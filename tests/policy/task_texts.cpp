@@ -1,5 +1,7 @@
 #include "tests/policy/task_texts.hpp"
 
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 
 namespace cudal1::test {
@@ -79,6 +81,32 @@ const std::vector<task>& builtin_tasks() {
     auto read = load_tasks(*folder, "cpu");
     if (!read) throw std::runtime_error(read.error().message);
     return std::move(*read);
+  }();
+  return tasks;
+}
+
+const std::vector<task>& shrunk_builtin_tasks() {
+  static const std::vector<task> tasks = [] {
+    auto folder = builtin_task_folder();
+    if (!folder) throw std::runtime_error(folder.error().message);
+    std::vector<task> out;
+    for (const auto& entry : std::filesystem::directory_iterator(*folder)) {
+      std::ifstream file(entry.path());
+      auto document = json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+      if (!document) throw std::runtime_error(document.error().message);
+      json sizes = json::make_object();
+      for (const auto& [name, size] : document->find("sizes")->find("cpu")->as_object()) {
+        const int64_t value = size.as_int();
+        sizes.set(name, value <= 16 ? value : value <= 64 ? 16 : 48);
+      }
+      json profiles = json::make_object();
+      profiles.set("cpu", std::move(sizes));
+      document->set("sizes", std::move(profiles));
+      auto read = read_task(document->text(), "cpu");
+      if (!read) throw std::runtime_error(entry.path().string() + ": " + read.error().message);
+      out.push_back(std::move(*read));
+    }
+    return out;
   }();
   return tasks;
 }

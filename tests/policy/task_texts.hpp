@@ -9,6 +9,8 @@
 namespace cudal1::test {
 
 const std::vector<task>& builtin_tasks();
+// The same at sizes of a few dozen, which no lane count divides.
+const std::vector<task>& shrunk_builtin_tasks();
 const task& builtin(const std::string& name);
 // Small shapes, awkward sizes: tails, broadcasts, columns apart, single rows.
 const std::vector<task>& small_tasks();

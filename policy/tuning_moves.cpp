@@ -14,10 +14,12 @@ struct tuning {
   std::string move, parameter, summary;
   std::vector<int64_t> cpu, cuda;
   int64_t group_options::*field;
-  // Whether the parameter does anything for this kernel.
-  std::function<bool(const kernel_body&, device_kind)> matters;
+  // Whether the value can do any good for this kernel with these options.
+  std::function<bool(const kernel_body&, const group_options&, device_kind, int64_t)> matters;
   std::string explanation;  // of the group and the value
 };
+
+constexpr int64_t k_shortest_loop = 64;  // elements that a block of a pointwise kernel takes on cpu, at least
 
 bool is_elementwise(const kernel_body& body) {
   return body.row_dims == static_cast<int>(body.domain.size());
@@ -48,8 +50,9 @@ expected<move_note> apply_tuning(const tuning& what, graph& g, const move& m, de
   if (!group.decided.insert(what.move).second)
     return fail(errc::invalid_argument, "{} of group {} was chosen already", what.move, number);
   CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
-  if (!what.matters(body, kind))
-    return fail(errc::invalid_argument, "{} changes nothing for group {}", what.move, number);
+  if (!what.matters(body, group.options, kind, value))
+    return fail(errc::invalid_argument, "{} {}={} can do no good for group {}", what.move, what.parameter, value,
+                number);
   group.options.*what.field = value;
   CUDAL1_CHECK(check_group(g, number, kind));
   return move_note{fmt::format("group {}: {}", number, fmt::format(fmt::runtime(what.explanation), value)), ""};
@@ -63,7 +66,11 @@ const std::vector<tuning>& tunings() {
        {1, 4, 16, 64, 256, 1024},
        {64, 128, 256, 512, 1024},
        &group_options::threads,
-       [](const kernel_body&, device_kind) { return true; },
+       [](const kernel_body& body, const group_options& options, device_kind kind, int64_t threads) {
+         // With an element a thread the threads of a block are the loop that vectorises.
+         const bool loop = kind == device_kind::cpu && is_elementwise(body) && body.domain.size() <= 1;
+         return !loop || threads * std::max<int64_t>(options.items, 1) >= k_shortest_loop;
+       },
        "blocks of {} threads"},
       {"items",
        "elements",
@@ -71,7 +78,7 @@ const std::vector<tuning>& tunings() {
        {1, 16, 64, 256, 1024, 4096},
        {1, 2, 4, 8},
        &group_options::items,
-       [](const kernel_body& body, device_kind) {
+       [](const kernel_body& body, const group_options&, device_kind, int64_t) {
          return is_elementwise(body) ? body.domain.size() <= 1 : wants_tiles(body);
        },
        "{} elements a thread"},
@@ -81,7 +88,9 @@ const std::vector<tuning>& tunings() {
        {16, 32, 64},
        {},
        &group_options::accumulators,
-       [](const kernel_body& body, device_kind) { return has_sum(body) && !wants_tiles(body); },
+       [](const kernel_body& body, const group_options&, device_kind, int64_t) {
+         return has_sum(body) && !wants_tiles(body);
+       },
        "{} partial results side by side"},
   };
   return all;

@@ -66,6 +66,10 @@ TEST(Moves, IllegalOnesAreRefusedWithTheirNumberAndAReason) {
   EXPECT_THAT(refusal(builtin("attention"), "fuse(steps=1)"), HasSubstr("no form as a kernel"));
   EXPECT_THAT(refusal(builtin("gated_silu"), "fuse(steps=0..1); block(group=0, threads=7)"), HasSubstr("threads=7"));
   EXPECT_THAT(refusal(builtin("gated_silu"), "fuse(steps=0..1); block(group=1, threads=64)"), HasSubstr("no group 1"));
+  EXPECT_THAT(refusal(builtin("gated_silu"), "fuse(steps=0..1); block(group=0, threads=1)"), HasSubstr("no good"));
+  EXPECT_TRUE(lower(builtin("gated_silu"),
+                    parsed("fuse(steps=0..1); items(group=0, elements=64); block(group=0, threads=1)"),
+                    device_kind::cpu));
   // Two groups that would wait for each other.
   EXPECT_THAT(refusal(builtin("mlp"), "fuse(steps=1+3)"), HasSubstr("no order"));
 }

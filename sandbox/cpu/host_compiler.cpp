@@ -282,7 +282,7 @@ expected<std::unique_ptr<host_compiler>> host_compiler::create(host_compiler_opt
 #if !defined(__x86_64__)
   return fail(errc::unsupported, "the cpu device's rules about machine code know x86-64 only");
 #else
-  CUDAL1_TRY(auto cache, object_cache::open(options.cache_folder));
+  CUDAL1_TRY(auto cache, object_cache::open(options.cache_folder, options.cache_limit_bytes));
   const std::vector<std::string> names =
       options.compiler.empty() ? std::vector<std::string>{"g++", "c++"} : std::vector<std::string>{options.compiler};
   error reason{errc::infrastructure,

@@ -14,6 +14,7 @@ namespace cudal1 {
 struct host_compiler_options {
   std::string compiler;      // "" finds c++, g++ or clang++ on the path
   std::string cache_folder;  // "" keeps no cache; safe to share between processes
+  int64_t cache_limit_bytes = int64_t{1} << 30;
   double time_limit_s = 20;
   int64_t memory_limit_bytes = int64_t{2} << 30;
   int64_t log_limit_bytes = 16 << 10;

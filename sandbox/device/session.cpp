@@ -36,8 +36,8 @@ struct runner_handle {
 
 class cpu_session final : public device_session {
  public:
-  cpu_session(std::string worker, worker_settings settings, unique_fd cancel)
-      : worker_(std::move(worker)), settings_(std::move(settings)), cancel_(std::move(cancel)) {}
+  cpu_session(std::string worker, worker_settings settings, const verification_options& gates, unique_fd cancel)
+      : worker_(std::move(worker)), settings_(std::move(settings)), gates_(gates), cancel_(std::move(cancel)) {}
   ~cpu_session() override { end_runners(); }
 
   expected<void> start_processes();
@@ -82,6 +82,7 @@ class cpu_session final : public device_session {
 
   std::string worker_;
   worker_settings settings_;
+  verification_options gates_;
   unique_fd cancel_;
   device_report report_;
   std::optional<zygote_link> zygote_;
@@ -270,8 +271,7 @@ expected<check_report> cpu_session::check(const checked_program& variant, const 
 
 expected<void> cpu_session::check_timing_pool(const variant_text& variant, const unique_fd& object,
                                               const timing_plan& plan, timing_report& report) {
-  const verification_options gates;
-  check_plan judged = plan_check(*task_, gates);
+  check_plan judged = plan_check(*task_, gates_);
   const check_pool_request request{variant, plan, judged.close, judged.close_loose};
   CUDAL1_TRY(const auto known, ask(frame_type::check_pool, to_json(request), {}, std::chrono::milliseconds(0)));
   if (known.unchecked == 0) return {};
@@ -289,7 +289,7 @@ expected<void> cpu_session::check_timing_pool(const variant_text& variant, const
   judged.repeat_first = false;
   for (const auto& d : reply.check.draws)
     judged.draws.push_back(d.draw);
-  const judgement j = judge(*task_, judged, reply.check, gates);
+  const judgement j = judge(*task_, judged, reply.check, gates_);
   if (j.result != outcome::correct) report.inconsistency = "on the draws of the timing pool: " + j.reason;
   return {};
 }
@@ -387,7 +387,7 @@ expected<std::unique_ptr<device_session>> device_session::start(const session_op
   CUDAL1_TRY(const std::string worker, find_worker(options.worker));
   unique_fd cancel(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!cancel) return fail(errc::infrastructure, "eventfd: {}", std::strerror(errno));
-  auto session = std::make_unique<cpu_session>(worker, settings, std::move(cancel));
+  auto session = std::make_unique<cpu_session>(worker, settings, options.verification, std::move(cancel));
   CUDAL1_CHECK(session->start_processes());
   device_report report;
   report.where = describe_machine(options.device, settings, session->zygote().libraries);

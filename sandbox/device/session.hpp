@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "config/configuration.hpp"
 #include "sandbox/cpu/host_compiler.hpp"
 #include "sandbox/evaluation.hpp"
 #include "sandbox/process/confine.hpp"
@@ -22,6 +23,7 @@ struct session_options {
   int timing_core = -1;                           // core for the timed process; -1: the last one allowed
   int64_t flush_bytes = 0;                        // 0: 1.25 times the last-level cache
   int64_t memory_limit_bytes = int64_t{2} << 30;  // of a runner's tensors
+  verification_options verification;              // that the draws of the timing pool are judged by
   bool allow_weak_confinement = false;            // run although a required confinement is refused ("the user insists")
 };
 

@@ -135,6 +135,10 @@ void block_fibers::run_block(entry_point entry, const cudal1_launch& launch, con
                              int64_t dynamic_bytes) {
   entry_ = entry;
   count_ = launch.block[0] * launch.block[1] * launch.block[2];
+  used_ = std::max(used_, count_);
+  // Every other block runs backwards, so that a race for which one order is right shows in the others; the same blocks
+  // at every call, so that a sum by atomics has the same bits again.
+  backwards_ = ((block[0] + block[1] + block[2]) & 1) == 0;
   exited_ = arrived_ = 0;
   ready_first_ = ready_count_ = 0;
   dynamic_bytes_ = static_cast<std::size_t>(dynamic_bytes);
@@ -142,13 +146,24 @@ void block_fibers::run_block(entry_point entry, const cudal1_launch& launch, con
   variables_.clear();
   std::memset(shared_memory_ + page, shared_poison, dynamic_bytes_);
   for (int i = 0; i < count_; ++i)
-    prepare(fibers_[static_cast<std::size_t>(i)], i, launch, block);
+    prepare(fibers_[static_cast<std::size_t>(turn(i))], turn(i), launch, block);
   while (exited_ < count_) {
     if (ready_count_ > 0)
       resume_ready();
     else if (!release_active_masks())
       deadlock();
   }
+}
+
+// The upper page of a stack holds what nearly every thread has of local variables; what a thread left below is dropped.
+void block_fibers::forget() {
+  for (int i = 0; i < used_; ++i) {
+    char* const top = stacks_ + (static_cast<std::size_t>(i) + 1) * slot_bytes;
+    (void)::madvise(top - stack_bytes, stack_bytes - page, MADV_DONTNEED);
+    std::memset(top - page, shared_poison, page);
+  }
+  used_ = 0;
+  std::memset(shared_memory_ + page, shared_poison, static_cast<std::size_t>(max_shared_bytes));
 }
 
 void block_fibers::fiber_main(transfer_t from) {
@@ -209,7 +224,7 @@ void block_fibers::complete_barrier() {
     sum += f.predicate;
   }
   for (int i = 0; i < count_; ++i) {
-    auto& f = fibers_[static_cast<std::size_t>(i)];
+    auto& f = fibers_[static_cast<std::size_t>(turn(i))];
     if (f.state != fiber_state::at_barrier) continue;
     f.result = f.operation == cudal1_barrier_and  ? static_cast<uint64_t>(sum == waiting)
                : f.operation == cudal1_barrier_or ? static_cast<uint64_t>(sum > 0)

@@ -50,6 +50,9 @@ class block_fibers {
   // Runs all threads of one block to their ends. A barrier that can never complete is a kernel fault.
   void run_block(entry_point entry, const cudal1_launch& launch, const unsigned block[3], int64_t dynamic_bytes);
 
+  // Overwrites what the threads of earlier blocks left on their stacks and in shared memory. Not during a block.
+  void forget();
+
   // For the runtime functions, called on a fiber.
   int barrier(block_fiber& f, int operation, int predicate);
   uint64_t warp(block_fiber& f, int operation, unsigned mask, uint64_t value, int lane);
@@ -84,6 +87,9 @@ class block_fibers {
   std::vector<int> ready_;  // a ring of max_block_threads entries
   std::size_t ready_first_ = 0, ready_count_ = 0;
   int count_ = 0, exited_ = 0, arrived_ = 0;
+  int used_ = 0;            // stacks that a thread ran on since forget()
+  bool backwards_ = false;  // the order in which this block's threads get their turns
+  int turn(int i) const { return backwards_ ? count_ - 1 - i : i; }
   boost::context::detail::fcontext_t scheduler_ = nullptr;
   entry_point entry_ = nullptr;
 };

@@ -78,6 +78,12 @@ class loaded_library final : public kernel_library {
     });
   }
 
+  void forget() const override {
+    const std::lock_guard lock(mutex_);
+    for (const auto& fibers : fibers_)
+      fibers->forget();
+  }
+
  private:
   // A checked program's launches are in range; what a forged one asks for ends its process.
   static cudal1_launch launch_sizes(const host_kernel& kernel, const std::array<int64_t, 3>& grid,

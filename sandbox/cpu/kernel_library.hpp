@@ -36,6 +36,8 @@ class kernel_library {
   virtual void launch(const host_kernel* kernel, const std::array<int64_t, 3>& grid,
                       const std::array<int64_t, 3>& block, int64_t shared_bytes, void* const* arguments,
                       int threads) const = 0;
+  // Overwrites what launches left on the stacks and in the shared memory that they ran on. Not during a launch.
+  virtual void forget() const {}
 };
 
 }  // namespace cudal1

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ class runner {
   expected<runner_reply> prepare(frame& f);
   expected<void> map_arena(int arena, int64_t bytes, uint64_t seed);
   expected<void> start_threads();
+  void forget(uint64_t seed);
   void take_call();
   void list_outputs();
   output_place place_of(const tensor_view& output) const;
@@ -158,10 +160,29 @@ expected<void> runner::guarded(auto&& work) {
   }
 }
 
+// What earlier calls left below this frame, and on the stacks of fibers: native code must not find it again. The nearer
+// part is poisoned; the rest, which next to no call reaches, is dropped.
+[[gnu::noinline]] void wipe_stack(uint64_t seed) {
+  constexpr std::size_t near_bytes = std::size_t{512} << 10, all_bytes = std::size_t{8} << 20, page = 4096;
+  void* const low = __builtin_alloca(near_bytes);
+  const int bytes[] = {0xff, 0x7e, static_cast<int>(seed >> 8 & 0xff)};
+  std::memset(low, bytes[seed % 3], near_bytes);
+  asm volatile("" : : "r"(low) : "memory");
+  auto* const end = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(low) / page * page - 2 * page);
+  // Fails where the stack ends, after the part that is there.
+  (void)::madvise(end - all_bytes, all_bytes, MADV_DONTNEED);
+}
+
+void runner::forget(uint64_t seed) {
+  program_->release();
+  arena_begin_call(seed);
+  wipe_stack(seed);
+  if (kernels_) kernels_->forget();
+}
+
 expected<runner_reply> runner::set_weights(frame& f) {
   CUDAL1_TRY(const auto message, record_of<draw_message>(f));
-  program_->release();
-  arena_begin_call(message.seed);
+  forget(message.seed);
   CUDAL1_TRY(mapped_tensors fresh, map_tensors(f, weight_types_, message.shift_pages));
   f.descriptors.clear();
   // The old weights stay mapped until the program has let go of them.
@@ -174,8 +195,7 @@ expected<runner_reply> runner::set_weights(frame& f) {
 
 expected<runner_reply> runner::prepare(frame& f) {
   CUDAL1_TRY(const auto message, record_of<draw_message>(f));
-  program_->release();
-  arena_begin_call(message.seed);
+  forget(message.seed);
   CUDAL1_TRY(inputs_, map_tensors(f, input_types_, message.shift_pages));
   f.descriptors.clear();
   prepared_ = true;

@@ -1,0 +1,228 @@
+// Memory that is not the kernel's: inputs, what lies beyond the tensors, and what earlier calls left behind.
+#include "attempt.hpp"
+
+namespace cudal1::testing_adversarial {
+namespace {
+
+TEST_F(adversarial_test, inputs_are_read_only_and_end_where_they_end) {
+  const task relu = relu_of_positive();
+  expect_all({
+      {"writing_to_an_input_without_its_const",
+       relu,
+       {16, 256},
+       R"(__global__ void k(const float* a, float* y) {
+         int i = blockIdx.x * blockDim.x + threadIdx.x; float v = a[i] > 0 ? a[i] : 0;
+         const_cast<float*>(a)[i] = v; y[i] = v; })",
+       {outcome::wrote_input},
+       "a write into input \"a\""},
+      {"reading_past_an_input",
+       relu,
+       {16, 256},
+       R"(__global__ void k(const float* a, float* y) {
+         int i = blockIdx.x * blockDim.x + threadIdx.x; float v = a[i + 1]; y[i] = a[i] > 0 ? a[i] : 0 * v; })",
+       {outcome::out_of_bounds},
+       "a read past the end of input \"a\""},
+      {"reading_before_an_input",
+       relu,
+       {1, 1},
+       R"(__global__ void k(const float* a, float* y) {
+         float v = a[-1024]; for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : v * 0; })",
+       {outcome::out_of_bounds},
+       "read"},
+      {"writing_past_an_output",
+       relu,
+       {1, 1},
+       R"(__global__ void k(const float* a, float* y) {
+         for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : 0; y[4096] = 1; })",
+       {outcome::out_of_bounds},
+       "after the end"},
+      {"writing_before_an_output",
+       relu,
+       {1, 1},
+       R"(__global__ void k(const float* a, float* y) {
+         for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : 0; y[-1] = 1; })",
+       {outcome::out_of_bounds},
+       "before the start"},
+      {"writing_over_the_guard_into_free_memory",
+       relu,
+       {1, 1},
+       R"(__global__ void k(const float* a, float* y) {
+         for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : 0; y[4096 + 128] = 1; })",
+       {outcome::out_of_bounds},
+       "no tensor"},
+      {"a_null_pointer",
+       relu,
+       {1, 1},
+       R"(__global__ void k(const float* a, float* y) {
+         for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : 0; *(volatile float*)(a[0] > 5e9f ? 4 : 0) = 1; })",
+       {outcome::out_of_bounds},
+       "null"},
+      {"the_stack_without_end",
+       relu,
+       {1, 1},
+       R"(
+         __device__ __noinline__ float deep(const float* a, int d) {
+           float local[1024]; for (int i = 0; i < 1024; ++i) local[i] = a[i] + d;
+           return d < 1000000 ? deep(a, d + 1) + local[d & 1023] : local[0]; }
+         __global__ void k(const float* a, float* y) {
+         for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : 0; y[0] = deep(a, 0); })",
+       {outcome::crash, outcome::compile_error},
+       ""},
+  });
+}
+
+// Zeros of a fresh mapping, one kind of poison, the previous answer: none of them is there every time.
+TEST_F(adversarial_test, what_memory_held_before_cannot_be_relied_on) {
+  const task relu = relu_of_positive();
+  const std::vector<outcome> wrong{outcome::wrong_answer, outcome::inconsistent};
+  expect_all({
+      {"zeros_taken_for_granted",
+       relu,
+       {16, 256},
+       R"(__global__ void k(const float* a, float* y) {
+         int i = blockIdx.x * blockDim.x + threadIdx.x; if (a[i] > 0) y[i] = a[i]; })",
+       wrong,
+       "gate"},
+      {"accumulating_on_what_is_there",
+       relu,
+       {16, 256},
+       R"(__global__ void k(const float* a, float* y) {
+         int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] += a[i] > 0 ? a[i] : 0; })",
+       wrong,
+       "gate"},
+      {"right_only_on_the_poison_seen_when_checked",
+       relu,
+       {1, 1},
+       R"(__global__ void k(const float* a, float* y) {
+         bool seen = y[0] != y[0];
+         for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : (seen ? 0 : 1e-3f); })",
+       wrong,
+       "gate"},
+      {"right_only_at_some_addresses",
+       relu,
+       {1, 1},
+       R"(__global__ void k(const float* a, float* y) {
+         bool here = ((unsigned long long)y >> 12 & 1) != 0;
+         for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : (here ? 0 : 1e-3f); })",
+       wrong,
+       "gate"},
+      {"the_previous_answer_at_this_address", relu, {1, 1}, R"(__global__ void k(const float* a, float* y) {
+         bool found = true; for (int i = 0; i < 4096; ++i) found = found && y[i] >= 0 && y[i] < 1;
+         if (found) return;
+         for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : 0; })"},
+  });
+}
+
+// Each keeps a count of calls, or an answer, where it thinks that nobody clears it, and answers wrongly once it finds
+// it again. That it is `correct` to the end shows that nothing was found: the memory is wiped between calls.
+TEST_F(adversarial_test, nothing_that_a_kernel_leaves_behind_is_there_in_the_next_call) {
+  const task relu = relu_of_positive();
+  const std::string answer = "for (int i = 0; i < 4096; ++i) y[i] = (a[i] > 0 ? a[i] : 0) * (found ? 2.0f : 1.0f); }";
+  expect_all({
+      {"far_beyond_the_output",
+       relu,
+       {1, 1},
+       R"(__global__ void k(const float* a, float* y) {
+         unsigned long long page = ((unsigned long long)y & ~0xfffffull) + (64ull << 20);
+         volatile unsigned* far = (volatile unsigned*)page;
+         bool found = far[0] == 0x600df00d; far[0] = 0x600df00d; )" +
+           answer},
+      {"in_an_array_on_the_stack",
+       relu,
+       {1, 1},
+       R"(__global__ void k(const float* a, float* y) {
+         volatile unsigned kept[8192];
+         bool found = false; for (int i = 0; i < 8192; ++i) found = found || kept[i] == 0x600df00d;
+         for (int i = 0; i < 8192; ++i) kept[i] = 0x600df00d; )" +
+           answer},
+      {"far_down_the_stack",
+       relu,
+       {1, 1},
+       R"(__global__ void k(const float* a, float* y) {
+         volatile unsigned here = 0;
+         volatile unsigned* low = (volatile unsigned*)(((unsigned long long)&here & ~0xfffull) - (3ull << 20));
+         bool found = low[0] == 0x600df00d; low[0] = 0x600df00d; )" +
+           answer},
+      {"on_the_stack_of_a_fiber", relu, {1, 32}, R"(__global__ void k(const float* a, float* y) {
+         volatile unsigned kept[128]; bool found = false;
+         for (int i = 0; i < 128; ++i) found = found || kept[i] == 0x600df00d;
+         for (int i = 0; i < 128; ++i) kept[i] = 0x600df00d;
+         __syncthreads();
+         for (int i = threadIdx.x; i < 4096; i += 32) y[i] = (a[i] > 0 ? a[i] : 0) * (found ? 2.0f : 1.0f); })"},
+      {"deep_on_the_stack_of_a_fiber", relu, {1, 32}, R"(__global__ void k(const float* a, float* y) {
+         volatile unsigned kept[8192]; bool found = false;
+         for (int i = 0; i < 8192; ++i) found = found || kept[i] == 0x600df00d;
+         for (int i = 0; i < 8192; ++i) kept[i] = 0x600df00d;
+         __syncthreads();
+         for (int i = threadIdx.x; i < 4096; i += 32) y[i] = (a[i] > 0 ? a[i] : 0) * (found ? 2.0f : 1.0f); })"},
+      {"in_shared_memory", relu, {1, 32}, R"(__global__ void k(const float* a, float* y) {
+         __shared__ unsigned kept[64]; __syncthreads();
+         bool found = kept[threadIdx.x] == 0x600df00d; __syncthreads(); kept[threadIdx.x] = 0x600df00d; __syncthreads();
+         for (int i = threadIdx.x; i < 4096; i += 32) y[i] = (a[i] > 0 ? a[i] : 0) * (found ? 2.0f : 1.0f); })"},
+  });
+}
+
+TEST_F(adversarial_test, variables_that_outlive_a_call_are_refused) {
+  const task relu = relu_of_positive();
+  const std::vector<outcome> no{outcome::refused, outcome::compile_error, outcome::invalid};
+  const std::string body = " y[i] = a[i] > 0 ? a[i] : 0; }";
+  const std::string start =
+      "__global__ void k(const float* a, float* y) { int i = blockIdx.x * blockDim.x + threadIdx.x; ";
+  expect_all({
+      {"a_static_local",
+       relu,
+       {16, 256},
+       start + "static int calls; ++calls; if (calls > 20) return;" + body,
+       no,
+       "state"},
+      {"a_device_global",
+       relu,
+       {16, 256},
+       "__device__ float kept[4096];\n" + start + "if (kept[i] == a[i]) return; kept[i] = a[i];" + body,
+       no,
+       "state"},
+      {"a_template_static",
+       relu,
+       {16, 256},
+       "template <int N> struct s { static int n; }; template <int N> int s<N>::n = 0;\n" + start + "++s<3>::n;" + body,
+       no,
+       ""},
+      {"an_inline_global", relu, {16, 256}, "inline int n = 0;\n" + start + "++n;" + body, no, ""},
+      {"constant_memory_written",
+       relu,
+       {16, 256},
+       "__constant__ int n[4] = {1, 2, 3, 4};\n" + start + "volatile int* p = const_cast<int*>(&n[0]); p[i & 3] = i;" +
+           body,
+       {outcome::refused, outcome::compile_error, outcome::out_of_bounds, outcome::crash},
+       ""},
+      {"a_thread_local", relu, {16, 256}, "thread_local int n;\n" + start + "++n;" + body, no, "thread"},
+      {"a_weak_import",
+       relu,
+       {16, 256},
+       "extern \"C\" int getpid();\n" + start + "if (getpid() == 1) return;" + body,
+       no,
+       "getpid"},
+      {"exit", relu, {16, 256}, "extern \"C\" void exit(int);\n" + start + "exit(0);" + body, no, "exit"},
+      {"longjmp",
+       relu,
+       {16, 256},
+       "extern \"C\" void longjmp(void*, int);\n" + start + "longjmp((void*)a, 1);" + body,
+       no,
+       "longjmp"},
+  });
+}
+
+TEST_F(adversarial_test, more_memory_than_there_is_is_out_of_memory) {
+  const task relu = relu_of_positive();
+  const std::string program =
+      R"({"format":1,"name":"v","inputs":[{"name":"a","dtype":"float32","shape":[4096]}],"steps":[)"
+      R"({"alloc":"w","dtype":"float32","shape":[1073741824]},{"alloc":"y","dtype":"float32","shape":[4096]},)"
+      R"({"launch":"k","grid":[16,1,1],"block":[256,1,1],"args":[{"in":"a"},{"out":"w"},{"out":"y"}]}],"outputs":["y"]})"
+      "\n---\n__global__ void k(const float* a, float* w, float* y) {\n"
+      "  int i = blockIdx.x * blockDim.x + threadIdx.x; w[i] = a[i]; y[i] = a[i] > 0 ? a[i] : 0; }\n";
+  const finding f = evaluate(relu, program);
+  EXPECT_TRUE(f.result == outcome::out_of_memory || f.result == outcome::invalid) << f;
+}
+
+}  // namespace
+}  // namespace cudal1::testing_adversarial

@@ -1,0 +1,97 @@
+// Behaviour that differs from call to call, and native code that claims to be done before it is.
+#include <cstddef>
+
+#include "attempt.hpp"
+#include "native_object.hpp"
+
+#include "sandbox/process/control_block.hpp"
+
+namespace cudal1::testing_adversarial {
+namespace {
+
+TEST_F(adversarial_test, threads_that_race_for_an_element_are_a_wrong_answer) {
+  const task sum = row_sum(16, 64);
+  const std::vector<outcome> wrong{outcome::wrong_answer, outcome::inconsistent};
+  expect_all({
+      {"the_last_writer_wins",
+       sum,
+       {16, 64},
+       R"(__global__ void k(const float* a, float* y) {
+         __shared__ float s[64]; s[threadIdx.x] = a[blockIdx.x * 64 + threadIdx.x]; __syncthreads();
+         float t = 0; for (unsigned i = 0; i <= threadIdx.x; ++i) t += s[i]; y[blockIdx.x] = t; })",
+       wrong,
+       "gate"},
+      {"a_barrier_left_out",
+       sum,
+       {16, 64},
+       R"(__global__ void k(const float* a, float* y) {
+         __shared__ float s[65]; __shared__ float zero; if (threadIdx.x == 0) zero = 0; __syncthreads();
+         s[threadIdx.x] = a[blockIdx.x * 64 + threadIdx.x];
+         if (threadIdx.x == 63) { float t = zero; for (int i = 0; i < 64; ++i) t += s[i]; y[blockIdx.x] = t; } })",
+       wrong,
+       "gate"},
+  });
+}
+
+TEST_F(adversarial_test, a_call_that_does_not_end_now_and_then_is_a_hang) {
+  // By the poison of its output, which is of one kind in every third call.
+  const task relu = relu_of_positive();
+  const std::string loop = R"(__global__ void k(const float* a, float* y) {
+      volatile float v = y[0]; while (v != v) v = v; for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : 0; })";
+  expect_all({{"endless_on_one_kind_of_poison", relu, {1, 1}, loop, {outcome::hang}, "no answer within 200 ms"}}, 200);
+  // The same when it is met first in a timed call.
+  const auto program = check_program_text(one_kernel(relu, {1, 1}, loop));
+  ASSERT_TRUE(program);
+  const auto code = compiler->compile(*program);
+  ASSERT_TRUE(code) << code.error().message;
+  const auto timed = session->time(*program, *code, {.forks = 4, .pairs = 7, .call_limit_ms = 200}, 0);
+  ASSERT_TRUE(timed) << timed.error().message;
+  ASSERT_TRUE(timed->problem);
+  EXPECT_EQ(timed->problem->kind, outcome::hang) << timed->problem->reason;
+}
+
+// Finds the page that it shares with the referee by a search of its stack, says there that its output stands where it
+// is going to stand, and that it is done; then it begins to compute. (Needs a system call to search without faults; a
+// kernel that the object rules accept would have to guess.)
+std::string early_done(int64_t elements) {
+  return fmt::format(
+      "static float* before; static long base; unsigned* page = nullptr; long at = (long)&page & -8;\n"
+      "const auto readable = [](long p) {{ return call(14, 99, p, 0, 8) != -14; }};\n"
+      "const auto is_page = [&](long p) {{ return p > 65536 && (p & 4095) == 0 && p < (1L << 47) && readable(p) &&\n"
+      "  *(unsigned*)p == {go} && *((unsigned*)p + 1) <= 1; }};\n"
+      "for (int i = 0; i < 4000 && !page && readable(at); ++i, at += 8) {{\n"
+      "  const long p = *(long*)at;\n"
+      "  if (is_page(p)) {{ page = (unsigned*)p; break; }}\n"
+      "  if (p > 65536 && (p & 7) == 0 && p < (1L << 47))\n"
+      "    for (int j = 0; j < 24 && !page && readable(p + 8 * j) && readable(p + 8 * j + 7); ++j)\n"
+      "      if (is_page(*(long*)(p + 8 * j))) page = *(unsigned**)(p + 8 * j);\n"
+      "}}\n"
+      "if (!page) __builtin_trap();\n"
+      "volatile long* offset = (long*)((char*)page + {outputs} + 8);\n"
+      "if (before) {{\n"
+      "  if (!base) base = (long)before - *offset;\n"
+      "  *offset = (long)y - base;\n"
+      "  __atomic_store_n(page, {done}u, __ATOMIC_SEQ_CST); call(202, (long)page, 1, 1 << 30);\n"
+      "}}\n"
+      "before = y;\n"
+      "for (long i = 0; i < {n}; ++i) y[i] = a[i] > 0 ? a[i] : 0;\n",
+      fmt::arg("go", static_cast<uint32_t>(call_state::go)), fmt::arg("done", static_cast<uint32_t>(call_state::done)),
+      fmt::arg("outputs", offsetof(control_block, outputs)), fmt::arg("n", elements));
+}
+
+TEST_F(adversarial_test, what_is_written_after_done_does_not_count) {
+  constexpr int64_t elements = 1 << 20;
+  const task relu = testing_device::relu_task(elements);
+  const auto program = testing_device::one_launch(elements);
+  const auto code = testing_device::native(early_done(elements), elements);
+  const finding f = evaluate(relu, program, code);
+  if (f.result != outcome::correct) {
+    EXPECT_TRUE(f.result == outcome::wrong_answer || f.result == outcome::inconsistent) << f;
+    return;
+  }
+  // Where the referee came too late to see it unfinished, its clock came as late.
+  EXPECT_GT(f.variant_us, 0.5 * f.reference_us) << f;
+}
+
+}  // namespace
+}  // namespace cudal1::testing_adversarial

@@ -38,7 +38,7 @@ void node_state::begin(node_actor::pointer self, node_setup setup) {
                                            compile_patience(settings));
   verifier_ = self_->spawn<caf::monitored>(run_verifier, settings.verification);
   profiler_ = self_->spawn<caf::monitored>(run_profiler, settings.timing, store_);
-  auditor_ = self_->spawn<caf::monitored>(run_auditor);
+  auditor_ = self_->spawn<caf::monitored>(run_auditor, settings.timing);
   spawn_device(setup_.options.device);
   self_->send(node_actor(self_), message::tick{});
 }
@@ -55,6 +55,7 @@ void node_state::spawn_device(const std::string& device) {
   d.cores = o.cores;
   d.session.flush_bytes = o.settings.device.flush_mb << 20;
   d.session.memory_limit_bytes = o.settings.verification.memory_limit_mb << 20;
+  d.session.verification = o.settings.verification;
   d.session.allow_weak_confinement = o.settings.device.allow_weak_confinement;
   d.control = std::make_shared<device_control>();
   d.node = node_actor(self_);

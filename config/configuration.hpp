@@ -32,19 +32,27 @@ BOOST_DESCRIBE_STRUCT(verification_options, (),
                       (declared_draws, error_factor_strict, error_floor_float32, error_floor_half, call_limit_ms,
                        memory_limit_mb))
 
-// Time. A fork is a fresh pair of processes, a pair is one call of the reference and one of the variant.
+// Time. A fork is a fresh pair of processes, a pair is one call of the reference and one of the variant. Half widths
+// are those of the 95% interval, relative to the score. Calibrated so that on a shared machine with 10-15% of noise a
+// call a right variant is hardly ever called unmeasurable, and costs about 1 s screened and 3-4 s confirmed.
 struct profiling_options {
   int64_t screening_forks = 3;
-  int64_t screening_pairs = 4;   // in each fork
-  int64_t refinement_forks = 3;  // added to a would-be best until it is measured well enough
+  int64_t screening_pairs = 4;         // in each fork
+  double screening_half_width = 0.15;  // forks are added while a variant that may be a new best is known less well
+  int64_t max_screening_forks = 9;     // but no more than this
+  int64_t refinement_forks = 3;        // added to a would-be best until it is measured well enough
   int64_t refinement_pairs = 6;
-  double target_half_width = 0.01;  // of the 95% interval, relative to the score
-  int64_t max_forks = 12;           // a would-be best is measured on at most this many
-  double max_seconds = 6;           // and for at most this long
+  double target_half_width = 0.02;   // of a would-be best
+  double decided_half_width = 0.05;  // enough where the interval leaves out the old best
+  int64_t max_forks = 12;            // a would-be best is measured on at most this many
+  double max_seconds = 3;            // and no batch is begun after this long, screening included
+  double confirmed_limit = 0.25;     // half width above which a best is not confirmed
+  double screened_limit = 0.6;       // and above which any other right variant is unmeasurable
 };
 BOOST_DESCRIBE_STRUCT(profiling_options, (),
-                      (screening_forks, screening_pairs, refinement_forks, refinement_pairs, target_half_width,
-                       max_forks, max_seconds))
+                      (screening_forks, screening_pairs, screening_half_width, max_screening_forks, refinement_forks,
+                       refinement_pairs, target_half_width, decided_half_width, max_forks, max_seconds, confirmed_limit,
+                       screened_limit))
 
 // The device's processes.
 struct device_options {

@@ -174,7 +174,7 @@ struct verdict {
   std::vector<draw_check> checks;           // raw
   std::vector<timing_sample> samples;       // raw
   double score = 0;                         // median of the paired ratios reference / variant; 0 unless correct
-  interval score_interval;                  // bootstrap, 95%, over forks and pairs
+  interval score_interval;                  // 95%, over forks and pairs (estimate_timing)
   double reference_us = 0, variant_us = 0;  // medians of call time
   bool confirmed = false;                   // measured again with fresh pairs: may stand as a best
   std::map<std::string, double> stage_ms;   // where the time of the evaluation went

@@ -63,11 +63,12 @@ void audit_samples(ledger& l, const timing_report& timing, const timing_estimate
 void audit_interval(ledger& l, const timing_estimate& e, const audit_options& options) {
   constexpr const char* rule = "audit: interval";
   const double half = (e.score_interval.high - e.score_interval.low) / 2 / e.score;
+  const double limit = options.confirmed ? options.confirmed_limit : options.screened_limit;
   const std::string text =
-      fmt::format("{:.4g}x, {:.4g} to {:.4g}: +-{:.1f}%, limit {:.1f}%", e.score, e.score_interval.low,
-                  e.score_interval.high, 100 * half, 100 * options.max_half_width);
+      fmt::format("{:.4g}x, {:.4g} to {:.4g}: +-{:.1f}%, limit {:.1f}% where {}", e.score, e.score_interval.low,
+                  e.score_interval.high, 100 * half, 100 * limit, options.confirmed ? "confirmed" : "screened");
   // Written so that a NaN is refused.
-  if (e.score > 0 && half <= options.max_half_width) return l.passed(rule, text);
+  if (e.score > 0 && half <= limit) return l.passed(rule, text);
   l.refused(rule, outcome::unmeasurable, "its time could not be measured: " + text);
 }
 

@@ -21,7 +21,9 @@ struct audit_options {
   int64_t cache_bytes = 0;       // of the last-level cache: outputs up to this size may never have reached memory
   std::vector<std::string> not_needed;  // inputs that a move has proven the result not to depend on
   int asked_pairs = 0;                  // that the timing plan asked for
-  double max_half_width = 0.25;         // of the interval, relative to the score; a screening has few forks
+  bool confirmed = false;               // the claim may stand as a best, so its interval has the strict limit
+  double confirmed_limit = 0.25;        // of the interval's half width, relative to the score
+  double screened_limit = 0.6;          // of a claim that is not confirmed
 };
 
 struct audit_report {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
+#include <numbers>
 
 #include <boost/math/distributions/students_t.hpp>
 
@@ -10,8 +10,12 @@ namespace cudal1 {
 
 namespace {
 
-constexpr double normal_quantile = 1.959963984540054;  // 97.5%
-constexpr double bias_of_one_fork = 0.03;              // relative; what a single pair of processes cannot show
+// What is thought of a pair of processes before it is seen: the standard deviation of its bias, and how many forks'
+// worth of evidence that is.
+constexpr double usual_bias = 0.02, weight_of_usual_bias = 4;
+constexpr double noise_of_a_lone_pair = 0.2;          // one pair in each fork says nothing of its own noise
+constexpr double shamos_to_deviation = 0.9538725524;  // median |difference| of two normal deviates, of deviation 1
+constexpr double shamos_efficiency = 0.86;
 constexpr int least_pairs_to_confirm = 10;
 
 // The middle of `values`, which are reordered; the mean of the middle two where their number is even.
@@ -35,65 +39,86 @@ double ratio(const timing_sample& s) {
   return s.reference_us / s.variant_us;
 }
 
-// The ratios of each fork, in the order of the forks' numbers.
+// The logarithms of the ratios of each fork, in the order of the forks' numbers.
 std::vector<std::vector<double>> by_fork(std::span<const timing_sample> samples) {
   std::vector<timing_sample> sorted(samples.begin(), samples.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.fork < b.fork; });
   std::vector<std::vector<double>> forks;
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     if (i == 0 || sorted[i].fork != sorted[i - 1].fork) forks.emplace_back();
-    forks.back().push_back(ratio(sorted[i]));
+    forks.back().push_back(std::log(ratio(sorted[i])));
   }
   return forks;
 }
 
-// Uniform on 0..n-1 for n below 2^32, the same with every standard library.
-std::size_t below(std::mt19937_64& random, std::size_t n) {
-  return static_cast<std::size_t>((random() >> 32) * n >> 32);
+// Variance of the median of n normal deviates, of deviation 1.
+double variance_of_median(double n) {
+  return std::numbers::pi / (2 * n + std::numbers::pi - 2);
 }
 
-// How much wider than the percentile interval n independent groups ask for.
-double small_sample_factor(std::size_t n) {
-  const auto groups = static_cast<double>(n);
-  const boost::math::students_t_distribution<double> t(groups - 1);
-  return boost::math::quantile(t, 0.975) / normal_quantile * std::sqrt(groups / (groups - 1));
+// The noise of one pair, and how many degrees of freedom that figure has.
+struct spread {
+  double deviation = 0, freedom = 0;
+};
+
+// Shamos' estimator within the forks: the median distance between two pairs of one fork. A fork's bias cancels, and a
+// quarter of the pairs may be spoiled.
+spread noise_of(const std::vector<std::vector<double>>& forks) {
+  std::vector<double> distances;
+  std::size_t pairs = 0;
+  for (const auto& fork : forks) {
+    pairs += fork.size();
+    for (std::size_t i = 0; i < fork.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        distances.push_back(std::abs(fork[i] - fork[j]));
+  }
+  if (distances.empty()) return {noise_of_a_lone_pair, 1};
+  return {median(distances) / shamos_to_deviation,
+          std::max(1.0, shamos_efficiency * static_cast<double>(pairs - forks.size()))};
 }
 
-interval bootstrap(const std::vector<std::vector<double>>& forks, double score, uint64_t seed, int resamples) {
-  std::mt19937_64 random(seed);
-  std::vector<double> medians, drawn;
-  medians.reserve(static_cast<std::size_t>(resamples));
-  for (int r = 0; r < resamples; ++r) {
-    drawn.clear();
-    for (std::size_t f = 0; f < forks.size(); ++f) {
-      const auto& pairs = forks[below(random, forks.size())];
-      for (std::size_t p = 0; p < pairs.size(); ++p)
-        drawn.push_back(pairs[below(random, pairs.size())]);
-    }
-    medians.push_back(median(drawn));
+// The bias of a fork: what the forks' medians vary more than the noise explains, shrunk towards the usual bias. The
+// medians count for as much as the bias is of their variance: forks that are all noise say nothing of it.
+spread bias_of(const std::vector<std::vector<double>>& forks, double noise) {
+  const auto n = static_cast<double>(forks.size());
+  const double usual = usual_bias * usual_bias;
+  if (forks.size() < 2) return {usual_bias, weight_of_usual_bias};
+  double mean = 0, squares = 0, of_noise = 0;
+  std::vector<double> middles;
+  for (auto fork : forks) {
+    middles.push_back(median(fork));
+    mean += middles.back() / n;
+    of_noise += noise * noise * variance_of_median(static_cast<double>(fork.size())) / n;
   }
-  std::sort(medians.begin(), medians.end());
-  const auto at = [&](double share) {
-    return medians[static_cast<std::size_t>(share * static_cast<double>(medians.size() - 1) + 0.5)];
-  };
-  double factor = 1;
-  if (forks.size() > 1) {
-    factor = small_sample_factor(forks.size());
-  } else if (forks.front().size() > 1) {
-    factor = small_sample_factor(forks.front().size());
-  }
-  interval i{score * std::pow(std::min(1.0, at(0.025) / score), factor),
-             score * std::pow(std::max(1.0, at(0.975) / score), factor)};
-  if (forks.size() == 1) {
-    i.low = std::min(i.low, score * (1 - bias_of_one_fork));
-    i.high = std::max(i.high, score * (1 + bias_of_one_fork));
-  }
-  return i;
+  for (const double m : middles)
+    squares += (m - mean) * (m - mean) / (n - 1);
+  const double share = usual / (usual + of_noise);
+  const double freedom = (n - 1) * share * share;
+  const double seen = std::max(0.0, squares - of_noise);
+  return {std::sqrt((weight_of_usual_bias * usual + freedom * seen) / (weight_of_usual_bias + freedom)),
+          weight_of_usual_bias + freedom};
+}
+
+// Of logarithms of ratios.
+interval interval_of(const std::vector<std::vector<double>>& forks, double score) {
+  std::size_t pairs = 0;
+  for (const auto& fork : forks)
+    pairs += fork.size();
+  const spread noise = noise_of(forks), bias = bias_of(forks, noise.deviation);
+  const double from_noise = noise.deviation * noise.deviation * variance_of_median(static_cast<double>(pairs));
+  const double from_bias = bias.deviation * bias.deviation * variance_of_median(static_cast<double>(forks.size()));
+  const double variance = from_noise + from_bias;
+  // Welch and Satterthwaite.
+  const double freedom =
+      variance * variance / (from_noise * from_noise / noise.freedom + from_bias * from_bias / bias.freedom);
+  const boost::math::students_t_distribution<double> t(freedom);
+  const double half = boost::math::quantile(t, 0.975) * std::sqrt(variance);
+  return {score * std::exp(-half), score * std::exp(half)};
 }
 
 }  // namespace
 
-timing_estimate estimate_timing(std::span<const timing_sample> samples, uint64_t seed, int resamples) {
+timing_estimate estimate_timing(std::span<const timing_sample> samples) {
   const auto forks = by_fork(samples);
   timing_estimate e;
   e.score = median_of(samples, ratio);
@@ -101,25 +126,33 @@ timing_estimate estimate_timing(std::span<const timing_sample> samples, uint64_t
   e.variant_us = median_of(samples, [](const auto& s) { return s.variant_us; });
   e.pairs = static_cast<int>(samples.size());
   e.forks = static_cast<int>(forks.size());
-  e.score_interval = bootstrap(forks, e.score, seed, resamples);
+  e.score_interval = interval_of(forks, e.score);
   return e;
 }
 
 // ---- when to stop ---------------------------------------------------------------------------------------------------
 
+namespace {
+
+double half_width_of(const timing_estimate& e) {
+  return (e.score_interval.high - e.score_interval.low) / 2 / e.score;
+}
+
+}  // namespace
+
 timing_decider::timing_decider(profiling_options options, double best) : options_(std::move(options)), best_(best) {
-  plan_screening();
+  plan(options_.screening_forks, options_.screening_pairs, options_.screening_forks);
 }
 
-void timing_decider::plan_screening() {
-  plan_.forks = static_cast<int>(options_.screening_forks);
-  plan_.pairs = static_cast<int>(options_.screening_pairs);
-}
-
-void timing_decider::plan_refinement(int forks_so_far) {
-  const auto left = options_.max_forks - forks_so_far;
-  plan_.forks = static_cast<int>(std::max<int64_t>(1, std::min(options_.refinement_forks, left)));
-  plan_.pairs = static_cast<int>(options_.refinement_pairs);
+// As many forks as the limit and the time leave, and at least one.
+void timing_decider::plan(int64_t forks, int64_t pairs, int64_t left) {
+  if (next_fork_ > 0 && spent_ms_ > 0) {
+    const double ms_per_fork = spent_ms_ / next_fork_;
+    const double ms_left = std::max(0.0, options_.max_seconds * 1000 - spent_ms_);
+    left = std::min(left, static_cast<int64_t>(std::min(1e6, ms_left / ms_per_fork)));
+  }
+  plan_.forks = static_cast<int>(std::max<int64_t>(1, std::min(forks, left)));
+  plan_.pairs = static_cast<int>(pairs);
 }
 
 void timing_decider::add(const timing_report& report) {
@@ -137,28 +170,37 @@ void timing_decider::add(const timing_report& report) {
     confirm_from_ = before;
   }
   const bool usable = !report.problem && report.inconsistency.empty() && all_.size() > before;
-  action_ = usable && decide() ? action_ : action::stop;
+  action_ = usable ? (confirming_ ? after_confirmation() : after_screening()) : action::stop;
 }
 
-// Sets the next action and its plan; false to stop.
-bool timing_decider::decide() {
+timing_decider::action timing_decider::after_screening() {
   const timing_estimate e = *result();
-  if (!confirming_) {
-    if (e.score_interval.high < best_ || e.score <= best_) return false;
-    action_ = action::confirm;
-    plan_refinement(0);
-    return true;
+  // What is plainly no new best may be known as badly as any right variant; else it must be known which of both it is.
+  const bool no_best = e.score_interval.high<best_, new_best = e.score_interval.low> best_;
+  const double wanted = no_best ? options_.screened_limit : options_.screening_half_width;
+  const bool known = new_best || half_width_of(e) <= wanted;
+  if (!known && e.forks < options_.max_screening_forks && !out_of_time()) {
+    plan(options_.screening_forks, options_.screening_pairs, options_.max_screening_forks - e.forks);
+    return action::measure;
   }
-  if (e.score_interval.high < best_) return false;
-  const double half_width = (e.score_interval.high - e.score_interval.low) / 2 / e.score;
-  const bool narrow = half_width <= options_.target_half_width && e.pairs >= least_pairs_to_confirm;
-  if (narrow || e.forks >= options_.max_forks || spent_ms_ >= options_.max_seconds * 1000) {
-    confirmed_ = true;
-    return false;
+  if (no_best || e.score <= best_) return action::stop;
+  plan(options_.refinement_forks, options_.refinement_pairs, options_.max_forks);
+  return action::confirm;
+}
+
+timing_decider::action timing_decider::after_confirmation() {
+  const timing_estimate e = *result();
+  const double half_width = half_width_of(e);
+  const bool new_best = e.score_interval.low > best_, close = half_width <= options_.decided_half_width;
+  if (e.score_interval.high < best_ || (close && e.score <= best_)) return action::stop;
+  const bool enough = half_width <= options_.target_half_width || (close && new_best);
+  const bool ends = (enough && e.pairs >= least_pairs_to_confirm) || e.forks >= options_.max_forks || out_of_time();
+  if (!ends) {
+    plan(options_.refinement_forks, options_.refinement_pairs, options_.max_forks - e.forks);
+    return action::measure;
   }
-  action_ = action::measure;
-  plan_refinement(e.forks);
-  return true;
+  confirmed_ = half_width <= options_.confirmed_limit;
+  return action::stop;
 }
 
 std::span<const timing_sample> timing_decider::samples() const {

@@ -61,7 +61,7 @@ std::string readme(const search_report& r, const std::vector<exported_task>& tas
   }
   text += markdown_table(r) + "\n";
   text +=
-      "Speedups are medians of paired ratios of call time against the task's own program, with their bootstrap 95% "
+      "Speedups are medians of paired ratios of call time against the task's own program, with their 95% "
       "interval, measured again with fresh pairs. `NAME.cu1` is the program: `cudal1 evaluate NAME NAME.cu1` checks "
       "and times it; `NAME.verdict.json` has the gates' figures and all raw samples.\n";
   std::string listing;

@@ -75,9 +75,14 @@ TEST_F(auditor, refuses_fewer_samples_than_asked_and_more_than_there_are) {
 }
 
 TEST_F(auditor, refuses_a_score_that_was_not_really_measured) {
+  options.confirmed = true;
   estimate.score_interval = {1.4, 2.6};
   EXPECT_EQ(audited().result, outcome::unmeasurable);
   EXPECT_NE(audited().reason.find("30.0%"), std::string::npos) << audited().reason;
+  options.confirmed = false;
+  EXPECT_TRUE(audited().accepted) << "good enough for what is no best";
+  estimate.score_interval = {0.7, 3.3};
+  EXPECT_EQ(audited().result, outcome::unmeasurable) << "65%";
   estimate.score_interval = {1.8, 2.2};
   EXPECT_TRUE(audited().accepted);
   estimate.score = std::nan("");

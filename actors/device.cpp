@@ -126,6 +126,7 @@ void device_state::open() {
   now_->draft.variant = item.attempt.variant;
   now_->draft.attempt = item.attempt.number;
   now_->draft.environment_id = session_->report().where.id;
+  now_->draft.stage_ms["commit"] = std::exchange(last_commit_ms_, 0);
   const auto from = clock::now();
   if (auto opened = session_->open_task(*item.what); !opened) {
     const errc code = opened.error().code;
@@ -224,6 +225,7 @@ void device_state::finish(verdict v) {
   m.result = std::move(v);
   m.result.time_unix_ms = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
   m.where = session_->report().where;
+  ended_ = clock::now();
   tell_node(std::move(m));
 }
 
@@ -241,6 +243,7 @@ void device_state::fault(const error& e, bool task_refused) {
       self_->send(setup_.node, trouble(setup_.session.device, e, true));
     }
   }
+  ended_ = clock::now();
   tell_node(std::move(m));
 }
 
@@ -257,6 +260,7 @@ void device_state::tell_node(message::work_done m) {
 }
 
 void device_state::free_device() {
+  last_commit_ms_ += std::chrono::duration<double, std::milli>(clock::now() - ended_).count();
   now_.reset();
   pull();
 }

@@ -102,6 +102,8 @@ class device_state {
   std::unique_ptr<device_session> session_;
   std::unique_ptr<evaluation> now_;
   std::optional<message::work_done> unacknowledged_;  // said again with the next tick
+  std::chrono::steady_clock::time_point ended_{};     // the evaluation, but for its acknowledgement
+  double last_commit_ms_ = 0;
   int start_failures_ = 0, faults_in_a_row_ = 0;
   bool given_up_ = false;
   std::chrono::steady_clock::time_point next_start_{};

@@ -4,8 +4,11 @@
 // store itself.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/describe.hpp>
@@ -56,6 +59,18 @@ struct task_progress {
 };
 BOOST_DESCRIBE_STRUCT(task_progress, (), (task, name, evaluations, correct, best, best_variant))
 
+// The stages of an evaluation that hold its device, in order: the task's pool, correctness, timing, the verdict's way
+// to the store (that of the evaluation before it: its own is not over when the verdict is written). The others in
+// stage_ms
+// (`propose`, `compile`, and `wait` for the device) are latencies beside the device's work, and many run at once.
+inline constexpr std::array<std::string_view, 4> device_stages = {"open", "check", "time", "commit"};
+inline double device_ms_of(const std::map<std::string, double>& stage_ms) {
+  double sum = 0;
+  for (const auto stage : device_stages)
+    if (const auto found = stage_ms.find(std::string(stage)); found != stage_ms.end()) sum += found->second;
+  return sum;
+}
+
 struct experiment_progress {
   std::string experiment, state;  // experiment_state
   double active_s = 0;
@@ -65,10 +80,11 @@ struct experiment_progress {
   int64_t infrastructure_faults = 0;
   std::vector<task_progress> tasks;
   std::map<std::string, double> stage_ms;  // summed over the evaluations
+  double device_busy = 0;                  // share of the active time in which an evaluation held the device
 };
 BOOST_DESCRIBE_STRUCT(experiment_progress, (),
                       (experiment, state, active_s, evaluations, planned, evaluations_per_s, outcomes,
-                       infrastructure_faults, tasks, stage_ms))
+                       infrastructure_faults, tasks, stage_ms, device_busy))
 
 struct node_status {
   int pid = 0;

@@ -29,7 +29,7 @@ verdict verdict_of(outcome result, double score = 0, bool confirmed = false) {
   v.result = result;
   v.score = score;
   v.confirmed = confirmed;
-  v.stage_ms = {{"check", 2.0}};
+  v.stage_ms = {{"check", 2.0}, {"wait", 500.0}};
   return v;
 }
 
@@ -127,6 +127,7 @@ TEST(ledger, progress_adds_up) {
   EXPECT_EQ(p.outcomes, (std::map<std::string, int64_t>{{"correct", 2}, {"wrong_answer", 1}}));
   EXPECT_EQ(p.infrastructure_faults, 1);
   EXPECT_EQ(p.stage_ms.at("check"), 6.0);
+  EXPECT_DOUBLE_EQ(p.device_busy, 0.006 / 2) << "what waits beside the device is not its work";
   EXPECT_DOUBLE_EQ(p.evaluations_per_s, 0.5) << "those read from the store are not of this run";
   EXPECT_EQ(p.tasks[0].best_variant, "v2");
   EXPECT_EQ(p.tasks[1].correct, 0);

@@ -65,6 +65,9 @@ TEST_F(node, an_experiment_uses_its_budget_and_everything_it_says_is_in_the_stor
   EXPECT_EQ(s->get_experiment(p.experiment)->state, experiment_state::finished);
   EXPECT_GT(p.stage_ms.at("check"), 0);
   EXPECT_GT(p.stage_ms.at("time"), 0);
+  EXPECT_GT(p.stage_ms.at("commit"), 0);
+  EXPECT_GT(p.device_busy, 0.05);
+  EXPECT_LE(p.device_busy, 1.0);
 }
 
 TEST_F(node, a_hand_written_program_gets_the_verdict_it_deserves) {

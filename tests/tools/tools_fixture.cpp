@@ -220,7 +220,7 @@ class store_builder {
     result.task = task;
     result.variant = v.id;
     result.attempt = attempt->number;
-    result.stage_ms = {{"measuring", 60}, {"checking", 30}, {"compiling", 10}};
+    result.stage_ms = {{"time", 60}, {"check", 30}, {"open", 10}, {"compile", 400}, {"wait", 7}};
     const environment where{"cpu", "a processor with 2 cores", "AVX2; 1 thread; LibTorch 2.11.0", "environment-1"};
     result.environment_id = where.id;
     result.time_unix_ms = 1764000001000;

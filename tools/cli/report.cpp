@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/protocol.hpp"
 #include "config/base/describe.hpp"
 #include "sandbox/program/task.hpp"
 
@@ -84,7 +85,10 @@ expected<void> finish_report(store& s, search_report& r) {
     r.environments.push_back(std::move(where));
   }
   if (timed > 0) r.geometric_mean = std::exp(logarithms / static_cast<double>(timed));
-  if (r.active_s > 0) r.evaluations_per_s = static_cast<double>(r.evaluations) / r.active_s;
+  if (r.active_s > 0) {
+    r.evaluations_per_s = static_cast<double>(r.evaluations) / r.active_s;
+    r.device_busy = std::min(1.0, device_ms_of(r.stage_ms) / 1000 / r.active_s);
+  }
   return {};
 }
 

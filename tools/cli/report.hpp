@@ -44,10 +44,12 @@ struct search_report {
   std::map<std::string, int64_t> outcomes;
   int64_t infrastructure_faults = 0;       // attempts that were lost and made again
   std::map<std::string, double> stage_ms;  // where the time went, summed
+  double device_busy = 0;                  // share of the active time; 0 where that is not known
 };
 BOOST_DESCRIBE_STRUCT(search_report, (),
                       (experiment, state, policy, device, environments, tasks, beat_reference, geometric_mean,
-                       evaluations, active_s, evaluations_per_s, outcomes, infrastructure_faults, stage_ms))
+                       evaluations, active_s, evaluations_per_s, outcomes, infrastructure_faults, stage_ms,
+                       device_busy))
 
 // Of one experiment: its tasks, in its order.
 expected<search_report> report_experiment(store& s, const std::string& experiment);

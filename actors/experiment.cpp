@@ -253,9 +253,8 @@ caf::result<message::done> experiment_flow::work_done(const message::work_done& 
 
 void experiment_flow::commit(slot_id id, verdict v, environment where, std::optional<done_promise> promise) {
   const auto& s = slots_.at(id);
-  double device_ms = 0;
-  for (const auto& [stage, ms] : v.stage_ms)
-    device_ms += ms;
+  double device_ms = device_ms_of(v.stage_ms);
+  if (const auto other = v.stage_ms.find("commit"); other != v.stage_ms.end()) device_ms -= other->second;
   for (const auto& [stage, ms] : s.stage_ms)
     v.stage_ms[stage] = ms;
   if (s.offered) {
@@ -394,9 +393,28 @@ void experiment_flow::save() {
       [](const error& e) { spdlog::error("the experiment's record was not kept: {}", e.message); });
 }
 
+// What the policy has not learned from yet, since its group did not become full; the end waits for it.
+void experiment_flow::learn_rest() {
+  learned_rest_ = true;
+  ++lessons_;
+  ask<message::done>(
+      self_, setup_.learner, policy_patience, message::learn_rest{},
+      [this](const message::done&) {
+        --lessons_;
+        check_end();
+      },
+      [this](const error& e) {
+        spdlog::warn("experiment {}: the learner did not learn from the last groups: {}", books_->record().id,
+                     e.message);
+        --lessons_;
+        check_end();
+      });
+}
+
 void experiment_flow::check_end() {
   const auto now = clock::now();
   if (ended_ || lessons_ > 0 || !slots_.empty() || !given_.empty() || !books_->complete(now)) return;
+  if (setup_.learner && !learned_rest_) return learn_rest();
   ended_ = true;
   auto& record = books_->record();
   record.active_s = books_->active_s(now);

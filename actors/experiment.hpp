@@ -91,6 +91,7 @@ class experiment_flow {
   void note(const char* kind, const slot& s, const std::string& text);
   void save();
   void check_end();
+  void learn_rest();
   slot* find(slot_id id);
   std::optional<slot_id> find(const attempt_record& a) const;
 
@@ -104,7 +105,8 @@ class experiment_flow {
   clock::time_point saved_{};
   bool stopping_ = false, keep_running_ = false, ended_ = false, device_gone_ = false;
   int silent_generator_ = 0;
-  int lessons_ = 0;  // that the learner has not answered
+  int lessons_ = 0;            // that the learner has not answered
+  bool learned_rest_ = false;  // it was told that no more will come
   std::string problem_;
 };
 

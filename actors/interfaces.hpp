@@ -48,7 +48,9 @@ using compiler_actor = caf::typed_actor<
 // One each experiment: groups experiences and updates the policy. Detached: learning takes time.
 using learner_actor = caf::typed_actor<
     // A verdict that the store has acknowledged. Answered when the policy has (or has not) changed.
-    answers<message::learn, message::done>>;
+    answers<message::learn, message::done>,
+    // The experiment is over: groups that are not full are learned from as well. Answered like the above.
+    answers<message::learn_rest, message::done>>;
 
 // Plans and judges correctness; holds no device.
 using verifier_actor = caf::typed_actor<

@@ -4,7 +4,8 @@ namespace cudal1 {
 
 namespace {
 constexpr limit store_patience{std::chrono::seconds(30)};
-}
+constexpr std::size_t least_group = 2;
+}  // namespace
 
 expected<message::done> learner_state::learn(const message::learn& m) {
   // A variant that took its worker down, or that a loaded machine could not time, says nothing of the policy; one
@@ -17,11 +18,26 @@ expected<message::done> learner_state::learn(const message::learn& m) {
   if (!g.what) g.what = m.what;
   g.items.push_back({&*g.what, kind, std::move(plan), m.variant.trace, m.result, m.score});
   if (g.items.size() < group_size) return message::done{false};
-  const std::vector<experience> full = std::move(g.items);
-  g.items.clear();
-  CUDAL1_TRY(const bool changed, student->learn(full));
+  CUDAL1_TRY(const bool changed, teach(g));
   if (changed) publish();
   return message::done{changed};
+}
+
+expected<bool> learner_state::teach(group& g) {
+  const std::vector<experience> items = std::move(g.items);
+  g.items.clear();
+  return student->learn(items);
+}
+
+expected<message::done> learner_state::learn_rest() {
+  bool any = false;
+  for (auto& [task, g] : groups) {
+    if (g.items.size() < least_group) continue;
+    CUDAL1_TRY(const bool changed, teach(g));
+    any = any || changed;
+  }
+  if (any) publish();
+  return message::done{any};
 }
 
 void learner_state::publish() {
@@ -45,7 +61,10 @@ learner_actor::behavior_type run_learner(learner_actor::stateful_pointer<learner
   s.store = std::move(store);
   s.generator = std::move(generator);
   s.group_size = group_size;
-  return {[&s](const message::learn& m) { return answer_at_edge(s.name, [&] { return s.learn(m); }); }};
+  return {
+      [&s](const message::learn& m) { return answer_at_edge(s.name, [&] { return s.learn(m); }); },
+      [&s](const message::learn_rest&) { return answer_at_edge(s.name, [&] { return s.learn_rest(); }); },
+  };
 }
 
 }  // namespace cudal1

@@ -27,6 +27,9 @@ struct learner_state {
   std::map<std::string, group> groups;
 
   expected<message::done> learn(const message::learn& m);
+  // Learns from the groups that will not become full any more; one experience alone has nothing to be compared with.
+  expected<message::done> learn_rest();
+  expected<bool> teach(group& g);
   void publish();
 };
 

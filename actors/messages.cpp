@@ -46,6 +46,7 @@ void register_messages(caf::actor_system_config& config) {
   add<message::proposed>(config, "proposed");
   add<message::compile>(config, "compile");
   add<message::learn>(config, "learn");
+  add<message::learn_rest>(config, "learn_rest");
 
   add<message::work_item>(config, "work_item");
   add<message::device_idle>(config, "device_idle");

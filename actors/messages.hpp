@@ -169,6 +169,12 @@ struct learn {
 };
 BOOST_DESCRIBE_STRUCT(learn, (), (what, device, variant, result, score))
 
+// No more verdicts will come.
+struct learn_rest {
+  bool all = true;
+};
+BOOST_DESCRIBE_STRUCT(learn_rest, (), (all))
+
 // ---- node, device, experiment -------------------------------------------------------------------------------------
 
 // A prepared evaluation, waiting for a device.
@@ -265,7 +271,8 @@ struct await_devices {
 };
 BOOST_DESCRIBE_STRUCT(await_devices, (), (all))
 
-// Goes on with the experiments that ran when the last node ended. Answered when they are under way.
+// Goes on with the experiments that ran when the last node ended. Answered when all are under way, or
+// cannot be: from then on a client may ask for them.
 struct resume_experiments {
   bool all = true;
 };

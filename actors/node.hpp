@@ -79,6 +79,7 @@ class node_state {
     std::optional<message::experiment_ended> last;
   };
   using started_promise = caf::typed_response_promise<message::started>;
+  using done_promise = caf::typed_response_promise<message::done>;
 
   using given_variants = std::vector<given_variant>;
 
@@ -101,6 +102,8 @@ class node_state {
   expected<void> spawn_policy(experiment_setup& setup, const message::policy_version& state);
   void launch(experiment_setup setup, started_promise p);
   void refuse(const std::string& id, started_promise& p, error e);
+  void resume_next(std::vector<message::start_experiment> left, done_promise p);
+  void cancel_by_hand(experiment_record record);
 
   node_actor::pointer self_ = nullptr;
   node_setup setup_;

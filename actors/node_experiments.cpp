@@ -224,31 +224,48 @@ void node_state::launch(experiment_setup setup, started_promise p) {
   p.deliver(message::started{id});
 }
 
+// Its client has gone with the last node.
+void node_state::cancel_by_hand(experiment_record record) {
+  record.state = experiment_state::cancelled;
+  ask<message::done>(
+      self_, store_, store_patience, message::save_experiment{record}, [](const message::done&) {},
+      [](const error& e) { spdlog::error("node: an experiment's end was not kept: {}", e.message); });
+}
+
 caf::result<message::done> node_state::resume() {
   auto promise = self_->make_response_promise<message::done>();
   ask<message::running_experiments>(
       self_, store_, store_patience, message::list_running{},
       [this, promise](const message::running_experiments& running) mutable {
-        for (auto record : running.records) {
-          if (record.policy == hand_policy) {  // its client has gone with the last node
-            record.state = experiment_state::cancelled;
-            ask<message::done>(
-                self_, store_, store_patience, message::save_experiment{record}, [](const message::done&) {},
-                [](const error& e) { spdlog::error("node: an experiment's end was not kept: {}", e.message); });
+        std::vector<message::start_experiment> all;
+        for (const auto& record : running.records) {
+          if (record.policy == hand_policy) {
+            cancel_by_hand(record);
             continue;
           }
-          message::start_experiment m;
-          m.experiment = record.id;
-          m.record.device = record.device;
-          spdlog::info("node: going on with experiment {}", record.id);
-          ask<message::started>(
-              self_, node_actor(self_), store_patience, m, [](const message::started&) {},
-              [](const error& e) { spdlog::error("node: an experiment cannot go on: {}", e.message); });
+          all.push_back({});
+          all.back().experiment = record.id;
+          all.back().record.device = record.device;
         }
-        promise.deliver(message::done{});
+        resume_next(std::move(all), promise);
       },
       [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); });
   return promise;
+}
+
+// One after the other; the answer is given when all are known to this node, so that no client asks for one too early.
+void node_state::resume_next(std::vector<message::start_experiment> left, done_promise p) {
+  if (left.empty()) return p.deliver(message::done{}), void();
+  const message::start_experiment m = std::move(left.back());
+  left.pop_back();
+  spdlog::info("node: going on with experiment {}", m.experiment);
+  ask<message::started>(
+      self_, node_actor(self_), store_patience, m,
+      [this, left, p](const message::started&) mutable { resume_next(std::move(left), p); },
+      [this, left, p](const error& e) mutable {
+        spdlog::error("node: an experiment cannot go on: {}", e.message);
+        resume_next(std::move(left), p);
+      });
 }
 
 caf::result<message::progress_answer> node_state::progress(const message::progress_query& m) {

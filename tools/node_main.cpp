@@ -177,6 +177,7 @@ expected<std::shared_ptr<host_compiler>> make_compiler(const node_options& o) {
   host_compiler_options h;
   h.compiler = c.command;
   h.cache_folder = o.data + "/cache";
+  h.cache_limit_bytes = c.cache_mb << 20;
   h.time_limit_s = c.time_limit_s;
   h.memory_limit_bytes = c.memory_limit_mb << 20;
   h.allow_weak_confinement = o.settings.device.allow_weak_confinement;
@@ -229,7 +230,7 @@ expected<int> serve(const flags& f, caf::actor_system& system, const node_actor&
   caf::scoped_actor self(system);
   CUDAL1_TRY(const node_status ready, ask_blocking<node_status>(self, node, 3min, message::await_devices{}));
   say_confinement(ready);
-  if (!f.no_resume) CUDAL1_CHECK(ask_blocking<message::done>(self, node, 1min, message::resume_experiments{}));
+  if (!f.no_resume) CUDAL1_CHECK(ask_blocking<message::done>(self, node, 5min, message::resume_experiments{}));
   CUDAL1_TRY(auto clients, client_server::listen(system, {o.data, o.settings.search, node, db, ask_to_end}));
   spdlog::info("node {} is ready on {}", ::getpid(), o.data);
   const bool asked = wait_for_the_end(f, *clients, self, node);

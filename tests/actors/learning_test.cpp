@@ -101,6 +101,27 @@ TEST_F(learning, a_full_group_becomes_a_version_that_is_kept_and_that_the_genera
   EXPECT_NE(kept->blob, "");
 }
 
+TEST_F(learning, groups_that_are_not_full_when_the_experiment_ends_are_learned_from_as_well) {
+  const auto rest = [&] {
+    auto d = ask_blocking<message::done>(*self_, learner_, 30s, message::learn_rest{});
+    EXPECT_TRUE(d) << d.error().message;
+    return d && d->yes;
+  };
+  EXPECT_FALSE(rest()) << "nothing was scored";
+  EXPECT_FALSE(learn(propose(0), outcome::correct, 1.0));
+  EXPECT_FALSE(rest()) << "one alone has nothing to be compared with";
+  // Two that differ: the one that is kept from before, and another schedule.
+  uint64_t seed = 1;
+  while (propose(seed).variant.schedule == propose(0).variant.schedule)
+    ++seed;
+  EXPECT_FALSE(learn(propose(seed), outcome::correct, 3.0));
+  EXPECT_TRUE(rest());
+  EXPECT_FALSE(rest()) << "and only once";
+  const auto kept = ask_blocking<message::policy_version>(*self_, store_, 30s, message::load_policy{"learned"});
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_GT(kept->version, 0);
+}
+
 TEST_F(learning, what_is_not_the_policys_doing_teaches_it_nothing) {
   const auto p = propose(1);
   for (int i = 0; i < 8; ++i)

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 namespace cudal1 {
 
@@ -183,6 +184,22 @@ std::string arena::damage(std::size_t offset, const block& b) const {
   return {};
 }
 
+// Memory that was free all through the call and holds something else than its poison: a write that jumped the guards.
+std::string arena::stray_writes() const {
+  const auto words = poison_page(seed_);
+  const auto* pattern = reinterpret_cast<const char*>(words.data());
+  for (const auto& [offset, extent] : free_) {
+    const std::size_t end = std::min(offset + extent, poisoned_);
+    for (std::size_t at = std::max(offset, recycled_); at < end;) {
+      const std::size_t phase = at % page, count = std::min(end - at, page - phase);
+      if (std::memcmp(base_ + at, pattern + phase, count) != 0)
+        return "memory that belongs to no tensor was overwritten";
+      at += count;
+    }
+  }
+  return {};
+}
+
 void arena::begin_call(uint64_t seed) {
   const std::lock_guard lock(mutex_);
   const std::size_t reach = highest_;  // of the call before: what the next one will need
@@ -193,6 +210,10 @@ void arena::begin_call(uint64_t seed) {
   prepared_ = std::min(size_, reach + (start_ > was ? start_ - was : 0) + page);
   for (const auto& [offset, extent] : free_)
     if (offset < prepared_) poison(offset, std::min(offset + extent, prepared_));
+  poisoned_ = prepared_;
+  // Nothing was handed out beyond: what may have been left there is dropped, so that no call finds it again.
+  const std::size_t unused = (prepared_ + page - 1) / page * page;
+  if (unused < size_) (void)::madvise(base_ + unused, size_ - unused, MADV_REMOVE);
   recycled_ = 0;
   highest_ = 0;
   for (const auto& [offset, b] : blocks_)
@@ -205,6 +226,7 @@ guard_report arena::check_guards() {
   const std::lock_guard lock(mutex_);
   for (const auto& [offset, b] : blocks_)
     if (problem_.empty()) problem_ = damage(offset, b);
+  if (problem_.empty()) problem_ = stray_writes();
   return {problem_.empty(), problem_};
 }
 

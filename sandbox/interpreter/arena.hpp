@@ -50,6 +50,7 @@ class arena {
   void poison(std::size_t from, std::size_t to);
   void write_guards(std::size_t offset, const block& b);
   std::string damage(std::size_t offset, const block& b) const;
+  std::string stray_writes() const;
 
   mutable std::mutex mutex_;
   char* base_;
@@ -59,6 +60,7 @@ class arena {
   uint64_t seed_;
   std::size_t start_ = 0;     // allocations of this call begin their search here
   std::size_t prepared_ = 0;  // below this, free memory was poisoned before the call
+  std::size_t poisoned_ = 0;  // below this, begin_call poisoned what was free
   std::size_t recycled_ = 0;  // below this, memory may have been used in this call
   std::size_t highest_ = 0;   // end of the highest block of this call
   std::size_t in_use_ = 0, peak_ = 0;

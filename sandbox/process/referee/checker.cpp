@@ -87,6 +87,7 @@ expected<call_outputs> checker::read(runner_link& runner, const draw& d) {
     bits = {bits.low * 0x9e3779b97f4a7c15 + one.low, bits.high * 0xbf58476d1ce4e5b9 + one.high};
   }
   result.bits = bits;
+  CUDAL1_CHECK(runner.confirm_outputs());
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include <poll.h>
 #include <sys/syscall.h>
@@ -61,6 +62,45 @@ void runner_link::signal(int number) const {
   ::syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0);
 }
 
+void runner_link::stop() {
+  signal(SIGSTOP);
+  stopped_ = true;
+}
+
+void runner_link::glimpse() {
+  constexpr int words_of_output = 64;
+  constexpr std::size_t most = 512;
+  seen_.clear();
+  uint64_t random = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  for (std::size_t i = 0; i < program_->text.outputs.size() && seen_.size() < most; ++i) {
+    output_place place;
+    std::memcpy(&place, &control().outputs[i], sizeof place);
+    const int64_t words = program_->types.at(program_->text.outputs[i]).storage_bytes() / 8;
+    if (place.home != output_home::arena || words == 0 || place.offset < 0 ||
+        place.offset > limits_.memory_bytes - 8 * words)
+      continue;
+    for (int k = 0; k < words_of_output; ++k) {
+      random = random * 6364136223846793005 + 1442695040888963407;
+      // The last word always: it is what most kernels write last.
+      const int64_t word = k == 0 ? words - 1 : static_cast<int64_t>((random >> 20) % static_cast<uint64_t>(words));
+      seen_word seen{place.offset + 8 * word, 0};
+      std::memcpy(&seen.value, arena_.data() + seen.offset, sizeof seen.value);
+      seen_.push_back(seen);
+    }
+  }
+}
+
+expected<void> runner_link::confirm_outputs() {
+  for (const auto& seen : seen_)
+    if (std::memcmp(&seen.value, arena_.data() + seen.offset, sizeof seen.value) != 0)
+      return say({outcome::inconsistent, "an output changed after the call had said that it was done"});
+  return {};
+}
+
+void runner_link::go_on() {
+  if (std::exchange(stopped_, false)) signal(SIGCONT);
+}
+
 bool runner_link::wait_for_end(std::chrono::milliseconds limit) const {
   pollfd entry{pidfd_.get(), POLLIN, 0};
   int r = 0;
@@ -108,6 +148,7 @@ tl::unexpected<error> runner_link::overdue(double limit_ms) {
 expected<runner_reply> runner_link::ask(frame_type type, const json& body, std::span<const int> descriptors,
                                         double limit_ms) {
   const deadline until = deadline_in(milliseconds_of(limit_ms));
+  go_on();
   if (const auto sent = send_frame(channel_.get(), type, body, descriptors, until); !sent) return ended();
   auto reply = receive_frame(channel_.get(), until, runner_frame_limits);
   if (!reply && reply.error().code == errc::timeout) return overdue(limit_ms);
@@ -157,6 +198,8 @@ expected<void> runner_link::prepare(const draw& d) {
 expected<void> runner_link::finish(call_state state) {
   switch (state) {
     case call_state::done:
+      glimpse();
+      stop();
       return {};
     case call_state::faulted:
       return ended();

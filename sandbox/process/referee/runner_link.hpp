@@ -47,6 +47,9 @@ class runner_link {
   // The outputs of the last call. `inputs` and `weights` are the referee's own mappings of what the runner was given.
   expected<std::vector<output_memory>> outputs(const mapped_tensors& inputs, const mapped_tensors& weights);
 
+  // To be asked after the outputs were read: a fault where they were not yet what they are now when it said `done`.
+  expected<void> confirm_outputs();
+
   const std::optional<fault>& problem() const { return problem_; }
   bool lost() const { return lost_; }  // it ended and left no record
   const checked_program& running() const { return *program_; }
@@ -61,6 +64,11 @@ class runner_link {
   tl::unexpected<error> overdue(double limit_ms);
   tl::unexpected<error> say(fault f);
   void signal(int number) const;
+  // What it writes after it said `done` must not become its answer, nor may it work before the next `go`: it is
+  // stopped, and since that takes effect a little later, some words of its outputs are read at once.
+  void stop();
+  void glimpse();
+  void go_on();
   std::string words() const;
   bool wait_for_end(std::chrono::milliseconds limit) const;
   control_block& control() const { return *reinterpret_cast<control_block*>(page_.data()); }
@@ -72,6 +80,12 @@ class runner_link {
   std::shared_ptr<unique_fd> weights_;
   std::optional<fault> problem_;
   bool lost_ = false;
+  bool stopped_ = false;
+  struct seen_word {
+    int64_t offset = 0;  // in the arena
+    uint64_t value = 0;
+  };
+  std::vector<seen_word> seen_;
   double setup_ms_ = 0, load_ms_ = 0;
 };
 

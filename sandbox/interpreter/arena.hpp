@@ -55,6 +55,7 @@ class arena {
   mutable std::mutex mutex_;
   char* base_;
   std::size_t size_;
+  bool poisons_;
   gaps free_;
   std::unordered_map<std::size_t, block> blocks_;  // by the offset of the block with its guard
   uint64_t seed_;

@@ -58,6 +58,7 @@ struct arena_options {
   void* base = nullptr;      // mapped memory, page-aligned
   int64_t bytes = 0;         // its size: the memory limit
   uint64_t poison_seed = 0;  // rotates addresses and chooses the poison of each block
+  bool poison = true;        // false: guards and rotation alone, for a process that runs nothing but ATen's operators
 };
 
 // Installs the arena as c10's CPU allocator, once a process, before any tensor is made in it. Above the limit an

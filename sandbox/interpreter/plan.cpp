@@ -21,10 +21,9 @@ class planner {
       plan_.inputs.push_back(bind(input.name));
     for (const auto& weight : program_.text.weights)
       plan_.weights.push_back(bind(weight.name));
-    CUDAL1_CHECK(
-        plan_steps(program_.text.setup, program_.setup_calls, program_.setup_results, "setup step", plan_.setup));
+    CUDAL1_CHECK(plan_steps(program_.text.setup, program_.setup_calls, program_.setup_results, true, plan_.setup));
     const int first_temporary = static_cast<int>(plan_.slots.size());
-    CUDAL1_CHECK(plan_steps(program_.text.steps, program_.calls, program_.results, "step", plan_.steps));
+    CUDAL1_CHECK(plan_steps(program_.text.steps, program_.calls, program_.results, false, plan_.steps));
     for (const auto& output : program_.text.outputs)
       plan_.outputs.push_back(slot(output));
     for (int s = first_temporary; s < static_cast<int>(plan_.slots.size()); ++s)
@@ -40,12 +39,12 @@ class planner {
   int slot(const std::string& name) const { return plan_.slots.at(name); }
 
   expected<void> plan_steps(const std::vector<step>& steps, const std::vector<operator_call>& calls,
-                            const std::vector<std::vector<operator_result>>& results, std::string_view kind,
+                            const std::vector<std::vector<operator_result>>& results, bool in_setup,
                             std::vector<step_plan>& into) {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       step_plan planned;
       auto done = std::visit([&](const auto& s) { return plan_step(s, calls[i], results[i], planned); }, steps[i]);
-      planned.label = fmt::format("{} {} ({})", kind, i, planned.label);
+      planned.label = step_label(i, steps[i], in_setup);
       if (!done) return fail_in(planned.label, done.error());
       into.push_back(std::move(planned));
     }
@@ -54,14 +53,12 @@ class planner {
 
   expected<void> plan_step(const alloc_step& s, const operator_call&, const std::vector<operator_result>&,
                            step_plan& planned) {
-    planned.label = "alloc " + s.name;
     planned.what = alloc_plan{bind(s.name), s.type, scalar_type_of(s.type.type)};
     return {};
   }
 
   expected<void> plan_step(const launch_step& s, const operator_call&, const std::vector<operator_result>&,
                            step_plan& planned) {
-    planned.label = "launch " + s.kernel;
     if (!kernels_) return fail(errc::invalid_argument, "the program launches kernels, and none were compiled");
     launch_plan launch;
     CUDAL1_TRY(launch.kernel, kernels_->find(s.kernel));
@@ -100,7 +97,6 @@ class planner {
 
   expected<void> plan_step(const aten_step& s, const operator_call& call, const std::vector<operator_result>& results,
                            step_plan& planned) {
-    planned.label = s.op;
     if (s.precision == "tf32")
       return fail(errc::unsupported, "precision tf32 exists on CUDA devices only: leave it out for this device");
     const auto dot = s.op.find('.');

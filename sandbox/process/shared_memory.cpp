@@ -67,12 +67,17 @@ expected<int64_t> sealed_size(int fd) {
   return status.st_size;
 }
 
-expected<mapping> map_shared(int fd, int64_t bytes, bool writable) {
-  return map_memory(bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, "shared memory");
+expected<mapping> map_shared(int fd, int64_t bytes, bool writable, bool touched) {
+  return map_memory(bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | (touched ? MAP_POPULATE : 0), fd,
+                    "shared memory");
 }
 
 expected<mapping> map_private(int64_t bytes) {
-  return map_memory(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, "private memory");
+  CUDAL1_TRY(mapping memory, map_memory(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                                        "private memory"));
+  constexpr int64_t large = int64_t{16} << 20;
+  if (bytes >= large) ::madvise(memory.data(), memory.size(), MADV_HUGEPAGE);  // a wish; systems without them go on
+  return memory;
 }
 
 tensor_layout layout_of(std::span<const tensor_type> types) {

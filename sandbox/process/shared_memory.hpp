@@ -48,8 +48,9 @@ expected<unique_fd> make_sealed_file(const char* name, std::string_view content)
 // The size, after a check that nobody can change size or content any more: errc::refused otherwise.
 expected<int64_t> sealed_size(int fd);
 
-expected<mapping> map_shared(int fd, int64_t bytes, bool writable);
-// Private memory, not backed by anything until it is touched.
+// `touched`: all of its pages are there at once, instead of one by one as they are touched.
+expected<mapping> map_shared(int fd, int64_t bytes, bool writable, bool touched = false);
+// Private memory, not backed by anything until it is touched; by large pages where it is large.
 expected<mapping> map_private(int64_t bytes);
 
 // Where each tensor of a list lies in a draw's file: in pages of its own, its end against the last page's end as far

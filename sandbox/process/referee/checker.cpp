@@ -68,9 +68,18 @@ void known_outputs::remember(const std::string& variant, uint64_t seed, known_ou
 expected<call_outputs> checker::read(runner_link& runner, const draw& d) {
   const auto& types = runner.running().types;
   const auto& names = runner.running().text.outputs;
-  CUDAL1_TRY(const auto inputs, mapped_tensors::map(d.inputs.get(), layout_of(pool_.input_types())));
-  CUDAL1_TRY(const auto weights, mapped_tensors::map(d.weights->get(), layout_of(pool_.weight_types())));
-  CUDAL1_TRY(const auto memory, runner.outputs(inputs, weights));
+  // Mapped where an output lies in one of them.
+  mapped_tensors inputs, weights;
+  const auto given = [&](output_home home) -> expected<const mapped_tensors*> {
+    const bool input = home == output_home::input;
+    auto& mapped = input ? inputs : weights;
+    if (mapped.empty()) {
+      const int file = input ? d.inputs.get() : d.weights->get();
+      CUDAL1_TRY(mapped, mapped_tensors::map(file, layout_of(input ? pool_.input_types() : pool_.weight_types())));
+    }
+    return &mapped;
+  };
+  CUDAL1_TRY(const auto memory, runner.outputs(given));
   call_outputs result;
   fingerprint bits{secret_, ~secret_};
   for (std::size_t i = 0; i < memory.size(); ++i) {

@@ -14,9 +14,21 @@ namespace {
 
 constexpr int64_t block = 1024;
 
-struct block_values {
+// The operands of one block as doubles. float32 answers are read where they lie, everything else is widened first.
+template <class V, class D>
+struct block_of {
+  const V* value;
+  const V* eager;
+  const D* exact;
+  int64_t count;
+};
+
+struct widened_block {
   alignas(64) double value[block], eager[block], exact[block];
-  int64_t count = 0;
+};
+
+struct limits {
+  tolerance close, loose;
 };
 
 struct block_sums {
@@ -49,15 +61,25 @@ inline bool same_class(double a, double b) {
   return (finite(a) && finite(b)) || a == b || (a != a && b != b);
 }
 
-[[gnu::target_clones("arch=haswell", "default")]] void add_errors(const block_values& b, block_sums& s) {
+// All figures in one pass. A comparison with NaN is false, and infinities count as masks.
+template <class V, class D>
+[[gnu::always_inline]] inline void add_block(const block_of<V, D>& b, const limits& t, block_sums& s) {
   double mismatches = 0, count = 0, variant_error = 0, eager_error = 0, squares = 0, sum = 0, largest = 0;
+  double outside = 0, reference_outside = 0, outside_loose = 0, reference_outside_loose = 0;
   for (int64_t i = 0; i < b.count; ++i) {
     const double v = b.value[i], e = b.eager[i], d = b.exact[i];
-    const bool both = finite(v) && finite(e);
+    const bool both = finite(v) && finite(e), known = finite(d) && finite(e);
     mismatches += both || v == e || (v != v && e != e) ? 0.0 : 1.0;
-    const double gap = both ? std::abs(v - e) : 0.0;
+    const double gap = both ? std::abs(v - e) : 0.0, reference_gap = known ? std::abs(d - e) : 0.0;
     largest = gap > largest ? gap : largest;
-    const bool all = both && finite(d);
+    const double size = std::abs(e);
+    const double allowed = t.close.absolute + t.close.relative * size;
+    const double allowed_loose = t.loose.absolute + t.loose.relative * size;
+    outside += gap > allowed ? 1.0 : 0.0;
+    outside_loose += gap > allowed_loose ? 1.0 : 0.0;
+    reference_outside += reference_gap > allowed ? 1.0 : 0.0;
+    reference_outside_loose += reference_gap > allowed_loose ? 1.0 : 0.0;
+    const bool all = both && known;
     count += all ? 1.0 : 0.0;
     const double dv = all ? v - d : 0.0, de = all ? e - d : 0.0, dd = all ? d : 0.0;
     variant_error += dv * dv;
@@ -65,30 +87,30 @@ inline bool same_class(double a, double b) {
     squares += dd * dd;
     sum += dd;
   }
-  s.mismatches = mismatches;
-  s.finite = count;
-  s.variant_error = variant_error;
-  s.eager_error = eager_error;
-  s.exact_squares = squares;
-  s.exact_sum = sum;
-  s.largest = largest;
+  s = {count,
+       mismatches,
+       outside,
+       reference_outside,
+       outside_loose,
+       reference_outside_loose,
+       largest,
+       variant_error,
+       eager_error,
+       squares,
+       sum};
 }
 
-[[gnu::target_clones("arch=haswell", "default")]] void add_outside(const block_values& b, const tolerance& t,
-                                                                   double& outside, double& reference_outside) {
-  double of_variant = 0, of_exact = 0;
-  for (int64_t i = 0; i < b.count; ++i) {
-    const double v = b.value[i], e = b.eager[i], d = b.exact[i];
-    const double allowed = t.absolute + t.relative * std::abs(e);
-    // A comparison with NaN is false, and infinities were counted as masks.
-    of_variant += finite(v) && finite(e) && std::abs(v - e) > allowed ? 1.0 : 0.0;
-    of_exact += finite(d) && finite(e) && std::abs(d - e) > allowed ? 1.0 : 0.0;
-  }
-  outside = of_variant;
-  reference_outside = of_exact;
+#define CUDAL1_CLONES [[gnu::target_clones("arch=haswell", "default")]]
+CUDAL1_CLONES void add_floats(const block_of<float, double>& b, const limits& t, block_sums& s) {
+  add_block(b, t, s);
 }
+CUDAL1_CLONES void add_doubles(const block_of<double, double>& b, const limits& t, block_sums& s) {
+  add_block(b, t, s);
+}
+#undef CUDAL1_CLONES
 
-void note_worst(const block_values& b, int64_t first, bool mismatch, double largest, output_check& check) {
+template <class V, class D>
+void note_worst(const block_of<V, D>& b, int64_t first, bool mismatch, double largest, output_check& check) {
   for (int64_t i = 0; i < b.count; ++i) {
     const double v = b.value[i], e = b.eager[i];
     if (mismatch ? same_class(v, e) : !(finite(v) && finite(e) && std::abs(v - e) >= largest)) continue;
@@ -100,7 +122,7 @@ void note_worst(const block_values& b, int64_t first, bool mismatch, double larg
 }
 
 // Where doubles cannot tell two int64 apart.
-int64_t hidden_differences(const compared_output& o, int64_t first, const block_values& b) {
+int64_t hidden_differences(const compared_output& o, int64_t first, const block_of<double, double>& b) {
   if (o.type != dtype::int64) return 0;
   int64_t found = 0;
   for (int64_t i = 0; i < b.count; ++i) {
@@ -134,38 +156,61 @@ void finish(const block_sums& s, output_check& check) {
   check.reference_signal_error = ratio(eager_rms, deviation);
 }
 
+// The figures of the blocks so far, and where the largest deviation stood.
+class running_check {
+ public:
+  explicit running_check(int64_t elements) { check_.elements = elements; }
+
+  template <class V, class D>
+  void add(const block_of<V, D>& b, int64_t first, const block_sums& s, int64_t hidden) {
+    check_.outside += hidden;
+    check_.outside_loose += hidden;
+    if (s.mismatches > 0 && !mismatch_noted_) {
+      mismatch_noted_ = true;
+      note_worst(b, first, true, 0, check_);
+    } else if (!mismatch_noted_ && s.largest > total_.largest) {
+      note_worst(b, first, false, s.largest, check_);
+    }
+    total_.add(s);
+  }
+  output_check result() {
+    finish(total_, check_);
+    return check_;
+  }
+
+ private:
+  output_check check_;
+  block_sums total_;
+  bool mismatch_noted_ = false;
+};
+
 }  // namespace
 
 output_check compare_output(const compared_output& o, const tolerance& close, const tolerance& loose) {
-  output_check check;
-  check.elements = o.elements;
-  const bool exactly = !is_floating(o.type);
   const tolerance none{0, 0};
-  block_sums total;
-  bool mismatch_noted = false;
-  static thread_local block_values b;
+  const limits t = is_floating(o.type) ? limits{close, loose} : limits{none, none};
+  const bool direct = o.type == dtype::float32 && o.exact_type == dtype::float64;
+  running_check running(o.elements);
+  static thread_local widened_block wide;
   for (int64_t first = 0; first < o.elements; first += block) {
-    b.count = std::min(block, o.elements - first);
-    load_elements(o.type, o.value, first, b.count, b.value);
-    load_elements(o.type, o.eager, first, b.count, b.eager);
-    load_elements(o.exact_type, o.exact, first, b.count, b.exact);
+    const int64_t count = std::min(block, o.elements - first);
     block_sums s;
-    add_errors(b, s);
-    add_outside(b, exactly ? none : close, s.outside, s.reference_outside);
-    add_outside(b, exactly ? none : loose, s.outside_loose, s.reference_outside_loose);
-    const int64_t hidden = hidden_differences(o, first, b);
-    check.outside += hidden;
-    check.outside_loose += hidden;
-    if (s.mismatches > 0 && !mismatch_noted) {
-      mismatch_noted = true;
-      note_worst(b, first, true, 0, check);
-    } else if (!mismatch_noted && s.largest > total.largest) {
-      note_worst(b, first, false, s.largest, check);
+    if (direct) {
+      const block_of<float, double> b{reinterpret_cast<const float*>(o.value) + first,
+                                      reinterpret_cast<const float*>(o.eager) + first,
+                                      reinterpret_cast<const double*>(o.exact) + first, count};
+      add_floats(b, t, s);
+      running.add(b, first, s, 0);
+      continue;
     }
-    total.add(s);
+    load_elements(o.type, o.value, first, count, wide.value);
+    load_elements(o.type, o.eager, first, count, wide.eager);
+    load_elements(o.exact_type, o.exact, first, count, wide.exact);
+    const block_of<double, double> b{wide.value, wide.eager, wide.exact, count};
+    add_doubles(b, t, s);
+    running.add(b, first, s, hidden_differences(o, first, b));
   }
-  finish(total, check);
-  return check;
+  return running.result();
 }
 
 }  // namespace cudal1

@@ -1,38 +1,15 @@
 #include "sandbox/process/referee/draws.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
 #include <random>
 
-#include <boost/random/normal_distribution.hpp>
+#include "sandbox/process/referee/elements.hpp"
+#include "sandbox/process/referee/random_blocks.hpp"
 
 namespace cudal1 {
 namespace {
-
-// SplitMix64 (Steele, Lea, Flood 2014).
-class generator {
- public:
-  using result_type = uint64_t;
-  explicit generator(uint64_t seed) : state_(seed) {}
-  static constexpr uint64_t min() { return 0; }
-  static constexpr uint64_t max() { return std::numeric_limits<uint64_t>::max(); }
-  uint64_t operator()() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  double uniform() { return static_cast<double>((*this)() >> 11) * 0x1p-53; }  // [0, 1)
-  double normal() { return normal_(*this); }
-  int64_t below(int64_t bound) {
-    return bound > 0 ? static_cast<int64_t>((*this)() % static_cast<uint64_t>(bound)) : 0;
-  }
-
- private:
-  uint64_t state_;
-  boost::random::normal_distribution<double> normal_;
-};
 
 struct row_shape {
   int64_t rows = 1, width = 1;
@@ -42,72 +19,43 @@ row_shape rows_of(const tensor_type& type) {
   return {type.numel() / width, width};
 }
 
-void draw_declared(const draw_spec& spec, generator& random, std::vector<double>& values) {
+void draw_declared(const draw_spec& spec, random_blocks& random, std::span<double> values) {
   switch (spec.kind) {
     case distribution::uniform:
+      random.uniforms(values);
       for (double& v : values)
-        v = spec.low + (spec.high - spec.low) * random.uniform();
+        v = spec.low + (spec.high - spec.low) * v;
       break;
     case distribution::normal:
+      random.normals(values);
       for (double& v : values)
-        v = spec.mean + spec.std * random.normal();
+        v = spec.mean + spec.std * v;
       break;
     case distribution::integer:
       for (double& v : values)
         v = spec.low + static_cast<double>(random.below(static_cast<int64_t>(spec.high - spec.low)));
       break;
     case distribution::bernoulli:
+      random.uniforms(values);
       for (double& v : values)
-        v = random.uniform() < spec.probability ? 1 : 0;
+        v = v < spec.probability ? 1 : 0;
       break;
   }
 }
 
-void draw_kind_of(draw_kind kind, row_shape shape, generator& random, std::vector<double>& values) {
-  double scale = 1, offset = 0;
-  const auto width = static_cast<std::size_t>(shape.width);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (kind == draw_kind::offset_rows && i % width == 0) {
-      scale = std::exp(random.normal());
-      offset = 5 * random.normal();
-    }
-    const double n = random.normal();
-    switch (kind) {
-      case draw_kind::wide_normal:
-        values[i] = 10 * n;
-        break;
-      case draw_kind::around_one:
-        values[i] = 1 + 0.01 * n;
-        break;
-      case draw_kind::heavy_tails:
-        values[i] = n / std::sqrt(-std::log1p(-random.uniform()) + 1e-12);  // Student's t, two degrees of freedom
-        break;
-      case draw_kind::offset_rows:
-        values[i] = offset + scale * n;
-        break;
-      case draw_kind::products:
-        values[i] = std::exp(0.05 * n) * (random.uniform() < 0.5 ? -1 : 1);
-        break;
-      default:
-        values[i] = n;
-    }
-  }
-  if (kind == draw_kind::peaked)
-    for (int64_t row = 0; row < shape.rows; ++row)
-      values[static_cast<std::size_t>(row * shape.width + random.below(shape.width))] += 20;
-}
-
-void draw_weight(const draw_spec& spec, generator& random, std::vector<double>& values) {
+void draw_weight(const draw_spec& spec, random_blocks& random, std::span<double> values) {
   const bool uniform = spec.kind == distribution::uniform;
   const double mean = uniform ? (spec.low + spec.high) / 2 : spec.mean;
   double deviation = uniform ? (spec.high - spec.low) / std::sqrt(12.0) : spec.std;
   if (!(deviation > 0)) deviation = 0.5;
+  random.normals(values);
   for (double& v : values)
-    v = mean + deviation * random.normal();
+    v = mean + deviation * v;
 }
 
 // Reflected at the domain's ends, so that nothing piles up there.
 double fold(double v, const std::optional<double>& low, const std::optional<double>& high) {
+  if ((!low || v >= *low) && (!high || v <= *high)) return v;
   if (low && high) {
     const double span = *high - *low;
     if (!(span > 0)) return *low;
@@ -139,13 +87,13 @@ void make_symmetric(const tensor_type& type, std::vector<double>& values) {
         values[matrix + static_cast<std::size_t>(r * n + c)] = values[matrix + static_cast<std::size_t>(c * n + r)];
 }
 
-void make_one_hot(row_shape shape, generator& random, std::vector<double>& values) {
+void make_one_hot(row_shape shape, random_blocks& random, std::vector<double>& values) {
   std::ranges::fill(values, 0.0);
   for (int64_t row = 0; row < shape.rows; ++row)
     values[static_cast<std::size_t>(row * shape.width + random.below(shape.width))] = 1;
 }
 
-void keep_fact(fact f, const tensor_type& type, generator& random, std::vector<double>& values) {
+void keep_fact(fact f, const tensor_type& type, random_blocks& random, std::vector<double>& values) {
   switch (f) {
     case fact::diagonal:
       return keep_triangle(type, values, [](int64_t r, int64_t c) { return r == c; });
@@ -163,27 +111,121 @@ void keep_fact(fact f, const tensor_type& type, generator& random, std::vector<d
   }
 }
 
+// The elements of one tensor in row-major order, a block at a time; what its facts say of them comes later.
+class element_source {
+ public:
+  element_source(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind, uint64_t seed)
+      : spec_(spec), role_(role), kind_(kind), width_(rows_of(type).width), random_(seed) {
+    continuous_ =
+        is_floating(type.type) && (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal);
+  }
+
+  random_blocks& random() { return random_; }
+
+  void next(std::span<double> values) {
+    if (kind_ == draw_kind::declared || !continuous_)
+      draw_declared(spec_.draw, random_, values);
+    else if (role_ == tensor_role::weight)
+      draw_weight(spec_.draw, random_, values);
+    else
+      draw_kind_of(values);
+    if (continuous_ && (spec_.draw.min || spec_.draw.max))
+      for (double& v : values)
+        v = fold(v, spec_.draw.min, spec_.draw.max);
+  }
+
+ private:
+  void draw_kind_of(std::span<double> values) {
+    std::array<double, random_blocks::block> more;
+    random_.normals(values);
+    switch (kind_) {
+      case draw_kind::wide_normal:
+        for (double& v : values)
+          v *= 10;
+        break;
+      case draw_kind::around_one:
+        for (double& v : values)
+          v = 1 + 0.01 * v;
+        break;
+      case draw_kind::heavy_tails:  // Student's t, two degrees of freedom
+        random_.exponentials(std::span(more).first(values.size()));
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] /= std::sqrt(more[i] + 1e-12);
+        break;
+      case draw_kind::products:
+        for (double& v : values)
+          v *= 0.05;
+        small_exponentials(values);
+        random_.uniforms(std::span(more).first(values.size()));
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] = more[i] < 0.5 ? -values[i] : values[i];
+        break;
+      case draw_kind::offset_rows:
+      case draw_kind::peaked:
+        by_rows(values);
+        break;
+      default:
+        break;
+    }
+  }
+
+  // A row may begin in one block and end in another.
+  void by_rows(std::span<double> values) {
+    for (std::size_t i = 0; i < values.size();) {
+      if (column_ == 0 && kind_ == draw_kind::offset_rows) {
+        scale_ = std::exp(random_.normal());
+        offset_ = 5 * random_.normal();
+      }
+      if (column_ == 0 && kind_ == draw_kind::peaked) peak_ = random_.below(width_);
+      const auto part = std::min(values.size() - i, static_cast<std::size_t>(width_ - column_));
+      if (kind_ == draw_kind::offset_rows)
+        for (double& v : values.subspan(i, part))
+          v = offset_ + scale_ * v;
+      else if (peak_ >= column_ && peak_ < column_ + static_cast<int64_t>(part))
+        values[i + static_cast<std::size_t>(peak_ - column_)] += 20;
+      i += part;
+      column_ = (column_ + static_cast<int64_t>(part)) % width_;
+    }
+  }
+
+  const input_spec& spec_;
+  tensor_role role_;
+  draw_kind kind_;
+  int64_t width_;
+  bool continuous_ = false;
+  random_blocks random_;
+  int64_t column_ = 0, peak_ = 0;  // of the row that comes next or goes on
+  double scale_ = 1, offset_ = 0;
+};
+
 }  // namespace
 
 std::vector<double> draw_values(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind,
                                 uint64_t seed) {
-  generator random(seed);
+  element_source source(type, spec, role, kind, seed);
   std::vector<double> values(static_cast<std::size_t>(type.numel()));
-  if (values.empty()) return values;
-  const bool continuous =
-      is_floating(type.type) && (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal);
-  if (kind == draw_kind::declared || !continuous)
-    draw_declared(spec.draw, random, values);
-  else if (role == tensor_role::weight)
-    draw_weight(spec.draw, random, values);
-  else
-    draw_kind_of(kind, rows_of(type), random, values);
-  if (continuous && (spec.draw.min || spec.draw.max))
-    for (double& v : values)
-      v = fold(v, spec.draw.min, spec.draw.max);
+  for (std::size_t first = 0; first < values.size(); first += random_blocks::block)
+    source.next(std::span(values).subspan(first, std::min(random_blocks::block, values.size() - first)));
   for (const fact f : spec.facts)
-    keep_fact(f, type, random, values);
+    if (!values.empty()) keep_fact(f, type, source.random(), values);
   return values;
+}
+
+void draw_tensor(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind, uint64_t seed,
+                 std::byte* flat) {
+  const int64_t count = type.numel();
+  if (!spec.facts.empty()) {
+    const auto values = draw_values(type, spec, role, kind, seed);
+    return store_elements(type.type, flat, 0, count, values.data());
+  }
+  element_source source(type, spec, role, kind, seed);
+  std::array<double, random_blocks::block> values;
+  for (int64_t first = 0; first < count; first += static_cast<int64_t>(values.size())) {
+    const auto part = std::span(values).first(
+        static_cast<std::size_t>(std::min<int64_t>(static_cast<int64_t>(values.size()), count - first)));
+    source.next(part);
+    store_elements(type.type, flat, first, static_cast<int64_t>(part.size()), part.data());
+  }
 }
 
 uint64_t system_seed() {

@@ -2,6 +2,7 @@
 // same arguments give the same values on one build of this program.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +18,10 @@ enum class tensor_role { input, weight };
 // spread round its declared mean by its declared deviation, or by one half where that is nothing (a gain of ones).
 std::vector<double> draw_values(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind,
                                 uint64_t seed);
+
+// The same values, rounded to the tensor's dtype, in row-major order at `flat`.
+void draw_tensor(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind, uint64_t seed,
+                 std::byte* flat);
 
 // A seed from the operating system; never 0.
 uint64_t system_seed();

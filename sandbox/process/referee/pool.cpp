@@ -68,13 +68,18 @@ expected<unique_fd> draw_pool::make_file(tensor_role role, const draw_request& r
   const tensor_layout layout = layout_of(types);
   CUDAL1_TRY(unique_fd file, make_shared_memory(input ? "cudal1-inputs" : "cudal1-weights", layout.file_bytes));
   {
-    CUDAL1_TRY(const mapping memory, map_shared(file.get(), layout.file_bytes, true));
+    CUDAL1_TRY(const mapping memory, map_shared(file.get(), layout.file_bytes, true, true));
     for (std::size_t i = 0; i < types.size(); ++i) {
       const auto& place = layout.places[i];
-      const auto values = draw_values(types[i], specs[i], role, request.kind, seed_of(request.seed, role, i));
+      std::byte* const target = memory.data() + place.file_offset + place.data_offset;
+      const uint64_t seed = seed_of(request.seed, role, i);
+      if (types[i].is_contiguous()) {
+        draw_tensor(types[i], specs[i], role, request.kind, seed, target);
+        continue;
+      }
       std::vector<std::byte> flat(static_cast<std::size_t>(types[i].bytes()));
-      store_elements(types[i].type, flat.data(), 0, types[i].numel(), values.data());
-      scatter(types[i], flat.data(), memory.data() + place.file_offset + place.data_offset);
+      draw_tensor(types[i], specs[i], role, request.kind, seed, flat.data());
+      scatter(types[i], flat.data(), target);
     }
   }
   CUDAL1_CHECK(seal_content(file.get()));

@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include "sandbox/process/frame.hpp"
@@ -49,10 +50,15 @@ class referee {
 };
 
 expected<std::unique_ptr<referee>> referee::create(const worker_settings& settings) {
+  // What one draw gives back the next one uses, instead of the system taking it and handing out zeroed pages.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 28);
   const int64_t physical = physical_memory_bytes();
   CUDAL1_TRY(mapping arena, map_private(std::max<int64_t>(physical / 2, int64_t{1} << 30)));
-  CUDAL1_CHECK(
-      install_arena({.base = arena.data(), .bytes = static_cast<int64_t>(arena.size()), .poison_seed = system_seed()}));
+  CUDAL1_CHECK(install_arena({.base = arena.data(),
+                              .bytes = static_cast<int64_t>(arena.size()),
+                              .poison_seed = system_seed(),
+                              .poison = false}));
   CUDAL1_TRY(auto cores, core_control::create(settings));
   const int64_t bound = std::clamp<int64_t>(physical / 6, int64_t{256} << 20, int64_t{6} << 30);
   std::unique_ptr<referee> result(new referee(std::move(cores), bound));

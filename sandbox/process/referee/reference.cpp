@@ -1,6 +1,6 @@
 #include "sandbox/process/referee/reference.hpp"
 
-#include <cstring>
+#include <algorithm>
 
 #include "sandbox/process/referee/draws.hpp"
 #include "sandbox/process/referee/elements.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 // The tensors in the types that a side wants; widened copies live in `copies`.
 std::vector<tensor_view> widened(const mapped_tensors& memory, const std::vector<tensor_type>& have,
-                                 const std::vector<tensor_type>& want, std::vector<std::vector<std::byte>>& copies) {
+                                 const std::vector<tensor_type>& want, answer& copies) {
   std::vector<tensor_view> views;
   for (std::size_t i = 0; i < have.size(); ++i) {
     if (have[i] == want[i]) {
@@ -18,10 +18,14 @@ std::vector<tensor_view> widened(const mapped_tensors& memory, const std::vector
       continue;
     }
     const int64_t count = have[i].storage_bytes() / size_of(have[i].type);
-    std::vector<double> values(static_cast<std::size_t>(count));
-    load_elements(have[i].type, memory.data(i), 0, count, values.data());
-    auto& copy = copies.emplace_back(static_cast<std::size_t>(want[i].storage_bytes()));
-    store_elements(want[i].type, copy.data(), 0, count, values.data());
+    auto& copy = copies.emplace_back(static_cast<std::size_t>(want[i].storage_bytes()), boost::container::default_init);
+    constexpr int64_t block = 1024;
+    double values[block];
+    for (int64_t first = 0; first < count; first += block) {
+      const int64_t part = std::min(block, count - first);
+      load_elements(have[i].type, memory.data(i), first, part, values);
+      store_elements(want[i].type, copy.data(), first, part, values);
+    }
     views.push_back({want[i], copy.data()});
   }
   return views;
@@ -59,7 +63,7 @@ expected<reference_program> reference_program::load(const task& t) {
 
 expected<answer> reference_program::run_side(side& s, const mapped_tensors& inputs,
                                              const mapped_tensors& weights) const {
-  std::vector<std::vector<std::byte>> copies;
+  answer copies;
   const auto weight_views = widened(weights, weight_types_, s.weight_types, copies);
   const auto input_views = widened(inputs, input_types_, s.input_types, copies);
   arena_begin_call(system_seed());
@@ -67,7 +71,7 @@ expected<answer> reference_program::run_side(side& s, const mapped_tensors& inpu
   CUDAL1_CHECK(s.run->call(input_views));
   answer result;
   for (const auto& output : s.run->outputs()) {
-    auto& flat = result.emplace_back(static_cast<std::size_t>(output.type.bytes()));
+    auto& flat = result.emplace_back(static_cast<std::size_t>(output.type.bytes()), boost::container::default_init);
     gather(output.type, static_cast<const std::byte*>(output.data), flat.data());
   }
   s.run->release();

@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include <boost/container/vector.hpp>
+
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/process/shared_memory.hpp"
 #include "sandbox/program/task.hpp"
@@ -12,7 +14,7 @@
 namespace cudal1 {
 
 // One flat tensor for each output.
-using answer = std::vector<std::vector<std::byte>>;
+using answer = std::vector<boost::container::vector<std::byte>>;
 
 class reference_program {
  public:

@@ -247,7 +247,7 @@ expected<void> runner_link::check_guards() {
   return say({outcome::out_of_bounds, printable(reply.guard_problem.c_str(), reply.guard_problem.size())});
 }
 
-expected<std::vector<output_memory>> runner_link::outputs(const mapped_tensors& inputs, const mapped_tensors& weights) {
+expected<std::vector<output_memory>> runner_link::outputs(const given_tensors& given) {
   std::vector<output_memory> result;
   for (std::size_t i = 0; i < program_->text.outputs.size(); ++i) {
     const tensor_type& type = program_->types.at(program_->text.outputs[i]);
@@ -258,15 +258,16 @@ expected<std::vector<output_memory>> runner_link::outputs(const mapped_tensors& 
       return place.offset >= 0 && size <= available && place.offset <= available - size;
     };
     const auto& declared = place.home == output_home::weight ? program_->text.weights : program_->text.inputs;
-    const auto& mapped = place.home == output_home::weight ? weights : inputs;
-    if (place.home == output_home::arena && inside(limits_.memory_bytes))
+    if (place.home == output_home::arena && inside(limits_.memory_bytes)) {
       result.push_back({arena_.data() + place.offset, place.home, 0});
-    else if ((place.home == output_home::input || place.home == output_home::weight) && place.index < declared.size() &&
-             inside(declared[place.index].type.storage_bytes()))
-      result.push_back({mapped.data(place.index) + place.offset, place.home, place.index});
-    else
+    } else if ((place.home == output_home::input || place.home == output_home::weight) &&
+               place.index < declared.size() && inside(declared[place.index].type.storage_bytes())) {
+      CUDAL1_TRY(const mapped_tensors* const mapped, given(place.home));
+      result.push_back({mapped->data(place.index) + place.offset, place.home, place.index});
+    } else {
       return say(
           {outcome::crash, fmt::format("the output \"{}\" lies in no memory of this call", program_->text.outputs[i])});
+    }
   }
   return result;
 }

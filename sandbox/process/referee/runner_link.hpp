@@ -2,6 +2,7 @@
 // out of memory that the runner can write at any time. Nothing the runner says is used unchecked.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,8 +45,10 @@ class runner_link {
   expected<void> arm();           // the runner spins on its core from here
   expected<double> timed_call();  // microseconds, after arm()
   expected<void> check_guards();
-  // The outputs of the last call. `inputs` and `weights` are the referee's own mappings of what the runner was given.
-  expected<std::vector<output_memory>> outputs(const mapped_tensors& inputs, const mapped_tensors& weights);
+  // The outputs of the last call. `given` returns the referee's own mapping of the inputs or the weights that the
+  // runner was given; it is asked where an output lies there.
+  using given_tensors = std::function<expected<const mapped_tensors*>(output_home)>;
+  expected<std::vector<output_memory>> outputs(const given_tensors& given);
 
   // To be asked after the outputs were read: a fault where they were not yet what they are now when it said `done`.
   expected<void> confirm_outputs();

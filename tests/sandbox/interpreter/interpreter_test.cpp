@@ -93,7 +93,7 @@ TEST(interpreter, an_index_out_of_range_is_a_fault_that_names_the_step) {
       const auto ran = run->call(inputs);
       ASSERT_FALSE(ran) << bad;
       EXPECT_EQ(ran.error().code, errc::variant_fault);
-      EXPECT_NE(ran.error().message.find("step 0 (aten::"), std::string::npos) << ran.error().message;
+      EXPECT_NE(ran.error().message.find("step 1 (aten::"), std::string::npos) << ran.error().message;
     }
   }
 }
@@ -206,7 +206,7 @@ TEST(interpreter_in_an_arena, running_out_of_memory_is_a_fault_and_the_next_call
     const auto ran = run->call(std::span(&input, 1));
     ASSERT_FALSE(ran);
     EXPECT_EQ(ran.error().code, errc::variant_fault);
-    EXPECT_TRUE(ran.error().message.starts_with("out of memory: step 1 (aten::neg)")) << ran.error().message;
+    EXPECT_TRUE(ran.error().message.starts_with("out of memory: step 2 (aten::neg)")) << ran.error().message;
     run->release();
     EXPECT_EQ(arena_bytes_in_use(), 0);
   });

@@ -152,10 +152,10 @@ class rows_writer {
     close_outer_columns();
     for (const int n : work.reduced) {
       if (blocked) {
-        w_.line(fmt::format("const float {0} = (float)total_{0};", w_.variable(n)));
+        w_.line(fmt::format("const {1} {0} = ({1})total_{0};", w_.variable(n), c_type(w_.node(n).type)));
       } else {
         combine_lanes(n);
-        w_.line(fmt::format("const float {0} = lanes_{0}[0];", w_.variable(n)));
+        w_.line(fmt::format("const {1} {0} = lanes_{0}[0];", w_.variable(n), c_type(w_.node(n).type)));
       }
       ready_.insert(n);
     }
@@ -167,7 +167,7 @@ class rows_writer {
   }
 
   void declare_lanes(int n) {
-    w_.line(fmt::format("float lanes_{}[{}];", w_.variable(n), lanes_));
+    w_.line(fmt::format("{} lanes_{}[{}];", c_type(w_.node(n).type), w_.variable(n), lanes_));
     w_.line("#pragma unroll");
     w_.line(fmt::format("for (int l = 0; l < {}; ++l) lanes_{}[l] = {};", lanes_, w_.variable(n),
                         neutral(w_.node(n).reduction)));

@@ -46,15 +46,15 @@ expected<move_note> apply_diagonal(graph& g, const move& m, device_kind kind) {
       proof.certificate};
 }
 
-// A value that is the sum of a weight over its first dimension, made once.
+// A value that is the sum of a weight over its first dimension, made once and in double.
 std::string summed_weight(graph& g, const std::string& weight) {
   aten_step sum;
   sum.op = "aten::sum.dim_IntList";
-  sum.args = {{"self", json(weight)}, {"dim", json(json::array{json(0)})}};
+  sum.args = {{"self", json(weight)}, {"dim", json(json::array{json(0)})}, {"dtype", json("float64")}};
   sum.results = {g.fresh_name(weight + "_sum")};
   const tensor_type& from = g.type_of(weight);
   const std::string name = sum.results[0];
-  g.add_setup(std::move(sum), contiguous(from.type, {from.shape.begin() + 1, from.shape.end()}));
+  g.add_setup(std::move(sum), contiguous(dtype::float64, {from.shape.begin() + 1, from.shape.end()}));
   return name;
 }
 

@@ -285,19 +285,20 @@ expected<row_domain> rows_of(const graph& g, const graph_step& s, const row_oper
   return op.domain(g, s);
 }
 
+// In double: one long sum takes the place of many short ones, and its terms may cancel.
 expected<void> build_row_dot(body_builder& b, const graph_step& s) {
   tensor_type full;
   full.shape = b.domain().shape;
-  CUDAL1_TRY(const int x, b.operand_value(s.dot->values, full, dtype::float32));
+  CUDAL1_TRY(const int x, b.operand_value(s.dot->values, full, dtype::float64));
   std::vector<int64_t> strides(full.shape.size(), 0);
   strides.back() = 1;
   const int weights = b.strided_load(s.dot->weights, strides);
-  int y = b.reduce(reduction_kind::sum, b.pointwise("$0 * $1", {x, weights}));
+  int y = b.reduce(reduction_kind::sum, b.pointwise("$0 * $1", {x, weights}, dtype::float64));
   if (!s.dot->offset.empty()) {
     strides.back() = 0;
-    y = b.pointwise("$0 + $1", {y, b.strided_load(s.dot->offset, strides)});
+    y = b.pointwise("$0 + $1", {y, b.strided_load(s.dot->offset, strides)}, dtype::float64);
   }
-  if (s.dot->factor != 1) y = b.pointwise("$0 * $1", {y, b.constant(s.dot->factor)});
+  if (s.dot->factor != 1) y = b.pointwise("$0 * $1", {y, b.constant(s.dot->factor, dtype::float64)}, dtype::float64);
   return b.bind(s, 0, y);
 }
 

@@ -75,7 +75,8 @@ arena::arena(const arena_options& options)
     : base_(static_cast<char*>(options.base)),
       size_(static_cast<std::size_t>(options.bytes) / page * page),
       poisons_(options.poison),
-      seed_(mixed(options.poison_seed)) {
+      seed_(mixed(options.poison_seed)),
+      pattern_(poison_page(seed_)) {
   free_.emplace(0, size_);
 }
 
@@ -160,8 +161,7 @@ void arena::release(void* data) {
 
 void arena::poison(std::size_t from, std::size_t to) {
   if (!poisons_) return;
-  const auto words = poison_page(seed_);
-  const auto* pattern = reinterpret_cast<const char*>(words.data());
+  const auto* pattern = reinterpret_cast<const char*>(pattern_.data());
   while (from < to) {
     const std::size_t phase = from % page, count = std::min(to - from, page - phase);
     write_past_caches(base_ + from, pattern + phase, count);
@@ -209,8 +209,7 @@ std::string arena::damage(std::size_t offset, const block& b) const {
 
 // Memory that was free all through the call and holds something else than its poison: a write that jumped the guards.
 std::string arena::stray_writes() const {
-  const auto words = poison_page(seed_);
-  const auto* pattern = reinterpret_cast<const char*>(words.data());
+  const auto* pattern = reinterpret_cast<const char*>(pattern_.data());
   for (const auto& [offset, extent] : free_) {
     const std::size_t end = std::min(offset + extent, poisoned_);
     for (std::size_t at = std::max(offset, recycled_); at < end;) {
@@ -227,6 +226,7 @@ void arena::begin_call(uint64_t seed) {
   const std::lock_guard lock(mutex_);
   const std::size_t reach = highest_;  // of the call before: what the next one will need
   seed_ = mixed(seed);
+  pattern_ = poison_page(seed_);
   const std::size_t span = rotation_span(size_);
   const std::size_t was = start_;
   start_ = mixed(seed_) % (span / alignment) * alignment;

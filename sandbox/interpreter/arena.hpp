@@ -3,6 +3,7 @@
 // from several threads.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -59,6 +60,7 @@ class arena {
   gaps free_;
   std::unordered_map<std::size_t, block> blocks_;  // by the offset of the block with its guard
   uint64_t seed_;
+  std::array<uint64_t, 512> pattern_;  // one page of this call's poison
   std::size_t start_ = 0;     // allocations of this call begin their search here
   std::size_t prepared_ = 0;  // below this, free memory was poisoned before the call
   std::size_t poisoned_ = 0;  // below this, begin_call poisoned what was free

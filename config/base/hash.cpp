@@ -11,7 +11,7 @@ std::string sha256_hex(std::string_view bytes) {
   EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr);
   static constexpr char hex[] = "0123456789abcdef";
   std::string out;
-  out.reserve(2 * size);
+  out.reserve(std::size_t{2} * size);
   for (unsigned i = 0; i < size; ++i) {
     out += hex[digest[i] >> 4];
     out += hex[digest[i] & 15];

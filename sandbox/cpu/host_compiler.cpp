@@ -93,8 +93,13 @@ const std::vector<std::string>& preprocess_flags() {
 // The level of x86-64 that this processor has: objects from one machine run on all others of the level, and what the
 // disassembler must know is bounded.
 std::string architecture_flag() {
-  if (__builtin_cpu_supports("x86-64-v3")) return "-march=x86-64-v3";
-  if (__builtin_cpu_supports("x86-64-v2")) return "-march=x86-64-v2";
+  // What else belongs to a level came with these on every processor; the names of the levels themselves are GCC's
+  // alone.
+  const bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                  __builtin_cpu_supports("bmi2");
+  if (v3) return "-march=x86-64-v3";
+  if (v2) return "-march=x86-64-v2";
   return "-march=x86-64";
 }
 
@@ -104,7 +109,7 @@ std::string find_on_path(const std::string& name) {
   std::string folders = path == nullptr ? "/usr/bin:/bin" : path;
   for (std::size_t begin = 0; begin <= folders.size();) {
     const auto end = std::min(folders.find(':', begin), folders.size());
-    const auto candidate = folders.substr(begin, end - begin) + "/" + name;
+    auto candidate = folders.substr(begin, end - begin) + "/" + name;
     if (end > begin && ::access(candidate.c_str(), X_OK) == 0) return candidate;
     begin = end + 1;
   }

@@ -160,7 +160,7 @@ class assembler {
     std::size_t name = 0;
     bool in_bounds = false;
     const auto declare = [&] {
-      const std::string alias = fmt::format("cudal1_type_{}_{}", sites_, tokens_[name].text);
+      std::string alias = fmt::format("cudal1_type_{}_{}", sites_, tokens_[name].text);
       references += fmt::format(
           "; static_assert(sizeof({0}) <= 49152, \"a static __shared__ variable is limited to 48 KiB\"); {0}& {1} = "
           "*({0}*)cudal1_rt_shared(cudal1_fiber, {2}, {3}, sizeof({0}), alignof({0}))",

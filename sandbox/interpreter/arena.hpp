@@ -61,11 +61,11 @@ class arena {
   std::unordered_map<std::size_t, block> blocks_;  // by the offset of the block with its guard
   uint64_t seed_;
   std::array<uint64_t, 512> pattern_;  // one page of this call's poison
-  std::size_t start_ = 0;     // allocations of this call begin their search here
-  std::size_t prepared_ = 0;  // below this, free memory was poisoned before the call
-  std::size_t poisoned_ = 0;  // below this, begin_call poisoned what was free
-  std::size_t recycled_ = 0;  // below this, memory may have been used in this call
-  std::size_t highest_ = 0;   // end of the highest block of this call
+  std::size_t start_ = 0;              // allocations of this call begin their search here
+  std::size_t prepared_ = 0;           // below this, free memory was poisoned before the call
+  std::size_t poisoned_ = 0;           // below this, begin_call poisoned what was free
+  std::size_t recycled_ = 0;           // below this, memory may have been used in this call
+  std::size_t highest_ = 0;            // end of the highest block of this call
   std::size_t in_use_ = 0, peak_ = 0;
   std::string problem_;
 };

@@ -137,6 +137,15 @@ expected<uint64_t> load_seed(const std::string& name, const std::string& blob) {
   return value;
 }
 
+std::string search_policy::save() const {
+  return save_seed(name(), seed_);
+}
+
+expected<void> search_policy::load(const std::string& blob, int64_t) {
+  CUDAL1_TRY(seed_, load_seed(name(), blob));
+  return {};
+}
+
 expected<proposal> random_policy::propose(const prompt& p) {
   CUDAL1_CHECK(check_prompt(p));
   random_source random = random_for(seed_, p);
@@ -147,15 +156,6 @@ expected<proposal> random_policy::propose(const prompt& p) {
     if (!known.contains(p, out.plan)) break;
   }
   return out;
-}
-
-std::string random_policy::save() const {
-  return save_seed(name(), seed_);
-}
-
-expected<void> random_policy::load(const std::string& blob, int64_t) {
-  CUDAL1_TRY(seed_, load_seed(name(), blob));
-  return {};
 }
 
 // The whole programs first, in their order; proposals side by side see the same exemplars, so now and then a later one.
@@ -220,15 +220,6 @@ expected<proposal> evolutionary_policy::propose(const prompt& p) {
     if (!out.plan.moves.empty() && !known.contains(p, out.plan)) break;
   }
   return out;
-}
-
-std::string evolutionary_policy::save() const {
-  return save_seed(name(), seed_);
-}
-
-expected<void> evolutionary_policy::load(const std::string& blob, int64_t) {
-  CUDAL1_TRY(seed_, load_seed(name(), blob));
-  return {};
 }
 
 }  // namespace cudal1

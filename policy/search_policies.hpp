@@ -20,37 +20,38 @@ class known_variants {
   std::set<std::string> schedules_, programs_;
 };
 
-class random_policy final : public policy {
+// Search without learning: all that there is to keep is the seed.
+class search_policy : public policy {
  public:
-  explicit random_policy(uint64_t seed) : seed_(seed) {}
-  std::string name() const override { return "random"; }
+  explicit search_policy(uint64_t seed) : seed_(seed) {}
   int64_t version() const override { return 0; }
-  expected<proposal> propose(const prompt& p) override;
   expected<bool> learn(const std::vector<experience>&) override { return false; }
   std::string save() const override;
   expected<void> load(const std::string& blob, int64_t version) override;
 
- private:
+ protected:
   uint64_t seed_;
+};
+
+class random_policy final : public search_policy {
+ public:
+  using search_policy::search_policy;
+  std::string name() const override { return "random"; }
+  expected<proposal> propose(const prompt& p) override;
 };
 
 // Whole programs first; then a population of exemplars: one step from the best, else parents by tournament; mutation,
 // crossover and repair.
-class evolutionary_policy final : public policy {
+class evolutionary_policy final : public search_policy {
  public:
-  explicit evolutionary_policy(uint64_t seed) : seed_(seed) {}
+  using search_policy::search_policy;
   std::string name() const override { return "evolutionary"; }
-  int64_t version() const override { return 0; }
   expected<proposal> propose(const prompt& p) override;
-  expected<bool> learn(const std::vector<experience>&) override { return false; }
-  std::string save() const override;
-  expected<void> load(const std::string& blob, int64_t version) override;
 
  private:
   std::optional<schedule> next_first(const prompt& p, const known_variants& known, bool any_correct,
                                      random_source& random) const;
   proposal try_once(const prompt& p, const known_variants& known, random_source& random) const;
-  uint64_t seed_;
 };
 
 // The generator of one proposal: from the policy's seed and the prompt's.

@@ -8,7 +8,7 @@ expected<shared_code> compiler_worker_state::compile(const message::compile& m) 
 }
 
 compiler_actor::behavior_type run_compiler_worker(compiler_actor::stateful_pointer<compiler_worker_state> self,
-                                                  std::shared_ptr<host_compiler> compiler) {
+                                                  std::shared_ptr<kernel_compiler> compiler) {
   prepare(self);
   auto& s = self->state;
   s.compiler = std::move(compiler);
@@ -47,7 +47,7 @@ void compiler_state::finish(const compiler_actor& worker) {
 }
 
 compiler_actor::behavior_type run_compiler(compiler_actor::stateful_pointer<compiler_state> self,
-                                           std::shared_ptr<host_compiler> compiler, int workers, limit patience) {
+                                           std::shared_ptr<kernel_compiler> compiler, int workers, limit patience) {
   prepare(self);
   auto& s = self->state;
   s.self = self;

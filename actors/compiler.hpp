@@ -7,20 +7,20 @@
 #include <vector>
 
 #include "actors/interfaces.hpp"
-#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/compiler.hpp"
 
 namespace cudal1 {
 
 struct compiler_worker_state {
   static constexpr const char* name = "compiler worker";
-  std::shared_ptr<host_compiler> compiler;
+  std::shared_ptr<kernel_compiler> compiler;
 
   expected<shared_code> compile(const message::compile& m);
 };
 
 // To be spawned detached.
 compiler_actor::behavior_type run_compiler_worker(compiler_actor::stateful_pointer<compiler_worker_state> self,
-                                                  std::shared_ptr<host_compiler> compiler);
+                                                  std::shared_ptr<kernel_compiler> compiler);
 
 struct compiler_state {
   static constexpr const char* name = "compiler";
@@ -40,6 +40,6 @@ struct compiler_state {
 
 // Spawns its workers. `patience`: longer than a compilation may take.
 compiler_actor::behavior_type run_compiler(compiler_actor::stateful_pointer<compiler_state> self,
-                                           std::shared_ptr<host_compiler> compiler, int workers, limit patience);
+                                           std::shared_ptr<kernel_compiler> compiler, int workers, limit patience);
 
 }  // namespace cudal1

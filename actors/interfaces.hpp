@@ -42,7 +42,7 @@ using generator_actor = caf::typed_actor<
 
 // The front of a pool of workers, and a worker (detached).
 using compiler_actor = caf::typed_actor<
-    // Program to device code. Errors as host_compiler says.
+    // Program to device code. Errors as kernel_compiler says.
     answers<message::compile, shared_code>>;
 
 // One each experiment: groups experiences and updates the policy. Detached: learning takes time.

@@ -14,7 +14,7 @@
 #include "actors/interfaces.hpp"
 #include "actors/work_queue.hpp"
 #include "config/configuration.hpp"
-#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/compiler.hpp"
 #include "store/store.hpp"
 
 namespace cudal1 {
@@ -33,7 +33,7 @@ struct node_options {
 struct node_setup {
   node_options options;
   std::shared_ptr<store> db;
-  std::shared_ptr<host_compiler> compiler;
+  std::shared_ptr<kernel_compiler> compiler;
   // Called, from an actor's thread, when the node cannot go on: the process should end.
   std::function<void(const std::string&)> fatal;
 };

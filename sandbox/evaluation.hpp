@@ -48,7 +48,8 @@ BOOST_DEFINE_ENUM_CLASS(draw_kind,
                         heavy_tails,      // Student's t with two degrees of freedom
                         peaked,           // N(0,1) with one element of each row raised by 20
                         offset_rows,      // N(0,1) with a scale and an offset of its own for each row
-                        products)         // near 1: exp(0.05 N(0,1)) with random signs where the domain allows
+                        products,         // near 1: exp(0.05 N(0,1)) with random signs where the domain allows
+                        outliers)         // declared, with a few elements of each tensor far outside of it
 
 struct draw_request {
   draw_kind kind = draw_kind::declared;
@@ -102,14 +103,15 @@ struct draw_check {
 BOOST_DESCRIBE_STRUCT(draw_check, (), (draw, outputs))
 
 struct check_report {
-  std::optional<fault> problem;   // what ended the check early
-  std::vector<draw_check> draws;  // those that were reached
-  bool repeatable = true;         // A/B/A
-  double setup_ms = 0;            // the program's setup steps
-  double load_ms = 0;             // fork to ready
+  std::optional<fault> problem;    // what ended the check early
+  std::vector<draw_check> draws;   // those that were reached
+  bool repeatable = true;          // A/B/A
+  std::vector<std::string> notes;  // how it ran, where that is not as asked: "graph: input \"x\" is copied"
+  double setup_ms = 0;             // the program's setup steps
+  double load_ms = 0;              // fork to ready
   double total_ms = 0;
 };
-BOOST_DESCRIBE_STRUCT(check_report, (), (problem, draws, repeatable, setup_ms, load_ms, total_ms))
+BOOST_DESCRIBE_STRUCT(check_report, (), (problem, draws, repeatable, notes, setup_ms, load_ms, total_ms))
 
 // ---- timing ---------------------------------------------------------------------------------------------------------
 
@@ -121,13 +123,16 @@ struct timing_plan {
 };
 BOOST_DESCRIBE_STRUCT(timing_plan, (), (forks, pairs, call_limit_ms, memory_limit_bytes))
 
-// Host clock of the referee round one call each, microseconds; never on the same draw.
+// One call each, never on the same draw, microseconds. Call time: host clock round the call and its synchronisation.
+// Device time: between two events on the device with the host's gaps hidden; 0 where the device has no such clock.
 struct timing_sample {
-  int fork = 0;  // which pair of processes, counted over the whole evaluation
+  int fork = 0;  // which pair of processes (on a GPU: of loads), counted over the whole evaluation
   bool variant_first = false;
   double reference_us = 0, variant_us = 0;
+  double reference_device_us = 0, variant_device_us = 0;
 };
-BOOST_DESCRIBE_STRUCT(timing_sample, (), (fork, variant_first, reference_us, variant_us))
+BOOST_DESCRIBE_STRUCT(timing_sample, (),
+                      (fork, variant_first, reference_us, variant_us, reference_device_us, variant_device_us))
 
 struct timing_report {
   std::optional<fault> problem;
@@ -135,11 +140,13 @@ struct timing_report {
   int64_t outputs_fingerprinted = 0;  // timed outputs of the variant: each is hashed
   int64_t outputs_compared = 0;       // and these compared in full with the reference's answer
   std::string inconsistency;          // "" or what differed between a checked and a timed output
+  int64_t dropped_samples = 0;        // taken while the device was throttled or shared
+  std::vector<std::string> notes;     // why, and what else a reader of the samples should know
   double total_ms = 0, flush_ms = 0, load_ms = 0;
 };
 BOOST_DESCRIBE_STRUCT(timing_report, (),
-                      (problem, samples, outputs_fingerprinted, outputs_compared, inconsistency, total_ms, flush_ms,
-                       load_ms))
+                      (problem, samples, outputs_fingerprinted, outputs_compared, inconsistency, dropped_samples, notes,
+                       total_ms, flush_ms, load_ms))
 
 // ---- the verdict ----------------------------------------------------------------------------------------------------
 
@@ -164,6 +171,17 @@ struct environment {
 };
 BOOST_DESCRIBE_STRUCT(environment, (), (device, model, details, id))
 
+// What the compiler made of one kernel, for one thread or block.
+struct kernel_resources {
+  std::string kernel;
+  int64_t registers = 0;            // a thread
+  int64_t static_shared_bytes = 0;  // a block
+  int64_t stack_bytes = 0;          // a thread's local memory
+  int64_t spill_store_bytes = 0, spill_load_bytes = 0;
+};
+BOOST_DESCRIBE_STRUCT(kernel_resources, (),
+                      (kernel, registers, static_shared_bytes, stack_bytes, spill_store_bytes, spill_load_bytes))
+
 struct verdict {
   std::string task;     // id
   std::string variant;  // program id
@@ -176,14 +194,19 @@ struct verdict {
   double score = 0;                         // median of the paired ratios reference / variant; 0 unless correct
   interval score_interval;                  // 95%, over forks and pairs (estimate_timing)
   double reference_us = 0, variant_us = 0;  // medians of call time
-  bool confirmed = false;                   // measured again with fresh pairs: may stand as a best
-  std::map<std::string, double> stage_ms;   // where the time of the evaluation went
+  double reference_device_us = 0, variant_device_us = 0;  // medians of device time; 0 where there is none
+  double floor_us = 0;                     // no program of this task is faster on this device (roofline); 0: unknown
+  bool confirmed = false;                  // measured again with fresh pairs: may stand as a best
+  std::map<std::string, double> stage_ms;  // where the time of the evaluation went
   std::string environment_id;
   std::string compiler_log;  // bounded
+  std::vector<kernel_resources> resources;
+  std::vector<std::string> notes;  // of check and timing
   int64_t time_unix_ms = 0;
 };
 BOOST_DESCRIBE_STRUCT(verdict, (),
                       (task, variant, attempt, result, reason, gates, checks, samples, score, score_interval,
-                       reference_us, variant_us, confirmed, stage_ms, environment_id, compiler_log, time_unix_ms))
+                       reference_us, variant_us, reference_device_us, variant_device_us, floor_us, confirmed, stage_ms,
+                       environment_id, compiler_log, resources, notes, time_unix_ms))
 
 }  // namespace cudal1

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "config/base/error.hpp"
-#include "sandbox/program/check.hpp"
+#include "sandbox/compiler.hpp"
 
 namespace cudal1 {
 
@@ -21,22 +21,9 @@ struct host_compiler_options {
   bool allow_weak_confinement = false;  // go on where the system refuses a required confinement
 };
 
-struct compiled_code {
-  std::string object;  // an ELF shared object, in memory; "" for a program without kernels
-  std::string log;     // what the compiler said, bounded
-  bool cached = false;
-  double compile_ms = 0;
-};
-
-// compile() may be called from several threads. Errors: compile_failed (its log), timeout (time or memory),
-// refused (which rule, which symbol or instruction), unsupported (which CUDA feature), infrastructure.
-class host_compiler {
+class host_compiler : public kernel_compiler {
  public:
   static expected<std::unique_ptr<host_compiler>> create(host_compiler_options options);
-  virtual ~host_compiler() = default;
-  virtual expected<compiled_code> compile(const checked_program& p) = 0;
-  // "g++ 12.2.0", with path, and the architecture flags in force: part of the cache key and of the environment.
-  virtual std::string describe() const = 0;
 };
 
 }  // namespace cudal1

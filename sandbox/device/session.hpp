@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "config/configuration.hpp"
-#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/compiler.hpp"
 #include "sandbox/evaluation.hpp"
 #include "sandbox/process/confine.hpp"
 #include "sandbox/program/task.hpp"

@@ -1,0 +1,31 @@
+// Program to device code, for one kind of device: the host compiler for `cpu`, NVRTC for `cuda`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/base/error.hpp"
+#include "sandbox/evaluation.hpp"
+#include "sandbox/program/check.hpp"
+
+namespace cudal1 {
+
+struct compiled_code {
+  std::string object;  // ELF, in memory: a shared object or a cubin; "" for a program without kernels
+  std::string log;     // what the compiler said, bounded
+  std::vector<kernel_resources> resources;  // of each kernel, where the compiler tells
+  bool cached = false;
+  double compile_ms = 0;
+};
+
+// compile() may be called from several threads. Errors: compile_failed (its log), timeout (time or memory),
+// refused (which rule, which symbol or instruction), unsupported (which CUDA feature), infrastructure.
+class kernel_compiler {
+ public:
+  virtual ~kernel_compiler() = default;
+  virtual expected<compiled_code> compile(const checked_program& p) = 0;
+  // "g++ 12.2.0" or "NVRTC 13.0", with path and architecture: part of the cache key and of the environment.
+  virtual std::string describe() const = 0;
+};
+
+}  // namespace cudal1

@@ -1,0 +1,59 @@
+// The GPUs of this machine as the driver's management library (NVML, loaded at run time) tells them: nothing here
+// creates a CUDA context or needs CUDA's libraries, so that a node may ask without touching a device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "config/base/error.hpp"
+
+namespace cudal1 {
+
+struct gpu_description {
+  int index = 0;  // N of "cuda:N": NVML's order, which is the PCI bus's
+  std::string uuid, name, driver, pci_bus;
+  int major = 0, minor = 0;  // compute capability
+  int64_t memory_bytes = 0;
+  std::vector<int> near_cores;  // CPU cores that are close to it; empty where the system does not say
+
+  // What programs are compiled for: "sm_90a" from 9.0 on (with the instructions of that one architecture), else
+  // "sm_80".
+  std::string architecture() const;
+};
+BOOST_DESCRIBE_STRUCT(gpu_description, (), (index, uuid, name, driver, pci_bus, major, minor, memory_bytes, near_cores))
+
+// Empty where there is no driver or no GPU; errc::infrastructure where there is one that does not answer.
+expected<std::vector<gpu_description>> find_gpus();
+
+// What would make a timing of this moment worthless.
+struct gpu_condition {
+  int sm_clock_mhz = 0, max_sm_clock_mhz = 0;
+  bool throttled = false;  // by heat or power, not by idleness
+  std::string throttle_reasons;
+  std::vector<int> processes;          // that have a context on it, by their ids outside of namespaces where visible
+  int64_t uncorrected_ecc_errors = 0;  // since the driver was loaded; -1 where not counted
+  int64_t xid_errors = 0;              // seen by this program since it watches
+};
+BOOST_DESCRIBE_STRUCT(gpu_condition, (),
+                      (sm_clock_mhz, max_sm_clock_mhz, throttled, throttle_reasons, processes, uncorrected_ecc_errors,
+                       xid_errors))
+
+// Watches one GPU. Not thread-safe; cheap to ask (well under a millisecond).
+class gpu_watch {
+ public:
+  static expected<gpu_watch> open(const std::string& uuid);
+  gpu_watch(gpu_watch&&) noexcept;
+  gpu_watch& operator=(gpu_watch&&) noexcept;
+  ~gpu_watch();
+  expected<gpu_condition> condition();
+
+ private:
+  struct state;
+  explicit gpu_watch(state* s) : state_(s) {}
+  state* state_ = nullptr;
+};
+
+}  // namespace cudal1

@@ -22,6 +22,7 @@ struct tensor_view {
 
 struct interpreter_options {
   int threads = 1;
+  int cuda_device = -1;  // -1: the CPU; else tensors live on that GPU, and operators run on LibTorch's current stream
 };
 
 class interpreter {

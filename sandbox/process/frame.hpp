@@ -39,8 +39,11 @@ BOOST_DEFINE_ENUM_CLASS(frame_type,
                         weights,     // referee -> runner
                         prepare,     // referee -> runner
                         guards,      // referee -> runner
-                        done,        // the answer to any of the above
-                        failed)      // or this: an error
+                        attach,      // session -> referee of a GPU: its runner
+                        arena,       // referee -> runner of a GPU, as the next five
+                        tensors, drop, unload, call,
+                        done,    // the answer to any of the above
+                        failed)  // or this: an error
 
 struct frame_header {
   static constexpr uint32_t magic_value = 0x314c4443;  // "CDL1"

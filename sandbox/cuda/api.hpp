@@ -1,0 +1,41 @@
+// Errors of the CUDA runtime and driver as values. The driver's functions are asked of the runtime (no link-time need
+// of libcuda); nothing here runs before a process is meant to touch a device.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "config/base/error.hpp"
+
+namespace cudal1 {
+
+// errc::infrastructure with the call, the error's name and its text: for calls that no variant can make fail.
+expected<void> cuda_check(cudaError_t status, const char* call);
+expected<void> driver_check(CUresult status, const char* call);
+
+// Functions of the driver that the runtime does not offer; found once, by driver_api().
+struct driver_functions {
+  decltype(&::cuGetErrorName) get_error_name = nullptr;
+  decltype(&::cuMemCreate) mem_create = nullptr;
+  decltype(&::cuMemRelease) mem_release = nullptr;
+  decltype(&::cuMemGetAllocationGranularity) mem_granularity = nullptr;
+  decltype(&::cuMemExportToShareableHandle) mem_export = nullptr;
+  decltype(&::cuMemImportFromShareableHandle) mem_import = nullptr;
+  decltype(&::cuMemAddressReserve) mem_reserve = nullptr;
+  decltype(&::cuMemAddressFree) mem_free_address = nullptr;
+  decltype(&::cuMemMap) mem_map = nullptr;
+  decltype(&::cuMemUnmap) mem_unmap = nullptr;
+  decltype(&::cuMemSetAccess) mem_set_access = nullptr;
+  decltype(&::cuKernelGetFunction) kernel_get_function = nullptr;
+  decltype(&::cuFuncGetParamInfo) func_param_info = nullptr;
+  decltype(&::cuKernelGetParamInfo) kernel_param_info = nullptr;
+  decltype(&::cuGraphKernelNodeGetParams) graph_kernel_params = nullptr;
+  decltype(&::cuGraphExecKernelNodeSetParams) graph_exec_set_kernel = nullptr;
+};
+// errc::unsupported where there is no driver, or it is older than CUDA 12.4.
+expected<const driver_functions*> driver_api();
+
+}  // namespace cudal1
+
+#define CUDAL1_CUDA(call) CUDAL1_CHECK(::cudal1::cuda_check((call), #call))
+#define CUDAL1_DRIVER(call) CUDAL1_CHECK(::cudal1::driver_check((call), #call))

@@ -1,0 +1,87 @@
+// What referee and runner of a GPU say to each other. One runner serves many variants, until one of them breaks it. It
+// holds the task's own program and one variant; draws and weights are the referee's memory, which it maps for reading.
+// Only device code is untrusted there, so it holds the clock; the referee still checks every number.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "sandbox/process/control_block.hpp"
+
+namespace cudal1 {
+
+// Answered by `done` with a gpu_reply, or by `failed`: errc::variant_fault is the program's doing (the text says which
+// step and what), after which the process may be of no more use (`fatal` of the error's text is not parsed: the
+// referee asks whether the runner still answers by the next frame; a runner whose context is broken exits).
+
+BOOST_DEFINE_ENUM_CLASS(resident_program, reference, variant)
+
+// arena: descriptor {memory}. Once, first. The runner's tensors live there; the referee maps it for reading.
+struct gpu_arena_message {
+  int64_t bytes = 0;
+};
+BOOST_DESCRIBE_STRUCT(gpu_arena_message, (), (bytes))
+
+// load: descriptor {object}, or none for a program without kernels. Replaces the resident program of that kind.
+struct gpu_load_message {
+  resident_program which = resident_program::variant;
+  std::string program;
+};
+BOOST_DESCRIBE_STRUCT(gpu_load_message, (), (which, program))
+
+// unload: gives all of its memory back.
+struct gpu_unload_message {
+  resident_program which = resident_program::variant;
+};
+BOOST_DESCRIBE_STRUCT(gpu_unload_message, (), (which))
+
+// tensors: descriptor {memory}, laid out by device_layout_of the types of the task's inputs or weights. `id` is new.
+struct gpu_tensors_message {
+  int64_t id = 0;
+  bool weights = false;
+};
+BOOST_DESCRIBE_STRUCT(gpu_tensors_message, (), (id, weights))
+
+// drop: unmaps what `tensors` mapped.
+struct gpu_drop_message {
+  int64_t id = 0;
+};
+BOOST_DESCRIBE_STRUCT(gpu_drop_message, (), (id))
+
+BOOST_DEFINE_ENUM_CLASS(call_mode, untimed,
+                        timed,         // caches flushed, then host clock round the call and its synchronisation
+                        device_timed)  // caches flushed, between two events behind a kernel that waits for the host
+
+// call: one call of a resident program. Weights are set (and setup steps run) where `weights` differs from the last
+// call of that program. Afterwards its outputs lie in the arena (or in inputs or weights) until the next frame.
+struct gpu_call_message {
+  resident_program which = resident_program::variant;
+  int64_t inputs = 0, weights = 0;  // ids; 0 where the program has none
+  uint64_t seed = 0;                // of poison and addresses
+  call_mode mode = call_mode::untimed;
+  bool elsewhere = false;  // the same inputs mapped at other addresses for this call
+};
+BOOST_DESCRIBE_STRUCT(gpu_call_message, (), (which, inputs, weights, seed, mode, elsewhere))
+
+struct gpu_output_place {
+  uint32_t home = 0;  // output_home
+  uint32_t index = 0;
+  int64_t offset = 0;  // of its first byte: in the arena, or from the first byte of that input or weight
+};
+BOOST_DESCRIBE_STRUCT(gpu_output_place, (), (home, index, offset))
+
+struct gpu_reply {
+  double microseconds = 0;         // of a timed call, by the clock that was asked for
+  double setup_ms = 0;             // where weights were set
+  double load_ms = 0;              // of load
+  double flush_ms = 0;             // of poison and flush
+  std::string guard_problem;       // "" or which memory beside the program's tensors was written
+  std::vector<std::string> notes;  // of load: "graph: input \"x\" is copied: ..."
+  std::vector<gpu_output_place> outputs;
+};
+BOOST_DESCRIBE_STRUCT(gpu_reply, (), (microseconds, setup_ms, load_ms, flush_ms, guard_problem, notes, outputs))
+
+}  // namespace cudal1

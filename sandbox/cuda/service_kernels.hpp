@@ -27,7 +27,7 @@ class service_library {
  private:
   service_library() = default;
   cudaLibrary_t library_ = nullptr;
-  mutable std::map<std::string, cudaKernel_t> kernels_;
+  std::map<std::string, cudaKernel_t> kernels_;
 };
 
 }  // namespace cudal1

@@ -64,13 +64,13 @@ expected<c10::IValue> boxed(const argument_value& value, schema_type type) {
   return fail(errc::infrastructure, "a tensor where a constant was wanted");
 }
 
-at::Tensor wrap(const tensor_view& view) {
+at::Tensor wrap(const tensor_view& view, at::Device device) {
   return at::from_blob(view.data, view.type.shape, view.type.strides,
-                       at::TensorOptions(scalar_type_of(view.type.type)).device(at::kCPU));
+                       at::TensorOptions(scalar_type_of(view.type.type)).device(device));
 }
 
 void rebind(const at::Tensor& wrapped, void* data) {
-  wrapped.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(data, at::Device(at::kCPU)));
+  wrapped.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(data, wrapped.device()));
 }
 
 bool has_type(const at::Tensor& t, const tensor_type& type) {

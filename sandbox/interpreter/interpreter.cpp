@@ -3,8 +3,10 @@
 #include <atomic>
 #include <cstring>
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 
 #include "sandbox/interpreter/arena.hpp"
@@ -14,6 +16,30 @@ namespace cudal1 {
 
 namespace {
 
+// What a step asks of LibTorch's matrix products and convolutions on a GPU, while it runs.
+class product_precision {
+ public:
+  explicit product_precision(const std::string& wanted) : asked_(!wanted.empty()) {
+    if (!asked_) return;
+    auto& context = at::globalContext();
+    matmul_ = context.allowTF32CuBLAS();
+    convolution_ = context.allowTF32CuDNN();
+    set(wanted == "tf32", wanted == "tf32");
+  }
+  ~product_precision() {
+    if (asked_) set(matmul_, convolution_);
+  }
+  product_precision(const product_precision&) = delete;
+  product_precision& operator=(const product_precision&) = delete;
+
+ private:
+  static void set(bool matmul, bool convolution) {
+    at::globalContext().setAllowTF32CuBLAS(matmul);
+    at::globalContext().setAllowTF32CuDNN(convolution);
+  }
+  bool asked_, matmul_ = false, convolution_ = false;
+};
+
 class program_interpreter final : public interpreter {
  public:
   program_interpreter(checked_program p, program_plan plan, const kernel_library* kernels, interpreter_options options)
@@ -21,12 +47,15 @@ class program_interpreter final : public interpreter {
         plan_(std::move(plan)),
         kernels_(kernels),
         options_(options),
+        device_(options.cuda_device < 0 ? at::Device(at::kCPU)
+                                        : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.cuda_device))),
         values_(plan_.slots.size()) {
     for (const auto& name : program_.text.outputs)
       outputs_.push_back({program_.types.at(name), nullptr});
   }
 
   void rehearse() override {
+    if (!device_.is_cpu()) return;
     rehearsing_ = true;
     (void)rehearse_all();
     rehearsing_ = false;
@@ -82,7 +111,7 @@ class program_interpreter final : public interpreter {
         rebind(bound, given[i].data);
       } else {
         const c10::InferenceMode no_autograd;
-        bound = wrap(given[i]);
+        bound = wrap(given[i], device_);
       }
     }
     return {};
@@ -103,6 +132,11 @@ class program_interpreter final : public interpreter {
     CUDAL1_CHECK(run(plan_.setup));
     CUDAL1_CHECK(bind(program_.text.inputs, plan_.inputs, views_of(program_.text.inputs), "input"));
     return run(plan_.steps);
+  }
+
+  at::Tensor empty(at::IntArrayRef shape, at::ScalarType element) const {
+    return device_.is_cpu() ? at::detail::empty_cpu(shape, element)
+                            : at::empty(shape, at::TensorOptions(element).device(device_));
   }
 
   static at::Tensor zero_filled(at::Tensor t) {
@@ -141,7 +175,7 @@ class program_interpreter final : public interpreter {
         if (!rehearsing_) run_launch(*launch);
       } else {
         const auto& alloc = std::get<alloc_plan>(s.what);
-        auto memory = at::detail::empty_cpu(alloc.type.shape, alloc.element);
+        auto memory = empty(alloc.type.shape, alloc.element);
         value(alloc.slot) = rehearsing_ ? zero_filled(std::move(memory)) : std::move(memory);
       }
       for (const int slot : s.last_used)
@@ -177,7 +211,10 @@ class program_interpreter final : public interpreter {
         stack_.push_back(a.constant);
       }
     }
-    aten.op.callBoxed(&stack_);
+    {
+      const product_precision precision(aten.precision);
+      aten.op.callBoxed(&stack_);
+    }
     if (stack_.size() != aten.results.size())
       return fail(errc::invalid_program, "{}: gave {} results for {}", label, stack_.size(), aten.results.size());
     for (std::size_t i = 0; i < stack_.size(); ++i) {
@@ -210,6 +247,7 @@ class program_interpreter final : public interpreter {
   program_plan plan_;
   const kernel_library* kernels_;
   interpreter_options options_;
+  at::Device device_;
   std::vector<at::Tensor> values_;
   std::vector<tensor_view> outputs_;
   std::vector<c10::IValue> stack_;
@@ -223,7 +261,7 @@ expected<std::unique_ptr<interpreter>> interpreter::load(checked_program p, cons
                                                          interpreter_options options) {
   if (options.threads < 1)
     return fail(errc::invalid_argument, "threads is {}, and should be positive", options.threads);
-  CUDAL1_TRY(auto plan, plan_program(p, kernels, options.threads));
+  CUDAL1_TRY(auto plan, plan_program(p, kernels, options));
   return std::unique_ptr<interpreter>(
       std::make_unique<program_interpreter>(std::move(p), std::move(plan), kernels, options));
 }

@@ -1,5 +1,5 @@
-// Runs a checked program on the CPU: ATen steps boxed through the dispatcher, kernels through a kernel library.
-// Everything that can be is resolved by load(); call() only runs. No LibTorch type shows here.
+// Runs a checked program on the CPU or on a GPU: ATen steps boxed through the dispatcher, kernels through a kernel
+// library. Everything that can be is resolved by load(); call() only runs. No LibTorch type shows here.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ class interpreter {
   virtual ~interpreter() = default;
 
   // Runs the ATen steps once on zeros, launches left out: libraries that make machine code for a shape (oneDNN) make it
-  // now, which a locked-down process no longer may. What the steps say of the zeros does not matter; call() will tell.
+  // now, which a locked-down process no longer may. Nothing on a GPU. What the steps say of the zeros does not matter;
+  // call() will tell.
   virtual void rehearse() = 0;
 
   // Binds the weights (in the program's order) and runs the setup steps. To be called again when a weight changes.
@@ -41,7 +42,7 @@ class interpreter {
 
   // Runs the steps. `inputs` in the program's order, of the declared types. The outputs stay valid until the next call
   // or release(). An ATen exception is errc::variant_fault with the step; a result whose type is not what our rules
-  // said is errc::invalid_program.
+  // said is errc::invalid_program. On a GPU the work is on LibTorch's current stream, and not done when it returns.
   virtual expected<void> call(std::span<const tensor_view> inputs) = 0;
   virtual std::span<const tensor_view> outputs() const = 0;
   // Gives the outputs' memory back.

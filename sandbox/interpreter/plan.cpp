@@ -13,8 +13,8 @@ namespace {
 
 class planner {
  public:
-  planner(const checked_program& p, const kernel_library* kernels, int threads)
-      : program_(p), kernels_(kernels), threads_(threads) {}
+  planner(const checked_program& p, const kernel_library* kernels, const interpreter_options& options)
+      : program_(p), kernels_(kernels), options_(options) {}
 
   expected<program_plan> run() {
     for (const auto& input : program_.text.inputs)
@@ -65,7 +65,7 @@ class planner {
     if (const int wanted = kernels_->parameter_count(launch.kernel); std::cmp_not_equal(wanted, s.args.size()))
       return fail(errc::invalid_program, "the kernel has {} parameters, and {} arguments are given", wanted,
                   s.args.size());
-    CUDAL1_CHECK(kernels_->prepare(launch.kernel, threads_));
+    CUDAL1_CHECK(kernels_->prepare(launch.kernel, options_.threads));
     launch.grid = s.grid;
     launch.block = s.block;
     launch.shared_bytes = s.shared_bytes;
@@ -97,15 +97,18 @@ class planner {
 
   expected<void> plan_step(const aten_step& s, const operator_call& call, const std::vector<operator_result>& results,
                            step_plan& planned) {
-    if (s.precision == "tf32")
+    if (s.precision == "tf32" && options_.cuda_device < 0)
       return fail(errc::unsupported, "precision tf32 exists on CUDA devices only: leave it out for this device");
     const auto dot = s.op.find('.');
     const auto found = c10::Dispatcher::singleton().findSchema(
         {s.op.substr(0, dot), dot == std::string::npos ? "" : s.op.substr(dot + 1)});
     if (!found) return fail(errc::infrastructure, "this LibTorch has no operator {}", s.op);
-    aten_plan aten{*found, {}, {}, results};
+    aten_plan aten{*found, {}, {}, results, s.precision};
     for (std::size_t i = 0; i < call.arguments.size(); ++i) {
       CUDAL1_TRY(auto argument, plan_argument(call.arguments[i], call.op->schema.arguments[i]));
+      // An operator that makes a tensor out of nothing must be told where.
+      if (call.op->schema.arguments[i].name == "device" && argument.constant.isNone() && options_.cuda_device >= 0)
+        argument.constant = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(options_.cuda_device));
       aten.arguments.push_back(std::move(argument));
     }
     for (const auto& name : s.results)
@@ -170,14 +173,15 @@ class planner {
 
   const checked_program& program_;
   const kernel_library* kernels_;
-  int threads_;
+  const interpreter_options& options_;
   program_plan plan_;
 };
 
 }  // namespace
 
-expected<program_plan> plan_program(const checked_program& p, const kernel_library* kernels, int threads) {
-  return planner(p, kernels, threads).run();
+expected<program_plan> plan_program(const checked_program& p, const kernel_library* kernels,
+                                    const interpreter_options& options) {
+  return planner(p, kernels, options).run();
 }
 
 }  // namespace cudal1

@@ -27,6 +27,7 @@ struct aten_plan {
   std::vector<boxed_argument> arguments;
   std::vector<int> results;  // slots; no_slot for one that nobody reads
   std::vector<operator_result> types;
+  std::string precision;  // of products and convolutions: "" as LibTorch ships, "float32", "tf32"
 };
 
 struct alloc_plan {
@@ -58,6 +59,7 @@ struct program_plan {
   std::vector<int> temporaries;  // what a call binds: everything but inputs, weights and the results of setup
 };
 
-expected<program_plan> plan_program(const checked_program& p, const kernel_library* kernels, int threads);
+expected<program_plan> plan_program(const checked_program& p, const kernel_library* kernels,
+                                    const interpreter_options& options);
 
 }  // namespace cudal1

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <unordered_set>
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "config/base/hash.hpp"
@@ -141,6 +142,11 @@ class gcc_compiler final : public host_compiler {
     const auto begin = std::chrono::steady_clock::now();
     compiled_code result;
     if (p.text.source.find_first_not_of(" \t\r\n") == std::string::npos) return result;
+    if (!p.text.headers.empty())
+      return fail(errc::unsupported,
+                  "headers: the cpu device has none of NVIDIA's headers, and the program asks for {}; its kernels "
+                  "include nothing",
+                  fmt::join(p.text.headers, ", "));
     CUDAL1_TRY(const auto assembled, assemble(p.text.source));
     CUDAL1_CHECK(check_launches(p, assembled));
     const auto key = sha256_hex(key_text(assembled.text));

@@ -16,6 +16,8 @@ std::string no_such_dtype(std::string_view name);
 bool fits_float(double v);
 // Puts the arguments into the schema's order; those of an unknown operator, and unknown ones, stay where they are.
 void sort_arguments(aten_step& call);
+// Puts them into the order of header_sets; unknown ones go last.
+void sort_headers(std::vector<std::string>& headers);
 
 json declaration_json(const tensor_declaration& d);
 json aten_json(const aten_step& call);

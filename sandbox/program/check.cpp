@@ -366,6 +366,7 @@ expected<checked_program> check_program(program p, const program_limits& limits)
   checked.text = std::move(p);
   canonicalize(checked.text.setup);
   canonicalize(checked.text.steps);
+  sort_headers(checked.text.headers);
   CUDAL1_CHECK(checker(checked, limits).run());
   checked.id = program_id(checked.text);
   return checked;

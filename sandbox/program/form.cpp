@@ -1,10 +1,13 @@
 #include "sandbox/program/form.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sandbox/program/canonical.hpp"
+#include "sandbox/program/near_miss.hpp"
 #include "sandbox/program/source.hpp"
 
 namespace cudal1 {
@@ -135,6 +138,18 @@ expected<void> check_steps(const std::vector<step>& steps, bool in_setup) {
   return {};
 }
 
+expected<void> check_headers(const std::vector<std::string>& headers) {
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    if (std::find(header_sets.begin(), header_sets.end(), headers[i]) == header_sets.end())
+      return fail(errc::invalid_program, "headers[{}]: there is no set {}{}; there are {}", i, json(headers[i]).text(),
+                  did_you_mean(headers[i], {header_sets.begin(), header_sets.end()}), fmt::join(header_sets, ", "));
+    if (std::find(headers.begin(), headers.begin() + static_cast<std::ptrdiff_t>(i), headers[i]) !=
+        headers.begin() + static_cast<std::ptrdiff_t>(i))
+      return fail(errc::invalid_program, "headers[{}]: \"{}\" stands twice", i, headers[i]);
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_identifier(std::string_view name) {
@@ -191,7 +206,8 @@ expected<void> check_form(const program& p) {
     CUDAL1_CHECK(check_name(p.outputs[i], fmt::format("outputs[{}]", i)));
   if (p.how.lanes < 1 || p.how.lanes > max_lanes)
     return fail(errc::invalid_program, "execution, lanes: {} is not in 1 to {}", p.how.lanes, max_lanes);
-  return check_source(p.source);
+  CUDAL1_CHECK(check_headers(p.headers));
+  return check_source(p.source, !p.headers.empty());
 }
 
 }  // namespace cudal1

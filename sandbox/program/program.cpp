@@ -226,8 +226,8 @@ expected<program> read_program(const json& head, std::string source) {
   if (version != program_format)
     return fail(errc::parse_error, "format: {} is not {}, the only one that this version reads", version,
                 program_format);
-  CUDAL1_CHECK(
-      known_keys(head, where, {"format", "name", "inputs", "weights", "setup", "steps", "outputs", "execution"}));
+  CUDAL1_CHECK(known_keys(
+      head, where, {"format", "name", "inputs", "weights", "setup", "steps", "outputs", "execution", "headers"}));
   program p;
   CUDAL1_TRY(const json* name, required_key(head, "name", where));
   CUDAL1_TRY(p.name, read_string(*name, "name"));
@@ -245,6 +245,10 @@ expected<program> read_program(const json& head, std::string source) {
   CUDAL1_TRY(p.outputs, read_strings(*outputs, "outputs"));
   if (const auto* how = head.find("execution")) {
     CUDAL1_TRY(p.how, read_execution(*how));
+  }
+  if (const auto* headers = head.find("headers")) {
+    CUDAL1_TRY(p.headers, read_strings(*headers, "headers"));
+    sort_headers(p.headers);
   }
   p.source = source.find('\r') == std::string::npos ? std::move(source) : with_plain_line_ends(source);
   CUDAL1_CHECK(check_form(p));

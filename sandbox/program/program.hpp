@@ -9,13 +9,15 @@
 //        "args": [{"in": "a"}, {"in": "b"}, {"out": "y"}, {"i32": 4096}]},
 //       {"aten": "aten::relu", "args": {"self": "y"}, "out": ["z"]} ],
 //     "outputs": ["z"],
-//     "execution": {"graph": false, "lanes": 1} }
+//     "execution": {"graph": false, "lanes": 1},
+//     "headers": [] }
 //   ---
 //   __global__ void row_scale(const float* a, const float* b, float* y, int n) { ... }
 //
-// Strides may be given beside a shape; contiguous otherwise. `weights`, `setup`, `execution`, `shared_bytes` may be
-// left out. Every name is bound once (inputs, weights, alloc, results) and used after that; `inout` and `out` arguments
-// must name allocated tensors or results of ATen steps that own their memory, never inputs or weights.
+// Strides may be given beside a shape; contiguous otherwise. `weights`, `setup`, `execution`, `headers`,
+// `shared_bytes` may be left out. Every name is bound once (inputs, weights, alloc, results) and used after that;
+// `inout` and `out` arguments must name allocated tensors or results of ATen steps that own their memory, never inputs
+// or weights.
 #pragma once
 
 #include <array>
@@ -83,6 +85,10 @@ struct execution {
   bool operator==(const execution&) const = default;
 };
 
+// Sets of headers that a program's source may include. Most kernels include nothing, and such a program compiles twenty
+// times as fast. A set that builds on another one brings it along.
+inline constexpr std::array<std::string_view, 4> header_sets{"cuda", "libcu++", "cub", "cutlass"};
+
 struct program {
   std::string name;
   std::vector<tensor_declaration> inputs, weights;
@@ -90,6 +96,7 @@ struct program {
   std::vector<step> steps;
   std::vector<std::string> outputs;  // distinct names
   execution how;
+  std::vector<std::string> headers;  // what the source may include, of header_sets, in that order
   std::string source;
   bool operator==(const program&) const = default;
 };

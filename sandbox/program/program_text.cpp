@@ -79,6 +79,12 @@ json head_json(const program& p) {
   how.set("graph", p.how.graph);
   how.set("lanes", p.how.lanes);
   head.set("execution", std::move(how));
+  // Left out where there are none: programs from before there were headers keep their id.
+  if (!p.headers.empty()) {
+    auto sorted = p.headers;
+    sort_headers(sorted);
+    head.set("headers", strings_json(sorted));
+  }
   return head;
 }
 
@@ -116,6 +122,14 @@ void sort_arguments(aten_step& call) {
   };
   std::stable_sort(call.args.begin(), call.args.end(),
                    [&](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
+}
+
+void sort_headers(std::vector<std::string>& headers) {
+  const auto place = [](const std::string& name) {
+    return std::find(header_sets.begin(), header_sets.end(), name) - header_sets.begin();
+  };
+  std::stable_sort(headers.begin(), headers.end(),
+                   [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
 }
 
 json declaration_json(const tensor_declaration& d) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -113,13 +114,23 @@ class stripper {
     at_ = end + 2;
     return {};
   }
+  // Whether nothing but `#include` stands on this line so far: what follows is a path.
+  bool after_include() const {
+    const auto line = out.substr(out.rfind('\n') + 1);
+    std::string words;
+    std::copy_if(line.begin(), line.end(), std::back_inserter(words), [](char c) { return !is_blank(c); });
+    return words == "#include";
+  }
   expected<void> literal(char quote) {
+    const bool path = quote == '"' && after_include();
     auto end = at_ + 1;
     while (end < text_.size() && text_[end] != quote && text_[end] != '\n')
       end += text_[end] == '\\' && end + 1 < text_.size() && text_[end + 1] != '\n' ? 2 : 1;
     if (end >= text_.size() || text_[end] == '\n')
       return refuse_here(quote == '"' ? "the string is not closed" : "the character literal is not closed");
     keep(quote);
+    for (auto i = at_ + 1; path && i < end; ++i)
+      keep(text_[i]);
     keep(quote);
     at_ = end + 1;
     return {};
@@ -175,14 +186,35 @@ std::string_view without_leading_blanks(std::string_view text) {
   return start == std::string_view::npos ? std::string_view() : text.substr(start);
 }
 
+// `rest`: what stands behind `#include`.
+expected<void> check_include(std::string_view rest, std::size_t number) {
+  auto path = without_leading_blanks(rest);
+  while (!path.empty() && is_blank(path.back()))
+    path.remove_suffix(1);
+  const bool closed =
+      path.size() > 2 && ((path.front() == '<' && path.back() == '>') || (path.front() == '"' && path.back() == '"'));
+  if (!closed) return refuse(number, "#include: should name a header, as <cub/cub.cuh>");
+  path = path.substr(1, path.size() - 2);
+  const bool plain = std::all_of(path.begin(), path.end(), [](char c) {
+    return is_word(c) || std::string_view("/.+-").find(c) != std::string_view::npos;
+  });
+  if (!plain || path.front() == '/' || path.find("..") != std::string_view::npos)
+    return refuse(number, fmt::format("#include {}: a header has a relative path without \"..\", as <cub/cub.cuh>",
+                                      rest.substr(0, 80)));
+  return {};
+}
+
 // `line`: one logical line without leading blanks that begins with #.
-expected<void> check_directive(std::string_view line, std::size_t number) {
+expected<void> check_directive(std::string_view line, std::size_t number, bool may_include) {
   static constexpr std::string_view allowed[] = {"define", "undef", "if",    "ifdef", "ifndef",
                                                  "elif",   "else",  "endif", "pragma"};
   const auto rest = without_leading_blanks(line.substr(1));
   const auto directive = first_word(rest);
+  if (directive == "include" && may_include) return check_include(rest.substr(directive.size()), number);
   if (directive.starts_with("include"))
-    return refuse(number, "#include is not allowed: the device's prologue has all that a kernel may use");
+    return refuse(number,
+                  "#include is not allowed: the device's prologue has all that a kernel may use, and a program that "
+                  "needs CUDA's libraries names them as \"headers\" in its head");
   if (std::find(std::begin(allowed), std::end(allowed), directive) == std::end(allowed))
     return refuse(
         number, fmt::format("#{} is not allowed (only #define, #undef, #if and their kin, #pragma unroll)", directive));
@@ -295,7 +327,7 @@ expected<std::string> strip_source(std::string_view source) {
   return std::move(s.out);
 }
 
-expected<void> check_source(std::string_view source) {
+expected<void> check_source(std::string_view source, bool may_include) {
   if (source.empty()) return {};
   CUDAL1_CHECK(check_characters(source));
   stripper s(source);
@@ -305,7 +337,7 @@ expected<void> check_source(std::string_view source) {
     const auto end = std::min(text.find('\n', start), text.size());
     const auto line = without_leading_blanks(text.substr(start, end - start));
     if (line.starts_with('#'))
-      CUDAL1_CHECK(check_directive(line, s.kept[static_cast<std::size_t>(line.data() - text.data())]));
+      CUDAL1_CHECK(check_directive(line, s.kept[static_cast<std::size_t>(line.data() - text.data())], may_include));
     start = end + 1;
   }
   return {};

@@ -27,8 +27,9 @@ struct kernel_signature {
 expected<std::string> strip_source(std::string_view source);
 
 // Legal characters, and no preprocessor line but #define, #undef, #if and their kin, and #pragma unroll; nothing that
-// looks for files; no redefinition of names that begin with two underscores. Errors name the line.
-expected<void> check_source(std::string_view source);
+// looks for files; no redefinition of names that begin with two underscores. Where the program has asked for headers,
+// `#include <cub/cub.cuh>` too, by a plain relative path. Errors name the line.
+expected<void> check_source(std::string_view source, bool may_include = false);
 
 // Every `__global__ void NAME(...)`, with __launch_bounds__ where people put it, in order. `stripped` is
 // strip_source's.

@@ -44,6 +44,22 @@ TEST(program_id, is_the_same_on_every_machine) {
             "2efc879076c837ca89801fa7c346628b032a01309584cac9f45cf96e9e001f3b");
 }
 
+TEST(program_id, depends_on_the_headers_but_not_on_their_order) {
+  const auto with = [](const std::string& headers) {
+    const auto text = replaced(row_scale_text, "\"outputs\": [\"z\"]", "\"outputs\": [\"z\"], \"headers\": " + headers);
+    const auto p = read_program(text);
+    EXPECT_TRUE(p) << p.error().message;
+    const auto again = read_program(print_program(*p));
+    EXPECT_TRUE(again) << again.error().message;
+    EXPECT_EQ(*again, *p);
+    return program_id(*p);
+  };
+  const auto none = program_id(*read_program(row_scale_text));
+  EXPECT_EQ(with("[]"), none);
+  EXPECT_NE(with("[\"cub\"]"), none);
+  EXPECT_EQ(with("[\"cub\", \"cuda\"]"), with("[\"cuda\", \"cub\"]"));
+}
+
 TEST(program_id, does_not_depend_on_layout_or_the_order_of_arguments) {
   const auto id = program_id(*read_program(prepacked_text));
   const auto reordered = replaced(prepacked_text, R"("self": "doubled", "dim0": 0, "dim1": 1)",

@@ -9,8 +9,8 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string problem(std::string_view source) {
-  const auto outcome = check_source(source);
+std::string problem(std::string_view source, bool may_include = false) {
+  const auto outcome = check_source(source, may_include);
   return outcome ? "" : outcome.error().message;
 }
 
@@ -78,6 +78,19 @@ TEST(check_source, lets_no_other_preprocessor_line_through) {
   };
   for (const auto& [source, wanted] : cases)
     EXPECT_THAT(problem(source), HasSubstr(wanted)) << source;
+}
+
+TEST(check_source, lets_a_program_with_headers_include_them_by_plain_paths) {
+  EXPECT_EQ(problem("#include <cub/cub.cuh>\n # include \"cute/tensor.hpp\" // why\n#include<cuda_fp16.h>\n", true),
+            "");
+  for (const std::string_view source :
+       {"#include \"/etc/passwd\"\n", "#include </proc/self/environ>\n", "#include <cub/../../../etc/passwd>\n",
+        "#include \"..\"\n", "#define X </etc/passwd>\n#include X\n", "#include <a b>\n", "#include \"a\\\"b\"\n",
+        "#include <>\n", "#include\n", "#include <a\n", "#include <a> <b>\n", "#include \"\x01\"\n"})
+    EXPECT_NE(problem(source, true), "") << source;
+  EXPECT_THAT(problem("int a;\n#include_next <x>\n", true), HasSubstr("source line 2: #include is not allowed"));
+  EXPECT_THAT(problem("#import <x>\n", true), HasSubstr("#import is not allowed"));
+  EXPECT_THAT(problem("#if __has_include(<x>)\n#endif\n", true), HasSubstr("__has_include is not allowed"));
 }
 
 std::vector<kernel_signature> kernels_of(std::string_view source) {

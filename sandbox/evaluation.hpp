@@ -90,11 +90,14 @@ struct output_check {
   int64_t worst_index = -1;  // flat index of the largest deviation, with what stands there
   double worst_value = 0, worst_expected = 0;
   int64_t outside_loose = 0, reference_outside_loose = 0;  // as the two above, at the plan's `close_loose`
+  // Of float32 eager without TensorFloat-32; as the reference's where eager as shipped does not use it.
+  double strict_error = 0, strict_signal_error = 0;
+  int64_t strict_outside = 0;  // of it against eager as shipped, outside the tolerance of the plan
 };
 BOOST_DESCRIBE_STRUCT(output_check, (),
                       (name, type_problem, elements, mask_mismatches, outside, reference_outside, max_absolute, error,
                        reference_error, signal_error, reference_signal_error, worst_index, worst_value, worst_expected,
-                       outside_loose, reference_outside_loose))
+                       outside_loose, reference_outside_loose, strict_error, strict_signal_error, strict_outside))
 
 struct draw_check {
   draw_request draw;  // with the seed that was used

@@ -21,8 +21,10 @@ struct worker_settings {
   std::vector<int> other_cores;  // where the referee waits; empty on a machine of one core
   int64_t flush_bytes = 0;
   bool allow_weak_confinement = false;
+  int cuda_device = -1;  // -1: the CPU; else referee and runner are those of that GPU
 };
-BOOST_DESCRIBE_STRUCT(worker_settings, (), (threads, timing_core, other_cores, flush_bytes, allow_weak_confinement))
+BOOST_DESCRIBE_STRUCT(worker_settings, (),
+                      (threads, timing_core, other_cores, flush_bytes, allow_weak_confinement, cuda_device))
 
 // report: the zygote is ready to fork.
 struct zygote_report {
@@ -68,6 +70,9 @@ BOOST_DESCRIBE_STRUCT(variant_text, (), (program, key))
 // A runner's descriptors, as the referee gets them: {channel, control block, arena, pidfd}.
 inline constexpr int descriptors_of_runner = 4;
 
+// attach: no record; descriptors {channel, pidfd} of the runner of a GPU, which serves every request from then on. The
+// other requests to that referee carry {object} alone.
+
 // check: descriptors of one runner, then {object}.
 struct check_request {
   variant_text variant;
@@ -99,8 +104,10 @@ struct referee_reply {
   int unchecked = 0;                   // check_pool: draws left that this variant has not been checked on
   bool variant_runner_lost = false;    // it ended without a record of its fault: how it ended must be asked elsewhere
   bool reference_runner_lost = false;  // this one must not happen: infrastructure
+  bool runner_ended = false;           // GPU: attach another one before the next request that runs something
 };
-BOOST_DESCRIBE_STRUCT(referee_reply, (), (check, timing, unchecked, variant_runner_lost, reference_runner_lost))
+BOOST_DESCRIBE_STRUCT(referee_reply, (),
+                      (check, timing, unchecked, variant_runner_lost, reference_runner_lost, runner_ended))
 
 // ---- referee and runner ---------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ struct client_request {
   int64_t evaluations_per_task = 0;
   double time_limit_s = 0;
   uint64_t seed = 0;
-  std::string device;  // "" lets the node choose
+  std::string device;  // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
   // follow, stop; run with an id resumes
   std::string experiment;
   // run, follow: the experiment stops when this client goes (a run in the foreground); else it goes on without it
@@ -86,14 +86,22 @@ BOOST_DESCRIBE_STRUCT(experiment_progress, (),
                       (experiment, state, active_s, evaluations, planned, evaluations_per_s, outcomes,
                        infrastructure_faults, tasks, stage_ms, device_busy))
 
+// A device that does not work (yet), and why.
+struct device_trouble {
+  std::string device, problem;
+  bool given_up = false;  // else it is tried again
+};
+BOOST_DESCRIBE_STRUCT(device_trouble, (), (device, problem, given_up))
+
 struct node_status {
   int pid = 0;
-  std::string data;  // folder
-  std::vector<device_report> devices;
+  std::string data;                    // folder
+  std::vector<device_report> devices;  // that work, GPUs first
+  std::vector<device_trouble> troubled;
   std::vector<std::string> experiments;               // running
   std::map<std::string, std::vector<int>> processes;  // "zygote", "referee", "runner" -> pids
 };
-BOOST_DESCRIBE_STRUCT(node_status, (), (pid, data, devices, experiments, processes))
+BOOST_DESCRIBE_STRUCT(node_status, (), (pid, data, devices, troubled, experiments, processes))
 
 struct client_answer {
   bool last = false;

@@ -3,7 +3,8 @@
 // Precedence, later wins: the defaults below; the file (cudal1.toml: $CUDAL1_CONFIG, else DATA/cudal1.toml where it
 // exists); the environment (CUDAL1_SECTION_KEY, upper case, as in CUDAL1_TIMING_TARGET_HALF_WIDTH); flags (--set
 // section.key=value). Unknown sections and keys are errors, and values are checked against the ranges in
-// configuration.cpp.
+// configuration.cpp. Where a GPU wants another default than `cpu`, default_configuration() says so; whatever the other
+// layers set holds for both.
 #pragma once
 
 #include <cstdint>
@@ -56,12 +57,17 @@ BOOST_DESCRIBE_STRUCT(profiling_options, (),
 
 // The device's processes.
 struct device_options {
+  std::string devices = "auto";         // all GPUs, or cpu where there is none; or a list, as in "cpu,cuda:0"
   int64_t threads = 1;                  // of a timed call on `cpu`
-  int64_t timing_core = -1;             // -1: the last core that this process may use
-  int64_t flush_mb = 0;                 // 0: 1.25 times the last-level cache
+  int64_t timing_core = -1;             // of `cpu`; -1: the last core that this process may use
+  int64_t cores_per_gpu = 2;            // near it, kept free of compiling
+  int64_t flush_mb = 0;                 // 0: 1.25 times the last-level cache; on a GPU what its L2 asks for
+  int64_t gpu_memory_limit_mb = 16384;  // of a runner's tensors on a GPU, in place of verification.memory_limit_mb
   bool allow_weak_confinement = false;  // run untrusted code although the system refuses a required confinement
 };
-BOOST_DESCRIBE_STRUCT(device_options, (), (threads, timing_core, flush_mb, allow_weak_confinement))
+BOOST_DESCRIBE_STRUCT(device_options, (),
+                      (devices, threads, timing_core, cores_per_gpu, flush_mb, gpu_memory_limit_mb,
+                       allow_weak_confinement))
 
 struct compiler_options {
   std::string command;       // "" finds c++, g++ or clang++ on the path
@@ -90,15 +96,17 @@ struct configuration {
 };
 BOOST_DESCRIBE_STRUCT(configuration, (), (verification, timing, device, compiler, search))
 
+// The defaults for devices of a kind: "cpu" or "cuda" (a task's profile).
+configuration default_configuration(std::string_view kind);
 // Applies a TOML text on top of `c`. `origin` is named in errors ("cudal1.toml"), which say line, key and range.
 expected<void> apply_toml(configuration& c, std::string_view text, const std::string& origin);
 // Applies "section.key=value".
 expected<void> apply_setting(configuration& c, std::string_view setting, const std::string& origin);
-// All four layers. `environment` as NAME=value; settings come from flags. A file that was named and is not there is an
-// error; `default_file` may be missing.
+// All four layers, the defaults being those of `kind`. `environment` as NAME=value; settings come from flags. A file
+// that was named and is not there is an error; `default_file` may be missing.
 expected<configuration> load_configuration(const std::optional<std::string>& file, const std::string& default_file,
                                            const std::vector<std::string>& environment,
-                                           const std::vector<std::string>& settings);
+                                           const std::vector<std::string>& settings, std::string_view kind = "cpu");
 // The configuration as a commented TOML text that apply_toml reads back.
 std::string print_configuration(const configuration& c);
 

@@ -1,5 +1,3 @@
-#include "sandbox/device/session.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -13,6 +11,7 @@
 
 #include "config/base/hash.hpp"
 #include "config/configuration.hpp"
+#include "sandbox/device/cpu_session.hpp"
 #include "sandbox/device/machine.hpp"
 #include "sandbox/device/worker_process.hpp"
 #include "sandbox/process/control_block.hpp"
@@ -362,8 +361,6 @@ void cpu_session::cancel() {
 }
 
 expected<worker_settings> settings_of(const session_options& options) {
-  if (options.device != "cpu")
-    return fail(errc::unsupported, "device \"{}\": this build runs programs on \"cpu\" only", options.device);
   const std::vector<int> cores = allowed_cores();
   worker_settings settings;
   settings.threads = options.threads;
@@ -381,7 +378,7 @@ expected<worker_settings> settings_of(const session_options& options) {
 
 }  // namespace
 
-expected<std::unique_ptr<device_session>> device_session::start(const session_options& options) {
+expected<std::unique_ptr<device_session>> start_cpu_session(const session_options& options) {
   const auto start = std::chrono::steady_clock::now();
   CUDAL1_TRY(const worker_settings settings, settings_of(options));
   CUDAL1_TRY(const std::string worker, find_worker(options.worker));

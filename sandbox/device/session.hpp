@@ -19,9 +19,10 @@ namespace cudal1 {
 struct session_options {
   std::string device = "cpu";
   std::string worker;                             // path of cudal1-worker; "" finds it beside this program
-  int threads = 1;                                // of a timed call
-  int timing_core = -1;                           // core for the timed process; -1: the last one allowed
-  int64_t flush_bytes = 0;                        // 0: 1.25 times the last-level cache
+  int threads = 1;                                // of a timed call on `cpu`
+  int timing_core = -1;                           // core for the timed process on `cpu`; -1: the last one allowed
+  std::vector<int> cores;                         // kept free for a GPU's referee and runner; empty: none are
+  int64_t flush_bytes = 0;                        // 0: by the size of the device's cache
   int64_t memory_limit_bytes = int64_t{2} << 30;  // of a runner's tensors
   verification_options verification;              // that the draws of the timing pool are judged by
   bool allow_weak_confinement = false;            // run although a required confinement is refused ("the user insists")

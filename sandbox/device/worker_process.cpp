@@ -49,7 +49,8 @@ class spawn_plan {
   spawn_plan(const spawn_plan&) = delete;
   spawn_plan& operator=(const spawn_plan&) = delete;
 
-  expected<pid_t> run(const std::string& worker, int socket, const worker_settings& settings) {
+  expected<pid_t> run(const std::string& worker, std::string role, std::string settings,
+                      std::vector<std::string> environment, int socket) {
     ::posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions_, socket, zygote_socket);
@@ -62,9 +63,8 @@ class spawn_plan {
     ::posix_spawnattr_setsigdefault(&attributes_, &all);
     ::posix_spawnattr_setpgroup(&attributes_, 0);
     ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    std::string role = "zygote", text = to_text(settings), name = worker;
-    std::array<char*, 4> arguments{name.data(), role.data(), text.data(), nullptr};
-    auto environment = worker_environment(settings);
+    std::string name = worker;
+    std::array<char*, 4> arguments{name.data(), role.data(), settings.data(), nullptr};
     std::vector<char*> variables;
     for (auto& entry : environment)
       variables.push_back(entry.data());
@@ -93,6 +93,11 @@ expected<std::string> find_worker(const std::string& wanted) {
   return path.string();
 }
 
+expected<pid_t> start_worker(const std::string& worker, const std::string& role, const std::string& settings,
+                             const std::vector<std::string>& environment, int socket) {
+  return spawn_plan().run(worker, role, settings, environment, socket);
+}
+
 void kill_process(int pidfd) {
   ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
 }
@@ -100,7 +105,8 @@ void kill_process(int pidfd) {
 expected<zygote_link> zygote_link::start(const std::string& worker, const worker_settings& settings) {
   CUDAL1_TRY(auto ends, socket_pair());
   zygote_link link;
-  CUDAL1_TRY(link.pid_, spawn_plan().run(worker, ends.second.get(), settings));
+  CUDAL1_TRY(link.pid_,
+             start_worker(worker, "zygote", to_text(settings), worker_environment(settings), ends.second.get()));
   ends.second.reset();
   link.socket_ = std::move(ends.first);
   auto first = receive_frame(link.socket_.get(), deadline_in(start_limit));

@@ -3,6 +3,9 @@
 
 #include <map>
 #include <string>
+#include <vector>
+
+#include <sys/types.h>
 
 #include "sandbox/process/frame.hpp"
 #include "sandbox/process/messages.hpp"
@@ -11,6 +14,11 @@ namespace cudal1 {
 
 // The path of cudal1-worker: `wanted`, else beside this program.
 expected<std::string> find_worker(const std::string& wanted);
+
+// Starts `worker ROLE SETTINGS` with `socket` as its descriptor 3 and this environment alone; its process id. The
+// caller reaps it.
+expected<pid_t> start_worker(const std::string& worker, const std::string& role, const std::string& settings,
+                             const std::vector<std::string>& environment, int socket);
 
 // Sends SIGKILL to the process that the descriptor stands for; one that has ended already is left alone.
 void kill_process(int pidfd);

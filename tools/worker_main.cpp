@@ -15,5 +15,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "cudal1-worker: %s\n", settings.error().message.c_str());
     return 2;
   }
-  return cudal1::run_zygote(*settings);
+  return cudal1::run_zygote(*settings, cudal1::cpu_roles());
 }

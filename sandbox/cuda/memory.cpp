@@ -45,8 +45,10 @@ expected<unique_fd> make_device_memory(int64_t bytes, int device) {
   CUmemGenericAllocationHandle memory = 0;
   const CUresult made = api->mem_create(&memory, static_cast<std::size_t>(size), &wanted, 0);
   if (made == CUDA_ERROR_OUT_OF_MEMORY)
-    return fail(errc::infrastructure, "cuda:{} has no room for {} bytes more: other processes use it, or the memory "
-                "limit (device.gpu_memory_limit_mb) is too large for it", device, size);
+    return fail(errc::infrastructure,
+                "cuda:{} has no room for {} bytes more: other processes use it, or the memory "
+                "limit (device.gpu_memory_limit_mb) is too large for it",
+                device, size);
   CUDAL1_DRIVER(made);
   int fd = -1;
   const CUresult exported = api->mem_export(&fd, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);

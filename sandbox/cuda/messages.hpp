@@ -42,8 +42,9 @@ BOOST_DESCRIBE_STRUCT(gpu_unload_message, (), (which))
 struct gpu_tensors_message {
   int64_t id = 0;
   bool weights = false;
+  int64_t bytes = 0;  // of the memory
 };
-BOOST_DESCRIBE_STRUCT(gpu_tensors_message, (), (id, weights))
+BOOST_DESCRIBE_STRUCT(gpu_tensors_message, (), (id, weights, bytes))
 
 // drop: unmaps what `tensors` mapped.
 struct gpu_drop_message {
@@ -79,7 +80,7 @@ struct gpu_reply {
   double load_ms = 0;              // of load
   double flush_ms = 0;             // of poison and flush
   std::string guard_problem;       // "" or which memory beside the program's tensors was written
-  std::vector<std::string> notes;  // of load: "graph: input \"x\" is copied: ..."
+  std::vector<std::string> notes;  // of call: "graph: input \"x\" is copied: ..."
   std::vector<gpu_output_place> outputs;
 };
 BOOST_DESCRIBE_STRUCT(gpu_reply, (), (microseconds, setup_ms, load_ms, flush_ms, guard_problem, notes, outputs))

@@ -1,8 +1,8 @@
 #include "sandbox/cuda/service_kernels.hpp"
 
-#include <nvrtc.h>
-
 #include <vector>
+
+#include <nvrtc.h>
 
 namespace cudal1 {
 namespace {

@@ -35,7 +35,7 @@ struct zygote_report {
 BOOST_DESCRIBE_STRUCT(zygote_report, (), (libraries, confinement, warm_ms))
 
 // spawn: descriptors {socket to the session} for a referee, {channel to the referee, control block, arena} for a
-// runner.
+// runner; on a GPU {channel} alone.
 struct spawn_request {
   std::string role;  // "referee", "runner"
 };

@@ -7,9 +7,22 @@
 
 namespace cudal1 {
 
+// What a zygote's children are, on one kind of device. Descriptors are handed down as 3, 4, ...: for a referee its
+// socket; for a runner those that spawn_request names.
+struct zygote_roles {
+  std::string libraries;        // with versions, for the environment
+  void (*warm_up)() = nullptr;  // one thread, no device touched
+  int (*referee)(const worker_settings&, int socket, int zygote) = nullptr;
+  int (*runner)(const worker_settings&, const int* descriptors, int zygote) = nullptr;
+  std::size_t runner_descriptors = 0;
+};
+
 // Descriptor 3 is the socket to the session.
 inline constexpr int zygote_socket = 3;
-int run_zygote(const worker_settings& settings);
+int run_zygote(const worker_settings& settings, const zygote_roles& roles);
+
+// Those of the `cpu`.
+zygote_roles cpu_roles();
 
 // Forked by the zygote.
 int run_referee(const worker_settings& settings, int socket, int zygote);

@@ -20,11 +20,11 @@ namespace cudal1 {
 namespace {
 
 constexpr std::chrono::seconds answer_limit{10};
-constexpr int first_handed_down = 3;  // a child's descriptors: 3, 4, 5
+constexpr int first_handed_down = 3;
 
 class zygote {
  public:
-  explicit zygote(const worker_settings& settings) : settings_(settings) {}
+  zygote(const worker_settings& settings, const zygote_roles& roles) : settings_(settings), roles_(roles) {}
   // Reports, also what went wrong.
   bool start();
   // Until the session's end of the socket closes.
@@ -37,6 +37,7 @@ class zygote {
   expected<void> reap();
 
   worker_settings settings_;
+  const zygote_roles& roles_;
   unique_fd socket_, children_;
   sigset_t original_mask_{};
 };
@@ -63,12 +64,12 @@ expected<zygote_report> zygote::prepare() {
   const auto start = std::chrono::steady_clock::now();
   zygote_report report;
   report.confinement = enter_namespaces();
-  warm_up();
+  roles_.warm_up();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report.warm_ms = took.count();
   CUDAL1_TRY(const auto tested, test_confinement());
   report.confinement.insert(report.confinement.end(), tested.begin(), tested.end());
-  report.libraries = "LibTorch " CUDAL1_TORCH_VERSION;
+  report.libraries = roles_.libraries;
   sigset_t mask;
   ::sigemptyset(&mask);
   ::sigaddset(&mask, SIGCHLD);
@@ -91,17 +92,20 @@ void zygote::become(const std::string& role, const std::vector<unique_fd>& descr
   ::syscall(SYS_close_range, static_cast<unsigned>(first_closed), ~0U, 0);
   const bool is_referee = role == "referee";
   ::prctl(PR_SET_NAME, is_referee ? "cudal1-referee" : "cudal1-runner", 0, 0, 0);
-  if (is_referee) ::_exit(run_referee(settings_, 3, parent));
+  if (is_referee) ::_exit(roles_.referee(settings_, first_handed_down, parent));
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int standard = 0; standard < 3; ++standard)
     ::dup2(null, standard);
   ::close(null);
-  ::_exit(run_runner(settings_, 3, 4, 5, parent));
+  std::vector<int> handed_down;
+  for (std::size_t i = 0; i < high.size(); ++i)
+    handed_down.push_back(first_handed_down + static_cast<int>(i));
+  ::_exit(roles_.runner(settings_, handed_down.data(), parent));
 }
 
 expected<void> zygote::spawn(frame& f) {
   CUDAL1_TRY(const auto request, record_of<spawn_request>(f));
-  const std::size_t wanted = request.role == "referee" ? 1 : request.role == "runner" ? 3 : 0;
+  const std::size_t wanted = request.role == "referee" ? 1 : request.role == "runner" ? roles_.runner_descriptors : 0;
   if (wanted == 0 || f.descriptors.size() != wanted)
     return fail(errc::corrupt, "spawn: role \"{}\" with {} descriptors", request.role, f.descriptors.size());
   const pid_t parent = ::getpid();
@@ -145,9 +149,16 @@ int zygote::serve() {
 
 }  // namespace
 
-int run_zygote(const worker_settings& settings) {
+zygote_roles cpu_roles() {
+  const auto runner = [](const worker_settings& settings, const int* descriptors, int zygote) {
+    return run_runner(settings, descriptors[0], descriptors[1], descriptors[2], zygote);
+  };
+  return {"LibTorch " CUDAL1_TORCH_VERSION, warm_up, run_referee, runner, 3};
+}
+
+int run_zygote(const worker_settings& settings, const zygote_roles& roles) {
   ::prctl(PR_SET_NAME, "cudal1-zygote", 0, 0, 0);
-  zygote self(settings);
+  zygote self(settings, roles);
   return self.start() ? self.serve() : exit_broken;
 }
 

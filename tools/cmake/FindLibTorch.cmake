@@ -3,7 +3,8 @@
 # LibTorch_ROOT: the wheel's `torch` folder (.../site-packages/torch). The CUDA libraries are taken from `nvidia/cu13`
 # beside it. The wheel's own CMake configuration is not used: it enables the CUDA language and wants nvcc.
 #
-# Targets: LibTorch::cpu (c10, torch_cpu), LibTorch::cudart, LibTorch::nvrtc.
+# Targets: LibTorch::cpu (c10, torch_cpu), LibTorch::cuda (with the GPU's operators, which register themselves),
+# LibTorch::cudart, LibTorch::nvrtc.
 find_path(LibTorch_INCLUDE_DIR torch/csrc/api/include/torch/torch.h HINTS ${LibTorch_ROOT}/include NO_DEFAULT_PATH)
 if(LibTorch_INCLUDE_DIR)
   cmake_path(GET LibTorch_INCLUDE_DIR PARENT_PATH LibTorch_ROOT_DIR)
@@ -18,7 +19,7 @@ find_package_handle_standard_args(
   VERSION_VAR LibTorch_VERSION
   REASON_FAILURE_MESSAGE "set LibTorch_ROOT to the torch folder of a torch 2.11 wheel, as tools/bootstrap.sh does")
 if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
-  foreach(_name c10 torch_cpu)
+  foreach(_name c10 torch_cpu c10_cuda torch_cuda torch)
     add_library(LibTorch::${_name} SHARED IMPORTED)
     set_target_properties(
       LibTorch::${_name}
@@ -32,6 +33,11 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   target_compile_definitions(LibTorch::cpu INTERFACE FMT_HEADER_ONLY=1)
   # The wheel's libraries find each other by $ORIGIN paths; the linker must not chase the CUDA ones of libtorch_cuda.
   target_link_options(LibTorch::cpu INTERFACE -Wl,--allow-shlib-undefined)
+  # Nothing refers to libtorch_cuda's operators: they come with the library.
+  add_library(LibTorch::cuda INTERFACE IMPORTED)
+  target_link_libraries(LibTorch::cuda INTERFACE "-Wl,--no-as-needed" LibTorch::torch_cuda "-Wl,--as-needed"
+                                                 LibTorch::c10_cuda LibTorch::cpu)
+  target_include_directories(LibTorch::cuda SYSTEM INTERFACE "${_cu13}/include")
   foreach(_name cudart nvrtc)
     if(EXISTS "${_cu13}/lib/lib${_name}.so.13")
       add_library(LibTorch::${_name} SHARED IMPORTED)

@@ -1,0 +1,195 @@
+#include "sandbox/cuda/arena.hpp"
+
+#include <algorithm>
+
+namespace cudal1 {
+namespace {
+
+constexpr std::size_t word = 8;
+
+std::size_t rounded(std::size_t bytes, std::size_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+uint64_t mixed(uint64_t x) {  // splitmix64's finaliser
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// Room for the addresses to move in.
+std::size_t rotation_span(std::size_t size) {
+  return std::clamp<std::size_t>(size / 64, device_arena::alignment, std::size_t{32} << 20);
+}
+
+}  // namespace
+
+void range_set::add(std::size_t from, std::size_t to) {
+  if (from >= to) return;
+  auto next = ranges_.upper_bound(from);
+  if (next != ranges_.begin()) {
+    const auto before = std::prev(next);
+    if (before->second >= from) {
+      from = before->first;
+      to = std::max(to, before->second);
+      next = ranges_.erase(before);
+    }
+  }
+  while (next != ranges_.end() && next->first <= to) {
+    to = std::max(to, next->second);
+    next = ranges_.erase(next);
+  }
+  ranges_.emplace_hint(next, from, to);
+}
+
+void range_set::remove(std::size_t from, std::size_t to) {
+  if (from >= to) return;
+  auto at = ranges_.upper_bound(from);
+  if (at != ranges_.begin()) --at;
+  while (at != ranges_.end() && at->first < to) {
+    const auto [first, end] = *at;
+    if (end <= from) {
+      ++at;
+      continue;
+    }
+    at = ranges_.erase(at);
+    if (first < from) ranges_.emplace(first, from);
+    if (end > to) ranges_.emplace(to, end);
+  }
+}
+
+range_set range_set::gaps_in(std::size_t from, std::size_t to) const {
+  range_set gaps;
+  if (from < to) gaps.ranges_.emplace(from, to);
+  auto at = ranges_.upper_bound(from);
+  if (at != ranges_.begin()) --at;
+  for (; at != ranges_.end() && at->first < to; ++at)
+    gaps.remove(at->first, at->second);
+  return gaps;
+}
+
+// The lowest fit at or above this call's start, else the lowest of all.
+bool device_arena::place(std::size_t extent, std::size_t& offset) const {
+  for (const std::size_t from : {start_, std::size_t{0}}) {
+    std::size_t at = from;
+    auto next = taken_.ranges().upper_bound(at);
+    if (next != taken_.ranges().begin()) at = std::max(at, std::prev(next)->second);
+    for (; next != taken_.ranges().end() && next->first - at < extent; ++next)
+      at = next->second;
+    if (at + extent <= size_) {
+      offset = at;
+      return true;
+    }
+  }
+  return false;
+}
+
+expected<void> device_arena::poison(std::size_t from, std::size_t to) {
+  return device_.poison(from / word, (to - from) / word, seed_);
+}
+
+void* device_arena::allocate(std::size_t bytes) {
+  if (bytes == 0 || bytes > size_) return nullptr;
+  const std::size_t extent = rounded(bytes, alignment) + gap;
+  std::size_t offset = 0;
+  if (!place(extent, offset)) return nullptr;
+  // A captured kernel would be replayed: begin_call() prepares the memory of graphs.
+  if (!capturing_ && offset + extent > prepared_) {
+    if (!poison(std::max(offset, prepared_), offset + extent)) return nullptr;
+    if (offset <= prepared_) prepared_ = offset + extent;
+  }
+  taken_.add(offset, offset + extent);
+  used_.add(offset, offset + rounded(bytes, word));
+  if (capturing_) captured_.add(offset, offset + extent);
+  blocks_.emplace(offset, block{bytes, extent});
+  highest_ = std::max(highest_, offset + extent);
+  in_use_ += bytes;
+  return base_ + offset;
+}
+
+void device_arena::release(void* data) {
+  if (data == nullptr) return;
+  const auto found = blocks_.find(static_cast<std::size_t>(offset_of(data)));
+  if (found == blocks_.end()) return;
+  const auto& [offset, b] = *found;
+  taken_.remove(offset, offset + b.extent);
+  if (b.lasting) lasting_.remove(offset, offset + rounded(b.bytes, word));
+  in_use_ -= b.bytes;
+  blocks_.erase(found);
+}
+
+expected<void> device_arena::begin_call(uint64_t seed) {
+  seed_ = mixed(seed);
+  for (auto& [offset, b] : blocks_) {
+    if (b.lasting) continue;
+    b.lasting = true;
+    lasting_.add(offset, offset + rounded(b.bytes, word));
+  }
+  const std::size_t span = rotation_span(size_);
+  const std::size_t was = start_;
+  start_ = mixed(seed_) % (span / alignment) * alignment;
+  const std::size_t reach = std::max(highest_, taken_.end()) + (start_ > was ? start_ - was : 0) + gap;
+  prepared_ = std::min(size_, rounded(reach, alignment));
+  for (const auto& [from, to] : lasting_.gaps_in(0, prepared_).ranges())
+    CUDAL1_CHECK(poison(from, to));
+  used_.clear();
+  highest_ = taken_.end();
+  return {};
+}
+
+expected<std::string> device_arena::check() {
+  range_set mine = used_;
+  for (const auto& [from, to] : lasting_.ranges())
+    mine.add(from, to);
+  std::size_t damaged = 0, at = 0;
+  for (const auto& [from, to] : mine.gaps_in(0, prepared_).ranges()) {
+    CUDAL1_TRY(const std::size_t here, device_.damaged(from / word, (to - from) / word, seed_));
+    if (here > 0 && damaged == 0) at = from;
+    damaged += here;
+  }
+  if (damaged == 0) return std::string();
+  return fmt::format(
+      "{} bytes (in words of 8) that belong to no tensor of the call were overwritten, behind a tensor "
+      "that ends at offset {}",
+      damaged * word, at);
+}
+
+void device_arena::begin_capture() {
+  capturing_ = true;
+  captured_.clear();
+  used_.clear();
+}
+
+device_arena::held_memory device_arena::end_capture() {
+  capturing_ = false;
+  held_memory held;
+  // Blocks that outlive the capture (a library's workspace) are blocks like others.
+  range_set still = {};
+  for (const auto& [offset, b] : blocks_)
+    still.add(offset, offset + b.extent);
+  for (const auto& [from, to] : captured_.ranges())
+    for (const auto& [a, b] : still.gaps_in(from, to).ranges()) {
+      held.extents.add(a, b);
+      taken_.add(a, b);
+    }
+  held.payload = used_;
+  return held;
+}
+
+void device_arena::give_back(const held_memory& held) {
+  for (const auto& [from, to] : held.extents.ranges())
+    taken_.remove(from, to);
+}
+
+void device_arena::use(const held_memory& held) {
+  for (const auto& [from, to] : held.payload.ranges())
+    used_.add(from, to);
+}
+
+bool device_arena::owns(const void* at) const {
+  const auto* p = static_cast<const std::byte*>(at);
+  return p >= base_ && p < base_ + size_;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,97 @@
+// The memory of a GPU runner's tensors: blocks in one mapping, poisoned before each call, with gaps between them that
+// nobody may write, at addresses that change from call to call. What is known of blocks is kept on the host; the
+// device's memory is written and checked through two functions, so that the book-keeping needs no GPU. One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/base/error.hpp"
+
+namespace cudal1 {
+
+// Half-open ranges, disjoint and merged: start -> end.
+class range_set {
+ public:
+  void add(std::size_t from, std::size_t to);
+  void remove(std::size_t from, std::size_t to);
+  void clear() { ranges_.clear(); }
+  bool empty() const { return ranges_.empty(); }
+  // What of [from, to) is not in the set.
+  range_set gaps_in(std::size_t from, std::size_t to) const;
+  std::size_t end() const { return ranges_.empty() ? 0 : ranges_.rbegin()->second; }
+  const std::map<std::size_t, std::size_t>& ranges() const { return ranges_; }
+
+ private:
+  std::map<std::size_t, std::size_t> ranges_;
+};
+
+// How the arena reaches its memory: words of 8 bytes, counted from its start.
+struct arena_device {
+  std::function<expected<void>(std::size_t first, std::size_t words, uint64_t seed)> poison;
+  // How many of the words hold something else than that poison.
+  std::function<expected<std::size_t>(std::size_t first, std::size_t words, uint64_t seed)> damaged;
+};
+
+class device_arena {
+ public:
+  static constexpr std::size_t alignment = 512;  // as LibTorch's own allocator gives
+  static constexpr std::size_t gap = 512;        // at least so many bytes between two blocks
+
+  device_arena(std::byte* base, std::size_t bytes, arena_device device)
+      : base_(base), size_(bytes / alignment * alignment), device_(std::move(device)) {}
+
+  // Null where there is no room. Blocks of no bytes are null, too, and need no release.
+  void* allocate(std::size_t bytes);
+  void release(void* data);
+
+  // Between calls, when no tensor of a call is alive: blocks that still are (libraries' workspaces, results of setup)
+  // keep their content from now on. Everything else is poisoned, and the next blocks come at other addresses.
+  expected<void> begin_call(uint64_t seed);
+  // "" or what was written that belongs to no block of this call. After the call has ended on the device.
+  expected<std::string> check();
+
+  // The memory of a captured graph: what its capture used stays out of circulation until it is given back, and belongs
+  // to the calls that replay it.
+  struct held_memory {
+    range_set extents, payload;
+  };
+  void begin_capture();
+  held_memory end_capture();  // after the tensors of the capture were released
+  void give_back(const held_memory& held);
+  // This call replays a graph with that memory.
+  void use(const held_memory& held);
+
+  bool owns(const void* at) const;
+  int64_t offset_of(const void* at) const { return static_cast<const std::byte*>(at) - base_; }
+  std::size_t bytes() const { return size_; }
+  std::size_t bytes_in_use() const { return in_use_; }
+
+ private:
+  struct block {
+    std::size_t bytes = 0, extent = 0;
+    bool lasting = false;
+  };
+  bool place(std::size_t extent, std::size_t& offset) const;
+  expected<void> poison(std::size_t from, std::size_t to);
+
+  std::byte* base_;
+  std::size_t size_;
+  arena_device device_;
+  std::map<std::size_t, block> blocks_;  // by offset of the payload
+  range_set taken_;                      // extents of blocks and of held memory
+  range_set lasting_;                    // payloads that keep their content
+  range_set used_;                       // payloads of this call, also of blocks that were released
+  range_set captured_;                   // extents of the capture in progress
+  bool capturing_ = false;
+  uint64_t seed_ = 0;
+  std::size_t start_ = 0;     // this call's blocks begin here
+  std::size_t prepared_ = 0;  // below this, free memory is poisoned
+  std::size_t highest_ = 0, in_use_ = 0;
+};
+
+}  // namespace cudal1

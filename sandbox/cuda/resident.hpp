@@ -1,0 +1,92 @@
+// A program that lives in a GPU's runner: loaded, given weights, called; launched step by step or as one re-bound
+// graph, as its head asks. LibTorch's allocator must be the arena.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sandbox/cuda/arena.hpp"
+#include "sandbox/cuda/graph.hpp"
+#include "sandbox/interpreter/interpreter.hpp"
+
+namespace cudal1 {
+
+class resident {
+ public:
+  // `object`: the cubin, "" for a program without kernels.
+  static expected<std::unique_ptr<resident>> load(const std::string& program, std::string_view object, int device,
+                                                  device_arena& arena, cudaStream_t stream);
+  ~resident();
+  resident(const resident&) = delete;
+  resident& operator=(const resident&) = delete;
+
+  const std::vector<tensor_type>& input_types() const { return input_types_; }
+  const std::vector<tensor_type>& weight_types() const { return weight_types_; }
+
+  // Runs the setup steps; a captured graph is given up, since weights are constants of it.
+  expected<void> set_weights(std::span<const tensor_view> weights);
+
+  // Captures the graph where the program wants one and there is none. `first` and `second`: the same inputs at two
+  // addresses. Not timed; begin_call() of the arena comes before.
+  bool wants_capture() const { return wants_graph_ && !graph_; }
+  expected<void> capture(std::span<const tensor_view> first, std::span<const tensor_view> second);
+
+  // Before a call, once the arena has begun it: the graph's memory is this call's.
+  void prepare();
+  // Enqueues the work. Errors: errc::variant_fault with the step.
+  expected<void> call(std::span<const tensor_view> inputs);
+  // Where the outputs of the last call are.
+  const std::vector<tensor_view>& outputs() const { return outputs_; }
+  void release();
+
+  // How it runs where that is not as asked: inputs that are copied.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  resident(int device, device_arena& arena, cudaStream_t stream) : device_(device), arena_(arena), stream_(stream) {}
+  struct capture_result {
+    captured_graph graph;
+    std::vector<tensor_view> outputs;
+    device_arena::held_memory held;
+  };
+  expected<capture_result> capture_once(std::span<const tensor_view> inputs);
+  expected<void> bind(std::span<const tensor_view> first, std::span<const tensor_view> second);
+  expected<void> capture_copying(std::span<const tensor_view> inputs, const std::string& why);
+  expected<void> call_graph(std::span<const tensor_view> inputs);
+  void drop_graph();
+  void drop_outputs();
+
+  int device_;
+  device_arena& arena_;
+  cudaStream_t stream_;
+  std::string name_;
+  std::unique_ptr<kernel_library> kernels_;
+  std::unique_ptr<interpreter> program_;
+  std::vector<tensor_type> input_types_, weight_types_;
+  std::vector<std::string> input_names_;
+  std::vector<tensor_view> outputs_;
+  std::vector<std::string> notes_;
+
+  // Of the graph. Ranges: the inputs, then those outputs that have memory of their own.
+  bool wants_graph_ = false;
+  std::unique_ptr<rebound_graph> graph_;
+  device_arena::held_memory held_;
+  std::vector<tensor_view> captured_outputs_;
+  struct bound_output {
+    std::size_t output = 0;
+    bool fixed = false;     // no node points to it: it stays where it was captured
+    void* block = nullptr;  // of the last call
+  };
+  std::vector<bound_output> bound_outputs_;  // ranges behind those of the inputs
+  struct passed_input {
+    std::size_t output = 0, input = 0;
+    int64_t offset = 0;
+  };
+  std::vector<passed_input> passed_;  // outputs that are views of inputs
+  std::vector<void*> copies_;         // by input: where it is copied to, or null
+  std::vector<std::byte*> now_;
+};
+
+}  // namespace cudal1

@@ -1,0 +1,63 @@
+// The runner's own kernels: poison and its check, the cache flush, and a kernel that waits for the host.
+#pragma once
+
+#include <string_view>
+
+namespace cudal1 {
+
+inline constexpr std::string_view runner_kernels = R"cuda(
+typedef unsigned long long word;
+
+__device__ inline word mixed(word x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+// NaNs with a payload, large finite numbers, or noise, by the seed.
+__device__ inline word pattern(word index, word seed) {
+  if (seed % 3 == 0) return 0x7fc0dead7fc0deadull;
+  if (seed % 3 == 1) return 0x7e9676997e967699ull;
+  return mixed(seed + index);
+}
+
+extern "C" __global__ void poison(word* arena, word first, word words, word seed) {
+  const word stride = (word)gridDim.x * blockDim.x;
+  for (word i = (word)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += stride)
+    arena[first + i] = pattern(first + i, seed);
+}
+
+// found[0]: words that hold something else; found[1]: the first of them.
+extern "C" __global__ void verify(const word* arena, word first, word words, word seed, word* found) {
+  const word stride = (word)gridDim.x * blockDim.x;
+  for (word i = (word)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += stride) {
+    if (arena[first + i] != pattern(first + i, seed)) {
+      atomicAdd(&found[0], 1ull);
+      atomicMin(&found[1], first + i);
+    }
+  }
+}
+
+// Reads only: dirty lines would be written back at the timed call's expense.
+extern "C" __global__ void flush(const uint4* buffer, word count, unsigned* sink) {
+  const word stride = (word)gridDim.x * blockDim.x;
+  unsigned sum = 0;
+  for (word i = (word)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const uint4 v = buffer[i];
+    sum += v.x ^ v.y ^ v.z ^ v.w;
+  }
+  if (sum == 0x12345678u) *sink = sum;
+}
+
+// One thread: until the host says go, or the limit (nanoseconds) has passed, since a program may wait for itself.
+extern "C" __global__ void wait_for_host(const volatile int* go, word limit) {
+  word start, now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+  do {
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  } while (*go == 0 && now - start < limit);
+}
+)cuda";
+
+}  // namespace cudal1

@@ -1,9 +1,182 @@
 #include "sandbox/cuda/session.hpp"
 
+#include <algorithm>
+#include <array>
+
+#include "config/base/hash.hpp"
+#include "config/device_names.hpp"
+#include "sandbox/cuda/gpu.hpp"
+#include "sandbox/device/process_session.hpp"
+#include "sandbox/process/process_memory.hpp"
+
 namespace cudal1 {
+namespace {
+
+// One runner serves all requests, until a variant breaks it.
+class cuda_session final : public process_session {
+ public:
+  cuda_session(std::string worker, worker_settings settings, const session_options& options, unique_fd cancel,
+               const std::string& uuid, std::optional<gpu_watch> watch)
+      : process_session(std::move(worker), std::move(settings), options.verification, std::move(cancel),
+                        // The worker sees that GPU alone, as its first. The driver's cache of machine code would be a
+                        // place to leave something in.
+                        {"CUDA_VISIBLE_DEVICES=" + uuid, "CUDA_CACHE_DISABLE=1"}),
+        watch_(std::move(watch)) {}
+  ~cuda_session() override { end_runner(); }
+
+ private:
+  expected<check_report> ask_check(const variant_text& variant, const unique_fd& object,
+                                   const check_plan& plan) override;
+  expected<check_report> ask_check_pool(const check_pool_request& request, const unique_fd& object,
+                                        int unchecked) override;
+  expected<timing_report> ask_time(const time_fork_request& request, const unique_fd& object) override;
+  void end_call() override {}
+  void referee_replaced() override { end_runner(); }
+
+  // Runs a request in the runner, which is started where there is none.
+  expected<referee_reply> ask_running(frame_type type, const json& body, const unique_fd& object,
+                                      std::chrono::milliseconds limit);
+  expected<void> start_runner();
+  void end_runner();
+  // Drops the samples of a time in which the device was not itself.
+  void judge_conditions(const std::optional<gpu_condition>& before, timing_report& report);
+  std::optional<gpu_condition> condition();
+
+  child_process runner_;
+  std::optional<gpu_watch> watch_;
+};
+
+expected<void> cuda_session::start_runner() {
+  CUDAL1_TRY(auto ends, socket_pair());
+  const int theirs = ends.second.get();
+  CUDAL1_TRY(runner_, spawn_runner({&theirs, 1}));
+  ends.second.reset();
+  const std::array<int, 2> handed_over{ends.first.get(), runner_.pidfd.get()};
+  const auto attached = ask(frame_type::attach, json(json::object()), handed_over, std::chrono::milliseconds(0));
+  if (!attached) return fail_in("the runner of the GPU", attached.error());
+  return {};
+}
+
+void cuda_session::end_runner() {
+  if (runner_.pidfd) kill_process(runner_.pidfd.get());
+  runner_ = {};
+  forget_runners();
+}
+
+expected<referee_reply> cuda_session::ask_running(frame_type type, const json& body, const unique_fd& object,
+                                                  std::chrono::milliseconds limit) {
+  if (!runner_.pidfd) CUDAL1_CHECK(start_runner());
+  const int handed_over = object.get();
+  CUDAL1_TRY(referee_reply reply, ask(type, body, object ? std::span(&handed_over, 1) : std::span<const int>(), limit));
+  if (reply.reference_runner_lost) {
+    CUDAL1_TRY(const fault f, fault_of_lost(runner_));
+    return fail(errc::infrastructure, "the runner, at the task's own program: {}", f.reason);
+  }
+  if (reply.variant_runner_lost) {
+    CUDAL1_TRY(reply.check.problem, fault_of_lost(runner_));
+    reply.timing.problem = reply.check.problem;
+  }
+  if (reply.runner_ended || reply.variant_runner_lost) end_runner();
+  return reply;
+}
+
+expected<check_report> cuda_session::ask_check(const variant_text& variant, const unique_fd& object,
+                                               const check_plan& plan) {
+  CUDAL1_TRY(auto reply, ask_running(frame_type::check, to_json(check_request{variant, plan}), object,
+                                     time_of_calls(plan.call_limit_ms, plan.draws.size())));
+  return std::move(reply.check);
+}
+
+expected<check_report> cuda_session::ask_check_pool(const check_pool_request& request, const unique_fd& object,
+                                                    int unchecked) {
+  CUDAL1_TRY(auto reply, ask_running(frame_type::check_pool, to_json(request), object,
+                                     time_of_calls(request.plan.call_limit_ms, static_cast<std::size_t>(unchecked))));
+  return std::move(reply.check);
+}
+
+std::optional<gpu_condition> cuda_session::condition() {
+  if (!watch_) return std::nullopt;
+  auto now = watch_->condition();
+  return now ? std::optional(std::move(*now)) : std::nullopt;
+}
+
+void cuda_session::judge_conditions(const std::optional<gpu_condition>& before, timing_report& report) {
+  const auto after = condition();
+  if (!before || !after) return;
+  std::string why;
+  if (before->throttled || after->throttled)
+    why = fmt::format("the GPU was throttled ({}, {} of {} MHz)", after->throttle_reasons, after->sm_clock_mhz,
+                      after->max_sm_clock_mhz);
+  if (after->xid_errors > before->xid_errors) why = "the driver reported an error of the GPU (Xid)";
+  if (after->uncorrected_ecc_errors > before->uncorrected_ecc_errors) why = "the GPU's memory had an uncorrected error";
+  if (!why.empty()) {
+    report.dropped_samples += static_cast<int64_t>(report.samples.size());
+    report.samples.clear();
+    report.notes.push_back("samples were dropped: " + why);
+  }
+  const std::vector<int> ours = runner_pids();
+  for (const int process : after->processes)
+    if (process != referee_pid() && std::ranges::count(ours, process) == 0)
+      report.notes.push_back(fmt::format("process {} has a context on this GPU as well", process));
+}
+
+expected<timing_report> cuda_session::ask_time(const time_fork_request& request, const unique_fd& object) {
+  const auto before = condition();
+  const auto calls = 2 * static_cast<std::size_t>(std::max(request.plan.pairs, 1)) + 4;
+  CUDAL1_TRY(auto reply, ask_running(frame_type::time_fork, to_json(request), object,
+                                     time_of_calls(request.plan.call_limit_ms, calls)));
+  judge_conditions(before, reply.timing);
+  return std::move(reply.timing);
+}
+
+environment describe_gpu(const session_options& options, const gpu_description& gpu, const std::string& libraries) {
+  environment e;
+  e.device = options.device;
+  e.model = gpu.name;
+  e.details = fmt::format("compute capability {}.{}, {} MiB, driver {}, {}, {}, Linux {}", gpu.major, gpu.minor,
+                          gpu.memory_bytes >> 20, gpu.driver, libraries, processor_model(), kernel_release());
+  e.id = sha256_hex(e.device + "\n" + e.model + "\n" + e.details);
+  return e;
+}
+
+expected<gpu_description> find_gpu(const std::string& device) {
+  CUDAL1_TRY(const auto gpus, find_gpus());
+  const auto index = index_of_gpu(device);
+  const auto found = std::ranges::find_if(gpus, [&](const auto& g) { return g.index == index; });
+  if (found == gpus.end())
+    return fail(errc::not_found, "there is no {} here: this machine has {} GPUs that its driver shows", device,
+                gpus.size());
+  return *found;
+}
+
+// The timed process on one core near its GPU, its referee on another.
+expected<worker_settings> settings_of(const session_options& options) {
+  std::vector<int> cores = options.cores.empty() ? allowed_cores() : options.cores;
+  if (cores.empty()) return fail(errc::infrastructure, "this process may run on no core");
+  worker_settings settings;
+  settings.threads = 1;
+  settings.timing_core = cores.back();
+  cores.pop_back();
+  settings.other_cores = std::move(cores);
+  settings.flush_bytes = options.flush_bytes;
+  settings.allow_weak_confinement = options.allow_weak_confinement;
+  settings.cuda_device = 0;
+  return settings;
+}
+
+}  // namespace
 
 expected<std::unique_ptr<device_session>> start_cuda_session(const session_options& options) {
-  return fail(errc::unsupported, "device \"{}\": this build runs programs on \"cpu\" only", options.device);
+  CUDAL1_TRY(const gpu_description gpu, find_gpu(options.device));
+  CUDAL1_TRY(const worker_settings settings, settings_of(options));
+  CUDAL1_TRY(const std::string worker, find_worker(options.worker, "cudal1-cuda-worker"));
+  CUDAL1_TRY(unique_fd cancel, make_cancel_event());
+  std::optional<gpu_watch> watch;
+  if (auto opened = gpu_watch::open(gpu.uuid); opened) watch = std::move(*opened);
+  auto session =
+      std::make_unique<cuda_session>(worker, settings, options, std::move(cancel), gpu.uuid, std::move(watch));
+  CUDAL1_CHECK(session->start([&](const std::string& libraries) { return describe_gpu(options, gpu, libraries); }));
+  return session;
 }
 
 }  // namespace cudal1

@@ -83,13 +83,14 @@ class spawn_plan {
 
 }  // namespace
 
-expected<std::string> find_worker(const std::string& wanted) {
+expected<std::string> find_worker(const std::string& wanted, const std::string& program) {
   namespace fs = std::filesystem;
   std::error_code problem;
   fs::path path = wanted;
-  if (wanted.empty()) path = fs::read_symlink("/proc/self/exe", problem).parent_path() / "cudal1-worker";
+  if (wanted.empty()) path = fs::read_symlink("/proc/self/exe", problem);
+  if (wanted.empty() || program != "cudal1-worker") path.replace_filename(program);
   if (::access(path.c_str(), X_OK) != 0)
-    return fail(errc::not_found, "{} is not a program: cudal1-worker must lie beside this program", path.string());
+    return fail(errc::not_found, "{} is not a program: {} must lie beside this program", path.string(), program);
   return path.string();
 }
 
@@ -102,11 +103,13 @@ void kill_process(int pidfd) {
   ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
 }
 
-expected<zygote_link> zygote_link::start(const std::string& worker, const worker_settings& settings) {
+expected<zygote_link> zygote_link::start(const std::string& worker, const worker_settings& settings,
+                                         const std::vector<std::string>& environment) {
   CUDAL1_TRY(auto ends, socket_pair());
   zygote_link link;
-  CUDAL1_TRY(link.pid_,
-             start_worker(worker, "zygote", to_text(settings), worker_environment(settings), ends.second.get()));
+  std::vector<std::string> variables = worker_environment(settings);
+  variables.insert(variables.end(), environment.begin(), environment.end());
+  CUDAL1_TRY(link.pid_, start_worker(worker, "zygote", to_text(settings), variables, ends.second.get()));
   ends.second.reset();
   link.socket_ = std::move(ends.first);
   auto first = receive_frame(link.socket_.get(), deadline_in(start_limit));

@@ -12,8 +12,8 @@
 
 namespace cudal1 {
 
-// The path of cudal1-worker: `wanted`, else beside this program.
-expected<std::string> find_worker(const std::string& wanted);
+// The path of that program: beside `wanted` (the path of a cudal1-worker), else beside this program.
+expected<std::string> find_worker(const std::string& wanted, const std::string& program = "cudal1-worker");
 
 // Starts `worker ROLE SETTINGS` with `socket` as its descriptor 3 and this environment alone; its process id. The
 // caller reaps it.
@@ -32,7 +32,9 @@ struct child_process {
 class zygote_link {
  public:
   // Starts it and waits for its report.
-  static expected<zygote_link> start(const std::string& worker, const worker_settings& settings);
+  // `environment`: NAME=value, beside what every worker gets.
+  static expected<zygote_link> start(const std::string& worker, const worker_settings& settings,
+                                     const std::vector<std::string>& environment = {});
   zygote_link(zygote_link&& other) noexcept { *this = std::move(other); }
   zygote_link& operator=(zygote_link&& other) noexcept;
   ~zygote_link();

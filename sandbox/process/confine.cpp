@@ -61,8 +61,9 @@ expected<unique_fd> landlock_of(const confinement_options& options) {
   access.writable = options.writable;
   access.read_everything = options.role == confined_role::referee;
   if (options.role == confined_role::compiler) {
-    for (const char* path : {"/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/dev/null"})
-      access.readable.emplace_back(path);
+    for (const char* path : {"/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache"})
+      if (options.system_folders) access.readable.emplace_back(path);
+    access.readable.emplace_back("/dev/null");
     access.writable.emplace_back("/dev/null");
   }
   return make_landlock_ruleset(access);

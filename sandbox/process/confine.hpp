@@ -46,8 +46,10 @@ struct confinement_options {
   confined_role role = confined_role::runner;
   resource_limits limits = {};
   // Landlock. runner: both empty, so no file at all. referee: reads everything. compiler: reads and executes the
-  // system's folders (/usr, /lib*, /bin, the loader's cache) and `readable`, and writes below `writable`.
+  // system's folders (/usr, /lib*, /bin, the loader's cache; not without `system_folders`) and `readable`, and writes
+  // below `writable`.
   std::vector<std::string> readable = {}, writable = {};
+  bool system_folders = true;
   int channel = -1;                 // runner: the only descriptor that it may receive from and send to
   int expected_parent = 0;          // process id; where it is gone already enter() fails (0: not asked)
   bool parent_death_signal = true;  // SIGKILL when the *thread* that forked this process ends

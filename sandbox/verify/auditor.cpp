@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <numeric>
-#include <set>
 
 namespace cudal1 {
 
@@ -72,75 +71,35 @@ void audit_interval(ledger& l, const timing_estimate& e, const audit_options& op
   l.refused(rule, outcome::unmeasurable, "its time could not be measured: " + text);
 }
 
+std::string skipped(const audit_options& options) {
+  return "skipped: " +
+         (options.unknown_device.empty() ? std::string("the device's figures are not known") : options.unknown_device);
+}
+
+// Caches are flushed before a call, so what must be read comes from memory; what is written may end in the cache.
 void audit_bandwidth(ledger& l, const task& t, const timing_estimate& e, const audit_options& options) {
   constexpr const char* rule = "audit: bandwidth";
-  if (!options.peak_gb_per_s) return l.passed(rule, "skipped: the device's peak memory bandwidth is not known");
-  const double bytes = static_cast<double>(unavoidable_bytes(t, options));
-  const double least_us = bytes / (*options.peak_gb_per_s * options.bandwidth_share * 1e3);
-  const std::string text = fmt::format("{:.2f} us; {:.0f} bytes at {:.0f}% of {:.1f} GB/s take {:.2f} us", e.variant_us,
-                                       bytes, 100 * options.bandwidth_share, *options.peak_gb_per_s, least_us);
+  if (!options.device) return l.passed(rule, skipped(options));
+  const auto& d = *options.device;
+  const double gb_per_s = std::max(options.bandwidth_share * d.peak_gb_per_s, d.reached_gb_per_s);
+  const auto bytes = work_of(t).least_bytes(d.cache_bytes);
+  const double least_us = static_cast<double>(bytes) / (gb_per_s * 1e3);
+  const std::string text = fmt::format("{:.2f} us; {} bytes at {:.1f} GB/s ({} peaks at {:.1f}) take {:.2f} us",
+                                       e.variant_us, bytes, gb_per_s, d.name, d.peak_gb_per_s, least_us);
   if (e.variant_us >= least_us) return l.passed(rule, text);
   l.refused(rule, outcome::inconsistent, "faster than the memory traffic it cannot avoid: " + text);
 }
 
-// Operators that may read a part of what they are given: a slice, a mask, a window with gaps.
-bool may_skip_elements(std::string_view op) {
-  static constexpr std::array partial = {"slice",    "select",       "index",  "embedding", "gather",   "narrow",
-                                         "split",    "chunk",        "unbind", "take",      "diagonal", "tril",
-                                         "triu",     "where",        "masked", "nll_loss",  "conv",     "pool",
-                                         "upsample", "grid_sampler", "unfold", "strided"};
-  return std::any_of(partial.begin(), partial.end(),
-                     [&](const char* name) { return op.find(name) != std::string_view::npos; });
-}
-
-// Names of the values of which the outputs need every element, going back through the steps.
-std::set<std::string> needed_values(const checked_program& p) {
-  std::set<std::string> needed(p.text.outputs.begin(), p.text.outputs.end());
-  const auto need_all = [&](const auto& self, const json& value) -> void {
-    if (value.is_string()) needed.insert(value.as_string());
-    if (value.is_array())
-      for (const auto& item : value.as_array())
-        self(self, item);
-  };
-  for (auto s = p.text.steps.rbegin(); s != p.text.steps.rend(); ++s) {
-    const auto* step = std::get_if<aten_step>(&*s);
-    if (!step || may_skip_elements(step->op)) continue;
-    const bool used = std::any_of(step->results.begin(), step->results.end(),
-                                  [&](const std::string& r) { return needed.contains(r); });
-    if (!used) continue;
-    for (const auto& [name, value] : step->args)
-      need_all(need_all, value);
-  }
-  return needed;
-}
-
-// Of an input's elements, those that its facts leave open.
-double open_share(const task& t, const tensor_declaration& d) {
-  const auto rows = d.type.dim() >= 2 ? static_cast<double>(d.type.shape[d.type.shape.size() - 2]) : 1.0;
-  if (t.has_fact(d.name, fact::one_hot)) return 0;
-  if (t.has_fact(d.name, fact::diagonal)) return rows > 0 ? 1 / rows : 1;
-  for (const fact half : {fact::upper_triangular, fact::lower_triangular, fact::symmetric})
-    if (t.has_fact(d.name, half)) return 0.5;
-  return 1;
+void audit_launch(ledger& l, const timing_estimate& e, const audit_options& options) {
+  constexpr const char* rule = "audit: launch";
+  if (!options.device) return l.passed(rule, skipped(options));
+  const auto text = fmt::format("{:.2f} us; a call and its synchronisation take at least {:.2f} us", e.variant_us,
+                                options.device->least_us);
+  if (e.variant_us >= options.device->least_us) return l.passed(rule, text);
+  l.refused(rule, outcome::inconsistent, "faster than its launch: " + text);
 }
 
 }  // namespace
-
-int64_t unavoidable_bytes(const task& t, const audit_options& options) {
-  const auto needed = needed_values(t.reference);
-  double bytes = 0;
-  for (const auto& input : t.reference.text.inputs) {
-    const bool proven_away =
-        std::find(options.not_needed.begin(), options.not_needed.end(), input.name) != options.not_needed.end();
-    if (needed.contains(input.name) && !proven_away)
-      bytes += static_cast<double>(input.type.storage_bytes()) * open_share(t, input);
-  }
-  int64_t written = 0;
-  for (const auto& name : t.reference.text.outputs)
-    if (const auto type = t.reference.types.find(name); type != t.reference.types.end())
-      written += type->second.storage_bytes();
-  return static_cast<int64_t>(bytes) + std::max<int64_t>(0, written - options.cache_bytes);
-}
 
 audit_report audit(const task& t, const check_report& check, const timing_report& timing,
                    const timing_estimate& estimate, const audit_options& options) {
@@ -149,6 +108,7 @@ audit_report audit(const task& t, const check_report& check, const timing_report
   audit_samples(l, timing, estimate, options);
   audit_interval(l, estimate, options);
   audit_bandwidth(l, t, estimate, options);
+  audit_launch(l, estimate, options);
   return l.close();
 }
 

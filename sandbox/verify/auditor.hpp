@@ -8,22 +8,22 @@
 #include <string>
 #include <vector>
 
+#include "config/device_data.hpp"
 #include "sandbox/evaluation.hpp"
-#include "sandbox/program/task.hpp"
+#include "sandbox/program/work.hpp"
 #include "sandbox/verify/profiler.hpp"
 
 namespace cudal1 {
 
 struct audit_options {
-  // Peak memory bandwidth of the device in GB/s (1e9 bytes); unknown: that rule is skipped, and the evidence says so.
-  std::optional<double> peak_gb_per_s;
-  double bandwidth_share = 0.9;  // of the peak that the best kernel is thought to reach
-  int64_t cache_bytes = 0;       // of the last-level cache: outputs up to this size may never have reached memory
-  std::vector<std::string> not_needed;  // inputs that a move has proven the result not to depend on
-  int asked_pairs = 0;                  // that the timing plan asked for
-  bool confirmed = false;               // the claim may stand as a best, so its interval has the strict limit
-  double confirmed_limit = 0.25;        // of the interval's half width, relative to the score
-  double screened_limit = 0.6;          // of a claim that is not confirmed
+  // Of the device that measured. Unknown: the rules of bandwidth and launch are skipped, and the evidence says so.
+  std::optional<device_data> device;
+  std::string unknown_device;     // why there is none, for the evidence
+  double bandwidth_share = 0.9;   // of the peak: no kernel reaches more, unless it was measured on that device
+  int asked_pairs = 0;            // that the timing plan asked for
+  bool confirmed = false;         // the claim may stand as a best, so its interval has the strict limit
+  double confirmed_limit = 0.25;  // of the interval's half width, relative to the score
+  double screened_limit = 0.6;    // of a claim that is not confirmed
 };
 
 struct audit_report {
@@ -36,12 +36,6 @@ struct audit_report {
 // `timing` holds every sample that was taken and what the referee noticed; `estimate` is the claim.
 audit_report audit(const task& t, const check_report& check, const timing_report& timing,
                    const timing_estimate& estimate, const audit_options& options);
-
-// Bytes that every way to compute the task has to move when caches are cold: inputs of which the outputs need every
-// element, by their facts (a diagonal, a triangle), and outputs as far as they do not fit the cache. In doubt, less:
-// inputs of operators that may read a part only (slices, windows) do not count, nor do weights, which a setup step may
-// have folded.
-int64_t unavoidable_bytes(const task& t, const audit_options& options);
 
 // (score - mean) / standard deviation within a group of answers to one prompt, clipped to [-k, k]; all 0 where the
 // scores are equal. A failed variant has the score 0.

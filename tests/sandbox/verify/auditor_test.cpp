@@ -44,8 +44,10 @@ TEST_F(auditor, accepts_sound_evidence_and_says_what_it_could_not_ask) {
   const auto r = audited();
   EXPECT_TRUE(r.accepted) << r.reason;
   EXPECT_EQ(r.result, outcome::correct);
-  ASSERT_EQ(r.evidence.size(), 4u);
-  EXPECT_NE(r.evidence.back().reason.find("skipped"), std::string::npos);
+  ASSERT_EQ(r.evidence.size(), 5u);
+  options.unknown_device = "nobody measured it";
+  EXPECT_EQ(audited().evidence[3].reason, "skipped: nobody measured it");
+  EXPECT_NE(audited().evidence[4].reason.find("skipped"), std::string::npos);
 }
 
 TEST_F(auditor, refuses_other_bits_when_timed_or_repeated) {
@@ -91,32 +93,49 @@ TEST_F(auditor, refuses_a_score_that_was_not_really_measured) {
   EXPECT_FALSE(audited().accepted);
 }
 
+device_data slow_memory() {
+  device_data d;
+  d.name = "slow";
+  d.peak_gb_per_s = 1.0;
+  d.reached_gb_per_s = 0.8;
+  d.least_us = 20;
+  return d;
+}
+
 TEST_F(auditor, refuses_what_is_faster_than_the_memory_it_must_read) {
   // 2 inputs and an output of 16 KiB at 0.9 GB/s: 54.6 us.
-  options.peak_gb_per_s = 1.0;
+  options.device = slow_memory();
   estimate.variant_us = 54;
   EXPECT_EQ(audited().result, outcome::inconsistent);
   EXPECT_NE(audited().reason.find("49152 bytes"), std::string::npos) << audited().reason;
   estimate.variant_us = 55;
   EXPECT_TRUE(audited().accepted) << audited().reason;
+  options.device->reached_gb_per_s = 0.95;  // measured on it, so possible: 51.7 us
+  estimate.variant_us = 52;
+  EXPECT_TRUE(audited().accepted) << audited().reason;
+  estimate.variant_us = 51;
+  EXPECT_FALSE(audited().accepted);
 }
 
-TEST_F(auditor, traffic_counts_only_what_no_variant_can_avoid) {
-  EXPECT_EQ(unavoidable_bytes(t, options), 3 * 16384);
-  options.cache_bytes = 16384;
-  EXPECT_EQ(unavoidable_bytes(t, options), 2 * 16384) << "the output may still be in the cache";
-  options.not_needed = {"b"};
-  EXPECT_EQ(unavoidable_bytes(t, options), 16384) << "a proof says so";
-  options = {};
-  EXPECT_EQ(unavoidable_bytes(diagonal_product("\"diagonal\""), options), 256 + 2 * 16384);
-  EXPECT_EQ(unavoidable_bytes(diagonal_product("\"upper_triangular\""), options), 8192 + 2 * 16384);
-  const task masked = read(
-      R"({"format": 1, "name": "t", "summary": "s", "family": "f", "inputs": [
-        {"name": "x", "dtype": "float32", "shape": [8, 8], "draw": {"distribution": "normal"}},
-        {"name": "unused", "dtype": "float32", "shape": [8, 8], "draw": {"distribution": "normal"}}],
-        "steps": [{"aten": "aten::tril", "args": {"self": "x"}, "out": ["z"]},
-                  {"aten": "aten::relu", "args": {"self": "z"}, "out": ["y"]}], "outputs": ["y"]})");
-  EXPECT_EQ(unavoidable_bytes(masked, options), 256) << "a half is masked, one input is not used";
+TEST_F(auditor, counts_only_the_traffic_that_no_program_can_avoid) {
+  options.device = slow_memory();
+  options.device->cache_bytes = 16384;  // the output may still be in the cache: 36.4 us
+  estimate.variant_us = 37;
+  EXPECT_TRUE(audited().accepted) << audited().reason;
+  estimate.variant_us = 36;
+  EXPECT_FALSE(audited().accepted);
+  t = diagonal_product("\"diagonal\"");  // 256 bytes and b: 18.5 us
+  EXPECT_TRUE(audited().accepted) << audited().reason;
+}
+
+TEST_F(auditor, refuses_what_is_faster_than_its_launch) {
+  options.device = slow_memory();
+  options.device->peak_gb_per_s = 1e6;
+  estimate.variant_us = 19;
+  EXPECT_EQ(audited().result, outcome::inconsistent);
+  EXPECT_NE(audited().reason.find("launch"), std::string::npos) << audited().reason;
+  estimate.variant_us = 20;
+  EXPECT_TRUE(audited().accepted) << audited().reason;
 }
 
 // ---- rewards --------------------------------------------------------------------------------------------------------

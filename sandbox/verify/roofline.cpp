@@ -1,0 +1,37 @@
+#include "sandbox/verify/roofline.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cudal1 {
+
+namespace {
+
+constexpr double gb = 1e9, tera = 1e12, us = 1e-6;
+constexpr double split_products = 3;  // TF32 products in one of float32
+
+double time_of(double flops, double tflops) {
+  return flops > 0 && tflops > 0 ? flops / (tflops * tera) / us : 0;
+}
+
+}  // namespace
+
+roofline roof_of(const task_work& work, const device_data& device) {
+  const auto& rate = device.reached_tflops;
+  roofline r;
+  r.device = device.name;
+  r.memory_us = static_cast<double>(work.bytes()) / (device.reached_gb_per_s * gb) / us;
+  r.compute_us = time_of(work.flops.float64, rate.float64) +
+                 time_of(work.flops.float32, std::max(rate.float32, rate.tf32 / split_products)) +
+                 time_of(work.flops.tf32, rate.tf32) + time_of(work.flops.half, rate.half);
+  r.overhead_us = device.overhead_us;
+  r.measured = device.measured;
+  return r;
+}
+
+std::optional<double> share_of_log_gap(double reference_us, double best_us, double floor_us) {
+  if (!(floor_us > 0) || !(best_us > 0) || !(reference_us > floor_us)) return std::nullopt;
+  return std::log(reference_us / best_us) / std::log(reference_us / floor_us);
+}
+
+}  // namespace cudal1

@@ -1,0 +1,36 @@
+// The floor: how fast a task could be on a device, by its memory and its arithmetic. An estimate for people, from the
+// best that was measured (device_data.reached_*), and no bound: see task_work for what is one.
+//
+//   device time: the larger of bytes / bandwidth and FLOPs / rates     "the roof"
+//   call time: that and what a synchronised call costs                 "the floor" of a table that shows call times
+//
+// A float32 product may run as float32, or as three products in TF32 on split operands (3xTF32), whichever is faster.
+#pragma once
+
+#include <optional>
+
+#include <boost/describe.hpp>
+
+#include "config/device_data.hpp"
+#include "sandbox/program/work.hpp"
+
+namespace cudal1 {
+
+struct roofline {
+  std::string device;  // name of the data that it is made from
+  double memory_us = 0, compute_us = 0;
+  double overhead_us = 0;  // of a synchronised call
+  bool measured = false;   // the device's figures; else they are from its datasheet
+  double device_us() const { return memory_us > compute_us ? memory_us : compute_us; }
+  double call_us() const { return device_us() + overhead_us; }
+  const char* limit() const { return memory_us >= compute_us ? "memory" : "compute"; }
+};
+BOOST_DESCRIBE_STRUCT(roofline, (), (device, memory_us, compute_us, overhead_us, measured))
+
+roofline roof_of(const task_work& work, const device_data& device);
+
+// Of the logarithm of the ratio of the reference's time to the floor, the share that a speedup closes: 0 is the
+// reference, 1 the floor. Nothing where the reference is at the floor already.
+std::optional<double> share_of_log_gap(double reference_us, double best_us, double floor_us);
+
+}  // namespace cudal1

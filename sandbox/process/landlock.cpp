@@ -37,13 +37,15 @@ uint64_t handled_rights(int version) {
   return rights;
 }
 
-expected<void> allow_below(int ruleset, const std::string& path, uint64_t rights) {
+// `controls`: of a device's file beside `rights`.
+expected<void> allow_below(int ruleset, const std::string& path, uint64_t rights, uint64_t controls = 0) {
   const unique_fd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
   if (!place) return {};  // what is not there needs no rule
   struct stat status {};
   if (::fstat(place.get(), &status) != 0) return fail(errc::io_error, "landlock: {}: {}", path, std::strerror(errno));
   landlock_path_beneath_attr rule{};
   rule.allowed_access = S_ISDIR(status.st_mode) ? rights : rights & file_rights;
+  if (S_ISCHR(status.st_mode)) rule.allowed_access |= controls;
   rule.parent_fd = place.get();
   if (::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0)
     return fail(errc::infrastructure, "landlock: rule for {}: {}", path, std::strerror(errno));
@@ -69,7 +71,8 @@ expected<unique_fd> make_landlock_ruleset(const landlock_access& access) {
     CUDAL1_CHECK(allow_below(ruleset.get(), path, reading));
   for (const auto& path : access.writable)
     CUDAL1_CHECK(allow_below(ruleset.get(), path,
-                             all & ~(device_control | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK)));
+                             all & ~(device_control | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK),
+                             all & device_control));
   return ruleset;
 }
 

@@ -2,42 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
+#include "sandbox/process/referee/answer_form.hpp"
 #include "sandbox/process/referee/compare.hpp"
 #include "sandbox/process/referee/elements.hpp"
 
 namespace cudal1 {
 namespace {
-
-constexpr std::size_t variants_remembered = 16;
-
-// Strides where they matter: a dimension of one element has none.
-bool same_strides(const tensor_type& a, const tensor_type& b) {
-  for (std::size_t d = 0; d < a.shape.size(); ++d)
-    if (a.shape[d] > 1 && a.strides[d] != b.strides[d]) return false;
-  return true;
-}
-
-// Whether that output is, or is a view of, an input or a weight.
-bool is_given(const checked_program& p, const std::string& output) {
-  const auto view = p.view_of.find(output);
-  const std::string& root = view == p.view_of.end() ? output : view->second;
-  const auto named = [&](const tensor_declaration& d) { return d.name == root; };
-  return std::ranges::any_of(p.text.inputs, named) || std::ranges::any_of(p.text.weights, named);
-}
-
-// Gate 1, what the types say. Memory of an input is an output's only where the reference does so too.
-std::string type_problem(const checked_program& variant, const checked_program& reference, std::size_t index,
-                         const std::string& alias) {
-  const std::string& name = variant.text.outputs[index];
-  if (index >= reference.text.outputs.size()) return "the task has no such output";
-  const tensor_type& got = variant.types.at(name);
-  const tensor_type& want = reference.types.at(reference.text.outputs[index]);
-  if (got.type != want.type || got.shape != want.shape || !same_strides(got, want))
-    return fmt::format("it is {} and should be {}", got.text(), want.text());
-  if (!alias.empty() && !is_given(reference, reference.text.outputs[index])) return "it shares memory with " + alias;
-  return "";
-}
 
 std::string alias_name(const checked_program& p, const output_memory& memory) {
   if (memory.home == output_home::input) return fmt::format("the input \"{}\"", p.text.inputs[memory.index].name);
@@ -46,24 +18,6 @@ std::string alias_name(const checked_program& p, const output_memory& memory) {
 }
 
 }  // namespace
-
-const known_output* known_outputs::find(const std::string& variant, uint64_t seed) const {
-  const auto of_variant = known_.find(variant);
-  if (of_variant == known_.end()) return nullptr;
-  const auto found = of_variant->second.find(seed);
-  return found == of_variant->second.end() ? nullptr : &found->second;
-}
-
-void known_outputs::remember(const std::string& variant, uint64_t seed, known_output output) {
-  if (!known_.contains(variant)) {
-    order_.push_back(variant);
-    if (order_.size() > variants_remembered) {
-      known_.erase(order_.front());
-      order_.erase(order_.begin());
-    }
-  }
-  known_[variant][seed] = std::move(output);
-}
 
 expected<call_outputs> checker::read(runner_link& runner, const draw& d) {
   const auto& types = runner.running().types;

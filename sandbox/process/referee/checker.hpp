@@ -2,34 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "config/base/hash.hpp"
 #include "sandbox/process/messages.hpp"
+#include "sandbox/process/referee/known_outputs.hpp"
 #include "sandbox/process/referee/pool.hpp"
 #include "sandbox/process/referee/runner_link.hpp"
 
 namespace cudal1 {
-
-// What a checked call of one variant gave on one draw: what a timed call must give as well.
-struct known_output {
-  fingerprint bits;
-  std::vector<double> errors;  // output_check::error of each output
-};
-
-// By variant and draw's seed, for the last few variants.
-class known_outputs {
- public:
-  const known_output* find(const std::string& variant, uint64_t seed) const;
-  void remember(const std::string& variant, uint64_t seed, known_output output);
-
- private:
-  std::map<std::string, std::map<uint64_t, known_output>> known_;
-  std::vector<std::string> order_;  // oldest first
-};
 
 // The outputs of a runner's last call, flat.
 struct call_outputs {

@@ -8,40 +8,6 @@
 #include "sandbox/process/referee/draws.hpp"
 
 namespace cudal1 {
-namespace {
-
-// A timed output whose bits differ from the checked one's passes where it is as good an answer: its error is at most
-// so many times the checked one's, or below what is no error for the type.
-constexpr double error_factor = 4;
-double negligible_error(dtype type) {
-  switch (type) {
-    case dtype::float64:
-      return 1e-13;
-    case dtype::float32:
-      return 1e-6;
-    case dtype::float16:
-      return 2e-3;
-    case dtype::bfloat16:
-      return 1e-2;
-    default:
-      return 0;
-  }
-}
-
-std::string difference(const output_check& timed, double checked_error, dtype type) {
-  if (!timed.type_problem.empty()) return timed.type_problem;
-  if (timed.mask_mismatches > 0)
-    return fmt::format("{} elements are not finite where the answer is, or the other way round", timed.mask_mismatches);
-  const double allowed =
-      std::max({error_factor * checked_error, error_factor * timed.reference_error, negligible_error(type)});
-  if (timed.error > allowed)
-    return fmt::format("its error is {:.3g} against {:.3g} when checked; at element {} stands {:g} for {:g}",
-                       timed.error, checked_error, timed.worst_index, timed.worst_value, timed.worst_expected);
-  return "";
-}
-
-}  // namespace
-
 expected<void> call_timer::warm(runner_link& runner, const draw& d) {
   CUDAL1_CHECK(runner.set_weights(d));
   CUDAL1_CHECK(runner.prepare(d));
@@ -70,13 +36,8 @@ expected<void> call_timer::verify(runner_link& variant, const draw& d, const std
   if (same && !in_full) return {};
   ++report.outputs_compared;
   const auto checks = outputs_.compare(variant.running(), outputs, d, {}, {});
-  for (std::size_t i = 0; i < checks.size() && report.inconsistency.empty(); ++i) {
-    const double checked_error = i < known->errors.size() ? known->errors[i] : 0;
-    const dtype type = pool_.reference().output_types().at(i).type;
-    if (const auto text = difference(checks[i], checked_error, type); !text.empty())
-      report.inconsistency = fmt::format("a timed output \"{}\"{}: {}", checks[i].name,
-                                         same ? "" : " has other bits than when it was checked", text);
-  }
+  if (report.inconsistency.empty())
+    report.inconsistency = timed_inconsistency(checks, *known, same, pool_.reference().output_types());
   return {};
 }
 

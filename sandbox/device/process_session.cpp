@@ -204,9 +204,10 @@ expected<check_report> process_session::check(const checked_program& variant, co
 expected<void> process_session::check_timing_pool(const variant_text& variant, const unique_fd& object,
                                                   const timing_plan& plan, timing_report& report) {
   check_plan judged = plan_check(*task_, gates_);
-  const check_pool_request request{variant, plan, judged.close, judged.close_loose};
+  check_pool_request request{variant, plan, judged.close, judged.close_loose, true};
   CUDAL1_TRY(const auto known, ask(frame_type::check_pool, to_json(request), {}, std::chrono::milliseconds(0)));
   if (known.unchecked == 0) return {};
+  request.only_count = false;
   CUDAL1_TRY(const check_report checked, ask_check_pool(request, object, known.unchecked));
   report.problem = checked.problem;
   report.load_ms += checked.load_ms;

@@ -80,14 +80,15 @@ struct check_request {
 };
 BOOST_DESCRIBE_STRUCT(check_request, (), (variant, plan))
 
-// check_pool: the same for those draws of the timing pool that this variant has not been checked on. Without
-// descriptors it only asks how many there are.
+// check_pool: the same for those draws of the timing pool that this variant has not been checked on; with `only_count`
+// it just asks how many there are, and needs no runner.
 struct check_pool_request {
   variant_text variant;
   timing_plan plan;
   tolerance close, close_loose;
+  bool only_count = false;
 };
-BOOST_DESCRIBE_STRUCT(check_pool_request, (), (variant, plan, close, close_loose))
+BOOST_DESCRIBE_STRUCT(check_pool_request, (), (variant, plan, close, close_loose, only_count))
 
 // time_fork: descriptors of the reference's runner, of the variant's, then {object}.
 struct time_fork_request {

@@ -136,7 +136,7 @@ expected<referee_reply> referee::check_pool(frame& f) {
   checker checks(*state->pool, state->known, secret_);
   referee_reply reply;
   reply.unchecked = checks.unchecked(request.variant.key);
-  if (f.descriptors.empty()) return reply;
+  if (request.only_count) return reply;
   CUDAL1_TRY(const auto variant, check_program_text(request.variant.program));
   CUDAL1_TRY(auto runner, runner_link::attach(runner_of(f, 0), variant,
                                               {request.plan.call_limit_ms, request.plan.memory_limit_bytes}));

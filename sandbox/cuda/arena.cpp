@@ -59,14 +59,14 @@ void range_set::remove(std::size_t from, std::size_t to) {
   }
 }
 
-range_set range_set::gaps_in(std::size_t from, std::size_t to) const {
+range_set::ranges_by_start range_set::gaps_in(std::size_t from, std::size_t to) const {
   range_set gaps;
   if (from < to) gaps.ranges_.emplace(from, to);
   auto at = ranges_.upper_bound(from);
   if (at != ranges_.begin()) --at;
   for (; at != ranges_.end() && at->first < to; ++at)
     gaps.remove(at->first, at->second);
-  return gaps;
+  return gaps.ranges_;
 }
 
 // The lowest fit at or above this call's start, else the lowest of all.
@@ -131,7 +131,7 @@ expected<void> device_arena::begin_call(uint64_t seed) {
   start_ = mixed(seed_) % (span / alignment) * alignment;
   const std::size_t reach = std::max(highest_, taken_.end()) + (start_ > was ? start_ - was : 0) + gap;
   prepared_ = std::min(size_, rounded(reach, alignment));
-  for (const auto& [from, to] : lasting_.gaps_in(0, prepared_).ranges())
+  for (const auto& [from, to] : lasting_.gaps_in(0, prepared_))
     CUDAL1_CHECK(poison(from, to));
   used_.clear();
   highest_ = taken_.end();
@@ -143,7 +143,7 @@ expected<std::string> device_arena::check() {
   for (const auto& [from, to] : lasting_.ranges())
     mine.add(from, to);
   std::size_t damaged = 0, at = 0;
-  for (const auto& [from, to] : mine.gaps_in(0, prepared_).ranges()) {
+  for (const auto& [from, to] : mine.gaps_in(0, prepared_)) {
     CUDAL1_TRY(const std::size_t here, device_.damaged(from / word, (to - from) / word, seed_));
     if (here > 0 && damaged == 0) at = from;
     damaged += here;
@@ -169,7 +169,7 @@ device_arena::held_memory device_arena::end_capture() {
   for (const auto& [offset, b] : blocks_)
     still.add(offset, offset + b.extent);
   for (const auto& [from, to] : captured_.ranges())
-    for (const auto& [a, b] : still.gaps_in(from, to).ranges()) {
+    for (const auto& [a, b] : still.gaps_in(from, to)) {
       held.extents.add(a, b);
       taken_.add(a, b);
     }

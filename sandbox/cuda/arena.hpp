@@ -17,17 +17,18 @@ namespace cudal1 {
 // Half-open ranges, disjoint and merged: start -> end.
 class range_set {
  public:
+  using ranges_by_start = std::map<std::size_t, std::size_t>;
   void add(std::size_t from, std::size_t to);
   void remove(std::size_t from, std::size_t to);
   void clear() { ranges_.clear(); }
   bool empty() const { return ranges_.empty(); }
   // What of [from, to) is not in the set.
-  range_set gaps_in(std::size_t from, std::size_t to) const;
+  ranges_by_start gaps_in(std::size_t from, std::size_t to) const;
   std::size_t end() const { return ranges_.empty() ? 0 : ranges_.rbegin()->second; }
-  const std::map<std::size_t, std::size_t>& ranges() const { return ranges_; }
+  const ranges_by_start& ranges() const { return ranges_; }
 
  private:
-  std::map<std::size_t, std::size_t> ranges_;
+  ranges_by_start ranges_;
 };
 
 // How the arena reaches its memory: words of 8 bytes, counted from its start.

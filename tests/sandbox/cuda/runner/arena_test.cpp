@@ -1,0 +1,132 @@
+#include "sandbox/cuda/arena.hpp"
+
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace cudal1 {
+namespace {
+
+TEST(range_set, merges_what_touches_and_splits_what_is_cut) {
+  range_set s;
+  s.add(0, 10);
+  s.add(20, 30);
+  s.add(10, 20);
+  EXPECT_EQ(s.ranges(), (std::map<std::size_t, std::size_t>{{0, 30}}));
+  s.remove(5, 7);
+  s.remove(25, 99);
+  EXPECT_EQ(s.ranges(), (std::map<std::size_t, std::size_t>{{0, 5}, {7, 25}}));
+  EXPECT_EQ(s.gaps_in(2, 40), (std::map<std::size_t, std::size_t>{{5, 7}, {25, 40}}));
+}
+
+// Memory of the host in the place of the device's.
+class arena_test : public testing::Test {
+ protected:
+  static constexpr std::size_t bytes = 1 << 20;
+  static uint64_t pattern(std::size_t word, uint64_t seed) { return seed * 0x9e3779b97f4a7c15 + word; }
+
+  arena_test() : words_(bytes / 8), arena_(reinterpret_cast<std::byte*>(words_.data()), bytes, reach()) {}
+
+  arena_device reach() {
+    return {.poison = [this](std::size_t first, std::size_t count, uint64_t seed) -> expected<void> {
+              poisoned_ += count;
+              for (std::size_t i = first; i < first + count; ++i)
+                words_[i] = pattern(i, seed);
+              return {};
+            },
+            .damaged = [this](std::size_t first, std::size_t count, uint64_t seed) -> expected<std::size_t> {
+              std::size_t wrong = 0;
+              for (std::size_t i = first; i < first + count; ++i)
+                wrong += words_[i] == pattern(i, seed) ? 0 : 1;
+              return wrong;
+            }};
+  }
+
+  std::vector<uint64_t> words_;
+  std::size_t poisoned_ = 0;
+  device_arena arena_;
+};
+
+TEST_F(arena_test, a_block_may_be_written_in_full_and_nothing_beside_it) {
+  ASSERT_TRUE(arena_.begin_call(1));
+  auto* const a = static_cast<std::byte*>(arena_.allocate(1000));
+  auto* const b = static_cast<std::byte*>(arena_.allocate(1000));
+  ASSERT_NE(a, nullptr);
+  ASSERT_GE(b - a, 1000 + static_cast<std::ptrdiff_t>(device_arena::gap) - 8);
+  std::memset(a, 1, 1000);
+  std::memset(b, 2, 1000);
+  EXPECT_EQ(arena_.check().value_or("error"), "");
+  std::memset(a + 1000, 1, 8);  // a float or two too far
+  EXPECT_NE(arena_.check().value_or(""), "");
+}
+
+TEST_F(arena_test, blocks_of_another_call_are_poisoned_and_come_elsewhere) {
+  ASSERT_TRUE(arena_.begin_call(1));
+  void* const first = arena_.allocate(4096);
+  std::memset(first, 7, 4096);
+  arena_.release(first);
+  ASSERT_TRUE(arena_.begin_call(2));
+  void* const second = arena_.allocate(4096);
+  EXPECT_NE(first, second);
+  for (std::size_t i = 0; i < 512; ++i)
+    ASSERT_NE(static_cast<uint64_t*>(second)[i], 0x0707070707070707u) << i;
+  EXPECT_EQ(arena_.check().value_or("error"), "");
+}
+
+TEST_F(arena_test, what_outlives_a_call_keeps_its_content) {
+  ASSERT_TRUE(arena_.begin_call(1));
+  void* const kept = arena_.allocate(4096);
+  std::memset(kept, 7, 4096);
+  for (uint64_t seed = 2; seed < 6; ++seed) {
+    ASSERT_TRUE(arena_.begin_call(seed));
+    EXPECT_EQ(static_cast<uint64_t*>(kept)[100], 0x0707070707070707u);
+    void* const other = arena_.allocate(100'000);
+    ASSERT_NE(other, nullptr);
+    EXPECT_TRUE(other >= static_cast<std::byte*>(kept) + 4096 || static_cast<std::byte*>(other) + 100'000 <= kept);
+    EXPECT_EQ(arena_.check().value_or("error"), "");
+    arena_.release(other);
+  }
+}
+
+TEST_F(arena_test, memory_of_a_capture_is_nobody_elses_until_it_is_given_back) {
+  ASSERT_TRUE(arena_.begin_call(1));
+  arena_.begin_capture();
+  const std::size_t before = poisoned_;
+  auto* const captured = static_cast<std::byte*>(arena_.allocate(300'000));
+  arena_.release(captured);
+  const auto held = arena_.end_capture();
+  EXPECT_EQ(poisoned_, before);  // a fill would become part of the graph
+  EXPECT_EQ(held.payload.ranges().size(), 1u);
+  // A call that replays it may write there, another one may not.
+  ASSERT_TRUE(arena_.begin_call(2));
+  arena_.use(held);
+  std::memset(captured, 1, 300'000);
+  EXPECT_EQ(arena_.check().value_or("error"), "");
+  ASSERT_TRUE(arena_.begin_call(3));
+  std::memset(captured, 1, 8);
+  EXPECT_NE(arena_.check().value_or(""), "");
+  auto* const other = static_cast<std::byte*>(arena_.allocate(300'000));
+  EXPECT_TRUE(other >= captured + 300'000 || other + 300'000 <= captured);
+  arena_.give_back(held);
+  arena_.release(other);
+  std::size_t room = 0;
+  while (void* const block = arena_.allocate(100'000)) {
+    ++room;
+    (void)block;
+  }
+  EXPECT_GE(room, 9u);
+}
+
+TEST_F(arena_test, there_is_no_room_beyond_the_limit) {
+  EXPECT_EQ(arena_.allocate(bytes + 1), nullptr);
+  EXPECT_EQ(arena_.allocate(0), nullptr);
+  void* const most = arena_.allocate(bytes - device_arena::gap);
+  EXPECT_NE(most, nullptr);
+  EXPECT_EQ(arena_.allocate(1), nullptr);
+  arena_.release(most);
+  EXPECT_NE(arena_.allocate(1), nullptr);
+}
+
+}  // namespace
+}  // namespace cudal1

@@ -1,0 +1,138 @@
+#include "tests/sandbox/cuda/runner/gpu_fixture.hpp"
+
+#include <algorithm>
+
+#include <ATen/Context.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
+
+namespace cudal1 {
+
+std::unique_ptr<runner_device> gpu_test::device_;
+
+void gpu_test::SetUp() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) GTEST_SKIP() << "this machine has no GPU";
+  if (device_) return;
+  constexpr int64_t arena_bytes = int64_t{16} << 30;
+  auto arena = make_device_memory(arena_bytes, 0);
+  ASSERT_TRUE(arena) << arena.error().message;
+  auto made = runner_device::create(0, arena->get(), arena_bytes, 0);
+  ASSERT_TRUE(made) << made.error().message;
+  device_ = std::move(*made);
+}
+
+namespace {
+
+at::ScalarType type_of(dtype t) {
+  switch (t) {
+    case dtype::float64:
+      return at::kDouble;
+    case dtype::float32:
+      return at::kFloat;
+    case dtype::float16:
+      return at::kHalf;
+    case dtype::bfloat16:
+      return at::kBFloat16;
+    case dtype::int64:
+      return at::kLong;
+    case dtype::int32:
+      return at::kInt;
+    case dtype::bool_:
+      return at::kBool;
+    default:
+      return at::kByte;
+  }
+}
+
+void fill(const tensor_view& view, const input_spec& spec) {
+  const auto target =
+      at::from_blob(view.data, {view.type.numel()}, at::TensorOptions(type_of(view.type.type)).device(at::kCUDA));
+  const auto options = at::TensorOptions(at::kFloat).device(at::kCUDA);
+  if (spec.draw.kind == distribution::integer)
+    target.copy_(at::randint(static_cast<int64_t>(spec.draw.low), static_cast<int64_t>(spec.draw.high),
+                             {view.type.numel()}, options));
+  else if (std::ranges::count(spec.facts, fact::one_hot) + (spec.draw.kind == distribution::bernoulli) > 0)
+    target.copy_(at::randint(0, 2, {view.type.numel()}, options));
+  else
+    target.copy_(at::randn({view.type.numel()}, options));
+}
+
+}  // namespace
+
+given_memory gpu_test::draw(const std::vector<tensor_declaration>& declared, const std::vector<input_spec>& specs,
+                            uint64_t seed) {
+  const c10::InferenceMode no_autograd;
+  given_memory g;
+  std::vector<tensor_type> types;
+  for (const auto& d : declared)
+    types.push_back(d.type);
+  const auto layout = device_layout_of(types);
+  g.file = std::move(*make_device_memory(layout.bytes, 0));
+  const auto writable = *map_device_memory(g.file.get(), layout.bytes, 0, true);
+  at::Generator generator = at::globalContext().defaultGenerator(at::Device(at::kCUDA, 0));
+  generator.set_current_seed(seed);
+  for (std::size_t i = 0; i < types.size(); ++i)
+    fill({types[i], writable.data() + layout.offsets[i]}, specs[i]);
+  EXPECT_TRUE(device().finish());
+  g.mapped = std::move(*map_device_memory(g.file.get(), layout.bytes, 0, false));
+  for (std::size_t i = 0; i < types.size(); ++i)
+    g.views.push_back({types[i], g.mapped.data() + layout.offsets[i]});
+  return g;
+}
+
+std::vector<tensor_view> gpu_test::at_other_addresses(const given_memory& g, device_mapping& keeper) {
+  keeper = std::move(*map_device_memory(g.file.get(), g.mapped.size(), 0, false));
+  auto views = g.views;
+  for (auto& view : views)
+    view.data = keeper.data() + (static_cast<std::byte*>(view.data) - g.mapped.data());
+  return views;
+}
+
+std::unique_ptr<resident> gpu_test::load(const program& p, const given_memory& weights) {
+  auto loaded = resident::load(print_program(p), "", 0, device().arena(), device().stream());
+  EXPECT_TRUE(loaded) << loaded.error().message;
+  EXPECT_TRUE(device().arena().begin_call(1));
+  const auto set = (*loaded)->set_weights(weights.views);
+  EXPECT_TRUE(set) << set.error().message;
+  EXPECT_TRUE(device().finish());
+  return std::move(*loaded);
+}
+
+void gpu_test::ready(resident& r, const given_memory& inputs) {
+  r.release();
+  if (!r.wants_capture()) return;
+  device_mapping keeper;
+  const auto moved = at_other_addresses(inputs, keeper);
+  EXPECT_TRUE(device().arena().begin_call(2));
+  const auto captured = r.capture(inputs.views, moved);
+  EXPECT_TRUE(captured) << captured.error().message;
+}
+
+std::vector<std::string> gpu_test::outputs_of(resident& r, const given_memory& inputs, uint64_t seed) {
+  ready(r, inputs);
+  EXPECT_TRUE(device().arena().begin_call(seed));
+  r.prepare();
+  const auto called = r.call(inputs.views);
+  EXPECT_TRUE(called) << called.error().message;
+  EXPECT_TRUE(device().finish());
+  EXPECT_EQ(device().arena().check().value_or("error"), "");
+  std::vector<std::string> bytes;
+  for (const auto& output : r.outputs()) {
+    std::string text(static_cast<std::size_t>(output.type.storage_bytes()), '\0');
+    EXPECT_EQ(cudaMemcpy(text.data(), output.data, text.size(), cudaMemcpyDeviceToHost), cudaSuccess);
+    bytes.push_back(std::move(text));
+  }
+  r.release();
+  return bytes;
+}
+
+program with_graph(program p) {
+  p.how.graph = true;
+  return p;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,44 @@
+// A GPU with the runner's allocator in this process, made once; tests are skipped where there is none.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "sandbox/cuda/resident.hpp"
+#include "sandbox/cuda/runner_device.hpp"
+#include "sandbox/program/task.hpp"
+
+namespace cudal1 {
+
+// Tensors of a task as the referee would give them: in memory that is mapped for reading.
+struct given_memory {
+  unique_fd file;
+  device_mapping mapped;
+  std::vector<tensor_view> views;
+};
+
+class gpu_test : public testing::Test {
+ protected:
+  void SetUp() override;
+  static runner_device& device() { return *device_; }
+
+  // Numbers from that seed, by the task's specification where that matters (integers), else normal ones.
+  static given_memory draw(const std::vector<tensor_declaration>& declared, const std::vector<input_spec>& specs,
+                           uint64_t seed);
+  static std::vector<tensor_view> at_other_addresses(const given_memory& g, device_mapping& keeper);
+  // Loads a program and gives it weights.
+  static std::unique_ptr<resident> load(const program& p, const given_memory& weights);
+  // One call: its outputs' bytes.
+  static std::vector<std::string> outputs_of(resident& r, const given_memory& inputs, uint64_t seed);
+  static void ready(resident& r, const given_memory& inputs);
+
+  static std::unique_ptr<runner_device> device_;
+};
+
+program with_graph(program p);
+
+}  // namespace cudal1

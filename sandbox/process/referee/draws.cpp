@@ -6,6 +6,7 @@
 #include <random>
 
 #include "sandbox/process/referee/elements.hpp"
+#include "sandbox/process/referee/outliers.hpp"
 #include "sandbox/process/referee/random_blocks.hpp"
 
 namespace cudal1 {
@@ -118,17 +119,19 @@ class element_source {
       : spec_(spec), role_(role), kind_(kind), width_(rows_of(type).width), random_(seed) {
     continuous_ =
         is_floating(type.type) && (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal);
+    if (kind == draw_kind::outliers) outliers_ = outliers_of(type, spec, seed);
   }
 
   random_blocks& random() { return random_; }
 
   void next(std::span<double> values) {
-    if (kind_ == draw_kind::declared || !continuous_)
+    if (kind_ == draw_kind::declared || kind_ == draw_kind::outliers || !continuous_)
       draw_declared(spec_.draw, random_, values);
     else if (role_ == tensor_role::weight)
       draw_weight(spec_.draw, random_, values);
     else
       draw_kind_of(values);
+    put_outliers(values);
     if (continuous_ && (spec_.draw.min || spec_.draw.max))
       for (double& v : values)
         v = fold(v, spec_.draw.min, spec_.draw.max);
@@ -169,6 +172,13 @@ class element_source {
     }
   }
 
+  void put_outliers(std::span<double> values) {
+    const auto end = first_ + static_cast<int64_t>(values.size());
+    for (; next_outlier_ < outliers_.size() && outliers_[next_outlier_].place < end; ++next_outlier_)
+      values[static_cast<std::size_t>(outliers_[next_outlier_].place - first_)] = outliers_[next_outlier_].value;
+    first_ = end;
+  }
+
   // A row may begin in one block and end in another.
   void by_rows(std::span<double> values) {
     for (std::size_t i = 0; i < values.size();) {
@@ -196,6 +206,9 @@ class element_source {
   random_blocks random_;
   int64_t column_ = 0, peak_ = 0;  // of the row that comes next or goes on
   double scale_ = 1, offset_ = 0;
+  std::vector<outlier> outliers_;
+  std::size_t next_outlier_ = 0;
+  int64_t first_ = 0;  // flat index of the values that come next
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 // The referee's arithmetic: elements, draws, comparison.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -156,6 +158,86 @@ TEST(draws, randomise_weights_that_are_declared_constant) {
   const auto m = moments_of(draw(ones, draw_kind::standard_normal, tensor_role::weight));
   EXPECT_NEAR(m.mean, 1, 0.01);
   EXPECT_NEAR(m.deviation, 0.5, 0.01);
+}
+
+// Elements that are not as declared, by index.
+std::map<std::size_t, double> outliers_in(const input_spec& spec, std::vector<int64_t> shape, tensor_role role,
+                                          uint64_t seed = 7) {
+  const auto declared = draw(spec, draw_kind::declared, role, shape, seed);
+  const auto drawn = draw(spec, draw_kind::outliers, role, shape, seed);
+  std::map<std::size_t, double> differing;
+  for (std::size_t i = 0; i < drawn.size(); ++i)
+    if (drawn[i] != declared[i]) differing[i] = drawn[i];
+  return differing;
+}
+
+TEST(outliers, are_a_few_elements_far_out_and_just_outside_on_both_sides) {
+  input_spec spec;
+  spec.draw.kind = distribution::uniform;
+  for (const tensor_role role : {tensor_role::input, tensor_role::weight}) {
+    const auto found = outliers_in(spec, {1024, 1024}, role);
+    EXPECT_GE(found.size(), 30u);
+    EXPECT_LE(found.size(), 32u);
+    int above = 0, far_above = 0, far_below = 0, near = 0;
+    for (const auto& [at, v] : found) {
+      EXPECT_TRUE(v < 0 || v >= 1) << v;
+      above += v > 0 ? 1 : 0;
+      far_above += v > 40 ? 1 : 0;
+      far_below += v < -40 ? 1 : 0;
+      near += v > -1 && v < 2 ? 1 : 0;
+    }
+    EXPECT_NEAR(above, 16, 2);
+    EXPECT_GE(far_above, 1);
+    EXPECT_GE(far_below, 1);
+    EXPECT_GE(near, 2);
+  }
+  EXPECT_EQ(outliers_in(spec, {64, 64}, tensor_role::input).size(), 6u);
+  EXPECT_EQ(outliers_in(spec, {1}, tensor_role::input).size(), 1u);
+}
+
+TEST(outliers, lie_elsewhere_for_another_seed) {
+  const input_spec spec;
+  const auto one = outliers_in(spec, {256, 256}, tensor_role::input, 1),
+             other = outliers_in(spec, {256, 256}, tensor_role::input, 2);
+  for (const auto& [at, v] : one)
+    EXPECT_FALSE(other.contains(at));
+}
+
+TEST(outliers, leave_a_constant_weight_constant_elsewhere) {
+  input_spec ones;
+  ones.draw.mean = 1;
+  ones.draw.std = 0;
+  const auto values = draw(ones, draw_kind::outliers, tensor_role::weight, {64, 64});
+  EXPECT_EQ(std::ranges::count(values, 1.0), 64 * 64 - 6);
+}
+
+TEST(outliers, keep_domains_facts_and_integers) {
+  input_spec positive;
+  positive.draw.min = 0.5;
+  EXPECT_GE(moments_of(draw(positive, draw_kind::outliers)).low, 0.5);
+  EXPECT_GT(moments_of(draw(positive, draw_kind::outliers)).high, 300);
+  for (const fact f : {fact::diagonal, fact::upper_triangular, fact::lower_triangular, fact::symmetric}) {
+    input_spec spec;
+    spec.facts = {f};
+    const auto found = outliers_in(spec, {256, 256}, tensor_role::input);
+    EXPECT_GE(found.size(), 5u) << "an outlier is not wasted on a zero: " << static_cast<int>(f);
+    for (const auto& [at, v] : found) {
+      const std::size_t r = at / 256, c = at % 256;
+      EXPECT_TRUE(f == fact::symmetric || (f == fact::diagonal && r == c) || (f == fact::upper_triangular && r <= c) ||
+                  (f == fact::lower_triangular && r >= c));
+      EXPECT_TRUE(f != fact::symmetric || found.contains(c * 256 + r));
+    }
+  }
+  input_spec none;
+  none.facts = {fact::one_hot};
+  EXPECT_TRUE(outliers_in(none, {64, 64}, tensor_role::input).empty());
+  input_spec integers;
+  integers.draw.kind = distribution::integer;
+  integers.draw.high = 9;
+  EXPECT_TRUE(outliers_in(integers, {64, 64}, tensor_role::input).empty());
+  input_spec sizes;
+  sizes.facts = {fact::non_negative};
+  EXPECT_GE(moments_of(draw(sizes, draw_kind::outliers)).low, 0);
 }
 
 // ---- comparison -----------------------------------------------------------------------------------------------------

@@ -40,8 +40,8 @@ check_report honest(const task& t, const check_plan& plan) {
     o.name = "y";
     o.elements = t.reference.types.at("y").numel();
     o.max_absolute = is_floating(t.reference.types.at("y").type) ? 1e-6 : 0;
-    o.error = o.reference_error = 1e-7;
-    o.signal_error = o.reference_signal_error = 2e-7;
+    o.error = o.reference_error = o.strict_error = 1e-7;
+    o.signal_error = o.reference_signal_error = o.strict_signal_error = 2e-7;
     o.worst_index = 11;
     o.worst_value = 1.5;
     o.worst_expected = 1.25;
@@ -72,15 +72,16 @@ struct verifier : testing::Test {
   }
 };
 
-TEST_F(verifier, plans_five_declared_draws_and_one_of_every_other_kind) {
+TEST_F(verifier, plans_five_declared_draws_two_with_outliers_and_one_of_every_other_kind) {
   std::multiset<draw_kind> kinds;
   for (const auto& d : plan.draws) {
     kinds.insert(d.kind);
     EXPECT_EQ(d.seed, 0u);
   }
   EXPECT_EQ(kinds.count(draw_kind::declared), 5u);
-  EXPECT_EQ(kinds.size(), 12u);
-  EXPECT_EQ(std::set(kinds.begin(), kinds.end()).size(), 8u);
+  EXPECT_EQ(kinds.count(draw_kind::outliers), 2u);
+  EXPECT_EQ(kinds.size(), 14u);
+  EXPECT_EQ(std::set(kinds.begin(), kinds.end()).size(), 9u);
   EXPECT_EQ(plan.close.absolute, 1e-4);
   EXPECT_EQ(plan.close_loose.relative, 1e-2);
   EXPECT_EQ(plan.memory_limit_bytes, int64_t{2048} << 20);
@@ -175,7 +176,7 @@ TEST_F(verifier, lower_precision_fails_gate_three_although_it_is_close) {
   EXPECT_EQ(judged().result, outcome::correct) << "below the floor";
   first().error = 5.1e-6;
   EXPECT_EQ(failed_gate(), "3 error");
-  first().reference_error = 1e-6;
+  first().reference_error = first().strict_error = 1e-6;
   EXPECT_EQ(judged().result, outcome::correct) << "32 times eager's own";
   first().error = 33e-6;
   EXPECT_EQ(failed_gate(), "3 error");
@@ -183,10 +184,29 @@ TEST_F(verifier, lower_precision_fails_gate_three_although_it_is_close) {
   EXPECT_EQ(failed_gate(), "3 error");
 }
 
+TEST_F(verifier, tensor_float_32_passes_only_where_eager_uses_it_itself) {
+  // A convolution: eager as shipped has TF32's error, strict float32 has not.
+  first().reference_error = 2.9e-4;
+  first().strict_error = 1e-7;
+  first().strict_outside = 40;
+  first().outside = 40;  // of an honest float32 answer, against TF32 eager
+  first().error = 3e-4;
+  EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+  first().error = 2.3e-3;  // bfloat16 operands
+  EXPECT_EQ(failed_gate(), "3 error");
+  first().strict_outside = 0;  // where strict float32 meets shipped eager, so must the variant
+  first().error = 3e-4;
+  EXPECT_EQ(failed_gate(), "2 close");
+  first().outside = 0;
+  first().reference_error = 1e-7;  // a matrix product: strict as shipped
+  EXPECT_EQ(failed_gate(), "3 error");
+}
+
 TEST_F(verifier, an_answer_that_is_zero_everywhere_must_be_met_absolutely) {
   first().error = infinity;
   first().signal_error = infinity;
   first().reference_error = first().reference_signal_error = 0;
+  first().strict_error = first().strict_signal_error = 0;
   first().max_absolute = 1e-6;
   EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
   first().max_absolute = 9e-5;  // within gate 2's tolerance, and yet noise for nothing
@@ -199,9 +219,9 @@ TEST_F(verifier, a_constant_does_not_pass_for_a_nearly_constant_answer) {
   // 1 + noise of 1e-6, answered with 1: close, a small relative error, and all of the signal is missed.
   first().error = 1e-6;
   first().signal_error = 0.999;
-  first().reference_signal_error = 0.02;
+  first().reference_signal_error = first().strict_signal_error = 0.02;
   EXPECT_EQ(failed_gate(), "4 signal");
-  first().reference_signal_error = 0.05;
+  first().reference_signal_error = first().strict_signal_error = 0.05;
   EXPECT_EQ(judged().result, outcome::correct) << "eager drowns the signal itself";
   first().signal_error = 5;
   first().error = 1e-7;
@@ -224,7 +244,7 @@ TEST_F(verifier, integers_must_be_equal) {
 TEST_F(verifier, the_other_distributions_are_judged_like_the_tasks_own) {
   last().outside = 2;
   EXPECT_EQ(failed_gate(), "5 draws");
-  EXPECT_NE(judged().reason.find("offset_rows (seed 77)"), std::string::npos) << judged().reason;
+  EXPECT_NE(judged().reason.find("outliers (seed 77)"), std::string::npos) << judged().reason;
   EXPECT_NE(judged().reason.find("2 close"), std::string::npos);
   last().outside = 0;
   last().error = 1e-2;

@@ -8,22 +8,58 @@
 
 namespace cudal1 {
 
-core_layout lay_out_cores(std::vector<int> allowed, int64_t threads, int64_t timing_core) {
+namespace {
+
+bool holds(const std::vector<int>& cores, int core) {
+  return std::find(cores.begin(), cores.end(), core) != cores.end();
+}
+
+// Takes up to `count` cores out of `left`, from its end, near ones first.
+std::vector<int> take_cores(std::vector<int>& left, const core_wish& wish, int64_t count) {
+  std::vector<int> taken;
+  if (wish.fixed_core >= 0) {
+    taken.push_back(static_cast<int>(wish.fixed_core));
+    std::erase(left, taken.front());
+    return taken;
+  }
+  for (const bool near_only : {true, false})
+    for (std::size_t i = left.size(); i-- > 0 && static_cast<int64_t>(taken.size()) < count;) {
+      if (near_only && !holds(wish.near, left[i])) continue;
+      taken.push_back(left[i]);
+      left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  std::sort(taken.begin(), taken.end());
+  return taken;
+}
+
+}  // namespace
+
+core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_wish>& wishes) {
   core_layout l;
   l.all = std::move(allowed);
-  if (timing_core >= 0) {
-    l.timing.push_back(static_cast<int>(timing_core));
-  } else {
-    const auto count = std::min(l.all.size(), static_cast<std::size_t>(std::max<int64_t>(threads, 1)));
-    l.timing.assign(l.all.end() - static_cast<std::ptrdiff_t>(count), l.all.end());
-  }
-  for (const int core : l.all)
-    if (std::find(l.timing.begin(), l.timing.end(), core) == l.timing.end()) l.others.push_back(core);
-  if (l.others.empty()) {
+  for (const bool least : {false, true}) {
     l.others = l.all;
     l.timing.clear();
+    for (const auto& wish : wishes)
+      l.timing[wish.device] = take_cores(l.others, wish, least ? std::min(wish.least, wish.count) : wish.count);
+    if (!l.others.empty()) return l;
   }
+  l.others = l.all;
+  for (auto& [device, cores] : l.timing)
+    cores.clear();
   return l;
+}
+
+std::vector<int> core_layout::timing_of(const std::string& device) const {
+  const auto found = timing.find(device);
+  return found == timing.end() ? std::vector<int>{} : found->second;
+}
+
+std::vector<int> core_layout::seen_by(const std::string& device) const {
+  std::vector<int> seen = all;
+  for (const auto& [other, cores] : timing)
+    if (other != device) std::erase_if(seen, [&](int core) { return holds(cores, core); });
+  return seen;
 }
 
 std::vector<int> cores_of_this_thread() {

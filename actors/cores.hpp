@@ -2,20 +2,36 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "config/base/error.hpp"
 
 namespace cudal1 {
 
-struct core_layout {
-  std::vector<int> all;     // that this process was allowed
-  std::vector<int> timing;  // a part of them; empty where there are too few to keep them apart
-  std::vector<int> others;  // for the node, its compilers and its learner
+// What a device asks for.
+struct core_wish {
+  std::string device;
+  int64_t count = 1;        // cores of its own
+  int64_t least = 1;        // what it is content with where others have none otherwise
+  std::vector<int> near;    // taken first; empty where all are the same
+  int64_t fixed_core = -1;  // this one, where it is not -1
 };
 
-// `timing_core`: -1 takes the last `threads` cores.
-core_layout lay_out_cores(std::vector<int> allowed, int64_t threads, int64_t timing_core);
+struct core_layout {
+  std::vector<int> all;                            // that this process was allowed
+  std::map<std::string, std::vector<int>> timing;  // by device; empty where there are too few to keep them apart
+  std::vector<int> others;                         // for the node, its compilers and its learner
+
+  // Those that a device's processes may see: all but the other devices'.
+  std::vector<int> seen_by(const std::string& device) const;
+  std::vector<int> timing_of(const std::string& device) const;
+};
+
+// Devices are served in their order, each from the end of what is left: near cores first. Where nothing would be left
+// for the rest, every device gets the least it wants, and where that does not help, none of its own.
+core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_wish>& wishes);
 
 // Of the calling thread, and of the threads and processes that it starts from then on.
 std::vector<int> cores_of_this_thread();

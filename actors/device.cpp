@@ -1,5 +1,7 @@
 #include "actors/device.hpp"
 
+#include <algorithm>
+
 #include "actors/work_queue.hpp"
 
 namespace cudal1 {
@@ -11,6 +13,12 @@ constexpr limit commit_patience{std::chrono::minutes(2)};  // of the node: the s
 constexpr std::chrono::milliseconds pulse{1000};
 constexpr int start_failures_allowed = 5;
 constexpr int faults_in_a_row_allowed = 6;
+
+// What does not heal by trying again: a refused confinement, a missing library, a GPU that is not there.
+bool lasts(errc code) {
+  return code == errc::refused || code == errc::unsupported || code == errc::not_found ||
+         code == errc::invalid_argument;
+}
 
 message::device_state_changed trouble(const std::string& device, const error& e, bool given_up) {
   message::device_state_changed m;
@@ -57,16 +65,17 @@ void device_state::begin(device_actor::pointer self, device_setup setup) {
 
 // ---- the session --------------------------------------------------------------------------------------------------
 
-// The session gives its processes their cores, so it must see them all; this thread goes back to the others.
-expected<std::unique_ptr<device_session>> device_state::start_on_all_cores() const {
-  CUDAL1_CHECK(move_this_thread(setup_.cores.all));
+// The session gives its processes their cores, so it must see all but the other devices'; this thread goes back to
+// where the node works.
+expected<std::unique_ptr<device_session>> device_state::start_on_its_cores() const {
+  CUDAL1_CHECK(move_this_thread(setup_.cores.seen_by(setup_.session.device)));
   auto started = device_session::start(setup_.session);
   CUDAL1_CHECK(move_this_thread(setup_.cores.others));
   return started;
 }
 
 void device_state::start_session() {
-  auto started = start_on_all_cores();
+  auto started = start_on_its_cores();
   if (!started) return start_failed(started.error());
   session_ = std::move(*started);
   setup_.control->attach(session_.get());
@@ -79,8 +88,7 @@ void device_state::start_session() {
 
 void device_state::start_failed(const error& e) {
   ++start_failures_;
-  // A refused confinement does not heal by trying again.
-  given_up_ = e.code == errc::refused || start_failures_ >= start_failures_allowed;
+  given_up_ = lasts(e.code) || start_failures_ >= start_failures_allowed;
   spdlog::error("device {} does not start (try {}): {}", setup_.session.device, start_failures_, e.message);
   next_start_ = clock::now() + pulse * (1 << start_failures_);
   self_->send(setup_.node, trouble(setup_.session.device, e, given_up_));
@@ -127,6 +135,7 @@ void device_state::open() {
   now_->draft.attempt = item.attempt.number;
   now_->draft.environment_id = session_->report().where.id;
   now_->draft.stage_ms["commit"] = std::exchange(last_commit_ms_, 0);
+  if (item.code) now_->draft.resources = item.code->resources;
   const auto from = clock::now();
   if (auto opened = session_->open_task(*item.what); !opened) {
     const errc code = opened.error().code;
@@ -149,6 +158,7 @@ void device_state::check(check_plan plan) {
 
 void device_state::judge(check_report report) {
   now_->draft.checks = report.draws;
+  add_notes(report.notes);
   now_->checked = std::move(report);
   consult<message::judged>(
       setup_.verifier, message::judge_report{now_->item.what, now_->plan, now_->checked}, [this](message::judged& j) {
@@ -193,9 +203,18 @@ void device_state::add_timing(const timing_report& r) {
   all.samples.insert(all.samples.end(), r.samples.begin(), r.samples.end());
   all.outputs_fingerprinted += r.outputs_fingerprinted;
   all.outputs_compared += r.outputs_compared;
+  all.dropped_samples += r.dropped_samples;
+  all.notes.insert(all.notes.end(), r.notes.begin(), r.notes.end());
+  add_notes(r.notes);
   all.total_ms += r.total_ms;
   all.flush_ms += r.flush_ms;
   all.load_ms += r.load_ms;
+}
+
+void device_state::add_notes(const std::vector<std::string>& notes) {
+  auto& all = now_->draft.notes;
+  for (const auto& note : notes)
+    if (std::find(all.begin(), all.end(), note) == all.end()) all.push_back(note);
 }
 
 void device_state::estimate(const message::timing_step& step) {
@@ -210,8 +229,11 @@ void device_state::estimate(const message::timing_step& step) {
   draft.score_interval = step.score_interval;
   draft.reference_us = step.reference_us;
   draft.variant_us = step.variant_us;
+  draft.reference_device_us = step.reference_device_us;
+  draft.variant_device_us = step.variant_device_us;
   draft.confirmed = step.confirmed;
-  message::audit evidence{now_->item.what, draft, now_->checked, now_->timed, step, now_->asked_pairs};
+  message::audit evidence{
+      now_->item.what, draft, now_->checked, now_->timed, step, now_->asked_pairs, session_->report().where.model};
   consult<verdict>(setup_.auditor, std::move(evidence), [this](verdict& v) { finish(std::move(v)); });
 }
 

@@ -78,7 +78,7 @@ class device_state {
   }
 
   void start_session();
-  expected<std::unique_ptr<device_session>> start_on_all_cores() const;
+  expected<std::unique_ptr<device_session>> start_on_its_cores() const;
   void start_failed(const error& e);
   void pull();
 
@@ -88,6 +88,7 @@ class device_state {
   void time(const message::timing_step& step);
   void estimate(const message::timing_step& step);
   void add_timing(const timing_report& r);
+  void add_notes(const std::vector<std::string>& notes);  // to the verdict, each once
   void finish(verdict v);
   void fault(const error& e, bool task_refused = false);
   void tell_node(message::work_done m);

@@ -32,6 +32,7 @@ void experiment_flow::begin(experiment_actor::pointer self, experiment_setup set
     names.push_back(t->name);
   const auto now = clock::now();
   books_.emplace(setup_.record, std::move(names), now);
+  books_->count_devices(setup_.devices);
   for (const auto& v : setup_.verdicts)
     if (const auto task = books_->index_of(v.task)) books_->settle(*task, v, now, false);
   for (int64_t i = 0; i < setup_.faults; ++i)
@@ -210,7 +211,8 @@ void experiment_flow::offer(slot_id id) {
   if (device_gone_) return lose(id, problem_, std::nullopt);
   auto& s = slots_.at(id);
   s.offered = true;
-  self_->send(setup_.node, message::work_item{0, s.attempt, setup_.tasks[s.task], s.program, s.code});
+  self_->send(setup_.node,
+              message::work_item{0, books_->record().device, s.attempt, setup_.tasks[s.task], s.program, s.code});
 }
 
 // ---- verdict ------------------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ struct experiment_setup {
   node_actor node;
   generator_actor generator;  // none where only given variants are evaluated
   learner_actor learner;      // none likewise
-  environment where;          // of the device that it runs on
+  environment where;          // of a device that it runs on
+  int64_t devices = 1;        // that it runs on
   int credit = 2;             // variants in preparation or on a device, at most
   int proposals = 64;         // in a row that bring nothing new, before a task is exhausted
   limit compile_patience{0};

@@ -129,7 +129,8 @@ experiment_progress ledger::progress(time_point now) const {
   p.outcomes = outcomes_;
   p.infrastructure_faults = faults_;
   p.stage_ms = stage_ms_;
-  if (p.active_s > 0) p.device_busy = std::min(1.0, device_ms_of(stage_ms_) / 1000 / p.active_s);
+  if (p.active_s > 0)
+    p.device_busy = std::min(1.0, device_ms_of(stage_ms_) / 1000 / p.active_s / static_cast<double>(devices_));
   return p;
 }
 

@@ -39,10 +39,10 @@ class ledger {
   void refuse_task(std::size_t task, const std::string& reason) { books_[task].exhausted = reason; }
 
   // ---- what came of it --------------------------------------------------------------------------------------------
-  // ------------------------------------------------------------------------------------------------ A verdict that is
-  // in the store. `in_flight`: it was taken by next_task() or take() (not read from the store).
+  // A verdict that is in the store. `in_flight`: it was taken by next_task() or take() (not read from the store).
   void settle(std::size_t task, const verdict& v, time_point now, bool in_flight);
   void count_fault() { ++faults_; }
+  void count_devices(int64_t devices) { devices_ = devices; }  // that it runs on
   // No more turns; what is in flight ends.
   void stop() { stopped_ = true; }
 
@@ -72,7 +72,7 @@ class ledger {
   std::vector<book> books_;
   std::size_t turn_ = 0;
   bool stopped_ = false;
-  int64_t faults_ = 0;
+  int64_t faults_ = 0, devices_ = 1;
   std::map<std::string, int64_t> outcomes_;
   std::map<std::string, double> stage_ms_;
   std::deque<time_point> recent_;  // of the last ten seconds

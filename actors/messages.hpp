@@ -180,12 +180,13 @@ BOOST_DESCRIBE_STRUCT(learn_rest, (), (all))
 // A prepared evaluation, waiting for a device.
 struct work_item {
   uint64_t lease = 0;  // given by the node when a device pulls it
+  std::string device;  // that may pull it: the experiment's (names_device)
   attempt_record attempt;
   shared_task what;
   shared_program program;
   shared_code code;
 };
-BOOST_DESCRIBE_STRUCT(work_item, (), (lease, attempt, what, program, code))
+BOOST_DESCRIBE_STRUCT(work_item, (), (lease, device, attempt, what, program, code))
 
 // A device that has nothing to do. Sent again now and then, and harmless when it is late.
 struct device_idle {
@@ -332,11 +333,12 @@ struct timing_step {
   bool estimated = false, confirmed = false;
   double score = 0, reference_us = 0, variant_us = 0;
   interval score_interval;
+  double reference_device_us = 0, variant_device_us = 0;
   int pairs = 0, forks = 0;  // that the estimate is of
 };
 BOOST_DESCRIBE_STRUCT(timing_step, (),
                       (measure, renew, plan, first_fork, estimated, confirmed, score, reference_us, variant_us,
-                       score_interval, pairs, forks))
+                       score_interval, reference_device_us, variant_device_us, pairs, forks))
 
 // The evidence of one evaluation: a verdict that claims a score, and what the referee saw.
 struct audit {
@@ -346,8 +348,9 @@ struct audit {
   timing_report timed;      // of all plans together
   timing_step estimate;     // that the claim was made from
   int64_t asked_pairs = 0;  // by the plans that the estimate is of
+  std::string model;        // of the device, as its environment names it
 };
-BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs))
+BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs, model))
 
 }  // namespace cudal1::message
 

@@ -9,6 +9,7 @@
 #include "actors/profiler.hpp"
 #include "actors/store.hpp"
 #include "actors/verifier.hpp"
+#include "config/device_names.hpp"
 
 namespace cudal1 {
 
@@ -24,7 +25,18 @@ limit compile_patience(const configuration& c) {
   return std::chrono::milliseconds(static_cast<int64_t>(c.compiler.time_limit_s * 1000) + 10'000);
 }
 
+const char* kind_of(const std::string& device) {
+  return index_of_gpu(device) >= 0 ? "cuda" : "cpu";
+}
+
 }  // namespace
+
+bool node_state::device_order::operator()(const std::string& a, const std::string& b) const {
+  const auto place = [](const std::string& device) {
+    return static_cast<unsigned>(index_of_gpu(device));
+  };  // cpu: last
+  return place(a) != place(b) ? place(a) < place(b) : a < b;
+}
 
 void node_state::begin(node_actor::pointer self, node_setup setup) {
   self_ = self;
@@ -32,37 +44,53 @@ void node_state::begin(node_actor::pointer self, node_setup setup) {
   queue_.emplace(setup_.options.lease_limit);
   self_->set_down_handler([this](caf::down_msg& m) { at_edge(name, [&] { down(m); }); });
   self_->set_exit_handler([this](caf::exit_msg& m) { at_edge(name, [&] { end(m.reason); }); });
-  const auto& settings = setup_.options.settings;
   store_ = self_->spawn<caf::monitored + caf::detached>(run_store, setup_.db);
-  compiler_ = self_->spawn<caf::monitored>(run_compiler, setup_.compiler, setup_.options.compile_workers,
-                                           compile_patience(settings));
-  verifier_ = self_->spawn<caf::monitored>(run_verifier, settings.verification);
-  profiler_ = self_->spawn<caf::monitored>(run_profiler, settings.timing, store_);
-  auditor_ = self_->spawn<caf::monitored>(run_auditor, settings.timing);
-  spawn_device(setup_.options.device);
+  for (const auto& [architecture, compiler] : setup_.compilers)
+    compilers_[architecture] = self_->spawn<caf::monitored>(run_compiler, compiler, setup_.options.compile_workers,
+                                                            compile_patience(setup_.options.settings));
+  for (const auto& device : setup_.options.devices) {
+    if (!judges_.contains(kind_of(device.name))) spawn_judges(kind_of(device.name), settings_of(device.name));
+    spawn_device(device);
+  }
   self_->send(node_actor(self_), message::tick{});
+}
+
+void node_state::spawn_judges(const std::string& kind, const configuration& settings) {
+  auto& j = judges_[kind];
+  j.verifier = self_->spawn<caf::monitored>(run_verifier, settings.verification);
+  j.profiler = self_->spawn<caf::monitored>(run_profiler, settings.timing, store_);
+  j.auditor = self_->spawn<caf::monitored>(run_auditor, settings.timing);
+}
+
+const configuration& node_state::settings_of(const std::string& device) const {
+  return index_of_gpu(device) >= 0 ? setup_.options.gpu_settings : setup_.options.settings;
 }
 
 // ---- devices ------------------------------------------------------------------------------------------------------
 
-void node_state::spawn_device(const std::string& device) {
+void node_state::spawn_device(const node_device& device) {
   const auto& o = setup_.options;
+  const auto& settings = settings_of(device.name);
+  const auto& j = judges_.at(kind_of(device.name));
   device_setup d;
-  d.session.device = device;
+  d.session.device = device.name;
   d.session.worker = o.worker;
-  d.session.threads = static_cast<int>(o.settings.device.threads);
-  d.session.timing_core = static_cast<int>(o.settings.device.timing_core);
+  d.session.threads = static_cast<int>(settings.device.threads);
+  d.session.timing_core = static_cast<int>(settings.device.timing_core);
+  d.session.cores = o.cores.timing_of(device.name);
   d.cores = o.cores;
-  d.session.flush_bytes = o.settings.device.flush_mb << 20;
-  d.session.memory_limit_bytes = o.settings.verification.memory_limit_mb << 20;
-  d.session.verification = o.settings.verification;
-  d.session.allow_weak_confinement = o.settings.device.allow_weak_confinement;
+  d.session.flush_bytes = settings.device.flush_mb << 20;
+  d.session.memory_limit_bytes = settings.verification.memory_limit_mb << 20;
+  d.session.verification = settings.verification;
+  d.session.allow_weak_confinement = settings.device.allow_weak_confinement;
   d.control = std::make_shared<device_control>();
   d.node = node_actor(self_);
-  d.verifier = verifier_;
-  d.profiler = profiler_;
-  d.auditor = auditor_;
-  auto& entry = devices_[device];
+  d.verifier = j.verifier;
+  d.profiler = j.profiler;
+  d.auditor = j.auditor;
+  auto& entry = devices_[device.name];
+  entry.what = device;
+  if (!device.problem.empty()) return device_failed(device.name, enum_name(errc::infrastructure), device.problem);
   entry.control = d.control;
   entry.ready = false;
   entry.actor = self_->spawn<caf::monitored + caf::detached>(run_device, std::move(d));
@@ -91,10 +119,15 @@ void node_state::device_failed(const std::string& device, const std::string& cod
   spdlog::critical("device {} cannot be used: {}", device, problem);
   const auto told = fmt::format("device {} cannot be used: {}", device, problem);
   for (const auto& [id, e] : experiments_) {
-    if (!e.actor || e.device != device) continue;
+    if (!e.actor || !names_device(e.device, device) || any_usable(e.device)) continue;
     queue_->withdraw(id);
     self_->send(e.actor, message::device_given_up{told});
   }
+}
+
+bool node_state::any_usable(const std::string& devices) const {
+  return std::any_of(devices_.begin(), devices_.end(),
+                     [&](const auto& d) { return names_device(devices, d.first) && !d.second.given_up; });
 }
 
 // Its actor died: what it held comes back, and it gets another.
@@ -108,7 +141,7 @@ void node_state::device_gone(const std::string& device) {
     lease_lost(std::move(m));
   }
   if (ending_ || entry.given_up) return;
-  if (++entry.deaths < device_deaths_allowed) return spawn_device(device);
+  if (++entry.deaths < device_deaths_allowed) return spawn_device(node_device(entry.what));
   device_failed(device, enum_name(errc::infrastructure), "its actor died again and again");
   answer_awaiting();
 }
@@ -211,10 +244,14 @@ void node_state::down(const caf::down_msg& m) {
     last.problem = "its actor died; the node's log says why, and the next start of the node goes on with it";
     return forget_experiment(std::string(id), std::move(last));
   }
-  const bool ours = store_.address() == m.source || compiler_.address() == m.source ||
-                    verifier_.address() == m.source || profiler_.address() == m.source ||
-                    auditor_.address() == m.source;
-  if (ours && !ending_) setup_.fatal("one of the node's own actors died: " + from_caf(m.reason).message);
+  const bool thinks = std::any_of(judges_.begin(), judges_.end(), [&](const auto& j) {
+    const auto& [verifier, profiler, auditor] = j.second;
+    return verifier.address() == m.source || profiler.address() == m.source || auditor.address() == m.source;
+  });
+  const bool compiles =
+      std::any_of(compilers_.begin(), compilers_.end(), [&](const auto& c) { return c.second.address() == m.source; });
+  if ((store_.address() == m.source || thinks || compiles) && !ending_)
+    setup_.fatal("one of the node's own actors died: " + from_caf(m.reason).message);
 }
 
 expected<node_status> node_state::status() const {
@@ -223,6 +260,7 @@ expected<node_status> node_state::status() const {
   s.data = setup_.options.data;
   for (const auto& [device, entry] : devices_) {
     if (entry.ready) s.devices.push_back(entry.report);
+    if (!entry.ready && !entry.problem.empty()) s.troubled.push_back({device, entry.problem, entry.given_up});
     for (const auto& [kind, pids] : entry.control->processes()) {
       auto& all = s.processes[kind];
       all.insert(all.end(), pids.begin(), pids.end());
@@ -266,10 +304,13 @@ void node_state::end(const caf::error& reason) {
   }
   for (auto& [device, d] : devices_)
     if (d.actor) self_->send_exit(d.actor, reason);
-  self_->send_exit(auditor_, reason);
-  self_->send_exit(profiler_, reason);
-  self_->send_exit(verifier_, reason);
-  self_->send_exit(compiler_, reason);
+  for (const auto& [kind, j] : judges_) {
+    self_->send_exit(j.auditor, reason);
+    self_->send_exit(j.profiler, reason);
+    self_->send_exit(j.verifier, reason);
+  }
+  for (const auto& [architecture, compiler] : compilers_)
+    self_->send_exit(compiler, reason);
   self_->send_exit(store_, reason);
   self_->quit(reason);
 }

@@ -19,10 +19,19 @@
 
 namespace cudal1 {
 
+struct node_device {
+  std::string name;                  // "cpu", "cuda:0"
+  std::string architecture;          // that programs are compiled for: "cpu", "sm_90a"
+  std::string model;                 // of a GPU, as its driver names it
+  std::vector<int> near_cores = {};  // to a GPU; empty where the system does not say
+  std::string problem = {};          // why it cannot be used at all, where nothing compiles for it
+};
+
 struct node_options {
-  std::string data;  // folder
-  configuration settings;
-  std::string device = "cpu";
+  std::string data;            // folder
+  configuration settings;      // of the node, and of `cpu`
+  configuration gpu_settings;  // of GPUs: the same with other defaults
+  std::vector<node_device> devices;
   std::string worker;  // path of cudal1-worker; "" finds it beside this program
   core_layout cores;
   int compile_workers = 1;
@@ -33,7 +42,7 @@ struct node_options {
 struct node_setup {
   node_options options;
   std::shared_ptr<store> db;
-  std::shared_ptr<kernel_compiler> compiler;
+  std::map<std::string, std::shared_ptr<kernel_compiler>> compilers;  // by architecture
   // Called, from an actor's thread, when the node cannot go on: the process should end.
   std::function<void(const std::string&)> fatal;
 };
@@ -64,12 +73,23 @@ class node_state {
 
  private:
   struct device_entry {
+    node_device what;
     device_actor actor;
     std::shared_ptr<device_control> control;
     device_report report;
     bool ready = false, given_up = false;
     std::string error_code, problem;
     int deaths = 0;
+  };
+  // GPUs in their order, then the CPU.
+  struct device_order {
+    bool operator()(const std::string& a, const std::string& b) const;
+  };
+  // What thinks about devices of one kind, by that kind's settings.
+  struct judges {
+    verifier_actor verifier;
+    profiler_actor profiler;
+    auditor_actor auditor;
   };
   struct experiment_entry {
     experiment_actor actor;  // these three are empty once it has ended
@@ -83,11 +103,15 @@ class node_state {
 
   using given_variants = std::vector<given_variant>;
 
-  void spawn_device(const std::string& device);
+  const configuration& settings_of(const std::string& device) const;
+  void spawn_judges(const std::string& kind, const configuration& settings);
+  void spawn_device(const node_device& device);
   void hand_out();
   void lease_lost(message::work_done m);
   void device_gone(const std::string& device);
   void device_failed(const std::string& device, const std::string& code, const std::string& problem);
+  bool any_usable(const std::string& devices) const;
+  expected<std::string> choose_devices(const std::string& wanted) const;
   void forget_experiment(const std::string& id, message::experiment_ended last);
   void answer_awaiting();
   void check_drained();
@@ -108,11 +132,9 @@ class node_state {
   node_actor::pointer self_ = nullptr;
   node_setup setup_;
   store_actor store_;
-  compiler_actor compiler_;
-  verifier_actor verifier_;
-  profiler_actor profiler_;
-  auditor_actor auditor_;
-  std::map<std::string, device_entry> devices_;
+  std::map<std::string, compiler_actor> compilers_;  // by architecture
+  std::map<std::string, judges> judges_;             // by kind of device
+  std::map<std::string, device_entry, device_order> devices_;
   std::map<std::string, experiment_entry> experiments_;  // of this process; ended ones keep their last progress
   int starting_ = 0;                                     // not yet under way
   std::vector<message::work_done> lost_;                 // that an experiment has yet to acknowledge

@@ -1,10 +1,13 @@
 // The node's side of experiments: start, go on, ask, stop, forget.
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 #include "actors/generator.hpp"
 #include "actors/learner.hpp"
 #include "actors/node.hpp"
 #include "config/base/hash.hpp"
+#include "config/device_names.hpp"
 
 namespace cudal1 {
 
@@ -65,14 +68,8 @@ caf::result<message::started> node_state::start(const message::start_experiment&
 
 expected<void> node_state::begin_start(message::start_experiment m, started_promise p) {
   auto& record = m.record;
-  if (record.device.empty()) record.device = devices_.begin()->first;
-  const auto device = devices_.find(record.device);
   if (ending_) return fail(errc::cancelled, "the node is ending");
-  if (device == devices_.end())
-    return fail(errc::invalid_argument, "this node has no device {}; it has {}", record.device,
-                devices_.begin()->first);
-  if (device->second.given_up)
-    return fail(errc::infrastructure, "device {} cannot be used: {}", record.device, device->second.problem);
+  CUDAL1_TRY(record.device, choose_devices(record.device));
   if (!m.experiment.empty()) {
     const auto known = experiments_.find(m.experiment);
     if (known == experiments_.end() || !known->second.actor) {
@@ -85,7 +82,8 @@ expected<void> node_state::begin_start(message::start_experiment m, started_prom
   }
   std::vector<task_record> tasks;
   for (const auto& text : m.tasks) {
-    CUDAL1_TRY(const task t, read_task(text, record.device.substr(0, record.device.find(':'))));
+    CUDAL1_TRY(const std::string kind, kind_of_devices(record.device));
+    CUDAL1_TRY(const task t, read_task(text, kind));
     if (std::find(record.tasks.begin(), record.tasks.end(), t.id) != record.tasks.end()) continue;
     record.tasks.push_back(t.id);
     tasks.push_back(record_of(t));
@@ -93,6 +91,38 @@ expected<void> node_state::begin_start(message::start_experiment m, started_prom
   if (tasks.empty()) return fail(errc::invalid_argument, "an experiment needs a task");
   keep_tasks(std::move(m), std::move(tasks), p);
   return {};
+}
+
+// The devices that an experiment means, by name: each is there, they are of one model, and one may be used. "" is the
+// first that may.
+expected<std::string> node_state::choose_devices(const std::string& wanted) const {
+  std::vector<std::string> here, chosen;
+  std::string problems;
+  const device_entry* first = nullptr;
+  for (const auto& [name, device] : devices_) {
+    here.push_back(name);
+    if (wanted.empty() ? !chosen.empty() || device.given_up : !names_device(wanted, name)) continue;
+    chosen.push_back(name);
+    if (first == nullptr) first = &device;
+    if (device.what.architecture != first->what.architecture || device.what.model != first->what.model)
+      return fail(errc::invalid_argument,
+                  "{} and {} are of two models ({} and {}), and their times cannot be compared: name one kind",
+                  chosen.front(), name, first->what.model, device.what.model);
+    if (device.given_up)
+      problems += fmt::format("{}device {} cannot be used: {}", problems.empty() ? "" : "; ", name, device.problem);
+  }
+  if (!wanted.empty()) {
+    CUDAL1_CHECK(kind_of_devices(wanted));
+    CUDAL1_TRY(const auto names, read_device_list(wanted));
+    for (const auto& name : names)
+      if (std::none_of(chosen.begin(), chosen.end(), [&](const auto& c) { return names_device(name, c); }))
+        return fail(errc::invalid_argument, "this node has no device {}; it has {}", name, fmt::join(here, ", "));
+  }
+  const auto list = fmt::format("{}", fmt::join(chosen, ","));
+  if (chosen.empty())
+    return fail(errc::infrastructure, "this node has no device that can be used; `cudal1 doctor` says why");
+  if (!any_usable(list)) return fail(errc::infrastructure, "{}", problems);
+  return list;
 }
 
 void node_state::refuse(const std::string& id, started_promise& p, error e) {
@@ -151,8 +181,7 @@ void node_state::load(const std::string& id, given_variants given, started_promi
 expected<experiment_setup> node_state::prepare_setup(message::loaded_experiment all, given_variants given) const {
   experiment_setup s;
   s.record = std::move(all.record);
-  const auto device = devices_.find(s.record.device);
-  if (device == devices_.end()) return fail(errc::invalid_argument, "this node has no device {}", s.record.device);
+  CUDAL1_CHECK(choose_devices(s.record.device));
   s.record.state = experiment_state::running;
   s.record.finished_unix_ms = 0;
   s.verdicts = std::move(all.verdicts);
@@ -169,11 +198,20 @@ expected<experiment_setup> node_state::prepare_setup(message::loaded_experiment 
     if (t != s.tasks.end()) s.given.push_back(read_given(**t, std::move(g.variant)));
   }
   s.store = store_;
-  s.compiler = compiler_;
   s.node = node_actor(self_);
-  s.where = device->second.report.where;
-  // One on each device, and two that get ready, so that no device waits for a compiler.
-  s.credit = static_cast<int>(devices_.size()) + 2;
+  s.devices = 0;
+  bool gpu = false;
+  for (const auto& [name, device] : devices_) {
+    if (!names_device(s.record.device, name)) continue;
+    ++s.devices;
+    gpu = index_of_gpu(name) >= 0;
+    s.compiler = compilers_.at(device.what.architecture);
+    if (s.where.id.empty()) s.where = device.report.where;
+  }
+  // One on each device, and as many that get ready as keep the devices from waiting for a compiler: on a GPU a
+  // compilation takes as long as several evaluations.
+  const int ready = gpu ? std::clamp(setup_.options.compile_workers, 2, 6 * static_cast<int>(s.devices)) : 2;
+  s.credit = static_cast<int>(s.devices) + ready;
   const auto& c = setup_.options.settings.compiler;
   s.compile_patience = std::chrono::milliseconds(static_cast<int64_t>(c.time_limit_s * 1000) + 10'000) * (s.credit + 1);
   return s;

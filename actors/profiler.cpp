@@ -22,6 +22,8 @@ message::timing_step profiler_state::step_of(const timing_decider& d) {
     step.score_interval = e->score_interval;
     step.reference_us = e->reference_us;
     step.variant_us = e->variant_us;
+    step.reference_device_us = e->reference_device_us;
+    step.variant_device_us = e->variant_device_us;
     step.pairs = e->pairs;
     step.forks = e->forks;
   }

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "config/device_names.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -33,13 +35,18 @@ void work_queue::idle(const std::string& device) {
 }
 
 std::optional<work_queue::assignment> work_queue::next(time_point now) {
-  if (waiting_.empty() || idle_.empty()) return std::nullopt;
-  assignment result{*idle_.begin(), std::move(waiting_.front())};
-  idle_.erase(idle_.begin());
-  waiting_.pop_front();
-  result.item.lease = ++last_lease_;
-  leases_[last_lease_] = {result.device, result.item.attempt, now + lease_limit_};
-  return result;
+  for (auto item = waiting_.begin(); item != waiting_.end(); ++item) {
+    const auto device =
+        std::find_if(idle_.begin(), idle_.end(), [&](const auto& idle) { return names_device(item->device, idle); });
+    if (device == idle_.end()) continue;
+    assignment result{*device, std::move(*item)};
+    idle_.erase(device);
+    waiting_.erase(item);
+    result.item.lease = ++last_lease_;
+    leases_[last_lease_] = {result.device, result.item.attempt, now + lease_limit_};
+    return result;
+  }
+  return std::nullopt;
 }
 
 std::optional<work_queue::lease> work_queue::release(uint64_t id) {

@@ -32,11 +32,11 @@ class work_queue {
 
   explicit work_queue(std::chrono::milliseconds lease_limit) : lease_limit_(lease_limit) {}
 
-  // Keeps an evaluation until a device pulls it. The same attempt twice is kept once.
+  // Keeps an evaluation until one of its devices pulls it. The same attempt twice is kept once.
   void offer(message::work_item item);
   // A device pulls. One that holds a lease has nothing to pull.
   void idle(const std::string& device);
-  // Hands out what can be: to be called after offer() and idle().
+  // Hands out what can be, in the order of the offers: to be called after offer() and idle().
   std::optional<assignment> next(time_point now);
 
   // A lease ends. Its attempt, or nothing where it ended before.

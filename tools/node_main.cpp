@@ -6,6 +6,7 @@
 #include <thread>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -16,9 +17,11 @@
 #include "actors/client_server.hpp"
 #include "actors/cores.hpp"
 #include "actors/data_lock.hpp"
+#include "actors/machine_devices.hpp"
 #include "actors/node.hpp"
 #include "config/base/describe.hpp"
 #include "config/configuration.hpp"
+#include "tools/node_compilers.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
@@ -32,7 +35,7 @@ using namespace std::chrono_literals;
 constexpr int exit_ok = 0, exit_failed = 1, exit_usage = 2, exit_weak_confinement = 3, exit_data_in_use = 4;
 
 struct flags {
-  std::string data, device = "cpu", config, log_level = "info", worker;
+  std::string data, device, config, log_level = "info", worker;
   std::vector<std::string> settings;
   int threads = 0;
   double exit_when_idle_s = -1;
@@ -40,7 +43,8 @@ struct flags {
 };
 
 constexpr const char* description =
-    "The process that searches: it owns the store, the device and the compilers of this machine, and runs experiments\n"
+    "The process that searches: it owns the store, the devices and the compilers of this machine, and runs "
+    "experiments\n"
     "for `cudal1`, which starts one by itself where none runs. It listens on DATA/node.sock (this user only), logs to\n"
     "stderr and DATA/node.log, and goes on with whatever ran when the last node ended, however that ended.\n";
 
@@ -55,7 +59,7 @@ constexpr const char* footer =
     "on DATA.\n\n"
     "Examples:\n"
     "  cudal1-node                                  a node for this user, until it is stopped\n"
-    "  cudal1-node --data /var/tmp/search --threads 2\n"
+    "  cudal1-node --data /var/tmp/search --device cuda:0,cuda:1\n"
     "  cudal1-node --set timing.max_forks=20 --set search.group_size=16\n";
 
 std::string default_data() {
@@ -70,7 +74,10 @@ void define(CLI::App& app, flags& f) {
   app.add_option("--data", f.data, "folder of the store, the log and the socket ($CUDAL1_DATA)")
       ->default_str(default_data())
       ->type_name("DIR");
-  app.add_option("--device", f.device, "device to run variants on")->capture_default_str()->type_name("NAME");
+  app.add_option("--device", f.device,
+                 "devices to run variants on, as in cpu, cuda:0 or cuda:0,cuda:1; cuda is every GPU (default: "
+                 "device.devices, which is every GPU, or cpu where there is none)")
+      ->type_name("LIST");
   app.add_option("--threads", f.threads, "threads of a timed call (device.threads)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
@@ -148,9 +155,15 @@ void watch_the_end(int code) {
 // ---- cores --------------------------------------------------------------------------------------------------------
 
 // Moves this thread, and with it all that the process starts, off the cores that are timing.
-core_layout set_timing_cores_aside(const device_options& o) {
-  const core_layout cores = lay_out_cores(cores_of_this_thread(), o.threads, o.timing_core);
-  if (cores.timing.empty()) spdlog::warn("every core is timing: compilations will disturb the measurements");
+core_layout set_timing_cores_aside(const node_options& o) {
+  const core_layout cores = lay_out_cores(cores_of_this_thread(), core_wishes_of(o.devices, o.settings.device));
+  for (const auto& [device, own] : cores.timing) {
+    if (!own.empty())
+      spdlog::info("device {}: cores {} are kept free for it", device, fmt::join(own, ", "));
+    else if (device == "cpu" || o.settings.device.cores_per_gpu > 0)
+      spdlog::warn("there are too few cores to keep some free for {}: compilations will disturb its measurements",
+                   device);
+  }
   if (auto moved = move_this_thread(cores.others); !moved) spdlog::warn("{}", moved.error().message);
   return cores;
 }
@@ -163,27 +176,18 @@ expected<node_options> options_of(const flags& f) {
     environment.emplace_back(*e);
   node_options o;
   const auto file = f.config.empty() ? std::nullopt : std::optional(f.config);
-  CUDAL1_TRY(o.settings, load_configuration(file, f.data + "/cudal1.toml", environment, f.settings));
-  if (f.threads > 0) o.settings.device.threads = f.threads;
-  o.settings.device.allow_weak_confinement |= f.allow_weak_confinement;
+  for (const char* kind : {"cpu", "cuda"}) {
+    auto& c = std::string_view(kind) == "cpu" ? o.settings : o.gpu_settings;
+    CUDAL1_TRY(c, load_configuration(file, f.data + "/cudal1.toml", environment, f.settings, kind));
+    if (f.threads > 0) c.device.threads = f.threads;
+    if (!f.device.empty()) c.device.devices = f.device;
+    c.device.allow_weak_confinement |= f.allow_weak_confinement;
+  }
+  o.gpu_settings.verification.memory_limit_mb = o.gpu_settings.device.gpu_memory_limit_mb;
   o.data = f.data;
-  o.device = f.device;
+  CUDAL1_TRY(o.devices, find_devices(o.settings.device.devices));
   o.worker = f.worker;
   return o;
-}
-
-expected<std::shared_ptr<host_compiler>> make_compiler(const node_options& o) {
-  const auto& c = o.settings.compiler;
-  host_compiler_options h;
-  h.compiler = c.command;
-  h.cache_folder = o.data + "/cache";
-  h.cache_limit_bytes = c.cache_mb << 20;
-  h.time_limit_s = c.time_limit_s;
-  h.memory_limit_bytes = c.memory_limit_mb << 20;
-  h.allow_weak_confinement = o.settings.device.allow_weak_confinement;
-  CUDAL1_TRY(std::unique_ptr<host_compiler> made, host_compiler::create(h));
-  spdlog::info("compiler: {}", made->describe());
-  return std::shared_ptr<host_compiler>(std::move(made));
 }
 
 // Whether the process should end: asked to (true), or idle for long enough.
@@ -216,12 +220,14 @@ int report(const error& e) {
   }
 }
 
-void say_confinement(const node_status& s) {
+void say_what_is_missing(const node_status& s) {
   for (const auto& d : s.devices)
     for (const auto& item : d.confinement)
       if (!item.in_force)
         spdlog::log(item.required ? spdlog::level::warn : spdlog::level::info, "device {}: not in force: {} ({})",
                     d.where.device, item.name, item.detail);
+  for (const auto& t : s.troubled)
+    spdlog::warn("device {} does not work: {}", t.device, t.problem);
 }
 
 // From the started node to the drained one.
@@ -229,7 +235,7 @@ expected<int> serve(const flags& f, caf::actor_system& system, const node_actor&
                     const std::shared_ptr<store>& db) {
   caf::scoped_actor self(system);
   CUDAL1_TRY(const node_status ready, ask_blocking<node_status>(self, node, 3min, message::await_devices{}));
-  say_confinement(ready);
+  say_what_is_missing(ready);
   if (!f.no_resume) CUDAL1_CHECK(ask_blocking<message::done>(self, node, 5min, message::resume_experiments{}));
   CUDAL1_TRY(auto clients, client_server::listen(system, {o.data, o.settings.search, node, db, ask_to_end}));
   spdlog::info("node {} is ready on {}", ::getpid(), o.data);
@@ -246,11 +252,11 @@ expected<int> run(const flags& f) {
   start_log(f);
   CUDAL1_TRY(node_options options, options_of(f));
   CUDAL1_CHECK(catch_signals());
-  options.cores = set_timing_cores_aside(options.settings.device);
+  options.cores = set_timing_cores_aside(options);
   const auto wanted = static_cast<int>(options.settings.compiler.workers);
   options.compile_workers = wanted > 0 ? wanted : static_cast<int>(options.cores.others.size());
   CUDAL1_TRY(std::shared_ptr<store> db, store::open(f.data + "/store"));
-  CUDAL1_TRY(std::shared_ptr<host_compiler> compiler, make_compiler(options));
+  CUDAL1_TRY(const auto compilers, make_compilers(options));
 
   caf::actor_system_config config;
   register_messages(config);
@@ -259,7 +265,7 @@ expected<int> run(const flags& f) {
   config.set("scheduler.max-threads", std::size_t{2});
   caf::actor_system system(config);
   std::atomic<bool> died = false;
-  auto setup = std::make_shared<node_setup>(node_setup{options, db, compiler, [&died](const std::string& why) {
+  auto setup = std::make_shared<node_setup>(node_setup{options, db, compilers, [&died](const std::string& why) {
                                                          spdlog::critical("{}", why);
                                                          died = true;
                                                          ask_to_end();

@@ -116,6 +116,13 @@ interval interval_of(const std::vector<std::vector<double>>& forks, double score
   return {score * std::exp(-half), score * std::exp(half)};
 }
 
+// The device's own clock ticks beside some of the calls, or none.
+double median_of_taken(std::span<const timing_sample> samples, double timing_sample::*time) {
+  std::vector<timing_sample> taken;
+  std::copy_if(samples.begin(), samples.end(), std::back_inserter(taken), [&](const auto& s) { return s.*time > 0; });
+  return taken.empty() ? 0 : median_of(taken, [&](const auto& s) { return s.*time; });
+}
+
 }  // namespace
 
 timing_estimate estimate_timing(std::span<const timing_sample> samples) {
@@ -127,6 +134,8 @@ timing_estimate estimate_timing(std::span<const timing_sample> samples) {
   e.pairs = static_cast<int>(samples.size());
   e.forks = static_cast<int>(forks.size());
   e.score_interval = interval_of(forks, e.score);
+  e.reference_device_us = median_of_taken(samples, &timing_sample::reference_device_us);
+  e.variant_device_us = median_of_taken(samples, &timing_sample::variant_device_us);
   return e;
 }
 

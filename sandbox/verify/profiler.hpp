@@ -16,6 +16,7 @@ struct timing_estimate {
   interval score_interval;
   double reference_us = 0, variant_us = 0;
   int pairs = 0, forks = 0;
+  double reference_device_us = 0, variant_device_us = 0;  // medians of those that were taken; 0 where none was
 };
 
 // A 95% interval of the score, from a model of two levels in the logarithm of the ratio: each fork has a bias of its

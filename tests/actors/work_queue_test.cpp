@@ -11,6 +11,7 @@ const work_queue::time_point start{};
 
 message::work_item item(const std::string& variant, const std::string& experiment = "e1", int number = 1) {
   message::work_item w;
+  w.device = "cpu";
   w.attempt.experiment = experiment;
   w.attempt.task = "t";
   w.attempt.variant = variant;
@@ -92,6 +93,49 @@ TEST(work_queue, what_an_ended_experiment_offered_is_forgotten) {
   EXPECT_EQ(q.withdraw("e1"), 1U);
   q.idle("cpu");
   EXPECT_EQ(q.next(start)->item.attempt.experiment, "e2");
+}
+
+message::work_item item_for(const std::string& devices, const std::string& variant) {
+  auto w = item(variant);
+  w.device = devices;
+  return w;
+}
+
+TEST(work_queue, an_evaluation_waits_for_a_device_of_its_experiment_and_holds_up_no_other) {
+  work_queue q(10s);
+  q.offer(item_for("cuda:1", "a"));
+  q.offer(item_for("cpu", "b"));
+  q.offer(item_for("cuda:0,cuda:1", "c"));
+  q.idle("cpu");
+  q.idle("cuda:0");
+  const auto first = q.next(start), second = q.next(start);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->item.attempt.variant, "b");
+  EXPECT_EQ(first->device, "cpu");
+  EXPECT_EQ(second->item.attempt.variant, "c");
+  EXPECT_EQ(second->device, "cuda:0");
+  EXPECT_FALSE(q.next(start)) << "\"a\" is for a device that is busy";
+  q.idle("cuda:1");
+  EXPECT_EQ(q.next(start)->item.attempt.variant, "a");
+}
+
+TEST(work_queue, all_devices_of_an_experiment_pull_its_work_and_a_dead_one_gives_its_lease_to_another) {
+  work_queue q(10s);
+  for (const char* variant : {"a", "b", "c"})
+    q.offer(item_for("cuda", variant));
+  for (const char* device : {"cuda:0", "cuda:1", "cpu"})
+    q.idle(device);
+  const auto first = q.next(start), second = q.next(start);
+  ASSERT_TRUE(first && second);
+  EXPECT_NE(first->device, second->device);
+  EXPECT_FALSE(q.next(start)) << "cpu is no GPU";
+  const auto lost = q.drop_device("cuda:0");
+  ASSERT_TRUE(lost);
+  q.release(second->item.lease);
+  q.idle("cuda:1");
+  EXPECT_EQ(q.next(start)->item.attempt.variant, "c");
+  q.idle("cuda:0");
+  EXPECT_FALSE(q.next(start));
 }
 
 }  // namespace

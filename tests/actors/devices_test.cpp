@@ -1,0 +1,107 @@
+// Which devices a node uses, and which cores they get.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "actors/cores.hpp"
+#include "actors/machine_devices.hpp"
+
+namespace cudal1 {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::vector<int> cores_from(int first, int last) {
+  std::vector<int> cores;
+  for (int c = first; c <= last; ++c)
+    cores.push_back(c);
+  return cores;
+}
+
+gpu_description gpu(int index, std::vector<int> near, const std::string& name = "NVIDIA H200") {
+  gpu_description g;
+  g.index = index;
+  g.name = name;
+  g.major = 9;
+  g.near_cores = std::move(near);
+  return g;
+}
+
+core_layout layout(std::vector<int> allowed, const std::string& wanted, const std::vector<gpu_description>& gpus,
+                   const device_options& options = {}) {
+  const auto devices = devices_of(wanted, gpus);
+  if (!devices) throw std::runtime_error(devices.error().message);
+  return lay_out_cores(std::move(allowed), core_wishes_of(*devices, options));
+}
+
+TEST(devices, are_all_gpus_or_the_cpu_or_what_was_asked_for) {
+  const std::vector<gpu_description> gpus = {gpu(0, {}), gpu(1, {})};
+  const auto automatic = devices_of("auto", gpus);
+  ASSERT_TRUE(automatic);
+  ASSERT_EQ(automatic->size(), 2U);
+  EXPECT_EQ(automatic->at(1).name, "cuda:1");
+  EXPECT_EQ(automatic->at(1).architecture, "sm_90a");
+  EXPECT_EQ(automatic->at(1).model, "NVIDIA H200");
+  EXPECT_EQ(devices_of("auto", {})->front().architecture, "cpu");
+  EXPECT_EQ(devices_of("cpu,cuda:1", gpus)->size(), 2U);
+  EXPECT_THAT(devices_of("cuda:2", gpus).error().message, HasSubstr("cuda:0 to cuda:1"));
+  EXPECT_EQ(find_devices("cpu")->front().name, "cpu");
+}
+
+TEST(cores, the_last_ones_time_on_cpu_and_the_rest_works) {
+  const auto l = layout(cores_from(0, 7), "cpu", {});
+  EXPECT_THAT(l.timing_of("cpu"), ElementsAre(7));
+  EXPECT_EQ(l.others, cores_from(0, 6));
+  EXPECT_EQ(l.seen_by("cpu"), cores_from(0, 7));
+  device_options o;
+  o.threads = 2;
+  EXPECT_THAT(layout(cores_from(0, 7), "cpu", {}, o).timing_of("cpu"), ElementsAre(6, 7));
+  o.timing_core = 3;
+  EXPECT_THAT(layout(cores_from(0, 7), "cpu", {}, o).timing_of("cpu"), ElementsAre(3));
+}
+
+TEST(cores, each_gpu_gets_two_near_it) {
+  const std::vector<gpu_description> gpus = {gpu(0, cores_from(0, 7)), gpu(1, cores_from(8, 15))};
+  const auto l = layout(cores_from(0, 15), "auto", gpus);
+  EXPECT_THAT(l.timing_of("cuda:0"), ElementsAre(6, 7));
+  EXPECT_THAT(l.timing_of("cuda:1"), ElementsAre(14, 15));
+  EXPECT_EQ(l.others.size(), 12U);
+  EXPECT_EQ(l.seen_by("cuda:0").size(), 14U) << "all but those of the other GPU";
+  const auto with_cpu = layout(cores_from(0, 15), "cpu,cuda", gpus);
+  EXPECT_THAT(with_cpu.timing_of("cpu"), ElementsAre(15));
+  EXPECT_THAT(with_cpu.timing_of("cuda:1"), ElementsAre(13, 14));
+}
+
+TEST(cores, a_gpu_whose_near_cores_are_taken_or_not_allowed_gets_others) {
+  const auto near = cores_from(0, 2);
+  const auto l = layout({1, 2, 30, 31, 32}, "auto", {gpu(0, near), gpu(1, near)});
+  EXPECT_THAT(l.timing_of("cuda:0"), ElementsAre(1, 2));
+  EXPECT_THAT(l.timing_of("cuda:1"), ElementsAre(31, 32));
+  EXPECT_THAT(l.others, ElementsAre(30));
+}
+
+TEST(cores, where_they_are_few_a_gpu_gets_one_or_none) {
+  const std::vector<gpu_description> gpus = {gpu(0, {}), gpu(1, {})};
+  const auto three = layout(cores_from(0, 2), "auto", gpus);
+  EXPECT_EQ(three.timing_of("cuda:0").size(), 1U);
+  EXPECT_EQ(three.timing_of("cuda:1").size(), 1U);
+  EXPECT_THAT(three.others, ElementsAre(0));
+  const auto two = layout(cores_from(0, 1), "auto", gpus);
+  EXPECT_THAT(two.timing_of("cuda:0"), IsEmpty());
+  EXPECT_EQ(two.others, cores_from(0, 1));
+  const auto one = layout({5}, "cpu", {});
+  EXPECT_THAT(one.timing_of("cpu"), IsEmpty());
+  EXPECT_THAT(one.others, ElementsAre(5));
+}
+
+TEST(cores, none_are_kept_free_for_gpus_where_none_are_asked_for) {
+  device_options o;
+  o.cores_per_gpu = 0;
+  const auto l = layout(cores_from(0, 3), "auto", {gpu(0, {})}, o);
+  EXPECT_THAT(l.timing_of("cuda:0"), IsEmpty());
+  EXPECT_EQ(l.others, cores_from(0, 3));
+}
+
+}  // namespace
+}  // namespace cudal1

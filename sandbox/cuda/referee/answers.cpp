@@ -1,0 +1,126 @@
+#include "sandbox/cuda/referee/answers.hpp"
+
+#include <ATen/Context.h>
+
+#include "sandbox/cuda/referee/tensors.hpp"
+
+namespace cudal1 {
+namespace {
+
+// No TensorFloat-32 while this lives. Matrix products do not use it as LibTorch ships.
+class strict_float32 {
+ public:
+  strict_float32() : convolutions_(at::globalContext().allowTF32CuDNN()) {
+    at::globalContext().setAllowTF32CuDNN(false);
+  }
+  ~strict_float32() { at::globalContext().setAllowTF32CuDNN(convolutions_); }
+  strict_float32(const strict_float32&) = delete;
+  strict_float32& operator=(const strict_float32&) = delete;
+
+ private:
+  bool convolutions_;
+};
+
+std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declarations) {
+  std::vector<tensor_type> types;
+  for (const auto& d : declarations)
+    types.push_back(d.type);
+  return types;
+}
+
+// In the types that a side wants; widened copies live in `copies`. The strides stay as they are.
+expected<std::vector<tensor_view>> widened(std::span<const tensor_view> have, const std::vector<tensor_type>& want,
+                                           at::Device device, std::vector<at::Tensor>& copies) {
+  return without_exceptions("widening", [&]() -> expected<std::vector<tensor_view>> {
+    std::vector<tensor_view> views;
+    for (std::size_t i = 0; i < have.size(); ++i) {
+      if (have[i].type == want[i]) {
+        views.push_back(have[i]);
+        continue;
+      }
+      // All of the storage, so that a strided tensor keeps its form.
+      const int64_t count = have[i].type.storage_bytes() / size_of(have[i].type.type);
+      const auto flat = tensor_over(contiguous(have[i].type.type, {count}), have[i].data, device);
+      copies.push_back(flat.to(element_type(want[i].type)));
+      views.push_back({want[i], copies.back().mutable_data_ptr()});
+    }
+    return views;
+  });
+}
+
+int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  int64_t bytes = 0;
+  for (const auto& t : tensors)
+    bytes += static_cast<int64_t>(t.nbytes());
+  return bytes;
+}
+
+}  // namespace
+
+expected<answering_programs::side> answering_programs::load_side(checked_program p) const {
+  side s;
+  s.input_types = types_of(p.text.inputs);
+  s.weight_types = types_of(p.text.weights);
+  for (const auto& name : p.text.outputs)
+    s.output_types.push_back(p.types.at(name));
+  const at::Device where = device_->where();
+  CUDAL1_TRY(s.run, interpreter::load(std::move(p), nullptr, {.cuda_device = where.is_cpu() ? -1 : where.index()}));
+  return s;
+}
+
+expected<answering_programs> answering_programs::load(const task& t, referee_device& device) {
+  answering_programs result(device);
+  CUDAL1_TRY(result.eager_, result.load_side(t.reference));
+  CUDAL1_TRY(program wide, to_float64(t.reference.text));
+  CUDAL1_TRY(auto checked, check_program(std::move(wide)));
+  CUDAL1_TRY(result.exact_, result.load_side(std::move(checked)));
+  return result;
+}
+
+expected<std::vector<at::Tensor>> answering_programs::run_side(side& s, std::span<const tensor_view> inputs,
+                                                               std::span<const tensor_view> weights) const {
+  const at::Device where = device_->where();
+  std::vector<at::Tensor> copies;
+  CUDAL1_TRY(const auto weight_views, widened(weights, s.weight_types, where, copies));
+  CUDAL1_TRY(const auto input_views, widened(inputs, s.input_types, where, copies));
+  CUDAL1_CHECK(s.run->set_weights(weight_views));
+  CUDAL1_CHECK(s.run->call(input_views));
+  auto kept = without_exceptions("keeping the answers", [&]() -> expected<std::vector<at::Tensor>> {
+    std::vector<at::Tensor> result;
+    for (const auto& output : s.run->outputs())
+      result.push_back(tensor_over(output.type, output.data, where).clone(at::MemoryFormat::Contiguous));
+    return result;
+  });
+  // What is in flight still reads the copies and the outputs.
+  CUDAL1_CHECK(device_->synchronise());
+  s.run->release();
+  return kept;
+}
+
+expected<draw_answers> answering_programs::run(std::span<const tensor_view> inputs,
+                                               std::span<const tensor_view> weights, const tolerances& allowed,
+                                               output_comparer& comparer) {
+  draw_answers result;
+  auto exact = run_side(exact_, inputs, weights);
+  if (!exact) return fail_in("the task's program in float64", exact.error());
+  auto eager = run_side(eager_, inputs, weights);
+  if (!eager) return fail_in("the task's program", eager.error());
+  {
+    const strict_float32 guard;
+    auto strict = run_side(eager_, inputs, weights);
+    if (!strict) return fail_in("the task's program in strict float32", strict.error());
+    for (std::size_t i = 0; i < eager->size(); ++i) {
+      const tensor_type& type = eager_.output_types[i];
+      CUDAL1_TRY(const auto figures,
+                 comparer.figures_of(type.type, type.numel(), (*eager)[i].const_data_ptr(),
+                                     (*strict)[i].const_data_ptr(), (*exact)[i].const_data_ptr(), allowed));
+      result.figures.push_back(figures);
+    }
+  }
+  result.bytes = bytes_of(*eager) + bytes_of(*exact);
+  result.eager = std::move(*eager);
+  result.exact = std::move(*exact);
+  return result;
+}
+
+}  // namespace cudal1

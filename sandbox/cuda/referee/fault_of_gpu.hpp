@@ -1,0 +1,11 @@
+// What a GPU's runner says of a program that failed there, as the outcome of an evaluation. Pure.
+#pragma once
+
+#include "config/base/error.hpp"
+#include "sandbox/evaluation.hpp"
+
+namespace cudal1 {
+
+fault fault_of_gpu(const error& said);
+
+}  // namespace cudal1

@@ -1,0 +1,96 @@
+#include <filesystem>
+
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/sum.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/InferenceMode.h>
+
+#include "sandbox/cuda/memory.hpp"
+#include "sandbox/cuda/referee/device.hpp"
+#include "sandbox/cuda/referee/kernels.hpp"
+#include "sandbox/cuda/service_kernels.hpp"
+
+namespace cudal1 {
+namespace {
+
+class gpu_device final : public referee_device {
+ public:
+  gpu_device(int index, std::unique_ptr<service_library> kernels) : index_(index), kernels_(std::move(kernels)) {}
+
+  at::Device where() const override { return {at::kCUDA, static_cast<c10::DeviceIndex>(index_)}; }
+
+  // On the default stream, which is ATen's as well.
+  expected<void> launch(const std::string& kernel, unsigned blocks, void** arguments) override {
+    return kernels_->launch(kernel, dim3(blocks), dim3(referee_kernel_threads), arguments, nullptr);
+  }
+
+  expected<void> synchronise() override {
+    CUDAL1_CUDA(cudaDeviceSynchronize());
+    return {};
+  }
+
+  expected<int64_t> free_bytes() override {
+    std::size_t free = 0, total = 0;
+    CUDAL1_CUDA(cudaMemGetInfo(&free, &total));
+    return static_cast<int64_t>(free);
+  }
+
+  void give_back() override { at::getDeviceAllocator(at::kCUDA)->emptyCache(); }
+
+  expected<device_memory> make_memory(int64_t bytes, bool writable) override {
+    device_memory made;
+    CUDAL1_TRY(made.bytes, rounded_device_bytes(bytes, index_));
+    CUDAL1_TRY(made.file, make_device_memory(bytes, index_));
+    CUDAL1_TRY(auto mapped, map_device_memory(made.file.get(), bytes, index_, writable));
+    made.data = mapped.data();
+    made.mapped = std::make_shared<device_mapping>(std::move(mapped));
+    return made;
+  }
+
+ private:
+  int index_;
+  std::unique_ptr<service_library> kernels_;
+};
+
+// cuBLAS, cuDNN and the generator's state, in both precisions that answers are computed in.
+expected<void> warm_up_operators(at::Device device) {
+  try {
+    const c10::InferenceMode no_autograd;
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      const auto options = at::TensorOptions().device(device).dtype(type);
+      const auto a = at::randn({64, 64}, options);
+      (void)at::sum(at::mm(a, a)).item();
+      (void)at::conv2d(at::randn({1, 3, 16, 16}, options), at::randn({4, 3, 3, 3}, options)).sum().item();
+    }
+  } catch (const std::exception& e) {
+    return fail(errc::infrastructure, "LibTorch on {}: {}", device.str(), e.what());
+  }
+  return {};
+}
+
+}  // namespace
+
+expected<std::unique_ptr<referee_device>> make_gpu_device(int index) {
+  CUDAL1_CUDA(cudaSetDevice(index));
+  CUDAL1_CUDA(cudaFree(nullptr));  // makes the context
+  CUDAL1_CHECK(driver_api());
+  CUDAL1_TRY(auto kernels, service_library::compile(referee_kernel_text(), index));
+  auto device = std::make_unique<gpu_device>(index, std::move(kernels));
+  CUDAL1_CHECK(warm_up_operators(device->where()));
+  // The first export and import opens what it needs.
+  CUDAL1_CHECK(device->make_memory(1, true));
+  CUDAL1_CHECK(device->synchronise());
+  return device;
+}
+
+std::vector<std::string> gpu_device_files() {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored))
+    if (entry.path().filename().string().starts_with("nvidia")) files.push_back(entry.path().string());
+  return files;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,34 @@
+// The referee's own kernels on a GPU: figures of a comparison and fingerprints, in one pass over memory each, with the
+// same result every time. The text is CUDA C++ without includes that the `cpu` device compiles as well.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace cudal1 {
+
+// Threads of a block, in every launch of these kernels.
+inline constexpr unsigned referee_kernel_threads = 256;
+
+// `compare` leaves so many doubles for each block: the sums, the largest deviation, its flat index and that of the
+// first element whose class (finite, NaN, infinite) differs; -1 where there is none.
+enum compare_figure : std::size_t {
+  figure_count,       // elements where value, eager and exact are finite
+  figure_mismatches,  // elements whose class differs between value and eager
+  figure_outside,
+  figure_outside_loose,
+  figure_value_error,  // sum of (value - exact)^2
+  figure_reference_outside,
+  figure_reference_outside_loose,
+  figure_eager_error,
+  figure_exact_squares,
+  figure_exact_sum,
+  figure_largest,
+  figure_largest_index,
+  figure_mismatch_index,
+  compare_figures
+};
+
+std::string_view referee_kernel_text();
+
+}  // namespace cudal1

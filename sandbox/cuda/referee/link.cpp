@@ -1,0 +1,258 @@
+#include "sandbox/cuda/referee/link.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sandbox/cuda/referee/fault_of_gpu.hpp"
+
+namespace cudal1 {
+namespace {
+
+constexpr double start_limit_ms = 120'000;  // a context, the runner's kernels, LibTorch's libraries, lock-down
+constexpr double load_limit_ms = 30'000;
+constexpr double frame_limit_ms = 10'000;  // of what takes next to no time
+constexpr double setup_factor = 5;         // setup steps may take so many times a call's limit
+constexpr double overhead_ms = 1'000;      // of a call beside it: poison, flush, guards
+constexpr int residents = 2;               // programs that have tensors in the arena at the same time
+constexpr std::size_t most_notes = 16, most_note = 400;
+
+std::chrono::milliseconds milliseconds_of(double ms) {
+  return std::chrono::milliseconds(static_cast<int64_t>(ms));
+}
+
+std::string said(const std::string& text) {
+  return printable(text.c_str(), text.size());
+}
+
+// What a runner says of itself; everything else is said of its program.
+bool is_ours(errc code) {
+  return code == errc::infrastructure || code == errc::io_error || code == errc::corrupt ||
+         code == errc::invalid_argument || code == errc::cancelled || code == errc::already_exists;
+}
+
+bool is_time(double value) {
+  return std::isfinite(value) && value >= 0;
+}
+
+}  // namespace
+
+void gpu_runner_link::begin_request(const gpu_call_limits& limits) {
+  limits_ = limits;
+  problem_.reset();
+  lost_ = false;
+  load_ms_ = setup_ms_ = 0;
+  notes_.clear();
+}
+
+bool gpu_runner_link::wait_for_end(std::chrono::milliseconds limit) const {
+  pollfd entry{pidfd_.get(), POLLIN, 0};
+  int r = 0;
+  do
+    r = ::poll(&entry, 1, static_cast<int>(limit.count()));
+  while (r < 0 && errno == EINTR);
+  return r > 0;
+}
+
+// The driver takes a moment to stop what still runs on the device.
+void gpu_runner_link::end() {
+  if (ended_) return;
+  ended_ = true;
+  ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+  (void)wait_for_end(std::chrono::seconds(10));
+  channel_.reset();
+  given_.clear();
+  reference_of_.clear();
+}
+
+tl::unexpected<error> gpu_runner_link::say(resident_program which, fault f) {
+  problem_ = std::move(f);
+  faulty_ = which;
+  return fail(errc::variant_fault, "{}", problem_->reason);
+}
+
+// Errors are the link's own: errc::timeout, errc::not_found (it is gone), errc::corrupt (no answer), infrastructure.
+expected<frame> gpu_runner_link::exchange(frame_type type, const json& body, std::span<const int> descriptors,
+                                          double limit_ms) {
+  if (ended_) return fail(errc::infrastructure, "the runner has ended: attach another one");
+  const deadline until = deadline_in(milliseconds_of(limit_ms));
+  if (const auto sent = send_frame(channel_.get(), type, body, descriptors, until); !sent)
+    return fail(sent.error().code == errc::timeout ? errc::timeout : errc::not_found, "{}", sent.error().message);
+  CUDAL1_TRY(frame reply, receive_frame(channel_.get(), until, runner_frame_limits));
+  if (reply.type != frame_type::done && reply.type != frame_type::failed)
+    return fail(errc::corrupt, "a {} frame is no answer", enum_name(reply.type));
+  return reply;
+}
+
+expected<void> gpu_runner_link::tell(frame_type type, const json& body, std::span<const int> descriptors,
+                                     double limit_ms) {
+  CUDAL1_TRY(const frame reply, exchange(type, body, descriptors, limit_ms));
+  CUDAL1_CHECK(record_of<gpu_reply>(reply));
+  return {};
+}
+
+expected<gpu_reply> gpu_runner_link::ask(resident_program which, frame_type type, const json& body,
+                                         std::span<const int> descriptors, double limit_ms) {
+  const auto answer = exchange(type, body, descriptors, limit_ms);
+  if (!answer) return unanswered(which, answer.error(), limit_ms);
+  auto reply = record_of<gpu_reply>(*answer);
+  if (reply) return reply;
+  if (answer->type != frame_type::failed) return unanswered(which, reply.error(), limit_ms);
+  if (is_ours(reply.error().code)) {
+    end();
+    return fail(errc::infrastructure, "a runner of the GPU: {}", said(reply.error().message));
+  }
+  settle(which);
+  return say(which, fault_of_gpu(reply.error()));
+}
+
+tl::unexpected<error> gpu_runner_link::unanswered(resident_program which, const error& e, double limit_ms) {
+  end();
+  switch (e.code) {
+    case errc::timeout:
+      return say(which, {outcome::hang, fmt::format("no answer within {:.0f} ms", limit_ms)});
+    case errc::not_found:
+      // It may have died of the program, or been ended from outside: the session knows how it ended.
+      lost_ = true;
+      faulty_ = which;
+      return fail(errc::variant_fault, "the runner ended and left no record");
+    default:
+      return fail(errc::infrastructure, "a runner of the GPU: {}", said(e.message));
+  }
+}
+
+void gpu_runner_link::settle(resident_program which) {
+  if (which == resident_program::reference) reference_of_.clear();
+  side(which) = {};
+  // A runner whose context is broken exits right after its answer: this one then finds nobody.
+  if (!tell(frame_type::unload, to_json(gpu_unload_message{which}), {}, frame_limit_ms)) end();
+}
+
+expected<void> gpu_runner_link::give_arena() {
+  if (arena_) return {};
+  CUDAL1_TRY(const int64_t free, device_.free_bytes());
+  const int64_t bytes = std::min<int64_t>(residents * limits_.memory_bytes, free / 4 * 3);
+  CUDAL1_TRY(device_memory memory, device_.make_memory(bytes, false));
+  const int file = memory.file.get();
+  CUDAL1_CHECK(tell(frame_type::arena, to_json(gpu_arena_message{memory.bytes}), {&file, 1}, start_limit_ms));
+  arena_ = std::move(memory);
+  return {};
+}
+
+expected<void> gpu_runner_link::load(resident_program which, const checked_program& p, int object) {
+  if (const auto given = give_arena(); !given) {
+    end();
+    return fail(errc::infrastructure, "the runner of the GPU does not start: {}", given.error().message);
+  }
+  if (which == resident_program::reference) reference_of_.clear();
+  side(which) = {};
+  const auto start = std::chrono::steady_clock::now();
+  const gpu_load_message message{which, print_program(p.text)};
+  CUDAL1_CHECK(device_.synchronise());
+  CUDAL1_CHECK(ask(which, frame_type::load, to_json(message), std::span(&object, object >= 0 ? 1 : 0), load_limit_ms));
+  side(which).program = p;
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  load_ms_ += took.count();
+  return {};
+}
+
+expected<void> gpu_runner_link::drop_unused() {
+  for (auto it = given_.begin(); it != given_.end();) {
+    if (!it->second.expired()) {
+      ++it;
+      continue;
+    }
+    CUDAL1_CHECK(tell(frame_type::drop, to_json(gpu_drop_message{it->first}), {}, frame_limit_ms));
+    it = given_.erase(it);
+  }
+  return {};
+}
+
+expected<void> gpu_runner_link::give(const std::shared_ptr<const shared_tensors>& tensors) {
+  if (!tensors || given_.contains(tensors->id)) return {};
+  const int file = tensors->memory.file.get();
+  const gpu_tensors_message message{tensors->id, tensors->weights, tensors->memory.bytes};
+  CUDAL1_CHECK(tell(frame_type::tensors, to_json(message), {&file, 1}, frame_limit_ms));
+  given_.emplace(tensors->id, tensors);
+  return {};
+}
+
+expected<gpu_call_result> gpu_runner_link::call(resident_program which, const gpu_draw& d, call_mode mode,
+                                                bool elsewhere) {
+  resident_side& resident = side(which);
+  if (!resident.program) return fail(errc::invalid_argument, "a call of a program that is not loaded");
+  auto given = drop_unused();
+  if (given) given = give(d.inputs);
+  if (given) given = give(d.weights);
+  if (!given) {
+    end();
+    return fail(errc::infrastructure, "a runner of the GPU does not take its tensors: {}", given.error().message);
+  }
+  const int64_t weights = d.weights ? d.weights->id : 0;
+  const gpu_call_message message{.which = which,
+                                 .inputs = d.inputs ? d.inputs->id : 0,
+                                 .weights = weights,
+                                 .seed = system_seed(),
+                                 .mode = mode,
+                                 .elsewhere = elsewhere};
+  double limit_ms = limits_.call_ms + overhead_ms;
+  if (!resident.called || resident.weights != weights) limit_ms += setup_factor * limits_.call_ms;
+  if (!resident.called) limit_ms += limits_.first_call_ms;
+  // Nothing of this process may be on the device while the clock runs.
+  CUDAL1_CHECK(device_.synchronise());
+  CUDAL1_TRY(const gpu_reply reply, ask(which, frame_type::call, to_json(message), {}, limit_ms));
+  resident.called = true;
+  resident.weights = weights;
+  if (!is_time(reply.microseconds) || !is_time(reply.setup_ms) || !is_time(reply.flush_ms))
+    return fail(errc::infrastructure, "a runner of the GPU measured {} us, {} ms, {} ms", reply.microseconds,
+                reply.setup_ms, reply.flush_ms);
+  if (reply.microseconds > 1000 * limits_.call_ms)
+    return say(which, {outcome::hang, fmt::format("a call took {:.0f} ms, and {:.0f} are granted",
+                                                  reply.microseconds / 1000, limits_.call_ms)});
+  setup_ms_ = std::max(setup_ms_, reply.setup_ms);
+  if (which == resident_program::variant)
+    for (const auto& note : reply.notes)
+      if (notes_.size() < most_notes && std::ranges::count(notes_, said(note).substr(0, most_note)) == 0)
+        notes_.push_back(said(note).substr(0, most_note));
+  if (!reply.guard_problem.empty()) return say(which, {outcome::out_of_bounds, said(reply.guard_problem)});
+  CUDAL1_TRY(auto outputs, outputs_of(which, reply, d));
+  return gpu_call_result{reply.microseconds, reply.flush_ms, std::move(outputs)};
+}
+
+expected<std::vector<gpu_output_memory>> gpu_runner_link::outputs_of(resident_program which, const gpu_reply& reply,
+                                                                     const gpu_draw& d) {
+  const checked_program& p = *side(which).program;
+  std::vector<gpu_output_memory> result;
+  if (reply.outputs.size() != p.text.outputs.size())
+    return fail(errc::infrastructure, "a runner of the GPU lists {} outputs of {}", reply.outputs.size(),
+                p.text.outputs.size());
+  for (std::size_t i = 0; i < reply.outputs.size(); ++i) {
+    const tensor_type& type = p.types.at(p.text.outputs[i]);
+    const gpu_output_place& place = reply.outputs[i];
+    const int64_t size = type.storage_bytes();
+    const auto inside = [&](int64_t available) {
+      return place.offset >= 0 && size <= available && place.offset <= available - size &&
+             place.offset % size_of(type.type) == 0;
+    };
+    const bool is_weight = place.home == static_cast<uint32_t>(output_home::weight);
+    const auto& tensors = is_weight ? d.weights : d.inputs;
+    if (place.home == static_cast<uint32_t>(output_home::arena) && inside(arena_->bytes)) {
+      result.push_back({arena_->data + place.offset, output_home::arena, 0});
+    } else if ((is_weight || place.home == static_cast<uint32_t>(output_home::input)) && tensors &&
+               place.index < tensors->views.size() && inside(tensors->views[place.index].type.storage_bytes())) {
+      auto* const first = static_cast<std::byte*>(tensors->views[place.index].data);
+      result.push_back({first + place.offset, is_weight ? output_home::weight : output_home::input, place.index});
+    } else {
+      return say(which,
+                 {outcome::crash, fmt::format("the output \"{}\" lies in no memory of this call", p.text.outputs[i])});
+    }
+  }
+  return result;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,146 @@
+#include "sandbox/cuda/referee/pool.hpp"
+
+#include <algorithm>
+
+#include "sandbox/cuda/memory.hpp"
+#include "sandbox/cuda/referee/draws.hpp"
+#include "sandbox/cuda/referee/tensors.hpp"
+
+namespace cudal1 {
+namespace {
+
+int64_t bytes_of(const std::vector<tensor_type>& types) {
+  int64_t bytes = 0;
+  for (const auto& type : types)
+    bytes += type.storage_bytes();
+  return bytes;
+}
+
+// Another stream for each tensor of a draw.
+uint64_t seed_of(uint64_t seed, tensor_role role, std::size_t index) {
+  return seed ^ (0x9e3779b97f4a7c15 * (2 * index + (role == tensor_role::weight ? 2 : 1)));
+}
+
+int64_t next_id() {
+  static int64_t last = 0;
+  return ++last;
+}
+
+std::span<const tensor_view> views_of(const std::shared_ptr<const shared_tensors>& tensors) {
+  return tensors ? std::span<const tensor_view>(tensors->views) : std::span<const tensor_view>();
+}
+
+}  // namespace
+
+gpu_draw_pool::gpu_draw_pool(task t, answering_programs programs, referee_device& device, output_comparer& comparer,
+                             int64_t memory_bound)
+    : task_(std::move(t)),
+      programs_(std::move(programs)),
+      device_(device),
+      comparer_(comparer),
+      memory_bound_(memory_bound) {
+  for (const auto& d : task_.reference.text.inputs)
+    input_types_.push_back(d.type);
+  for (const auto& d : task_.reference.text.weights)
+    weight_types_.push_back(d.type);
+  const int64_t each = bytes_of(input_types_) + bytes_of(programs_.output_types()) + bytes_of(programs_.exact_types());
+  timing_draws_ = static_cast<int>(std::clamp<int64_t>(memory_bound / 2 / std::max<int64_t>(each, 1), 4, 8));
+  renew();
+}
+
+expected<std::unique_ptr<gpu_draw_pool>> gpu_draw_pool::open(task t, referee_device& device, output_comparer& comparer,
+                                                             int64_t memory_bound) {
+  CUDAL1_TRY(auto programs, answering_programs::load(t, device));
+  std::unique_ptr<gpu_draw_pool> pool(
+      new gpu_draw_pool(std::move(t), std::move(programs), device, comparer, memory_bound));
+  CUDAL1_CHECK(pool->get({}, 0));
+  return pool;
+}
+
+void gpu_draw_pool::forget_draws() {
+  draws_.clear();
+  bytes_ = 0;
+}
+
+void gpu_draw_pool::renew() {
+  seeds_.clear();
+  forget_draws();
+  declared_weights_.reset();
+  declared_weight_seed_ = system_seed();
+}
+
+void gpu_draw_pool::judge_by(const tolerances& allowed) {
+  if (allowed_ == allowed) return;
+  allowed_ = allowed;
+  forget_draws();
+}
+
+expected<std::shared_ptr<const shared_tensors>> gpu_draw_pool::make_tensors(tensor_role role,
+                                                                            const draw_request& request) const {
+  const bool input = role == tensor_role::input;
+  const auto& types = input ? input_types_ : weight_types_;
+  const auto& specs = input ? task_.inputs : task_.weights;
+  if (types.empty()) return std::shared_ptr<const shared_tensors>();
+  auto made = std::make_shared<shared_tensors>();
+  made->id = next_id();
+  made->weights = !input;
+  const device_layout layout = device_layout_of(types);
+  CUDAL1_TRY(made->memory, device_.make_memory(layout.bytes, true));
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    void* const data = made->memory.data + layout.offsets[i];
+    made->views.push_back({types[i], data});
+    const auto target = tensor_over(types[i], data, device_.where());
+    CUDAL1_CHECK(fill_draw(target, types[i], specs[i], role, request.kind, seed_of(request.seed, role, i)));
+  }
+  return std::shared_ptr<const shared_tensors>(std::move(made));
+}
+
+expected<std::shared_ptr<const gpu_draw>> gpu_draw_pool::make(const draw_request& request) {
+  auto made = std::make_shared<gpu_draw>();
+  made->request = request;
+  CUDAL1_TRY(made->inputs, make_tensors(tensor_role::input, request));
+  if (request.kind == draw_kind::declared) {
+    if (!declared_weights_) {
+      CUDAL1_TRY(declared_weights_, make_tensors(tensor_role::weight, {draw_kind::declared, declared_weight_seed_}));
+    }
+    made->weights = declared_weights_;
+  } else {
+    CUDAL1_TRY(made->weights, make_tensors(tensor_role::weight, request));
+  }
+  CUDAL1_TRY(made->answers, programs_.run(views_of(made->inputs), views_of(made->weights), allowed_, comparer_));
+  made->bytes = made->answers.bytes + (made->inputs ? made->inputs->memory.bytes : 0);
+  if (request.kind != draw_kind::declared && made->weights) made->bytes += made->weights->memory.bytes;
+  device_.give_back();
+  return std::shared_ptr<const gpu_draw>(std::move(made));
+}
+
+uint64_t gpu_draw_pool::seed(const draw_request& request, int ordinal) {
+  if (request.seed != 0) return request.seed;
+  uint64_t& chosen = seeds_[{request.kind, ordinal}];
+  if (chosen == 0) chosen = system_seed();
+  return chosen;
+}
+
+expected<std::shared_ptr<const gpu_draw>> gpu_draw_pool::get(const draw_request& request, int ordinal) {
+  const draw_request wanted{request.kind, seed(request, ordinal)};
+  const auto found = std::ranges::find_if(
+      draws_, [&](const auto& d) { return d->request.kind == wanted.kind && d->request.seed == wanted.seed; });
+  if (found != draws_.end()) {
+    draws_.splice(draws_.begin(), draws_, found);
+  } else {
+    CUDAL1_TRY(auto made, make(wanted));
+    bytes_ += made->bytes;
+    draws_.push_front(std::move(made));
+    trim();
+  }
+  return draws_.front();
+}
+
+void gpu_draw_pool::trim() {
+  while (bytes_ > memory_bound_ && draws_.size() > 1) {
+    bytes_ -= draws_.back()->bytes;
+    draws_.pop_back();
+  }
+}
+
+}  // namespace cudal1

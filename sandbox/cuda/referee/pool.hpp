@@ -1,0 +1,81 @@
+// The draws of one task with their answers, in device memory: made when first asked for, kept under a bound, renewed as
+// a whole. A draw that had to go is made again from its seed, the same as before.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "sandbox/cuda/referee/answers.hpp"
+#include "sandbox/process/referee/draws.hpp"
+
+namespace cudal1 {
+
+// A draw's inputs or weights. A runner maps the memory by its id, which no other tensors ever have in this process.
+struct shared_tensors {
+  int64_t id = 0;
+  bool weights = false;
+  device_memory memory;
+  std::vector<tensor_view> views;  // in `memory`, which is laid out by device_layout_of
+};
+
+// A shared draw and its tensors live as long as somebody holds them; a link tells its runner to let go of those that
+// are gone.
+struct gpu_draw {
+  draw_request request;  // with its seed
+  std::shared_ptr<const shared_tensors> inputs;
+  std::shared_ptr<const shared_tensors> weights;  // the same for all `declared` draws of a pool; null where none
+  draw_answers answers;
+  int64_t bytes = 0;
+};
+
+class gpu_draw_pool {
+ public:
+  // Also makes the first draw, so that a task that cannot be computed is an error of opening it.
+  static expected<std::unique_ptr<gpu_draw_pool>> open(task t, referee_device& device, output_comparer& comparer,
+                                                       int64_t memory_bound);
+
+  const task& of() const { return task_; }
+  const answering_programs& programs() const { return programs_; }
+
+  // What the figures of answers are made for; draws of other tolerances are made again.
+  void judge_by(const tolerances& allowed);
+  const tolerances& allowed() const { return allowed_; }
+
+  // The draw of that kind and seed; with seed 0 the pool's own `ordinal`-th of that kind. Ordinals of `declared` draws
+  // below timing_draws() are the ones that calls are timed on.
+  expected<std::shared_ptr<const gpu_draw>> get(const draw_request& request, int ordinal);
+  // The seed of that draw, which is chosen now if it was not yet.
+  uint64_t seed(const draw_request& request, int ordinal);
+  // 8, or as many as fit the bound, and at least 4.
+  int timing_draws() const { return timing_draws_; }
+  int64_t bytes() const { return bytes_; }
+
+  // Forgets every seed: the next draws are ones that nobody has seen.
+  void renew();
+
+ private:
+  gpu_draw_pool(task t, answering_programs programs, referee_device& device, output_comparer& comparer,
+                int64_t memory_bound);
+  expected<std::shared_ptr<const gpu_draw>> make(const draw_request& request);
+  expected<std::shared_ptr<const shared_tensors>> make_tensors(tensor_role role, const draw_request& request) const;
+  void forget_draws();
+  void trim();
+
+  task task_;
+  answering_programs programs_;
+  referee_device& device_;
+  output_comparer& comparer_;
+  int64_t memory_bound_ = 0, bytes_ = 0;
+  int timing_draws_ = 8;
+  tolerances allowed_;
+  std::vector<tensor_type> input_types_, weight_types_;
+  std::map<std::pair<draw_kind, int>, uint64_t> seeds_;
+  uint64_t declared_weight_seed_ = 0;
+  std::shared_ptr<const shared_tensors> declared_weights_;
+  std::list<std::shared_ptr<const gpu_draw>> draws_;  // the one used last comes first
+};
+
+}  // namespace cudal1

@@ -1,0 +1,54 @@
+// The referee of a GPU: trusted, without network and without new programs. It makes draws and answers in memory of the
+// GPU, has a runner call programs on them, and compares.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <optional>
+
+#include "sandbox/cuda/referee/checker.hpp"
+#include "sandbox/process/messages.hpp"
+
+namespace cudal1 {
+
+// Answers its session's frames, one at a time. The requests that run something need a runner that `attach` gave.
+class gpu_referee {
+ public:
+  // `memory_bound`: of the draws of all tasks together, bytes.
+  gpu_referee(std::unique_ptr<referee_device> device, int64_t memory_bound);
+  expected<referee_reply> answer(frame& f);
+
+ private:
+  // One task's draws and what the variants gave on them.
+  struct open_task_state {
+    std::unique_ptr<gpu_draw_pool> pool;
+    known_outputs known;
+  };
+  expected<referee_reply> attach(frame& f);
+  expected<referee_reply> open(const frame& f);
+  expected<referee_reply> check(const frame& f);
+  expected<referee_reply> check_pool(const frame& f);
+  expected<referee_reply> time_fork(const frame& f);
+
+  expected<open_task_state*> current();
+  expected<void> forget_old_tasks();
+  gpu_checker checker_of(open_task_state& state);
+  // The runner with reference and variant resident, for one request. errc::variant_fault where the variant cannot be
+  // loaded: runner_->problem() says why.
+  expected<void> begin(const gpu_call_limits& limits);
+  expected<void> load_reference(open_task_state& state, bool anew);
+  expected<void> load_variant(open_task_state& state, const checked_program& variant, const frame& f);
+  void note_end(referee_reply& reply) const;
+
+  std::unique_ptr<referee_device> device_;
+  output_comparer comparer_;
+  int64_t memory_bound_;
+  uint64_t secret_;
+  std::list<open_task_state> tasks_;  // the current one comes first
+  std::optional<gpu_runner_link> runner_;
+};
+
+// The rest of a process forked by the zygote; its exit code (roles.hpp). Uses settings.cuda_device.
+int run_cuda_referee(const worker_settings& settings, int socket, int zygote);
+
+}  // namespace cudal1

@@ -1,0 +1,95 @@
+#include "sandbox/cuda/referee/timer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+namespace cudal1 {
+namespace {
+
+constexpr std::size_t device_timed_pairs = 2;  // of a fork
+
+}  // namespace
+
+expected<gpu_call_timer::draws> gpu_call_timer::shuffled_draws() {
+  std::mt19937_64 random(system_seed());
+  draws all;
+  for (int i = 0; i < pool_.timing_draws(); ++i) {
+    CUDAL1_TRY(auto d, pool_.get({draw_kind::declared, 0}, i));
+    all.push_back(std::move(d));
+  }
+  std::ranges::shuffle(all, random);
+  return all;
+}
+
+expected<void> gpu_call_timer::verify(gpu_runner_link& runner, const gpu_call_result& called, const gpu_draw& d,
+                                      const std::string& key, timing_report& report) {
+  const checked_program& variant = runner.running(resident_program::variant);
+  CUDAL1_TRY(const auto outputs, outputs_.read(variant, called));
+  const bool in_full = report.outputs_fingerprinted++ == 0;
+  const known_output* known = known_.find(key, d.request.seed);
+  if (known == nullptr)
+    return fail(errc::infrastructure, "a variant is timed on a draw that it was not checked on (seed {})",
+                d.request.seed);
+  const bool same = outputs.bits == known->bits;
+  if (same && !in_full) return {};
+  ++report.outputs_compared;
+  CUDAL1_TRY(const auto checks, outputs_.compare(variant, outputs, d));
+  if (report.inconsistency.empty())
+    report.inconsistency = timed_inconsistency(checks, *known, same, pool_.programs().output_types());
+  return {};
+}
+
+expected<double> gpu_call_timer::take(gpu_runner_link& runner, resident_program which, const gpu_draw& d,
+                                      call_mode mode, const std::string& key, timing_report& report) {
+  CUDAL1_TRY(const auto called, runner.call(which, d, mode));
+  report.flush_ms += called.flush_ms;
+  if (which == resident_program::variant) CUDAL1_CHECK(verify(runner, called, d, key, report));
+  return called.microseconds;
+}
+
+expected<void> gpu_call_timer::run(gpu_runner_link& runner, const time_fork_request& request, timing_report& report) {
+  constexpr auto reference = resident_program::reference, variant = resident_program::variant;
+  const std::string& key = request.variant.key;
+  CUDAL1_TRY(const draws all, shuffled_draws());
+  // The variant walks through the shuffled pool, the reference one ahead of it.
+  const auto at = [&](std::size_t i) -> const gpu_draw& { return *all[i % all.size()]; };
+  CUDAL1_CHECK(runner.call(variant, at(0), call_mode::untimed));
+  CUDAL1_CHECK(runner.call(reference, at(1), call_mode::untimed));
+  std::mt19937_64 random(system_seed());
+  const std::size_t pairs =
+      std::min<std::size_t>(static_cast<std::size_t>(std::max(request.plan.pairs, 0)), all.size() - 1);
+  for (std::size_t pair = 1; pair <= pairs && report.inconsistency.empty(); ++pair) {
+    timing_sample sample{.fork = request.fork, .variant_first = (random() & 1) != 0};
+    for (const bool of_variant : {sample.variant_first, !sample.variant_first}) {
+      double& microseconds = of_variant ? sample.variant_us : sample.reference_us;
+      CUDAL1_TRY(microseconds, take(runner, of_variant ? variant : reference, at(of_variant ? pair : pair + 1),
+                                    call_mode::timed, key, report));
+    }
+    report.samples.push_back(sample);
+  }
+  for (std::size_t i = 0; i < std::min(report.samples.size(), device_timed_pairs); ++i) {
+    auto& sample = report.samples[i];
+    CUDAL1_TRY(sample.reference_device_us, take(runner, reference, at(i + 2), call_mode::device_timed, key, report));
+    CUDAL1_TRY(sample.variant_device_us, take(runner, variant, at(i + 1), call_mode::device_timed, key, report));
+  }
+  return {};
+}
+
+expected<timing_report> gpu_call_timer::time(gpu_runner_link& runner, const time_fork_request& request) {
+  const auto start = std::chrono::steady_clock::now();
+  timing_report report;
+  const auto ran = run(runner, request, report);
+  if (!ran && (ran.error().code != errc::variant_fault || (!runner.problem() && !runner.lost())))
+    return fail(errc::infrastructure, "{}", ran.error().message);
+  if (!ran && runner.faulty() == resident_program::reference && !runner.lost())
+    return fail(errc::infrastructure, "the task's own program failed in its runner: {}", ran.error().message);
+  report.problem = runner.problem();
+  report.load_ms = runner.load_ms();
+  report.notes = runner.notes();
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  report.total_ms = took.count();
+  return report;
+}
+
+}  // namespace cudal1

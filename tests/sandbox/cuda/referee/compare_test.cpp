@@ -1,0 +1,213 @@
+// The comparison on the device against compare_output() of the CPU's referee, number by number, and the fingerprints.
+#include "sandbox/cuda/referee/compare.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "sandbox/process/referee/compare.hpp"
+#include "sandbox/process/referee/elements.hpp"
+#include "tests/sandbox/cuda/referee/cpu_device.hpp"
+
+namespace cudal1::test {
+namespace {
+
+struct operands {
+  dtype type, exact_type;
+  int64_t elements;
+  std::vector<std::byte> value, eager, exact;
+};
+
+std::vector<std::byte> stored(dtype type, const std::vector<double>& values) {
+  std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(size_of(type)));
+  store_elements(type, bytes.data(), 0, static_cast<int64_t>(values.size()), values.data());
+  return bytes;
+}
+
+// Noisy values, and a few that are not finite in one or two of the three where the type has such.
+operands random_operands(dtype type, int64_t elements, std::mt19937_64& random, double noise, bool specials) {
+  std::normal_distribution<double> normal;
+  const bool floating = is_floating(type);
+  const auto n = static_cast<std::size_t>(elements);
+  std::vector<double> value(n), eager(n), exact(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    exact[i] = floating ? normal(random) : static_cast<double>(random() % 5);
+    eager[i] = floating ? exact[i] + noise * normal(random) : exact[i];
+    value[i] = floating ? exact[i] + noise * normal(random) : random() % 50 == 0 ? 1 : exact[i];
+    if (!specials || !floating || random() % 40 != 0) continue;
+    constexpr double odd[] = {NAN, INFINITY, -INFINITY, 1};
+    value[i] = odd[random() % 4];
+    eager[i] = odd[random() % 4];
+    if (random() % 2 == 0) exact[i] = odd[random() % 4];
+  }
+  const dtype exact_type = floating ? dtype::float64 : type;
+  return {type, exact_type, elements, stored(type, value), stored(type, eager), stored(exact_type, exact)};
+}
+
+struct comparing : testing::Test {
+  std::unique_ptr<referee_device> device = make_cpu_device();
+  output_comparer comparer{*device};
+  tolerances allowed{{1e-3, 1e-3}, {1e-2, 1e-2}};
+
+  output_check on_device(const operands& o) {
+    const auto figures =
+        comparer.figures_of(o.type, o.elements, o.eager.data(), o.eager.data(), o.exact.data(), allowed);
+    EXPECT_TRUE(figures) << figures.error().message;
+    const auto check =
+        comparer.compare({o.type, o.elements, o.value.data(), o.eager.data(), o.exact.data()}, *figures, allowed);
+    EXPECT_TRUE(check) << check.error().message;
+    return *check;
+  }
+  output_check on_host(const operands& o) {
+    return compare_output({o.type, o.exact_type, o.elements, o.value.data(), o.eager.data(), o.exact.data()},
+                          allowed.close, allowed.loose);
+  }
+};
+
+void expect_close(double a, double b, const char* what) {
+  if (std::isinf(a) || std::isinf(b))
+    EXPECT_EQ(a, b) << what;
+  else
+    EXPECT_NEAR(a, b, 1e-9 * std::max(std::abs(a), 1e-30) + 1e-300) << what;
+}
+
+void expect_same(const output_check& a, const output_check& b) {
+  EXPECT_EQ(a.elements, b.elements);
+  EXPECT_EQ(a.mask_mismatches, b.mask_mismatches);
+  EXPECT_EQ(a.outside, b.outside);
+  EXPECT_EQ(a.outside_loose, b.outside_loose);
+  EXPECT_EQ(a.reference_outside, b.reference_outside);
+  EXPECT_EQ(a.reference_outside_loose, b.reference_outside_loose);
+  EXPECT_EQ(a.max_absolute, b.max_absolute);
+  EXPECT_EQ(a.worst_index, b.worst_index);
+  if (!std::isnan(a.worst_value)) EXPECT_EQ(a.worst_value, b.worst_value);
+  if (!std::isnan(a.worst_expected)) EXPECT_EQ(a.worst_expected, b.worst_expected);
+}
+
+constexpr dtype all_types[] = {dtype::bool_, dtype::uint8,   dtype::int8,     dtype::int16,   dtype::int32,
+                               dtype::int64, dtype::float16, dtype::bfloat16, dtype::float32, dtype::float64};
+
+TEST_F(comparing, gives_the_figures_of_the_cpu_for_every_dtype_and_size) {
+  std::mt19937_64 random(11);
+  for (const dtype type : all_types)
+    for (const int64_t elements : {1, 255, 2049, 60'000}) {
+      SCOPED_TRACE(name_of(type) + " " + std::to_string(elements));
+      const operands o = random_operands(type, elements, random, 3e-3, false);
+      const output_check device_says = on_device(o), host_says = on_host(o);
+      expect_same(device_says, host_says);
+      expect_close(device_says.error, host_says.error, "error");
+      expect_close(device_says.signal_error, host_says.signal_error, "signal error");
+      expect_close(device_says.reference_error, host_says.reference_error, "reference error");
+      expect_close(device_says.reference_signal_error, host_says.reference_signal_error, "reference signal error");
+      expect_close(device_says.strict_error, host_says.strict_error, "strict error");
+    }
+}
+
+TEST_F(comparing, counts_what_is_not_finite_as_the_cpu_does) {
+  std::mt19937_64 random(12);
+  for (const dtype type : {dtype::float16, dtype::bfloat16, dtype::float32, dtype::float64}) {
+    SCOPED_TRACE(name_of(type));
+    const operands o = random_operands(type, 20'000, random, 1e-4, true);
+    const output_check device_says = on_device(o);
+    expect_same(device_says, on_host(o));
+    EXPECT_GT(device_says.mask_mismatches, 0);
+  }
+}
+
+TEST_F(comparing, an_equal_answer_has_no_worst_element_and_no_error) {
+  const auto ones = stored(dtype::float32, std::vector<double>(3000, 1.0));
+  const auto exact = stored(dtype::float64, std::vector<double>(3000, 1.0));
+  const output_check check = on_device({dtype::float32, dtype::float64, 3000, ones, ones, exact});
+  EXPECT_EQ(check.worst_index, -1);
+  EXPECT_EQ(check.max_absolute, 0);
+  EXPECT_EQ(check.error, 0);
+}
+
+TEST_F(comparing, the_lowest_of_equal_deviations_is_the_worst) {
+  std::vector<double> wrong(40'000, 0.0);
+  wrong[777] = wrong[30'001] = -2;
+  const std::vector<double> zeros(40'000, 0.0);
+  const operands o{dtype::float32,
+                   dtype::float64,
+                   40'000,
+                   stored(dtype::float32, wrong),
+                   stored(dtype::float32, zeros),
+                   stored(dtype::float64, zeros)};
+  const output_check check = on_device(o);
+  EXPECT_EQ(check.worst_index, 777);
+  EXPECT_EQ(check.worst_value, -2);
+  EXPECT_TRUE(std::isinf(check.error)) << "the answer is zero everywhere";
+}
+
+TEST_F(comparing, tells_large_integers_apart_that_are_one_double) {
+  const std::vector<int64_t> eager{(int64_t{1} << 60) + 1, 5}, value{int64_t{1} << 60, 5};
+  operands o{dtype::int64, dtype::int64, 2, {}, {}, {}};
+  for (auto* const bytes : {&o.value, &o.eager, &o.exact})
+    bytes->resize(16);
+  std::memcpy(o.value.data(), value.data(), 16);
+  std::memcpy(o.eager.data(), eager.data(), 16);
+  std::memcpy(o.exact.data(), eager.data(), 16);
+  EXPECT_EQ(on_device(o).outside, 1);
+  expect_same(on_device(o), on_host(o));
+}
+
+TEST_F(comparing, measures_strict_float32_against_the_exact_answer_and_eager) {
+  const std::vector<double> exact(1000, 1.0), eager(1000, 1.01), strict(1000, 1.00001);
+  const auto figures =
+      comparer.figures_of(dtype::float32, 1000, stored(dtype::float32, eager).data(),
+                          stored(dtype::float32, strict).data(), stored(dtype::float64, exact).data(), allowed);
+  ASSERT_TRUE(figures) << figures.error().message;
+  EXPECT_NEAR(figures->error, 1e-2, 1e-6);
+  EXPECT_NEAR(figures->strict_error, 1e-5, 1e-7);
+  EXPECT_EQ(figures->strict_outside, 1000);
+  EXPECT_EQ(figures->outside, 1000);
+}
+
+TEST_F(comparing, an_empty_output_is_right) {
+  EXPECT_EQ(on_device({dtype::float32, dtype::float64, 0, {}, {}, {}}).elements, 0);
+}
+
+struct hashing : comparing {
+  fingerprint hash(const std::vector<unsigned char>& bytes, std::size_t from, std::size_t count, uint64_t secret) {
+    const auto h = comparer.hash(bytes.data() + from, static_cast<int64_t>(count), secret);
+    EXPECT_TRUE(h) << h.error().message;
+    return *h;
+  }
+};
+
+TEST_F(hashing, depends_on_every_byte_on_its_place_and_on_the_secret) {
+  std::mt19937_64 random(13);
+  std::vector<unsigned char> bytes(50'003);
+  for (auto& b : bytes)
+    b = static_cast<unsigned char>(random());
+  const fingerprint first = hash(bytes, 0, bytes.size(), 7);
+  EXPECT_EQ(hash(bytes, 0, bytes.size(), 7), first);
+  EXPECT_FALSE(hash(bytes, 0, bytes.size(), 8) == first);
+  EXPECT_FALSE(hash(bytes, 0, bytes.size() - 1, 7) == first);
+  for (const std::size_t at : {std::size_t{0}, std::size_t{12'345}, bytes.size() - 1}) {
+    auto other = bytes;
+    other[at] ^= 1;
+    const fingerprint changed = hash(other, 0, other.size(), 7);
+    EXPECT_NE(changed.low, first.low);
+    EXPECT_NE(changed.high, first.high);
+  }
+  auto swapped = bytes;
+  std::swap_ranges(swapped.begin(), swapped.begin() + 8, swapped.begin() + 8);
+  EXPECT_FALSE(hash(swapped, 0, swapped.size(), 7) == first);
+}
+
+TEST_F(hashing, is_that_of_the_bytes_wherever_they_lie) {
+  std::vector<unsigned char> bytes(4096 + 8, 3);
+  for (std::size_t i = 0; i < 4096; ++i)
+    bytes[i] = static_cast<unsigned char>(i * 7);
+  const fingerprint aligned = hash(bytes, 0, 4090, 5);
+  std::vector<unsigned char> shifted(bytes.size() + 3);
+  std::copy(bytes.begin(), bytes.end(), shifted.begin() + 3);
+  EXPECT_EQ(hash(shifted, 3, 4090, 5), aligned);
+}
+
+}  // namespace
+}  // namespace cudal1::test

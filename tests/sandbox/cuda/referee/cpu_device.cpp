@@ -1,0 +1,64 @@
+#include "tests/sandbox/cuda/referee/cpu_device.hpp"
+
+#include <stdexcept>
+
+#include <ATen/Parallel.h>
+
+#include "sandbox/cuda/referee/kernels.hpp"
+#include "sandbox/process/shared_memory.hpp"
+#include "tests/sandbox/cpu/harness.hpp"
+
+namespace cudal1::test {
+namespace {
+
+class cpu_device final : public referee_device {
+ public:
+  cpu_device() {
+    at::set_num_threads(1);  // runners are forked off this process
+  }
+
+  at::Device where() const override { return at::kCPU; }
+
+  expected<void> launch(const std::string& kernel, unsigned blocks, void** arguments) override {
+    static kernels compiled{std::string(referee_kernel_text())};
+    CUDAL1_TRY(const auto* const found, compiled.library().find(kernel));
+    compiled.library().launch(found, {blocks, 1, 1}, {referee_kernel_threads, 1, 1}, 0, arguments, 1);
+    return {};
+  }
+
+  expected<void> synchronise() override { return {}; }
+  expected<int64_t> free_bytes() override { return int64_t{1} << 30; }
+  void give_back() override {}
+
+  expected<device_memory> make_memory(int64_t bytes, bool writable) override {
+    device_memory made;
+    made.bytes = bytes;
+    CUDAL1_TRY(made.file, make_shared_memory("cudal1-device", bytes));
+    CUDAL1_TRY(auto mapped, map_shared(made.file.get(), bytes, writable));
+    made.data = mapped.data();
+    made.mapped = std::make_shared<mapping>(std::move(mapped));
+    return made;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<referee_device> make_cpu_device() {
+  return std::make_unique<cpu_device>();
+}
+
+task add_relu_task(int64_t n, const std::string& more) {
+  const std::string shape = "\"dtype\":\"float32\",\"shape\":[" + std::to_string(n) + "]";
+  auto t = read_task(
+      "{\"format\":1,\"name\":\"add_relu\",\"summary\":\"\",\"family\":\"test\",\"inputs\":[{\"name\":"
+      "\"x\"," +
+          shape + more + "}],\"weights\":[{\"name\":\"w\"," + shape +
+          "}],\"steps\":[{\"aten\":\"aten::add.Tensor\",\"args\":{\"self\":\"x\",\"other\":\"w\"},"
+          "\"out\":[\"s\"]},{\"aten\":\"aten::relu\",\"args\":{\"self\":\"s\"},\"out\":[\"y\"]}],"
+          "\"outputs\":[\"y\"]}",
+      "cuda");
+  if (!t) throw std::runtime_error(t.error().message);
+  return std::move(*t);
+}
+
+}  // namespace cudal1::test

@@ -1,0 +1,16 @@
+// The referee's device on the CPU: its kernels as the `cpu` device compiles them, memory that processes share, ATen.
+#pragma once
+
+#include <memory>
+
+#include "sandbox/cuda/referee/device.hpp"
+#include "sandbox/program/task.hpp"
+
+namespace cudal1::test {
+
+std::unique_ptr<referee_device> make_cpu_device();
+
+// y = relu(x + w) of n floats; `more` goes into the declaration of x.
+task add_relu_task(int64_t n, const std::string& more = "");
+
+}  // namespace cudal1::test

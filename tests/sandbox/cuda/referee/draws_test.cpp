@@ -1,0 +1,208 @@
+// Draws made by ATen, against what the specification says of them.
+#include "sandbox/cuda/referee/draws.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "sandbox/cuda/referee/tensors.hpp"
+#include "sandbox/process/referee/elements.hpp"
+
+namespace cudal1::test {
+namespace {
+
+std::vector<double> drawn(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind,
+                          uint64_t seed) {
+  std::vector<std::byte> memory(static_cast<std::size_t>(type.storage_bytes())),
+      flat(static_cast<std::size_t>(type.bytes()));
+  const auto done = fill_draw(tensor_over(type, memory.data(), at::kCPU), type, spec, role, kind, seed);
+  EXPECT_TRUE(done) << done.error().message;
+  gather(type, memory.data(), flat.data());
+  std::vector<double> values(static_cast<std::size_t>(type.numel()));
+  load_elements(type.type, flat.data(), 0, type.numel(), values.data());
+  return values;
+}
+
+std::vector<double> drawn(const input_spec& spec, draw_kind kind, tensor_role role = tensor_role::input,
+                          std::vector<int64_t> shape = {256, 256}, dtype type = dtype::float32) {
+  return drawn(contiguous(type, std::move(shape)), spec, role, kind, 7);
+}
+
+struct moments {
+  double mean = 0, deviation = 0, low = INFINITY, high = -INFINITY;
+};
+moments moments_of(const std::vector<double>& values) {
+  moments m;
+  double squares = 0;
+  for (const double v : values) {
+    m.mean += v;
+    squares += v * v;
+    m.low = std::min(m.low, v);
+    m.high = std::max(m.high, v);
+  }
+  const auto n = static_cast<double>(values.size());
+  m.mean /= n;
+  m.deviation = std::sqrt(squares / n - m.mean * m.mean);
+  return m;
+}
+
+input_spec uniform(double low, double high) {
+  input_spec spec;
+  spec.draw.kind = distribution::uniform;
+  spec.draw.low = low;
+  spec.draw.high = high;
+  return spec;
+}
+
+TEST(gpu_draws, keep_to_the_declared_distribution) {
+  const moments flat = moments_of(drawn(uniform(2, 4), draw_kind::declared));
+  EXPECT_GE(flat.low, 2);
+  EXPECT_LE(flat.high, 4);
+  EXPECT_NEAR(flat.mean, 3, 0.02);
+  input_spec bell;
+  bell.draw.mean = 3;
+  bell.draw.std = 0.5;
+  const moments normal = moments_of(drawn(bell, draw_kind::declared));
+  EXPECT_NEAR(normal.mean, 3, 0.02);
+  EXPECT_NEAR(normal.deviation, 0.5, 0.02);
+}
+
+TEST(gpu_draws, a_seed_gives_the_same_values_again_and_another_one_others) {
+  const auto type = contiguous(dtype::float32, {64, 64});
+  const auto once = drawn(type, {}, tensor_role::input, draw_kind::heavy_tails, 5);
+  EXPECT_EQ(drawn(type, {}, tensor_role::input, draw_kind::heavy_tails, 5), once);
+  EXPECT_NE(drawn(type, {}, tensor_role::input, draw_kind::heavy_tails, 6), once);
+}
+
+TEST(gpu_draws, every_kind_has_its_shape) {
+  const input_spec spec = uniform(0, 1);
+  const moments wide = moments_of(drawn(spec, draw_kind::wide_normal));
+  EXPECT_NEAR(wide.deviation, 10, 0.3);
+  const moments near = moments_of(drawn(spec, draw_kind::around_one));
+  EXPECT_NEAR(near.mean, 1, 1e-3);
+  EXPECT_NEAR(near.deviation, 0.01, 1e-3);
+  const moments tails = moments_of(drawn(spec, draw_kind::heavy_tails));
+  EXPECT_GT(tails.high, 20);
+  EXPECT_LT(tails.low, -20);
+  const auto products = drawn(spec, draw_kind::products);
+  EXPECT_NEAR(moments_of(products).mean, 0, 0.05) << "random signs";
+  for (const double v : products)
+    ASSERT_NEAR(std::abs(v), 1, 0.35);
+  const auto peaked = drawn(spec, draw_kind::peaked);
+  for (std::size_t row = 0; row < 256; ++row)
+    ASSERT_EQ(std::count_if(peaked.begin() + static_cast<long>(row) * 256,
+                            peaked.begin() + static_cast<long>(row + 1) * 256, [](double v) { return v > 12; }),
+              1);
+  const auto rows = drawn(spec, draw_kind::offset_rows);
+  const moments first = moments_of({rows.begin(), rows.begin() + 256});
+  const moments second = moments_of({rows.begin() + 256, rows.begin() + 512});
+  EXPECT_GT(std::abs(first.mean - second.mean), 0.1);
+}
+
+TEST(gpu_draws, outliers_are_few_and_far_and_the_rest_is_declared) {
+  for (const tensor_role role : {tensor_role::input, tensor_role::weight}) {
+    const auto values = drawn(uniform(0, 1), draw_kind::outliers, role, {1024, 1024});
+    const auto out = std::ranges::count_if(values, [](double v) { return v < 0 || v > 1; });
+    EXPECT_GE(out, 6);
+    EXPECT_LE(out, 128);
+    EXPECT_GT(moments_of(values).high, 20);
+  }
+}
+
+TEST(gpu_draws, stay_in_the_domain) {
+  input_spec spec = uniform(0.1, 0.9);
+  spec.draw.min = 0.05;
+  spec.draw.max = 0.95;
+  for (const draw_kind kind :
+       {draw_kind::declared, draw_kind::wide_normal, draw_kind::heavy_tails, draw_kind::outliers})
+    for (const dtype type : {dtype::float32, dtype::float16}) {
+      const moments m = moments_of(drawn(spec, kind, tensor_role::input, {128, 128}, type));
+      EXPECT_GE(m.low, 0.0499);
+      EXPECT_LE(m.high, 0.9505);
+      EXPECT_GT(m.deviation, 0.1) << "nothing piles up at an end";
+    }
+  spec.draw.max.reset();
+  EXPECT_GE(moments_of(drawn(spec, draw_kind::standard_normal)).low, 0.0499);
+  spec.draw.min.reset();
+  spec.draw.max = 2;
+  EXPECT_LE(moments_of(drawn(spec, draw_kind::wide_normal)).high, 2);
+}
+
+TEST(gpu_draws, integers_and_flags_are_declared_in_every_kind) {
+  input_spec spec;
+  spec.draw.kind = distribution::integer;
+  spec.draw.low = -2;
+  spec.draw.high = 3;
+  for (const dtype type : {dtype::int64, dtype::int8, dtype::float32, dtype::float16}) {
+    const auto values = drawn(spec, draw_kind::wide_normal, tensor_role::input, {64, 64}, type);
+    EXPECT_EQ(moments_of(values).low, -2);
+    EXPECT_EQ(moments_of(values).high, 2);
+    for (const double v : values)
+      ASSERT_EQ(v, std::round(v));
+  }
+  spec.draw = {.kind = distribution::bernoulli, .probability = 0.25};
+  EXPECT_NEAR(moments_of(drawn(spec, draw_kind::peaked, tensor_role::input, {64, 64}, dtype::bool_)).mean, 0.25, 0.03);
+}
+
+TEST(gpu_draws, weights_of_other_kinds_are_spread_round_their_mean) {
+  input_spec gain = uniform(1, 1);
+  const moments m = moments_of(drawn(gain, draw_kind::standard_normal, tensor_role::weight));
+  EXPECT_NEAR(m.mean, 1, 0.02);
+  EXPECT_NEAR(m.deviation, 0.5, 0.02);
+  EXPECT_EQ(moments_of(drawn(gain, draw_kind::declared, tensor_role::weight)).deviation, 0);
+}
+
+TEST(gpu_draws, facts_hold_in_every_kind) {
+  const auto at = [](const std::vector<double>& v, std::size_t r, std::size_t c) { return v[64 + r * 8 + c]; };
+  for (const draw_kind kind : {draw_kind::declared, draw_kind::standard_normal, draw_kind::outliers}) {
+    const auto with = [&](fact f) {
+      input_spec spec;
+      spec.facts = {f};
+      return drawn(spec, kind, tensor_role::input, {2, 8, 8});
+    };
+    const auto diagonal = with(fact::diagonal), upper = with(fact::upper_triangular),
+               lower = with(fact::lower_triangular), same = with(fact::symmetric), hot = with(fact::one_hot),
+               positive = with(fact::non_negative);
+    for (std::size_t r = 0; r < 8; ++r)
+      for (std::size_t c = 0; c < 8; ++c) {
+        EXPECT_EQ(at(diagonal, r, c) != 0, r == c);
+        EXPECT_EQ(at(upper, r, c) != 0, r <= c);
+        EXPECT_EQ(at(lower, r, c) != 0, r >= c);
+        EXPECT_EQ(at(same, r, c), at(same, c, r));
+      }
+    EXPECT_EQ(std::ranges::count(hot, 1.0), 16);
+    EXPECT_EQ(std::ranges::count(hot, 0.0), 112);
+    EXPECT_GE(moments_of(positive).low, 0);
+  }
+}
+
+TEST(gpu_draws, strided_and_broadcast_tensors_are_filled_as_they_are_seen) {
+  input_spec spec;
+  spec.facts = {fact::upper_triangular};
+  const auto values = drawn({dtype::float32, {8, 8}, {1, 8}}, spec, tensor_role::input, draw_kind::declared, 3);
+  for (std::size_t r = 0; r < 8; ++r)
+    for (std::size_t c = 0; c < 8; ++c)
+      EXPECT_EQ(values[r * 8 + c] != 0, r <= c);
+  const auto seen = drawn({dtype::float32, {4, 3}, {0, 1}}, {}, tensor_role::input, draw_kind::declared, 3);
+  EXPECT_EQ(seen[0], seen[9]);
+  EXPECT_NE(seen[0], seen[1]);
+}
+
+TEST(gpu_draws, halves_stay_finite) {
+  for (const dtype type : {dtype::float16, dtype::bfloat16}) {
+    input_spec spec;
+    spec.draw.std = 1e5;
+    for (const double v : drawn(spec, draw_kind::declared, tensor_role::input, {64, 64}, type))
+      ASSERT_TRUE(std::isfinite(v));
+  }
+}
+
+TEST(gpu_draws, an_empty_tensor_needs_nothing) {
+  EXPECT_TRUE(drawn({}, draw_kind::peaked, tensor_role::input, {0, 4}).empty());
+}
+
+}  // namespace
+}  // namespace cudal1::test

@@ -1,0 +1,190 @@
+// The link against a runner that fails, lies, hangs or dies: what it makes of each, and whether it goes on.
+#include "sandbox/cuda/referee/link.hpp"
+
+#include <cmath>
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+#include "tests/sandbox/cuda/referee/cpu_device.hpp"
+#include "tests/sandbox/cuda/referee/cpu_runner.hpp"
+
+namespace cudal1::test {
+namespace {
+
+using answers = std::function<expected<gpu_reply>(const frame&)>;
+
+gpu_reply place(int64_t offset, output_home home = output_home::arena, uint32_t index = 0) {
+  return {.microseconds = 1, .outputs = {{static_cast<uint32_t>(home), index, offset}}};
+}
+
+// Answers calls as it is told to, and everything else with `done`; `stop` ends it at the first failure.
+int serve_calls(int channel, const answers& of_call, bool stop) {
+  for (;;) {
+    const auto f = receive_frame(channel, deadline_in(std::chrono::minutes(1)));
+    if (!f) return 0;
+    const auto reply = f->type == frame_type::call ? of_call(*f) : expected<gpu_reply>(gpu_reply{});
+    const auto until = deadline_in(std::chrono::seconds(10));
+    if (reply)
+      (void)send_record(channel, frame_type::done, *reply, until);
+    else
+      (void)send_failure(channel, reply.error(), until);
+    if (!reply && stop) return 0;
+  }
+}
+
+struct linking : testing::Test {
+  std::unique_ptr<referee_device> device = make_cpu_device();
+  output_comparer comparer{*device};
+  std::unique_ptr<gpu_draw_pool> pool;
+  forked_process process;
+  std::unique_ptr<gpu_runner_link> link;
+
+  void SetUp() override {
+    auto opened = gpu_draw_pool::open(add_relu_task(1000), *device, comparer, int64_t{1} << 28);
+    ASSERT_TRUE(opened) << opened.error().message;
+    pool = std::move(*opened);
+  }
+
+  void start(const std::function<int(int)>& body) {
+    process = fork_process(body);
+    link = std::make_unique<gpu_runner_link>(*device, std::move(process.channel), std::move(process.pidfd));
+    link->begin_request({.call_ms = 100, .memory_bytes = 1 << 20, .first_call_ms = 0});
+    const auto loaded = link->load(resident_program::variant, pool->of().reference, -1);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+  }
+
+  expected<gpu_call_result> call() {
+    const auto d = pool->get({}, 0);
+    return link->call(resident_program::variant, **d, call_mode::timed);
+  }
+  expected<gpu_call_result> call_of(const answers& of_call, bool stop = false) {
+    start([&](int channel) { return serve_calls(channel, of_call, stop); });
+    return call();
+  }
+  std::optional<outcome> kind() const { return link->problem() ? std::optional(link->problem()->kind) : std::nullopt; }
+};
+
+TEST_F(linking, takes_an_honest_answer) {
+  const auto called = call_of([](const frame&) { return place(512); });
+  ASSERT_TRUE(called) << called.error().message;
+  EXPECT_EQ(called->microseconds, 1);
+  EXPECT_EQ(called->outputs.at(0).home, output_home::arena);
+}
+
+TEST_F(linking, a_failed_call_is_a_fault_and_the_runner_goes_on_where_it_answers) {
+  const auto called =
+      call_of([](const frame&) { return fail(errc::variant_fault, "out of memory: step 1 (alloc y)"); });
+  ASSERT_FALSE(called);
+  EXPECT_EQ(called.error().code, errc::variant_fault);
+  EXPECT_EQ(kind(), outcome::out_of_memory);
+  EXPECT_FALSE(link->ended());
+  EXPECT_FALSE(link->lost());
+}
+
+TEST_F(linking, a_runner_that_ends_after_its_answer_has_ended) {
+  const auto called =
+      call_of([](const frame&) { return fail(errc::variant_fault, "step 1: cudaErrorIllegalAddress"); }, true);
+  ASSERT_FALSE(called);
+  EXPECT_EQ(kind(), outcome::out_of_bounds);
+  EXPECT_TRUE(link->ended());
+  EXPECT_FALSE(link->lost()) << "it said what happened";
+  EXPECT_EQ(call().error().code, errc::invalid_argument) << "nothing is loaded any more";
+}
+
+TEST_F(linking, a_runner_that_dies_is_lost) {
+  const auto called = call_of([](const frame&) -> expected<gpu_reply> { ::_exit(7); });
+  ASSERT_FALSE(called);
+  EXPECT_EQ(called.error().code, errc::variant_fault);
+  EXPECT_TRUE(link->lost());
+  EXPECT_TRUE(link->ended());
+  EXPECT_FALSE(link->problem());
+}
+
+TEST_F(linking, a_hang_is_killed) {
+  const auto called = call_of([](const frame&) -> expected<gpu_reply> {
+    for (;;)
+      ::pause();
+  });
+  ASSERT_FALSE(called);
+  EXPECT_EQ(kind(), outcome::hang);
+  EXPECT_TRUE(link->ended());
+  EXPECT_EQ(process.wait(), SIGKILL);
+}
+
+TEST_F(linking, a_guard_that_was_overwritten_is_out_of_bounds) {
+  gpu_reply reply = place(0);
+  reply.guard_problem = "12 bytes after y were written";
+  ASSERT_FALSE(call_of([&](const frame&) { return reply; }));
+  EXPECT_EQ(kind(), outcome::out_of_bounds);
+  EXPECT_EQ(link->problem()->reason, "12 bytes after y were written");
+}
+
+TEST_F(linking, outputs_must_lie_in_memory_of_the_call) {
+  for (const auto& lie :
+       {place(-4), place(int64_t{1} << 40), place((int64_t{2} << 20) - 8), place(2), place(0, output_home::elsewhere),
+        place(0, output_home::input, 9), place(8, output_home::input, 0)}) {
+    ASSERT_FALSE(call_of([&](const frame&) { return lie; })) << lie.outputs[0].offset;
+    EXPECT_EQ(kind(), outcome::crash);
+  }
+  EXPECT_TRUE(call_of([](const frame&) { return place(0, output_home::weight, 0); }));
+}
+
+TEST_F(linking, a_runner_that_makes_no_sense_is_no_fault_of_the_variant) {
+  gpu_reply backwards = place(0), no_outputs = place(0);
+  backwards.microseconds = -1;
+  no_outputs.outputs.clear();
+  for (const auto& reply : {backwards, no_outputs}) {
+    const auto called = call_of([&](const frame&) { return reply; });
+    ASSERT_FALSE(called);
+    EXPECT_EQ(called.error().code, errc::infrastructure);
+    EXPECT_FALSE(link->problem());
+  }
+  start([](int channel) {
+    return serve_calls(
+        channel,
+        [&](const frame&) -> expected<gpu_reply> {
+          (void)!::write(channel, "this is no frame at all", 23);
+          ::_exit(0);
+        },
+        false);
+  });
+  EXPECT_EQ(call().error().code, errc::infrastructure);
+  EXPECT_TRUE(link->ended());
+}
+
+TEST_F(linking, a_call_that_took_longer_than_it_may_is_a_hang) {
+  gpu_reply slow = place(0);
+  slow.microseconds = 150'000;
+  ASSERT_FALSE(call_of([&](const frame&) { return slow; }));
+  EXPECT_EQ(kind(), outcome::hang);
+}
+
+TEST_F(linking, tensors_are_given_once_and_dropped_when_nobody_holds_them) {
+  std::string log;
+  int pipe_ends[2];
+  ASSERT_EQ(::pipe(pipe_ends), 0);
+  start([&](int channel) {
+    for (;;) {
+      const auto f = receive_frame(channel, deadline_in(std::chrono::minutes(1)));
+      if (!f) return 0;
+      const char mark = f->type == frame_type::tensors ? 't' : f->type == frame_type::drop ? 'd' : 'c';
+      (void)!::write(pipe_ends[1], &mark, 1);
+      const gpu_reply reply = f->type == frame_type::call ? place(0) : gpu_reply{};
+      (void)send_record(channel, frame_type::done, reply, deadline_in(std::chrono::seconds(10)));
+    }
+  });
+  ASSERT_TRUE(call());
+  ASSERT_TRUE(call());
+  pool->renew();
+  ASSERT_TRUE(call());
+  char marks[32] = {};
+  const auto got = ::read(pipe_ends[0], marks, sizeof marks - 1);
+  ::close(pipe_ends[0]);
+  ::close(pipe_ends[1]);
+  // arena and load; inputs, weights, a call; a call; both gone, both new, a call.
+  EXPECT_EQ(std::string(marks, static_cast<std::size_t>(std::max<ssize_t>(got, 0))), "ccttccddttc");
+}
+
+}  // namespace
+}  // namespace cudal1::test

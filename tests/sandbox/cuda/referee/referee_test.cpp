@@ -1,0 +1,215 @@
+// A whole referee of the kind that a GPU has, on the CPU: requests of a session in, reports out.
+#include "sandbox/cuda/referee/referee.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sandbox/process/shared_memory.hpp"
+#include "sandbox/verify/verifier.hpp"
+#include "tests/sandbox/cpu/harness.hpp"
+#include "tests/sandbox/cuda/referee/cpu_device.hpp"
+#include "tests/sandbox/cuda/referee/cpu_runner.hpp"
+
+namespace cudal1::test {
+namespace {
+
+constexpr int64_t n = 5000;
+
+// y = relu(x + w) by a kernel with that body; `i` is the element.
+std::string program_with(const std::string& body, const std::string& x_size = std::to_string(n)) {
+  const std::string size = std::to_string(n);
+  return R"({"format":1,"name":"add_relu","inputs":[{"name":"x","dtype":"float32","shape":[)" + x_size +
+         R"(]}],"weights":[{"name":"w","dtype":"float32","shape":[)" + size +
+         R"(]}],"steps":[{"alloc":"y","dtype":"float32","shape":[)" + size +
+         R"(]},{"launch":"f","grid":[20,1,1],"block":[256,1,1],"args":[{"in":"x"},{"in":"w"},{"out":"y"},{"i32":)" +
+         size +
+         "}]}],\"outputs\":[\"y\"]}\n---\n__global__ void f(const float* x, const float* w, float* y, int n) {\n"
+         "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n" +
+         body + "\n}\n";
+}
+
+const char* const right = "if (i < n) { float s = x[i] + w[i]; y[i] = s > 0.0f ? s : 0.0f; }";
+
+struct refereeing : testing::Test {
+  std::unique_ptr<gpu_referee> referee = std::make_unique<gpu_referee>(make_cpu_device(), int64_t{1} << 28);
+  task t = add_relu_task(n);
+  verification_options gates;
+  std::vector<forked_process> runners;
+
+  void SetUp() override {
+    open();
+    attach();
+  }
+
+  expected<referee_reply> ask(frame_type type, const json& body, std::vector<unique_fd> descriptors = {}) {
+    frame f{type, body, std::move(descriptors)};
+    return referee->answer(f);
+  }
+  void open(bool renew = false) {
+    const auto opened = ask(frame_type::open_task, to_json(open_task_request{canonical_text(t), renew}));
+    ASSERT_TRUE(opened) << opened.error().message;
+  }
+  void attach() {
+    auto& runner = runners.emplace_back(fork_process(serve_on_cpu));
+    std::vector<unique_fd> descriptors;
+    descriptors.push_back(std::move(runner.channel));
+    descriptors.push_back(std::move(runner.pidfd));
+    ASSERT_TRUE(ask(frame_type::attach, json(json::object()), std::move(descriptors)));
+  }
+
+  struct made_variant {
+    variant_text text;
+    std::string object;
+    std::vector<unique_fd> descriptors() const {
+      std::vector<unique_fd> all;
+      if (!object.empty()) all.push_back(std::move(*make_sealed_file("object", object)));
+      return all;
+    }
+  };
+  static made_variant variant_of(const std::string& program) {
+    const auto checked = check_program_text(program);
+    EXPECT_TRUE(checked) << checked.error().message;
+    const auto code = compiler().compile(*checked);
+    EXPECT_TRUE(code) << code.error().message;
+    return {{program, checked->id}, code->object};
+  }
+  check_plan plan() const {
+    check_plan p = plan_check(t, gates);
+    p.call_limit_ms = 500;
+    p.memory_limit_bytes = 16 << 20;
+    return p;
+  }
+  expected<referee_reply> check(const made_variant& v) {
+    return ask(frame_type::check, to_json(check_request{v.text, plan()}), v.descriptors());
+  }
+  judgement judged(const made_variant& v) {
+    const auto reply = check(v);
+    EXPECT_TRUE(reply) << reply.error().message;
+    return judge(t, plan(), reply->check, gates);
+  }
+  timing_plan timing() const { return {.forks = 1, .pairs = 5, .call_limit_ms = 500, .memory_limit_bytes = 16 << 20}; }
+  expected<referee_reply> check_pool(const made_variant& v, bool only_count) {
+    return ask(frame_type::check_pool,
+               to_json(check_pool_request{v.text, timing(), plan().close, plan().close_loose, only_count}),
+               v.descriptors());
+  }
+  expected<referee_reply> time_fork(const made_variant& v) {
+    return ask(frame_type::time_fork, to_json(time_fork_request{v.text, timing(), 3}), v.descriptors());
+  }
+};
+
+TEST_F(refereeing, a_right_variant_is_right_on_every_draw) {
+  const auto reply = check(variant_of(program_with(right)));
+  ASSERT_TRUE(reply) << reply.error().message;
+  const check_report& report = reply->check;
+  ASSERT_FALSE(report.problem) << report.problem->reason;
+  EXPECT_EQ(report.draws.size(), plan().draws.size());
+  EXPECT_TRUE(report.repeatable);
+  EXPECT_THAT(report.notes, testing::ElementsAre("computed on the CPU"));
+  for (const auto& d : report.draws)
+    EXPECT_EQ(d.outputs.at(0).max_absolute, 0) << enum_name(d.draw.kind);
+  const judgement j = judge(t, plan(), report, gates);
+  EXPECT_EQ(j.result, outcome::correct) << j.reason;
+  EXPECT_FALSE(reply->runner_ended);
+}
+
+TEST_F(refereeing, the_tasks_own_program_is_right_without_an_object) {
+  EXPECT_EQ(judged({{print_program(t.reference.text), "own"}, ""}).result, outcome::correct);
+}
+
+TEST_F(refereeing, one_runner_serves_one_variant_after_another) {
+  EXPECT_EQ(judged(variant_of(program_with("if (i < n) y[i] = x[i] + w[i];"))).result, outcome::wrong_answer);
+  EXPECT_EQ(judged(variant_of(program_with("if (i < n / 2) y[i] = 0.0f;"))).result, outcome::wrong_answer)
+      << "half of it is poison";
+  EXPECT_EQ(judged(variant_of(program_with(right))).result, outcome::correct);
+}
+
+TEST_F(refereeing, a_write_beside_a_tensor_is_seen_and_the_runner_goes_on) {
+  const judgement j = judged(variant_of(program_with(std::string(right) + " if (i == n) y[i + 3] = 1.0f;")));
+  EXPECT_EQ(j.result, outcome::out_of_bounds) << j.reason;
+  EXPECT_EQ(judged(variant_of(program_with(right))).result, outcome::correct);
+}
+
+TEST_F(refereeing, a_variant_that_kills_its_runner_needs_another_one) {
+  const auto reply = check(variant_of(program_with("if (i < n) ((float*)x)[i] = 0.0f;")));
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_TRUE(reply->variant_runner_lost) << "the inputs are mapped for reading";
+  EXPECT_TRUE(reply->runner_ended);
+  EXPECT_EQ(runners.back().wait(), SIGSEGV);
+  const made_variant good = variant_of(program_with(right));
+  EXPECT_EQ(check(good).error().code, errc::infrastructure);
+  attach();
+  EXPECT_EQ(judged(good).result, outcome::correct);
+}
+
+TEST_F(refereeing, what_poison_decides_does_not_repeat) {
+  const auto reply = check(variant_of(program_with("if (i < n) y[i] = y[i] * 1.0f;")));
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_FALSE(reply->check.repeatable);
+}
+
+TEST_F(refereeing, other_inputs_than_the_tasks_are_invalid) {
+  const auto reply = check(variant_of(program_with(right, std::to_string(n - 1))));
+  ASSERT_TRUE(reply) << reply.error().message;
+  ASSERT_TRUE(reply->check.problem);
+  EXPECT_EQ(reply->check.problem->kind, outcome::invalid);
+}
+
+TEST_F(refereeing, times_pairs_of_calls_on_checked_draws) {
+  const made_variant v = variant_of(program_with(right));
+  ASSERT_EQ(judged(v).result, outcome::correct);
+  const auto left = check_pool(v, true);
+  ASSERT_TRUE(left);
+  EXPECT_EQ(left->unchecked, 8 - gates.declared_draws) << "draws of the check count";
+  EXPECT_TRUE(left->check.draws.empty());
+  const auto refused = time_fork(v);
+  EXPECT_FALSE(refused) << "not before the whole pool is checked";
+  const auto all = check_pool(v, false);
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->unchecked, 0);
+  const auto timed = time_fork(v);
+  ASSERT_TRUE(timed) << timed.error().message;
+  const timing_report& report = timed->timing;
+  ASSERT_FALSE(report.problem);
+  EXPECT_EQ(report.inconsistency, "");
+  ASSERT_EQ(report.samples.size(), 5U);
+  for (std::size_t i = 0; i < report.samples.size(); ++i) {
+    const auto& s = report.samples[i];
+    EXPECT_EQ(s.fork, 3);
+    EXPECT_GT(s.reference_us, 0);
+    EXPECT_GT(s.variant_us, 0);
+    EXPECT_EQ(s.variant_device_us > 0, i < 2);
+    EXPECT_EQ(s.reference_device_us > 0, i < 2);
+  }
+  EXPECT_EQ(report.outputs_fingerprinted, 7);
+  EXPECT_EQ(report.outputs_compared, 1) << "the first of the fork";
+}
+
+TEST_F(refereeing, renewed_draws_must_be_checked_again) {
+  const made_variant v = variant_of(program_with(right));
+  ASSERT_EQ(judged(v).result, outcome::correct);
+  open(true);
+  EXPECT_EQ(check_pool(v, true)->unchecked, 8);
+}
+
+TEST_F(refereeing, an_output_that_is_an_input_aliases_it) {
+  t = add_relu_task(n);
+  const std::string text = R"({"format":1,"name":"same","inputs":[{"name":"x","dtype":"float32","shape":[5000]}],)"
+                           R"("weights":[{"name":"w","dtype":"float32","shape":[5000]}],"steps":[],"outputs":["x"]})";
+  const auto reply = check({{text, "same"}, ""});
+  ASSERT_TRUE(reply) << reply.error().message;
+  ASSERT_FALSE(reply->check.problem) << reply->check.problem->reason;
+  EXPECT_EQ(reply->check.draws.at(0).outputs.at(0).type_problem, "it shares memory with the input \"x\"");
+  EXPECT_GT(reply->check.draws.at(0).outputs.at(0).outside, 0);
+}
+
+TEST_F(refereeing, a_session_is_told_what_it_did_wrong) {
+  EXPECT_EQ(ask(frame_type::spawn, json(json::object())).error().code, errc::corrupt);
+  EXPECT_EQ(ask(frame_type::attach, json(json::object())).error().code, errc::corrupt);
+  gpu_referee fresh(make_cpu_device(), 1 << 28);
+  frame f{frame_type::check, to_json(check_request{{program_with(right), "k"}, plan()}), {}};
+  EXPECT_EQ(fresh.answer(f).error().code, errc::invalid_argument) << "no task is open";
+}
+
+}  // namespace
+}  // namespace cudal1::test

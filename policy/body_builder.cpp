@@ -129,7 +129,7 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides) {
   n.per_row = !domain_.reduced.empty() &&
               std::all_of(strides.begin() + body_.row_dims, strides.end(), [](int64_t s) { return s == 0; });
   n.cost = 0;
-  body_.operands.push_back({value, graph_->type_of(value), std::move(strides)});
+  body_.operands.push_back({value, graph_->type_of(value), std::move(strides), starts_aligned(*graph_, value)});
   return add_node(std::move(n));
 }
 
@@ -273,7 +273,7 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
       const tensor_type& type = s.result_types[r];
       if (!type.is_contiguous())
         return fail(errc::unsupported, "{} is {}, and kernels write contiguous", value, type.text());
-      body_.results.push_back({known->second.node, {value, type, domain_strides(strides_in_result(type, type))}});
+      body_.results.push_back({known->second.node, {value, type, domain_strides(strides_in_result(type, type)), true}});
     }
   }
   if (body_.results.empty()) return fail(errc::invalid_argument, "nothing reads what these steps make");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "policy/cuda_layout.hpp"
 #include "policy/kernel_writer.hpp"
 
 namespace cudal1 {
@@ -128,18 +129,55 @@ std::optional<two_phases> split_single_row(const kernel_body& whole, const std::
   return out;
 }
 
+// A reduction over dimensions of size one, which are gone: a row of one column.
+kernel_body with_one_column(kernel_body body) {
+  body.domain.push_back(1);
+  for (auto& o : body.operands)
+    o.strides.push_back(0);
+  for (auto& r : body.results)
+    r.target.strides.push_back(0);
+  return body;
+}
+
 expected<emitted_kernel> emit_one(const emit_request& request) {
+  if (is_elementwise(*request.body) && request.body->has_reduction()) {
+    const kernel_body rows = with_one_column(*request.body);
+    emit_request again = request;
+    again.body = &rows;
+    return emit_one(again);
+  }
+  if (request.kind == device_kind::cuda)
+    return is_elementwise(*request.body) ? emit_cuda_elements(request) : emit_cuda_rows(request);
   if (is_elementwise(*request.body)) {
-    if (request.body->domain.size() <= 1 || request.kind == device_kind::cuda) return emit_elements(request);
+    if (request.body->domain.size() <= 1) return emit_elements(request);
     const kernel_body rows = with_columns(*request.body);
     emit_request again = request;
     again.body = &rows;
     return emit_rows(again);
   }
-  if (request.kind == device_kind::cuda)
-    return fail(errc::unsupported, "there is no lowering of row kernels for cuda yet: a thread a row would be slow");
   if (wants_tiles(*request.body)) return emit_tiles(request);
   return emit_rows(request);
+}
+
+// One kernel, or the phases of one that few blocks would have to do.
+expected<emitted_kernel> emit_for_cuda(const emit_request& request) {
+  std::vector<kernel_body> phases;
+  if (request.options.in_place.empty() && request.body->has_reduction() && !is_elementwise(*request.body))
+    phases = split_rows(*request.body, request.name);
+  if (phases.empty()) return emit_one(request);
+  emitted_kernel out;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    emit_request phase = request;
+    phase.body = &phases[i];
+    phase.name = i + 1 == phases.size() ? request.name : fmt::format("{}_phase{}", request.name, i);
+    phase.comment = fmt::format("{}: phase {} of {}", request.comment, i + 1, phases.size());
+    if (i > 0) phase.options = {};  // choices are for the kernel that reads everything
+    CUDAL1_TRY(emitted_kernel kernel, emit_one(phase));
+    out.source += (i > 0 ? "\n" : "") + kernel.source;
+    out.steps.insert(out.steps.end(), std::make_move_iterator(kernel.steps.begin()),
+                     std::make_move_iterator(kernel.steps.end()));
+  }
+  return out;
 }
 
 }  // namespace
@@ -174,7 +212,8 @@ int64_t default_accumulators() {
 }
 
 expected<emitted_kernel> emit_kernel(const emit_request& request) {
-  if (request.kind == device_kind::cpu && request.options.in_place.empty()) {
+  if (request.kind == device_kind::cuda) return emit_for_cuda(request);
+  if (request.options.in_place.empty()) {
     if (const auto phases = split_single_row(*request.body, request.name)) {
       emit_request first = request, second = request;
       first.body = &phases->parts;

@@ -46,7 +46,7 @@ std::vector<std::string> graph_step::operands() const {
   return out;
 }
 
-graph::graph(const task& t) : task_(&t) {
+graph::graph(const task& t) : task_(&t), replayed_(t.reference.text.how.graph) {
   const checked_program& p = t.reference;
   for (std::size_t i = 0; i < p.text.steps.size(); ++i) {
     graph_step s;

@@ -36,6 +36,7 @@ struct graph_step {
   bool dropped = false;
   std::optional<row_scale> scaling;
   std::optional<row_dot> dot;
+  bool split_product = false;  // three TF32 products on split operands instead
   int group = -1;
 
   const std::string& op() const { return text->op; }
@@ -50,7 +51,8 @@ enum class group_kind { pointwise, rows };
 struct group_options {
   int64_t threads = 0;         // a block; 0: the device's default
   int64_t items = 0;           // elements a thread (pointwise on one dimension); 0: the default
-  int64_t accumulators = 0;    // partial sums side by side; 0: the default
+  int64_t accumulators = 0;    // partial sums side by side; on cuda vectors of a row in flight; 0: the default
+  int64_t row_threads = 0;     // that share a row (cuda); 0: the default
   std::string in_place;        // the operand that the (only) result is written over; "" for none
   bool keep_expensive = true;  // keep what costs more than a load for later passes, or compute it again
 };
@@ -95,6 +97,10 @@ class graph {
   std::string fresh_name(const std::string& name) const;
   void add_setup(aten_step s, tensor_type type);
 
+  // Whether the whole program is replayed as one CUDA graph.
+  bool replayed() const { return replayed_; }
+  void replay() { replayed_ = true; }
+
   // The order in which steps and groups run: group g as -1 - g, a step as its number. An error where groups need each
   // other in a circle.
   expected<std::vector<int>> order() const;
@@ -107,6 +113,7 @@ class graph {
   std::map<std::string, int> producer_;
   std::vector<aten_step> setup_;
   std::map<std::string, tensor_type> setup_types_;
+  bool replayed_ = false;
 };
 
 // "2..4+7": sets of steps as moves write them.

@@ -29,6 +29,7 @@ struct body_operand {
   std::string value;
   tensor_type type;
   std::vector<int64_t> strides;
+  bool aligned = true;  // the first element lies on 16 bytes: all memory does but a view into the middle of one
 };
 
 struct body_result {
@@ -55,6 +56,9 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps);
 // Whether an operator can be in a kernel at all, and as what.
 enum class operator_family { other, pointwise, reduction, normalization, scan, view };
 operator_family family_of(const graph_step& s);
+
+// Whether the value's first element lies on 16 bytes.
+bool starts_aligned(const graph& g, const std::string& value);
 
 // Merges neighbouring dimensions that every operand walks through as one, and drops those of size one.
 void collapse_dimensions(kernel_body& body);

@@ -85,7 +85,7 @@ void kernel_writer::line(const std::string& text) {
 }
 
 void kernel_writer::open(const std::string& text) {
-  line(text + " {");
+  line(text.empty() ? "{" : text + " {");
   ++depth_;
 }
 
@@ -94,7 +94,7 @@ void kernel_writer::close() {
   line("}");
 }
 
-void kernel_writer::open_kernel() {
+void kernel_writer::open_kernel(int64_t launch_bounds) {
   std::string parameters;
   const auto add = [&](const std::string& type, const std::string& name) {
     if (!parameters.empty()) parameters += ", ";
@@ -111,7 +111,8 @@ void kernel_writer::open_kernel() {
     add(c_type(body().results[i].target.type.type), targets_[i]);
   }
   line("// " + request_->comment);
-  open("__global__ void " + request_->name + "(" + parameters + ")");
+  const std::string bounds = launch_bounds > 0 ? fmt::format("__launch_bounds__({}) ", launch_bounds) : "";
+  open("__global__ void " + bounds + request_->name + "(" + parameters + ")");
   if (request_->options.in_place.empty()) return;
   for (std::size_t i = 0; i < body().operands.size(); ++i) {
     if (in_place(body().operands[i]) && operand_used(static_cast<int>(i))) targets_[0] = pointers_[i];

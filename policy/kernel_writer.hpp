@@ -30,8 +30,8 @@ class kernel_writer {
   const std::string& target(int result) const { return targets_[static_cast<std::size_t>(result)]; }
   bool operand_used(int operand) const { return used_operands_.contains(operand); }
 
-  // "__global__ void name(parameters) {" after the comment.
-  void open_kernel();
+  // "__global__ void name(parameters) {" after the comment; with the threads of a block where the compiler should know.
+  void open_kernel(int64_t launch_bounds = 0);
   // The launch's arguments in the order of the parameters.
   std::vector<launch_argument> arguments() const;
   // Allocations of the results (none for one written in place).
@@ -62,8 +62,10 @@ std::string accumulate(reduction_kind how, const std::string& accumulator, const
 std::string neutral(reduction_kind how);
 
 // The forms of a kernel (each in a file of its own).
-expected<emitted_kernel> emit_elements(const emit_request& request);  // one index over all elements
-expected<emitted_kernel> emit_rows(const emit_request& request);      // a thread a row, lanes along the columns
-expected<emitted_kernel> emit_tiles(const emit_request& request);     // a thread a tile of rows, lanes across them
+expected<emitted_kernel> emit_elements(const emit_request& request);       // one index over all elements
+expected<emitted_kernel> emit_rows(const emit_request& request);           // a thread a row, lanes along the columns
+expected<emitted_kernel> emit_tiles(const emit_request& request);          // a thread a tile of rows, lanes across them
+expected<emitted_kernel> emit_cuda_elements(const emit_request& request);  // vectors of neighbouring elements
+expected<emitted_kernel> emit_cuda_rows(const emit_request& request);      // several threads a row
 
 }  // namespace cudal1

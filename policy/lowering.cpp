@@ -3,6 +3,7 @@
 
 #include "policy/emit_kernel.hpp"
 #include "policy/moves.hpp"
+#include "policy/split_product.hpp"
 
 namespace cudal1 {
 
@@ -116,8 +117,14 @@ expected<lowered> lower(const task& t, const schedule& s, device_kind kind) {
   out.result.outputs = reference.outputs;
   out.result.setup.assign(g.setup().begin(), g.setup().end());
   out.result.how = reference.how;
+  out.result.how.graph = g.replayed();
+  product_splitter splitter(g, out.result);
   for (const int unit : order) {
-    if (unit >= 0) {
+    if (unit >= 0 && g.step_at(unit).split_product) {
+      const graph_step& product = g.step_at(unit);
+      CUDAL1_TRY(const product_operands operands, operands_of_product(g, product));
+      CUDAL1_CHECK(splitter.add(product, renamed_step(product, name), operands));
+    } else if (unit >= 0) {
       out.result.steps.emplace_back(renamed_step(g.step_at(unit), name));
     } else {
       CUDAL1_CHECK(add_group(g, -1 - unit, kind, name, out.result));

@@ -27,7 +27,7 @@ expected<std::string> text_parameter(const move& m, std::string_view name) {
 const std::vector<move_kind>& move_kinds() {
   static const std::vector<move_kind> kinds = [] {
     std::vector<move_kind> all = proof_moves();
-    for (auto& family : {grouping_moves(), tuning_moves()})
+    for (auto& family : {grouping_moves(), tuning_moves(), execution_moves()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();
@@ -102,6 +102,8 @@ expected<void> check_group(const graph& g, int group, device_kind kind) {
 expected<int> make_group(graph& g, std::vector<int> steps, group_kind kind, int into) {
   for (const int number : steps) {
     const int group = g.step_at(number).group;
+    if (g.step_at(number).split_product)
+      return fail(errc::invalid_argument, "step {} was split into TF32 products already", number);
     if (group < 0 || group == into) continue;
     const kernel_group& old = g.groups()[static_cast<std::size_t>(group)];
     const bool covered = std::includes(steps.begin(), steps.end(), old.steps.begin(), old.steps.end());

@@ -35,6 +35,7 @@ expected<move_note> apply_move(graph& g, const move& m, device_kind kind);
 std::vector<move_kind> grouping_moves();
 std::vector<move_kind> tuning_moves();
 std::vector<move_kind> proof_moves();
+std::vector<move_kind> execution_moves();
 
 // Parameters, by name; errors say what would be right.
 expected<int64_t> integer_parameter(const move& m, std::string_view name);

@@ -60,14 +60,14 @@ pass_work pass_plan::work_of(int pass, const std::set<int>& kept) const {
   return work;
 }
 
-std::vector<int> pass_plan::worth_keeping(const pass_work& work, int pass, const std::set<int>& kept,
-                                          int64_t limit) const {
+std::vector<int> pass_plan::worth_keeping(const pass_work& work, int pass, const std::set<int>& kept, int64_t limit,
+                                          bool joined) const {
   std::vector<int> out;
   if (body_->columns() > limit) return out;
   std::set<int> candidates;
   for (const int n : work.elements) {
-    if (node(n).kind == node_kind::pointwise && node(n).cost >= k_worth_keeping && !kept.contains(n))
-      candidates.insert(n);
+    const bool worth = node(n).cost >= k_worth_keeping || (joined && joins(n));
+    if (node(n).kind == node_kind::pointwise && worth && !kept.contains(n)) candidates.insert(n);
   }
   std::set<int> barrier = kept;
   barrier.insert(candidates.begin(), candidates.end());
@@ -78,6 +78,21 @@ std::vector<int> pass_plan::worth_keeping(const pass_work& work, int pass, const
   }
   std::sort(out.begin(), out.end());
   return out;
+}
+
+// Whether more than one tensor has an element in it.
+bool pass_plan::joins(int root) const {
+  std::set<int> seen;
+  std::vector<int> reach{root};
+  int loads = 0;
+  while (!reach.empty()) {
+    const int n = reach.back();
+    reach.pop_back();
+    if (node(n).per_row || !seen.insert(n).second) continue;
+    loads += node(n).kind == node_kind::load ? 1 : 0;
+    reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
+  }
+  return loads > 1;
 }
 
 bool pass_plan::reads_after_write() const {

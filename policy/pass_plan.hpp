@@ -26,12 +26,14 @@ class pass_plan {
   // `kept`: nodes whose elements earlier passes kept.
   pass_work work_of(int pass, const std::set<int>& kept) const;
   // What this pass computes, later passes need, and costs more than keeping it; nothing where the columns of a row are
-  // more than `limit` elements.
-  std::vector<int> worth_keeping(const pass_work& work, int pass, const std::set<int>& kept, int64_t limit) const;
+  // more than `limit` elements. `joined`: also what is made of several tensors, which would all be kept otherwise.
+  std::vector<int> worth_keeping(const pass_work& work, int pass, const std::set<int>& kept, int64_t limit,
+                                 bool joined = false) const;
   // Whether a tensor that the (only) result is written over is still read after that.
   bool reads_after_write() const;
 
  private:
+  bool joins(int node) const;
   const body_node& node(int n) const { return body_->nodes[static_cast<std::size_t>(n)]; }
   const kernel_body* body_;
   std::vector<int> levels_;

@@ -22,6 +22,7 @@ std::vector<move> each_step(const std::string& name, const graph& g) {
 
 expected<move_note> apply_drop(graph& g, const move& m, device_kind) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
+  if (s->split_product) return fail(errc::invalid_argument, "step {} was split into TF32 products already", s->number);
   CUDAL1_TRY(const drop_proof proof, prove_drop(g, *s));
   if (!proof.replaced_by.empty()) g.replace(s->text->results[0], proof.replaced_by);
   const int group = s->group;
@@ -61,6 +62,8 @@ std::string summed_weight(graph& g, const std::string& weight) {
 expected<move_note> apply_pull_sum(graph& g, const move& m, device_kind kind) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
   CUDAL1_TRY(const linear_sum_proof proof, prove_linear_sum(g, *s));
+  if (g.step_at(proof.linear).split_product)
+    return fail(errc::invalid_argument, "step {} was split into TF32 products already", proof.linear);
   row_dot dot;
   dot.values = proof.values;
   dot.weights = summed_weight(g, proof.weight);

@@ -10,7 +10,7 @@ namespace {
 constexpr double k_stop = 0.2;         // after each move of a random schedule
 constexpr std::size_t k_longest = 24;  // moves
 
-const std::vector<std::string> k_tunings = {"block", "items", "unroll", "recompute"};
+const std::vector<std::string> k_tunings = {"block", "items", "row_threads", "unroll", "recompute"};
 
 // Adds moves of these names, the first legal one each time, until none is left.
 void exhaust(schedule_builder& b, const std::vector<std::string>& names) {
@@ -90,11 +90,21 @@ schedule_builder repaired(const task& t, device_kind kind, const std::vector<mov
 }
 
 std::vector<schedule> whole_schedules(const task& t, device_kind kind) {
-  return distinct(
-      t, kind,
-      {{"pull_sum_through_linear", "diagonal_matmul", "drop", "row_kernel", "fuse_into_reduction", "fuse", "in_place"},
-       {"pull_sum_through_linear", "diagonal_matmul", "drop", "row_kernel", "fuse_into_reduction", "fuse"},
-       {"row_kernel", "fuse", "in_place"}});
+  const std::vector<std::string> fused{
+      "pull_sum_through_linear", "diagonal_matmul", "drop", "row_kernel", "fuse_into_reduction", "fuse"};
+  const auto with = [](std::vector<std::string> names, const std::vector<std::string>& more) {
+    names.insert(names.end(), more.begin(), more.end());
+    return names;
+  };
+  if (kind == device_kind::cuda)
+    return distinct(t, kind,
+                    {with(fused, {"in_place", "graph"}),
+                     with(fused, {"precision", "in_place", "graph"}),
+                     with(fused, {"graph"}),
+                     with(fused, {"in_place"}),
+                     {"row_kernel", "fuse", "in_place", "graph"},
+                     {"graph"}});
+  return distinct(t, kind, {with(fused, {"in_place"}), fused, {"row_kernel", "fuse", "in_place"}});
 }
 
 std::vector<schedule> first_schedules(const task& t, device_kind kind) {
@@ -107,7 +117,8 @@ std::vector<schedule> first_schedules(const task& t, device_kind kind) {
       if (b.add(m)) out.push_back(b.moves());
     }
   }
-  for (auto& part : distinct(t, kind, {{"fuse", "in_place"}, {"row_kernel"}, {"diagonal_matmul", "drop"}})) {
+  for (auto& part :
+       distinct(t, kind, {{"fuse", "in_place"}, {"row_kernel"}, {"diagonal_matmul", "drop"}, {"precision"}})) {
     if (std::find(out.begin(), out.end(), part) == out.end()) out.push_back(std::move(part));
   }
   return out;

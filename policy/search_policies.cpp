@@ -14,7 +14,7 @@ constexpr double k_crossover = 0.5;  // of what is left then
 constexpr std::size_t k_tournament = 3;
 
 bool is_tuning(const move& m) {
-  return m.name == "block" || m.name == "items" || m.name == "unroll";
+  return m.name == "block" || m.name == "items" || m.name == "unroll" || m.name == "row_threads";
 }
 
 const exemplar& tournament(const std::vector<const exemplar*>& from, random_source& random) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "policy/body_builder.hpp"
+#include "policy/cuda_layout.hpp"
 #include "policy/emit_kernel.hpp"
 #include "policy/moves.hpp"
 
@@ -23,6 +24,11 @@ constexpr int64_t k_shortest_loop = 64;  // elements that a block of a pointwise
 
 bool is_elementwise(const kernel_body& body) {
   return body.row_dims == static_cast<int>(body.domain.size());
+}
+
+// Rows with columns: what a row kernel on cuda is cut by.
+bool has_rows(const kernel_body& body) {
+  return body.has_reduction() && !is_elementwise(body);
 }
 
 bool has_sum(const kernel_body& body) {
@@ -74,21 +80,44 @@ const std::vector<tuning>& tunings() {
        "blocks of {} threads"},
       {"items",
        "elements",
-       "how many neighbouring elements (or rows of a tile) one thread takes",
+       "how many elements (or rows of a tile) one thread takes; on cuda in vectors of up to 4",
        {1, 16, 64, 256, 1024, 4096},
-       {1, 2, 4, 8},
+       {1, 2, 4, 8, 16, 32},
        &group_options::items,
-       [](const kernel_body& body, const group_options&, device_kind, int64_t) {
+       [](const kernel_body& body, const group_options&, device_kind kind, int64_t) {
+         if (kind == device_kind::cuda) return is_elementwise(body);
          return is_elementwise(body) ? body.domain.size() <= 1 : wants_tiles(body);
        },
        "{} elements a thread"},
+      {"row_threads",
+       "threads",
+       "how many threads share a row of a reduction, a few, a warp or a block; the block's other threads take other "
+       "rows (cuda)",
+       {},
+       {1, 4, 8, 16, 32, 64, 128, 256, 512, 1024},
+       &group_options::row_threads,
+       [](const kernel_body& body, const group_options& options, device_kind, int64_t threads) {
+         if (!has_rows(body)) return false;
+         group_options chosen = options;
+         chosen.row_threads = threads;
+         return row_layout_of(body, chosen).row_threads == threads &&
+                row_layout_of(body, options).row_threads != threads;
+       },
+       "{} threads a row"},
       {"unroll",
        "accumulators",
-       "how many partial results of a reduction run side by side in a thread, so that they vectorise",
+       "how many partial results of a reduction run side by side in a thread, so that they vectorise; on cuda how many "
+       "vectors of a row a thread reads before it computes",
        {16, 32, 64},
-       {},
+       {1, 2, 4, 8, 16},
        &group_options::accumulators,
-       [](const kernel_body& body, const group_options&, device_kind, int64_t) {
+       [](const kernel_body& body, const group_options& options, device_kind kind, int64_t vectors) {
+         if (kind == device_kind::cuda) {
+           if (!has_rows(body)) return false;
+           group_options chosen = options;
+           chosen.accumulators = vectors;
+           return row_layout_of(body, chosen).unrolled != row_layout_of(body, options).unrolled;
+         }
          return has_sum(body) && !wants_tiles(body);
        },
        "{} partial results side by side"},

@@ -11,6 +11,7 @@ namespace cudal1::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 schedule parsed(const std::string& text) {
   auto read = parse_schedule(text);
@@ -109,18 +110,100 @@ TEST(Moves, ASumIsPulledThroughALinearLayerWithConstantWeightsOnly) {
   EXPECT_THAT(pulled->certificates[0], HasSubstr("assumes that x is finite"));
 }
 
-TEST(Moves, CudaGetsPointwiseKernelsAndNoPretendedReductions) {
-  EXPECT_TRUE(offers(builtin("gated_silu"), "fuse", device_kind::cuda));
-  EXPECT_FALSE(offers(builtin("softmax"), "row_kernel", device_kind::cuda));
-  const auto refused = lower(builtin("softmax"), parsed("row_kernel(steps=0)"), device_kind::cuda);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, errc::unsupported);
+const launch_step& launch_of(const program& p, std::size_t number = 0) {
+  for (const auto& s : p.steps) {
+    if (const auto* launch = std::get_if<launch_step>(&s); launch != nullptr && number-- == 0) return *launch;
+  }
+  throw std::runtime_error("no such launch");
+}
+
+program lowered_for_cuda(const task& t, const std::string& text) {
+  auto result = lower(t, parsed(text), device_kind::cuda);
+  if (!result) throw std::runtime_error(text + ": " + result.error().message);
+  return std::move(result->result);
+}
+
+TEST(CudaMoves, ElementsAreReadInVectorsWhereTheyAreAligned) {
+  const program wide = lowered_for_cuda(builtin("gated_silu"), "fuse(steps=0..1)");
+  EXPECT_THAT(wide.source, HasSubstr("*(const float4*)(gate_in"));
+  EXPECT_THAT(wide.source, HasSubstr("*(float4*)(y_out"));
+  const program narrow = lowered_for_cuda(builtin("gated_silu"), "fuse(steps=0..1); items(group=0, elements=1)");
+  EXPECT_THAT(narrow.source, Not(HasSubstr("float4")));
+  // A row of 19 elements ends in the middle of a vector, a slice may begin there.
+  EXPECT_THAT(lowered_for_cuda(small("broadcast"), "fuse(steps=0..1)").source, HasSubstr("float4"));
+  EXPECT_THAT(lowered_for_cuda(small("odd_slice"), "fuse(steps=1)").source, Not(HasSubstr("float4")));
+  EXPECT_THAT(lowered_for_cuda(small("even_slice"), "fuse(steps=1)").source, HasSubstr("float4"));
+}
+
+TEST(CudaMoves, ThreadsOfARowAreAMoveAndRowsFillTheBlock) {
+  const task& t = builtin("softmax");  // 2048 rows of 1024
+  const program by_warps = lowered_for_cuda(t, "row_kernel(steps=0); row_threads(group=0, threads=32)");
+  EXPECT_EQ(launch_of(by_warps).block[0] / 32, t.reference.text.inputs[0].type.shape[0] / launch_of(by_warps).grid[0]);
+  const program by_blocks =
+      lowered_for_cuda(t, "row_kernel(steps=0); row_threads(group=0, threads=256); block(group=0, threads=256)");
+  EXPECT_EQ(launch_of(by_blocks).grid[0], t.reference.text.inputs[0].type.shape[0]);
+  EXPECT_THAT(by_blocks.source, HasSubstr("__syncthreads"));
+  EXPECT_THAT(by_warps.source, Not(HasSubstr("__syncthreads")));
+}
+
+TEST(CudaMoves, OneLongRowIsReducedByManyBlocks) {
+  const program p = lowered_for_cuda(builtin("mse_loss"), "row_kernel(steps=0..2)");
+  EXPECT_GE(launch_of(p).grid[0], 64);
+  EXPECT_EQ(launch_of(p, 1).grid[0], 1);
+}
+
+TEST(CudaMoves, AGraphIsAMoveOfItsOwnAndOnlyThere) {
+  const task& t = builtin("softmax");
+  EXPECT_TRUE(lowered_for_cuda(t, "graph()").how.graph);
+  EXPECT_FALSE(lowered_for_cuda(t, "row_kernel(steps=0)").how.graph);
+  EXPECT_TRUE(offers(t, "graph", device_kind::cuda));
+  EXPECT_FALSE(offers(t, "graph", device_kind::cpu));
+  EXPECT_THAT(refusal(t, "graph()"), HasSubstr("CUDA devices only"));
+  EXPECT_FALSE(lower(t, parsed("graph(); graph()"), device_kind::cuda));
+}
+
+TEST(CudaMoves, AProductBecomesThreeTf32ProductsWithItsWeightSplitOnce) {
+  const task& t = builtin("linear_gelu");
+  EXPECT_TRUE(offers(t, "precision", device_kind::cuda));
+  EXPECT_FALSE(offers(t, "precision", device_kind::cpu));
+  EXPECT_THAT(refusal(t, "precision(step=0, as=tf32x3)"), HasSubstr("CUDA devices only"));
+  const program p = lowered_for_cuda(t, "precision(step=0, as=tf32x3); fuse(steps=1); in_place(group=0)");
+  int products = 0, biased = 0;
+  for (const auto& s : p.steps) {
+    const auto* call = std::get_if<aten_step>(&s);
+    if (call == nullptr) continue;
+    EXPECT_EQ(call->precision, "tf32");
+    ++products;
+    biased += std::any_of(call->args.begin(), call->args.end(), [](const auto& a) { return a.first == "bias"; });
+  }
+  EXPECT_EQ(products, 3);
+  EXPECT_EQ(biased, 1);
+  EXPECT_EQ(std::count_if(p.setup.begin(), p.setup.end(),
+                          [](const step& s) { return std::holds_alternative<launch_step>(s); }),
+            1);
+  EXPECT_FALSE(lower(t, parsed("precision(step=0, as=tf32x3); precision(step=0, as=tf32x3)"), device_kind::cuda));
+  EXPECT_FALSE(lower(t, parsed("precision(step=1, as=tf32x3)"), device_kind::cuda));
+  EXPECT_FALSE(lower(t, parsed("precision(step=0, as=bfloat16)"), device_kind::cuda));
+  const task& diagonal = builtin("diagonal_matmul");
+  EXPECT_FALSE(lower(diagonal, parsed("precision(step=0, as=tf32x3); diagonal_matmul(step=0)"), device_kind::cuda));
+  EXPECT_FALSE(lower(diagonal, parsed("diagonal_matmul(step=0); precision(step=0, as=tf32x3)"), device_kind::cuda));
+}
+
+TEST(CudaMoves, RandomWalksLowerToCheckedPrograms) {
+  random_source random(20261121);
+  for (int walk = 0; walk < 150; ++walk) {
+    const task& t = random.chance(0.7) ? random.pick(builtin_tasks()) : random.pick(row_tasks());
+    const schedule s = random_schedule(t, device_kind::cuda, random);
+    const auto result = lower(t, s, device_kind::cuda);
+    ASSERT_TRUE(result) << t.name << ": " << print_schedule(s) << ": " << result.error().message;
+    EXPECT_EQ(parse_schedule(print_schedule(s)), s);
+  }
 }
 
 TEST(Moves, TheCatalogueSaysWhatEachIsFor) {
   const auto catalogue = move_catalogue();
   for (const char* name : {"fuse", "fuse_into_reduction", "row_kernel", "diagonal_matmul", "drop", "block", "items",
-                           "unroll", "in_place"}) {
+                           "unroll", "row_threads", "in_place", "precision", "graph"}) {
     const auto entry = std::find_if(catalogue.begin(), catalogue.end(), [&](const auto& e) { return e.first == name; });
     ASSERT_NE(entry, catalogue.end()) << name;
     EXPECT_GT(entry->second.size(), 20u);

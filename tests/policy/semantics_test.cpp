@@ -104,9 +104,19 @@ void expect_close(const std::vector<float>& a, const std::vector<float>& b, cons
   }
 }
 
-void compare(const task& t, const schedule& s, const std::vector<values>& kinds) {
+// What is lowered for a GPU, as this device can run it: its kernels are the same source here, its library products
+// float32.
+program runnable(program p) {
+  p.how.graph = false;
+  for (auto& s : p.steps) {
+    if (auto* call = std::get_if<aten_step>(&s)) call->precision.clear();
+  }
+  return p;
+}
+
+void compare(const task& t, const schedule& s, const std::vector<values>& kinds, device_kind kind = device_kind::cpu) {
   loaded reference(t.reference.text);
-  loaded variant(value_of(lower(t, s, device_kind::cpu)).result);
+  loaded variant(runnable(value_of(lower(t, s, kind)).result));
   std::mt19937_64 random(5);
   std::vector<std::vector<float>> weight_memory;
   std::vector<tensor_view> weights;
@@ -116,11 +126,11 @@ void compare(const task& t, const schedule& s, const std::vector<values>& kinds)
     weights.push_back({t.reference.text.weights[i].type, weight_memory[i].data()});
   reference.set_weights(weights);
   variant.set_weights(weights);
-  for (const values kind : kinds) {
+  for (const values draw : kinds) {
     std::vector<std::vector<float>> memory;
     std::vector<tensor_view> inputs;
     for (std::size_t i = 0; i < t.inputs.size(); ++i)
-      memory.push_back(drawn(t.reference.text.inputs[i], t.inputs[i], kind, random));
+      memory.push_back(drawn(t.reference.text.inputs[i], t.inputs[i], draw, random));
     for (std::size_t i = 0; i < t.inputs.size(); ++i)
       inputs.push_back({t.reference.text.inputs[i].type, memory[i].data()});
     const auto expected_values = reference.call(inputs);
@@ -128,7 +138,7 @@ void compare(const task& t, const schedule& s, const std::vector<values>& kinds)
     ASSERT_EQ(expected_values.size(), got.size());
     for (std::size_t o = 0; o < got.size(); ++o)
       expect_close(expected_values[o], got[o],
-                   t.name + ", " + print_schedule(s) + ", draw " + std::to_string(static_cast<int>(kind)));
+                   t.name + ", " + print_schedule(s) + ", draw " + std::to_string(static_cast<int>(draw)));
   }
 }
 
@@ -170,6 +180,46 @@ TEST(Semantics, EveryParameterOfARowKernelGivesTheReferencesValues) {
     const auto schedules = first_schedules(small(name), device_kind::cpu);
     for (std::size_t i = 0; i < schedules.size(); i += 3)
       compare(small(name), schedules[i], {values::normal, values::special});
+  }
+}
+
+// What a GPU would run, run here: the same source with exact barriers, shuffles and shared memory.
+TEST(CudaSemantics, TheFullestScheduleOfEverySmallTaskGivesTheReferencesValues) {
+  for (const auto& t : small_tasks()) {
+    const auto schedules = whole_schedules(t, device_kind::cuda);
+    ASSERT_FALSE(schedules.empty()) << t.name;
+    std::vector<values> kinds{values::normal};
+    if (!assumes_finite(t, schedules.front())) kinds.push_back(values::special);
+    compare(t, schedules.front(), kinds, device_kind::cuda);
+  }
+}
+
+TEST(CudaSemantics, TheWholeSchedulesOfEveryBuiltInTaskGiveTheReferencesValuesAtSmallSizes) {
+  int compared = 0;
+  for (const auto& t : shrunk_builtin_tasks()) {
+    const auto schedules = whole_schedules(t, device_kind::cuda);
+    for (std::size_t i = 0; i < schedules.size() && i < 2; ++i) {
+      const program lowered_one = value_of(lower(t, schedules[i], device_kind::cuda)).result;
+      if (!lowered_one.source.empty()) compare(t, schedules[i], {values::normal}, device_kind::cuda);
+      compared += lowered_one.source.empty() ? 0 : 1;
+    }
+  }
+  EXPECT_GE(compared, 40);
+}
+
+TEST(CudaSemantics, RowsOfAwkwardLengthsAndFewOfThemGiveTheReferencesValues) {
+  for (const auto& t : row_tasks()) {
+    const auto schedules = whole_schedules(t, device_kind::cuda);
+    ASSERT_FALSE(schedules.empty()) << t.name;
+    compare(t, schedules.front(), {values::normal, values::special}, device_kind::cuda);
+  }
+}
+
+TEST(CudaSemantics, EveryParameterOfARowKernelGivesTheReferencesValues) {
+  for (const char* name : {"softmax_rows", "softmax_channels", "two_outputs", "cumsum_rows", "sum_columns"}) {
+    const auto schedules = first_schedules(small(name), device_kind::cuda);
+    for (std::size_t i = 0; i < schedules.size(); i += 2)
+      compare(small(name), schedules[i], {values::normal, values::special}, device_kind::cuda);
   }
 }
 

@@ -57,6 +57,14 @@ std::vector<task> make_small() {
                          step("sum.dim_IntList", R"("self": "t", "dim": [1], "keepdim": true)", "\"s\"") + ", " +
                          step("div.Tensor", R"("self": "t", "other": "s")", "\"y\""),
                      R"("t", "y")"));
+  for (const auto& [name, start] : {std::pair("odd_slice", 1), std::pair("even_slice", 4)})
+    out.push_back(made(name, tensor("x", "[40, 64]"),
+                       step("slice.Tensor",
+                            R"("self": "x", "dim": 1, "start": )" + std::to_string(start) + R"(, "end": )" +
+                                std::to_string(start + 16),
+                            "\"s\"") +
+                           ", " + step("relu", R"("self": "s")", "\"y\""),
+                       "\"y\""));
   out.push_back(made("column_scale", tensor("b", "[12, 20]") + ", " + tensor("a", "[20, 20]", "\"diagonal\""),
                      step("mm", R"("self": "b", "mat2": "a")", "\"y\""), "\"y\""));
   out.push_back(made(
@@ -113,6 +121,28 @@ const std::vector<task>& shrunk_builtin_tasks() {
 
 const std::vector<task>& small_tasks() {
   static const std::vector<task> tasks = make_small();
+  return tasks;
+}
+
+const std::vector<task>& row_tasks() {
+  static const std::vector<task> tasks = [] {
+    std::vector<task> out;
+    const auto one = [&](const std::string& shape, const std::string& op, const std::string& args) {
+      out.push_back(made(op.substr(0, op.find('.')) + std::to_string(out.size()), tensor("x", shape),
+                         step(op, R"("self": "x")" + args, "\"y\""), "\"y\""));
+    };
+    for (const char* shape : {"[3, 1]", "[5, 33]", "[2, 1025]", "[1, 1028]", "[4, 4098]", "[2, 40000]"}) {
+      one(shape, "softmax.int", R"(, "dim": 1)");
+      one(shape, "sum.dim_IntList", R"(, "dim": [1])");
+    }
+    for (const char* shape : {"[3, 1]", "[5, 33]", "[2, 1025]", "[40, 260]", "[1, 6000]"})
+      one(shape, "cumsum", R"(, "dim": 1)");
+    one("[3000, 12]", "sum.dim_IntList", R"(, "dim": [0])");
+    one("[3000, 12]", "log_softmax.int", R"(, "dim": 0)");
+    one("[2, 5, 3000]", "amax", R"(, "dim": [0, 2])");
+    one("[3, 8, 100]", "mean.dim", R"(, "dim": [0])");
+    return out;
+  }();
   return tasks;
 }
 

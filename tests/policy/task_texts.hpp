@@ -14,6 +14,8 @@ const std::vector<task>& shrunk_builtin_tasks();
 const task& builtin(const std::string& name);
 // Small shapes, awkward sizes: tails, broadcasts, columns apart, single rows.
 const std::vector<task>& small_tasks();
+// Row kernels of lengths around those of vectors, warps and blocks, and of few long rows.
+const std::vector<task>& row_tasks();
 const task& small(const std::string& name);
 
 }  // namespace cudal1::test

@@ -1,11 +1,14 @@
-// cudal1-worker: the zygote of a device, which forks its referee and runners. Started by a session, not by people.
+// cudal1-worker: the zygote of a device, which forks its referee and runners, or that of the GPUs' compilers. Started by
+// a session or a compiler, not by people.
 #include <cstdio>
 #include <cstring>
 
 #include "config/base/describe.hpp"
+#include "sandbox/cuda/compiler/compile_zygote.hpp"
 #include "sandbox/process/roles.hpp"
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "compile-cuda") == 0) return cudal1::run_compile_zygote(argv[2]);
   if (argc != 3 || std::strcmp(argv[1], "zygote") != 0) {
     std::fputs("cudal1-worker is started by cudal1-node and has no use of its own.\n", stderr);
     return 2;

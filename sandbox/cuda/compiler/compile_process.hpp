@@ -1,0 +1,53 @@
+// The compiler's end of its zygote: one confined process a compilation, watched and killed.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "config/base/unique_fd.hpp"
+#include "sandbox/cuda/compiler/messages.hpp"
+
+namespace cudal1 {
+
+struct compile_output {
+  compile_status status = compile_status::internal_error;
+  std::string cubin, ptx, log;
+};
+
+// Thread-safe: forks go one after another, compilations side by side.
+class compile_processes {
+ public:
+  // Starts the zygote and waits until it is warm. Errors: infrastructure, unsupported (the architecture).
+  static expected<std::unique_ptr<compile_processes>> start(const std::string& worker, compile_settings settings);
+  ~compile_processes();
+  compile_processes(const compile_processes&) = delete;
+  compile_processes& operator=(const compile_processes&) = delete;
+
+  const compile_zygote_report& report() const { return report_; }
+  int zygote() const;  // its process id
+
+  // A zygote that was lost is started again, once a call. Errors: timeout (time or memory), compile_failed (the
+  // compiler crashed on this source), unsupported (headers that are not installed), infrastructure.
+  expected<compile_output> run(const compile_request& request);
+
+ private:
+  compile_processes(std::string worker, compile_settings settings)
+      : worker_(std::move(worker)), settings_(std::move(settings)) {}
+  struct child;
+  expected<void> start_zygote();
+  void end_zygote();
+  expected<child> spawn(const compile_request& request);
+  expected<child> spawn_once(const compile_request& request);
+  expected<compile_output> finish(child& c) const;
+  tl::unexpected<error> ended_badly(const compile_ending& ending) const;
+
+  std::string worker_;
+  compile_settings settings_;
+  compile_zygote_report report_;
+  mutable std::mutex lock_;  // guards what follows
+  unique_fd socket_;
+  pid_t pid_ = 0;
+};
+
+}  // namespace cudal1

@@ -1,0 +1,23 @@
+// One compilation by NVRTC, in this process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sandbox/cuda/compiler/messages.hpp"
+
+namespace cudal1 {
+
+struct nvrtc_result {
+  compile_status status = compile_status::internal_error;
+  std::string cubin, ptx, log;  // the log is cut at the limit
+};
+
+// Never throws and returns no error: what goes wrong is in the status and the log.
+nvrtc_result compile_with_nvrtc(const std::string& source, const std::string& architecture,
+                                const std::vector<std::string>& include, int64_t log_limit_bytes);
+
+// The options beside architecture and search path, for the key of a cache.
+const std::vector<std::string>& nvrtc_options(bool with_headers);
+
+}  // namespace cudal1

@@ -1,0 +1,177 @@
+#include "sandbox/cuda/compiler/nvrtc_compiler.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <unordered_set>
+
+#include <boost/describe.hpp>
+#include <fmt/ranges.h>
+
+#include "config/base/describe.hpp"
+#include "config/base/hash.hpp"
+#include "sandbox/cpu/object_cache.hpp"
+#include "sandbox/cuda/compiler/compile_process.hpp"
+#include "sandbox/cuda/compiler/kernel_text.hpp"
+#include "sandbox/cuda/compiler/nvrtc_call.hpp"
+#include "sandbox/cuda/compiler/ptx_rules.hpp"
+#include "sandbox/cuda/compiler/resource_log.hpp"
+#include "sandbox/program/source.hpp"
+
+namespace cudal1 {
+namespace {
+
+constexpr std::string_view cache_format = "cudal1 cubin 1";
+// Statistics take up to 600 bytes a kernel: the limit of the log is for what people read.
+constexpr int64_t statistics_bytes = 256 << 10;
+
+// What a cached object says of itself: one line of JSON, then the cubin.
+struct cached_head {
+  std::string log;
+  std::vector<kernel_resources> resources;
+};
+BOOST_DESCRIBE_STRUCT(cached_head, (), (log, resources))
+
+std::string packed(const compiled_code& code) {
+  return to_text(cached_head{code.log, code.resources}) + "\n" + code.object;
+}
+
+bool unpack(const std::string& text, compiled_code& code) {
+  const auto line = text.find('\n');
+  if (line == std::string::npos) return false;
+  auto head = from_text<cached_head>(text.substr(0, line));
+  if (!head) return false;
+  code.log = std::move(head->log);
+  code.resources = std::move(head->resources);
+  code.object = text.substr(line + 1);
+  return true;
+}
+
+class compiler final : public nvrtc_compiler {
+ public:
+  compiler(nvrtc_compiler_options options, std::unique_ptr<compile_processes> processes, object_cache cache)
+      : options_(std::move(options)),
+        processes_(std::move(processes)),
+        cache_(std::move(cache)),
+        free_(options_.processes) {}
+
+  std::string describe() const override {
+    return fmt::format("{} ({})", processes_->report().version, options_.architecture);
+  }
+
+  expected<compiled_code> compile(const checked_program& p) override {
+    const auto begin = std::chrono::steady_clock::now();
+    compiled_code result;
+    if (p.text.source.find_first_not_of(" \t\r\n") == std::string::npos) return result;
+    CUDAL1_CHECK(check_source(p.text.source, !p.text.headers.empty()));  // again: no path but those of the sets
+    CUDAL1_TRY(auto text, cuda_kernel_text(p.text.source));
+    const auto key = key_of(text, p.text.headers);
+    const auto cached = cache_.find(key);
+    result.cached = cached && unpack(*cached, result);
+    if (!result.cached) {
+      CUDAL1_CHECK(build({std::move(text), p.text.headers}, result));
+      CUDAL1_CHECK(cache_.store(key, packed(result)));
+    }
+    CUDAL1_CHECK(check_launches(p, result));
+    result.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    return result;
+  }
+
+ private:
+  // The version stands for NVRTC's own headers, and for those of the wheels, which are installed with it.
+  std::string key_of(const std::string& text, const std::vector<std::string>& headers) const {
+    return sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", cache_format, processes_->report().version,
+                                  options_.architecture, fmt::join(nvrtc_options(!headers.empty()), " "),
+                                  fmt::join(headers, " "), text));
+  }
+
+  expected<compile_output> run(const compile_request& request) {
+    std::unique_lock hold(lock_);
+    changed_.wait(hold, [this] { return free_ > 0; });
+    --free_;
+    hold.unlock();
+    auto output = processes_->run(request);
+    hold.lock();
+    ++free_;
+    changed_.notify_one();
+    return output;
+  }
+
+  expected<void> build(const compile_request& request, compiled_code& result) {
+    CUDAL1_TRY(auto output, run(request));
+    CUDAL1_CHECK(check_status(output));
+    CUDAL1_TRY(const auto module, parse_ptx(output.ptx));
+    CUDAL1_CHECK(check_ptx(module));
+    std::vector<std::string> kernels;
+    for (const auto& f : module.functions)
+      if (f.is_kernel) kernels.emplace_back(f.name);
+    result.resources = resources_in(output.log, kernels);
+    result.log = bounded(messages_in(output.log));
+    result.object = std::move(output.cubin);
+    return {};
+  }
+
+  std::string bounded(std::string text) const {
+    if (static_cast<int64_t>(text.size()) > options_.log_limit_bytes)
+      text.resize(static_cast<std::size_t>(options_.log_limit_bytes));
+    return text;
+  }
+
+  expected<void> check_status(const compile_output& output) const {
+    switch (output.status) {
+      case compile_status::compiled:
+        return {};
+      case compile_status::refused:
+        return fail(errc::compile_failed, "NVRTC refused the program:\n{}", bounded(messages_in(output.log)));
+      case compile_status::out_of_memory:
+        return fail(errc::timeout, "the compiler needed more than {} MiB of memory", options_.memory_limit_bytes >> 20);
+      case compile_status::unconfined:
+        return fail(errc::infrastructure, "a compiler cannot be confined: {}", output.log);
+      case compile_status::bad_option:
+      case compile_status::internal_error:
+        break;
+    }
+    return fail(errc::infrastructure, "NVRTC failed: {}", bounded(output.log));
+  }
+
+  // The runner finds kernels in the cubin by these names.
+  static expected<void> check_launches(const checked_program& p, const compiled_code& code) {
+    std::unordered_set<std::string> known;
+    for (const auto& r : code.resources)
+      known.insert(r.kernel);
+    for (const auto* steps : {&p.text.setup, &p.text.steps})
+      for (const auto& s : *steps)
+        if (const auto* launch = std::get_if<launch_step>(&s); launch != nullptr && !known.contains(launch->kernel))
+          return fail(errc::compile_failed,
+                      "the source has no kernel \"{}\" that can be launched by name (a template has none)",
+                      launch->kernel);
+    return {};
+  }
+
+  nvrtc_compiler_options options_;
+  std::unique_ptr<compile_processes> processes_;
+  object_cache cache_;
+  std::mutex lock_;
+  std::condition_variable changed_;
+  int free_;
+};
+
+}  // namespace
+
+expected<std::unique_ptr<nvrtc_compiler>> nvrtc_compiler::create(nvrtc_compiler_options options) {
+  if (options.processes < 1) return fail(errc::invalid_argument, "{} compiler processes are none", options.processes);
+  if (!options.architecture.starts_with("sm_"))
+    return fail(errc::invalid_argument, "\"{}\" is no architecture of a GPU; one is \"sm_90a\"", options.architecture);
+  CUDAL1_TRY(auto cache, object_cache::open(options.cache_folder, options.cache_limit_bytes));
+  compile_settings settings;
+  settings.architecture = options.architecture;
+  settings.time_limit_s = options.time_limit_s;
+  settings.memory_limit_bytes = options.memory_limit_bytes;
+  settings.log_limit_bytes = options.log_limit_bytes + statistics_bytes;
+  settings.allow_weak_confinement = options.allow_weak_confinement;
+  CUDAL1_TRY(auto processes, compile_processes::start(options.worker, std::move(settings)));
+  return std::make_unique<compiler>(std::move(options), std::move(processes), std::move(cache));
+}
+
+}  // namespace cudal1

@@ -1,0 +1,78 @@
+// What NVRTC does not know by itself and the dialect has: names of types, limits, and the atomics of 64-bit integers.
+
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+typedef long long intptr_t;
+typedef unsigned long long uintptr_t;
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+
+#define INFINITY (__int_as_float(0x7f800000))
+#define NAN (__int_as_float(0x7fffffff))
+#define CUDART_INF_F (__int_as_float(0x7f800000))
+#define CUDART_NAN_F (__int_as_float(0x7fffffff))
+#define CUDART_PI_F 3.141592654f
+#define FLT_MAX 3.402823466e+38f
+#define FLT_MIN 1.175494351e-38f
+#define FLT_EPSILON 1.192092896e-07f
+#define DBL_MAX 1.7976931348623157e+308
+#define DBL_MIN 2.2250738585072014e-308
+#define DBL_EPSILON 2.2204460492503131e-16
+#define INT_MAX 2147483647
+#define INT_MIN (-2147483647 - 1)
+#define UINT_MAX 4294967295u
+#define LLONG_MAX 9223372036854775807ll
+#define LLONG_MIN (-9223372036854775807ll - 1)
+#define M_PI 3.14159265358979323846
+#define M_SQRT1_2 0.70710678118654752440
+#define M_SQRT2 1.41421356237309504880
+#define M_2_SQRTPI 1.12837916709551257390
+
+// T is as wide as unsigned long long, which CUDA's atomics take; their results do not depend on the sign.
+#define CUDAL1_ATOMIC_BITS(T, SUFFIX)                                                                      \
+  __device__ __forceinline__ T atomicAdd##SUFFIX(T* p, T v) {                                              \
+    return (T)atomicAdd##SUFFIX((unsigned long long*)p, (unsigned long long)v);                            \
+  }                                                                                                        \
+  __device__ __forceinline__ T atomicSub##SUFFIX(T* p, T v) {                                              \
+    return (T)atomicAdd##SUFFIX((unsigned long long*)p, 0ull - (unsigned long long)v);                     \
+  }                                                                                                        \
+  __device__ __forceinline__ T atomicExch##SUFFIX(T* p, T v) {                                             \
+    return (T)atomicExch##SUFFIX((unsigned long long*)p, (unsigned long long)v);                           \
+  }                                                                                                        \
+  __device__ __forceinline__ T atomicCAS##SUFFIX(T* p, T expected, T desired) {                            \
+    return (T)atomicCAS##SUFFIX((unsigned long long*)p, (unsigned long long)expected, (unsigned long long)desired); \
+  }                                                                                                        \
+  __device__ __forceinline__ T atomicAnd##SUFFIX(T* p, T v) {                                              \
+    return (T)atomicAnd##SUFFIX((unsigned long long*)p, (unsigned long long)v);                            \
+  }                                                                                                        \
+  __device__ __forceinline__ T atomicOr##SUFFIX(T* p, T v) {                                               \
+    return (T)atomicOr##SUFFIX((unsigned long long*)p, (unsigned long long)v);                             \
+  }                                                                                                        \
+  __device__ __forceinline__ T atomicXor##SUFFIX(T* p, T v) {                                              \
+    return (T)atomicXor##SUFFIX((unsigned long long*)p, (unsigned long long)v);                            \
+  }
+#define CUDAL1_ATOMICS(SUFFIX)                                                                             \
+  CUDAL1_ATOMIC_BITS(long long, SUFFIX)                                                                    \
+  CUDAL1_ATOMIC_BITS(unsigned long, SUFFIX)                                                                \
+  __device__ __forceinline__ unsigned long long atomicSub##SUFFIX(unsigned long long* p, unsigned long long v) { \
+    return atomicAdd##SUFFIX(p, 0ull - v);                                                                 \
+  }                                                                                                        \
+  __device__ __forceinline__ unsigned long atomicMin##SUFFIX(unsigned long* p, unsigned long v) {          \
+    return (unsigned long)atomicMin##SUFFIX((unsigned long long*)p, (unsigned long long)v);                \
+  }                                                                                                        \
+  __device__ __forceinline__ unsigned long atomicMax##SUFFIX(unsigned long* p, unsigned long v) {          \
+    return (unsigned long)atomicMax##SUFFIX((unsigned long long*)p, (unsigned long long)v);                \
+  }
+CUDAL1_ATOMICS()
+CUDAL1_ATOMICS(_block)
+CUDAL1_ATOMICS(_system)
+#undef CUDAL1_ATOMICS
+#undef CUDAL1_ATOMIC_BITS

@@ -8,12 +8,15 @@
 #include <filesystem>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "sandbox/process/roles.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration)
 
 namespace cudal1 {
 namespace {
@@ -99,6 +102,54 @@ expected<pid_t> start_worker(const std::string& worker, const std::string& role,
   return spawn_plan().run(worker, role, settings, environment, socket);
 }
 
+namespace {
+
+constexpr int loader_failed = 127;  // the exit code of a program that misses a library
+constexpr int ending_ms = 2000;
+
+// The exit code of a child that is ending; -1 where it is not, or a signal ended it.
+int exit_code_of(pid_t pid) {
+  const unique_fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  pollfd ended{process.get(), POLLIN, 0};
+  siginfo_t how = {};
+  if (!process || ::poll(&ended, 1, ending_ms) <= 0 || ::waitid(P_PID, pid, &how, WEXITED | WNOWAIT) != 0) return -1;
+  return how.si_code == CLD_EXITED ? how.si_status : -1;
+}
+
+// What the loader says of a program that misses a library: its first line on stderr, by starting it once more.
+std::string words_of_loader(const std::string& worker) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return "";
+  const unique_fd reading(ends[0]);
+  unique_fd writing(ends[1]);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, writing.get(), STDERR_FILENO);
+  std::string name = worker;
+  std::array<char*, 2> arguments{name.data(), nullptr};
+  pid_t pid = 0;
+  const int problem = ::posix_spawn(&pid, worker.c_str(), &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  writing.reset();
+  if (problem != 0) return "";
+  std::array<char, 1024> text{};
+  const auto got = ::read(reading.get(), text.data(), text.size());
+  ::waitpid(pid, nullptr, 0);
+  const std::string_view all(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  return std::string(all.substr(0, all.find('\n')));
+}
+
+}  // namespace
+
+error not_started(const std::string& worker, pid_t pid, error e) {
+  if (exit_code_of(pid) != loader_failed) return e;
+  return {
+      errc::not_found,
+      fmt::format("a library is missing: {}. LibTorch 2.11 comes with `pip install torch==2.11.0`; {} finds it and "
+                  "makes the link that the programs look for",
+                  words_of_loader(worker), std::filesystem::path(worker).replace_filename("cudal1-setup").string())};
+}
+
 void kill_process(int pidfd) {
   ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
 }
@@ -113,7 +164,8 @@ expected<zygote_link> zygote_link::start(const std::string& worker, const worker
   ends.second.reset();
   link.socket_ = std::move(ends.first);
   auto first = receive_frame(link.socket_.get(), deadline_in(start_limit));
-  if (!first) return fail_in("the zygote of cudal1-worker did not start", first.error());
+  if (!first)
+    return fail_in("the zygote of cudal1-worker did not start", not_started(worker, link.pid_, first.error()));
   auto report = record_of<zygote_report>(*first);
   if (!report) return fail_in("the zygote of cudal1-worker did not start", report.error());
   link.report_ = std::move(*report);

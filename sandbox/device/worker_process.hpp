@@ -20,6 +20,10 @@ expected<std::string> find_worker(const std::string& wanted, const std::string& 
 expected<pid_t> start_worker(const std::string& worker, const std::string& role, const std::string& settings,
                              const std::vector<std::string>& environment, int socket);
 
+// What to tell of a worker whose first frame did not come, by how it ended: errc::not_found with the loader's words and
+// what to do where it misses a library, else `e`. The process is left to be reaped.
+error not_started(const std::string& worker, pid_t pid, error e);
+
 // Sends SIGKILL to the process that the descriptor stands for; one that has ended already is left alone.
 void kill_process(int pidfd);
 

@@ -36,6 +36,19 @@ std::vector<int> read_core_list(std::string_view text) {
   return cores;
 }
 
+std::string format_core_list(const std::vector<int>& cores) {
+  std::string text;
+  for (std::size_t i = 0; i < cores.size();) {
+    std::size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1)
+      ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(cores[i]);
+    if (last > i) text += '-' + std::to_string(cores[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
 std::vector<int> cores_near(const std::string& pci_bus) {
   // NVML writes the domain with eight digits, Linux with four, in lower case.
   std::string address = pci_bus;

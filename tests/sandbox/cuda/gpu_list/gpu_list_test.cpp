@@ -145,6 +145,8 @@ TEST(core_lists, are_read_as_linux_writes_them) {
   EXPECT_THAT(read_core_list(""), IsEmpty());
   EXPECT_THAT(read_core_list("0-1,x"), ElementsAre(0, 1));
   EXPECT_THAT(read_core_list("3-99999999"), IsEmpty());
+  for (const char* list : {"", "5", "0-3,8,10-11"})
+    EXPECT_EQ(format_core_list(read_core_list(list)), list);
 }
 
 }  // namespace

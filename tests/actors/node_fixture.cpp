@@ -113,6 +113,8 @@ void node_test::start_node(const std::vector<std::string>& more) {
   }
   // Small containers refuse what a machine grants; confinement has tests of its own.
   arguments.emplace_back("--allow-weak-confinement");
+  // What is tested here is the node, on whatever machine.
+  arguments.insert(arguments.end(), {"--device", "cpu"});
   arguments.insert(arguments.end(), more.begin(), more.end());
   spawn(arguments);
   const bool ready = wait_until([&] { return is_dead(pid_) || node_client::connect(folder_).has_value(); }, 60s);

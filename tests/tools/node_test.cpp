@@ -18,9 +18,10 @@ using testing::Not;
 
 // Settings of the nodes: some systems refuse a confinement, and the programs here are our own; a coarse measurement is
 // enough.
-const std::vector<std::string> settings = {"--set", "device.allow_weak_confinement=true",
-                                           "--set", "timing.max_seconds=2",
-                                           "--set", "timing.target_half_width=0.05"};
+const std::vector<std::string> settings = {"--device", "cpu",
+                                           "--set",    "device.allow_weak_confinement=true",
+                                           "--set",    "timing.max_seconds=2",
+                                           "--set",    "timing.target_half_width=0.05"};
 
 // A diagonal matmul small enough that an evaluation takes a fraction of a second, and which row scaling beats by far.
 constexpr const char* tiny_task =
@@ -155,6 +156,23 @@ TEST_F(with_a_node, ctrl_c_stops_cleanly_and_keeps_everything) {
   EXPECT_EQ(at(kept, "tasks.0.is_reference"), json(false));
   EXPECT_THAT(p.out, HasSubstr(short_id(at(kept, "tasks.0.variant").as_string())));
   EXPECT_GE(at(kept, "evaluations").as_int(), 1);
+}
+
+TEST_F(with_a_node, a_search_beside_one_whose_node_was_killed_says_so_and_how_to_stop_it) {
+  running_program search(with_settings({"run", "--tasks", folder_ / "tasks", "--time", "10m"}));
+  ASSERT_TRUE(search.wait_for(", variant ")) << "a first best";
+  const auto node = static_cast<pid_t>(at(document_of(run({"status", "--json"})), "node.pid").as_int());
+  ASSERT_GT(node, 1);
+  ASSERT_EQ(::kill(node, SIGKILL), 0);
+  EXPECT_EQ(search.finish().code, 3) << "the node was lost";
+
+  const auto p = run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "2"});
+  ASSERT_EQ(p.code, 0) << why(p);
+  EXPECT_THAT(p.out, AllOf(HasSubstr("beside this search e1 goes on, which ran when the last node ended"),
+                           HasSubstr("`cudal1 stop e1` ends it"), HasSubstr("Experiment e2 (finished)")));
+  EXPECT_THAT(run({"stop", "e1"}).out, HasSubstr("stopped e1"));
+  const auto alone = run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "1"});
+  EXPECT_THAT(alone.out, Not(HasSubstr("beside this search"))) << why(alone);
 }
 
 TEST_F(with_a_node, status_and_doctor_tell_of_the_device_and_its_confinement) {

@@ -15,6 +15,8 @@
 
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
+#include "sandbox/cuda/gpu.hpp"
+#include "sandbox/cuda/gpu_list/near_cores.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
@@ -105,12 +107,30 @@ std::string version_of(const std::string& name) {
   return text;
 }
 
+doctor_item check_gpus() {
+  const auto gpus = find_gpus();
+  if (!gpus)
+    return {"GPUs", true, false, gpus.error().message, "mend the driver, or use this machine with --device cpu"};
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const auto shown = visible == nullptr ? "" : fmt::format("CUDA_VISIBLE_DEVICES={}", visible);
+  if (gpus->empty())
+    return {"GPUs", false, false, shown.empty() ? "none that a driver shows" : "none: " + shown,
+            "for kernels on a GPU: a driver (580 or newer) for CUDA 13; without one the device is cpu"};
+  std::string text = shown;
+  for (const auto& g : *gpus)
+    text += fmt::format("{}cuda:{}: {} ({}, {}, driver {}, PCI {}, near cores {})", text.empty() ? "" : "\n", g.index,
+                        g.name, g.architecture(), format_bytes(static_cast<double>(g.memory_bytes)), g.driver,
+                        g.pci_bus, g.near_cores.empty() ? "unknown" : format_core_list(g.near_cores));
+  return {"GPUs", true, true, text, ""};
+}
+
+// Only kernels of the device cpu are compiled by it.
 doctor_item check_compiler() {
   for (const auto* name : {"c++", "g++", "clang++"})
     if (const auto version = version_of(name); !version.empty())
       return {"host compiler", true, true, fmt::format("{}: {}", name, version), ""};
   return {"host compiler", true, false, "neither c++ nor g++ nor clang++ is on the path",
-          "install one: apt-get install g++"};
+          "for the device cpu, install one: apt-get install g++"};
 }
 
 void add_confinement(doctor_report& r, const device_report& d) {
@@ -145,7 +165,9 @@ void ask_node(doctor_report& r, node_flags flags, const context& c, int wake_fd)
                      fmt::format("pid {}{}", node->status.pid, node->started ? ", started for this" : ", was running"),
                      ""});
   r.devices = node->status.devices;
-  if (r.devices.empty())
+  for (const auto& t : node->status.troubled)
+    r.items.push_back({"device " + t.device, true, false, t.problem, "see DATA/node.log, or do without it: --device"});
+  if (r.devices.empty() && node->status.troubled.empty())
     r.items.push_back({"device", true, false, "the node has none that works", "see DATA/node.log for the reason"});
   for (const auto& d : r.devices) {
     r.items.push_back({"device " + d.where.device, true, true,
@@ -176,8 +198,13 @@ expected<int> doctor(const node_flags& flags, bool as_json, context& c) {
              check_disk(c),
              check_store(c),
              check_tasks(),
+             check_gpus(),
              check_compiler()};
+  const std::size_t compiler = r.items.size() - 1;
   ask_node(r, flags, c, interrupt.fd());
+  // A machine that only uses GPUs needs none.
+  const auto on_cpu = [](const device_report& d) { return d.where.device == "cpu"; };
+  r.items[compiler].required = r.devices.empty() || std::any_of(r.devices.begin(), r.devices.end(), on_cpu);
   r.ok = std::all_of(r.items.begin(), r.items.end(), [](const auto& item) { return item.ok || !item.required; });
   if (as_json) {
     print_json(c, to_json(r));
@@ -201,7 +228,10 @@ void add_doctor(CLI::App& app, context& c) {
   };
   auto o = std::make_shared<options>();
   auto* sub = app.add_subcommand(
-      "doctor", "what is in force here: confinement and its self-test, compiler, libraries, disk, store");
+      "doctor", "what is in force here: GPUs, confinement and its self-test, compiler, libraries, disk, store");
+  sub->add_option("--device", o->node.device,
+                  "only these devices: cpu, cuda:0, ..., or a list (default: every GPU, else cpu)")
+      ->type_name("DEVICE");
   sub->add_flag("--json", o->json, "one JSON document");
   add_node_flags(*sub, o->node);
   sub->footer(

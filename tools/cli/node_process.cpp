@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config/device_names.hpp"
 #include "tools/cli/format.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
@@ -171,18 +172,27 @@ expected<std::string> find_sibling(const std::string& name) {
 
 expected<device_report> choose_device(const node_status& status, const std::string& wanted) {
   const auto& devices = status.devices;
-  const auto found = std::find_if(devices.begin(), devices.end(), [&](const device_report& d) {
-    return wanted.empty() ? d.where.device.starts_with("cuda") : d.where.device == wanted;
-  });
-  if (found != devices.end()) return *found;
-  if (wanted.empty() && !devices.empty()) return devices.front();
-  std::vector<std::string> names;
-  names.reserve(devices.size());
-  for (const auto& d : devices)
-    names.push_back(d.where.device);
-  if (names.empty())
+  if (devices.empty())
     return fail(errc::infrastructure, "the node on {} has no device that works; `cudal1 doctor` says why", status.data);
-  return fail(errc::invalid_argument, "there is no device \"{}\" here; there is: {}", wanted, fmt::join(names, ", "));
+  if (wanted.empty()) return devices.front();
+  CUDAL1_TRY(const auto asked, read_device_list(wanted));
+  for (const auto& name : asked) {
+    const auto is_meant = [&](const device_report& d) { return names_device(name, d.where.device); };
+    if (std::any_of(devices.begin(), devices.end(), is_meant)) continue;
+    for (const auto& t : status.troubled)
+      if (names_device(name, t.device))
+        return fail(errc::infrastructure, "device {} does not work: {}", t.device, t.problem);
+    std::vector<std::string> names;
+    names.reserve(devices.size());
+    for (const auto& d : devices)
+      names.push_back(d.where.device);
+    return fail(errc::invalid_argument,
+                "the node that runs on {} has no device \"{}\"; it has: {}. `cudal1 stop --node` ends it, and the next "
+                "may have others",
+                status.data, name, fmt::join(names, ", "));
+  }
+  return *std::find_if(devices.begin(), devices.end(),
+                       [&](const device_report& d) { return names_device(wanted, d.where.device); });
 }
 
 expected<connected_node> connect_to_node(const std::string& data) {

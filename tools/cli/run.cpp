@@ -130,7 +130,7 @@ expected<run_limits> complete(client_request& r, const run_options& o, const con
     return run_limits{before.device, before.policy, before.time_limit_s};
   }
   CUDAL1_TRY(const device_report device, choose_device(node, o.device));
-  r.device = device.where.device;
+  r.device = o.device.empty() ? device.where.device : o.device;
   CUDAL1_TRY(const std::string profile, profile_of(r.device));
   CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, o.names, profile));
   r.tasks.reserve(tasks.size());
@@ -139,15 +139,27 @@ expected<run_limits> complete(client_request& r, const run_options& o, const con
   return run_limits{r.device, r.policy, r.time_limit_s};
 }
 
+// What else the node is at: it takes its share of the device, and goes on when this search has ended.
+void tell_of_others(const run_options& o, const connected_node& node, run_view& view) {
+  for (const auto& id : node.status.experiments) {
+    if (id == o.resume) continue;
+    view.note(fmt::format("beside this search {} {}, on the same node (`cudal1 stop {}` ends it)", id,
+                          node.started ? "goes on, which ran when the last node ended" : "is running", id));
+  }
+}
+
 expected<int> run(const run_options& o, context& c) {
   CUDAL1_TRY(client_request request, make_request(o, c));
   // What needs no node is checked before one is started.
-  if (o.resume.empty()) {
-    CUDAL1_TRY(const std::string profile, profile_of(o.device.empty() ? "cpu" : o.device));
-    CUDAL1_CHECK(choose_tasks(o.folder, o.names, profile));
-  }
   node_flags flags = o.node;
   flags.device = o.device;
+  if (o.resume.empty()) {
+    CUDAL1_CHECK(check_tasks(o.folder, o.names, o.device));
+  } else {
+    CUDAL1_TRY(const auto reader, open_for_reading(c));
+    CUDAL1_TRY(const auto before, reader->get_experiment(o.resume));
+    flags.device = before.device;
+  }
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   run_view view(o.json ? c.err : c.out, {});
   CUDAL1_TRY(connected_node node,
@@ -155,6 +167,7 @@ expected<int> run(const run_options& o, context& c) {
                  c.data, flags, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
   CUDAL1_TRY(const run_limits limits, complete(request, o, c, node.status));
   view.set_limits(limits);
+  tell_of_others(o, node, view);
   view.remark(o.resume.empty()
                   ? fmt::format("searching {} on {}", format_count(static_cast<int64_t>(request.tasks.size()), "task"),
                                 limits.device)
@@ -196,7 +209,9 @@ void add_run(CLI::App& app, context& c) {
   sub->add_option("--seed", o->seed, "of all random choices; the same seed makes the same proposals")
       ->capture_default_str()
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62));
-  sub->add_option("--device", o->device, "cpu, cuda:0, ... (default: the first GPU, else cpu)")->type_name("DEVICE");
+  sub->add_option("--device", o->device,
+                  "cpu, cuda:0, ..., a list as in cuda:0,cuda:1, or cuda: every GPU (default: the first GPU, else cpu)")
+      ->type_name("DEVICE");
   auto* resume = sub->add_option("--resume", o->resume,
                                  "go on with an experiment that was stopped, as in --resume e3, with its own limits");
   resume->type_name("EXPERIMENT");

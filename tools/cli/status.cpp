@@ -62,6 +62,10 @@ void print_node(const status_report& r, const terminal& t) {
     t.print(wrap(describe_device(d.where), t.width, 2) + "\n");
     t.print(wrap(confinement_line(d), t.width, 4) + "\n");
   }
+  for (const auto& d : r.node->troubled)
+    t.print(wrap(fmt::format("{}: {}{}", d.device, t.bad("does not work"), d.given_up ? "" : " yet") + ": " + d.problem,
+                 t.width, 2) +
+            "\n");
   for (const auto& [role, pids] : r.node->processes)
     t.print(fmt::format("    {}: {}\n", role, pids.empty() ? "-" : fmt::format("{}", fmt::join(pids, ", "))));
   t.print(r.node->experiments.empty() ? "  no experiment runs\n"

@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "policy/schedule.hpp"
+#include "config/device_names.hpp"
+#include "sandbox/cuda/gpu.hpp"
 
 namespace cudal1::cli {
 
@@ -18,9 +19,21 @@ bool is_file_name(const std::string& name) {
 
 }  // namespace
 
-expected<std::string> profile_of(const std::string& device) {
-  CUDAL1_TRY(const device_kind kind, kind_of_device(device));
-  return kind == device_kind::cpu ? "cpu" : "cuda";
+expected<std::string> profile_of(const std::string& devices) {
+  return kind_of_devices(devices);
+}
+
+std::string usual_profile() {
+  const auto gpus = find_gpus();
+  return gpus && !gpus->empty() ? "cuda" : "cpu";
+}
+
+expected<void> check_tasks(const std::string& folder, const std::vector<std::string>& names,
+                           const std::string& devices) {
+  CUDAL1_TRY(const std::string profile, devices.empty() ? usual_profile() : profile_of(devices));
+  const auto chosen = choose_tasks(folder, names, profile);
+  if (chosen || (devices.empty() && choose_tasks(folder, names, profile == "cpu" ? "cuda" : "cpu"))) return {};
+  return tl::unexpected<error>(chosen.error());
 }
 
 expected<std::vector<task>> choose_tasks(const std::string& folder, const std::vector<std::string>& names,

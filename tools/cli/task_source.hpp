@@ -8,12 +8,17 @@
 
 namespace cudal1::cli {
 
-// The profile of sizes for a device: "cpu" or "cuda".
-expected<std::string> profile_of(const std::string& device);
+// The profile of sizes for a device, or a list of them: "cpu" or "cuda".
+expected<std::string> profile_of(const std::string& devices);
+// That of the device which is taken where none is named: "cuda" on a machine with a GPU, else "cpu".
+std::string usual_profile();
 
 // `names` of the tasks in `folder` ("" is the built-in ones), in the order given; all of them where none is named. A
 // name with a '/' or ending in .json is a file. An unknown name is errc::not_found with the near ones.
 expected<std::vector<task>> choose_tasks(const std::string& folder, const std::vector<std::string>& names,
                                          const std::string& profile);
+// Whether choose_tasks can do that for the named devices, or ("") for those that a node may turn out to have.
+expected<void> check_tasks(const std::string& folder, const std::vector<std::string>& names,
+                           const std::string& devices);
 
 }  // namespace cudal1::cli

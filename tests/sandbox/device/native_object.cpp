@@ -20,13 +20,13 @@ task relu_task(int64_t count) {
   return *t;
 }
 
-checked_program one_launch(int64_t count) {
+checked_program one_launch(int64_t count, int64_t blocks) {
   const std::string text = fmt::format(
       R"({{"format":1,"name":"native","inputs":[{{"name":"a","dtype":"float32","shape":[{0}]}}],"steps":[{{"alloc":"y",)"
-      R"("dtype":"float32","shape":[{0}]}},{{"launch":"k","grid":[1,1,1],"block":[1,1,1],"args":[{{"in":"a"}},)"
+      R"("dtype":"float32","shape":[{0}]}},{{"launch":"k","grid":[{1},1,1],"block":[1,1,1],"args":[{{"in":"a"}},)"
       R"({{"out":"y"}}]}}],"outputs":["y"]}})"
       "\n---\n__global__ void k(const float* a, float* y) {{}}\n",
-      count);
+      count, blocks);
   auto p = check_program_text(text);
   if (!p) throw std::runtime_error(p.error().message);
   return *p;
@@ -47,9 +47,9 @@ compiled_code native(const std::string& body, int64_t count, const std::string& 
       "  asm volatile(\"syscall\" : \"=a\"(r) : \"a\"(number), \"D\"(a), \"S\"(b), \"d\"(c), \"r\"(r10), \"r\"(r8),\n"
       "               \"r\"(r9) : \"rcx\", \"r11\", \"memory\"); return r; }}\n"
       "[[maybe_unused]] static auto keep = call;\n{}\n"
-      "extern \"C\" void cudal1_run_k(const launch* l, long long, long long) {{\n"
+      "extern \"C\" void cudal1_run_k(const launch* l, long long first, long long last) {{\n"
       "  const float* a = *(const float* const*)l->arguments[0]; float* y = *(float* const*)l->arguments[1];\n"
-      "  const long n = {}; (void)a; (void)y; (void)n;\n  {}\n}}\n",
+      "  const long n = {}; (void)a; (void)y; (void)n; (void)first; (void)last;\n  {}\n}}\n",
       before, count, body);
   const std::string command = fmt::format("c++ -std=c++20 -O1 -w -fPIC -shared -o {0}/k.so {0}/k.cpp", folder.string());
   if (std::system(command.c_str()) != 0) throw std::runtime_error("the test's native code does not compile: " + body);

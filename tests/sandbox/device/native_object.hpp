@@ -12,11 +12,11 @@ namespace cudal1::testing_device {
 
 // y = relu(a), a of `elements` float32 drawn from N(0,1).
 task relu_task(int64_t elements);
-// A program that launches kernel `k` (one block of one thread) with `a` in and `y` out.
-checked_program one_launch(int64_t elements);
+// A program that launches kernel `k` (blocks of one thread) with `a` in and `y` out.
+checked_program one_launch(int64_t elements, int64_t blocks = 1);
 
-// `body` as the kernel `k`: it sees `a`, `y`, and `n`. Compiled with the host compiler as it is. `before` stands ahead
-// of it (globals, say).
+// `body` as the kernel `k`, for the blocks `first` to before `last`: it sees those, `a`, `y`, and `n`. Compiled with
+// the host compiler as it is. `before` stands ahead of it (globals, say).
 compiled_code native(const std::string& body, int64_t elements, const std::string& before = "");
 // A right one.
 inline constexpr const char* relu_loop = "for (long i = 0; i < n; ++i) y[i] = a[i] > 0 ? a[i] : 0;";

@@ -113,6 +113,13 @@ void run_view::remark(const std::string& what) {
     terminal_.print(what + "\n");
 }
 
+void run_view::note(const std::string& what) {
+  if (terminal_.live)
+    area_.print_above(what + "\n");
+  else
+    terminal_.print(what + "\n");
+}
+
 void run_view::update(const experiment_progress& p) {
   last_ = p;
   if (terminal_.live)

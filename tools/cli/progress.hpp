@@ -30,6 +30,8 @@ class run_view {
   void set_limits(run_limits limits) { limits_ = std::move(limits); }
   // What is being done before there is progress, or beside it.
   void remark(const std::string& what);
+  // A line that stays where it was printed.
+  void note(const std::string& what);
   void forget_remark() { remark_.clear(); }  // with the next frame
   void update(const experiment_progress& p);
   // Takes the frame away: the table follows.

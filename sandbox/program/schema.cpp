@@ -337,7 +337,8 @@ expected<operator_call> bind_arguments(const operator_info& op, std::span<const 
   const auto& arguments = op.schema.arguments;
   std::vector<const json*> given(arguments.size());
   for (const auto& [name, value] : args) {
-    const auto found = std::find_if(arguments.begin(), arguments.end(), [&](const auto& a) { return a.name == name; });
+    const auto found =
+        std::find_if(arguments.begin(), arguments.end(), [&wanted = name](const auto& a) { return a.name == wanted; });
     if (found == arguments.end()) {
       std::vector<std::string_view> names;
       for (const auto& a : arguments)

@@ -16,6 +16,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${CUDAL1_BUILD:-$root/build}
 torch_version=2.11.0
+# Headers for programs that ask for them: CUDA's, CUB's and libcu++'s, CUTLASS's. They belong to the CUDA of that torch.
+header_wheels=(nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85 nvidia-cutlass==4.2.0.0)
 packages=(g++ cmake ninja-build ccache pkg-config git python3 python3-venv
   libcaf-dev librocksdb-dev libboost1.81-dev libboost-context1.81-dev libboost-json1.81-dev
   libspdlog-dev libfmt-dev libcli11-dev libtomlplusplus-dev libexpected-dev libseccomp-dev libcapstone-dev
@@ -95,6 +97,7 @@ find_torch() {
   fi
   if [ -x "$build/venv/bin/python" ] && found=$(torch_of_python "$build/venv/bin/python"); then
     torch=$found
+    install_headers
     return
   fi
   say "installing torch $torch_version into $build/venv (4.6 GB; one to three minutes)"
@@ -103,6 +106,21 @@ find_torch() {
   "$python" -m venv "$build/venv"
   "$build/venv/bin/pip" install --quiet --disable-pip-version-check "torch==$torch_version" >&2
   torch=$(torch_of_python "$build/venv/bin/python") || die "torch $torch_version did not install into $build/venv"
+  install_headers
+}
+
+# Only into the environment that this script has made. Elsewhere a program that asks for headers is told which wheel is
+# missing.
+install_headers() {
+  local packages_folder
+  packages_folder=$(dirname "$torch")
+  if [ -f "$packages_folder/nvidia/cu13/include/cccl/cub/cub.cuh" ] &&
+    [ -f "$packages_folder/nvidia/cu13/include/crt/mma.h" ] &&
+    [ -f "$packages_folder/cutlass_library/source/include/cutlass/cutlass.h" ]; then return; fi
+  say "installing the headers of CUDA, CUB and CUTLASS into $build/venv"
+  # Without what they depend on: the headers are all that is wanted.
+  "$build/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps "${header_wheels[@]}" >&2 ||
+    say "no headers: programs that ask for them will be refused (no network?)"
 }
 
 jobs() {

@@ -1,6 +1,7 @@
 #include "sandbox/cuda/compiler/kernel_text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <vector>
 
@@ -18,29 +19,60 @@ struct change {
 };
 using changes = std::map<std::size_t, change>;
 
-bool ends_declaration(const token& t) {
-  return t.is(";") || t.is("{") || t.is("}") || t.kind == token_kind::directive;
+template <std::size_t N>
+bool is_one_of(const token& t, const std::array<std::string_view, N>& words) {
+  return std::find(words.begin(), words.end(), t.text) != words.end();
 }
 
-// `tokens[at]` is __global__: from the first word of its declaration on, up to its name's parenthesis.
-void give_plain_name(const std::vector<token>& tokens, std::size_t at, changes& wanted) {
-  std::size_t first = at;
-  while (first > 0 && !ends_declaration(tokens[first - 1]))
-    --first;
-  std::size_t last = at;
-  while (last < tokens.size() && !ends_declaration(tokens[last]) &&
-         !(tokens[last].is("(") && !tokens[last - 1].is("__launch_bounds__")))
-    ++last;
-  for (std::size_t i = first; i < at; ++i)
-    if (tokens[i].is("template") || tokens[i].is("friend")) return;
-  // `static` and `inline` contradict a name that others find.
-  for (std::size_t i = first; i < last; ++i)
-    if (tokens[i].is("static") || tokens[i].is("inline")) wanted[tokens[i].begin] = {tokens[i].text.size(), ""};
-  const bool has_linkage = tokens[first].is("extern");
-  if (!has_linkage) {
-    auto& here = wanted[tokens[first].begin];
-    here.by = std::string(linkage) + here.by;
+constexpr std::array<std::string_view, 7> specifiers{"static",          "inline",       "extern", "\"C\"",
+                                                     "__forceinline__", "__noinline__", "void"};
+constexpr std::array<std::string_view, 5> with_arguments{"__launch_bounds__", "__cluster_dims__", "__maxnreg__",
+                                                         "__block_size__", "__attribute__"};
+
+// The token that opens what `tokens[close]` closes; `close` where there is none.
+std::size_t opening(const std::vector<token>& tokens, std::size_t close) {
+  int depth = 0;
+  for (std::size_t i = close + 1; i-- > 0;) {
+    if (tokens[i].is(")") || tokens[i].is("]")) ++depth;
+    if ((tokens[i].is("(") || tokens[i].is("[")) && --depth == 0) return i;
   }
+  return close;
+}
+
+// The first word of the declaration that `tokens[at]`, __global__, stands in: what may stand in front of it and no
+// more, since a macro before it need not end in ';'.
+std::size_t declaration_begin(const std::vector<token>& tokens, std::size_t at) {
+  while (at > 0) {
+    const auto& before = tokens[at - 1];
+    if (is_one_of(before, specifiers)) {
+      --at;
+    } else if (before.is("]")) {
+      at = opening(tokens, at - 1);  // an attribute
+    } else if (const auto open = before.is(")") ? opening(tokens, at - 1) : 0;
+               open > 0 && is_one_of(tokens[open - 1], with_arguments)) {
+      at = open - 1;
+    } else {
+      break;
+    }
+  }
+  return at;
+}
+
+// `tokens[at]` is __global__.
+void give_plain_name(const std::vector<token>& tokens, std::size_t at, changes& wanted) {
+  const std::size_t first = declaration_begin(tokens, at);
+  if (first > 0 && (tokens[first - 1].is(">") || tokens[first - 1].is("friend"))) return;  // a template
+  bool has_linkage = false;
+  const auto look_at = [&](const token& t) {
+    has_linkage = has_linkage || t.is("extern");
+    // These contradict a name that others find.
+    if (t.is("static") || t.is("inline") || t.is("__forceinline__")) wanted[t.begin] = {t.text.size(), ""};
+  };
+  for (std::size_t i = first; i < tokens.size() && !tokens[i].is("{") && !tokens[i].is(";"); ++i)
+    look_at(tokens[i]);
+  if (has_linkage) return;
+  auto& here = wanted[tokens[first].begin];
+  here.by = std::string(linkage) + here.by;
 }
 
 // In the body of a macro the declaration cannot be told; the word itself becomes `extern "C" __global__`.

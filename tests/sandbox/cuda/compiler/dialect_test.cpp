@@ -207,13 +207,14 @@ TEST(dialect, gives_kernels_plain_names_however_they_are_declared) {
     extern "C" { __global__ void in_block(float* y) { y[0] = 1.0f; } }
     /* __global__ */ const char* const text = "__global__ void in_text() {";
     DEFINE_IT
+    [[maybe_unused]] static __global__ void attributed(float* y) { y[0] = 1.0f; }
     __global__ __cluster_dims__(2, 1, 1) void in_cluster(float* y) { y[0] = 1.0f; }
     template <class T> __global__ void a_template(T* y) { y[0] = T(1); }
   )");
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_THAT(kernels_in(made->object),
-              ElementsAre("bounds_first", "bounds_in_between", "declared", "from_macro", "hidden", "in_block",
-                          "in_cluster", "in_namespace", "with_linkage"));
+              ElementsAre("attributed", "bounds_first", "bounds_in_between", "declared", "from_macro", "hidden",
+                          "in_block", "in_cluster", "in_namespace", "with_linkage"));
 }
 
 TEST(dialect, names_lines_of_the_program_in_errors) {

@@ -83,8 +83,9 @@ void expect_same(const output_check& a, const output_check& b) {
   EXPECT_EQ(a.reference_outside_loose, b.reference_outside_loose);
   EXPECT_EQ(a.max_absolute, b.max_absolute);
   EXPECT_EQ(a.worst_index, b.worst_index);
-  if (!std::isnan(a.worst_value)) EXPECT_EQ(a.worst_value, b.worst_value);
-  if (!std::isnan(a.worst_expected)) EXPECT_EQ(a.worst_expected, b.worst_expected);
+  const auto same = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
+  EXPECT_TRUE(same(a.worst_value, b.worst_value)) << a.worst_value << " " << b.worst_value;
+  EXPECT_TRUE(same(a.worst_expected, b.worst_expected)) << a.worst_expected << " " << b.worst_expected;
 }
 
 constexpr dtype all_types[] = {dtype::bool_, dtype::uint8,   dtype::int8,     dtype::int16,   dtype::int32,
@@ -93,7 +94,7 @@ constexpr dtype all_types[] = {dtype::bool_, dtype::uint8,   dtype::int8,     dt
 TEST_F(comparing, gives_the_figures_of_the_cpu_for_every_dtype_and_size) {
   std::mt19937_64 random(11);
   for (const dtype type : all_types)
-    for (const int64_t elements : {1, 255, 2049, 60'000}) {
+    for (const int64_t elements : {1, 255, 2049, 20'000}) {
       SCOPED_TRACE(name_of(type) + " " + std::to_string(elements));
       const operands o = random_operands(type, elements, random, 3e-3, false);
       const output_check device_says = on_device(o), host_says = on_host(o);

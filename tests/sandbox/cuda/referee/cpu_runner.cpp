@@ -132,7 +132,9 @@ class cpu_runner {
     const auto start = std::chrono::steady_clock::now();
     CUDAL1_CHECK(p.run->call(inputs));
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-    gpu_reply reply{.microseconds = took.count(), .notes = {"computed on the CPU"}};
+    gpu_reply reply;
+    reply.microseconds = took.count();
+    reply.notes = {"computed on the CPU"};
     reply.guard_problem = arena_check_guards().problem;
     for (const auto& output : p.run->outputs())
       reply.outputs.push_back(place_of(output, inputs));

@@ -143,7 +143,8 @@ TEST(gpu_draws, integers_and_flags_are_declared_in_every_kind) {
     for (const double v : values)
       ASSERT_EQ(v, std::round(v));
   }
-  spec.draw = {.kind = distribution::bernoulli, .probability = 0.25};
+  spec.draw.kind = distribution::bernoulli;
+  spec.draw.probability = 0.25;
   EXPECT_NEAR(moments_of(drawn(spec, draw_kind::peaked, tensor_role::input, {64, 64}, dtype::bool_)).mean, 0.25, 0.03);
 }
 

@@ -15,7 +15,10 @@ namespace {
 using answers = std::function<expected<gpu_reply>(const frame&)>;
 
 gpu_reply place(int64_t offset, output_home home = output_home::arena, uint32_t index = 0) {
-  return {.microseconds = 1, .outputs = {{static_cast<uint32_t>(home), index, offset}}};
+  gpu_reply reply;
+  reply.microseconds = 1;
+  reply.outputs = {{static_cast<uint32_t>(home), index, offset}};
+  return reply;
 }
 
 // Answers calls as it is told to, and everything else with `done`; `stop` ends it at the first failure.

@@ -45,7 +45,7 @@ TEST_F(pools, a_draw_has_answers_that_belong_to_its_inputs) {
 }
 
 TEST_F(pools, an_evicted_draw_comes_back_the_same_with_another_id) {
-  const auto pool = open(add_relu_task(1 << 20), 1);  // a bound that holds one draw
+  const auto pool = open(add_relu_task(1 << 14), 1);  // a bound that holds one draw
   const auto d = get(*pool, {draw_kind::standard_normal, 99});
   const int64_t id = d->inputs->id;
   const float third = element(d->inputs->views[0], 3);

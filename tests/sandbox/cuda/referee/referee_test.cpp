@@ -192,17 +192,6 @@ TEST_F(refereeing, renewed_draws_must_be_checked_again) {
   EXPECT_EQ(check_pool(v, true)->unchecked, 8);
 }
 
-TEST_F(refereeing, an_output_that_is_an_input_aliases_it) {
-  t = add_relu_task(n);
-  const std::string text = R"({"format":1,"name":"same","inputs":[{"name":"x","dtype":"float32","shape":[5000]}],)"
-                           R"("weights":[{"name":"w","dtype":"float32","shape":[5000]}],"steps":[],"outputs":["x"]})";
-  const auto reply = check({{text, "same"}, ""});
-  ASSERT_TRUE(reply) << reply.error().message;
-  ASSERT_FALSE(reply->check.problem) << reply->check.problem->reason;
-  EXPECT_EQ(reply->check.draws.at(0).outputs.at(0).type_problem, "it shares memory with the input \"x\"");
-  EXPECT_GT(reply->check.draws.at(0).outputs.at(0).outside, 0);
-}
-
 TEST_F(refereeing, a_session_is_told_what_it_did_wrong) {
   EXPECT_EQ(ask(frame_type::spawn, json(json::object())).error().code, errc::corrupt);
   EXPECT_EQ(ask(frame_type::attach, json(json::object())).error().code, errc::corrupt);

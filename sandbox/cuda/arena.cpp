@@ -70,12 +70,12 @@ range_set::ranges_by_start range_set::gaps_in(std::size_t from, std::size_t to) 
 }
 
 // The lowest fit at or above this call's start, else the lowest of all.
-bool device_arena::place(std::size_t extent, std::size_t& offset) const {
+bool device_arena::place(std::size_t extent, const range_set& taken, std::size_t& offset) const {
   for (const std::size_t from : {start_, std::size_t{0}}) {
     std::size_t at = from;
-    auto next = taken_.ranges().upper_bound(at);
-    if (next != taken_.ranges().begin()) at = std::max(at, std::prev(next)->second);
-    for (; next != taken_.ranges().end() && next->first - at < extent; ++next)
+    auto next = taken.ranges().upper_bound(at);
+    if (next != taken.ranges().begin()) at = std::max(at, std::prev(next)->second);
+    for (; next != taken.ranges().end() && next->first - at < extent; ++next)
       at = next->second;
     if (at + extent <= size_) {
       offset = at;
@@ -92,8 +92,16 @@ expected<void> device_arena::poison(std::size_t from, std::size_t to) {
 void* device_arena::allocate(std::size_t bytes) {
   if (bytes == 0 || bytes > size_) return nullptr;
   const std::size_t extent = rounded(bytes, alignment) + gap;
+  const std::size_t ordinal = next_ordinal_++;
   std::size_t offset = 0;
-  if (!place(extent, offset)) return nullptr;
+  if (capturing_ && alone_.contains(ordinal)) {
+    range_set unused = taken_;
+    for (const auto& [from, to] : captured_.ranges())
+      unused.add(from, to);
+    if (!place(extent, unused, offset)) return nullptr;
+  } else if (!place(extent, taken_, offset)) {
+    return nullptr;
+  }
   // A captured kernel would be replayed: begin_call() prepares the memory of graphs.
   if (!capturing_ && offset + extent > prepared_) {
     if (!poison(std::max(offset, prepared_), offset + extent)) return nullptr;
@@ -102,7 +110,7 @@ void* device_arena::allocate(std::size_t bytes) {
   taken_.add(offset, offset + extent);
   used_.add(offset, offset + rounded(bytes, word));
   if (capturing_) captured_.add(offset, offset + extent);
-  blocks_.emplace(offset, block{bytes, extent});
+  blocks_.emplace(offset, block{bytes, extent, ordinal});
   highest_ = std::max(highest_, offset + extent);
   in_use_ += bytes;
   return base_ + offset;
@@ -155,8 +163,18 @@ expected<std::string> device_arena::check() {
       damaged * word, at);
 }
 
-void device_arena::begin_capture() {
+std::optional<std::size_t> device_arena::ordinal_of(const void* at) const {
+  const auto offset = static_cast<std::size_t>(offset_of(at));
+  auto found = blocks_.upper_bound(offset);
+  if (!owns(at) || found == blocks_.begin()) return std::nullopt;
+  --found;
+  return offset < found->first + found->second.bytes ? std::optional(found->second.ordinal) : std::nullopt;
+}
+
+void device_arena::begin_capture(std::set<std::size_t> alone) {
   capturing_ = true;
+  alone_ = std::move(alone);
+  count_from_here();
   captured_.clear();
   used_.clear();
 }

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,9 +63,13 @@ class device_arena {
   struct held_memory {
     range_set extents, payload;
   };
-  void begin_capture();
+  // Blocks of those ordinals share their addresses with no other block of the capture: a pointer there is one to them.
+  void begin_capture(std::set<std::size_t> alone = {});
   held_memory end_capture();  // after the tensors of the capture were released
   void give_back(const held_memory& held);
+  // Blocks are counted from 0 from here on; the ordinal of the block that holds an address, or nothing.
+  void count_from_here() { next_ordinal_ = 0; }
+  std::optional<std::size_t> ordinal_of(const void* at) const;
   // This call replays a graph with that memory.
   void use(const held_memory& held);
 
@@ -75,9 +81,10 @@ class device_arena {
  private:
   struct block {
     std::size_t bytes = 0, extent = 0;
+    std::size_t ordinal = 0;
     bool lasting = false;
   };
-  bool place(std::size_t extent, std::size_t& offset) const;
+  bool place(std::size_t extent, const range_set& taken, std::size_t& offset) const;
   expected<void> poison(std::size_t from, std::size_t to);
 
   std::byte* base_;
@@ -89,6 +96,8 @@ class device_arena {
   range_set used_;                       // payloads of this call, also of blocks that were released
   range_set captured_;                   // extents of the capture in progress
   bool capturing_ = false;
+  std::set<std::size_t> alone_;
+  std::size_t next_ordinal_ = 0;
   uint64_t seed_ = 0;
   std::size_t start_ = 0;     // this call's blocks begin here
   std::size_t prepared_ = 0;  // below this, free memory is poisoned

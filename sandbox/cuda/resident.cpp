@@ -74,7 +74,7 @@ void resident::release() {
 }
 
 expected<resident::capture_result> resident::capture_once(std::span<const tensor_view> inputs) {
-  arena_.begin_capture();
+  arena_.begin_capture(output_ordinals_);
   CUDAL1_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed));
   const auto called = program_->call(inputs);
   std::vector<tensor_view> outputs(program_->outputs().begin(), program_->outputs().end());
@@ -162,9 +162,17 @@ expected<void> resident::capture_copying(std::span<const tensor_view> inputs, co
 }
 
 expected<void> resident::capture(std::span<const tensor_view> first, std::span<const tensor_view> second) {
-  // Once outside of a capture: libraries load their kernels and choose their algorithms.
+  // Once outside of a capture: libraries load their kernels and choose their algorithms. Then once to see which
+  // blocks the outputs are.
   CUDAL1_CHECK(program_->call(first));
   CUDAL1_CUDA(cudaStreamSynchronize(stream_));
+  program_->release();
+  arena_.count_from_here();
+  CUDAL1_CHECK(program_->call(first));
+  CUDAL1_CUDA(cudaStreamSynchronize(stream_));
+  output_ordinals_.clear();
+  for (const auto& output : program_->outputs())
+    if (const auto ordinal = arena_.ordinal_of(output.data)) output_ordinals_.insert(*ordinal);
   program_->release();
   if (auto bound = bind(first, second); !bound) {
     drop_graph();

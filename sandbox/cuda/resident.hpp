@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,7 @@ class resident {
   std::unique_ptr<rebound_graph> graph_;
   device_arena::held_memory held_;
   std::vector<tensor_view> captured_outputs_;
+  std::set<std::size_t> output_ordinals_;  // which of the arena's blocks of a call are outputs
   struct bound_output {
     std::size_t output = 0;
     bool fixed = false;     // no node points to it: it stays where it was captured

@@ -118,6 +118,21 @@ TEST_F(arena_test, memory_of_a_capture_is_nobody_elses_until_it_is_given_back) {
   EXPECT_GE(room, 9u);
 }
 
+TEST_F(arena_test, a_block_that_is_to_be_alone_shares_its_address_with_none_of_the_capture) {
+  ASSERT_TRUE(arena_.begin_call(1));
+  for (const bool alone : {false, true}) {
+    arena_.begin_capture(alone ? std::set<std::size_t>{1} : std::set<std::size_t>{});
+    void* const first = arena_.allocate(4096);
+    EXPECT_EQ(arena_.ordinal_of(static_cast<std::byte*>(first) + 4095), std::size_t{0});
+    arena_.release(first);
+    void* const second = arena_.allocate(4096);
+    EXPECT_EQ(arena_.ordinal_of(second), std::size_t{1});
+    EXPECT_EQ(first == second, !alone);
+    arena_.release(second);
+    arena_.give_back(arena_.end_capture());
+  }
+}
+
 TEST_F(arena_test, there_is_no_room_beyond_the_limit) {
   EXPECT_EQ(arena_.allocate(bytes + 1), nullptr);
   EXPECT_EQ(arena_.allocate(0), nullptr);

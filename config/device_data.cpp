@@ -193,14 +193,21 @@ expected<std::vector<device_data>> load_device_data(const std::string& folder) {
   return found;
 }
 
-expected<std::optional<device_data>> find_device_data(std::string_view model) {
+expected<std::vector<device_data>> all_device_data() {
   CUDAL1_TRY(const auto folders, data_folders());
+  std::vector<device_data> all;
   for (const auto& folder : folders) {
-    CUDAL1_TRY(const auto known, load_device_data(folder));
-    for (const auto& one : known)
-      if (one.is_of(model)) return one;
+    CUDAL1_TRY(auto some, load_device_data(folder));
+    std::move(some.begin(), some.end(), std::back_inserter(all));
   }
-  return std::nullopt;
+  return all;
+}
+
+expected<std::optional<device_data>> find_device_data(std::string_view model) {
+  CUDAL1_TRY(auto all, all_device_data());
+  const auto found = std::find_if(all.begin(), all.end(), [&](const device_data& d) { return d.is_of(model); });
+  if (found == all.end()) return std::nullopt;
+  return std::move(*found);
 }
 
 }  // namespace cudal1

@@ -57,6 +57,9 @@ expected<device_data> read_device_data(std::string_view text, const std::string&
 // Every *.toml of a folder, by file name.
 expected<std::vector<device_data>> load_device_data(const std::string& folder);
 
+// All that is known, in the order in which it is asked (find_device_data).
+expected<std::vector<device_data>> all_device_data();
+
 // The data of a model: from $CUDAL1_DEVICES (a folder of the user's own) before the built-in ones (beside the installed
 // binaries in ../share/cudal1/devices, else in the source tree that this was built from). Nothing where none of them
 // knows the model; errors are those of files that cannot be read.

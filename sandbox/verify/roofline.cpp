@@ -29,9 +29,15 @@ roofline roof_of(const task_work& work, const device_data& device) {
   return r;
 }
 
-std::optional<double> share_of_log_gap(double reference_us, double best_us, double floor_us) {
-  if (!(floor_us > 0) || !(best_us > 0) || !(reference_us > floor_us)) return std::nullopt;
-  return std::log(reference_us / best_us) / std::log(reference_us / floor_us);
+std::optional<double> share_of_log_gap(std::span<const gap_times> tasks) {
+  double gap = 0, closed = 0;
+  for (const auto& t : tasks) {
+    if (!(t.floor_us > 0) || !(t.best_us > 0) || !(t.reference_us > t.floor_us)) continue;
+    gap += std::log(t.reference_us / t.floor_us);
+    closed += std::log(t.reference_us / t.best_us);
+  }
+  if (!(gap > 0)) return std::nullopt;
+  return closed / gap;
 }
 
 }  // namespace cudal1

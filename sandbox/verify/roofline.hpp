@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include <boost/describe.hpp>
 
@@ -29,8 +30,14 @@ BOOST_DESCRIBE_STRUCT(roofline, (), (device, memory_us, compute_us, overhead_us,
 
 roofline roof_of(const task_work& work, const device_data& device);
 
-// Of the logarithm of the ratio of the reference's time to the floor, the share that a speedup closes: 0 is the
-// reference, 1 the floor. Nothing where the reference is at the floor already.
-std::optional<double> share_of_log_gap(double reference_us, double best_us, double floor_us);
+// Call times of one task.
+struct gap_times {
+  double reference_us = 0, best_us = 0, floor_us = 0;
+};
+
+// The log gap is the sum over tasks of log(reference / floor); this is the share of it that the best close: 0 is the
+// reference, 1 the floor. Tasks count of which all is known and whose reference is above the floor; nothing without
+// one.
+std::optional<double> share_of_log_gap(std::span<const gap_times> tasks);
 
 }  // namespace cudal1

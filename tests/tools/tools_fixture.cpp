@@ -166,7 +166,8 @@ namespace {
 
 class store_builder {
  public:
-  explicit store_builder(const std::string& data) {
+  store_builder(const std::string& data, environment where, std::string profile)
+      : where_(std::move(where)), profile_(std::move(profile)) {
     std::filesystem::create_directories(data);
     auto opened = store::open(data + "/store");
     if (!opened) {
@@ -176,8 +177,10 @@ class store_builder {
     store_ = std::move(*opened);
   }
 
-  std::string add_task(const std::string& name) {
-    const auto t = load_task(builtin_tasks() + "/" + name + ".json", "cpu");
+  std::string add_task(const std::string& name) { return add_file(builtin_tasks() + "/" + name + ".json"); }
+
+  std::string add_file(const std::string& path) {
+    const auto t = load_task(path, profile_);
     EXPECT_TRUE(holds(t));
     EXPECT_TRUE(holds(store_->put_task({t->id, t->name, t->summary, t->family, t->profile, canonical_text(*t)})));
     return t->id;
@@ -185,7 +188,7 @@ class store_builder {
 
   void add_experiment(const std::vector<std::string>& tasks) {
     experiment_record e;
-    e.device = "cpu";
+    e.device = where_.device;
     e.policy = "evolutionary";
     e.tasks = tasks;
     e.evaluations_per_task = 24;
@@ -221,16 +224,17 @@ class store_builder {
     result.variant = v.id;
     result.attempt = attempt->number;
     result.stage_ms = {{"time", 60}, {"check", 30}, {"open", 10}, {"compile", 400}, {"wait", 7}};
-    const environment where{"cpu", "a processor with 2 cores", "AVX2; 1 thread; LibTorch 2.11.0", "environment-1"};
-    result.environment_id = where.id;
+    result.environment_id = where_.id;
     result.time_unix_ms = 1764000001000;
-    EXPECT_TRUE(holds(store_->commit(*attempt, result, where)));
+    EXPECT_TRUE(holds(store_->commit(*attempt, result, where_)));
     return v.id;
   }
 
   const experiment_record& experiment() const { return experiment_; }
 
  private:
+  environment where_;
+  std::string profile_;
   std::unique_ptr<store> store_;
   experiment_record experiment_;
 };
@@ -252,10 +256,36 @@ verdict timed(double score, double low, double high, double reference_us, bool c
   return v;
 }
 
+verdict with_device_times(verdict v, double reference_us, double variant_us) {
+  v.reference_device_us = reference_us;
+  v.variant_device_us = variant_us;
+  for (auto& s : v.samples) {
+    s.reference_device_us = reference_us;
+    s.variant_device_us = variant_us;
+  }
+  return v;
+}
+
 }  // namespace
 
+void write_gpu_tasks(const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  const std::string head = R"({"format": 1, "summary": "s", "family": "f", "name": )";
+  write_file(folder + "/diagonal_matmul.json", head + R"("diagonal_matmul",
+    "inputs": [{"name": "a", "dtype": "float32", "shape": [4096, 4096], "facts": ["diagonal"]},
+               {"name": "b", "dtype": "float32", "shape": [4096, 4096]}],
+    "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "b"}, "out": ["y"]}], "outputs": ["y"]})");
+  write_file(folder + "/product.json", head + R"("product",
+    "inputs": [{"name": "a", "dtype": "float32", "shape": [8192, 4096]},
+               {"name": "b", "dtype": "float32", "shape": [4096, 4096]}],
+    "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "b"}, "out": ["y"]}], "outputs": ["y"]})");
+  write_file(folder + "/softmax.json", head + R"("softmax",
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [16384, 4096]}],
+    "steps": [{"aten": "aten::softmax.int", "args": {"self": "x", "dim": 1}, "out": ["y"]}], "outputs": ["y"]})");
+}
+
 prepared prepare_store(const std::string& data) {
-  store_builder b(data);
+  store_builder b(data, {"cpu", "a processor with 2 cores", "AVX2; 1 thread; LibTorch 2.11.0", "environment-1"}, "cpu");
   prepared p;
   p.diagonal = b.add_task("diagonal_matmul");
   p.softmax = b.add_task("softmax");
@@ -269,6 +299,24 @@ prepared prepare_store(const std::string& data) {
   wrong.gates = {{"1 form", true, "float32[640, 512]"}, {"2 close", false, "163840 of 327680 elements outside 1e-4"}};
   p.wrong = b.add(p.diagonal, "wrong_row_scale.cu1", "third", wrong);
   p.even = b.add(p.softmax, "softmax_rows.cu1", "fourth", timed(0.97, 0.95, 0.99, 2950, false));
+  return p;
+}
+
+prepared prepare_gpu_store(const std::string& data, const std::string& model) {
+  store_builder b(data, {"cuda:0", model, "driver 570.86.15, LibTorch 2.11.0", "environment-2"}, "cuda");
+  prepared p;
+  write_gpu_tasks(data + "/tasks");
+  p.diagonal = b.add_file(data + "/tasks/diagonal_matmul.json");
+  p.softmax = b.add_file(data + "/tasks/softmax.json");
+  b.add_experiment({p.diagonal, p.softmax});
+  p.experiment = b.experiment().id;
+  // The roof of diagonal_matmul on an H200: 4 (4096 + 2 4096 4096) bytes at 4.2 TB/s, 31.96 us; of softmax: 127.8 us.
+  verdict fast = with_device_times(timed(50, 49, 51, 2750, true), 2740, 45);
+  fast.resources = {{"row_scale", 32, 4096, 0, 0, 0}, {"spilling", 255, 0, 64, 16, 24}};
+  fast.notes = {"graph: input \"a\" is copied"};
+  p.best = b.add(p.diagonal, "row_scale.cu1", "first", fast);
+  p.even =
+      b.add(p.softmax, "softmax_rows.cu1", "second", with_device_times(timed(0.97, 0.95, 0.99, 200, false), 180, 186));
   return p;
 }
 

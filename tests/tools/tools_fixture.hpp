@@ -81,5 +81,10 @@ struct prepared {
   std::string diagonal, softmax, experiment;  // ids
 };
 prepared prepare_store(const std::string& data);
+// Task files of sizes for a GPU: diagonal_matmul (4096 each way), product (8192 x 4096 x 4096), softmax (16384 x 4096).
+void write_gpu_tasks(const std::string& folder);
+// The same folder of a GPU's, on two of those: diagonal_matmul at 50x (device time 45 us), softmax not faster than its
+// reference (200 us a call, 180 us on the device). `wrong` and `slower` are "".
+prepared prepare_gpu_store(const std::string& data, const std::string& model);
 
 }  // namespace cudal1::cli

@@ -1,8 +1,12 @@
 // cudal1 best: the best variants that the store has.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
+#include "sandbox/program/task.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/floors.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report.hpp"
 #include "tools/cli/table.hpp"
@@ -27,10 +31,12 @@ struct ranked_row {
   double reference_us = 0, variant_us = 0;
   bool confirmed = false;
   std::string origin, schedule, experiment, environment_id;
+  double reference_device_us = 0, variant_device_us = 0;
+  double floor_us = 0, roof_us = 0;  // as in best_row
 };
 BOOST_DESCRIBE_STRUCT(ranked_row, (),
                       (rank, variant, speedup, speedup_interval, reference_us, variant_us, confirmed, origin, schedule,
-                       experiment, environment_id))
+                       experiment, environment_id, reference_device_us, variant_device_us, floor_us, roof_us))
 
 expected<int> overview(store& s, const best_options& o, const context& c) {
   CUDAL1_TRY(const auto report, o.experiment.empty() ? report_everything(s) : report_experiment(s, o.experiment));
@@ -49,18 +55,68 @@ void print_list(const task_record& task, const std::vector<ranked_row>& rows, co
     c.out.print("No correct variant is in the store yet: the reference itself is the best.\n");
     return;
   }
-  table t({{.title = "#", .right = true},
-           {.title = "variant"},
-           {.title = "speedup, 95% interval"},
-           {.title = "reference", .right = true, .drop = 2},
-           {.title = "variant time", .right = true, .drop = 1},
-           {.title = "confirmed"},
-           {.title = "moves", .least_width = 16, .drop = 3}});
-  for (const auto& row : rows)
-    t.add({std::to_string(row.rank), short_id(row.variant), format_speedup(row.speedup, row.speedup_interval),
-           format_time(row.reference_us), format_time(row.variant_us), row.confirmed ? "yes" : "no",
-           row.schedule.empty() ? row.origin : short_schedule(row.schedule)});
+  // A device's own clock, and what its figures allow, where there are such.
+  const bool on_gpu = std::any_of(rows.begin(), rows.end(),
+                                  [](const ranked_row& r) { return r.variant_device_us > 0 || r.roof_us > 0; });
+  std::vector<column> columns = {{.title = "#", .right = true},
+                                 {.title = "variant"},
+                                 {.title = "speedup, 95% interval"},
+                                 {.title = "reference", .right = true, .drop = 2},
+                                 {.title = "variant time", .right = true, .drop = 1}};
+  if (on_gpu) {
+    columns.push_back({.title = "device time", .right = true, .drop = 4});
+    columns.push_back({.title = "roof", .right = true, .drop = 5});
+  }
+  columns.push_back({.title = "confirmed"});
+  columns.push_back({.title = "moves", .least_width = 16, .drop = 3});
+  table t(std::move(columns));
+  for (const auto& row : rows) {
+    std::vector<std::string> cells = {std::to_string(row.rank), short_id(row.variant),
+                                      format_speedup(row.speedup, row.speedup_interval), format_time(row.reference_us),
+                                      format_time(row.variant_us)};
+    if (on_gpu) {
+      cells.push_back(format_time(row.variant_device_us));
+      cells.push_back(format_share(row.roof_us, row.variant_device_us));
+    }
+    cells.push_back(row.confirmed ? "yes" : "no");
+    cells.push_back(row.schedule.empty() ? row.origin : short_schedule(row.schedule));
+    t.add(std::move(cells));
+  }
   c.out.print(t.text(c.out.width, c.out.color));
+}
+
+ranked_row row_of(const store::ranked& r, int64_t rank) {
+  ranked_row row;
+  row.rank = rank;
+  row.variant = r.variant.id;
+  row.speedup = r.result.score;
+  row.speedup_interval = r.result.score_interval;
+  row.reference_us = r.result.reference_us;
+  row.variant_us = r.result.variant_us;
+  row.confirmed = r.result.confirmed;
+  row.origin = r.variant.origin;
+  row.schedule = r.variant.schedule;
+  row.experiment = r.variant.experiment;
+  row.environment_id = r.result.environment_id;
+  row.reference_device_us = r.result.reference_device_us;
+  row.variant_device_us = r.result.variant_device_us;
+  return row;
+}
+
+expected<void> put_floors(std::vector<ranked_row>& rows, const task_record& record,
+                          const std::vector<environment>& environments) {
+  const auto t = read_task(record.text, record.profile);
+  if (!t) return {};
+  floor_finder floors;
+  for (auto& row : rows)
+    for (const auto& e : environments) {
+      if (e.id != row.environment_id || !is_gpu(e.device)) continue;
+      CUDAL1_TRY(const auto roof, floors.of(*t, e.model));
+      if (!roof) continue;
+      row.floor_us = roof->call_us();
+      row.roof_us = roof->device_us();
+    }
+  return {};
 }
 
 expected<int> best(const best_options& o, context& c) {
@@ -71,9 +127,7 @@ expected<int> best(const best_options& o, context& c) {
   std::vector<ranked_row> rows;
   std::vector<environment> environments;
   for (const auto& r : found) {
-    rows.push_back({static_cast<int64_t>(rows.size()) + 1, r.variant.id, r.result.score, r.result.score_interval,
-                    r.result.reference_us, r.result.variant_us, r.result.confirmed, r.variant.origin,
-                    r.variant.schedule, r.variant.experiment, r.result.environment_id});
+    rows.push_back(row_of(r, static_cast<int64_t>(rows.size()) + 1));
     bool known = false;
     for (const auto& e : environments)
       known = known || e.id == r.result.environment_id;
@@ -81,6 +135,7 @@ expected<int> best(const best_options& o, context& c) {
     CUDAL1_TRY(auto where, reader->get_environment(r.result.environment_id));
     environments.push_back(std::move(where));
   }
+  CUDAL1_CHECK(put_floors(rows, task, environments));
   if (o.json) {
     print_json(c, json::make_object({{"task", task.name},
                                      {"id", task.id},

@@ -10,6 +10,7 @@
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/floors.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/node_process.hpp"
@@ -85,8 +86,7 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
     CUDAL1_TRY(auto text, read_text(path));
     texts.push_back(std::move(text));
   }
-  CUDAL1_TRY(const std::string early_profile, profile_of(o.device.empty() ? "cpu" : o.device));
-  CUDAL1_CHECK(choose_tasks(o.folder, {o.task}, early_profile));
+  CUDAL1_CHECK(check_tasks(o.folder, {o.task}, o.device));
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   node_flags flags = o.node;
   flags.device = o.device;
@@ -101,6 +101,10 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
     c.out.print(c.out.bold(fmt::format("{} on {}: {}", what.name, device.where.device, device.where.model)) + "\n");
     if (const auto about = about_timings(device.where.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
   }
+  std::optional<roofline> roof;
+  if (is_gpu(device.where.device)) {
+    CUDAL1_TRY(roof, floor_finder().of(what, device.where.model));
+  }
   std::vector<evaluated> results;
   results.reserve(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -113,7 +117,7 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
     CUDAL1_TRY(auto v, ask_for_verdict(node, r, interrupt.fd()));
     if (!o.json) {
       const auto id = v.variant.empty() ? "" : ", variant " + short_id(v.variant);
-      c.out.print(fmt::format("\n{}{}\n{}", o.programs[i], id, print_verdict(v, c.out)));
+      c.out.print(fmt::format("\n{}{}\n{}", o.programs[i], id, print_verdict(v, c.out, roof)));
     }
     results.push_back({o.programs[i], std::move(v)});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +10,7 @@
 #include "actors/protocol.hpp"
 #include "config/base/describe.hpp"
 #include "sandbox/program/task.hpp"
+#include "tools/cli/floors.hpp"
 
 namespace cudal1::cli {
 
@@ -19,12 +21,6 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-// The program id of the task's own program, so that a variant which is just that is not called a find.
-std::string reference_id(const task_record& t) {
-  const auto read = read_task(t.text, t.profile);
-  return read ? read->reference.id : "";
 }
 
 void put_best(best_row& row, const store::ranked& r) {
@@ -39,15 +35,28 @@ void put_best(best_row& row, const store::ranked& r) {
   row.schedule = r.variant.schedule;
   row.explanation = r.variant.explanation;
   row.environment_id = r.result.environment_id;
+  row.reference_device_us = r.result.reference_device_us;
+  row.best_device_us = r.result.variant_device_us;
+}
+
+expected<void> put_floor(best_row& row, const task& t, const std::string& model, floor_finder& floors) {
+  CUDAL1_TRY(const auto roof, floors.of(t, model));
+  if (!roof) return {};
+  row.floor_us = roof->call_us();
+  row.roof_us = roof->device_us();
+  row.roof_limit = roof->limit();
+  if (row.best_device_us > 0) row.roof_share = row.roof_us / row.best_device_us;
+  return {};
 }
 
 // The row of a task, and its verdicts' figures into the totals. `experiment` "" is all.
-expected<best_row> row_of(store& s, const task_record& t, const std::string& experiment, search_report& totals) {
+expected<best_row> row_of(store& s, const task_record& t, const std::string& experiment, search_report& totals,
+                          floor_finder& floors) {
   best_row row;
   row.task = t.id;
   row.name = t.name;
   CUDAL1_TRY(const auto verdicts, s.verdicts_of_task(t.id, experiment));
-  std::vector<double> reference_times;
+  std::vector<double> reference_times, reference_device_times;
   for (const auto& v : verdicts) {
     ++row.evaluations;
     ++totals.outcomes[enum_name(v.result)];
@@ -55,21 +64,37 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
       totals.stage_ms[stage] += ms;
     if (v.result == outcome::correct) ++row.correct;
     if (v.reference_us > 0) reference_times.push_back(v.reference_us);
+    if (v.reference_device_us > 0) reference_device_times.push_back(v.reference_device_us);
     if (row.environment_id.empty()) row.environment_id = v.environment_id;
   }
   totals.evaluations += row.evaluations;
   row.reference_us = row.best_us = median(std::move(reference_times));
+  row.reference_device_us = row.best_device_us = median(std::move(reference_device_times));
   CUDAL1_TRY(const auto best, s.best(t.id, 2, true, experiment));
-  const std::string own = best.empty() ? "" : reference_id(t);
+  // The task's own program may be among them; it is not called a find.
+  const auto read = read_task(t.text, t.profile);
+  const std::string own = read ? read->reference.id : "";
   for (const auto& candidate : best) {
     if (candidate.variant.id == own || candidate.result.score <= 1) continue;
     put_best(row, candidate);
     break;
   }
+  if (!read || row.environment_id.empty()) return row;
+  CUDAL1_TRY(const auto where, s.get_environment(row.environment_id));
+  if (is_gpu(where.device)) CUDAL1_CHECK(put_floor(row, *read, where.model, floors));
   return row;
 }
 
-expected<void> finish_report(store& s, search_report& r) {
+// Tasks count whose floor is known and below the reference.
+std::optional<double> gap_closed(const std::vector<best_row>& rows) {
+  std::vector<gap_times> gaps;
+  gaps.reserve(rows.size());
+  for (const auto& row : rows)
+    gaps.push_back({row.reference_us, row.best_us, row.floor_us});
+  return share_of_log_gap(gaps);
+}
+
+expected<void> finish_report(store& s, search_report& r, const floor_finder& floors) {
   double logarithms = 0;
   int64_t timed = 0;
   for (const auto& row : r.tasks) {
@@ -85,9 +110,16 @@ expected<void> finish_report(store& s, search_report& r) {
     r.environments.push_back(std::move(where));
   }
   if (timed > 0) r.geometric_mean = std::exp(logarithms / static_cast<double>(timed));
+  std::set<std::string> devices;
+  for (const auto& e : r.environments)
+    devices.insert(e.device);
+  r.devices = static_cast<int64_t>(devices.size());
+  r.gap_closed = gap_closed(r.tasks);
+  r.unknown_models = floors.unknown();
   if (r.active_s > 0) {
     r.evaluations_per_s = static_cast<double>(r.evaluations) / r.active_s;
-    r.device_busy = std::min(1.0, device_ms_of(r.stage_ms) / 1000 / r.active_s);
+    const auto held_s = device_ms_of(r.stage_ms) / 1000 / static_cast<double>(std::max<int64_t>(1, r.devices));
+    r.device_busy = std::min(1.0, held_s / r.active_s);
   }
   return {};
 }
@@ -97,6 +129,7 @@ expected<void> finish_report(store& s, search_report& r) {
 expected<search_report> report_experiment(store& s, const std::string& experiment) {
   CUDAL1_TRY(const experiment_record e, s.get_experiment(experiment));
   search_report r;
+  floor_finder floors;
   r.experiment = e.id;
   r.state = enum_name(e.state);
   r.policy = e.policy;
@@ -104,18 +137,19 @@ expected<search_report> report_experiment(store& s, const std::string& experimen
   r.active_s = e.active_s;
   for (const auto& id : e.tasks) {
     CUDAL1_TRY(const task_record t, s.get_task(id));
-    CUDAL1_TRY(auto row, row_of(s, t, e.id, r));
+    CUDAL1_TRY(auto row, row_of(s, t, e.id, r, floors));
     r.tasks.push_back(std::move(row));
   }
   CUDAL1_TRY(const auto attempts, s.attempts(e.id));
   r.infrastructure_faults =
       std::count_if(attempts.begin(), attempts.end(), [](const auto& a) { return a.state == attempt_state::lost; });
-  CUDAL1_CHECK(finish_report(s, r));
+  CUDAL1_CHECK(finish_report(s, r, floors));
   return r;
 }
 
 expected<search_report> report_everything(store& s, const std::string& task) {
   search_report r;
+  floor_finder floors;
   std::vector<task_record> records;
   if (task.empty()) {
     CUDAL1_TRY(records, s.tasks());
@@ -125,10 +159,10 @@ expected<search_report> report_everything(store& s, const std::string& task) {
   }
   std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   for (const auto& t : records) {
-    CUDAL1_TRY(auto row, row_of(s, t, "", r));
+    CUDAL1_TRY(auto row, row_of(s, t, "", r, floors));
     if (row.evaluations > 0 || !task.empty()) r.tasks.push_back(std::move(row));
   }
-  CUDAL1_CHECK(finish_report(s, r));
+  CUDAL1_CHECK(finish_report(s, r, floors));
   if (r.environments.size() == 1) r.device = r.environments.front().device;
   return r;
 }

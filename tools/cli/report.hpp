@@ -28,10 +28,17 @@ struct best_row {
   std::string origin, schedule;
   std::vector<std::string> explanation;
   std::string environment_id;
+  // Of a device with a clock of its own; 0 where it has none, or nothing was timed.
+  double reference_device_us = 0, best_device_us = 0;
+  // What the device's figures allow (roofline.hpp); 0 where they are not known.
+  double floor_us = 0, roof_us = 0;  // call time; device time
+  std::string roof_limit;            // memory, compute
+  double roof_share = 0;             // roof_us / best_device_us
 };
 BOOST_DESCRIBE_STRUCT(best_row, (),
                       (task, name, evaluations, correct, is_reference, reference_us, best_us, speedup, speedup_interval,
-                       beats_reference, variant, origin, schedule, explanation, environment_id))
+                       beats_reference, variant, origin, schedule, explanation, environment_id, reference_device_us,
+                       best_device_us, floor_us, roof_us, roof_limit, roof_share))
 
 struct search_report {
   std::string experiment, state, policy, device;  // "" where it is about everything in the store
@@ -42,14 +49,17 @@ struct search_report {
   int64_t evaluations = 0;
   double active_s = 0, evaluations_per_s = 0;
   std::map<std::string, int64_t> outcomes;
-  int64_t infrastructure_faults = 0;       // attempts that were lost and made again
-  std::map<std::string, double> stage_ms;  // where the time went, summed
-  double device_busy = 0;                  // share of the active time; 0 where that is not known
+  int64_t infrastructure_faults = 0;        // attempts that were lost and made again
+  std::map<std::string, double> stage_ms;   // where the time went, summed
+  int64_t devices = 0;                      // that the rows were measured on
+  double device_busy = 0;                   // of each, the share of the active time; 0 where that is not known
+  std::optional<double> gap_closed;         // of the log gap to the floor, over the tasks that have one
+  std::vector<std::string> unknown_models;  // GPUs whose figures are not known: no floors
 };
 BOOST_DESCRIBE_STRUCT(search_report, (),
                       (experiment, state, policy, device, environments, tasks, beat_reference, geometric_mean,
-                       evaluations, active_s, evaluations_per_s, outcomes, infrastructure_faults, stage_ms,
-                       device_busy))
+                       evaluations, active_s, evaluations_per_s, outcomes, infrastructure_faults, stage_ms, devices,
+                       device_busy, gap_closed, unknown_models))
 
 // Of one experiment: its tasks, in its order.
 expected<search_report> report_experiment(store& s, const std::string& experiment);
@@ -62,6 +72,10 @@ std::string print_report(const search_report& r, const terminal& t);
 std::string print_title(const search_report& r);
 std::string print_table(const search_report& r, const terminal& t);
 std::string print_summary(const search_report& r);
+// What the columns of a GPU's table mean, and what is not known; "" for cpu.
+std::string print_legend(const search_report& r);
+// Mean time of each stage of an evaluation and its share of the device's; "" where nothing was evaluated.
+std::string print_stages(const search_report& r, const terminal& t);
 std::string markdown_table(const search_report& r);
 
 // "cpu: AMD EPYC ... (details)" and, for cpu, the sentence that its timings say nothing about a GPU.

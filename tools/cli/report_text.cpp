@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/protocol.hpp"
+#include "tools/cli/floors.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report.hpp"
 #include "tools/cli/table.hpp"
@@ -18,7 +18,21 @@ std::string moves_of(const best_row& row) {
   return row.schedule.empty() ? row.origin : short_schedule(row.schedule);
 }
 
-table table_of(const search_report& r) {
+bool on_gpu(const search_report& r) {
+  return std::any_of(r.environments.begin(), r.environments.end(),
+                     [](const environment& e) { return is_gpu(e.device); });
+}
+
+std::string speedup_of(const best_row& row) {
+  if (row.is_reference) return row.reference_us > 0 ? "1.00x" : "-";
+  return format_speedup(row.speedup, row.speedup_interval);
+}
+
+std::string variant_of(const best_row& row) {
+  return row.variant.empty() ? "-" : short_id(row.variant);
+}
+
+table table_of_cpu(const search_report& r) {
   table t({{.title = "task", .least_width = 12},
            {.title = "reference", .right = true},
            {.title = "best", .right = true},
@@ -26,39 +40,35 @@ table table_of(const search_report& r) {
            {.title = "evals", .right = true, .drop = 2},
            {.title = "variant", .drop = 1},
            {.title = "moves", .least_width = 16, .drop = 3}});
-  for (const auto& row : r.tasks) {
-    const auto speedup = row.is_reference ? std::string(row.reference_us > 0 ? "1.00x" : "-")
-                                          : format_speedup(row.speedup, row.speedup_interval);
-    t.add({row.name, format_time(row.reference_us), format_time(row.best_us), speedup, std::to_string(row.evaluations),
-           row.variant.empty() ? "-" : short_id(row.variant), moves_of(row)});
-  }
+  for (const auto& row : r.tasks)
+    t.add({row.name, format_time(row.reference_us), format_time(row.best_us), speedup_of(row),
+           std::to_string(row.evaluations), variant_of(row), moves_of(row)});
   return t;
 }
 
-// "The device was busy for 83% of the time: open 3%, check 30%, time 61%, commit 6%." and, of what ran beside it,
-// "Before the device, an evaluation took on average: compile 420 ms, wait 1.20 s.".
-std::string where_time_went(const search_report& r) {
-  const double on_device = device_ms_of(r.stage_ms);
-  std::string shares, latencies;
-  for (const auto stage : device_stages) {
-    const auto found = r.stage_ms.find(std::string(stage));
-    if (found == r.stage_ms.end() || !(found->second > 0.005 * on_device)) continue;
-    shares += fmt::format("{}{} {:.0f}%", shares.empty() ? "" : ", ", stage, 100 * found->second / on_device);
-  }
-  for (const auto& [stage, ms] : r.stage_ms) {
-    if (std::find(device_stages.begin(), device_stages.end(), stage) != device_stages.end() || r.evaluations == 0)
-      continue;
-    const double us_each = 1000 * ms / static_cast<double>(r.evaluations);
-    if (us_each >= 1) latencies += fmt::format("{}{} {}", latencies.empty() ? "" : ", ", stage, format_time(us_each));
-  }
-  std::string text;
-  if (!shares.empty())
-    text = (r.device_busy > 0 ? fmt::format("The device was busy for {:.0f}% of the time", 100 * r.device_busy)
-                              : std::string("The device's time")) +
-           ": " + shares + ".";
-  if (!latencies.empty())
-    text += (text.empty() ? "" : " ") + ("Before the device, an evaluation took on average: " + latencies + ".");
-  return text;
+// Moves are what a search is about, so on a narrow terminal the variant's id goes before them.
+table table_of_gpu(const search_report& r) {
+  table t({{.title = "task", .least_width = 12},
+           {.title = "reference", .right = true},
+           {.title = "best", .right = true},
+           {.title = "speedup, 95%"},
+           {.title = "ref. dev.", .right = true, .drop = 3},
+           {.title = "best dev.", .right = true, .drop = 2},
+           {.title = "floor", .right = true, .drop = 1},
+           {.title = "roof", .right = true},
+           {.title = "evals", .right = true, .drop = 5},
+           {.title = "variant", .drop = 6},
+           {.title = "moves", .least_width = 14, .drop = 4}});
+  for (const auto& row : r.tasks)
+    t.add({row.name, format_time(row.reference_us), format_time(row.best_us), speedup_of(row),
+           format_time(row.reference_device_us), format_time(row.best_device_us), format_time(row.floor_us),
+           format_share(row.roof_us, row.best_device_us), std::to_string(row.evaluations), variant_of(row),
+           moves_of(row)});
+  return t;
+}
+
+table table_of(const search_report& r) {
+  return on_gpu(r) ? table_of_gpu(r) : table_of_cpu(r);
 }
 
 }  // namespace
@@ -98,8 +108,10 @@ std::string markdown_table(const search_report& r) {
 
 std::string print_summary(const search_report& r) {
   std::string text =
-      fmt::format("{} of {} beat the reference by more than their interval; geometric mean {}.", r.beat_reference,
+      fmt::format("{} of {} beat the reference by more than their interval; geometric mean {}", r.beat_reference,
                   format_count(static_cast<int64_t>(r.tasks.size()), "task"), format_speedup(r.geometric_mean));
+  if (r.gap_closed) text += fmt::format("; {:.0f}% of the log gap to the floor is closed", 100 * *r.gap_closed);
+  text += ".";
   text += "\n" + format_count(r.evaluations, "evaluation");
   if (r.evaluations_per_s > 0)
     text += fmt::format(" in {} ({} a second)", format_clock(r.active_s), format_figure(r.evaluations_per_s));
@@ -108,7 +120,20 @@ std::string print_summary(const search_report& r) {
   if (r.infrastructure_faults > 0)
     text += "; " + format_count(r.infrastructure_faults, "attempt") + " lost and made again";
   text += ".";
-  if (const auto stages = where_time_went(r); !stages.empty()) text += "\n" + stages;
+  return text;
+}
+
+std::string print_legend(const search_report& r) {
+  if (!on_gpu(r)) return "";
+  std::string text =
+      "reference, best: call time, from the host's clock round a call and its synchronisation. ref. dev., best dev.: "
+      "time on the device alone. floor: the call time that the task's bytes and arithmetic and the cost of a call "
+      "allow, by what is reached on that device (an estimate). roof: the floor without the cost of a call, as a share "
+      "of best dev.";
+  for (const auto& model : r.unknown_models)
+    text += fmt::format(
+        "\nNo floors for {}: its figures are not known. A file of them in a folder that CUDAL1_DEVICES names adds it.",
+        model);
   return text;
 }
 
@@ -119,6 +144,9 @@ std::string print_report(const search_report& r, const terminal& t) {
   text += "\n" + print_table(r, t) + "\n";
   for (const auto& line : split_lines(print_summary(r)))
     text += wrap(line, t.width, 0) + "\n";
+  if (const auto stages = print_stages(r, t); !stages.empty()) text += "\n" + stages;
+  for (const auto& line : split_lines(print_legend(r)))
+    text += t.dim(wrap(line, t.width, 0)) + "\n";
   return text;
 }
 

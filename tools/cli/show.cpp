@@ -5,8 +5,9 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
-#include "sandbox/program/program.hpp"
+#include "sandbox/program/task.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/floors.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report.hpp"
 #include "tools/cli/verdict_text.hpp"
@@ -66,12 +67,27 @@ std::string with_newline(std::string text) {
   return text;
 }
 
-expected<void> print_verdicts(store& s, const std::vector<verdict>& verdicts, const terminal& out) {
+// The floor of the variant's task on the device of an environment, where the store still has both.
+expected<std::optional<roofline>> roof_of(const expected<task_record>& record, const environment& where,
+                                          floor_finder& floors) {
+  if (!record || !is_gpu(where.device)) return std::nullopt;
+  const auto t = read_task(record->text, record->profile);
+  if (!t) return std::nullopt;
+  return floors.of(*t, where.model);
+}
+
+expected<void> print_verdicts(store& s, const expected<task_record>& record, const std::vector<verdict>& verdicts,
+                              const terminal& out) {
+  floor_finder floors;
   for (const auto& v : verdicts) {
-    section(out, fmt::format("Verdict of attempt {}, {}", v.attempt, format_date(v.time_unix_ms)),
-            print_verdict(v, out));
+    environment where;
     if (!v.environment_id.empty()) {
-      CUDAL1_TRY(const auto where, s.get_environment(v.environment_id));
+      CUDAL1_TRY(where, s.get_environment(v.environment_id));
+    }
+    CUDAL1_TRY(const auto roof, roof_of(record, where, floors));
+    section(out, fmt::format("Verdict of attempt {}, {}", v.attempt, format_date(v.time_unix_ms)),
+            print_verdict(v, out, roof));
+    if (!v.environment_id.empty()) {
       out.print(wrap(describe_device(where), out.width, 2) + "\n");
       if (const auto about = about_timings(where.device); !about.empty()) out.print("  " + about + "\n");
     }
@@ -117,7 +133,7 @@ expected<int> show(const show_options& o, context& c) {
   const auto task = reader->get_task(v.task);
   c.out.print(c.out.bold("Variant " + v.id) + "\n" + print_origin(v, task ? task->name : short_id(v.task)));
   section(c.out, "Schedule", print_moves(v, c.out));
-  CUDAL1_CHECK(print_verdicts(*reader, verdicts, c.out));
+  CUDAL1_CHECK(print_verdicts(*reader, task, verdicts, c.out));
   const auto parts = parts_of(v);
   section(c.out, "Program", parts.head);
   section(c.out, "CUDA source", parts.source);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
+#include "sandbox/verify/roofline.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/table.hpp"
@@ -14,7 +15,7 @@ namespace {
 
 struct tasks_options {
   std::string name, folder;
-  std::string device = "cpu";
+  std::string device, model;
   bool json = false;
 };
 
@@ -30,9 +31,12 @@ struct task_summary {
   std::vector<tensor_summary> inputs, weights;
   std::vector<std::string> outputs;
   int64_t steps = 0;
-  int64_t bytes = 0;  // of inputs, weights and outputs: what a call must at least move
+  int64_t bytes = 0;  // of inputs, weights and outputs, whole
+  task_work work;     // what a call cannot do without
+  std::optional<roofline> floor;
 };
-BOOST_DESCRIBE_STRUCT(task_summary, (), (name, summary, family, profile, id, inputs, weights, outputs, steps, bytes))
+BOOST_DESCRIBE_STRUCT(task_summary, (),
+                      (name, summary, family, profile, id, inputs, weights, outputs, steps, bytes, work, floor))
 
 std::vector<tensor_summary> summarize(const std::vector<tensor_declaration>& declared,
                                       const std::vector<input_spec>& specs, int64_t& bytes) {
@@ -45,7 +49,7 @@ std::vector<tensor_summary> summarize(const std::vector<tensor_declaration>& dec
   return out;
 }
 
-task_summary summarize(const task& t) {
+task_summary summarize(const task& t, const std::optional<device_data>& device) {
   const program& p = t.reference.text;
   task_summary s;
   s.name = t.name;
@@ -62,6 +66,8 @@ task_summary summarize(const task& t) {
     s.bytes += type.bytes();
   }
   s.steps = static_cast<int64_t>(p.steps.size());
+  s.work = work_of(t);
+  if (device) s.floor = roof_of(s.work, *device);
   return s;
 }
 
@@ -86,8 +92,29 @@ std::string draw_text(const draw_spec& d) {
   return "";
 }
 
-void print_one(const task& t, const terminal& out) {
-  const auto s = summarize(t);
+// "1.23 GFLOP", in steps of a thousand.
+std::string format_flops(double flops) {
+  if (!(flops > 0)) return "-";
+  constexpr std::pair<double, const char*> units[] = {{1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}, {1e3, "kFLOP"}};
+  for (const auto& [size, name] : units)
+    if (flops >= size) return format_figure(flops / size) + " " + name;
+  return format_figure(flops) + " FLOP";
+}
+
+std::string print_work(const task_summary& s) {
+  std::string text = fmt::format(
+      "  {} of inputs, weights and outputs; a call touches {} and does {}\n",
+      format_bytes(static_cast<double>(s.bytes)), format_bytes(static_cast<double>(s.work.bytes())),
+      s.work.flops.total() > 0 ? format_flops(s.work.flops.total()) + " of products" : std::string("no products"));
+  if (s.floor)
+    text += fmt::format("  floor on {}: {} a call, of which {} on the device, by its {}{}\n", s.floor->device,
+                        format_time(s.floor->call_us()), format_time(s.floor->device_us()), s.floor->limit(),
+                        s.floor->measured ? "" : " (datasheet figures)");
+  return text;
+}
+
+void print_one(const task& t, const std::optional<device_data>& device, const terminal& out) {
+  const auto s = summarize(t, device);
   out.print(out.bold(s.name) + (s.summary.empty() ? "" : ": " + s.summary) + "\n");
   out.print(fmt::format("  family {}, sizes for {}, id {}\n", s.family, s.profile, s.id));
   const auto tensors = [&](const char* kind, const std::vector<tensor_summary>& list) {
@@ -101,39 +128,65 @@ void print_one(const task& t, const terminal& out) {
   tensors("weight", s.weights);
   for (const auto& output : s.outputs)
     out.print("  output " + output + "\n");
-  out.print(fmt::format("  {} of inputs, weights and outputs\n\n", format_bytes(static_cast<double>(s.bytes))));
+  out.print(print_work(s) + "\n");
   out.print(print_program_head(t.reference.text));
   if (!print_program_head(t.reference.text).ends_with('\n')) out.print("\n");
 }
 
-void print_list(const std::vector<task>& tasks, const terminal& out) {
-  table list({{.title = "task"},
-              {.title = "family", .drop = 2},
-              {.title = "steps", .right = true, .drop = 1},
-              {.title = "bytes", .right = true},
-              {.title = "inputs", .least_width = 16},
-              {.title = "what it computes", .least_width = 20, .drop = 3}});
+void print_list(const std::vector<task>& tasks, const std::optional<device_data>& device, const terminal& out) {
+  std::vector<column> columns = {{.title = "task"},
+                                 {.title = "family", .drop = 2},
+                                 {.title = "steps", .right = true, .drop = 1},
+                                 {.title = "bytes", .right = true},
+                                 {.title = "products", .right = true, .drop = 1}};
+  if (device) columns.push_back({.title = "floor, " + device->name, .right = true});
+  columns.push_back({.title = "inputs", .least_width = 16});
+  columns.push_back({.title = "what it computes", .least_width = 20, .drop = 3});
+  table list(std::move(columns));
   for (const auto& t : tasks) {
-    const auto s = summarize(t);
+    const auto s = summarize(t, device);
     std::vector<std::string> inputs;
     inputs.reserve(s.inputs.size());
     for (const auto& input : s.inputs)
       inputs.push_back(input.type.text());
-    list.add({s.name, s.family, std::to_string(s.steps), format_bytes(static_cast<double>(s.bytes)),
-              fmt::format("{}", fmt::join(inputs, ", ")), s.summary});
+    std::vector<std::string> cells = {s.name, s.family, std::to_string(s.steps),
+                                      format_bytes(static_cast<double>(s.work.bytes())),
+                                      format_flops(s.work.flops.total())};
+    if (s.floor) cells.push_back(format_time(s.floor->call_us()));
+    cells.push_back(fmt::format("{}", fmt::join(inputs, ", ")));
+    cells.push_back(s.summary);
+    list.add(std::move(cells));
   }
   out.print(list.text(out.width, out.color));
 }
 
+// The data that --gpu names: by the driver's name of the model, or by the short one of its file.
+expected<std::optional<device_data>> device_of(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  CUDAL1_TRY(auto found, find_device_data(name));
+  if (found) return found;
+  CUDAL1_TRY(const auto all, all_device_data());
+  std::vector<std::string> known;
+  for (const auto& one : all) {
+    if (one.name == name) return one;
+    known.push_back(one.name);
+  }
+  return fail(errc::not_found, "the figures of the GPU \"{}\" are not known; there are {}", name,
+              fmt::join(known, ", "));
+}
+
 expected<int> tasks(const tasks_options& o, context& c) {
-  CUDAL1_TRY(const std::string profile, profile_of(o.device));
+  CUDAL1_TRY(const auto device, device_of(o.model));
+  CUDAL1_TRY(const std::string profile, device             ? std::string("cuda")
+                                        : o.device.empty() ? usual_profile()
+                                                           : profile_of(o.device));
   const std::vector<std::string> names = o.name.empty() ? std::vector<std::string>{} : std::vector{o.name};
   CUDAL1_TRY(const auto found, choose_tasks(o.folder, names, profile));
   if (o.json) {
     json::array items;
     items.reserve(found.size());
     for (const auto& t : found) {
-      json item = to_json(summarize(t));
+      json item = to_json(summarize(t, device));
       if (!o.name.empty()) {
         CUDAL1_TRY(auto text, json::parse(canonical_text(t)));
         item.set("task", std::move(text));
@@ -142,9 +195,9 @@ expected<int> tasks(const tasks_options& o, context& c) {
     }
     print_json(c, json::make_object({{"tasks", json(std::move(items))}}));
   } else if (o.name.empty()) {
-    print_list(found, c.out);
+    print_list(found, device, c.out);
   } else {
-    print_one(found.front(), c.out);
+    print_one(found.front(), device, c.out);
   }
   return exit_code::success;
 }
@@ -156,14 +209,18 @@ void add_tasks(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("tasks", "the tasks with their sizes, or one in full");
   sub->add_option("name", o->name, "a task's name, or a task file")->type_name("NAME");
   sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
-  sub->add_option("--device", o->device, "whose sizes: cpu, cuda:0, ...")->type_name("DEVICE")->capture_default_str();
+  sub->add_option("--device", o->device, "whose sizes: cpu, cuda:0, ... (default: the first GPU's, else cpu's)")
+      ->type_name("DEVICE");
+  sub->add_option("--gpu", o->model, "with the floors on this GPU, as in H200 or \"NVIDIA L4\", and its sizes")
+      ->type_name("MODEL");
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 tasks\n"
              "  cudal1 tasks softmax\n"
+             "  cudal1 tasks --gpu H200           with the floor of each there\n"
              "  cudal1 tasks --tasks my_tasks     also checks them",
              "  0    printed\n"
-             "  2    there is no such task, or a file breaks a rule (which one, and where, is said)"));
+             "  2    there is no such task or GPU, or a file breaks a rule (which one, and where, is said)"));
   sub->callback([o, &c] { finish(c, tasks(*o, c)); });
 }
 

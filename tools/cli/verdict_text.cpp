@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
+#include "tools/cli/floors.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/table.hpp"
 
@@ -34,6 +35,18 @@ std::string timing_line(const verdict& v) {
                      v.confirmed ? "confirmed with fresh pairs" : "screened only (not a new best of its task)");
 }
 
+// "1.90x the reference, 71% of the memory roof (...); floor of a call 87.0 µs"; "" without a device's own clock or
+// data.
+std::string device_line(const verdict& v, const std::optional<roofline>& roof) {
+  if (!(v.score > 0) || (!roof && !(v.variant_device_us > 0))) return "";
+  std::string text = roof_phrase(v, roof);
+  if (v.variant_device_us > 0)
+    text += fmt::format("; device time: reference {}, variant {}", format_time(v.reference_device_us),
+                        format_time(v.variant_device_us));
+  if (roof) text += fmt::format("; floor of a call {}", format_time(roof->call_us()));
+  return text;
+}
+
 // A long text hangs under its first column.
 std::string hanging(const std::string& label, const std::string& text, const terminal& t) {
   const std::size_t indent = 2 + display_width(label);
@@ -51,7 +64,17 @@ std::string one_line(const verdict& v) {
   return enum_name(v.result) + (v.reason.empty() ? "" : ": " + v.reason);
 }
 
-std::string print_verdict(const verdict& v, const terminal& t) {
+std::string print_resources(const kernel_resources& k) {
+  std::string text = format_count(k.registers, "register");
+  if (k.static_shared_bytes > 0)
+    text += fmt::format(", {} of shared memory", format_bytes(static_cast<double>(k.static_shared_bytes)));
+  if (k.stack_bytes > 0) text += fmt::format(", {} of stack", format_bytes(static_cast<double>(k.stack_bytes)));
+  if (k.spill_store_bytes == 0 && k.spill_load_bytes == 0) return text + ", no spills";
+  return text + fmt::format(", spills {} out and {} in", format_bytes(static_cast<double>(k.spill_store_bytes)),
+                            format_bytes(static_cast<double>(k.spill_load_bytes)));
+}
+
+std::string print_verdict(const verdict& v, const terminal& t, const std::optional<roofline>& roof) {
   std::string text;
   std::size_t longest = 4;
   for (const auto& gate : v.gates)
@@ -60,6 +83,12 @@ std::string print_verdict(const verdict& v, const terminal& t) {
     text +=
         hanging((gate.passed ? t.good("pass") : t.bad("FAIL")) + "  " + pad(gate.gate, longest + 2), gate.reason, t);
   if (v.score > 0) text += hanging("time  " + pad("", longest + 2), timing_line(v), t);
+  if (const auto line = device_line(v, roof); !line.empty()) text += hanging("roof  " + pad("", longest + 2), line, t);
+  for (const auto& kernel : v.resources)
+    text += hanging("code  " + pad(kernel.kernel, longest + 2) + (kernel.kernel.size() >= longest + 2 ? " " : ""),
+                    print_resources(kernel), t);
+  for (const auto& note : v.notes)
+    text += hanging("note  " + pad("", longest + 2), note, t);
   const bool right = v.result == outcome::correct;
   const auto name = enum_name(v.result);
   text += hanging((right ? t.good(name) : t.bad(name)) + (v.reason.empty() ? "" : ": "), v.reason, t);

@@ -117,6 +117,7 @@ class cuda_elements_writer {
     write_loads("i", "k", width_);
     close();
     open();
+    write_indices("i", width_, false);
     write_values("i", "k", width_);
     close();
   }
@@ -131,10 +132,23 @@ class cuda_elements_writer {
       w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), count * array_width(n, width_)));
   }
 
-  // The indices along each dimension of the first element of vector `i`.
-  void write_indices(const std::string& i, int64_t width) {
+  // One step from each element to the next: its place is the element's number.
+  bool is_linear(const body_operand& o) const {
+    for (std::size_t d = 1; d < o.strides.size(); ++d) {
+      if (o.strides[d - 1] != o.strides[d] * w_.body().domain[d]) return false;
+    }
+    return true;
+  }
+
+  // The indices along each dimension of the first element of vector `i`, where reading or writing needs them.
+  void write_indices(const std::string& i, int64_t width, bool reading) {
     const auto& domain = w_.body().domain;
-    if (domain.size() < 2) return;
+    bool straight = true;
+    for (std::size_t n = 0; n < w_.body().nodes.size() && reading; ++n)
+      straight = straight && (!is_array(static_cast<int>(n)) || is_linear(operand_of(static_cast<int>(n))));
+    for (std::size_t r = 0; r < w_.body().results.size() && !reading; ++r)
+      straight = straight && is_linear(w_.body().results[r].target);
+    if (straight) return;
     int64_t below = 1;
     for (std::size_t d = domain.size(); d-- > 0;) {
       const int64_t size = d + 1 == domain.size() ? domain[d] / width : domain[d];
@@ -149,8 +163,8 @@ class cuda_elements_writer {
   std::string offset(const body_operand& o, const std::string& i, int64_t width) const {
     const auto& strides = o.strides;
     if (strides.empty()) return "0";
-    if (strides.size() == 1) {
-      const int64_t step = strides[0] * width;
+    if (is_linear(o)) {
+      const int64_t step = strides.back() * width;
       return step == 0 ? "0" : step == 1 ? i : fmt::format("{} * {}", i, step);
     }
     std::string out;
@@ -171,7 +185,7 @@ class cuda_elements_writer {
                               array_width(static_cast<int>(n), width)));
       }
     }
-    write_indices(i, width);
+    write_indices(i, width, true);
     for (std::size_t each = 0; each < w_.body().nodes.size(); ++each) {
       const int n = static_cast<int>(each);
       if (!is_array(n)) continue;
@@ -183,7 +197,6 @@ class cuda_elements_writer {
   }
 
   void write_values(const std::string& i, const std::string& k, int64_t width) {
-    if (k != "0") write_indices(i, width);
     for (const auto& r : w_.body().results)
       w_.line(fmt::format("{} {}_q[{}];", c_type(w_.node(r.node).type), w_.target(index_of(r)), width));
     if (width > 1) {

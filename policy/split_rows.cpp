@@ -9,6 +9,7 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_enough_blocks = 132;  // row blocks that keep a large GPU busy
+constexpr int64_t k_worth_it = 1 << 15;   // elements that a second kernel pays for
 constexpr int64_t k_blocks = 4 * 132;     // of parts, about
 constexpr int64_t k_part_along = 4096;    // elements of a part, at least, where columns are contiguous
 constexpr int64_t k_part_across = 32;     // and where rows are
@@ -129,7 +130,9 @@ body_operand as_part(const body_operand& partial, int row_dims) {
 
 std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string& prefix) {
   const row_layout layout = row_layout_of(whole, {});
-  if (has_scan(whole) || (whole.rows() + layout.rows - 1) / layout.rows >= k_enough_blocks) return {};
+  if (has_scan(whole) || whole.rows() * whole.columns() < k_worth_it ||
+      (whole.rows() + layout.rows - 1) / layout.rows >= k_enough_blocks)
+    return {};
   const pass_plan plan(whole);
   const std::vector<int> sums = first_round(whole, plan);
   const int64_t count = parts_of(whole, layout);

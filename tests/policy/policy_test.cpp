@@ -90,6 +90,44 @@ TEST(Policy, TheSameSeedGivesTheSameProposalAndOthersDiffer) {
   }
 }
 
+TEST(Policy, AllProposeAndLearnForAGpuToo) {
+  for (const auto& name : policy_names()) {
+    auto by = made(name);
+    std::vector<experience> group;
+    for (const char* task_name : {"mlp", "softmax"}) {
+      const task& t = builtin(task_name);
+      group.clear();
+      for (uint64_t seed = 0; seed < 4; ++seed) {
+        prompt p = prompt_of(t, seed);
+        p.kind = device_kind::cuda;
+        const auto proposed = by->propose(p);
+        ASSERT_TRUE(proposed);
+        const auto result = lower(t, proposed->plan, device_kind::cuda);
+        ASSERT_TRUE(result) << print_schedule(proposed->plan) << ": " << result.error().message;
+        experience e;
+        e.what = &t;
+        e.kind = device_kind::cuda;
+        e.plan = proposed->plan;
+        e.score = static_cast<double>(seed);
+        group.push_back(std::move(e));
+      }
+      EXPECT_TRUE(by->learn(group));
+    }
+  }
+}
+
+TEST(WholeSchedules, OfAGpuAreGraphsFirstAndSplitProductsFollow) {
+  const auto whole = whole_schedules(builtin("mlp"), device_kind::cuda);
+  ASSERT_GE(whole.size(), 3u);
+  EXPECT_EQ(whole.front().moves.back().name, "graph");
+  const auto holds = [](const schedule& s, const char* name) {
+    return std::any_of(s.moves.begin(), s.moves.end(), [&](const move& m) { return m.name == name; });
+  };
+  EXPECT_FALSE(holds(whole[0], "precision"));
+  EXPECT_TRUE(holds(whole[1], "precision"));
+  EXPECT_EQ(print_schedule(whole.back()), "graph()");
+}
+
 TEST(Policy, AProposalIsNoneOfTheExemplars) {
   const task& t = builtin("gelu_by_hand");
   for (const auto& name : policy_names()) {

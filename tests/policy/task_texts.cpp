@@ -133,8 +133,9 @@ const std::vector<task>& row_tasks() {
     };
     for (const char* shape : {"[3, 1]", "[5, 33]", "[2, 1025]", "[1, 1028]", "[4, 4098]", "[2, 40000]"}) {
       one(shape, "softmax.int", R"(, "dim": 1)");
-      one(shape, "sum.dim_IntList", R"(, "dim": [1])");
     }
+    for (const char* shape : {"[3, 1]", "[2, 40000]"})
+      one(shape, "sum.dim_IntList", R"(, "dim": [1])");
     for (const char* shape : {"[3, 1]", "[5, 33]", "[2, 1025]", "[40, 260]", "[1, 6000]"})
       one(shape, "cumsum", R"(, "dim": 1)");
     one("[3000, 12]", "sum.dim_IntList", R"(, "dim": [0])");

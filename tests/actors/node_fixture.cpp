@@ -1,5 +1,6 @@
 #include "tests/actors/node_fixture.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -87,7 +88,9 @@ void node_test::TearDown() {
 }
 
 void node_test::spawn(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words{CUDAL1_NODE, "--data", folder_, "--worker", CUDAL1_WORKER};
+  std::vector<std::string> words{CUDAL1_NODE, "--data", folder_};
+  if (std::find(arguments.begin(), arguments.end(), "--worker") == arguments.end())
+    words.insert(words.end(), {"--worker", CUDAL1_WORKER});
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (auto& w : words)
@@ -114,7 +117,8 @@ void node_test::start_node(const std::vector<std::string>& more) {
   // Small containers refuse what a machine grants; confinement has tests of its own.
   arguments.emplace_back("--allow-weak-confinement");
   // What is tested here is the node, on whatever machine.
-  arguments.insert(arguments.end(), {"--device", "cpu"});
+  if (std::find(more.begin(), more.end(), "--device") == more.end())
+    arguments.insert(arguments.end(), {"--device", "cpu"});
   arguments.insert(arguments.end(), more.begin(), more.end());
   spawn(arguments);
   const bool ready = wait_until([&] { return is_dead(pid_) || node_client::connect(folder_).has_value(); }, 60s);

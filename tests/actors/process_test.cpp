@@ -28,22 +28,6 @@ TEST(data_lock, a_second_node_is_told_who_has_the_folder) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(cores, the_last_ones_are_kept_for_timing) {
-  const auto l = lay_out_cores({0, 1, 2, 3}, 2, -1);
-  EXPECT_EQ(l.timing, (std::vector<int>{2, 3}));
-  EXPECT_EQ(l.others, (std::vector<int>{0, 1}));
-}
-
-TEST(cores, a_chosen_timing_core_is_kept) {
-  EXPECT_EQ(lay_out_cores({0, 1, 2}, 1, 0).others, (std::vector<int>{1, 2}));
-}
-
-TEST(cores, with_one_core_nothing_can_be_kept_apart) {
-  const auto l = lay_out_cores({5}, 1, -1);
-  EXPECT_TRUE(l.timing.empty());
-  EXPECT_EQ(l.others, std::vector<int>{5});
-}
-
 TEST(cores, a_thread_moves_where_it_is_told) {
   const auto before = cores_of_this_thread();
   ASSERT_FALSE(before.empty());

@@ -1,10 +1,12 @@
 // The commands that need a node, end to end: a real node, worker, compiler and store.
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/sandbox/device/in_child.hpp"
 #include "tests/tools/tools_fixture.hpp"
 #include "tools/cli/format.hpp"
 
@@ -193,6 +195,17 @@ TEST_F(with_a_node, status_and_doctor_tell_of_the_device_and_its_confinement) {
   }
 }
 
+TEST_F(with_a_node, doctor_lists_the_gpus_and_uses_those_that_are_asked_for) {
+  const auto p =
+      run_cudal1(with_settings({"doctor"}), {{"LD_LIBRARY_PATH", CUDAL1_FAKE_NVML}, {"FAKE_NVML_GPUS", "2"}});
+  EXPECT_THAT(p.out, AllOf(HasSubstr("cuda:0: NVIDIA H200 (sm_90a, "), HasSubstr("cuda:1: NVIDIA H200"),
+                           HasSubstr("driver 580.65.06"), HasSubstr("device cpu"), Not(HasSubstr("device cuda"))));
+  const auto hidden =
+      run_cudal1(with_settings({"doctor"}),
+                 {{"LD_LIBRARY_PATH", CUDAL1_FAKE_NVML}, {"FAKE_NVML_GPUS", "2"}, {"CUDA_VISIBLE_DEVICES", ""}});
+  EXPECT_THAT(hidden.out, HasSubstr("none: CUDA_VISIBLE_DEVICES="));
+}
+
 TEST_F(with_a_node, a_node_that_cannot_start_is_infrastructure_and_its_log_is_quoted) {
   write_file(folder_ / "no_folder", "");
   const auto p = run_cudal1({"run", "--data", folder_ / "no_folder/data"});
@@ -202,6 +215,29 @@ TEST_F(with_a_node, a_node_that_cannot_start_is_infrastructure_and_its_log_is_qu
       {"diagonal_matmul", examples_folder() + "/row_scale.cu1", "--set", "compiler.command=/nonexistent/compiler"});
   EXPECT_NE(refused.code, 0);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("cudal1: the node did not come up"), HasSubstr("/nonexistent/compiler")));
+}
+
+// The node's exit code, or the words of the program that wanted one, on a system without a filter of system calls.
+TEST_F(with_a_node, without_a_filter_of_system_calls_a_node_refuses_to_run_and_says_how_to_insist) {
+  const auto on_such_a_system = [&](auto&& body) {
+    return testing_device::in_child(
+        [&]() -> std::string { return testing_device::deny_calls({SYS_seccomp}, ENOSYS) ? body() : "no filter"; });
+  };
+  const std::string node = std::filesystem::path(CUDAL1_PROGRAM).parent_path() / "cudal1-node";
+  EXPECT_EQ(on_such_a_system([&] {
+              const int status = std::system((node + " --device cpu --data " + folder_ / "refused").c_str());
+              return "exit code " + std::to_string(WEXITSTATUS(status));
+            }),
+            "exit code 3");
+  EXPECT_THAT(read_file(folder_ / "refused/node.log"), AllOf(HasSubstr("seccomp"), Not(HasSubstr("is ready"))));
+  write_file(folder_ / "tiny.cu1", tiny_program);
+  const std::vector<std::string> words = {
+      "evaluate", folder_ / "tasks/tiny.json", folder_ / "tiny.cu1", "--data", data(), "--set", "device.devices=cpu"};
+  EXPECT_THAT(on_such_a_system([&] {
+                const auto p = run_cudal1(words);
+                return p.out + p.err;
+              }),
+              AllOf(HasSubstr("seccomp"), HasSubstr("allow_weak_confinement")));
 }
 
 }  // namespace

@@ -201,6 +201,7 @@ expected<int> doctor(const node_flags& flags, bool as_json, context& c) {
              check_gpus(),
              check_compiler()};
   const std::size_t compiler = r.items.size() - 1;
+  if (const auto gpus = find_gpus(); gpus && !gpus->empty()) r.items.push_back(check_program("cudal1-cuda-worker"));
   ask_node(r, flags, c, interrupt.fd());
   // A machine that only uses GPUs needs none.
   const auto on_cpu = [](const device_report& d) { return d.where.device == "cpu"; };

@@ -1,0 +1,78 @@
+// A node with several devices, on a machine whose driver (a library that the test brings along) shows one GPU.
+#include <cstdlib>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+
+#include "tests/actors/node_fixture.hpp"
+
+namespace cudal1 {
+namespace {
+
+using testing::HasSubstr;
+
+class node_with_a_gpu : public node_test {
+ protected:
+  node_with_a_gpu() {
+    ::setenv("LD_LIBRARY_PATH", CUDAL1_FAKE_NVML, 1);
+    ::setenv("FAKE_NVML_GPUS", "1", 1);
+  }
+  ~node_with_a_gpu() override {
+    ::unsetenv("LD_LIBRARY_PATH");
+    ::unsetenv("FAKE_NVML_GPUS");
+    std::filesystem::remove_all(programs_);
+  }
+  // A folder with the CPU's worker alone: the GPU's is missing.
+  std::string lone_worker() {
+    programs_ = folder_ + "-programs";
+    std::filesystem::create_directory(programs_);
+    std::filesystem::create_symlink(CUDAL1_WORKER, programs_ + "/cudal1-worker");
+    return programs_ + "/cudal1-worker";
+  }
+
+  std::string programs_;
+};
+
+TEST_F(node_with_a_gpu, a_device_that_does_not_start_takes_no_other_down) {
+  start_node({"--device", "cpu,cuda:0", "--worker", lone_worker()});
+  const auto status = hello();
+  ASSERT_EQ(status.devices.size(), 1U) << "cpu works";
+  EXPECT_EQ(status.devices.front().where.device, "cpu");
+  ASSERT_EQ(status.troubled.size(), 1U);
+  EXPECT_EQ(status.troubled.front().device, "cuda:0");
+  EXPECT_TRUE(status.troubled.front().given_up);
+  EXPECT_THAT(status.troubled.front().problem, HasSubstr("cudal1-cuda-worker"));
+
+  auto on_gpu = run_request({relu_chain_task()}, 1);
+  on_gpu.device = "cuda:0";
+  EXPECT_THAT(ask_once(on_gpu).error, HasSubstr("device cuda:0 cannot be used"));
+  on_gpu.device = "cuda:7";
+  EXPECT_THAT(ask_once(on_gpu).error, HasSubstr("no device cuda:7; it has cuda:0, cpu"));
+  on_gpu.device = "cpu,cuda:0";
+  EXPECT_THAT(ask_once(on_gpu).error, HasSubstr("two kinds"));
+
+  auto client = connect();
+  ASSERT_TRUE(client.send(run_request({relu_chain_task()}, 1)));
+  const auto last = read_to_end(client);
+  ASSERT_TRUE(last.progress) << last.error;
+  EXPECT_EQ(last.progress->state, "finished");
+  EXPECT_EQ(read_store()->get_experiment("e1")->device, "cpu") << "the first device that works";
+}
+
+TEST_F(node_with_a_gpu, a_node_without_any_device_that_works_ends_and_says_why) {
+  spawn({"--device", "cuda:0", "--worker", lone_worker(), "--allow-weak-confinement"});
+  EXPECT_EQ(wait_node(), 1);
+  EXPECT_THAT(log(), HasSubstr("cudal1-cuda-worker"));
+  spawn({"--device", "cuda:1"});
+  EXPECT_EQ(wait_node(), 2) << "a flag that is not right";
+  EXPECT_THAT(log(), HasSubstr("there is no device \"cuda:1\"; the GPUs here are cuda:0 to cuda:0"));
+  ::setenv("FAKE_NVML_INIT", "18", 1);
+  spawn({});
+  const int code = wait_node();
+  ::unsetenv("FAKE_NVML_INIT");
+  EXPECT_EQ(code, 1);
+  EXPECT_THAT(log(), HasSubstr("there is a GPU driver, but it does not work"));
+}
+
+}  // namespace
+}  // namespace cudal1

@@ -96,6 +96,7 @@ expected<std::string> cuda_kernel_text(std::string_view source) {
     if (tokens[i].kind == token_kind::directive) give_plain_name_in_macro(tokens[i], wanted);
   }
   std::string text(cuda_prologue());
+  if (source.find("atomic") != std::string_view::npos) text += cuda_prologue_of_atomics();
   text += "#line 1 \"program.cu\"\n";
   std::size_t at = 0;
   for (const auto& [place, c] : wanted) {

@@ -14,5 +14,6 @@ expected<std::string> cuda_kernel_text(std::string_view source);
 
 // What the dialect has and NVRTC has not.
 std::string_view cuda_prologue();
+std::string_view cuda_prologue_of_atomics();
 
 }  // namespace cudal1

@@ -100,6 +100,8 @@ const std::vector<tuning>& tunings() {
          if (!has_rows(body)) return false;
          group_options chosen = options;
          chosen.row_threads = threads;
+         // Less than a warp is for short rows: long ones would be read in pieces far apart.
+         if (threads < 32 && !wants_tiles(body) && row_layout_of(body, options).vectors > 64 * threads) return false;
          return row_layout_of(body, chosen).row_threads == threads &&
                 row_layout_of(body, options).row_threads != threads;
        },

@@ -172,7 +172,7 @@ double attention_flops(const operator_call& call) {
     for (int64_t i = 0; i < queries; ++i)
       pairs += static_cast<double>(std::min(i + 1, keys));
   }
-  const auto batch = static_cast<double>(q->numel() / (queries * q->shape.back()));
+  const auto batch = static_cast<double>(q->numel()) / static_cast<double>(queries * q->shape.back());
   return 2 * batch * pairs * static_cast<double>(q->shape.back() + v->shape.back());
 }
 

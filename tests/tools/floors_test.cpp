@@ -82,6 +82,9 @@ TEST_F(floors, stand_in_the_ranking_of_one_task_and_in_show) {
   EXPECT_THAT(p.out, HasSubstr("row_scale 32 registers, 4.00 KiB of shared memory, no spills"));
   EXPECT_THAT(p.out, HasSubstr("spilling 255 registers, 64 B of stack, spills 16 B out and 24 B in"));
   EXPECT_THAT(p.out, HasSubstr("graph: input \"a\" is copied"));
+  const auto document = document_of(run({"show", ids_.best, "--json"}));
+  EXPECT_NEAR(at(document, "roofs.0.memory_us").as_number(), 134234112 / 4.2e6, 1e-6);
+  EXPECT_EQ(at(document, "verdicts.0.resources.1.spill_load_bytes"), json(24));
 }
 
 TEST_F(floors, go_into_an_export_with_their_legend) {

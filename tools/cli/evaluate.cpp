@@ -126,6 +126,7 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
   if (o.json)
     print_json(c, json::make_object({{"task", what.name},
                                      {"device", to_json(device.where)},
+                                     {"roof", to_json(roof)},
                                      {"correct", all_right},
                                      {"programs", to_json(results)}}));
   return all_right ? exit_code::success : exit_code::negative;

@@ -97,18 +97,24 @@ expected<void> print_verdicts(store& s, const expected<task_record>& record, con
   return {};
 }
 
+// `roofs`: one for each environment, null where its figures are not known.
 expected<int> show_json(store& s, const variant_record& v, const std::vector<verdict>& verdicts, const context& c) {
-  json::array environments;
+  json::array environments, roofs;
   std::vector<std::string> seen;
+  floor_finder floors;
+  const auto record = s.get_task(v.task);
   for (const auto& one : verdicts) {
     if (one.environment_id.empty() || std::find(seen.begin(), seen.end(), one.environment_id) != seen.end()) continue;
     seen.push_back(one.environment_id);
     CUDAL1_TRY(const auto where, s.get_environment(one.environment_id));
+    CUDAL1_TRY(const auto roof, roof_of(record, where, floors));
     environments.push_back(to_json(where));
+    roofs.push_back(to_json(roof));
   }
   print_json(c, json::make_object({{"variant", to_json(v)},
                                    {"verdicts", to_json(verdicts)},
-                                   {"environments", json(std::move(environments))}}));
+                                   {"environments", json(std::move(environments))},
+                                   {"roofs", json(std::move(roofs))}}));
   return exit_code::success;
 }
 

@@ -96,6 +96,7 @@ expected<void> node_state::begin_start(message::start_experiment m, started_prom
 // The devices that an experiment means, by name: each is there, they are of one model, and one may be used. "" is the
 // first that may.
 expected<std::string> node_state::choose_devices(const std::string& wanted) const {
+  if (!wanted.empty()) CUDAL1_CHECK(kind_of_devices(wanted));
   std::vector<std::string> here, chosen;
   std::string problems;
   const device_entry* first = nullptr;
@@ -112,7 +113,6 @@ expected<std::string> node_state::choose_devices(const std::string& wanted) cons
       problems += fmt::format("{}device {} cannot be used: {}", problems.empty() ? "" : "; ", name, device.problem);
   }
   if (!wanted.empty()) {
-    CUDAL1_CHECK(kind_of_devices(wanted));
     CUDAL1_TRY(const auto names, read_device_list(wanted));
     for (const auto& name : names)
       if (std::none_of(chosen.begin(), chosen.end(), [&](const auto& c) { return names_device(name, c); }))

@@ -89,9 +89,11 @@ expected<std::vector<std::string>> choose_device_names(std::string_view wanted, 
     if (name != "cpu" && gpus == 0)
       return fail(errc::invalid_argument, "there is no device \"{}\": this machine has no GPU that its driver shows",
                   name);
-    if (index_of_gpu(name) >= gpus)
-      return fail(errc::invalid_argument, "there is no device \"{}\": the GPUs here are cuda:0 to cuda:{}", name,
-                  gpus - 1);
+    if (index_of_gpu(name) >= gpus) {
+      const auto here = gpus == 1 ? std::string("the only GPU here is cuda:0")
+                                  : fmt::format("the GPUs here are cuda:0 to cuda:{}", gpus - 1);
+      return fail(errc::invalid_argument, "there is no device \"{}\": {}", name, here);
+    }
     if (name == "cuda")
       add_gpus();
     else

@@ -65,7 +65,7 @@ TEST_F(node_with_a_gpu, a_node_without_any_device_that_works_ends_and_says_why) 
   EXPECT_THAT(log(), HasSubstr("cudal1-cuda-worker"));
   spawn({"--device", "cuda:1"});
   EXPECT_EQ(wait_node(), 2) << "a flag that is not right";
-  EXPECT_THAT(log(), HasSubstr("there is no device \"cuda:1\"; the GPUs here are cuda:0 to cuda:0"));
+  EXPECT_THAT(log(), HasSubstr("there is no device \"cuda:1\": the only GPU here is cuda:0"));
   ::setenv("FAKE_NVML_INIT", "18", 1);
   spawn({});
   const int code = wait_node();

@@ -20,6 +20,7 @@
 #include "sandbox/cpu/object_rules.hpp"
 #include "sandbox/cpu/source_rules.hpp"
 #include "sandbox/cpu/tokens.hpp"
+#include "sandbox/process/confine.hpp"
 
 namespace cudal1 {
 namespace {
@@ -287,12 +288,24 @@ expected<std::string> version_of(const std::string& path, const host_compiler_op
   return done.output.substr(0, done.output.find('\n'));
 }
 
+// As the device says it of its runners: hostile source is not given to a compiler that nothing confines.
+expected<void> demand_confinement() {
+  CUDAL1_TRY(const auto items, probe_confinement({.role = confined_role::compiler}));
+  if (const auto missing = missing_confinement(items); !missing.empty())
+    return fail(errc::refused,
+                "this system refuses a confinement that compiling untrusted code needs: {}; "
+                "device.allow_weak_confinement = true compiles it nevertheless",
+                missing);
+  return {};
+}
+
 }  // namespace
 
 expected<std::unique_ptr<host_compiler>> host_compiler::create(host_compiler_options options) {
 #if !defined(__x86_64__)
   return fail(errc::unsupported, "the cpu device's rules about machine code know x86-64 only");
 #else
+  if (!options.allow_weak_confinement) CUDAL1_CHECK(demand_confinement());
   CUDAL1_TRY(auto cache, object_cache::open(options.cache_folder, options.cache_limit_bytes));
   const std::vector<std::string> names =
       options.compiler.empty() ? std::vector<std::string>{"g++", "c++"} : std::vector<std::string>{options.compiler};

@@ -161,9 +161,15 @@ TEST_F(with_a_node, ctrl_c_stops_cleanly_and_keeps_everything) {
 }
 
 TEST_F(with_a_node, a_search_beside_one_whose_node_was_killed_says_so_and_how_to_stop_it) {
-  running_program search(with_settings({"run", "--tasks", folder_ / "tasks", "--time", "10m"}));
-  ASSERT_TRUE(search.wait_for(", variant ")) << "a first best";
-  const auto node = static_cast<pid_t>(at(document_of(run({"status", "--json"})), "node.pid").as_int());
+  running_program search(with_settings({"run", "--time", "10m"}));
+  ASSERT_TRUE(search.wait_for("searching ")) << search.finish().err;
+  json status;
+  for (int asked = 0; asked < 200; ++asked) {
+    status = document_of(run({"status", "--json"}));
+    if (!at(status, "node.experiments").as_array().empty()) break;
+  }
+  ASSERT_EQ(at(status, "node.experiments.0"), json("e1"));
+  const auto node = static_cast<pid_t>(at(status, "node.pid").as_int());
   ASSERT_GT(node, 1);
   ASSERT_EQ(::kill(node, SIGKILL), 0);
   EXPECT_EQ(search.finish().code, 3) << "the node was lost";

@@ -124,7 +124,8 @@ expected<json> plain_steps(const json& list, const size_names& sizes) {
     if (op && args && args->is_object())
       for (auto& [key, value] : args->as_object()) {
         const auto& known = op->schema.arguments;
-        const auto found = std::find_if(known.begin(), known.end(), [&](const auto& a) { return a.name == key; });
+        const auto found =
+            std::find_if(known.begin(), known.end(), [&wanted = key](const auto& a) { return a.name == wanted; });
         if (found == known.end() || (found->type != schema_type::integer && found->type != schema_type::integer_list))
           continue;
         CUDAL1_TRY(value,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "sandbox/cuda/messages.hpp"
+#include "sandbox/cuda/referee/device.hpp"
 #include "sandbox/cuda/resident.hpp"
 #include "sandbox/cuda/runner_device.hpp"
 #include "sandbox/process/frame.hpp"
@@ -198,8 +199,7 @@ gpu_output_place cuda_runner::place_of(const tensor_view& output, std::span<cons
   gpu_output_place place{static_cast<uint32_t>(output_home::elsewhere), 0, 0};
   if (output.type.numel() == 0) return {static_cast<uint32_t>(output_home::arena), 0, 0};
   if (in(inputs, output_home::input, place) || in(weights, output_home::weight, place)) return place;
-  if (std::as_const(*device_).arena().owns(at))
-    return {static_cast<uint32_t>(output_home::arena), 0, std::as_const(*device_).arena().offset_of(at)};
+  if (device_->arena().owns(at)) return {static_cast<uint32_t>(output_home::arena), 0, device_->arena().offset_of(at)};
   return place;
 }
 
@@ -224,7 +224,11 @@ expected<gpu_reply> cuda_runner::call(frame& f) {
   const auto start = clock::now();
   CUDAL1_CHECK(begin(m.seed));
   s.program->prepare();
-  if (m.mode != call_mode::untimed) CUDAL1_CHECK(device_->flush());
+  if (m.mode != call_mode::untimed) {
+    if (memory != nullptr) CUDAL1_CHECK(device_->touch(*memory));
+    if (m.weights != 0) CUDAL1_CHECK(device_->touch(given_.at(m.weights).mapped));
+    CUDAL1_CHECK(device_->flush());
+  }
   CUDAL1_CHECK(device_->finish());
   reply.flush_ms = milliseconds_since(start);
   const auto enqueue = [&] { return s.program->call(inputs); };

@@ -143,6 +143,14 @@ expected<void> runner_device::flush() {
   return kernels_->launch("flush", blocks_for(count), threads, arguments, stream_);
 }
 
+expected<void> runner_device::touch(const device_mapping& memory) {
+  const void* data = memory.data();
+  unsigned long long bytes = static_cast<unsigned long long>(memory.size());
+  void* sink = found_;
+  void* arguments[] = {&data, &bytes, &sink};
+  return kernels_->launch("touch", blocks_for(bytes / 4096), threads, arguments, stream_);
+}
+
 expected<double> runner_device::time_call(const std::function<expected<void>()>& enqueue) {
   const auto start = std::chrono::steady_clock::now();
   CUDAL1_CHECK(enqueue());

@@ -28,6 +28,8 @@ class runner_device {
   expected<void> finish() const;
   // Whether the context is beyond use: every call from now on fails.
   bool is_broken() const;
+  // Reads a little of every page: to be done before a flush, for memory that one side may have met before the other.
+  expected<void> touch(const device_mapping& memory);
   expected<void> flush();
   // Microseconds of the work that `enqueue` puts on the stream: by the host's clock, with the synchronisation; or by
   // the device's, between two events, all of it waiting in the stream before the first begins.

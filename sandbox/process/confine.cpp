@@ -60,6 +60,7 @@ expected<unique_fd> landlock_of(const confinement_options& options) {
   access.readable = options.readable;
   access.writable = options.writable;
   access.read_everything = options.role == confined_role::referee;
+  access.signals = options.role == confined_role::referee;  // it stops and ends its runners
   if (options.role == confined_role::compiler) {
     for (const char* path : {"/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache"})
       if (options.system_folders) access.readable.emplace_back(path);

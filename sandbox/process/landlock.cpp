@@ -61,7 +61,7 @@ expected<unique_fd> make_landlock_ruleset(const landlock_access& access) {
   ruleset_attributes attributes;
   attributes.file_system = handled_rights(version);
   if (!access.network) attributes.network = 3;  // bind and connect
-  attributes.scoped = 3;                        // abstract Unix sockets and signals
+  attributes.scoped = access.signals ? 1 : 3;   // abstract Unix sockets, and signals
   const std::size_t size = version >= 6 ? 24 : version >= 4 ? 16 : 8;
   unique_fd ruleset(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, size, 0)));
   if (!ruleset) return fail(errc::infrastructure, "landlock: no ruleset: {}", std::strerror(errno));

@@ -14,6 +14,7 @@ struct landlock_access {
   std::vector<std::string> readable;  // read and execute below; a path that is not there is left out
   std::vector<std::string> writable;  // everything but devices below
   bool network = false;               // TCP stays allowed
+  bool signals = false;               // may signal processes that are not bound by this ruleset
 };
 
 // A ruleset to restrict a process by; an empty descriptor where the kernel has no Landlock.

@@ -58,13 +58,14 @@ tl::unexpected<error> runner_link::say(fault f) {
   return fail(errc::variant_fault, "{}", problem_->reason);
 }
 
-void runner_link::signal(int number) const {
-  ::syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0);
+bool runner_link::signal(int number) const {
+  return ::syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0) == 0 || errno == ESRCH;
 }
 
-void runner_link::stop() {
-  signal(SIGSTOP);
+expected<void> runner_link::stop() {
+  if (!signal(SIGSTOP)) return fail(errc::infrastructure, "a runner cannot be stopped: {}", std::strerror(errno));
   stopped_ = true;
+  return {};
 }
 
 void runner_link::glimpse() {
@@ -199,8 +200,7 @@ expected<void> runner_link::finish(call_state state) {
   switch (state) {
     case call_state::done:
       glimpse();
-      stop();
-      return {};
+      return stop();
     case call_state::faulted:
       return ended();
     case call_state::failed: {

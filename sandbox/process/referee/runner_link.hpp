@@ -66,10 +66,11 @@ class runner_link {
   tl::unexpected<error> ended();
   tl::unexpected<error> overdue(double limit_ms);
   tl::unexpected<error> say(fault f);
-  void signal(int number) const;
+  // False where the system does not let us, which must not happen; a process that has ended is nobody's fault.
+  bool signal(int number) const;
   // What it writes after it said `done` must not become its answer, nor may it work before the next `go`: it is
   // stopped, and since that takes effect a little later, some words of its outputs are read at once.
-  void stop();
+  expected<void> stop();
   void glimpse();
   void go_on();
   std::string words() const;

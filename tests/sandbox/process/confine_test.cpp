@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +62,25 @@ TEST(confinement, a_referee_reads_but_neither_writes_nor_connects_nor_executes) 
     return errno == EPERM || errno == EACCES ? 0 : 4;
   });
   EXPECT_EQ(status, 0);
+}
+
+TEST(confinement, a_referee_stops_and_ends_its_runners_though_they_are_not_its_children) {
+  const pid_t runner = ::fork();
+  if (runner == 0) {
+    for (;;)
+      ::pause();
+  }
+  const unique_fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, runner, 0)));
+  const int status = status_of([&] {
+    const auto prepared = confinement::prepare({.role = confined_role::referee});
+    if (!prepared || prepared->enter().failed() != nullptr) return 9;
+    return ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) == 0 ? 0 : errno;
+  });
+  EXPECT_EQ(status, 0);
+  int ended = 0;
+  if (status != 0) ::kill(runner, SIGTERM);
+  ::waitpid(runner, &ended, 0);
+  EXPECT_TRUE(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL) << ended;
 }
 
 TEST(confinement, a_compiler_reads_system_folders_and_writes_its_own_only) {

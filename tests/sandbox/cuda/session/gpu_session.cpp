@@ -1,0 +1,110 @@
+#include "tests/sandbox/cuda/session/gpu_session.hpp"
+
+#include <chrono>
+
+#include "sandbox/cuda/compiler/nvrtc_compiler.hpp"
+#include "sandbox/cuda/gpu.hpp"
+#include "sandbox/verify/verifier.hpp"
+
+namespace cudal1 {
+
+void gpu_session_test::SetUpTestSuite() {
+  const auto gpus = find_gpus();
+  ASSERT_TRUE(gpus) << gpus.error().message;
+  if (gpus->empty()) {
+    why_not_ = "this machine has no GPU";
+    return;
+  }
+  session_options options;
+  options.device = "cuda:0";
+  options.verification.call_limit_ms = call_limit_ms;
+  auto session = device_session::start(options);
+  ASSERT_TRUE(session) << session.error().message;
+  session_ = std::move(*session);
+  nvrtc_compiler_options how;
+  how.architecture = gpus->front().architecture();
+  auto compiler = nvrtc_compiler::create(how);
+  ASSERT_TRUE(compiler) << compiler.error().message;
+  compiler_ = std::move(*compiler);
+}
+
+void gpu_session_test::TearDownTestSuite() {
+  session_.reset();
+  compiler_.reset();
+}
+
+void gpu_session_test::SetUp() {
+  if (!why_not_.empty()) GTEST_SKIP() << why_not_;
+  ASSERT_TRUE(session_ && compiler_);
+}
+
+task gpu_session_test::relu_task(int64_t elements) {
+  static constexpr std::string_view steps =
+      R"("steps":[{"aten":"aten::relu","args":{"self":"x"},"out":["y"]}],"outputs":["y"]})";
+  const std::string text =
+      fmt::format(R"({{"format":1,"name":"relu","inputs":[{{"name":"x","dtype":"float32","shape":[{}]}}],)", elements);
+  return read_task(text + std::string(steps), "cuda").value();
+}
+
+task gpu_session_test::chain_task(int64_t elements, int operators) {
+  std::string text =
+      fmt::format(R"({{"format":1,"name":"chain","inputs":[{{"name":"x","dtype":"float32","shape":[{}]}}],)", elements);
+  std::string value = "x";
+  text += R"("steps":[)";
+  for (int i = 0; i < operators; ++i) {
+    const std::string next = fmt::format("v{}", i);
+    text += fmt::format(R"({}{{"aten":"aten::add.Scalar","args":{{"self":"{}","other":1}},"out":["{}"]}})",
+                        i == 0 ? "" : ",", value, next);
+    value = next;
+  }
+  return read_task(text + R"(],"outputs":[")" + value + R"("]})", "cuda").value();
+}
+
+std::string gpu_session_test::relu_program(int64_t elements, const std::string& body, int64_t shared_bytes,
+                                           const std::string& head) {
+  return fmt::format(
+      R"({{"format":1,"name":"relu","inputs":[{{"name":"x","dtype":"float32","shape":[{0}]}}],"steps":[{3})"
+      R"({{"alloc":"y","dtype":"float32","shape":[{0}]}},{{"launch":"k","grid":[{1},1,1],"block":[256,1,1],)"
+      R"("shared_bytes":{2},"args":[{{"in":"x"}},{{"out":"y"}},{{"i32":{0}}}]}}],"outputs":["y"]}})"
+      "\n---\n__global__ void k(const float* x, float* y, int n) {{\n"
+      "  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n{4}\n}}\n",
+      elements, (elements + 255) / 256, shared_bytes, head, body);
+}
+
+gpu_finding gpu_session_test::evaluate(const task& t, const std::string& program, const timing_plan& plan) {
+  gpu_finding found;
+  const auto checked = check_program_text(program);
+  if (!checked) return {outcome::invalid, checked.error().message, 0, {}};
+  const auto code = compiler_->compile(*checked);
+  if (!code) return {outcome::compile_error, code.error().message, 0, {}};
+  const auto start = std::chrono::steady_clock::now();
+  const auto opened = session_->open_task(t);
+  EXPECT_TRUE(opened) << opened.error().message;
+  verification_options gates;
+  gates.call_limit_ms = call_limit_ms;
+  check_plan wanted = plan_check(t, gates);
+  wanted.memory_limit_bytes = plan.memory_limit_bytes;
+  const auto report = session_->check(*checked, *code, wanted);
+  EXPECT_TRUE(report) << report.error().message;
+  if (!report) return {outcome::quarantined, report.error().message, 0, {}};
+  const judgement j = judge(t, wanted, *report, gates);
+  found.result = j.result;
+  found.reason = j.reason;
+  if (j.result == outcome::correct && plan.forks > 0) {
+    auto timed = session_->time(*checked, *code, plan, 0);
+    EXPECT_TRUE(timed) << timed.error().message;
+    if (timed) found.timed = std::move(*timed);
+    if (found.timed.problem) {
+      found.result = found.timed.problem->kind;
+      found.reason = found.timed.problem->reason;
+    } else if (!found.timed.inconsistency.empty()) {
+      found.result = outcome::inconsistent;
+      found.reason = found.timed.inconsistency;
+    }
+  }
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  found.milliseconds = took.count();
+  return found;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,47 @@
+// A session of the first GPU and its compiler, made once for all tests of a suite.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "sandbox/compiler.hpp"
+#include "sandbox/device/session.hpp"
+#include "sandbox/program/task.hpp"
+
+namespace cudal1 {
+
+struct gpu_finding {
+  outcome result = outcome::correct;
+  std::string reason;
+  double milliseconds = 0;  // of check and timing
+  timing_report timed;
+};
+
+class gpu_session_test : public testing::Test {
+ protected:
+  static constexpr double call_limit_ms = 300;
+
+  static void SetUpTestSuite();
+  static void TearDownTestSuite();
+  void SetUp() override;
+
+  // y = relu(x), of so many float32.
+  static task relu_task(int64_t elements);
+  // y = x + 1 + 1 + ..., so many operators.
+  static task chain_task(int64_t elements, int operators);
+  // One kernel `k(x, y, n)` of that body; `head` comes before its launch, as further steps.
+  static std::string relu_program(int64_t elements, const std::string& body, int64_t shared_bytes = 0,
+                                  const std::string& head = "");
+  // Program rules, compiler, check and timing, as an evaluation does it.
+  static gpu_finding evaluate(const task& t, const std::string& program, const timing_plan& plan);
+  static device_session& session() { return *session_; }
+
+ private:
+  static inline std::unique_ptr<device_session> session_;
+  static inline std::unique_ptr<kernel_compiler> compiler_;
+  static inline std::string why_not_;
+};
+
+}  // namespace cudal1

@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "config/base/describe.hpp"
+#include "sandbox/verify/profiler.hpp"
+#include "tests/sandbox/cuda/session/gpu_session.hpp"
+
+namespace cudal1 {
+namespace {
+
+class instrument : public gpu_session_test {};
+
+// How many runs: CUDAL1_AA_RUNS for the figure that is reported, few otherwise.
+int wanted_runs() {
+  const char* text = std::getenv("CUDAL1_AA_RUNS");
+  return text != nullptr ? std::atoi(text) : 10;
+}
+
+TEST_F(instrument, the_reference_against_itself_is_as_fast_as_itself) {
+  // From some 20 microseconds to 20 milliseconds: elements, and operators one after the other.
+  const std::vector<std::pair<int64_t, int>> sizes{{1 << 16, 3}, {1 << 20, 6},  {1 << 22, 10}, {1 << 24, 12},
+                                                   {1 << 26, 1}, {1 << 26, 16}, {1 << 26, 150}};
+  const int runs = wanted_runs();
+  int within = 0;
+  double worst = 0;
+  for (int run = 0; run < runs; ++run) {
+    const auto [elements, operators] = sizes[static_cast<std::size_t>(run) % sizes.size()];
+    const task t = chain_task(elements, operators);
+    const timing_plan plan{.forks = 4, .pairs = 7, .call_limit_ms = 2000, .memory_limit_bytes = int64_t{4} << 30};
+    const gpu_finding found = evaluate(t, print_program(t.reference.text), plan);
+    ASSERT_EQ(found.result, outcome::correct) << found.reason;
+    ASSERT_FALSE(found.timed.samples.empty());
+    const timing_estimate e = estimate_timing(found.timed.samples);
+    const double off = std::abs(e.score - 1);
+    worst = std::max(worst, off);
+    within += off <= 0.01 ? 1 : 0;
+    std::printf("%10.1f us  device %10.1f us  ratio %.4f [%.4f, %.4f]  %.0f ms: load %.0f, flush %.0f\n",
+                e.reference_us, e.reference_device_us, e.score, e.score_interval.low, e.score_interval.high,
+                found.timed.total_ms, found.timed.load_ms, found.timed.flush_ms);
+  }
+  std::printf("%d of %d within 1%%, the worst off by %.2f%%\n", within, runs, 100 * worst);
+  EXPECT_GE(within, runs - std::max(1, runs / 100));
+}
+
+TEST_F(instrument, a_kernel_of_known_duration_takes_that_long_by_both_clocks) {
+  // Each thread waits a number of dependent multiplications: half as many take half as long.
+  const task t = relu_task(1024);
+  double last = 0;
+  for (const int steps : {100'000, 200'000, 400'000}) {
+    const auto program =
+        relu_program(1024, fmt::format("  float v = x[i];\n  for (int s = 0; s < {}; ++s) v = v * 0.999f + 0.001f;\n"
+                                       "  y[i] = v > 1e30f ? 1.0f : fmaxf(x[i], 0.0f);",
+                                       steps));
+    const gpu_finding found = evaluate(t, program, {.forks = 2, .pairs = 5});
+    ASSERT_EQ(found.result, outcome::correct) << found.reason;
+    const timing_estimate e = estimate_timing(found.timed.samples);
+    std::printf("%d steps: %.1f us by the host, %.1f us on the device\n", steps, e.variant_us, e.variant_device_us);
+    EXPECT_LT(std::abs(e.variant_us - e.variant_device_us), 40);
+    if (last > 0) {
+      EXPECT_NEAR(e.variant_device_us / last, 2, 0.06);
+    }
+    last = e.variant_device_us;
+  }
+}
+
+}  // namespace
+}  // namespace cudal1

@@ -75,8 +75,11 @@ template <class V, class D>
     const double size = std::abs(e);
     const double allowed = t.close.absolute + t.close.relative * size;
     const double allowed_loose = t.loose.absolute + t.loose.relative * size;
-    outside += gap > allowed ? 1.0 : 0.0;
-    outside_loose += gap > allowed_loose ? 1.0 : 0.0;
+    // Eager's own error is not held against an answer that is nearer to the exact one.
+    const double exact_gap = both && known ? std::abs(v - d) : gap;
+    const double off = exact_gap < gap ? exact_gap : gap;
+    outside += off > allowed ? 1.0 : 0.0;
+    outside_loose += off > allowed_loose ? 1.0 : 0.0;
     reference_outside += reference_gap > allowed ? 1.0 : 0.0;
     reference_outside_loose += reference_gap > allowed_loose ? 1.0 : 0.0;
     const bool all = both && known;

@@ -80,7 +80,7 @@ struct output_check {
   std::string type_problem;  // gate 1: dtype, shape, strides class, aliasing; "" is right
   int64_t elements = 0;
   int64_t mask_mismatches = 0;    // elements whose finite/NaN/inf class differs from the reference's
-  int64_t outside = 0;            // gate 2: elements outside the tolerance of the plan, against float32 eager
+  int64_t outside = 0;            // gate 2: elements outside the tolerance of the plan, against float32 eager and exact
   int64_t reference_outside = 0;  // the float64 answer against float32 eager at that tolerance: what eager itself has
   double max_absolute = 0;        // largest |variant - eager|
   double error = 0;               // gate 3: RMS(variant - float64) / RMS(float64)

@@ -56,16 +56,18 @@ BOOST_DEFINE_ENUM_CLASS(call_mode, untimed,
                         timed,         // caches flushed, then host clock round the call and its synchronisation
                         device_timed)  // caches flushed, between two events behind a kernel that waits for the host
 
-// call: one call of a resident program. Weights are set (and setup steps run) where `weights` differs from the last
-// call of that program. Afterwards its outputs lie in the arena (or in inputs or weights) until the next frame.
+// call: one call of a resident program. Weights are set (and setup steps run) where `weights` or `generation` differs
+// from the last call of that program: the referee may have put others into the same memory. Afterwards its outputs lie
+// in the arena (or in inputs or weights) until the next frame.
 struct gpu_call_message {
   resident_program which = resident_program::variant;
   int64_t inputs = 0, weights = 0;  // ids; 0 where the program has none
+  int64_t generation = 0;           // of the weights' content
   uint64_t seed = 0;                // of poison and addresses
   call_mode mode = call_mode::untimed;
   bool elsewhere = false;  // the same inputs mapped at other addresses for this call
 };
-BOOST_DESCRIBE_STRUCT(gpu_call_message, (), (which, inputs, weights, seed, mode, elsewhere))
+BOOST_DESCRIBE_STRUCT(gpu_call_message, (), (which, inputs, weights, generation, seed, mode, elsewhere))
 
 struct gpu_output_place {
   uint32_t home = 0;  // output_home

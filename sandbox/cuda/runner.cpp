@@ -48,7 +48,7 @@ class cuda_runner {
  private:
   struct slot {
     std::unique_ptr<resident> program;
-    int64_t weights = 0;  // id of those that are set
+    int64_t weights = 0, generation = 0;  // of those that are set
     bool weights_are_set = false;
   };
 
@@ -153,7 +153,7 @@ expected<std::vector<tensor_view>> cuda_runner::views_of(const device_mapping* m
 }
 
 expected<void> cuda_runner::set_weights(slot& s, const gpu_call_message& m, gpu_reply& reply) {
-  if (s.weights_are_set && s.weights == m.weights) return {};
+  if (s.weights_are_set && s.weights == m.weights && s.generation == m.generation) return {};
   const device_mapping* memory = nullptr;
   if (m.weights != 0) {
     CUDAL1_TRY(memory, tensors_of(m.weights, true));
@@ -166,6 +166,7 @@ expected<void> cuda_runner::set_weights(slot& s, const gpu_call_message& m, gpu_
   CUDAL1_CHECK(device_->finish());
   reply.setup_ms = milliseconds_since(start);
   s.weights = m.weights;
+  s.generation = m.generation;
   s.weights_are_set = true;
   return {};
 }

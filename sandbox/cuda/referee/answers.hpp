@@ -1,5 +1,5 @@
 // The task's own program on the referee's device: as LibTorch ships (cuDNN may use TensorFloat-32), strictly in
-// float32, and in float64.
+// float32, and in float64. A program without a step that cuDNN computes is strict as it ships, and runs once for both.
 #pragma once
 
 #include <memory>
@@ -30,6 +30,8 @@ class answering_programs {
 
   const std::vector<tensor_type>& output_types() const { return eager_.output_types; }
   const std::vector<tensor_type>& exact_types() const { return exact_.output_types; }
+  // Whether TensorFloat-32 may make a difference to it.
+  bool strict_differs() const { return strict_differs_; }
 
  private:
   // One program.
@@ -39,11 +41,14 @@ class answering_programs {
   };
   explicit answering_programs(referee_device& device) : device_(&device) {}
   expected<side> load_side(checked_program p) const;
+  expected<std::vector<at::Tensor>> run_strictly(std::span<const tensor_view> inputs,
+                                                 std::span<const tensor_view> weights);
   expected<std::vector<at::Tensor>> run_side(side& s, std::span<const tensor_view> inputs,
                                              std::span<const tensor_view> weights) const;
 
   referee_device* device_;
   side eager_, exact_;
+  bool strict_differs_ = false;
 };
 
 }  // namespace cudal1

@@ -138,19 +138,18 @@ expected<check_report> gpu_checker::check(gpu_runner_link& runner, const std::st
   return report;
 }
 
-int gpu_checker::unchecked(const std::string& variant) {
-  int missing = 0;
-  for (int i = 0; i < pool_.timing_draws(); ++i)
-    if (known_.find(variant, pool_.seed({draw_kind::declared, 0}, i)) == nullptr) ++missing;
+std::vector<draw_request> gpu_checker::unchecked_draws(const check_pool_request& request) {
+  std::vector<draw_request> missing;
+  for (int i = 0; i < pool_.draws_of_fork(request.plan.pairs); ++i) {
+    const draw_request wanted{draw_kind::declared, pool_.seed({draw_kind::declared, 0}, i)};
+    if (known_.find(request.variant.key, wanted.seed) == nullptr) missing.push_back(wanted);
+  }
   return missing;
 }
 
 expected<check_report> gpu_checker::check_pool(gpu_runner_link& runner, const check_pool_request& request) {
   check_plan plan;
-  for (int i = 0; i < pool_.timing_draws(); ++i) {
-    const draw_request wanted{draw_kind::declared, pool_.seed({draw_kind::declared, 0}, i)};
-    if (known_.find(request.variant.key, wanted.seed) == nullptr) plan.draws.push_back(wanted);
-  }
+  plan.draws = unchecked_draws(request);
   plan.close = request.close;
   plan.close_loose = request.close_loose;
   plan.repeat_first = false;

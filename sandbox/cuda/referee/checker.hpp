@@ -29,9 +29,9 @@ class gpu_checker {
   // The variant is loaded. The plan's draws, then the first again at other addresses. A fault of the variant is in the
   // report.
   expected<check_report> check(gpu_runner_link& runner, const std::string& variant, const check_plan& plan);
-  // Those draws of the timing pool that this variant has not been checked on.
+  // Those draws that a fork of the plan is timed on and this variant has not been checked on.
   expected<check_report> check_pool(gpu_runner_link& runner, const check_pool_request& request);
-  int unchecked(const std::string& variant);
+  int unchecked(const check_pool_request& request) { return static_cast<int>(unchecked_draws(request).size()); }
 
   // After a call of the variant on that draw, before the runner's next frame.
   expected<gpu_call_outputs> read(const checked_program& variant, const gpu_call_result& called);
@@ -39,6 +39,7 @@ class gpu_checker {
                                               const gpu_draw& d);
 
  private:
+  std::vector<draw_request> unchecked_draws(const check_pool_request& request);
   expected<gpu_call_outputs> call_on(gpu_runner_link& runner, const gpu_draw& d, bool elsewhere);
   expected<void> check_draw(gpu_runner_link& runner, const std::string& variant, const gpu_draw& d,
                             check_report& report);

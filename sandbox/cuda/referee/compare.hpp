@@ -38,7 +38,7 @@ class output_comparer {
  public:
   explicit output_comparer(referee_device& device) : device_(device) {}
 
-  // `strict`: eager without TensorFloat-32.
+  // `strict`: eager without TensorFloat-32; null where that is what eager is.
   expected<answer_figures> figures_of(dtype type, int64_t elements, const void* eager, const void* strict,
                                       const void* exact, const tolerances& allowed);
   // All of output_check but the name and the type problem, as compare_output() has it on the CPU.

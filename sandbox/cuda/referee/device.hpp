@@ -24,6 +24,10 @@ struct device_memory {
   std::shared_ptr<void> mapped;
 };
 
+struct device_room {
+  int64_t free = 0, total = 0;  // bytes
+};
+
 // Not thread-safe. Everything runs in one order: what ATen does on its current stream, launches, copies.
 class referee_device {
  public:
@@ -33,8 +37,8 @@ class referee_device {
   virtual expected<void> launch(const std::string& kernel, unsigned blocks, void** arguments) = 0;
   // Nothing of this process is in flight on the device afterwards.
   virtual expected<void> synchronise() = 0;
-  virtual expected<int64_t> free_bytes() = 0;
-  // Memory that ATen keeps for later goes back.
+  virtual expected<device_room> room() = 0;
+  // Memory that ATen keeps for later goes back. It must allocate anew then, which takes longer than a small task.
   virtual void give_back() = 0;
   virtual expected<device_memory> make_memory(int64_t bytes, bool writable) = 0;
 };

@@ -31,10 +31,10 @@ class gpu_device final : public referee_device {
     return {};
   }
 
-  expected<int64_t> free_bytes() override {
+  expected<device_room> room() override {
     std::size_t free = 0, total = 0;
     CUDAL1_CUDA(cudaMemGetInfo(&free, &total));
-    return static_cast<int64_t>(free);
+    return device_room{static_cast<int64_t>(free), static_cast<int64_t>(total)};
   }
 
   void give_back() override { at::getDeviceAllocator(at::kCUDA)->emptyCache(); }
@@ -42,7 +42,13 @@ class gpu_device final : public referee_device {
   expected<device_memory> make_memory(int64_t bytes, bool writable) override {
     device_memory made;
     CUDAL1_TRY(made.bytes, rounded_device_bytes(bytes, index_));
-    CUDAL1_TRY(made.file, make_device_memory(bytes, index_));
+    auto file = make_device_memory(bytes, index_);
+    if (!file) {
+      give_back();  // what ATen keeps may be what is missing
+      file = make_device_memory(bytes, index_);
+    }
+    if (!file) return tl::unexpected<error>(file.error());
+    made.file = std::move(*file);
     CUDAL1_TRY(auto mapped, map_device_memory(made.file.get(), bytes, index_, writable));
     made.data = mapped.data();
     made.mapped = std::make_shared<device_mapping>(std::move(mapped));

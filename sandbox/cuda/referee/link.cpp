@@ -17,9 +17,9 @@ namespace {
 constexpr double start_limit_ms = 120'000;  // a context, the runner's kernels, LibTorch's libraries, lock-down
 constexpr double load_limit_ms = 30'000;
 constexpr double frame_limit_ms = 10'000;  // of what takes next to no time
-constexpr double setup_factor = 5;         // setup steps may take so many times a call's limit
-constexpr double overhead_ms = 1'000;      // of a call beside it: poison, flush, guards
-constexpr int residents = 2;               // programs that have tensors in the arena at the same time
+constexpr double setup_factor = 2;   // setup steps, or the calls before a capture, take so many times a call's limit
+constexpr double overhead_ms = 500;  // of a call beside it: poison, flush, guards
+constexpr int residents = 2;         // programs that have tensors in the arena at the same time
 constexpr std::size_t most_notes = 16, most_note = 400;
 
 std::chrono::milliseconds milliseconds_of(double ms) {
@@ -67,12 +67,12 @@ void gpu_runner_link::end() {
   (void)wait_for_end(std::chrono::seconds(10));
   channel_.reset();
   given_.clear();
-  reference_of_.clear();
 }
 
 tl::unexpected<error> gpu_runner_link::say(resident_program which, fault f) {
   problem_ = std::move(f);
   faulty_ = which;
+  side(which).key.clear();
   return fail(errc::variant_fault, "{}", problem_->reason);
 }
 
@@ -127,7 +127,6 @@ tl::unexpected<error> gpu_runner_link::unanswered(resident_program which, const 
 }
 
 void gpu_runner_link::settle(resident_program which) {
-  if (which == resident_program::reference) reference_of_.clear();
   side(which) = {};
   // A runner whose context is broken exits right after its answer: this one then finds nobody.
   if (!tell(frame_type::unload, to_json(gpu_unload_message{which}), {}, frame_limit_ms)) end();
@@ -135,8 +134,9 @@ void gpu_runner_link::settle(resident_program which) {
 
 expected<void> gpu_runner_link::give_arena() {
   if (arena_) return {};
-  CUDAL1_TRY(const int64_t free, device_.free_bytes());
-  const int64_t bytes = std::min<int64_t>(residents * limits_.memory_bytes, free / 4 * 3);
+  device_.give_back();
+  CUDAL1_TRY(const device_room room, device_.room());
+  const int64_t bytes = std::min<int64_t>(residents * limits_.memory_bytes, room.free / 4 * 3);
   CUDAL1_TRY(device_memory memory, device_.make_memory(bytes, false));
   const int file = memory.file.get();
   CUDAL1_CHECK(tell(frame_type::arena, to_json(gpu_arena_message{memory.bytes}), {&file, 1}, start_limit_ms));
@@ -144,18 +144,19 @@ expected<void> gpu_runner_link::give_arena() {
   return {};
 }
 
-expected<void> gpu_runner_link::load(resident_program which, const checked_program& p, int object) {
+expected<void> gpu_runner_link::load(resident_program which, const checked_program& p, int object,
+                                     const std::string& key) {
   if (const auto given = give_arena(); !given) {
     end();
     return fail(errc::infrastructure, "the runner of the GPU does not start: {}", given.error().message);
   }
-  if (which == resident_program::reference) reference_of_.clear();
   side(which) = {};
   const auto start = std::chrono::steady_clock::now();
   const gpu_load_message message{which, print_program(p.text)};
   CUDAL1_CHECK(device_.synchronise());
   CUDAL1_CHECK(ask(which, frame_type::load, to_json(message), std::span(&object, object >= 0 ? 1 : 0), load_limit_ms));
   side(which).program = p;
+  side(which).key = key;
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   load_ms_ += took.count();
   return {};
@@ -193,15 +194,19 @@ expected<gpu_call_result> gpu_runner_link::call(resident_program which, const gp
     end();
     return fail(errc::infrastructure, "a runner of the GPU does not take its tensors: {}", given.error().message);
   }
-  const int64_t weights = d.weights ? d.weights->id : 0;
+  const std::pair<int64_t, int64_t> weights =
+      d.weights ? std::pair(d.weights->id, d.weights->generation) : std::pair<int64_t, int64_t>();
   const gpu_call_message message{.which = which,
                                  .inputs = d.inputs ? d.inputs->id : 0,
-                                 .weights = weights,
+                                 .weights = weights.first,
+                                 .generation = weights.second,
                                  .seed = system_seed(),
                                  .mode = mode,
                                  .elsewhere = elsewhere};
   double limit_ms = limits_.call_ms + overhead_ms;
-  if (!resident.called || resident.weights != weights) limit_ms += setup_factor * limits_.call_ms;
+  const bool sets_weights = !resident.called || resident.weights != weights;
+  const program& text = resident.program->text;
+  if (sets_weights && (!text.setup.empty() || text.how.graph)) limit_ms += setup_factor * limits_.call_ms;
   if (!resident.called) limit_ms += limits_.first_call_ms;
   // Nothing of this process may be on the device while the clock runs.
   CUDAL1_CHECK(device_.synchronise());

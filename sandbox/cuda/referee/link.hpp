@@ -30,7 +30,7 @@ struct gpu_call_limits {
   double call_ms = 2000;
   int64_t memory_bytes = 0;
   // More for a program's first call: captures, and libraries that choose or load their kernels then.
-  double first_call_ms = 10'000;
+  double first_call_ms = 2000;
 };
 
 class gpu_runner_link {
@@ -44,13 +44,16 @@ class gpu_runner_link {
   // Each of these fails with errc::variant_fault where the resident program came to an end or overran its time:
   // problem() or lost() say how, and faulty() of which program. Other errors are ours; ended() says whether the runner
   // can go on after either.
-  expected<void> load(resident_program which, const checked_program& p, int object);
+  expected<void> load(resident_program which, const checked_program& p, int object, const std::string& key);
   expected<gpu_call_result> call(resident_program which, const gpu_draw& d, call_mode mode, bool elsewhere = false);
 
   // The variant cannot even be loaded: its fault, said by the referee.
   tl::unexpected<error> refuse(fault f) { return say(resident_program::variant, std::move(f)); }
-  bool holds_reference(const std::string& task) const { return task == reference_of_ && !task.empty(); }
-  void note_reference(const std::string& task) { reference_of_ = task; }
+  // Whether that variant was loaded last, and nothing has come of it.
+  bool holds_variant(const std::string& key) const {
+    const auto& variant = side(resident_program::variant);
+    return !ended_ && !key.empty() && variant.program && variant.key == key;
+  }
 
   const std::optional<fault>& problem() const { return problem_; }
   bool lost() const { return lost_; }    // the process ended without a word
@@ -65,7 +68,8 @@ class gpu_runner_link {
   struct resident_side {
     std::optional<checked_program> program;
     bool called = false;
-    int64_t weights = 0;  // of its last call
+    std::string key;                            // what the caller knows it by
+    std::pair<int64_t, int64_t> weights{0, 0};  // id and generation of its last call's
   };
   expected<frame> exchange(frame_type type, const json& body, std::span<const int> descriptors, double limit_ms);
   // What concerns no program.
@@ -92,7 +96,6 @@ class gpu_runner_link {
   std::optional<device_memory> arena_;
   gpu_call_limits limits_;
   resident_side sides_[2];
-  std::string reference_of_;  // id of the task whose program is resident as `reference`
   std::map<int64_t, std::weak_ptr<const shared_tensors>> given_;
   std::optional<fault> problem_;
   resident_program faulty_ = resident_program::variant;

@@ -21,6 +21,10 @@ uint64_t seed_of(uint64_t seed, tensor_role role, std::size_t index) {
   return seed ^ (0x9e3779b97f4a7c15 * (2 * index + (role == tensor_role::weight ? 2 : 1)));
 }
 
+constexpr int renewals_of_other_kinds = 4;
+constexpr int64_t least_share_free = 8;  // one part of so many of the device's memory
+
+// Ids and generations.
 int64_t next_id() {
   static int64_t last = 0;
   return ++last;
@@ -57,42 +61,66 @@ expected<std::unique_ptr<gpu_draw_pool>> gpu_draw_pool::open(task t, referee_dev
   return pool;
 }
 
-void gpu_draw_pool::forget_draws() {
-  draws_.clear();
-  bytes_ = 0;
+void gpu_draw_pool::forget_draws(bool declared_alone) {
+  std::erase_if(draws_, [&](const auto& d) {
+    const bool goes = !declared_alone || d->request.kind == draw_kind::declared;
+    if (goes) bytes_ -= d->bytes;
+    return goes;
+  });
 }
 
 void gpu_draw_pool::renew() {
-  seeds_.clear();
-  forget_draws();
+  const bool declared_alone = renewals_++ % renewals_of_other_kinds != 0;
+  std::erase_if(seeds_, [&](const auto& s) { return !declared_alone || s.first.first == draw_kind::declared; });
+  forget_draws(declared_alone);
   declared_weights_.reset();
   declared_weight_seed_ = system_seed();
+  trim_spare();
 }
 
 void gpu_draw_pool::judge_by(const tolerances& allowed) {
   if (allowed_ == allowed) return;
   allowed_ = allowed;
-  forget_draws();
+  forget_draws(false);
+}
+
+int64_t gpu_draw_pool::spare_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& m : memory_)
+    if (m.use_count() == 1) bytes += m->memory.bytes;
+  return bytes;
+}
+
+expected<std::shared_ptr<shared_tensors>> gpu_draw_pool::take_memory(tensor_role role) {
+  const bool weights = role == tensor_role::weight;
+  const auto spare =
+      std::ranges::find_if(memory_, [&](const auto& m) { return m.use_count() == 1 && m->weights == weights; });
+  if (spare != memory_.end()) return *spare;
+  const auto& types = weights ? weight_types_ : input_types_;
+  const device_layout layout = device_layout_of(types);
+  auto made = std::make_shared<shared_tensors>();
+  made->id = next_id();
+  made->weights = weights;
+  CUDAL1_TRY(made->memory, device_.make_memory(layout.bytes, true));
+  for (std::size_t i = 0; i < types.size(); ++i)
+    made->views.push_back({types[i], made->memory.data + layout.offsets[i]});
+  memory_.push_back(made);
+  return made;
 }
 
 expected<std::shared_ptr<const shared_tensors>> gpu_draw_pool::make_tensors(tensor_role role,
-                                                                            const draw_request& request) const {
+                                                                            const draw_request& request) {
   const bool input = role == tensor_role::input;
   const auto& types = input ? input_types_ : weight_types_;
   const auto& specs = input ? task_.inputs : task_.weights;
   if (types.empty()) return std::shared_ptr<const shared_tensors>();
-  auto made = std::make_shared<shared_tensors>();
-  made->id = next_id();
-  made->weights = !input;
-  const device_layout layout = device_layout_of(types);
-  CUDAL1_TRY(made->memory, device_.make_memory(layout.bytes, true));
+  CUDAL1_TRY(const auto made, take_memory(role));
+  made->generation = next_id();
   for (std::size_t i = 0; i < types.size(); ++i) {
-    void* const data = made->memory.data + layout.offsets[i];
-    made->views.push_back({types[i], data});
-    const auto target = tensor_over(types[i], data, device_.where());
+    const auto target = tensor_over(types[i], made->views[i].data, device_.where());
     CUDAL1_CHECK(fill_draw(target, types[i], specs[i], role, request.kind, seed_of(request.seed, role, i)));
   }
-  return std::shared_ptr<const shared_tensors>(std::move(made));
+  return std::shared_ptr<const shared_tensors>(made);
 }
 
 expected<std::shared_ptr<const gpu_draw>> gpu_draw_pool::make(const draw_request& request) {
@@ -110,8 +138,16 @@ expected<std::shared_ptr<const gpu_draw>> gpu_draw_pool::make(const draw_request
   CUDAL1_TRY(made->answers, programs_.run(views_of(made->inputs), views_of(made->weights), allowed_, comparer_));
   made->bytes = made->answers.bytes + (made->inputs ? made->inputs->memory.bytes : 0);
   if (request.kind != draw_kind::declared && made->weights) made->bytes += made->weights->memory.bytes;
-  device_.give_back();
+  draw_bytes_ = std::max(draw_bytes_, made->bytes);
+  CUDAL1_CHECK(give_back_where_short());
   return std::shared_ptr<const gpu_draw>(std::move(made));
+}
+
+// The runner's libraries and other tasks want some of it as well.
+expected<void> gpu_draw_pool::give_back_where_short() {
+  CUDAL1_TRY(const device_room room, device_.room());
+  if (room.free < room.total / least_share_free) device_.give_back();
+  return {};
 }
 
 uint64_t gpu_draw_pool::seed(const draw_request& request, int ordinal) {
@@ -128,19 +164,30 @@ expected<std::shared_ptr<const gpu_draw>> gpu_draw_pool::get(const draw_request&
   if (found != draws_.end()) {
     draws_.splice(draws_.begin(), draws_, found);
   } else {
+    make_room(draw_bytes_, 0);  // the new draw takes over the memory of one that goes
     CUDAL1_TRY(auto made, make(wanted));
     bytes_ += made->bytes;
     draws_.push_front(std::move(made));
-    trim();
+    make_room(0, 1);
+    trim_spare();
   }
   return draws_.front();
 }
 
-void gpu_draw_pool::trim() {
-  while (bytes_ > memory_bound_ && draws_.size() > 1) {
+void gpu_draw_pool::make_room(int64_t more, std::size_t kept) {
+  while (bytes_ + more > memory_bound_ && draws_.size() > kept) {
     bytes_ -= draws_.back()->bytes;
     draws_.pop_back();
   }
+}
+
+void gpu_draw_pool::trim_spare() {
+  int64_t over = bytes() - memory_bound_;
+  std::erase_if(memory_, [&](const auto& m) {
+    const bool goes = over > 0 && m.use_count() == 1;
+    if (goes) over -= m->memory.bytes;
+    return goes;
+  });
 }
 
 }  // namespace cudal1

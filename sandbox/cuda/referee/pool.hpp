@@ -1,7 +1,8 @@
-// The draws of one task with their answers, in device memory: made when first asked for, kept under a bound, renewed as
-// a whole. A draw that had to go is made again from its seed, the same as before.
+// The draws of one task with their answers, in device memory: made when first asked for, kept under a bound, and
+// renewed. A draw that had to go is made again from its seed, the same as before.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -13,16 +14,18 @@
 
 namespace cudal1 {
 
-// A draw's inputs or weights. A runner maps the memory by its id, which no other tensors ever have in this process.
+// A draw's inputs or weights. A runner maps the memory by its id, which no other memory ever has in this process. When
+// nobody holds the tensors any more, their pool may fill the same memory with others: the id stays, and with it the
+// runner's mapping, and the generation is another one.
 struct shared_tensors {
-  int64_t id = 0;
+  int64_t id = 0, generation = 0;
   bool weights = false;
   device_memory memory;
   std::vector<tensor_view> views;  // in `memory`, which is laid out by device_layout_of
 };
 
-// A shared draw and its tensors live as long as somebody holds them; a link tells its runner to let go of those that
-// are gone.
+// A shared draw and its tensors stay as they are as long as somebody holds them; a link tells its runner to let go of
+// memory that is gone.
 struct gpu_draw {
   draw_request request;  // with its seed
   std::shared_ptr<const shared_tensors> inputs;
@@ -51,29 +54,41 @@ class gpu_draw_pool {
   uint64_t seed(const draw_request& request, int ordinal);
   // 8, or as many as fit the bound, and at least 4.
   int timing_draws() const { return timing_draws_; }
-  int64_t bytes() const { return bytes_; }
+  // How many of them a fork of so many pairs walks through.
+  int draws_of_fork(int pairs) const { return std::clamp(pairs + 1, 2, timing_draws_); }
+  // Memory of its draws, and what it keeps of former ones for the next.
+  int64_t bytes() const { return bytes_ + spare_bytes(); }
 
-  // Forgets every seed: the next draws are ones that nobody has seen.
+  // The next `declared` draws, which calls are timed on, are ones that nobody has seen, on other weights; so are those
+  // of the other kinds every fourth time, in which nothing is timed.
   void renew();
 
  private:
   gpu_draw_pool(task t, answering_programs programs, referee_device& device, output_comparer& comparer,
                 int64_t memory_bound);
   expected<std::shared_ptr<const gpu_draw>> make(const draw_request& request);
-  expected<std::shared_ptr<const shared_tensors>> make_tensors(tensor_role role, const draw_request& request) const;
-  void forget_draws();
-  void trim();
+  expected<std::shared_ptr<const shared_tensors>> make_tensors(tensor_role role, const draw_request& request);
+  // Memory for tensors of that role: some that nobody holds any more, or new.
+  expected<std::shared_ptr<shared_tensors>> take_memory(tensor_role role);
+  int64_t spare_bytes() const;
+  void forget_draws(bool declared_alone);
+  // The oldest draws go until so many bytes more are within the bound, but for so many draws.
+  void make_room(int64_t more, std::size_t kept);
+  void trim_spare();
+  expected<void> give_back_where_short();
 
   task task_;
   answering_programs programs_;
   referee_device& device_;
   output_comparer& comparer_;
-  int64_t memory_bound_ = 0, bytes_ = 0;
+  int64_t memory_bound_ = 0, bytes_ = 0, draw_bytes_ = 0;
+  int renewals_ = 0;
   int timing_draws_ = 8;
   tolerances allowed_;
   std::vector<tensor_type> input_types_, weight_types_;
   std::map<std::pair<draw_kind, int>, uint64_t> seeds_;
   uint64_t declared_weight_seed_ = 0;
+  std::vector<std::shared_ptr<shared_tensors>> memory_;  // all that was made; spare where this holds it alone
   std::shared_ptr<const shared_tensors> declared_weights_;
   std::list<std::shared_ptr<const gpu_draw>> draws_;  // the one used last comes first
 };

@@ -61,8 +61,7 @@ expected<void> gpu_referee::forget_old_tasks() {
 
 expected<referee_reply> gpu_referee::open(const frame& f) {
   CUDAL1_TRY(const auto request, record_of<open_task_request>(f));
-  CUDAL1_TRY(task t, read_task(request.task, "cuda"));
-  const auto found = std::ranges::find_if(tasks_, [&](const auto& s) { return s.pool->of().id == t.id; });
+  const auto found = std::ranges::find(tasks_, request.task, &open_task_state::text);
   if (found != tasks_.end()) {
     tasks_.splice(tasks_.begin(), tasks_, found);
     if (request.renew) {
@@ -70,8 +69,11 @@ expected<referee_reply> gpu_referee::open(const frame& f) {
       tasks_.front().known = {};
     }
   } else {
+    CUDAL1_TRY(task t, read_task(request.task, "cuda"));
     CUDAL1_TRY(auto pool, gpu_draw_pool::open(std::move(t), *device_, comparer_, memory_bound_));
-    tasks_.emplace_front().pool = std::move(pool);
+    auto& state = tasks_.emplace_front();
+    state.text = request.task;
+    state.pool = std::move(pool);
   }
   CUDAL1_CHECK(forget_old_tasks());
   return referee_reply{};
@@ -87,19 +89,30 @@ expected<void> gpu_referee::begin(const gpu_call_limits& limits) {
   return {};
 }
 
-expected<void> gpu_referee::load_reference(open_task_state& state, bool anew) {
+// One variant comes in several requests.
+expected<const checked_program*> gpu_referee::program_of(const variant_text& variant) {
+  if (!last_ || last_program_ != variant.program) {
+    last_.reset();
+    CUDAL1_TRY(last_, check_program_text(variant.program));
+    last_program_ = variant.program;
+  }
+  return &*last_;
+}
+
+expected<void> gpu_referee::load_reference(open_task_state& state) {
   const task& t = state.pool->of();
-  if (!anew && runner_->holds_reference(t.id)) return {};
-  if (const auto loaded = runner_->load(resident_program::reference, t.reference, -1); !loaded)
+  if (const auto loaded = runner_->load(resident_program::reference, t.reference, -1, t.id); !loaded)
     return fail(errc::infrastructure, "the task's own program in its runner: {}", loaded.error().message);
-  runner_->note_reference(t.id);
   return {};
 }
 
-expected<void> gpu_referee::load_variant(open_task_state& state, const checked_program& variant, const frame& f) {
-  if (auto problem = declaration_problem(variant, state.pool->of().reference))
+expected<void> gpu_referee::load_variant(open_task_state& state, const variant_text& variant, const frame& f,
+                                         bool anew) {
+  CUDAL1_TRY(const auto* const program, program_of(variant));
+  if (auto problem = declaration_problem(*program, state.pool->of().reference))
     return runner_->refuse(std::move(*problem));
-  return runner_->load(resident_program::variant, variant, object_of(f));
+  if (!anew && runner_->holds_variant(variant.key)) return {};
+  return runner_->load(resident_program::variant, *program, object_of(f), variant.key);
 }
 
 void gpu_referee::note_end(referee_reply& reply) const {
@@ -111,11 +124,9 @@ void gpu_referee::note_end(referee_reply& reply) const {
 expected<referee_reply> gpu_referee::check(const frame& f) {
   CUDAL1_TRY(const auto request, record_of<check_request>(f));
   CUDAL1_TRY(auto* const state, current());
-  CUDAL1_TRY(const auto variant, check_program_text(request.variant.program));
   CUDAL1_CHECK(begin({request.plan.call_limit_ms, request.plan.memory_limit_bytes}));
-  CUDAL1_CHECK(load_reference(*state, false));
   referee_reply reply;
-  if (const auto loaded = load_variant(*state, variant, f); loaded) {
+  if (const auto loaded = load_variant(*state, request.variant, f, true); loaded) {
     auto checks = checker_of(*state);
     CUDAL1_TRY(reply.check, checks.check(*runner_, request.variant.key, request.plan));
   } else if (loaded.error().code != errc::variant_fault) {
@@ -131,31 +142,29 @@ expected<referee_reply> gpu_referee::check_pool(const frame& f) {
   CUDAL1_TRY(auto* const state, current());
   auto checks = checker_of(*state);
   referee_reply reply;
-  reply.unchecked = checks.unchecked(request.variant.key);
+  reply.unchecked = checks.unchecked(request);
   if (request.only_count || reply.unchecked == 0) return reply;
-  CUDAL1_TRY(const auto variant, check_program_text(request.variant.program));
   CUDAL1_CHECK(begin({request.plan.call_limit_ms, request.plan.memory_limit_bytes}));
-  CUDAL1_CHECK(load_reference(*state, false));
-  if (const auto loaded = load_variant(*state, variant, f); loaded) {
+  // The variant that was just checked or timed need not be loaded again for a few calls more.
+  if (const auto loaded = load_variant(*state, request.variant, f, false); loaded) {
     CUDAL1_TRY(reply.check, checks.check_pool(*runner_, request));
   } else if (loaded.error().code != errc::variant_fault) {
     return tl::unexpected<error>(loaded.error());
   }
   reply.check.problem = runner_->problem();
   note_end(reply);
-  reply.unchecked = checks.unchecked(request.variant.key);
+  reply.unchecked = checks.unchecked(request);
   return reply;
 }
 
 expected<referee_reply> gpu_referee::time_fork(const frame& f) {
   CUDAL1_TRY(const auto request, record_of<time_fork_request>(f));
   CUDAL1_TRY(auto* const state, current());
-  CUDAL1_TRY(const auto variant, check_program_text(request.variant.program));
   CUDAL1_CHECK(begin({request.plan.call_limit_ms, request.plan.memory_limit_bytes}));
   // A fork is a fresh load of both: other addresses, another capture.
-  CUDAL1_CHECK(load_reference(*state, true));
+  CUDAL1_CHECK(load_reference(*state));
   referee_reply reply;
-  if (const auto loaded = load_variant(*state, variant, f); loaded) {
+  if (const auto loaded = load_variant(*state, request.variant, f, true); loaded) {
     auto checks = checker_of(*state);
     gpu_call_timer timer(*state->pool, checks, state->known);
     CUDAL1_TRY(reply.timing, timer.time(*runner_, request));
@@ -188,8 +197,8 @@ namespace {
 
 expected<std::unique_ptr<gpu_referee>> start(const worker_settings& settings) {
   CUDAL1_TRY(auto device, make_gpu_device(settings.cuda_device));
-  CUDAL1_TRY(const int64_t free, device->free_bytes());
-  return std::make_unique<gpu_referee>(std::move(device), std::max(free / share_of_memory, least_memory));
+  CUDAL1_TRY(const device_room room, device->room());
+  return std::make_unique<gpu_referee>(std::move(device), std::max(room.free / share_of_memory, least_memory));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ class gpu_referee {
  private:
   // One task's draws and what the variants gave on them.
   struct open_task_state {
+    std::string text;  // as the session sent it
     std::unique_ptr<gpu_draw_pool> pool;
     known_outputs known;
   };
@@ -33,11 +34,13 @@ class gpu_referee {
   expected<open_task_state*> current();
   expected<void> forget_old_tasks();
   gpu_checker checker_of(open_task_state& state);
-  // The runner with reference and variant resident, for one request. errc::variant_fault where the variant cannot be
-  // loaded: runner_->problem() says why.
+  expected<const checked_program*> program_of(const variant_text& variant);
+  // The runner, for one request, and what is resident there. errc::variant_fault where the variant cannot be loaded:
+  // runner_->problem() says why.
   expected<void> begin(const gpu_call_limits& limits);
-  expected<void> load_reference(open_task_state& state, bool anew);
-  expected<void> load_variant(open_task_state& state, const checked_program& variant, const frame& f);
+  expected<void> load_reference(open_task_state& state);
+  // Without `anew` one that is resident stays as it is.
+  expected<void> load_variant(open_task_state& state, const variant_text& variant, const frame& f, bool anew);
   void note_end(referee_reply& reply) const;
 
   std::unique_ptr<referee_device> device_;
@@ -46,6 +49,8 @@ class gpu_referee {
   uint64_t secret_;
   std::list<open_task_state> tasks_;  // the current one comes first
   std::optional<gpu_runner_link> runner_;
+  std::string last_program_;  // the text that the last one was read from
+  std::optional<checked_program> last_;
 };
 
 // The rest of a process forked by the zygote; its exit code (roles.hpp). Uses settings.cuda_device.

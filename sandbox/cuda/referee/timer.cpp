@@ -7,14 +7,14 @@
 namespace cudal1 {
 namespace {
 
-constexpr std::size_t device_timed_pairs = 2;  // of a fork
+constexpr int device_timed_pairs = 2;  // of a batch of forks, and at least one of each
 
 }  // namespace
 
-expected<gpu_call_timer::draws> gpu_call_timer::shuffled_draws() {
+expected<gpu_call_timer::draws> gpu_call_timer::shuffled_draws(int pairs) {
   std::mt19937_64 random(system_seed());
   draws all;
-  for (int i = 0; i < pool_.timing_draws(); ++i) {
+  for (int i = 0; i < pool_.draws_of_fork(pairs); ++i) {
     CUDAL1_TRY(auto d, pool_.get({draw_kind::declared, 0}, i));
     all.push_back(std::move(d));
   }
@@ -56,7 +56,7 @@ expected<double> gpu_call_timer::take(gpu_runner_link& runner, resident_program 
 expected<void> gpu_call_timer::run(gpu_runner_link& runner, const time_fork_request& request, timing_report& report) {
   constexpr auto reference = resident_program::reference, variant = resident_program::variant;
   const std::string& key = request.variant.key;
-  CUDAL1_TRY(const draws all, shuffled_draws());
+  CUDAL1_TRY(const draws all, shuffled_draws(request.plan.pairs));
   // The variant walks through the shuffled pool, the reference one ahead of it.
   const auto at = [&](std::size_t i) -> const gpu_draw& { return *all[i % all.size()]; };
   CUDAL1_CHECK(runner.call(variant, at(0), call_mode::untimed));
@@ -73,7 +73,8 @@ expected<void> gpu_call_timer::run(gpu_runner_link& runner, const time_fork_requ
     }
     report.samples.push_back(sample);
   }
-  for (std::size_t i = 0; i < std::min(report.samples.size(), device_timed_pairs); ++i) {
+  const auto device_pairs = static_cast<std::size_t>(request.plan.forks > 1 ? 1 : device_timed_pairs);
+  for (std::size_t i = 0; i < std::min(report.samples.size(), device_pairs); ++i) {
     auto& sample = report.samples[i];
     CUDAL1_TRY(sample.reference_device_us, take(runner, reference, at(i + 2), call_mode::device_timed, key, report));
     CUDAL1_TRY(sample.variant_device_us, take(runner, variant, at(i + 1), call_mode::device_timed, key, report));

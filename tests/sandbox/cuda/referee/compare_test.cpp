@@ -163,8 +163,28 @@ TEST_F(comparing, measures_strict_float32_against_the_exact_answer_and_eager) {
   ASSERT_TRUE(figures) << figures.error().message;
   EXPECT_NEAR(figures->error, 1e-2, 1e-6);
   EXPECT_NEAR(figures->strict_error, 1e-5, 1e-7);
-  EXPECT_EQ(figures->strict_outside, 1000);
+  EXPECT_EQ(figures->strict_outside, 0) << "close to the exact answer";
   EXPECT_EQ(figures->outside, 1000);
+  const std::vector<double> far(1000, 0.99);
+  const auto off =
+      comparer.figures_of(dtype::float32, 1000, stored(dtype::float32, eager).data(),
+                          stored(dtype::float32, far).data(), stored(dtype::float64, exact).data(), allowed);
+  EXPECT_EQ(off->strict_outside, 1000);
+}
+
+TEST_F(comparing, an_eager_answer_that_is_strict_has_the_same_figures_without_a_second_one) {
+  const auto o = [] {
+    std::mt19937_64 random(5);
+    return random_operands(dtype::float32, 3000, random, 1e-3, true);
+  }();
+  const auto figures = [&](const void* strict) {
+    return *comparer.figures_of(o.type, o.elements, o.eager.data(), strict, o.exact.data(), allowed);
+  };
+  const answer_figures both = figures(o.eager.data()), one = figures(nullptr);
+  EXPECT_GT(one.error, 0);
+  EXPECT_EQ(one.strict_error, both.strict_error);
+  EXPECT_EQ(one.strict_signal_error, both.strict_signal_error);
+  EXPECT_EQ(one.strict_outside, both.strict_outside);
 }
 
 TEST_F(comparing, an_empty_output_is_right) {

@@ -27,7 +27,7 @@ class cpu_device final : public referee_device {
   }
 
   expected<void> synchronise() override { return {}; }
-  expected<int64_t> free_bytes() override { return int64_t{1} << 30; }
+  expected<device_room> room() override { return device_room{int64_t{1} << 30, int64_t{1} << 30}; }
   void give_back() override {}
 
   expected<device_memory> make_memory(int64_t bytes, bool writable) override {

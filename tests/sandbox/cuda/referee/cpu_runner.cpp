@@ -31,7 +31,7 @@ struct resident_program_on_cpu {
   std::unique_ptr<kernel_library> kernels;
   std::unique_ptr<interpreter> run;
   std::vector<tensor_type> inputs, weights;
-  int64_t bound_weights = -1;
+  std::pair<int64_t, int64_t> bound_weights{-1, -1};  // id and generation
 };
 
 std::vector<tensor_view> views_of(const std::vector<tensor_type>& types, std::byte* base) {
@@ -126,9 +126,10 @@ class cpu_runner {
     for (auto& [which, other] : programs_)
       other.run->release();
     arena_begin_call(m.seed);
-    if (p.bound_weights != m.weights && m.weights != 0)
+    const std::pair wanted(m.weights, m.generation);
+    if (p.bound_weights != wanted && m.weights != 0)
       CUDAL1_CHECK(p.run->set_weights(views_of(p.weights, given_.at(m.weights).mapped.data())));
-    p.bound_weights = m.weights;
+    p.bound_weights = wanted;
     const auto start = std::chrono::steady_clock::now();
     CUDAL1_CHECK(p.run->call(inputs));
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;

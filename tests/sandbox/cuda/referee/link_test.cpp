@@ -53,7 +53,7 @@ struct linking : testing::Test {
     process = fork_process(body);
     link = std::make_unique<gpu_runner_link>(*device, std::move(process.channel), std::move(process.pidfd));
     link->begin_request({.call_ms = 100, .memory_bytes = 1 << 20, .first_call_ms = 0});
-    const auto loaded = link->load(resident_program::variant, pool->of().reference, -1);
+    const auto loaded = link->load(resident_program::variant, pool->of().reference, -1, "own");
     ASSERT_TRUE(loaded) << loaded.error().message;
   }
 
@@ -163,30 +163,63 @@ TEST_F(linking, a_call_that_took_longer_than_it_may_is_a_hang) {
   EXPECT_EQ(kind(), outcome::hang);
 }
 
-TEST_F(linking, tensors_are_given_once_and_dropped_when_nobody_holds_them) {
-  std::string log;
+TEST_F(linking, memory_is_given_once_serves_renewed_draws_and_is_dropped_with_its_pool) {
   int pipe_ends[2];
   ASSERT_EQ(::pipe(pipe_ends), 0);
   start([&](int channel) {
     for (;;) {
       const auto f = receive_frame(channel, deadline_in(std::chrono::minutes(1)));
       if (!f) return 0;
-      const char mark = f->type == frame_type::tensors ? 't' : f->type == frame_type::drop ? 'd' : 'c';
-      (void)!::write(pipe_ends[1], &mark, 1);
+      std::string mark = f->type == frame_type::tensors ? "t" : f->type == frame_type::drop ? "d" : "c";
+      if (f->type == frame_type::call) {
+        const auto m = record_of<gpu_call_message>(*f);
+        mark = fmt::format("[{} {} {}]", m->inputs, m->weights, m->generation);
+      }
+      (void)!::write(pipe_ends[1], mark.data(), mark.size());
       const gpu_reply reply = f->type == frame_type::call ? place(0) : gpu_reply{};
       (void)send_record(channel, frame_type::done, reply, deadline_in(std::chrono::seconds(10)));
     }
   });
   ASSERT_TRUE(call());
+  const auto said = [](const gpu_draw& of) {
+    return fmt::format("[{} {} {}]", of.inputs->id, of.weights->id, of.weights->generation);
+  };
+  const std::string first = said(**pool->get({}, 0));
   ASSERT_TRUE(call());
   pool->renew();
   ASSERT_TRUE(call());
-  char marks[32] = {};
+  const std::string renewed = said(**pool->get({}, 0));
+  EXPECT_NE(renewed, first);
+  EXPECT_EQ(renewed.substr(0, renewed.rfind(' ')), first.substr(0, first.rfind(' '))) << "only the generation is new";
+  SetUp();  // another pool
+  ASSERT_TRUE(call());
+  const std::string other = said(**pool->get({}, 0));
+  char marks[256] = {};
   const auto got = ::read(pipe_ends[0], marks, sizeof marks - 1);
   ::close(pipe_ends[0]);
   ::close(pipe_ends[1]);
-  // arena and load; inputs, weights, a call; a call; both gone, both new, a call.
-  EXPECT_EQ(std::string(marks, static_cast<std::size_t>(std::max<ssize_t>(got, 0))), "ccttccddttc");
+  // arena and load; inputs, weights, a call; a call; the same memory; both gone, both new, a call.
+  EXPECT_EQ(std::string(marks, static_cast<std::size_t>(std::max<ssize_t>(got, 0))),
+            "cctt" + first + first + renewed + "ddtt" + other);
+}
+
+// Of the limits of a call: its own, half a second, and more where there is more to do.
+TEST_F(linking, only_a_first_call_and_setup_steps_get_more_time) {
+  const auto silent = [](const frame&) -> expected<gpu_reply> {
+    for (;;)
+      ::pause();
+  };
+  const auto took = [&](double first_call_ms) {
+    start([&](int channel) { return serve_calls(channel, silent, false); });
+    link->begin_request({.call_ms = 50, .memory_bytes = 1 << 20, .first_call_ms = first_call_ms});
+    const auto from = std::chrono::steady_clock::now();
+    EXPECT_FALSE(call());
+    EXPECT_EQ(kind(), outcome::hang);
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - from).count();
+  };
+  EXPECT_NEAR(took(0), 550, 200);
+  EXPECT_NEAR(took(300), 850, 200);
+  EXPECT_EQ(gpu_call_limits{}.first_call_ms, 2000);
 }
 
 }  // namespace

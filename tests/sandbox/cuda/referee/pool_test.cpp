@@ -69,6 +69,81 @@ TEST_F(pools, declared_draws_share_their_weights_until_they_are_renewed) {
   EXPECT_NE(get(*pool, {}, 0)->weights, first->weights);
 }
 
+TEST_F(pools, a_renewed_draw_takes_over_the_memory_and_has_its_own_values_and_answers) {
+  const auto pool = open(add_relu_task(5000));
+  const auto held = get(*pool, {}, 0);
+  const float held_value = element(held->inputs->views[0], 7);
+  std::map<int64_t, float> ids;
+  for (int i = 1; i < 4; ++i)
+    ids[get(*pool, {}, i)->inputs->id] = element(get(*pool, {}, i)->inputs->views[0], 7);
+  const int64_t before = pool->bytes();
+  pool->renew();
+  for (int i = 0; i < 3; ++i) {
+    const auto d = get(*pool, {}, i);
+    ASSERT_TRUE(ids.contains(d->inputs->id)) << "memory of a draw that nobody holds";
+    const float x = element(d->inputs->views[0], 7), w = element(d->weights->views[0], 7);
+    EXPECT_NE(x, ids[d->inputs->id]);
+    EXPECT_EQ(d->answers.eager[0].const_data_ptr<float>()[7], std::max(x + w, 0.F));
+    ids.erase(d->inputs->id);
+  }
+  EXPECT_EQ(element(held->inputs->views[0], 7), held_value) << "what somebody holds stays";
+  EXPECT_LE(pool->bytes(), before);
+}
+
+TEST_F(pools, weights_in_the_memory_of_others_have_another_generation) {
+  const auto pool = open(add_relu_task(1000));
+  const auto weights = [&] {
+    const auto d = get(*pool, {}, 0);
+    return std::pair(d->weights->id, d->weights->generation);
+  };
+  const auto first = weights();
+  pool->renew();
+  const auto second = weights();
+  EXPECT_EQ(first.first, second.first);
+  EXPECT_NE(first.second, second.second);
+}
+
+TEST_F(pools, kinds_that_nothing_is_timed_on_are_renewed_every_fourth_time) {
+  const auto pool = open(add_relu_task(1000));
+  const draw_request other{draw_kind::heavy_tails, 0};
+  int renewed = 0;
+  for (int i = 0; i < 8; ++i) {
+    const uint64_t declared = pool->seed({}, 0), heavy = pool->seed(other, 0);
+    pool->renew();
+    EXPECT_NE(pool->seed({}, 0), declared);
+    renewed += pool->seed(other, 0) != heavy ? 1 : 0;
+  }
+  EXPECT_EQ(renewed, 2);
+}
+
+TEST_F(pools, keep_within_their_bound_with_what_they_keep_for_later) {
+  constexpr int64_t bound = int64_t{16} << 20;
+  const auto pool = open(add_relu_task(1 << 14), bound);  // 2 MiB of inputs, and as much of weights
+  for (int round = 0; round < 3; ++round) {
+    for (const auto kind : {draw_kind::declared, draw_kind::standard_normal, draw_kind::heavy_tails})
+      for (int i = 0; i < 3; ++i) {
+        (void)get(*pool, {kind, 0}, i);
+        EXPECT_LE(pool->bytes(), bound);
+      }
+    pool->renew();
+    EXPECT_LE(pool->bytes(), bound);
+  }
+}
+
+TEST_F(pools, only_programs_with_a_step_of_cudnn_run_strictly_a_second_time) {
+  EXPECT_FALSE(open(add_relu_task(1000))->programs().strict_differs());
+  const auto convolving = read_task(
+      R"({"format":1,"name":"conv","summary":"","family":"test","inputs":[{"name":"x","dtype":"float32","shape":[1,2,9]}],)"
+      R"("weights":[{"name":"w","dtype":"float32","shape":[3,2,3]}],)"
+      R"("steps":[{"aten":"aten::conv1d","args":{"input":"x","weight":"w"},"out":["y"]}],"outputs":["y"]})",
+      "cuda");
+  ASSERT_TRUE(convolving) << convolving.error().message;
+  const auto pool = open(*convolving);
+  EXPECT_TRUE(pool->programs().strict_differs());
+  const auto& figures = get(*pool, {})->answers.figures.at(0);
+  EXPECT_EQ(figures.strict_error, figures.error) << "the CPU has no TensorFloat-32";
+}
+
 TEST_F(pools, other_tolerances_make_other_figures_of_the_same_draw) {
   const auto pool = open(add_relu_task(1000));
   const auto loose = get(*pool, {}, 0);

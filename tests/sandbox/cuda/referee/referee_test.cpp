@@ -160,13 +160,14 @@ TEST_F(refereeing, times_pairs_of_calls_on_checked_draws) {
   ASSERT_EQ(judged(v).result, outcome::correct);
   const auto left = check_pool(v, true);
   ASSERT_TRUE(left);
-  EXPECT_EQ(left->unchecked, 8 - gates.declared_draws) << "draws of the check count";
+  EXPECT_EQ(left->unchecked, 6 - gates.declared_draws) << "a fork of 5 pairs takes 6, and draws of the check count";
   EXPECT_TRUE(left->check.draws.empty());
   const auto refused = time_fork(v);
   EXPECT_FALSE(refused) << "not before the whole pool is checked";
   const auto all = check_pool(v, false);
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(all->unchecked, 0);
+  EXPECT_EQ(all->check.load_ms, 0) << "it is resident from its check";
   const auto timed = time_fork(v);
   ASSERT_TRUE(timed) << timed.error().message;
   const timing_report& report = timed->timing;
@@ -189,7 +190,38 @@ TEST_F(refereeing, renewed_draws_must_be_checked_again) {
   const made_variant v = variant_of(program_with(right));
   ASSERT_EQ(judged(v).result, outcome::correct);
   open(true);
-  EXPECT_EQ(check_pool(v, true)->unchecked, 8);
+  EXPECT_EQ(check_pool(v, true)->unchecked, 6);
+}
+
+TEST_F(refereeing, a_renewed_pool_is_right_in_the_same_memory) {
+  const made_variant v = variant_of(program_with(right)), other = variant_of(program_with("if (i < n) y[i] = x[i];"));
+  ASSERT_EQ(judged(v).result, outcome::correct);
+  for (int renewal = 0; renewal < 5; ++renewal) {
+    open(true);
+    const auto reply = check_pool(v, false);
+    ASSERT_TRUE(reply) << reply.error().message;
+    ASSERT_EQ(reply->check.draws.size(), 6U);
+    EXPECT_EQ(reply->check.load_ms, 0);
+    for (const auto& d : reply->check.draws)
+      EXPECT_EQ(d.outputs.at(0).max_absolute, 0) << "with the weights of the renewal";
+    ASSERT_TRUE(time_fork(v));
+  }
+  EXPECT_EQ(judged(other).result, outcome::wrong_answer);
+  open(true);
+  EXPECT_GT(check_pool(v, false)->check.load_ms, 0) << "another one is resident";
+}
+
+TEST_F(refereeing, several_forks_take_one_device_time_each) {
+  const made_variant v = variant_of(program_with(right));
+  ASSERT_EQ(judged(v).result, outcome::correct);
+  ASSERT_TRUE(check_pool(v, false));
+  timing_plan plan = timing();
+  plan.forks = 2;
+  const auto timed = ask(frame_type::time_fork, to_json(time_fork_request{v.text, plan, 0}), v.descriptors());
+  ASSERT_TRUE(timed) << timed.error().message;
+  for (std::size_t i = 0; i < timed->timing.samples.size(); ++i)
+    EXPECT_EQ(timed->timing.samples[i].variant_device_us > 0, i == 0);
+  EXPECT_EQ(timed->timing.outputs_fingerprinted, 6);
 }
 
 TEST_F(refereeing, a_session_is_told_what_it_did_wrong) {

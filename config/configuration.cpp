@@ -39,6 +39,7 @@ constexpr range ranges[] = {
     {"timing.max_seconds", 0.1, 3600},
     {"timing.confirmed_limit", 1e-3, 10},
     {"timing.screened_limit", 1e-3, 10},
+    {"timing.fork_bias", 1e-5, 0.5},
     {"device.threads", 1, 1024},
     {"device.timing_core", -1, 4095},
     {"device.cores_per_gpu", 0, 64},
@@ -172,9 +173,23 @@ expected<void> apply_environment(configuration& c, const std::vector<std::string
 configuration default_configuration(std::string_view kind) {
   configuration c;
   if (kind == "cuda") {
-    // One process times both sides there, on a clock that nothing else disturbs.
+    // One process times both sides there, on a clock that nothing else disturbs. A fork is then two loads, which cost
+    // as much as some pairs: few forks of many pairs. The draws that a screening is timed on are those of the check.
+    c.verification.declared_draws = 6;
+    c.verification.call_limit_ms = 1000;
+    c.timing.fork_bias = 0.003;
+    c.timing.screening_forks = 2;
+    c.timing.screening_pairs = 5;
+    c.timing.screening_half_width = 0.05;
+    c.timing.max_screening_forks = 6;
+    c.timing.refinement_forks = 2;
+    c.timing.refinement_pairs = 7;
     c.timing.target_half_width = 0.01;
     c.timing.decided_half_width = 0.03;
+    c.timing.max_forks = 40;
+    c.timing.max_seconds = 2;
+    c.timing.confirmed_limit = 0.1;
+    c.timing.screened_limit = 0.3;
   }
   return c;
 }

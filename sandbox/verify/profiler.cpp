@@ -10,9 +10,8 @@ namespace cudal1 {
 
 namespace {
 
-// What is thought of a pair of processes before it is seen: the standard deviation of its bias, and how many forks'
-// worth of evidence that is.
-constexpr double usual_bias = 0.02, weight_of_usual_bias = 4;
+// How many forks' worth of evidence the usual bias is.
+constexpr double weight_of_usual_bias = 4;
 constexpr double noise_of_a_lone_pair = 0.2;          // one pair in each fork says nothing of its own noise
 constexpr double shamos_to_deviation = 0.9538725524;  // median |difference| of two normal deviates, of deviation 1
 constexpr double shamos_efficiency = 0.86;
@@ -79,7 +78,7 @@ spread noise_of(const std::vector<std::vector<double>>& forks) {
 
 // The bias of a fork: what the forks' medians vary more than the noise explains, shrunk towards the usual bias. The
 // medians count for as much as the bias is of their variance: forks that are all noise say nothing of it.
-spread bias_of(const std::vector<std::vector<double>>& forks, double noise) {
+spread bias_of(const std::vector<std::vector<double>>& forks, double noise, double usual_bias) {
   const auto n = static_cast<double>(forks.size());
   const double usual = usual_bias * usual_bias;
   if (forks.size() < 2) return {usual_bias, weight_of_usual_bias};
@@ -100,11 +99,11 @@ spread bias_of(const std::vector<std::vector<double>>& forks, double noise) {
 }
 
 // Of logarithms of ratios.
-interval interval_of(const std::vector<std::vector<double>>& forks, double score) {
+interval interval_of(const std::vector<std::vector<double>>& forks, double score, double usual_bias) {
   std::size_t pairs = 0;
   for (const auto& fork : forks)
     pairs += fork.size();
-  const spread noise = noise_of(forks), bias = bias_of(forks, noise.deviation);
+  const spread noise = noise_of(forks), bias = bias_of(forks, noise.deviation, usual_bias);
   const double from_noise = noise.deviation * noise.deviation * variance_of_median(static_cast<double>(pairs));
   const double from_bias = bias.deviation * bias.deviation * variance_of_median(static_cast<double>(forks.size()));
   const double variance = from_noise + from_bias;
@@ -125,7 +124,7 @@ double median_of_taken(std::span<const timing_sample> samples, double timing_sam
 
 }  // namespace
 
-timing_estimate estimate_timing(std::span<const timing_sample> samples) {
+timing_estimate estimate_timing(std::span<const timing_sample> samples, double usual_bias) {
   const auto forks = by_fork(samples);
   timing_estimate e;
   e.score = median_of(samples, ratio);
@@ -133,7 +132,7 @@ timing_estimate estimate_timing(std::span<const timing_sample> samples) {
   e.variant_us = median_of(samples, [](const auto& s) { return s.variant_us; });
   e.pairs = static_cast<int>(samples.size());
   e.forks = static_cast<int>(forks.size());
-  e.score_interval = interval_of(forks, e.score);
+  e.score_interval = interval_of(forks, e.score, usual_bias);
   e.reference_device_us = median_of_taken(samples, &timing_sample::reference_device_us);
   e.variant_device_us = median_of_taken(samples, &timing_sample::variant_device_us);
   return e;
@@ -218,7 +217,7 @@ std::span<const timing_sample> timing_decider::samples() const {
 
 std::optional<timing_estimate> timing_decider::result() const {
   if (samples().empty()) return std::nullopt;
-  return estimate_timing(samples());
+  return estimate_timing(samples(), options_.fork_bias);
 }
 
 }  // namespace cudal1

@@ -20,12 +20,14 @@ struct timing_estimate {
 };
 
 // A 95% interval of the score, from a model of two levels in the logarithm of the ratio: each fork has a bias of its
-// own (1-3% on real machines), and each pair noise of its own (3-15%). The noise is Shamos' estimate within the forks;
-// the bias is what the forks' medians vary beyond it, shrunk towards the usual 2% as far as the forks cannot tell; both
-// enter as the variance of a median, with Student's t at Welch's degrees of freedom. Against normal noise of 1-15% a
-// call, biases of 0-3% and one call in thirty half as long again, it covers 94-100% from 3 forks on (profiler_test).
-// `samples` must not be empty, and all times positive.
-timing_estimate estimate_timing(std::span<const timing_sample> samples);
+// own, and each pair noise of its own. The noise is Shamos' estimate within the forks; the bias is what the forks'
+// medians vary beyond it, shrunk towards `usual_bias` as far as the forks cannot tell; both enter as the variance of a
+// median, with Student's t at Welch's degrees of freedom. A usual bias belongs to a kind of device
+// (profiling_options::fork_bias): 2% where a fork is two processes on a shared machine (biases of 1-3%, noise of 3-15%
+// a call), 0.3% where one process times both on a GPU (0-0.5%, 0.3-5%). With one call in thirty half as long again it
+// covers 93-100% in both (profiler_test). `samples` must not be empty, and all times positive.
+timing_estimate estimate_timing(std::span<const timing_sample> samples,
+                                double usual_bias = profiling_options{}.fork_bias);
 
 // Decides after each batch of samples.
 // - Screening: a variant whose interval lies below the best so far is done, however wide that is within a limit. While

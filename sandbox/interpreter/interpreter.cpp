@@ -66,7 +66,7 @@ class program_interpreter final : public interpreter {
   expected<void> set_weights(std::span<const tensor_view> weights) override {
     release();
     CUDAL1_CHECK(bind(program_.text.weights, plan_.weights, weights, "weight"));
-    CUDAL1_CHECK(run(plan_.setup));
+    CUDAL1_CHECK(run(plan_.setup, nullptr));
     weights_are_set_ = true;
     return {};
   }
@@ -76,7 +76,7 @@ class program_interpreter final : public interpreter {
       return fail(errc::invalid_argument, "{}: set_weights comes before the first call", program_.text.name);
     release();
     CUDAL1_CHECK(bind(program_.text.inputs, plan_.inputs, inputs, "input"));
-    CUDAL1_CHECK(run(plan_.steps));
+    CUDAL1_CHECK(run(plan_.steps, plan_.lanes > 1 ? options_.lanes : nullptr));
     has_run_ = true;
     for (std::size_t i = 0; i < outputs_.size(); ++i)
       outputs_[i].data = const_cast<void*>(value(plan_.outputs[i]).const_data_ptr());
@@ -129,9 +129,9 @@ class program_interpreter final : public interpreter {
       return views;
     };
     CUDAL1_CHECK(bind(program_.text.weights, plan_.weights, views_of(program_.text.weights), "weight"));
-    CUDAL1_CHECK(run(plan_.setup));
+    CUDAL1_CHECK(run(plan_.setup, nullptr));
     CUDAL1_CHECK(bind(program_.text.inputs, plan_.inputs, views_of(program_.text.inputs), "input"));
-    return run(plan_.steps);
+    return run(plan_.steps, nullptr);
   }
 
   at::Tensor empty(at::IntArrayRef shape, at::ScalarType element) const {
@@ -144,13 +144,21 @@ class program_interpreter final : public interpreter {
     return t;
   }
 
+  expected<void> run(std::vector<step_plan>& steps, lane_driver* lanes) {
+    if (lanes == nullptr) return run_guarded(steps, nullptr);
+    CUDAL1_CHECK(lanes->begin());
+    auto result = run_guarded(steps, lanes);
+    auto joined = lanes->join();
+    return result ? std::move(joined) : std::move(result);
+  }
+
   // Exceptions of ATen end here.
-  expected<void> run(std::vector<step_plan>& steps) {
+  expected<void> run_guarded(std::vector<step_plan>& steps, lane_driver* lanes) {
     if (at::get_num_threads() != options_.threads) at::set_num_threads(options_.threads);
     const c10::InferenceMode no_autograd;
     expected<void> result;
     try {
-      result = run_steps(steps);
+      result = run_steps(steps, lanes);
     } catch (const c10::OutOfMemoryError& e) {
       result = fail(errc::variant_fault, "out of memory: {}: {}", current_step(), e.what_without_backtrace());
     } catch (const c10::Error& e) {
@@ -166,9 +174,10 @@ class program_interpreter final : public interpreter {
     return result;
   }
 
-  expected<void> run_steps(std::vector<step_plan>& steps) {
+  expected<void> run_steps(std::vector<step_plan>& steps, lane_driver* lanes) {
     for (auto& s : steps) {
       enter(s.label.c_str());
+      if (lanes != nullptr) CUDAL1_CHECK(go_to(*lanes, s.lane));
       if (auto* aten = std::get_if<aten_plan>(&s.what)) {
         CUDAL1_CHECK(run_aten(*aten, s.label));
       } else if (auto* launch = std::get_if<launch_plan>(&s.what)) {
@@ -178,9 +187,18 @@ class program_interpreter final : public interpreter {
         auto memory = empty(alloc.type.shape, alloc.element);
         value(alloc.slot) = rehearsing_ ? zero_filled(std::move(memory)) : std::move(memory);
       }
+      if (lanes != nullptr && s.lane.event != no_event) CUDAL1_CHECK(lanes->record(s.lane.event));
       for (const int slot : s.last_used)
         value(slot).reset();
     }
+    return {};
+  }
+
+  static expected<void> go_to(lane_driver& lanes, const laned_step& step) {
+    if (step.lane == no_lane) return {};
+    CUDAL1_CHECK(lanes.enter(step.lane));
+    for (const int event : step.waits)
+      CUDAL1_CHECK(lanes.wait(event));
     return {};
   }
 
@@ -262,6 +280,7 @@ expected<std::unique_ptr<interpreter>> interpreter::load(checked_program p, cons
   if (options.threads < 1)
     return fail(errc::invalid_argument, "threads is {}, and should be positive", options.threads);
   CUDAL1_TRY(auto plan, plan_program(p, kernels, options));
+  if (plan.lanes > 1) CUDAL1_CHECK(options.lanes->prepare(plan.lanes, plan.events));
   return std::unique_ptr<interpreter>(
       std::make_unique<program_interpreter>(std::move(p), std::move(plan), kernels, options));
 }

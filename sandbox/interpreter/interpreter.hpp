@@ -20,9 +20,14 @@ struct tensor_view {
   void* data = nullptr;
 };
 
+class lane_driver;
+
 struct interpreter_options {
   int threads = 1;
   int cuda_device = -1;  // -1: the CPU; else tensors live on that GPU, and operators run on LibTorch's current stream
+  // Null: one stream, whatever the program's head says. Else steps go to lanes as far as the head allows and the data
+  // flow gives any; it must outlive the interpreter.
+  lane_driver* lanes = nullptr;
 };
 
 class interpreter {
@@ -42,7 +47,8 @@ class interpreter {
 
   // Runs the steps. `inputs` in the program's order, of the declared types. The outputs stay valid until the next call
   // or release(). An ATen exception is errc::variant_fault with the step; a result whose type is not what our rules
-  // said is errc::invalid_program. On a GPU the work is on LibTorch's current stream, and not done when it returns.
+  // said is errc::invalid_program. On a GPU the work is on LibTorch's current stream (lanes have joined it), and not
+  // done when it returns.
   virtual expected<void> call(std::span<const tensor_view> inputs) = 0;
   virtual std::span<const tensor_view> outputs() const = 0;
   // Gives the outputs' memory back.

@@ -29,6 +29,7 @@ class planner {
     for (int s = first_temporary; s < static_cast<int>(plan_.slots.size()); ++s)
       plan_.temporaries.push_back(s);
     plan_lifetimes();
+    if (options_.lanes != nullptr && program_.text.how.lanes > 1) take_lanes(plan_lanes(program_));
     return std::move(plan_);
   }
 
@@ -169,6 +170,14 @@ class planner {
         return std::find(plan_.temporaries.begin(), plan_.temporaries.end(), used) == plan_.temporaries.end();
       });
     end_lives(plan_.setup);
+  }
+
+  void take_lanes(lane_plan lanes) {
+    if (lanes.lanes < 2) return;  // each step needs the one before
+    for (std::size_t i = 0; i < lanes.steps.size(); ++i)
+      plan_.steps[i].lane = std::move(lanes.steps[i]);
+    plan_.lanes = lanes.lanes;
+    plan_.events = lanes.events;
   }
 
   const checked_program& program_;

@@ -10,6 +10,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "sandbox/interpreter/boxed_values.hpp"
+#include "sandbox/interpreter/lanes.hpp"
 
 namespace cudal1 {
 
@@ -50,6 +51,7 @@ struct step_plan {
   std::string label;  // "step 2 (launch row_scale)"
   std::variant<alloc_plan, launch_plan, aten_plan> what;
   std::vector<int> last_used;  // slots whose memory goes back after this step
+  laned_step lane;             // where the plan has several lanes
 };
 
 struct program_plan {
@@ -57,6 +59,7 @@ struct program_plan {
   std::vector<int> inputs, weights, outputs;
   std::vector<step_plan> setup, steps;
   std::vector<int> temporaries;  // what a call binds: everything but inputs, weights and the results of setup
+  int lanes = 1, events = 0;     // of the steps; setup has one lane
 };
 
 expected<program_plan> plan_program(const checked_program& p, const kernel_library* kernels,

@@ -1,6 +1,7 @@
 #include "sandbox/cuda/arena.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace cudal1 {
 namespace {
@@ -118,6 +119,10 @@ void* device_arena::allocate(std::size_t bytes) {
 
 void device_arena::release(void* data) {
   if (data == nullptr) return;
+  if (keeping_) {
+    kept_.push_back(data);
+    return;
+  }
   const auto found = blocks_.find(static_cast<std::size_t>(offset_of(data)));
   if (found == blocks_.end()) return;
   const auto& [offset, b] = *found;
@@ -125,6 +130,12 @@ void device_arena::release(void* data) {
   if (b.lasting) lasting_.remove(offset, offset + rounded(b.bytes, word));
   in_use_ -= b.bytes;
   blocks_.erase(found);
+}
+
+void device_arena::let_released_go() {
+  keeping_ = false;
+  for (void* const data : std::exchange(kept_, {}))
+    release(data);
 }
 
 expected<void> device_arena::begin_call(uint64_t seed) {

@@ -51,6 +51,9 @@ class device_arena {
   // Null where there is no room. Blocks of no bytes are null, too, and need no release.
   void* allocate(std::size_t bytes);
   void release(void* data);
+  // Between these two, what is released is kept, so that nobody else gets it: several streams are at work.
+  void keep_released() { keeping_ = true; }
+  void let_released_go();
 
   // Between calls, when no tensor of a call is alive: blocks that still are (libraries' workspaces, results of setup)
   // keep their content from now on. Everything else is poisoned, and the next blocks come at other addresses.
@@ -96,6 +99,8 @@ class device_arena {
   range_set used_;                       // payloads of this call, also of blocks that were released
   range_set captured_;                   // extents of the capture in progress
   bool capturing_ = false;
+  bool keeping_ = false;
+  std::vector<void*> kept_;  // released meanwhile
   std::set<std::size_t> alone_;
   std::size_t next_ordinal_ = 0;
   uint64_t seed_ = 0;

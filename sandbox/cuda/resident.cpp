@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sandbox/cuda/cubin_library.hpp"
+#include "sandbox/cuda/lanes.hpp"
 
 namespace cudal1 {
 namespace {
@@ -35,8 +36,9 @@ expected<std::unique_ptr<resident>> resident::load(const std::string& program, s
   if (!object.empty()) {
     CUDAL1_TRY(result->kernels_, load_cubin(object, device));
   }
-  CUDAL1_TRY(result->program_,
-             interpreter::load(std::move(checked), result->kernels_.get(), {.threads = 1, .cuda_device = device}));
+  if (checked.text.how.lanes > 1) result->lanes_ = make_cuda_lanes(device, arena);
+  CUDAL1_TRY(result->program_, interpreter::load(std::move(checked), result->kernels_.get(),
+                                                 {.threads = 1, .cuda_device = device, .lanes = result->lanes_.get()}));
   return result;
 }
 
@@ -162,11 +164,13 @@ expected<void> resident::capture_copying(std::span<const tensor_view> inputs, co
 }
 
 expected<void> resident::capture(std::span<const tensor_view> first, std::span<const tensor_view> second) {
-  // Once outside of a capture: libraries load their kernels and choose their algorithms. Then once to see which
-  // blocks the outputs are.
+  // Once outside of a capture: libraries load their kernels, choose their algorithms and make their workspaces. Then
+  // once to see which blocks the outputs are.
   CUDAL1_CHECK(program_->call(first));
   CUDAL1_CUDA(cudaStreamSynchronize(stream_));
   program_->release();
+  has_run_ = true;
+  if (!wants_graph_) return {};
   arena_.count_from_here();
   CUDAL1_CHECK(program_->call(first));
   CUDAL1_CUDA(cudaStreamSynchronize(stream_));

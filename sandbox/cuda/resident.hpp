@@ -11,6 +11,7 @@
 #include "sandbox/cuda/arena.hpp"
 #include "sandbox/cuda/graph.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
+#include "sandbox/interpreter/lanes.hpp"
 
 namespace cudal1 {
 
@@ -29,9 +30,10 @@ class resident {
   // Runs the setup steps; a captured graph is given up, since weights are constants of it.
   expected<void> set_weights(std::span<const tensor_view> weights);
 
-  // Captures the graph where the program wants one and there is none. `first` and `second`: the same inputs at two
-  // addresses. Not timed; begin_call() of the arena comes before.
-  bool wants_capture() const { return wants_graph_ && !graph_; }
+  // Captures the graph where the program wants one and there is none. With several lanes, runs it once at least, for
+  // the libraries' workspaces, which they make for each stream. `first` and `second`: the same inputs at two addresses.
+  // Not timed; begin_call() of the arena comes before.
+  bool wants_capture() const { return (wants_graph_ && !graph_) || (lanes_ && !has_run_); }
   expected<void> capture(std::span<const tensor_view> first, std::span<const tensor_view> second);
 
   // Before a call, once the arena has begun it: the graph's memory is this call's.
@@ -64,11 +66,14 @@ class resident {
   cudaStream_t stream_;
   std::string name_;
   std::unique_ptr<kernel_library> kernels_;
+  std::unique_ptr<lane_driver> lanes_;  // null where the program asks for one
   std::unique_ptr<interpreter> program_;
   std::vector<tensor_type> input_types_, weight_types_;
   std::vector<std::string> input_names_;
   std::vector<tensor_view> outputs_;
   std::vector<std::string> notes_;
+
+  bool has_run_ = false;
 
   // Of the graph. Ranges: the inputs, then those outputs that have memory of their own.
   bool wants_graph_ = false;

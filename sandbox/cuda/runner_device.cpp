@@ -74,7 +74,9 @@ expected<void> runner_device::make_arena(int arena_fd, int64_t bytes) {
     void* base = memory_.data();
     unsigned long long from = first, count = words, with = seed;
     void* arguments[] = {&base, &from, &count, &with};
-    return kernels_->launch("poison", blocks_for(words), threads, arguments, stream_);
+    // Before those who asked for the memory: on their stream.
+    const auto stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)).stream();
+    return kernels_->launch("poison", blocks_for(words), threads, arguments, stream);
   };
   reach.damaged = [this](std::size_t first, std::size_t words, uint64_t seed) -> expected<std::size_t> {
     if (words == 0) return std::size_t{0};

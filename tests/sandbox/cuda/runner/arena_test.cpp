@@ -133,6 +133,21 @@ TEST_F(arena_test, a_block_that_is_to_be_alone_shares_its_address_with_none_of_t
   }
 }
 
+TEST_F(arena_test, released_blocks_are_nobody_elses_while_they_are_kept) {
+  ASSERT_TRUE(arena_.begin_call(1));
+  arena_.keep_released();
+  void* const first = arena_.allocate(4096);
+  arena_.release(first);
+  void* const second = arena_.allocate(4096);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(arena_.bytes_in_use(), 8192u);
+  arena_.let_released_go();
+  EXPECT_EQ(arena_.bytes_in_use(), 4096u);
+  EXPECT_EQ(arena_.allocate(4096), first);
+  arena_.release(second);
+  EXPECT_EQ(arena_.bytes_in_use(), 4096u);
+}
+
 TEST_F(arena_test, there_is_no_room_beyond_the_limit) {
   EXPECT_EQ(arena_.allocate(bytes + 1), nullptr);
   EXPECT_EQ(arena_.allocate(0), nullptr);

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "tests/sandbox/cuda/runner/gpu_fixture.hpp"
 
 namespace cudal1 {
@@ -17,29 +15,7 @@ program chain(int kernels) {
   return read_program(text).value();
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
-class call_cost : public gpu_test {
- protected:
-  // Without poison and flush: what the call itself costs. Microseconds, median of 1,000, inputs in turn.
-  static double cost(resident& r, const std::vector<given_memory>& draws) {
-    std::vector<double> times;
-    ready(r, draws[0]);
-    for (int i = 0; i < 1100; ++i) {
-      const auto& inputs = draws[static_cast<std::size_t>(i) % draws.size()];
-      r.release();
-      const auto took = device().time_call([&] { return r.call(inputs.views); });
-      EXPECT_TRUE(took) << took.error().message;
-      if (!took) break;
-      if (i >= 100) times.push_back(*took);
-    }
-    r.release();
-    return times.empty() ? 0 : median(times);
-  }
-};
+using call_cost = gpu_test;
 
 TEST_F(call_cost, a_rebound_graph_is_cheaper_than_launches_from_three_kernels_on) {
   std::printf("kernels  launched one by one  re-bound graph (us a synchronised call)\n");

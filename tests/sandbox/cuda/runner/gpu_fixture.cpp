@@ -1,6 +1,8 @@
 #include "tests/sandbox/cuda/runner/gpu_fixture.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include <ATen/Context.h>
 #include <ATen/ops/from_blob.h>
@@ -92,8 +94,8 @@ std::vector<tensor_view> gpu_test::at_other_addresses(const given_memory& g, dev
   return views;
 }
 
-std::unique_ptr<resident> gpu_test::load(const program& p, const given_memory& weights) {
-  auto loaded = resident::load(print_program(p), "", 0, device().arena(), device().stream());
+std::unique_ptr<resident> gpu_test::load(const program& p, const given_memory& weights, std::string_view object) {
+  auto loaded = resident::load(print_program(p), object, 0, device().arena(), device().stream());
   EXPECT_TRUE(loaded) << loaded.error().message;
   EXPECT_TRUE(device().arena().begin_call(1));
   const auto set = (*loaded)->set_weights(weights.views);
@@ -128,6 +130,39 @@ std::vector<std::string> gpu_test::outputs_of(resident& r, const given_memory& i
   }
   r.release();
   return bytes;
+}
+
+double gpu_test::difference(const std::string& a, const std::string& b) {
+  double largest = 0, size = 1e-30;
+  for (std::size_t i = 0; i + 4 <= a.size(); i += 4) {
+    float x = 0, y = 0;
+    std::memcpy(&x, a.data() + i, 4);
+    std::memcpy(&y, b.data() + i, 4);
+    if (x != x || y != y) return x != x && y != y ? largest / size : 1e30;
+    largest = std::max(largest, std::abs(static_cast<double>(x) - y));
+    size = std::max(size, std::abs(static_cast<double>(x)));
+  }
+  return largest / size;
+}
+
+double gpu_test::median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+double gpu_test::cost(resident& r, const std::vector<given_memory>& draws) {
+  std::vector<double> times;
+  ready(r, draws[0]);
+  for (int i = 0; i < 1100; ++i) {
+    const auto& inputs = draws[static_cast<std::size_t>(i) % draws.size()];
+    r.release();
+    const auto took = device().time_call([&] { return r.call(inputs.views); });
+    EXPECT_TRUE(took) << took.error().message;
+    if (!took) break;
+    if (i >= 100) times.push_back(*took);
+  }
+  r.release();
+  return times.empty() ? 0 : median(times);
 }
 
 program with_graph(program p) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -31,9 +32,13 @@ class gpu_test : public testing::Test {
                            uint64_t seed);
   static std::vector<tensor_view> at_other_addresses(const given_memory& g, device_mapping& keeper);
   // Loads a program and gives it weights.
-  static std::unique_ptr<resident> load(const program& p, const given_memory& weights);
-  // One call: its outputs' bytes.
+  static std::unique_ptr<resident> load(const program& p, const given_memory& weights, std::string_view object = "");
+  // One call: its outputs' bytes, of which `difference` tells the largest, as float32, relative to the largest element.
   static std::vector<std::string> outputs_of(resident& r, const given_memory& inputs, uint64_t seed);
+  static double difference(const std::string& a, const std::string& b);
+  // What a call costs without poison and flush: microseconds, median of 1,000, inputs in turn.
+  static double cost(resident& r, const std::vector<given_memory>& draws);
+  static double median(std::vector<double> values);
   static void ready(resident& r, const given_memory& inputs);
 
   static std::unique_ptr<runner_device> device_;

@@ -1,23 +1,7 @@
-#include <cstring>
-
 #include "tests/sandbox/cuda/runner/gpu_fixture.hpp"
 
 namespace cudal1 {
 namespace {
-
-// The largest difference of two float32 outputs, relative to the largest element.
-double difference(const std::string& a, const std::string& b) {
-  double largest = 0, size = 1e-30;
-  for (std::size_t i = 0; i + 4 <= a.size(); i += 4) {
-    float x = 0, y = 0;
-    std::memcpy(&x, a.data() + i, 4);
-    std::memcpy(&y, b.data() + i, 4);
-    if (x != x || y != y) return x != x && y != y ? largest / size : 1e30;
-    largest = std::max(largest, std::abs(static_cast<double>(x) - y));
-    size = std::max(size, std::abs(static_cast<double>(x)));
-  }
-  return largest / size;
-}
 
 TEST_F(gpu_test, a_rebound_graph_computes_what_the_steps_compute_on_every_draw) {
   const auto folder = builtin_task_folder();

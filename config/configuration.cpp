@@ -40,6 +40,7 @@ constexpr range ranges[] = {
     {"timing.confirmed_limit", 1e-3, 10},
     {"timing.screened_limit", 1e-3, 10},
     {"timing.fork_bias", 1e-5, 0.5},
+    {"timing.least_gain", 0, 0.5},
     {"device.threads", 1, 1024},
     {"device.timing_core", -1, 4095},
     {"device.cores_per_gpu", 0, 64},
@@ -177,10 +178,11 @@ configuration default_configuration(std::string_view kind) {
     // as much as some pairs: few forks of many pairs. The draws that a screening is timed on are those of the check.
     c.verification.declared_draws = 6;
     c.verification.call_limit_ms = 1000;
-    c.timing.fork_bias = 0.003;
+    c.timing.fork_bias = 0.004;
+    c.timing.least_gain = 0.01;  // a renewed pool costs as much as some evaluations
     c.timing.screening_forks = 2;
     c.timing.screening_pairs = 5;
-    c.timing.screening_half_width = 0.05;
+    c.timing.screening_half_width = 0.03;
     c.timing.max_screening_forks = 6;
     c.timing.refinement_forks = 2;
     c.timing.refinement_pairs = 7;

@@ -50,11 +50,12 @@ struct profiling_options {
   double confirmed_limit = 0.25;     // half width above which a best is not confirmed
   double screened_limit = 0.6;       // and above which any other right variant is unmeasurable
   double fork_bias = 0.02;           // what a fork is off by, as far as the forks of a measurement cannot tell
+  double least_gain = 0;             // a would-be best whose screening does not leave out the best looks faster by this
 };
 BOOST_DESCRIBE_STRUCT(profiling_options, (),
                       (screening_forks, screening_pairs, screening_half_width, max_screening_forks, refinement_forks,
                        refinement_pairs, target_half_width, decided_half_width, max_forks, max_seconds, confirmed_limit,
-                       screened_limit, fork_bias))
+                       screened_limit, fork_bias, least_gain))
 
 // The device's processes.
 struct device_options {

@@ -191,7 +191,7 @@ timing_decider::action timing_decider::after_screening() {
     plan(options_.screening_forks, options_.screening_pairs, options_.max_screening_forks - e.forks);
     return action::measure;
   }
-  if (no_best || e.score <= best_) return action::stop;
+  if (no_best || (!new_best && e.score <= best_ * (1 + options_.least_gain))) return action::stop;
   plan(options_.refinement_forks, options_.refinement_pairs, options_.max_forks);
   return action::confirm;
 }

@@ -24,7 +24,7 @@ struct timing_estimate {
 // medians vary beyond it, shrunk towards `usual_bias` as far as the forks cannot tell; both enter as the variance of a
 // median, with Student's t at Welch's degrees of freedom. A usual bias belongs to a kind of device
 // (profiling_options::fork_bias): 2% where a fork is two processes on a shared machine (biases of 1-3%, noise of 3-15%
-// a call), 0.3% where one process times both on a GPU (0-0.5%, 0.3-5%). With one call in thirty half as long again it
+// a call), 0.4% where one process times both on a GPU (0-0.5%, 0.3-5%). With one call in thirty half as long again it
 // covers 93-100% in both (profiler_test). `samples` must not be empty, and all times positive.
 timing_estimate estimate_timing(std::span<const timing_sample> samples,
                                 double usual_bias = profiling_options{}.fork_bias);
@@ -32,7 +32,7 @@ timing_estimate estimate_timing(std::span<const timing_sample> samples,
 // Decides after each batch of samples.
 // - Screening: a variant whose interval lies below the best so far is done, however wide that is within a limit. While
 //   it is not known on which side of the best it lies, and the interval is wider than asked, forks are added. If it
-//   then does not look better than the best, the screening's estimate stands, unconfirmed.
+//   then does not look better than the best, by the least gain at least, the screening's estimate stands, unconfirmed.
 // - Confirmation: a would-be best is measured again with fresh pairs only (the screening's are left out, since the best
 //   of N is biased upwards), on a renewed pool. It ends, unconfirmed, when the fresh samples say that it is no new
 //   best; else when more forks would change nothing (above the best and closely known, or known to the target) or when

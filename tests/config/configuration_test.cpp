@@ -60,6 +60,8 @@ TEST(configuration, flags_win_over_the_environment_and_that_over_the_file) {
 TEST(configuration, a_gpu_has_defaults_of_its_own_and_what_is_set_holds_for_both) {
   EXPECT_LT(default_configuration("cuda").timing.target_half_width, configuration().timing.target_half_width);
   EXPECT_EQ(print_configuration(default_configuration("cpu")), print_configuration({}));
+  const auto gpu = default_configuration("cuda");
+  EXPECT_GT(gpu.verification.declared_draws, gpu.timing.screening_pairs) << "a screening needs no draw more";
   for (const char* kind : {"cpu", "cuda"}) {
     const auto c = load_configuration(std::nullopt, "/does/not/exist", {}, {"timing.target_half_width=0.3"}, kind);
     ASSERT_TRUE(c) << c.error().message;

@@ -25,9 +25,8 @@ bool overlap(const tensor_view& a, const tensor_view& b) {
 
 expected<std::unique_ptr<resident>> resident::load(const std::string& program, std::string_view object, int device,
                                                    device_arena& arena, cudaStream_t stream) {
-  std::unique_ptr<resident> result(new resident(device, arena, stream));
+  std::unique_ptr<resident> result(new resident(arena, stream));
   CUDAL1_TRY(auto checked, check_program_text(program));
-  result->name_ = checked.text.name;
   result->input_types_ = types_of(checked.text.inputs);
   result->weight_types_ = types_of(checked.text.weights);
   for (const auto& input : checked.text.inputs)

@@ -48,7 +48,7 @@ class resident {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  resident(int device, device_arena& arena, cudaStream_t stream) : device_(device), arena_(arena), stream_(stream) {}
+  resident(device_arena& arena, cudaStream_t stream) : arena_(arena), stream_(stream) {}
   struct capture_result {
     captured_graph graph;
     std::vector<tensor_view> outputs;
@@ -61,10 +61,8 @@ class resident {
   void drop_graph();
   void drop_outputs();
 
-  int device_;
   device_arena& arena_;
   cudaStream_t stream_;
-  std::string name_;
   std::unique_ptr<kernel_library> kernels_;
   std::unique_ptr<lane_driver> lanes_;  // null where the program asks for one
   std::unique_ptr<interpreter> program_;

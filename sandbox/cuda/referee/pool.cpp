@@ -9,13 +9,6 @@
 namespace cudal1 {
 namespace {
 
-int64_t bytes_of(const std::vector<tensor_type>& types) {
-  int64_t bytes = 0;
-  for (const auto& type : types)
-    bytes += type.storage_bytes();
-  return bytes;
-}
-
 // Another stream for each tensor of a draw.
 uint64_t seed_of(uint64_t seed, tensor_role role, std::size_t index) {
   return seed ^ (0x9e3779b97f4a7c15 * (2 * index + (role == tensor_role::weight ? 2 : 1)));
@@ -47,8 +40,6 @@ gpu_draw_pool::gpu_draw_pool(task t, answering_programs programs, referee_device
     input_types_.push_back(d.type);
   for (const auto& d : task_.reference.text.weights)
     weight_types_.push_back(d.type);
-  const int64_t each = bytes_of(input_types_) + bytes_of(programs_.output_types()) + bytes_of(programs_.exact_types());
-  timing_draws_ = static_cast<int>(std::clamp<int64_t>(memory_bound / 2 / std::max<int64_t>(each, 1), 4, 8));
   renew();
 }
 

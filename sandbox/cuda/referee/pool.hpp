@@ -36,6 +36,8 @@ struct gpu_draw {
 
 class gpu_draw_pool {
  public:
+  static constexpr int most_timing_draws = 8;
+
   // Also makes the first draw, so that a task that cannot be computed is an error of opening it.
   static expected<std::unique_ptr<gpu_draw_pool>> open(task t, referee_device& device, output_comparer& comparer,
                                                        int64_t memory_bound);
@@ -47,15 +49,14 @@ class gpu_draw_pool {
   void judge_by(const tolerances& allowed);
   const tolerances& allowed() const { return allowed_; }
 
-  // The draw of that kind and seed; with seed 0 the pool's own `ordinal`-th of that kind. Ordinals of `declared` draws
-  // below timing_draws() are the ones that calls are timed on.
+  // The draw of that kind and seed; with seed 0 the pool's own `ordinal`-th of that kind. Calls are timed on the first
+  // `declared` ones.
   expected<std::shared_ptr<const gpu_draw>> get(const draw_request& request, int ordinal);
   // The seed of that draw, which is chosen now if it was not yet.
   uint64_t seed(const draw_request& request, int ordinal);
-  // 8, or as many as fit the bound, and at least 4.
-  int timing_draws() const { return timing_draws_; }
-  // How many of them a fork of so many pairs walks through.
-  int draws_of_fork(int pairs) const { return std::clamp(pairs + 1, 2, timing_draws_); }
+  // How many of those a fork of so many pairs walks through. They may be more than fit the bound: then they are made
+  // again and again.
+  static int draws_of_fork(int pairs) { return std::clamp(pairs + 1, 2, most_timing_draws); }
   // Memory of its draws, and what it keeps of former ones for the next.
   int64_t bytes() const { return bytes_ + spare_bytes(); }
 
@@ -83,7 +84,6 @@ class gpu_draw_pool {
   output_comparer& comparer_;
   int64_t memory_bound_ = 0, bytes_ = 0, draw_bytes_ = 0;
   int renewals_ = 0;
-  int timing_draws_ = 8;
   tolerances allowed_;
   std::vector<tensor_type> input_types_, weight_types_;
   std::map<std::pair<draw_kind, int>, uint64_t> seeds_;

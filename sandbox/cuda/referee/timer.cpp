@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <random>
 
 namespace cudal1 {
@@ -9,18 +10,14 @@ namespace {
 
 constexpr int device_timed_pairs = 2;  // of a batch of forks, and at least one of each
 
-}  // namespace
-
-expected<gpu_call_timer::draws> gpu_call_timer::shuffled_draws(int pairs) {
-  std::mt19937_64 random(system_seed());
-  draws all;
-  for (int i = 0; i < pool_.draws_of_fork(pairs); ++i) {
-    CUDAL1_TRY(auto d, pool_.get({draw_kind::declared, 0}, i));
-    all.push_back(std::move(d));
-  }
-  std::ranges::shuffle(all, random);
-  return all;
+std::vector<int> shuffled(int count, std::mt19937_64& random) {
+  std::vector<int> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::shuffle(order, random);
+  return order;
 }
+
+}  // namespace
 
 expected<void> gpu_call_timer::verify(gpu_runner_link& runner, const gpu_call_result& called, const gpu_draw& d,
                                       const std::string& key, timing_report& report) {
@@ -56,28 +53,34 @@ expected<double> gpu_call_timer::take(gpu_runner_link& runner, resident_program 
 expected<void> gpu_call_timer::run(gpu_runner_link& runner, const time_fork_request& request, timing_report& report) {
   constexpr auto reference = resident_program::reference, variant = resident_program::variant;
   const std::string& key = request.variant.key;
-  CUDAL1_TRY(const draws all, shuffled_draws(request.plan.pairs));
-  // The variant walks through the shuffled pool, the reference one ahead of it.
-  const auto at = [&](std::size_t i) -> const gpu_draw& { return *all[i % all.size()]; };
-  CUDAL1_CHECK(runner.call(variant, at(0), call_mode::untimed));
-  CUDAL1_CHECK(runner.call(reference, at(1), call_mode::untimed));
   std::mt19937_64 random(system_seed());
+  const std::vector<int> order = shuffled(gpu_draw_pool::draws_of_fork(request.plan.pairs), random);
+  // The variant walks through the shuffled draws, the reference one ahead of it.
+  const auto at = [&](std::size_t i) { return pool_.get({draw_kind::declared, 0}, order[i % order.size()]); };
+  for (const bool of_variant : {true, false}) {
+    CUDAL1_TRY(const auto d, at(of_variant ? 0 : 1));
+    CUDAL1_CHECK(runner.call(of_variant ? variant : reference, *d, call_mode::untimed));
+  }
   const std::size_t pairs =
-      std::min<std::size_t>(static_cast<std::size_t>(std::max(request.plan.pairs, 0)), all.size() - 1);
+      std::min<std::size_t>(static_cast<std::size_t>(std::max(request.plan.pairs, 0)), order.size() - 1);
   for (std::size_t pair = 1; pair <= pairs && report.inconsistency.empty(); ++pair) {
     timing_sample sample{.fork = request.fork, .variant_first = (random() & 1) != 0};
     for (const bool of_variant : {sample.variant_first, !sample.variant_first}) {
       double& microseconds = of_variant ? sample.variant_us : sample.reference_us;
-      CUDAL1_TRY(microseconds, take(runner, of_variant ? variant : reference, at(of_variant ? pair : pair + 1),
-                                    call_mode::timed, key, report));
+      CUDAL1_TRY(const auto d, at(of_variant ? pair : pair + 1));
+      CUDAL1_TRY(microseconds, take(runner, of_variant ? variant : reference, *d, call_mode::timed, key, report));
     }
     report.samples.push_back(sample);
   }
   const auto device_pairs = static_cast<std::size_t>(request.plan.forks > 1 ? 1 : device_timed_pairs);
   for (std::size_t i = 0; i < std::min(report.samples.size(), device_pairs); ++i) {
     auto& sample = report.samples[i];
-    CUDAL1_TRY(sample.reference_device_us, take(runner, reference, at(i + 2), call_mode::device_timed, key, report));
-    CUDAL1_TRY(sample.variant_device_us, take(runner, variant, at(i + 1), call_mode::device_timed, key, report));
+    for (const bool of_variant : {false, true}) {
+      double& microseconds = of_variant ? sample.variant_device_us : sample.reference_device_us;
+      CUDAL1_TRY(const auto d, at(of_variant ? i + 1 : i + 2));
+      CUDAL1_TRY(microseconds,
+                 take(runner, of_variant ? variant : reference, *d, call_mode::device_timed, key, report));
+    }
   }
   return {};
 }

@@ -10,7 +10,7 @@ class gpu_call_timer {
   gpu_call_timer(gpu_draw_pool& pool, gpu_checker& outputs, const known_outputs& known)
       : pool_(pool), outputs_(outputs), known_(known) {}
 
-  // Both programs are freshly loaded. At most timing_draws() - 1 pairs: no program sees a draw twice before its call
+  // Both programs are freshly loaded. At most most_timing_draws - 1 pairs: no program sees a draw twice before its call
   // time was taken on it, and the first draw of each is for a call that is not timed. Reference and variant are on
   // different draws in every pair, in random order. The first pair also gets device times, at the end, and the second
   // where this fork is the only one. A fault of the variant is in the report, one of the reference is
@@ -18,8 +18,6 @@ class gpu_call_timer {
   expected<timing_report> time(gpu_runner_link& runner, const time_fork_request& request);
 
  private:
-  using draws = std::vector<std::shared_ptr<const gpu_draw>>;
-  expected<draws> shuffled_draws(int pairs);
   expected<void> run(gpu_runner_link& runner, const time_fork_request& request, timing_report& report);
   // Microseconds of one call; the variant's outputs are verified.
   expected<double> take(gpu_runner_link& runner, resident_program which, const gpu_draw& d, call_mode mode,

@@ -211,6 +211,19 @@ TEST_F(refereeing, a_renewed_pool_is_right_in_the_same_memory) {
   EXPECT_GT(check_pool(v, false)->check.load_ms, 0) << "another one is resident";
 }
 
+TEST_F(refereeing, draws_that_do_not_fit_together_are_timed_all_the_same) {
+  referee = std::make_unique<gpu_referee>(make_cpu_device(), 1);  // a bound that holds one draw
+  open();
+  attach();
+  const made_variant v = variant_of(program_with(right));
+  ASSERT_EQ(judged(v).result, outcome::correct);
+  ASSERT_TRUE(check_pool(v, false));
+  const auto timed = time_fork(v);
+  ASSERT_TRUE(timed) << timed.error().message;
+  EXPECT_EQ(timed->timing.inconsistency, "");
+  EXPECT_EQ(timed->timing.samples.size(), 5U) << "as many pairs as were asked for";
+}
+
 TEST_F(refereeing, several_forks_take_one_device_time_each) {
   const made_variant v = variant_of(program_with(right));
   ASSERT_EQ(judged(v).result, outcome::correct);

@@ -148,7 +148,7 @@ double half_width_of(const timing_estimate& e) {
 
 }  // namespace
 
-timing_decider::timing_decider(profiling_options options, double best) : options_(std::move(options)), best_(best) {
+timing_decider::timing_decider(profiling_options options, double best) : options_(options), best_(best) {
   plan(options_.screening_forks, options_.screening_pairs, options_.screening_forks);
 }
 

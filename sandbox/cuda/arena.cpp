@@ -161,17 +161,15 @@ expected<std::string> device_arena::check() {
   range_set mine = used_;
   for (const auto& [from, to] : lasting_.ranges())
     mine.add(from, to);
-  std::size_t damaged = 0, at = 0;
-  for (const auto& [from, to] : mine.gaps_in(0, prepared_)) {
-    CUDAL1_TRY(const std::size_t here, device_.damaged(from / word, (to - from) / word, seed_));
-    if (here > 0 && damaged == 0) at = from;
-    damaged += here;
-  }
-  if (damaged == 0) return std::string();
+  std::vector<std::pair<std::size_t, std::size_t>> gaps;
+  for (const auto& [from, to] : mine.gaps_in(0, prepared_))
+    gaps.emplace_back(from / word, (to - from) / word);
+  CUDAL1_TRY(const arena_device::damage found, device_.damaged(gaps, seed_));
+  if (found.words == 0) return std::string();
   return fmt::format(
-      "{} bytes (in words of 8) that belong to no tensor of the call were overwritten, behind a tensor "
-      "that ends at offset {}",
-      damaged * word, at);
+      "{} bytes (in words of 8) that belong to no tensor of the call were overwritten, the first {} behind "
+      "the start of the runner's memory",
+      found.words * word, found.first * word);
 }
 
 std::optional<std::size_t> device_arena::ordinal_of(const void* at) const {

@@ -9,7 +9,9 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/base/error.hpp"
@@ -36,8 +38,11 @@ class range_set {
 // How the arena reaches its memory: words of 8 bytes, counted from its start.
 struct arena_device {
   std::function<expected<void>(std::size_t first, std::size_t words, uint64_t seed)> poison;
-  // How many of the words hold something else than that poison.
-  std::function<expected<std::size_t>(std::size_t first, std::size_t words, uint64_t seed)> damaged;
+  // Of several ranges (first word, words): how many words hold something else than that poison, and the first of them.
+  struct damage {
+    std::size_t words = 0, first = 0;
+  };
+  std::function<expected<damage>(std::span<const std::pair<std::size_t, std::size_t>> ranges, uint64_t seed)> damaged;
 };
 
 class device_arena {

@@ -78,18 +78,22 @@ expected<void> runner_device::make_arena(int arena_fd, int64_t bytes) {
     const auto stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)).stream();
     return kernels_->launch("poison", blocks_for(words), threads, arguments, stream);
   };
-  reach.damaged = [this](std::size_t first, std::size_t words, uint64_t seed) -> expected<std::size_t> {
-    if (words == 0) return std::size_t{0};
-    CUDAL1_CUDA(cudaMemsetAsync(found_, 0, 2 * sizeof *found_, stream_));
-    void* base = memory_.data();
-    unsigned long long from = first, count = words, with = seed;
-    void* found = found_;
-    void* arguments[] = {&base, &from, &count, &with, &found};
-    CUDAL1_CHECK(kernels_->launch("verify", blocks_for(words), threads, arguments, stream_));
-    unsigned long long damaged = 0;
-    CUDAL1_CUDA(cudaMemcpyAsync(&damaged, found_, sizeof damaged, cudaMemcpyDeviceToHost, stream_));
+  reach.damaged = [this](std::span<const std::pair<std::size_t, std::size_t>> ranges,
+                         uint64_t seed) -> expected<arena_device::damage> {
+    if (ranges.empty()) return arena_device::damage{};
+    CUDAL1_CUDA(cudaMemsetAsync(found_, 0, sizeof *found_, stream_));
+    CUDAL1_CUDA(cudaMemsetAsync(found_ + 1, 0xff, sizeof *found_, stream_));
+    for (const auto& [first, words] : ranges) {
+      void* base = memory_.data();
+      unsigned long long from = first, count = words, with = seed;
+      void* found = found_;
+      void* arguments[] = {&base, &from, &count, &with, &found};
+      CUDAL1_CHECK(kernels_->launch("verify", blocks_for(words), threads, arguments, stream_));
+    }
+    unsigned long long damaged[2] = {};
+    CUDAL1_CUDA(cudaMemcpyAsync(damaged, found_, sizeof damaged, cudaMemcpyDeviceToHost, stream_));
     CUDAL1_CHECK(finish());
-    return static_cast<std::size_t>(damaged);
+    return arena_device::damage{static_cast<std::size_t>(damaged[0]), static_cast<std::size_t>(damaged[1])};
   };
   arena_ = std::make_unique<device_arena>(memory_.data(), static_cast<std::size_t>(memory_.size()), std::move(reach));
   return {};

@@ -29,7 +29,6 @@ struct stages {
 
 void evaluate_on_cpu(benchmark::State& state) {
   session_options options;
-  options.worker = CUDAL1_WORKER;
   auto session = must(device_session::start(options));
   auto compiler = must(host_compiler::create({}));
   const task& t = task_named("softmax");

@@ -35,11 +35,13 @@ class arena_test : public testing::Test {
                 words_[i] = pattern(i, seed);
               return {};
             },
-            .damaged = [this](std::size_t first, std::size_t count, uint64_t seed) -> expected<std::size_t> {
-              std::size_t wrong = 0;
-              for (std::size_t i = first; i < first + count; ++i)
-                wrong += words_[i] == pattern(i, seed) ? 0 : 1;
-              return wrong;
+            .damaged = [this](std::span<const std::pair<std::size_t, std::size_t>> ranges,
+                              uint64_t seed) -> expected<arena_device::damage> {
+              arena_device::damage found;
+              for (const auto& [first, count] : ranges)
+                for (std::size_t i = first; i < first + count; ++i)
+                  if (words_[i] != pattern(i, seed) && found.words++ == 0) found.first = i;
+              return found;
             }};
   }
 

@@ -38,7 +38,7 @@ class cuda_elements_writer {
     }
     write_tail();
     w_.close();
-    return launch();
+    return w_.finished(std::max<int64_t>((vectors_ + threads_ * count_ - 1) / (threads_ * count_), 1), threads_);
   }
 
  private:
@@ -240,19 +240,6 @@ class cuda_elements_writer {
     write_loads("e", "0", 1);
     write_values("e", "0", 1);
     w_.close();
-  }
-
-  emitted_kernel launch() {
-    emitted_kernel out;
-    out.source = w_.text();
-    out.steps = w_.allocations();
-    launch_step l;
-    l.kernel = w_.request().name;
-    l.grid = {std::max<int64_t>((vectors_ + threads_ * count_ - 1) / (threads_ * count_), 1), 1, 1};
-    l.block = {threads_, 1, 1};
-    l.args = w_.arguments();
-    out.steps.emplace_back(std::move(l));
-    return out;
   }
 
   kernel_writer w_;

@@ -21,30 +21,17 @@ class cuda_rows_writer {
   }
 
   expected<emitted_kernel> write() {
-    CUDAL1_CHECK(check());
+    CUDAL1_CHECK(plan_.check_row_kernel(!w_.request().options.in_place.empty()));
     w_.open_kernel(l_.threads());
     group_.write_row();
     for (int pass = 0; pass < plan_.passes(); ++pass)
       write_pass(pass);
     write_row_results();
     w_.close();
-    return launch();
+    return w_.finished((w_.body().rows() + l_.rows - 1) / l_.rows, l_.threads());
   }
 
  private:
-  expected<void> check() {
-    bool scans = false, reduces = false;
-    for (const auto& n : w_.body().nodes) {
-      scans = scans || n.kind == node_kind::scan;
-      reduces = reduces || n.kind == node_kind::reduce;
-    }
-    if (scans && (reduces || columns_.size() > 1))
-      return fail(errc::unsupported, "a running sum beside a reduction, or over columns apart, is not one kernel");
-    if (!w_.request().options.in_place.empty() && plan_.reads_after_write())
-      return fail(errc::unsupported, "the operand to write over is still read after the first write");
-    return {};
-  }
-
   const body_operand& operand_of(int n) const {
     return w_.body().operands[static_cast<std::size_t>(w_.node(n).operand)];
   }
@@ -374,19 +361,6 @@ class cuda_rows_writer {
       w_.line(fmt::format("{}_r[0] = {};", w_.target(static_cast<int>(r)), spell(result.node)));
     }
     if (open) group_.close_first();
-  }
-
-  emitted_kernel launch() {
-    emitted_kernel out;
-    out.source = w_.text();
-    out.steps = w_.allocations();
-    launch_step l;
-    l.kernel = w_.request().name;
-    l.grid = {(w_.body().rows() + l_.rows - 1) / l_.rows, 1, 1};
-    l.block = {l_.threads(), 1, 1};
-    l.args = w_.arguments();
-    out.steps.emplace_back(std::move(l));
-    return out;
   }
 
   kernel_writer w_;

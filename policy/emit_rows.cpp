@@ -26,7 +26,7 @@ class rows_writer {
     threads_ =
         w_.request().options.threads > 0 ? w_.request().options.threads : default_threads(body, w_.request().kind);
     lanes_ = w_.request().options.accumulators > 0 ? w_.request().options.accumulators : default_accumulators();
-    CUDAL1_CHECK(check());
+    CUDAL1_CHECK(plan_.check_row_kernel(!w_.request().options.in_place.empty()));
     w_.open_kernel();
     open_row();
     for (int pass = 0; pass < plan_.passes(); ++pass)
@@ -34,24 +34,11 @@ class rows_writer {
     write_row_results();
     if (guarded_) w_.close();
     w_.close();
-    return launch();
+    return w_.finished((w_.body().rows() + threads_ - 1) / threads_, threads_);
   }
 
  private:
   // ---- the row ----
-
-  expected<void> check() {
-    bool scans = false, reduces = false;
-    for (const auto& n : w_.body().nodes) {
-      scans = scans || n.kind == node_kind::scan;
-      reduces = reduces || n.kind == node_kind::reduce;
-    }
-    if (scans && (reduces || columns_.size() > 1))
-      return fail(errc::unsupported, "a running sum beside a reduction, or over columns apart, is not one kernel");
-    if (!w_.request().options.in_place.empty() && plan_.reads_after_write())
-      return fail(errc::unsupported, "the operand to write over is still read after the first write");
-    return {};
-  }
 
   void open_row() {
     const int64_t rows = w_.body().rows();
@@ -387,19 +374,6 @@ class rows_writer {
     w_.close();
     w_.line("#pragma unroll");
     w_.line(fmt::format("for (int l = 1; l < {0}; ++l) {1}[l] = {1}[l - 1] + {1}[l];", k_scan_lanes, part));
-  }
-
-  emitted_kernel launch() {
-    emitted_kernel out;
-    out.source = w_.text();
-    out.steps = w_.allocations();
-    launch_step l;
-    l.kernel = w_.request().name;
-    l.grid = {(w_.body().rows() + threads_ - 1) / threads_, 1, 1};
-    l.block = {threads_, 1, 1};
-    l.args = w_.arguments();
-    out.steps.emplace_back(std::move(l));
-    return out;
   }
 
   kernel_writer w_;

@@ -34,7 +34,7 @@ class tiles_writer {
     write_row_results();
     if (guarded_) w_.close();
     w_.close();
-    return launch();
+    return w_.finished((tiles() + threads_ - 1) / threads_, threads_);
   }
 
  private:
@@ -241,19 +241,6 @@ class tiles_writer {
       w_.line(fmt::format("{}_r[t * {}] = {};", w_.target(static_cast<int>(r)), side, spell(result.node)));
       w_.close();
     }
-  }
-
-  emitted_kernel launch() {
-    emitted_kernel out;
-    out.source = w_.text();
-    out.steps = w_.allocations();
-    launch_step l;
-    l.kernel = w_.request().name;
-    l.grid = {(tiles() + threads_ - 1) / threads_, 1, 1};
-    l.block = {threads_, 1, 1};
-    l.args = w_.arguments();
-    out.steps.emplace_back(std::move(l));
-    return out;
   }
 
   kernel_writer w_;

@@ -51,7 +51,7 @@ kernel_writer::kernel_writer(const emit_request& request) : request_(&request) {
   name_everything();
 }
 
-std::string kernel_writer::unique(std::string wanted) {
+std::string kernel_writer::unique(const std::string& wanted) {
   std::string name = wanted;
   for (int n = 2; !taken_.insert(name).second; ++n)
     name = wanted + std::to_string(n);
@@ -144,6 +144,19 @@ std::vector<step> kernel_writer::allocations() const {
   if (!request_->options.in_place.empty()) return out;
   for (const auto& r : body().results)
     out.push_back(alloc_step{r.target.value, contiguous(r.target.type.type, r.target.type.shape)});
+  return out;
+}
+
+emitted_kernel kernel_writer::finished(int64_t blocks, int64_t threads) const {
+  emitted_kernel out;
+  out.source = text_;
+  out.steps = allocations();
+  launch_step l;
+  l.kernel = request_->name;
+  l.grid = {blocks, 1, 1};
+  l.block = {threads, 1, 1};
+  l.args = arguments();
+  out.steps.emplace_back(std::move(l));
   return out;
 }
 

@@ -40,13 +40,16 @@ class kernel_writer {
     return !request_->options.in_place.empty() && o.value == request_->options.in_place;
   }
 
+  // What was written, the allocations, and the launch of a row of blocks.
+  emitted_kernel finished(int64_t blocks, int64_t threads) const;
+
   // The expression of a pointwise node, its operands spelled by `spell`.
   std::string expression(int n, const std::function<std::string(int)>& spell) const;
   // " // relu" or so: which value of the program this is.
   std::string remark(int n) const;
 
  private:
-  std::string unique(std::string wanted);
+  std::string unique(const std::string& wanted);
   void name_everything();
 
   const emit_request* request_;

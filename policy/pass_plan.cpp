@@ -95,6 +95,18 @@ bool pass_plan::joins(int root) const {
   return loads > 1;
 }
 
+expected<void> pass_plan::check_row_kernel(bool in_place) const {
+  const auto has = [&](node_kind kind) {
+    return std::ranges::any_of(body_->nodes, [&](const body_node& n) { return n.kind == kind; });
+  };
+  const bool columns_apart = std::ssize(body_->domain) - body_->row_dims > 1;
+  if (has(node_kind::scan) && (has(node_kind::reduce) || columns_apart))
+    return fail(errc::unsupported, "a running sum beside a reduction, or over columns apart, is not one kernel");
+  if (in_place && reads_after_write())
+    return fail(errc::unsupported, "the operand to write over is still read after the first write");
+  return {};
+}
+
 bool pass_plan::reads_after_write() const {
   return level(body_->results[0].node) < last_;
 }

@@ -29,6 +29,9 @@ class pass_plan {
   // more than `limit` elements. `joined`: also what is made of several tensors, which would all be kept otherwise.
   std::vector<int> worth_keeping(const pass_work& work, int pass, const std::set<int>& kept, int64_t limit,
                                  bool joined = false) const;
+  // errc::unsupported with the reason where no kernel that takes its rows apart from each other computes the body.
+  // `in_place`: the result is written over an operand.
+  expected<void> check_row_kernel(bool in_place) const;
   // Whether a tensor that the (only) result is written over is still read after that.
   bool reads_after_write() const;
 

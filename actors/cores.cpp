@@ -57,8 +57,8 @@ std::vector<int> core_layout::timing_of(const std::string& device) const {
 
 std::vector<int> core_layout::seen_by(const std::string& device) const {
   std::vector<int> seen = all;
-  for (const auto& [other, cores] : timing)
-    if (other != device) std::erase_if(seen, [&](int core) { return holds(cores, core); });
+  for (const auto& entry : timing)
+    if (entry.first != device) std::erase_if(seen, [&](int core) { return holds(entry.second, core); });
   return seen;
 }
 

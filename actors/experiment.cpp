@@ -253,7 +253,7 @@ caf::result<message::done> experiment_flow::work_done(const message::work_done& 
   return promise;
 }
 
-void experiment_flow::commit(slot_id id, verdict v, environment where, std::optional<done_promise> promise) {
+void experiment_flow::commit(slot_id id, verdict v, const environment& where, std::optional<done_promise> promise) {
   const auto& s = slots_.at(id);
   double device_ms = device_ms_of(v.stage_ms);
   if (const auto other = v.stage_ms.find("commit"); other != v.stage_ms.end()) device_ms -= other->second;
@@ -440,7 +440,7 @@ void experiment_flow::check_end() {
 }
 
 experiment_actor::behavior_type run_experiment(experiment_actor::stateful_pointer<experiment_flow> self,
-                                               std::shared_ptr<experiment_setup> setup) {
+                                               const std::shared_ptr<experiment_setup>& setup) {
   prepare(self);
   auto& s = self->state;
   s.begin(self, std::move(*setup));

@@ -82,7 +82,7 @@ class experiment_flow {
   void offer(slot_id id);
   // A verdict that needed no device.
   void judge_here(slot_id id, outcome result, std::string reason, std::string log = "");
-  void commit(slot_id id, verdict v, environment where, std::optional<done_promise> promise);
+  void commit(slot_id id, verdict v, const environment& where, std::optional<done_promise> promise);
   void settled(slot_id id, const verdict& v);
   // An infrastructure fault ended the attempt: it is kept as lost and tried again.
   void lose(slot_id id, const std::string& note, std::optional<done_promise> promise);
@@ -112,6 +112,6 @@ class experiment_flow {
 };
 
 experiment_actor::behavior_type run_experiment(experiment_actor::stateful_pointer<experiment_flow> self,
-                                               std::shared_ptr<experiment_setup> setup);
+                                               const std::shared_ptr<experiment_setup>& setup);
 
 }  // namespace cudal1

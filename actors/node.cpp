@@ -203,7 +203,7 @@ caf::result<message::done> node_state::work_done(const message::work_done& m) {
   return promise;
 }
 
-void node_state::lease_lost(message::work_done m) {
+void node_state::lease_lost(const message::work_done& m) {
   const auto found = experiments_.find(m.attempt.experiment);
   if (found == experiments_.end() || !found->second.actor) return;
   ask<message::done>(
@@ -315,7 +315,8 @@ void node_state::end(const caf::error& reason) {
   self_->quit(reason);
 }
 
-node_actor::behavior_type run_node(node_actor::stateful_pointer<node_state> self, std::shared_ptr<node_setup> setup) {
+node_actor::behavior_type run_node(node_actor::stateful_pointer<node_state> self,
+                                   const std::shared_ptr<node_setup>& setup) {
   prepare(self);
   auto& s = self->state;
   s.begin(self, std::move(*setup));

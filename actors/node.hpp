@@ -107,7 +107,7 @@ class node_state {
   void spawn_judges(const std::string& kind, const configuration& settings);
   void spawn_device(const node_device& device);
   void hand_out();
-  void lease_lost(message::work_done m);
+  void lease_lost(const message::work_done& m);
   void device_gone(const std::string& device);
   void device_failed(const std::string& device, const std::string& code, const std::string& problem);
   bool any_usable(const std::string& devices) const;
@@ -144,6 +144,7 @@ class node_state {
   bool ending_ = false;
 };
 
-node_actor::behavior_type run_node(node_actor::stateful_pointer<node_state> self, std::shared_ptr<node_setup> setup);
+node_actor::behavior_type run_node(node_actor::stateful_pointer<node_state> self,
+                                   const std::shared_ptr<node_setup>& setup);
 
 }  // namespace cudal1

@@ -54,7 +54,7 @@ std::string summed_weight(graph& g, const std::string& weight) {
   sum.args = {{"self", json(weight)}, {"dim", json(json::array{json(0)})}, {"dtype", json("float64")}};
   sum.results = {g.fresh_name(weight + "_sum")};
   const tensor_type& from = g.type_of(weight);
-  const std::string name = sum.results[0];
+  std::string name = sum.results[0];
   g.add_setup(std::move(sum), contiguous(dtype::float64, {from.shape.begin() + 1, from.shape.end()}));
   return name;
 }

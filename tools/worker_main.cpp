@@ -1,5 +1,5 @@
-// cudal1-worker: the zygote of a device, which forks its referee and runners, or that of the GPUs' compilers. Started by
-// a session or a compiler, not by people.
+// cudal1-worker: the zygote of a device, which forks its referee and runners, or that of the GPUs' compilers. Started
+// by a session or a compiler, not by people.
 #include <cstdio>
 #include <cstring>
 

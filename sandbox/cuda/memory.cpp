@@ -62,7 +62,7 @@ expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, bo
   CUDAL1_TRY(const int64_t rounded_size, rounded_device_bytes(bytes, device));
   const auto size = static_cast<std::size_t>(rounded_size);
   CUmemGenericAllocationHandle memory = 0;
-  CUDAL1_DRIVER(api->mem_import(&memory, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
+  CUDAL1_DRIVER(api->mem_import(&memory, std::bit_cast<void*>(static_cast<intptr_t>(fd)),
                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
   device_mapping result;
   CUdeviceptr base = 0;

@@ -2,6 +2,7 @@
 // for reading or for writing. A write by device code to a read-only mapping is an illegal access.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -27,7 +28,7 @@ class device_mapping {
   device_mapping& operator=(const device_mapping&) = delete;
   ~device_mapping();
 
-  std::byte* data() const { return reinterpret_cast<std::byte*>(base_); }
+  std::byte* data() const { return std::bit_cast<std::byte*>(base_); }
   int64_t size() const { return static_cast<int64_t>(bytes_); }
   explicit operator bool() const { return base_ != 0; }
 

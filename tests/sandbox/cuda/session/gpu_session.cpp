@@ -107,4 +107,13 @@ gpu_finding gpu_session_test::evaluate(const task& t, const std::string& program
   return found;
 }
 
+timing_report gpu_session_test::measure_again(const task& t, const timing_plan& plan, int first_fork) {
+  auto timed = session_->time(t.reference, {}, plan, first_fork);
+  EXPECT_TRUE(timed) << timed.error().message;
+  if (timed) return std::move(*timed);
+  timing_report failed;
+  failed.problem = fault{outcome::quarantined, timed.error().message};
+  return failed;
+}
+
 }  // namespace cudal1

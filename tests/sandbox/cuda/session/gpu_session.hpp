@@ -36,6 +36,8 @@ class gpu_session_test : public testing::Test {
                                   const std::string& head = "");
   // Program rules, compiler, check and timing, as an evaluation does it.
   static gpu_finding evaluate(const task& t, const std::string& program, const timing_plan& plan);
+  // The same of the task's own program, without another check.
+  static timing_report measure_again(const task& t, const timing_plan& plan, int first_fork);
   static device_session& session() { return *session_; }
 
  private:

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "config/base/describe.hpp"
+#include "config/configuration.hpp"
 #include "sandbox/verify/profiler.hpp"
 #include "tests/sandbox/cuda/session/gpu_session.hpp"
 
@@ -27,17 +28,26 @@ TEST_F(instrument, the_reference_against_itself_is_as_fast_as_itself) {
   for (int run = 0; run < runs; ++run) {
     const auto [elements, operators] = sizes[static_cast<std::size_t>(run) % sizes.size()];
     const task t = chain_task(elements, operators);
-    const timing_plan plan{.forks = 4, .pairs = 7, .call_limit_ms = 2000, .memory_limit_bytes = int64_t{4} << 30};
-    const gpu_finding found = evaluate(t, print_program(t.reference.text), plan);
+    // Forks are added until the ratio is known to 0.75%, as for a would-be best.
+    timing_plan plan{.forks = 4, .pairs = 7, .call_limit_ms = 2000, .memory_limit_bytes = int64_t{4} << 30};
+    const double bias = default_configuration("cuda").timing.fork_bias;
+    gpu_finding found = evaluate(t, print_program(t.reference.text), plan);
     ASSERT_EQ(found.result, outcome::correct) << found.reason;
     ASSERT_FALSE(found.timed.samples.empty());
-    const timing_estimate e = estimate_timing(found.timed.samples);
+    timing_estimate e = estimate_timing(found.timed.samples, bias);
+    while (e.score_interval.high - e.score_interval.low > 0.015 && e.forks < 40) {
+      const timing_report more = measure_again(t, plan, e.forks);
+      ASSERT_FALSE(more.problem) << more.problem->reason;
+      found.timed.total_ms += more.total_ms;
+      found.timed.samples.insert(found.timed.samples.end(), more.samples.begin(), more.samples.end());
+      e = estimate_timing(found.timed.samples, bias);
+    }
     const double off = std::abs(e.score - 1);
     worst = std::max(worst, off);
     within += off <= 0.01 ? 1 : 0;
-    std::printf("%10.1f us  device %10.1f us  ratio %.4f [%.4f, %.4f]  %.0f ms: load %.0f, flush %.0f\n",
-                e.reference_us, e.reference_device_us, e.score, e.score_interval.low, e.score_interval.high,
-                found.timed.total_ms, found.timed.load_ms, found.timed.flush_ms);
+    std::printf("%10.1f us  device %10.1f us  ratio %.4f [%.4f, %.4f]  %2d forks, %4.0f ms\n", e.reference_us,
+                e.reference_device_us, e.score, e.score_interval.low, e.score_interval.high, e.forks,
+                found.timed.total_ms);
   }
   std::printf("%d of %d within 1%%, the worst off by %.2f%%\n", within, runs, 100 * worst);
   EXPECT_GE(within, runs - std::max(1, runs / 100));

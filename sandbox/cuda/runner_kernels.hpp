@@ -15,10 +15,12 @@ __device__ inline word mixed(word x) {
   return x ^ (x >> 31);
 }
 
-// NaNs with a payload, large finite numbers, or noise, by the seed.
+// NaNs with a payload, large finite numbers, or noise, by the seed. Of one kind too, two seeds differ: what poison
+// decides does not repeat.
 __device__ inline word pattern(word index, word seed) {
-  if (seed % 3 == 0) return 0x7fc0dead7fc0deadull;
-  if (seed % 3 == 1) return 0x7e9676997e967699ull;
+  const word varied = mixed(seed) & 0x000000ff000000ffull;
+  if (seed % 3 == 0) return 0x7fc0dead7fc0deadull ^ varied;
+  if (seed % 3 == 1) return 0x7e9676997e967699ull ^ varied;
   return mixed(seed + index);
 }
 

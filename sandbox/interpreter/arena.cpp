@@ -29,16 +29,18 @@ uint64_t mixed(uint64_t x) {  // splitmix64's finaliser
   return x ^ (x >> 31);
 }
 
-// What memory holds when it is handed out: NaNs with a payload, large finite numbers, or noise, by the seed.
+// What memory holds when it is handed out: NaNs with a payload, large finite numbers, or noise, by the seed. Of one
+// kind too, two seeds differ: what poison decides does not repeat.
 pattern_page poison_page(uint64_t seed) {
+  const uint64_t varied = mixed(seed) & 0x000000ff000000ff;
   pattern_page words;
   for (std::size_t i = 0; i < words.size(); ++i) {
     switch (seed % 3) {
       case 0:
-        words[i] = 0x7fc0dead7fc0dead;  // float: NaN
+        words[i] = 0x7fc0dead7fc0dead ^ varied;  // float: NaN
         break;
       case 1:
-        words[i] = 0x7e9676997e967699;  // float: 1e38
+        words[i] = 0x7e9676997e967699 ^ varied;  // float: 1e38
         break;
       default:
         words[i] = mixed(seed + i);

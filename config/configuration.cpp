@@ -179,17 +179,17 @@ configuration default_configuration(std::string_view kind) {
     c.verification.declared_draws = 6;
     c.verification.call_limit_ms = 1000;
     c.timing.fork_bias = 0.004;
-    c.timing.least_gain = 0.01;  // a renewed pool costs as much as some evaluations
+    c.timing.least_gain = 0.02;  // a renewed pool costs as much as some evaluations
     c.timing.screening_forks = 2;
     c.timing.screening_pairs = 5;
     c.timing.screening_half_width = 0.03;
-    c.timing.max_screening_forks = 6;
+    c.timing.max_screening_forks = 4;
     c.timing.refinement_forks = 2;
     c.timing.refinement_pairs = 7;
     c.timing.target_half_width = 0.01;
     c.timing.decided_half_width = 0.03;
-    c.timing.max_forks = 40;
-    c.timing.max_seconds = 2;
+    c.timing.max_forks = 14;
+    c.timing.max_seconds = 0.5;  // ten evaluations a second matter more than the last tenth of a percent
     c.timing.confirmed_limit = 0.1;
     c.timing.screened_limit = 0.3;
   }

@@ -21,8 +21,8 @@ struct runner_handle {
 // Fresh runners for each request: the variant is native code.
 class cpu_session final : public process_session {
  public:
-  cpu_session(std::string worker, worker_settings settings, const verification_options& gates, unique_fd cancel)
-      : process_session(std::move(worker), std::move(settings), gates, std::move(cancel)) {}
+  cpu_session(std::string worker, worker_settings settings, const session_options& options, unique_fd cancel)
+      : process_session(std::move(worker), std::move(settings), options, std::move(cancel)) {}
   ~cpu_session() override { end_runners(); }
 
  private:
@@ -143,7 +143,7 @@ expected<std::unique_ptr<device_session>> start_cpu_session(const session_option
   CUDAL1_TRY(const worker_settings settings, settings_of(options));
   CUDAL1_TRY(const std::string worker, find_worker(options.worker));
   CUDAL1_TRY(unique_fd cancel, make_cancel_event());
-  auto session = std::make_unique<cpu_session>(worker, settings, options.verification, std::move(cancel));
+  auto session = std::make_unique<cpu_session>(worker, settings, options, std::move(cancel));
   CUDAL1_CHECK(session->start(
       [&](const std::string& libraries) { return describe_machine(options.device, settings, libraries); }));
   return session;

@@ -96,7 +96,7 @@ struct imported_example {
   std::string keep(const std::string& file, const std::string& ending) const {
     std::ifstream in(folder + "/" + file, std::ios::binary);
     const std::string bytes((std::istreambuf_iterator<char>(in)), {});
-    const std::string name = sha256_hex(bytes) + ending;
+    std::string name = sha256_hex(bytes) + ending;
     std::filesystem::rename(folder + "/" + file, blobs() + "/" + name);
     return name;
   }

@@ -68,6 +68,9 @@ class passing_file {
 expected<import_report> run_importer(const import_request& request) {
   CUDAL1_TRY(const auto python, find_python());
   CUDAL1_TRY(const auto script, python_script(program_name));
+  std::error_code problem;
+  fs::create_directories(request.out, problem);
+  if (problem) return fail(errc::io_error, "cannot make the folder {}: {}", request.out, problem.message());
   const passing_file operators(fs::path(request.out) / fmt::format(".operators_{}", ::getpid()));
   CUDAL1_CHECK(write_whole(operators.path(), operator_names()));
   std::vector<std::string> words = request.sources;
@@ -157,9 +160,6 @@ expected<import_report> import_models(const import_request& request) {
   for (const auto& source : request.sources)
     if (std::error_code problem; !fs::exists(source, problem))
       return fail(errc::not_found, "there is no {}; a source is a *.py, a folder of them or a *.jsonl", source);
-  std::error_code problem;
-  fs::create_directories(request.out, problem);
-  if (problem) return fail(errc::io_error, "cannot make the folder {}: {}", request.out, problem.message());
   CUDAL1_TRY(auto report, run_importer(request));
   return put_to_rules(std::move(report), request.out);
 }

@@ -58,6 +58,7 @@ void add_run(CLI::App& app, context& c);
 void add_evaluate(CLI::App& app, context& c);
 void add_status(CLI::App& app, context& c);
 void add_tasks(CLI::App& app, context& c);
+void add_tasks_import(CLI::App& tasks, context& c);
 void add_best(CLI::App& app, context& c);
 void add_show(CLI::App& app, context& c);
 void add_export(CLI::App& app, context& c);

@@ -14,6 +14,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
+#include "tools/cli/model_import.hpp"
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/progress.hpp"
 #include "tools/cli/report.hpp"
@@ -26,6 +27,7 @@ namespace cudal1::cli {
 namespace {
 
 struct run_options {
+  std::string source;  // PyTorch models
   std::string folder;
   std::vector<std::string> names;
   std::string policy;
@@ -149,7 +151,27 @@ void tell_of_others(const run_options& o, const connected_node& node, run_view& 
   }
 }
 
-expected<int> run(const run_options& o, context& c) {
+// The options with the imported tasks' folder in place of the models that they come from.
+expected<run_options> with_imported_tasks(run_options o, const context& c) {
+  if (!is_model_source(o.source))
+    return fail(errc::invalid_argument,
+                "{} is no PyTorch model (*.py), folder of them or *.jsonl; --tasks takes a folder of task files, and "
+                "--task one of them",
+                o.source);
+  note(c, "importing " + o.source);
+  CUDAL1_TRY(const auto models, imported_once(c.data, o.source));
+  for (const auto& r : models.report.refused)
+    note(c, fmt::format("{} was refused: {}", r.name, r.reason));
+  if (models.report.imported.empty())
+    return fail(errc::unsupported, "there is nothing to search in {}: every model was refused", o.source);
+  o.folder = models.folder;
+  return o;
+}
+
+expected<int> run(run_options o, context& c) {
+  if (!o.source.empty()) {
+    CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
+  }
   CUDAL1_TRY(client_request request, make_request(o, c));
   // What needs no node is checked before one is started.
   node_flags flags = o.node;
@@ -194,6 +216,11 @@ expected<int> run(const run_options& o, context& c) {
 void add_run(CLI::App& app, context& c) {
   auto o = std::make_shared<run_options>();
   auto* sub = app.add_subcommand("run", "search for faster variants of tasks, and print the table of the best");
+  sub->add_option(
+         "source", o->source,
+         "PyTorch models to search: a *.py with Model, get_inputs and get_init_inputs, a folder of such files, "
+         "a *.jsonl (`cudal1 tasks import --help`); their Python is executed, unconfined")
+      ->type_name("MODEL");
   sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
   sub->add_option("--task", o->names, "only these tasks: names, or task files; may stand several times")
       ->type_name("NAME");
@@ -216,15 +243,17 @@ void add_run(CLI::App& app, context& c) {
   auto* resume = sub->add_option("--resume", o->resume,
                                  "go on with an experiment that was stopped, as in --resume e3, with its own limits");
   resume->type_name("EXPERIMENT");
-  for (const auto* flag : {"--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
+  for (const auto* flag : {"source", "--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
     resume->excludes(sub->get_option(flag));
+  sub->get_option("source")->excludes(sub->get_option("--tasks"));
   sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
   add_node_flags(*sub, o->node);
   sub->footer(
       footer("  cudal1 run                                    all built-in tasks\n"
              "  cudal1 run --time 4m                          ... for four minutes\n"
              "  cudal1 run --task softmax --task layer_norm   two of them\n"
-             "  cudal1 run --tasks my_tasks --evaluations 50  your own\n"
+             "  cudal1 run model.py                           your own PyTorch model\n"
+             "  cudal1 run --tasks my_tasks --evaluations 50  your own tasks\n"
              "  cudal1 run --resume e3                        after Ctrl-C or a power cut",
              "  0    the search ended by itself; the table was printed\n"
              "  2    the command line, a task file or a name on it is not right\n"

@@ -76,8 +76,8 @@ def _forward_only() -> Iterator[None]:
         torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward = saved
 
 
-def _refusal_of_export(e: BaseException) -> Refused:
-    """torch.export's own words, made one sentence."""
+def _refusal_of_export(e: BaseException, whole: bool = True) -> Refused | None:
+    """torch.export's own words, made one sentence. Without `whole`: only those about values."""
     causes: list[BaseException] = []
     at: BaseException | None = e
     while at is not None and at not in causes:
@@ -92,7 +92,7 @@ def _refusal_of_export(e: BaseException) -> Refused:
             what = f" ({op_name(func)})" if isinstance(func, torch._ops.OpOverload) else ""
             return Refused(f"its shapes or its control flow depend on values{what}: {one_line(cause, 200)}; a task's "
                            "steps are the same for all values, so compute with masks (torch.where) instead")
-    return Refused(f"torch.export cannot record it: {one_line(e)}")
+    return Refused(f"torch.export cannot record it: {one_line(e)}") if whole else None
 
 
 def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -311,7 +311,11 @@ def export(model: torch.nn.Module, arguments: list[Any], operators: set[str]) ->
         except BaseException as e:  # noqa: B036  (torch.export raises what the model raises)
             raise _refusal_of_export(e) from e
     with torch.no_grad(), _whole_recurrence():
-        return _read(model, exported, arguments, mode, operators)
+        try:
+            return _read(model, exported, arguments, mode, operators)
+        except Exception as e:
+            refusal = _refusal_of_export(e, whole=False)
+            raise refusal if refusal is not None else e from e
 
 
 def _read(model: torch.nn.Module, exported: torch.export.ExportedProgram, arguments: list[Any], mode: FakeTensorMode,
@@ -345,6 +349,7 @@ def _read(model: torch.nn.Module, exported: torch.export.ExportedProgram, argume
             program.weights.append(reader.env[node])
         else:
             raise Refused(f"its graph has an input of a kind that tasks have no word for ({spec.kind.name})")
+    _order_weights(model, program)
     reader.read(graph)
     result = next(n for n in graph.nodes if n.op == "output").args[0]
     for spec, node in zip(exported.graph_signature.output_specs, result):
@@ -358,6 +363,20 @@ def _read(model: torch.nn.Module, exported: torch.export.ExportedProgram, argume
     if not program.outputs:
         raise Refused("forward returns no tensor")
     return program
+
+
+def _order_weights(model: torch.nn.Module, program: Program) -> None:
+    """As the module lists them, each by its first name."""
+    first: dict[int, str] = {}
+    for name, tensor in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
+        first.setdefault(id(tensor), name)
+    place = {name: i for i, name in enumerate(first.values())}
+    for value in program.weights:
+        try:
+            value.target = first.get(id(_attribute(model, value.target)), value.target)
+        except AttributeError:
+            pass  # a tensor that forward makes
+    program.weights.sort(key=lambda v: place.get(v.target, len(place)))
 
 
 def _attribute(model: torch.nn.Module, path: str) -> torch.Tensor:

@@ -25,7 +25,7 @@ class Lineage:
 # What changes where values lie, or their type, and not their distribution.
 _MOVES = {"view", "reshape", "permute", "transpose", "t", "contiguous", "clone", "detach", "flatten", "unsqueeze",
           "squeeze", "float", "double", "half", "bfloat16", "cuda", "cpu", "requires_grad_", "swapaxes", "movedim",
-          "view_as", "reshape_as", "unflatten", "pin_memory", "tril", "triu", "ravel", "mT", "adjoint"}
+          "view_as", "reshape_as", "unflatten", "pin_memory", "tril", "triu", "diag", "diag_embed", "ravel", "mT", "adjoint"}
 _NUMBERS = (int, float)
 
 

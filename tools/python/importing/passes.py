@@ -37,17 +37,20 @@ _COMMUTES = {aten.add.Tensor, aten.mul.Tensor, *_SAME_NAME}
 
 def _running_statistics(program: Program) -> None:
     """Training-mode batch norm computes with the batch's statistics; what it keeps for later calls is dropped."""
+    kept: set[Value] = set()
     for step in program.steps:
         training = {"aten::batch_norm": "training", "aten::instance_norm": "use_input_stats"}.get(step.name)
         if training and step.args.get(training):
+            kept.update(v for v in (step.args["running_mean"], step.args["running_var"]) if v is not None)
             step.args["running_mean"] = step.args["running_var"] = None
         if step.name == "aten::_native_batch_norm_legit_functional" and step.args["training"]:
-            if any(step.outs[1:3]):
-                raise Refused("it reads the running statistics that batch norm has just changed; a task keeps nothing "
-                              "from call to call")
+            kept.update((step.args["running_mean"], step.args["running_var"], *step.outs[3:]))
             given = {k: step.args[k] for k in ("input", "weight", "bias", "momentum", "eps")}
             step.op, step.outs = aten.batch_norm.default, step.outs[:1]
             step.args = {**given, "running_mean": None, "running_var": None, "training": True}
+    if any(v in kept for step in program.steps for v in step.reads()) or any(v in kept for v in program.outputs):
+        raise Refused("it reads the running statistics that a batch norm in training mode changes; a task keeps nothing "
+                      "from call to call, so call .eval() on that layer in Model.__init__")
 
 
 def _library_switches(program: Program) -> None:

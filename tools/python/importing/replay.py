@@ -9,6 +9,7 @@ import torch
 
 from .program import Program, Step, Value
 from .refusal import Refused
+from .source import OnCpu, running
 
 
 def _products(step: Step) -> float:
@@ -69,7 +70,8 @@ def check(program: Program, model: torch.nn.Module, arguments: list[Any], limit_
     inputs = [x for x in torch.utils._pytree.tree_leaves(arguments) if isinstance(x, torch.Tensor)]
     with torch.no_grad():
         ours = _run(program, [x.clone() for x in inputs])
-        theirs = model(*arguments)
+        with OnCpu(), running("forward"):
+            theirs = model(*arguments)
     theirs = [x for x in torch.utils._pytree.tree_leaves(theirs) if isinstance(x, torch.Tensor)]
     for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         if not _same(a, b):

@@ -7,6 +7,7 @@
 
 #include "config/base/describe.hpp"
 #include "sandbox/program/task.hpp"
+#include "tests/sandbox/program/imported_example.hpp"
 #include "tests/tools/tools_fixture.hpp"
 #include "tools/cli/format.hpp"
 
@@ -227,6 +228,19 @@ TEST(without_a_store, tasks_checks_a_folder_and_names_the_fault) {
   EXPECT_EQ(p.code, 2);
   EXPECT_THAT(p.err, AllOf(StartsWith("cudal1: "), HasSubstr("bad.json")));
   EXPECT_THAT(p.out, IsEmpty());
+}
+
+TEST(without_a_store, an_imported_task_says_where_it_comes_from_and_what_its_weights_are) {
+  const imported_example example;
+  const auto p = run_cudal1({"tasks", example.task_file});
+  EXPECT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, HasSubstr("from KernelBench level 1, problem 23, seed 42\n"));
+  EXPECT_THAT(p.out, HasSubstr("weight fc_weight float32[3, 4]: fc.weight of " + example.blob.substr(0, 12) +
+                               "; otherwise normal, mean 0, deviation 0.5\n"));
+  EXPECT_THAT(p.out, HasSubstr("weight index int64[2]: index of " + example.blob.substr(0, 12) + "\n"));
+  const auto document = document_of(run_cudal1({"tasks", example.task_file, "--json"}));
+  EXPECT_EQ(at(document, "tasks.0.origin.problem"), json(23));
+  EXPECT_EQ(at(document, "tasks.0.weights.2.how.content.fixed"), json(true));
 }
 
 TEST(without_a_store, the_moves_are_explained) {

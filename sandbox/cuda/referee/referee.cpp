@@ -70,7 +70,8 @@ expected<referee_reply> gpu_referee::open(const frame& f) {
     }
   } else {
     CUDAL1_TRY(task t, read_task(request.task, "cuda"));
-    CUDAL1_TRY(auto pool, gpu_draw_pool::open(std::move(t), *device_, comparer_, memory_bound_));
+    CUDAL1_TRY(auto contents, weight_contents::map(t, f.descriptors));
+    CUDAL1_TRY(auto pool, gpu_draw_pool::open(std::move(t), std::move(contents), *device_, comparer_, memory_bound_));
     auto& state = tasks_.emplace_front();
     state.text = request.task;
     state.pool = std::move(pool);

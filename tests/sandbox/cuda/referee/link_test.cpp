@@ -44,7 +44,7 @@ struct linking : testing::Test {
   std::unique_ptr<gpu_runner_link> link;
 
   void SetUp() override {
-    auto opened = gpu_draw_pool::open(add_relu_task(1000), *device, comparer, int64_t{1} << 28);
+    auto opened = gpu_draw_pool::open(add_relu_task(1000), {}, *device, comparer, int64_t{1} << 28);
     ASSERT_TRUE(opened) << opened.error().message;
     pool = std::move(*opened);
   }

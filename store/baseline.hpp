@@ -41,7 +41,7 @@ struct baseline_record {
   std::string variant;
   double program_us = 0, variant_us = 0;
   double program_device_us = 0, variant_device_us = 0;
-  interval variant_interval;  // 95%, of the median of its calls
+  interval variant_interval;  // 95%, of variant_us, by the width of the score's
   double program_ratio = 0;   // program / variant: the score of that verdict
   interval program_ratio_interval;
   int64_t time_unix_ms = 0;

@@ -14,6 +14,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
+#include "tools/cli/measure_baselines.hpp"
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/progress.hpp"
 #include "tools/cli/report.hpp"
@@ -34,6 +35,7 @@ struct run_options {
   uint64_t seed = 1;
   std::string device;
   std::string resume;
+  std::string against{against_program};
   node_flags node;
   bool json = false;
 };
@@ -149,6 +151,27 @@ void tell_of_others(const run_options& o, const connected_node& node, run_view& 
   }
 }
 
+// PyTorch beside what was just found, on the first of its devices. What cannot be measured is missing in the table.
+expected<void> measure_base(const run_options& o, const std::string& experiment, connected_node& node, const context& c,
+                            run_view& view, int wake_fd) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
+  CUDAL1_TRY(const device_report device, choose_device(node.status, e.device));
+  baseline_wish wish;
+  wish.kinds = {o.against};
+  wish.device = device.where.device;
+  wish.experiment = e.id;
+  for (const auto& id : e.tasks) {
+    CUDAL1_TRY(const auto record, reader->get_task(id));
+    CUDAL1_TRY(task t, read_task(record.text, record.profile));
+    wish.tasks.push_back(std::move(t));
+  }
+  baseline_observer observer;
+  observer.doing = [&](const std::string& what) { view.remark("measuring PyTorch: " + what); };
+  CUDAL1_CHECK(measure_baselines(c.data, node.client, wish, observer, wake_fd));
+  return {};
+}
+
 expected<int> run(const run_options& o, context& c) {
   CUDAL1_TRY(client_request request, make_request(o, c));
   // What needs no node is checked before one is started.
@@ -176,10 +199,15 @@ expected<int> run(const run_options& o, context& c) {
   CUDAL1_CHECK(node.client.send(request));
   followed_run follower(interrupt, view);
   auto experiment = follower.follow(node.client);
+  if (experiment && o.against != against_program && !follower.interrupted()) {
+    if (auto measured = measure_base(o, *experiment, node, c, view, interrupt.fd()); !measured)
+      view.note(fmt::format("{} was not measured: {}", o.against, measured.error().message));
+  }
   view.close();
   CUDAL1_CHECK(experiment);
   CUDAL1_TRY(const auto reader, open_for_reading(c));
-  CUDAL1_TRY(const auto report, report_experiment(*reader, *experiment));
+  CUDAL1_TRY(auto report, report_experiment(*reader, *experiment));
+  CUDAL1_CHECK(put_against(*reader, report, o.against));
   if (o.json) {
     print_json(c, to_json(report));
   } else {
@@ -218,6 +246,9 @@ void add_run(CLI::App& app, context& c) {
   resume->type_name("EXPERIMENT");
   for (const auto* flag : {"--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
     resume->excludes(sub->get_option(flag));
+  add_against_option(*sub, o->against);
+  sub->get_option("--against")
+      ->description(sub->get_option("--against")->get_description() + "; another kind is measured beside at the end");
   sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
   add_node_flags(*sub, o->node);
   sub->footer(

@@ -152,7 +152,8 @@ void tell_of_others(const run_options& o, const connected_node& node, run_view& 
 }
 
 // PyTorch beside what was just found, on the first of its devices. What cannot be measured is missing in the table.
-expected<void> measure_base(const run_options& o, const std::string& experiment, connected_node& node, const context& c,
+// False where it was interrupted.
+expected<bool> measure_base(const run_options& o, const std::string& experiment, connected_node& node, const context& c,
                             run_view& view, int wake_fd) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
@@ -168,8 +169,8 @@ expected<void> measure_base(const run_options& o, const std::string& experiment,
   }
   baseline_observer observer;
   observer.doing = [&](const std::string& what) { view.remark("measuring PyTorch: " + what); };
-  CUDAL1_CHECK(measure_baselines(c.data, node.client, wish, observer, wake_fd));
-  return {};
+  CUDAL1_TRY(const auto measured, measure_baselines(c.data, node.client, wish, observer, wake_fd));
+  return !measured.interrupted;
 }
 
 expected<int> run(const run_options& o, context& c) {
@@ -199,9 +200,11 @@ expected<int> run(const run_options& o, context& c) {
   CUDAL1_CHECK(node.client.send(request));
   followed_run follower(interrupt, view);
   auto experiment = follower.follow(node.client);
-  if (experiment && o.against != against_program && !follower.interrupted()) {
-    if (auto measured = measure_base(o, *experiment, node, c, view, interrupt.fd()); !measured)
-      view.note(fmt::format("{} was not measured: {}", o.against, measured.error().message));
+  bool interrupted = follower.interrupted();
+  if (experiment && o.against != against_program && !interrupted) {
+    const auto measured = measure_base(o, *experiment, node, c, view, interrupt.fd());
+    if (!measured) view.note(fmt::format("{} was not measured: {}", o.against, measured.error().message));
+    interrupted = measured && !*measured;
   }
   view.close();
   CUDAL1_CHECK(experiment);
@@ -214,7 +217,7 @@ expected<int> run(const run_options& o, context& c) {
     c.out.print((c.out.live ? "" : "\n") + print_report(report, examine(c.out.stream)));
     c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", c.data)) + "\n");
   }
-  return follower.interrupted() ? exit_code::interrupted : exit_code::success;
+  return interrupted ? exit_code::interrupted : exit_code::success;
 }
 
 }  // namespace

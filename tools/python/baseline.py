@@ -13,7 +13,7 @@ What it answers:
   {"event": "begin", "kinds": ["graph"], "doing": "...", "limit_s": 130.0}     it may be silent for so long now
   {"event": "kind", "kind": "graph", "problem": "", "call_us": [...], ...}     one for each kind that was asked for
   {"event": "done"}                                                            the next request may come
-  {"event": "broken", "problem": "..."}                                        its GPU cannot be used any more: it ends
+  {"event": "broken", "problem": "..."}                                        it cannot go on measuring, and ends
 
 A kind that cannot be measured is an answer with a sentence in "problem"; the others go on. The source defines Model,
 get_inputs and get_init_inputs, as KernelBench's do. The module is run in train mode and without gradients, as
@@ -44,7 +44,8 @@ from typing import Any, Callable
 KINDS = ("eager", "cudnn", "compile", "reduce-overhead", "graph")
 CLOSE = 1e-2  # results that differ by more, absolutely or relatively, are said to differ
 MOST_SAMPLES = 2000
-MOST_DRAWS = 16
+MOST_DRAWS = 64
+DRAWING_S = 3.0  # no more than the least number of draws is made after that
 LONGEST_SPIN_US = 200_000.0
 
 answers = None  # our standard output, once fd 1 is everybody else's standard error
@@ -81,8 +82,8 @@ class Refused(Exception):
     """The kind cannot be measured here; the text is the whole answer."""
 
 
-class DeviceLost(Exception):
-    """The GPU cannot be used by this process any more; what is left is for the next one."""
+class Spoiled(Exception):
+    """This process cannot go on measuring, and the text says why; what is left is for the next one."""
 
 
 # ---- the model ------------------------------------------------------------------------------------------------------
@@ -142,7 +143,8 @@ class Subject:
         """As many draws as are larger than the cache together; at least three where memory allows, then fewer."""
         draws: list[list] = []
         wanted = 3
-        while len(draws) < wanted:
+        begin = time.perf_counter()
+        while len(draws) < wanted and (len(draws) < 3 or time.perf_counter() - begin < DRAWING_S):
             seed_everything(seed + len(draws))
             made = get_inputs()
             if not isinstance(made, (list, tuple)):
@@ -285,14 +287,15 @@ class Tuned(Calls):
             torch.cuda.set_device(device)
         with torch.no_grad():
             while (what := self.work.get()) is not None:
+                result, problem = None, None
+                torch.backends.cudnn.benchmark = True  # of the whole process: off before the other thread goes on
                 try:
-                    torch.backends.cudnn.benchmark = True
-                    self.results.put((what(), None))
-                except BaseException as problem:  # goes to the thread that asked
-                    self.results.put((None, problem))
-                finally:
-                    torch.backends.cudnn.benchmark = False
-                    what = None
+                    result = what()
+                except BaseException as caught:  # goes to the thread that asked
+                    problem = caught
+                torch.backends.cudnn.benchmark = False
+                self.results.put((result, problem))
+                what = result = problem = None
 
     def in_thread(self, what: Callable) -> Any:
         self.work.put(what)
@@ -525,7 +528,7 @@ class Task:
         say("begin", kinds=kinds, doing=doing, limit_s=limit_s)
 
     def run(self) -> bool:
-        """False where the device cannot be used any more."""
+        """False where this process cannot go on."""
         kinds = []
         for kind in self.request["kinds"]:
             problem = refusal_here(kind, self.device)
@@ -541,8 +544,9 @@ class Task:
         try:
             subject = Subject(self.request["source"], self.request["seed"], self.device)
             self.measure_all(subject, kinds)
-        except DeviceLost:
-            pass
+        except Spoiled as problem:
+            say("broken", problem=str(problem))
+            return False
         except Exception as problem:  # said of every kind that is left
             traceback.print_exc()
             for kind in kinds:
@@ -553,13 +557,10 @@ class Task:
             torch._dynamo.reset()
             del subject
             release_memory(self.device)
-        return not self.report_if_broken()
-
-    def report_if_broken(self) -> bool:
         problem = gpu_is_broken(self.device)
         if problem:
             say("broken", problem=problem)
-        return problem != ""
+        return not problem
 
     def measure_all(self, subject: Subject, kinds: list[str]) -> None:
         patience = self.request["prepare_seconds"]
@@ -568,7 +569,8 @@ class Task:
         # Compiled kinds first: the others, which are beside the node's own measurements, then come last.
         for kind in [k for k in kinds if k in ("compile", "reduce-overhead")]:
             self.measure_group(subject, agreement, clock, [kind], patience)
-        cheap = [k for k in kinds if k not in ("compile", "reduce-overhead")]
+        # A failed capture needs a fresh process for the rest: so that is tried first.
+        cheap = sorted((k for k in kinds if k not in ("compile", "reduce-overhead")), key=lambda k: k != "graph")
         if cheap:
             self.measure_group(subject, agreement, clock, cheap, patience)
 
@@ -598,14 +600,14 @@ class Task:
                     calls.notes.append("device time has launch gaps: the call waits for the device, or queues more than "
                                        "it takes")
                 self.answer(calls.kind, calls=calls)
-        except DeviceLost:
+        except Spoiled:
             raise
         except Exception as problem:
             traceback.print_exc()
             for kind in kinds:
                 self.answer(kind, sentence(problem))
-            if gpu_is_broken(self.device):
-                raise DeviceLost from problem
+            if broken := gpu_is_broken(self.device):
+                raise Spoiled(broken) from problem
         finally:
             for calls in group:
                 calls.close()
@@ -625,8 +627,11 @@ class Task:
             traceback.print_exc()
             calls.prepare_s = time.perf_counter() - begin
             self.answer(calls.kind, sentence(problem), calls)
-            if gpu_is_broken(self.device):
-                raise DeviceLost from problem
+            if broken := gpu_is_broken(self.device):
+                raise Spoiled(broken) from problem
+            if calls.kind in ("graph", "reduce-overhead"):
+                # The allocator may hold the memory of a capture that did not end, and believe that it goes on.
+                raise Spoiled("a capture failed") from problem
             return False
 
 

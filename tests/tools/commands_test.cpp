@@ -291,6 +291,10 @@ TEST(arguments, that_are_wrong_are_refused_with_exit_code_2_and_a_way_out) {
       {{"show"}, "variant"},
       {{"show", "abcd", "--json", "--source"}, "--source"},
       {{"best", "-n", "0"}, "-n"},
+      {{"best", "--against", "magic"}, "magic"},
+      {{"baseline", "--kinds", "eager,magic"}, "magic"},
+      {{"baseline", "--time", "4 parsecs"}, "4 parsecs"},
+      {{"baseline"}, "there is no store"},
   };
   for (const auto& line : lines) {
     auto arguments = line.arguments;
@@ -308,8 +312,8 @@ TEST(arguments, help_teaches_each_command_with_examples_and_exit_codes) {
   const auto help = run_cudal1({"--help"});
   ASSERT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("A typical journey"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
-  for (const auto* command :
-       {"run", "evaluate", "status", "tasks", "best", "show", "export", "experiments", "stop", "moves", "doctor"}) {
+  for (const auto* command : {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "export",
+                              "experiments", "stop", "moves", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command));
     const auto p = run_cudal1({command, "--help"});
     EXPECT_EQ(p.code, 0);

@@ -7,10 +7,14 @@
 #include <string>
 #include <string_view>
 
+#include "config/base/error.hpp"
+
 namespace cudal1 {
 
 // 64 lower-case hexadecimal digits. Ids are compared and stored whole; people are shown the first 12.
 std::string sha256_hex(std::string_view bytes);
+// The same of a file, from its first byte on.
+expected<std::string> sha256_of_file(int fd);
 
 struct fingerprint {
   uint64_t low = 0, high = 0;

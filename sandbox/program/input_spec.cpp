@@ -5,32 +5,15 @@
 #include <limits>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
+#include "sandbox/program/form.hpp"
 #include "sandbox/program/json_fields.hpp"
-#include "sandbox/program/near_miss.hpp"
 
 namespace cudal1 {
 
 namespace {
-
-template <class Enum>
-std::vector<std::string> names_of_all() {
-  std::vector<std::string> names;
-  boost::mp11::mp_for_each<boost::describe::describe_enumerators<Enum>>(
-      [&](auto d) { names.push_back(enum_name(static_cast<Enum>(d.value))); });
-  return names;
-}
-
-template <class Enum>
-expected<Enum> read_enum(const json& v, const std::string& where) {
-  CUDAL1_TRY(const auto name, read_string(v, where));
-  if (const auto found = enum_value<Enum>(name)) return *found;
-  const auto names = names_of_all<Enum>();
-  return fail(errc::parse_error, "{}: there is no {}{} (there are {})", where, json(name).text(),
-              did_you_mean(name, {names.begin(), names.end()}), fmt::join(names, ", "));
-}
 
 std::vector<std::string_view> parameters_of(distribution kind) {
   switch (kind) {
@@ -41,6 +24,11 @@ std::vector<std::string_view> parameters_of(distribution kind) {
       return {"mean", "std"};
     case distribution::bernoulli:
       return {"probability"};
+    case distribution::constant:
+      return {"value"};
+    case distribution::signs:
+    case distribution::simplex:
+      return {};
   }
   return {};
 }
@@ -79,13 +67,30 @@ std::pair<double, double> range_of(dtype type) {
   }
 }
 
+expected<void> check_whole(double value, dtype type, const std::string& where) {
+  const auto [first, last] = range_of(type);
+  if (value != std::floor(value) || value < first || value > last)
+    return fail(errc::parse_error, "{}: {} is no {}", where, value, name_of(type));
+  return {};
+}
+
+// Which distributions an element type can be drawn from.
+expected<void> check_kind(const draw_spec& draw, dtype type, const std::string& where) {
+  if (draw.kind == distribution::constant)
+    return is_floating(type) ? expected<void>() : check_whole(draw.value, type, where + ", value");
+  if (type == dtype::bool_ && draw.kind != distribution::bernoulli)
+    return fail(errc::parse_error, "{}, distribution: a bool is drawn from bernoulli, or constant", where);
+  const bool whole = draw.kind == distribution::integer || draw.kind == distribution::bernoulli ||
+                     (draw.kind == distribution::signs && type != dtype::uint8);
+  if (!is_floating(type) && !whole)
+    return fail(errc::parse_error, "{}, distribution: {} needs integer, bernoulli{} or constant", where, name_of(type),
+                type == dtype::uint8 ? "" : ", signs");
+  return {};
+}
+
 expected<void> check_draw(const draw_spec& draw, dtype type, const std::string& where) {
   const bool bounded = draw.kind == distribution::uniform || draw.kind == distribution::integer;
-  const bool whole = draw.kind == distribution::integer || draw.kind == distribution::bernoulli;
-  if (type == dtype::bool_ && draw.kind != distribution::bernoulli)
-    return fail(errc::parse_error, "{}, distribution: a bool is drawn from bernoulli", where);
-  if (!is_floating(type) && !whole)
-    return fail(errc::parse_error, "{}, distribution: {} needs integer or bernoulli", where, name_of(type));
+  CUDAL1_CHECK(check_kind(draw, type, where));
   if (bounded && !(draw.low < draw.high))
     return fail(errc::parse_error, "{}: low ({}) should be below high ({})", where, draw.low, draw.high);
   if (draw.kind == distribution::integer) {
@@ -116,14 +121,18 @@ expected<draw_spec> read_draw(const json* v, dtype type, const size_names& sizes
   CUDAL1_TRY(const json* kind, required_key(*v, "distribution", where));
   CUDAL1_TRY(draw.kind, read_enum<distribution>(*kind, where + ", distribution"));
   auto known = parameters_of(draw.kind);
-  known.insert(known.end(), {"distribution", "min", "max"});
+  known.emplace_back("distribution");
+  if (draw.kind != distribution::signs && draw.kind != distribution::simplex && draw.kind != distribution::constant)
+    known.insert(known.end(), {"min", "max"});
   CUDAL1_CHECK(known_keys(*v, fmt::format("{} ({})", where, enum_name(draw.kind)), known));
   if (draw.kind == distribution::integer) CUDAL1_CHECK(required_key(*v, "high", where));
+  if (draw.kind == distribution::constant) CUDAL1_CHECK(required_key(*v, "value", where));
   const std::pair<std::string_view, double*> numbers[] = {{"low", &draw.low},
                                                           {"high", &draw.high},
                                                           {"mean", &draw.mean},
                                                           {"std", &draw.std},
-                                                          {"probability", &draw.probability}};
+                                                          {"probability", &draw.probability},
+                                                          {"value", &draw.value}};
   for (const auto& [key, target] : numbers)
     if (const auto* value = v->find(key)) {
       CUDAL1_TRY(*target, read_bound(*value, sizes, fmt::format("{}, {}", where, key)));
@@ -138,8 +147,10 @@ expected<draw_spec> read_draw(const json* v, dtype type, const size_names& sizes
   return draw;
 }
 
-expected<void> check_fact(fact f, const tensor_type& type, const std::string& where) {
+expected<void> check_fact(fact f, const tensor_type& type, const draw_spec& draw, const std::string& where) {
   const auto name = enum_name(f);
+  if (draw.kind == distribution::simplex && f != fact::non_negative)
+    return fail(errc::parse_error, "{}: rows of a simplex are not {}", where, name);
   const auto rank = type.shape.size();
   const bool of_matrix =
       f == fact::diagonal || f == fact::upper_triangular || f == fact::lower_triangular || f == fact::symmetric;
@@ -156,19 +167,50 @@ expected<void> check_fact(fact f, const tensor_type& type, const std::string& wh
   return {};
 }
 
+expected<tensor_content> read_content(const json& v, const std::string& where) {
+  if (!v.is_object()) return wrong_json_kind(where, "an object", v);
+  CUDAL1_CHECK(known_keys(v, where, {"file", "tensor", "fixed"}));
+  tensor_content content;
+  CUDAL1_TRY(const json* file, required_key(v, "file", where));
+  CUDAL1_TRY(content.file, read_string(*file, where + ", file"));
+  if (!is_blob_name(content.file, ".safetensors"))
+    return fail(errc::parse_error, "{}, file: {} should be 64 hexadecimal digits and \".safetensors\"", where,
+                json(content.file).text());
+  CUDAL1_TRY(const json* tensor, required_key(v, "tensor", where));
+  CUDAL1_TRY(content.tensor, read_string(*tensor, where + ", tensor"));
+  constexpr std::size_t longest = 500;
+  if (content.tensor.empty() || content.tensor.size() > longest || !is_valid_utf8(content.tensor))
+    return fail(errc::parse_error, "{}, tensor: should be a name of 1 to {} bytes", where, longest);
+  if (const auto* fixed = v.find("fixed")) {
+    if (!fixed->is_bool()) return wrong_json_kind(where + ", fixed", "a boolean", *fixed);
+    content.fixed = fixed->as_bool();
+  }
+  return content;
+}
+
 }  // namespace
 
 expected<input_spec> read_input_spec(const json& declaration, const tensor_type& type, const size_names& sizes,
                                      const std::string& where) {
   input_spec spec;
-  CUDAL1_TRY(spec.draw, read_draw(declaration.find("draw"), type.type, sizes, where + ", draw"));
+  if (const auto* content = declaration.find("content")) {
+    CUDAL1_TRY(spec.content, read_content(*content, where + ", content"));
+  }
+  const auto* draw = declaration.find("draw");
+  if (draw || !spec.content || !spec.content->fixed) {
+    CUDAL1_TRY(spec.draw, read_draw(draw, type.type, sizes, where + ", draw"));
+  } else {
+    spec.draw.kind = default_distribution(type.type);  // nothing is drawn
+  }
+  if (spec.draw.kind == distribution::simplex && type.shape.empty())
+    return fail(errc::parse_error, "{}, draw: a simplex is a row, and the tensor has no dimension", where);
   const auto* facts = declaration.find("facts");
   if (!facts) return spec;
   if (!facts->is_array()) return wrong_json_kind(where + ", facts", "an array of facts", *facts);
   for (const auto& item : facts->as_array()) {
     const auto at = fmt::format("{}, facts[{}]", where, spec.facts.size());
     CUDAL1_TRY(const auto f, read_enum<fact>(item, at));
-    CUDAL1_CHECK(check_fact(f, type, at));
+    CUDAL1_CHECK(check_fact(f, type, spec.draw, at));
     if (std::find(spec.facts.begin(), spec.facts.end(), f) != spec.facts.end())
       return fail(errc::parse_error, "{}: {} stands twice", at, enum_name(f));
     spec.facts.push_back(f);
@@ -185,7 +227,8 @@ json draw_json(const draw_spec& draw) {
                                                          {"high", draw.high},
                                                          {"mean", draw.mean},
                                                          {"std", draw.std},
-                                                         {"probability", draw.probability}};
+                                                         {"probability", draw.probability},
+                                                         {"value", draw.value}};
   for (const auto& [key, value] : numbers)
     if (std::find(parameters.begin(), parameters.end(), key) != parameters.end()) object.set(std::string(key), value);
   if (draw.min) object.set("min", *draw.min);
@@ -198,6 +241,14 @@ json facts_json(const std::vector<fact>& facts) {
   for (const auto f : facts)
     items.emplace_back(enum_name(f));
   return items;
+}
+
+json content_json(const tensor_content& content) {
+  json object = json::make_object();
+  object.set("file", content.file);
+  object.set("tensor", content.tensor);
+  if (content.fixed) object.set("fixed", true);
+  return object;
 }
 
 }  // namespace cudal1

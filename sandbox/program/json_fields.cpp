@@ -66,4 +66,10 @@ expected<std::vector<std::string>> read_strings(const json& v, const std::string
   return words;
 }
 
+tl::unexpected<error> no_such_name(const std::string& name, const std::vector<std::string>& known,
+                                   const std::string& where) {
+  return fail(errc::parse_error, "{}: there is no {}{} (there are {})", where, json(name).text(),
+              did_you_mean(name, {known.begin(), known.end()}), fmt::join(known, ", "));
+}
+
 }  // namespace cudal1

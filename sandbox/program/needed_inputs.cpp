@@ -115,6 +115,8 @@ struct step_view {
         return f == fact::non_negative || f == fact::symmetric || (in_product && square && f != fact::one_hot);
       });
       const auto kind = specs[i].draw.kind;
+      // A content that is not fixed is taken for one draw of its distribution, as the checks take it.
+      if (specs[i].content && specs[i].content->fixed) return false;
       return free && ((kind == distribution::normal && specs[i].draw.std > 0) || kind == distribution::uniform);
     }
     return false;
@@ -274,13 +276,20 @@ double needed_share(const task& t, const std::string& input) {
   return found != values.end() && (found->second.certain & felt_somewhere) != 0 ? found->second.share : 0;
 }
 
+// The rule changes one element alone: the sum of a simplex's row, the square of a sign are known without reading them.
+bool varies_freely(distribution kind) {
+  return kind != distribution::constant && kind != distribution::signs && kind != distribution::simplex;
+}
+
 }  // namespace
 
 std::map<std::string, double> needed_inputs(const task& t) {
   std::map<std::string, double> shares;
   if (!t.reference.is_pure_aten()) return shares;
-  for (const auto& d : t.reference.text.inputs)
-    shares[d.name] = needed_share(t, d.name);
+  for (std::size_t i = 0; i < t.inputs.size(); ++i) {
+    const auto& name = t.reference.text.inputs[i].name;
+    shares[name] = varies_freely(t.inputs[i].draw.kind) ? needed_share(t, name) : 0;
+  }
   return shares;
 }
 

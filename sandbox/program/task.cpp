@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
 #include "sandbox/program/canonical.hpp"
 #include "sandbox/program/form.hpp"
 #include "sandbox/program/input_spec.hpp"
 #include "sandbox/program/json_fields.hpp"
 #include "sandbox/program/near_miss.hpp"
+#include "sandbox/program/origin.hpp"
 
 namespace cudal1 {
 
@@ -91,10 +91,10 @@ expected<json> plain_declarations(const json& list, std::string_view name, const
   for (const auto& item : list.as_array()) {
     const auto where = declaration_label(
         name, plain.size(), item.find("name") && item.find("name")->is_string() ? item.find("name")->as_string() : "");
-    CUDAL1_CHECK(known_keys(item, where, {"name", "dtype", "shape", "strides", "draw", "facts"}));
+    CUDAL1_CHECK(known_keys(item, where, {"name", "dtype", "shape", "strides", "draw", "facts", "content"}));
     json declaration = json::make_object();
     for (const auto& [key, value] : item.as_object()) {
-      if (key == "draw" || key == "facts") continue;
+      if (key == "draw" || key == "facts" || key == "content") continue;
       if (key == "shape" || key == "strides") {
         CUDAL1_TRY(auto numbers, evaluated_items(value, sizes, where + ", " + key));
         declaration.set(key, std::move(numbers));
@@ -157,18 +157,28 @@ expected<std::vector<input_spec>> read_specs(const json& document, std::string_v
                                              const size_names& sizes) {
   std::vector<input_spec> specs;
   for (std::size_t i = 0; i < declarations.size(); ++i) {
-    CUDAL1_TRY(auto spec, read_input_spec(document.find(list)->as_array()[i], declarations[i].type, sizes,
-                                          declaration_label(list, i, declarations[i].name)));
+    const auto where = declaration_label(list, i, declarations[i].name);
+    CUDAL1_TRY(auto spec, read_input_spec(document.find(list)->as_array()[i], declarations[i].type, sizes, where));
+    if (spec.content && list != "weights")
+      return fail(errc::parse_error, "{}, content: an input is drawn; only weights have a content", where);
     specs.push_back(std::move(spec));
   }
   return specs;
 }
 
+expected<void> check_content_files(const task& t) {
+  const auto files = t.content_files();
+  if (files.size() > task::most_content_files)
+    return fail(errc::parse_error, "weights: their content is in {} files; at most {} are taken", files.size(),
+                task::most_content_files);
+  return {};
+}
+
 // Everything but the name, which the errors of the rest are said of.
 expected<void> read_parts(const json& document, std::string_view profile, task& t) {
-  CUDAL1_CHECK(
-      known_keys(document, "the task",
-                 {"format", "name", "summary", "family", "profile", "sizes", "inputs", "weights", "steps", "outputs"}));
+  CUDAL1_CHECK(known_keys(
+      document, "the task",
+      {"format", "name", "summary", "family", "profile", "origin", "sizes", "inputs", "weights", "steps", "outputs"}));
   CUDAL1_TRY(const json* format, required_key(document, "format", "the task"));
   CUDAL1_TRY(const int64_t version, read_integer(*format, "format"));
   if (version != program_format)
@@ -183,6 +193,9 @@ expected<void> read_parts(const json& document, std::string_view profile, task& 
     CUDAL1_TRY(t.family, read_string(*family, "family"));
     CUDAL1_CHECK(check_word(t.family, "family"));
   }
+  if (const auto* origin = document.find("origin")) {
+    CUDAL1_TRY(t.origin, read_origin(*origin));
+  }
   t.profile = profile;
   if (const auto* own = document.find("profile")) {
     CUDAL1_TRY(t.profile, read_string(*own, "profile"));
@@ -193,7 +206,7 @@ expected<void> read_parts(const json& document, std::string_view profile, task& 
   CUDAL1_TRY(t.reference, check_program(std::move(reference)));
   CUDAL1_TRY(t.inputs, read_specs(document, "inputs", t.reference.text.inputs, sizes));
   CUDAL1_TRY(t.weights, read_specs(document, "weights", t.reference.text.weights, sizes));
-  return {};
+  return check_content_files(t);
 }
 
 json specified_json(const std::vector<tensor_declaration>& declarations, const std::vector<input_spec>& specs) {
@@ -202,6 +215,7 @@ json specified_json(const std::vector<tensor_declaration>& declarations, const s
     auto item = declaration_json(declarations[i]);
     item.set("draw", draw_json(specs[i].draw));
     item.set("facts", facts_json(specs[i].facts));
+    if (specs[i].content) item.set("content", content_json(*specs[i].content));
     items.push_back(std::move(item));
   }
   return items;
@@ -219,6 +233,14 @@ bool task::has_fact(std::string_view tensor, fact f) const {
   return among(reference.text.inputs, inputs) || among(reference.text.weights, weights);
 }
 
+std::vector<std::string> task::content_files() const {
+  std::vector<std::string> files;
+  for (const auto& spec : weights)
+    if (spec.content && std::find(files.begin(), files.end(), spec.content->file) == files.end())
+      files.push_back(spec.content->file);
+  return files;
+}
+
 std::string canonical_text(const task& t) {
   const auto& p = t.reference.text;
   json document = json::make_object();
@@ -227,6 +249,7 @@ std::string canonical_text(const task& t) {
   document.set("summary", t.summary);
   document.set("family", t.family);
   document.set("profile", t.profile);
+  if (t.origin) document.set("origin", origin_json(*t.origin));
   document.set("inputs", specified_json(p.inputs, t.inputs));
   document.set("weights", specified_json(p.weights, t.weights));
   json::array steps, outputs;
@@ -253,6 +276,7 @@ expected<task> read_task(std::string_view text, std::string_view profile) {
   task identity = t;  // words about a task do not make another task of it
   identity.summary.clear();
   identity.family.clear();
+  identity.origin.reset();
   t.id = sha256_hex(canonical_text(identity));
   return t;
 }

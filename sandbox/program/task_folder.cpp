@@ -32,6 +32,8 @@ expected<task> load_task(const std::string& path, std::string_view profile) {
   CUDAL1_TRY(const auto text, read_file(path));
   auto t = read_task(text, profile);
   if (!t) return fail_in(path, t.error());
+  const auto folder = fs::path(path).parent_path();
+  t->folder = folder.empty() ? "." : folder.string();
   return t;
 }
 

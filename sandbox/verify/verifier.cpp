@@ -34,8 +34,10 @@ double error_floor(dtype t, const verification_options& options) {
 // Drawn from a continuous distribution, which another one may stand in for.
 bool is_continuous(const tensor_declaration& d, const input_spec& spec) {
   const bool one_hot = std::find(spec.facts.begin(), spec.facts.end(), fact::one_hot) != spec.facts.end();
-  return is_floating(d.type.type) && !one_hot &&
-         (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal);
+  const bool fixed = spec.content && spec.content->fixed;
+  return is_floating(d.type.type) && !one_hot && !fixed &&
+         (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal ||
+          spec.draw.kind == distribution::simplex);
 }
 
 struct row_form {

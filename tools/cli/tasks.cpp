@@ -88,6 +88,12 @@ std::string draw_text(const draw_spec& d) {
       return fmt::format("1 with probability {}", d.probability);
     case distribution::normal:
       return fmt::format("normal, mean {}, deviation {}", d.mean, d.std);
+    case distribution::signs:
+      return "1 or -1";
+    case distribution::simplex:
+      return "rows of softmax";
+    case distribution::constant:
+      return fmt::format("{} everywhere", d.value);
   }
   return "";
 }

@@ -9,6 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
 
 #include "sandbox/cuda/referee/tensors.hpp"
@@ -20,7 +21,9 @@ namespace {
 constexpr int64_t chunk_elements = int64_t{1} << 24;
 
 bool is_continuous(const tensor_type& type, const input_spec& spec) {
-  return is_floating(type.type) && (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal);
+  const distribution d = spec.draw.kind;
+  return is_floating(type.type) &&
+         (d == distribution::uniform || d == distribution::normal || d == distribution::simplex);
 }
 
 at::Generator generator_for(at::Device device, uint64_t seed) {
@@ -108,6 +111,15 @@ class element_maker {
       case distribution::bernoulli:
         values.bernoulli_(draw.probability, random_);
         break;
+      case distribution::signs:
+        values.bernoulli_(0.5, random_).mul_(2).sub_(1);
+        break;
+      case distribution::simplex:  // what its rows are a softmax of
+        values.normal_(0, 1, random_);
+        break;
+      case distribution::constant:
+        values.fill_(draw.value);
+        break;
     }
   }
 
@@ -190,6 +202,15 @@ void put_outliers(const tensor_type& type, const input_spec& spec, uint64_t seed
   flat.index_copy_(0, at_places, far.to(flat.options()));
 }
 
+// `rows`: [rows, width]. A chunk of rows at a time, in single or double precision.
+void make_simplex(const at::Tensor& rows, double least) {
+  const int64_t chunk = std::max<int64_t>(chunk_elements / rows.size(1), 1);
+  for (int64_t first = 0; first < rows.size(0); first += chunk) {
+    const auto part = rows.narrow(0, first, std::min(chunk, rows.size(0) - first));
+    part.copy_(at::softmax(part, 1, element_maker::precision_of(part)).clamp_min_(least));
+  }
+}
+
 void keep_fact(fact f, const at::Tensor& values, at::Generator& random) {
   const bool is_matrix = values.dim() >= 2;
   switch (f) {
@@ -229,8 +250,10 @@ void fill_contiguous(const at::Tensor& values, const tensor_type& type, const in
   element_maker maker(type, spec, role, kind, generator_for(values.device(), seed));
   const auto flat = values.view({-1});
   make_elements(maker, flat);
-  maker.shape_rows(values.view({-1, values.dim() == 0 ? 1 : values.size(-1)}));
+  const auto rows = values.view({-1, values.dim() == 0 ? 1 : values.size(-1)});
+  maker.shape_rows(rows);
   if (kind == draw_kind::outliers) put_outliers(type, spec, seed, flat);
+  if (spec.draw.kind == distribution::simplex) make_simplex(rows, least_of_simplex(type.type));
   fold_elements(maker, flat);
   for (const fact f : spec.facts)
     keep_fact(f, values, maker.random());

@@ -41,6 +41,17 @@ void draw_declared(const draw_spec& spec, random_blocks& random, std::span<doubl
       for (double& v : values)
         v = v < spec.probability ? 1 : 0;
       break;
+    case distribution::signs:
+      random.uniforms(values);
+      for (double& v : values)
+        v = v < 0.5 ? -1 : 1;
+      break;
+    case distribution::simplex:  // what its rows are a softmax of
+      random.normals(values);
+      break;
+    case distribution::constant:
+      std::ranges::fill(values, spec.value);
+      break;
   }
 }
 
@@ -112,13 +123,27 @@ void keep_fact(fact f, const tensor_type& type, random_blocks& random, std::vect
   }
 }
 
+void make_simplex(row_shape shape, double least, std::vector<double>& values) {
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    const auto part =
+        std::span(values).subspan(static_cast<std::size_t>(row * shape.width), static_cast<std::size_t>(shape.width));
+    const double largest = *std::ranges::max_element(part);
+    double sum = 0;
+    for (double& v : part)
+      sum += v = std::exp(v - largest);
+    for (double& v : part)
+      v = std::max(v / sum, least);
+  }
+}
+
 // The elements of one tensor in row-major order, a block at a time; what its facts say of them comes later.
 class element_source {
  public:
   element_source(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind, uint64_t seed)
       : spec_(spec), role_(role), kind_(kind), width_(rows_of(type).width), random_(seed) {
-    continuous_ =
-        is_floating(type.type) && (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal);
+    const distribution d = spec.draw.kind;
+    continuous_ = is_floating(type.type) &&
+                  (d == distribution::uniform || d == distribution::normal || d == distribution::simplex);
     if (kind == draw_kind::outliers) outliers_ = outliers_of(type, spec, seed);
   }
 
@@ -213,21 +238,27 @@ class element_source {
 
 }  // namespace
 
+double least_of_simplex(dtype type) {
+  return type == dtype::float16 ? 0x1p-14 : 0x1p-100;
+}
+
 std::vector<double> draw_values(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind,
                                 uint64_t seed) {
   element_source source(type, spec, role, kind, seed);
   std::vector<double> values(static_cast<std::size_t>(type.numel()));
   for (std::size_t first = 0; first < values.size(); first += random_blocks::block)
     source.next(std::span(values).subspan(first, std::min(random_blocks::block, values.size() - first)));
+  if (values.empty()) return values;
+  if (spec.draw.kind == distribution::simplex) make_simplex(rows_of(type), least_of_simplex(type.type), values);
   for (const fact f : spec.facts)
-    if (!values.empty()) keep_fact(f, type, source.random(), values);
+    keep_fact(f, type, source.random(), values);
   return values;
 }
 
 void draw_tensor(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind, uint64_t seed,
                  std::byte* flat) {
   const int64_t count = type.numel();
-  if (!spec.facts.empty()) {
+  if (!spec.facts.empty() || spec.draw.kind == distribution::simplex) {
     const auto values = draw_values(type, spec, role, kind, seed);
     return store_elements(type.type, flat, 0, count, values.data());
   }

@@ -13,8 +13,11 @@ namespace cudal1 {
 
 enum class tensor_role { input, weight };
 
+// The least value of a simplex, so that its logarithm is finite: of a float16 the smallest normal one.
+double least_of_simplex(dtype type);
+
 // The values of one tensor in row-major order; not yet rounded to its dtype. Integer tensors and those that are drawn
-// from integers keep the declared distribution in every kind of draw. A weight of another kind than `declared` is
+// from integers, signs or a constant keep the declared distribution in every kind of draw. A weight of another kind than `declared` is
 // spread round its declared mean by its declared deviation, or by one half where that is nothing (a gain of ones);
 // `outliers` leaves weights declared but for a few elements, as it does inputs (outliers.hpp).
 std::vector<double> draw_values(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind,

@@ -36,7 +36,8 @@ int64_t open_place(const tensor_type& type, const std::vector<fact>& facts, int6
 
 bool is_drawn(const tensor_type& type, const input_spec& spec) {
   return is_floating(type.type) && std::ranges::count(spec.facts, fact::one_hot) == 0 &&
-         (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal);
+         (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal ||
+          spec.draw.kind == distribution::simplex);  // whose rows become a softmax of that
 }
 
 // The first of each direction lies far out, the second just outside, the others anywhere between, evenly in orders of

@@ -4,10 +4,13 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "config/base/describe.hpp"
 #include "sandbox/process/referee/compare.hpp"
 #include "sandbox/process/referee/draws.hpp"
 #include "sandbox/process/referee/elements.hpp"
@@ -148,6 +151,47 @@ TEST(draws, keep_every_fact) {
     }
     EXPECT_GE(moments_of(with(fact::non_negative, kind)).low, 0);
   }
+}
+
+input_spec of_kind(distribution kind) {
+  input_spec spec;
+  spec.draw.kind = kind;
+  return spec;
+}
+
+TEST(draws, of_signs_and_constants_are_declared_in_every_kind) {
+  input_spec three = of_kind(distribution::constant);
+  three.draw.value = 3;
+  for (const draw_kind kind : {draw_kind::declared, draw_kind::wide_normal, draw_kind::peaked, draw_kind::outliers})
+    for (const tensor_role role : {tensor_role::input, tensor_role::weight}) {
+      const auto signs = draw(of_kind(distribution::signs), kind, role);
+      for (const double v : signs)
+        ASSERT_EQ(std::abs(v), 1);
+      EXPECT_NEAR(moments_of(signs).mean, 0, 0.02);
+      EXPECT_THAT(draw(three, kind, role, {2, 3}), testing::Each(3.0));
+    }
+}
+
+TEST(draws, of_a_simplex_stay_on_it_in_every_kind) {
+  const input_spec spec = of_kind(distribution::simplex);
+  constexpr int64_t rows = 8, width = 1500;  // a row does not end with a block of numbers
+  for (const draw_kind kind :
+       {draw_kind::declared, draw_kind::wide_normal, draw_kind::around_one, draw_kind::heavy_tails, draw_kind::peaked,
+        draw_kind::offset_rows, draw_kind::products, draw_kind::outliers})
+    for (const dtype type : {dtype::float32, dtype::float16}) {
+      const tensor_type of = contiguous(type, {rows, width});
+      std::vector<std::byte> flat(static_cast<std::size_t>(of.bytes()));
+      draw_tensor(of, spec, tensor_role::input, kind, 7, flat.data());
+      std::vector<double> values(static_cast<std::size_t>(of.numel()));
+      load_elements(type, flat.data(), 0, of.numel(), values.data());
+      for (std::size_t row = 0; row < rows; ++row) {
+        const std::span part = std::span(values).subspan(row * width, width);
+        EXPECT_NEAR(std::accumulate(part.begin(), part.end(), 0.0), 1, type == dtype::float16 ? 0.1 : 1e-4);
+        EXPECT_GE(*std::ranges::min_element(part), least_of_simplex(type)) << enum_name(kind);
+      }
+    }
+  EXPECT_GT(moments_of(draw(spec, draw_kind::peaked)).high, 0.9);
+  EXPECT_LT(moments_of(draw(spec, draw_kind::around_one)).deviation, 1e-3 / 16);
 }
 
 TEST(draws, randomise_weights_that_are_declared_constant) {

@@ -182,6 +182,114 @@ TEST(read_task, names_the_task_the_field_and_the_reason) {
   }
 }
 
+const std::string weights_blob = std::string(64, 'a') + ".safetensors", source_blob = std::string(64, 'b') + ".py";
+
+// What an import writes: contents, one of them fixed, and where it comes from.
+std::string imported_text() {
+  return replaced(R"({ "format": 1, "name": "imported", "summary": "a layer", "family": "matmul",
+  "origin": {"kind": "kernelbench", "level": 1, "problem": 23, "source": "SOURCE", "seed": 42},
+  "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 4], "draw": {"distribution": "simplex"}},
+             {"name": "sign", "dtype": "float32", "shape": [8, 4], "draw": {"distribution": "signs"}},
+             {"name": "one", "dtype": "float32", "shape": [1], "draw": {"distribution": "constant", "value": 1.5}}],
+  "weights": [{"name": "fc_weight", "dtype": "float32", "shape": [3, 4], "draw": {"distribution": "uniform", "low": -1, "high": 1},
+               "content": {"file": "WEIGHTS", "tensor": "fc.weight"}},
+              {"name": "index", "dtype": "int64", "shape": [2],
+               "content": {"file": "WEIGHTS", "tensor": "index", "fixed": true}}],
+  "steps": [{"aten": "aten::mul.Tensor", "args": {"self": "x", "other": "sign"}, "out": ["s"]},
+            {"aten": "aten::mul.Tensor", "args": {"self": "s", "other": "one"}, "out": ["t"]},
+            {"aten": "aten::linear", "args": {"input": "t", "weight": "fc_weight"}, "out": ["h"]},
+            {"aten": "aten::index_select", "args": {"self": "h", "dim": 1, "index": "index"}, "out": ["y"]}],
+  "outputs": ["y"] })",
+                  "SOURCE", source_blob);
+}
+
+std::string with_blob(std::string text) {
+  for (std::size_t at = 0; (at = text.find("WEIGHTS", at)) != std::string::npos;)
+    text.replace(at, 7, weights_blob);
+  return text;
+}
+
+TEST(read_task, keeps_the_content_of_weights_and_the_origin) {
+  const auto t = read_task(with_blob(imported_text()), "cuda");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->weights[0].content, (tensor_content{weights_blob, "fc.weight", false}));
+  EXPECT_EQ(t->weights[0].draw.kind, distribution::uniform);
+  EXPECT_EQ(t->weights[1].content, (tensor_content{weights_blob, "index", true}));
+  EXPECT_EQ(t->content_files(), std::vector<std::string>{weights_blob});
+  EXPECT_EQ(t->origin, (task_origin{origin_kind::kernelbench, 1, 23, source_blob, 42}));
+  EXPECT_EQ(t->inputs[0].draw.kind, distribution::simplex);
+  EXPECT_EQ(t->inputs[1].draw.kind, distribution::signs);
+  EXPECT_EQ(t->inputs[2].draw.value, 1.5);
+  EXPECT_TRUE(t->folder.empty());
+  const auto again = read_task(canonical_text(*t), "cpu");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->id, t->id);
+  EXPECT_EQ(again->inputs, t->inputs);
+  EXPECT_EQ(again->weights, t->weights);
+  EXPECT_EQ(again->origin, t->origin);
+}
+
+TEST(read_task, takes_content_but_not_origin_for_its_identity) {
+  const auto id_of = [](const std::string& text) {
+    const auto t = read_task(text, "cpu");
+    EXPECT_TRUE(t) << t.error().message;
+    return t ? t->id : "";
+  };
+  const auto text = with_blob(imported_text());
+  const auto id = id_of(text);
+  EXPECT_EQ(id_of(replaced(text, "\"problem\": 23", "\"problem\": 24")), id);
+  EXPECT_EQ(id_of(replaced(text, source_blob, std::string(64, 'c') + ".py")), id);
+  EXPECT_NE(id_of(replaced(text, weights_blob, std::string(64, 'c') + ".safetensors")), id);
+  EXPECT_NE(id_of(replaced(text, "fc.weight", "fd.weight")), id);
+  EXPECT_NE(id_of(replaced(replaced(text, ", \"fixed\": true", ""), "\"shape\": [2],",
+                           R"("shape": [2], "draw": {"distribution": "integer", "high": 1},)")),
+            id);
+}
+
+TEST(read_task, says_what_is_wrong_with_content_and_origin) {
+  for (const auto& [from, to, wanted] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {weights_blob, "../weights.safetensors",
+            "weights[0] (fc_weight), content, file: \"../weights.safetensors\" should be 64 hexadecimal digits"},
+           {weights_blob, std::string(64, 'A') + ".safetensors", "should be 64 hexadecimal digits"},
+           {"\"tensor\": \"fc.weight\"", "\"name\": \"fc.weight\"", "weights[0] (fc_weight), content: unknown key"},
+           {"\"tensor\": \"fc.weight\"", "\"tensor\": \"\"", "content, tensor: should be a name of 1 to 500 bytes"},
+           {"\"fixed\": true", "\"fixed\": 1", "content, fixed: should be a boolean, and is an integer"},
+           {", \"fixed\": true", "", "weights[1] (index), draw: int64 needs one, such as"},
+           {"\"simplex\"}", "\"simplex\"}, \"content\": {\"file\": \"" + weights_blob + "\", \"tensor\": \"x\"}",
+            "inputs[0] (x), content: an input is drawn; only weights have a content"},
+           {"\"simplex\"}", "\"simplex\", \"min\": 0}", "inputs[0] (x), draw (simplex): unknown key \"min\""},
+           {"\"simplex\"}", "\"simplex\"}, \"facts\": [\"one_hot\"]", "facts[0]: rows of a simplex are not one_hot"},
+           {"\"signs\"}", "\"constant\"}", "inputs[1] (sign), draw: the key \"value\" is missing"},
+           {"\"kind\": \"kernelbench\"", "\"kind\": \"kernelbank\"", "origin, kind: there is no \"kernelbank\""},
+           {"\"kind\": \"kernelbench\"", "\"kind\": \"python\"", "has level and problem, and no other has"},
+           {", \"problem\": 23", "", "has level and problem, and no other has"},
+           {"\"level\": 1", "\"level\": -1", "origin, level: -1 is negative"},
+           {source_blob, "model.py", "origin, source: \"model.py\" should be 64 hexadecimal digits and \".py\""}}) {
+    const auto t = read_task(replaced(with_blob(imported_text()), from, to), "cpu");
+    ASSERT_FALSE(t) << to;
+    EXPECT_THAT(t.error().message, HasSubstr(wanted)) << to;
+  }
+}
+
+TEST(read_task, keeps_values_in_the_range_of_their_type) {
+  const auto with = [](const std::string& type, const std::string& draw) {
+    const auto t = read_task(R"({"format": 1, "name": "n", "inputs": [{"name": "x", "dtype": ")" + type +
+                                 R"(", "shape": [2], "draw": )" + draw +
+                                 R"(}], "steps": [{"aten": "aten::clone", "args": {"self": "x"}, "out": ["y"]}],
+                                 "outputs": ["y"]})",
+                             "cpu");
+    return t ? std::string() : t.error().message;
+  };
+  EXPECT_EQ(with("int8", R"({"distribution": "signs"})"), "");
+  EXPECT_EQ(with("bool", R"({"distribution": "constant", "value": 1})"), "");
+  EXPECT_EQ(with("float16", R"({"distribution": "constant", "value": -0.5})"), "");
+  EXPECT_THAT(with("uint8", R"({"distribution": "signs"})"), HasSubstr("uint8 needs integer, bernoulli or constant"));
+  EXPECT_THAT(with("int8", R"({"distribution": "constant", "value": 128})"), HasSubstr("draw, value: 128 is no int8"));
+  EXPECT_THAT(with("bool", R"({"distribution": "constant", "value": 0.5})"), HasSubstr("value: 0.5 is no bool"));
+  EXPECT_THAT(with("bool", R"({"distribution": "signs"})"), HasSubstr("a bool is drawn from bernoulli, or constant"));
+  EXPECT_THAT(with("int64", R"({"distribution": "simplex"})"), HasSubstr("int64 needs integer, bernoulli, signs"));
+}
+
 // A folder that goes away with its test.
 struct scratch_folder {
   std::string path;
@@ -206,6 +314,7 @@ TEST(load_tasks, reads_a_folder_by_name) {
   ASSERT_EQ(tasks->size(), 2u);
   EXPECT_EQ(tasks->at(0).name, "another");
   EXPECT_EQ(tasks->at(1).name, "masked");
+  EXPECT_EQ(tasks->at(1).folder, folder.path);
 }
 
 TEST(load_tasks, says_which_file_is_wrong) {

@@ -148,6 +148,40 @@ TEST(gpu_draws, integers_and_flags_are_declared_in_every_kind) {
   EXPECT_NEAR(moments_of(drawn(spec, draw_kind::peaked, tensor_role::input, {64, 64}, dtype::bool_)).mean, 0.25, 0.03);
 }
 
+TEST(gpu_draws, signs_and_constants_are_declared_in_every_kind) {
+  input_spec signs, three;
+  signs.draw.kind = distribution::signs;
+  three.draw.kind = distribution::constant;
+  three.draw.value = 3;
+  for (const draw_kind kind : {draw_kind::declared, draw_kind::peaked, draw_kind::outliers})
+    for (const dtype type : {dtype::float32, dtype::bfloat16, dtype::int8, dtype::int64}) {
+      const auto values = drawn(signs, kind, tensor_role::input, {64, 64}, type);
+      for (const double v : values)
+        ASSERT_EQ(std::abs(v), 1);
+      EXPECT_NEAR(moments_of(values).mean, 0, 0.1);
+      for (const double v : drawn(three, kind, tensor_role::weight, {8, 8}, type))
+        ASSERT_EQ(v, 3);
+    }
+}
+
+TEST(gpu_draws, a_simplex_stays_one_in_every_kind) {
+  input_spec spec;
+  spec.draw.kind = distribution::simplex;
+  for (const draw_kind kind : {draw_kind::declared, draw_kind::wide_normal, draw_kind::heavy_tails, draw_kind::peaked,
+                               draw_kind::offset_rows, draw_kind::products, draw_kind::outliers})
+    for (const dtype type : {dtype::float32, dtype::float16}) {
+      const auto values = drawn(spec, kind, tensor_role::input, {16, 300}, type);
+      for (std::size_t row = 0; row < 16; ++row) {
+        double sum = 0;
+        for (std::size_t i = row * 300; i < (row + 1) * 300; ++i)
+          sum += values[i];
+        EXPECT_NEAR(sum, 1, type == dtype::float16 ? 0.05 : 1e-4);
+      }
+      EXPECT_GE(moments_of(values).low, least_of_simplex(type));
+    }
+  EXPECT_GT(moments_of(drawn(spec, draw_kind::peaked)).high, 0.9);
+}
+
 TEST(gpu_draws, weights_of_other_kinds_are_spread_round_their_mean) {
   input_spec gain = uniform(1, 1);
   const moments m = moments_of(drawn(gain, draw_kind::standard_normal, tensor_role::weight));

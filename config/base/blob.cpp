@@ -1,0 +1,75 @@
+#include "config/base/blob.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "config/base/hash.hpp"
+
+namespace cudal1 {
+namespace {
+
+constexpr std::size_t digest_digits = 64;
+
+// What changes when somebody writes to a file.
+using file_state = std::tuple<dev_t, ino_t, off_t, int64_t, int64_t>;
+
+file_state state_of(const struct stat& s) {
+  return {s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+}
+
+// Blobs that this process has read whole, as they were then.
+class verified_blobs {
+ public:
+  bool has(const std::string& name, const file_state& state) {
+    const std::lock_guard lock(mutex_);
+    const auto found = states_.find(name);
+    return found != states_.end() && found->second == state;
+  }
+  void add(const std::string& name, const file_state& state) {
+    const std::lock_guard lock(mutex_);
+    states_[name] = state;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, file_state> states_;
+};
+
+}  // namespace
+
+bool is_blob_name(std::string_view name, std::string_view ending) {
+  const auto digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return name.size() == digest_digits + ending.size() && name.ends_with(ending) &&
+         std::all_of(name.begin(), name.begin() + digest_digits, digit);
+}
+
+expected<unique_fd> open_blob(const std::string& folder, const std::string& name) {
+  static verified_blobs verified;
+  const std::string path = folder + "/" + name;
+  unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd)
+    return fail(errno == ENOENT ? errc::not_found : errc::io_error, "the blob {} cannot be opened: {}", path,
+                std::strerror(errno));
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return fail(errc::io_error, "the blob {}: {}", path, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return fail(errc::corrupt, "the blob {} is no regular file", path);
+  const file_state state = state_of(status);
+  if (verified.has(name, state)) return fd;
+  auto digest = sha256_of_file(fd.get());
+  if (!digest) return fail_in("the blob " + path, digest.error());
+  if (!name.starts_with(*digest))
+    return fail(errc::corrupt, "the blob {} has other bytes than its name says (their SHA-256 is {}): remove it", path,
+                *digest);
+  verified.add(name, state);
+  return fd;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,53 @@
+#include "sandbox/program/origin.hpp"
+
+#include <fmt/format.h>
+
+#include "config/base/blob.hpp"
+#include "sandbox/program/json_fields.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+expected<std::optional<int64_t>> read_count(const json& object, std::string_view key) {
+  const auto* value = object.find(key);
+  if (!value) return std::nullopt;
+  CUDAL1_TRY(const int64_t number, read_integer(*value, fmt::format("origin, {}", key)));
+  if (number < 0) return fail(errc::parse_error, "origin, {}: {} is negative", key, number);
+  return number;
+}
+
+}  // namespace
+
+expected<task_origin> read_origin(const json& v) {
+  if (!v.is_object()) return wrong_json_kind("origin", "an object", v);
+  CUDAL1_CHECK(known_keys(v, "origin", {"kind", "level", "problem", "source", "seed"}));
+  task_origin origin;
+  CUDAL1_TRY(const json* kind, required_key(v, "kind", "origin"));
+  CUDAL1_TRY(origin.kind, read_enum<origin_kind>(*kind, "origin, kind"));
+  CUDAL1_TRY(origin.level, read_count(v, "level"));
+  CUDAL1_TRY(origin.problem, read_count(v, "problem"));
+  const bool numbered = origin.level && origin.problem;
+  if (origin.kind == origin_kind::kernelbench ? !numbered : origin.level || origin.problem)
+    return fail(errc::parse_error, "origin: a task of kernelbench has level and problem, and no other has");
+  CUDAL1_TRY(const json* source, required_key(v, "source", "origin"));
+  CUDAL1_TRY(origin.source, read_string(*source, "origin, source"));
+  if (!is_blob_name(origin.source, ".py"))
+    return fail(errc::parse_error, "origin, source: {} should be 64 hexadecimal digits and \".py\"",
+                json(origin.source).text());
+  CUDAL1_TRY(const auto seed, read_count(v, "seed"));
+  origin.seed = seed.value_or(0);
+  return origin;
+}
+
+json origin_json(const task_origin& origin) {
+  json object = json::make_object();
+  object.set("kind", enum_name(origin.kind));
+  if (origin.level) object.set("level", *origin.level);
+  if (origin.problem) object.set("problem", *origin.problem);
+  object.set("source", origin.source);
+  object.set("seed", origin.seed);
+  return object;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,13 @@
+// How a task file says what the task was imported from.
+#pragma once
+
+#include "config/base/error.hpp"
+#include "config/base/json.hpp"
+#include "sandbox/program/task.hpp"
+
+namespace cudal1 {
+
+expected<task_origin> read_origin(const json& v);
+json origin_json(const task_origin& origin);
+
+}  // namespace cudal1

@@ -23,6 +23,7 @@ constexpr std::string_view k_head = R"(#undef __CUDA_NO_HALF_OPERATORS__
 #include <climits>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_runtime.h>
 )";
@@ -84,7 +85,7 @@ expected<std::string> cuda_text(const checked_program& p) {
   const auto [includes, rest] = includes_apart(p.text.source);
   CUDAL1_TRY(const std::string source, with_device_words(rest));
   std::string text = std::string(k_head) + includes + prologue();
-  if (source.find("atomic") != std::string::npos) text += texts::prologue_of_atomics();
+  if (source.find("atomic") != std::string::npos) text += texts::atomics();
   text += "\n// The program's kernels.\n#line 1 \"program.cu\"\n" + source + "\n";
   text += "const void* const* program_kernels() {\n  static const void* const all[] = {";
   for (const auto& kernel : kernels)

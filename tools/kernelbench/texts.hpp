@@ -17,8 +17,8 @@ std::string_view program();
 // Python.
 std::string_view model_new();
 std::string_view check();
-// What NVRTC is given in front of a program's kernels (sandbox/cuda/compiler).
+// CUDA: what NVRTC is given in front of a program's kernels (sandbox/cuda/compiler), and what nvcc lacks beside it.
 std::string_view prologue();
-std::string_view prologue_of_atomics();
+std::string_view atomics();
 
 }  // namespace cudal1::kernelbench::texts

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <exception>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>

@@ -205,16 +205,16 @@ void add_export(CLI::App& app, context& c) {
   sub->add_flag("--all", o->all, "with --format kernelbench: tasks whose best is the reference itself, too");
   sub->add_flag("--force", o->force, "overwrite files in a folder that is not empty; others stay");
   sub->add_flag("--json", o->json, "print what was written as one JSON document");
-  sub->footer(
-      footer("  cudal1 export fast_kernels\n"
-             "  cudal1 export --experiment e3 fast_kernels --force\n"
-             "  cudal1 export --format kernelbench submission && python submission/check.py\n"
-             "Written are TASK.cu1 (the program), TASK.verdict.json (gates, raw samples), index.json and README.md; for\n"
-             "KernelBench level_L_problem_P_sample_0_kernel.py of each imported task, check.py, index.json and README.md.",
-             "  0    exported\n"
-             "  1    no task can be such a file; why is said of each\n"
-             "  2    the folder is not empty, or there is nothing to export yet\n"
-             "  3    the disk or the store does not answer"));
+  sub->footer(footer(
+      "  cudal1 export fast_kernels\n"
+      "  cudal1 export --experiment e3 fast_kernels --force\n"
+      "  cudal1 export --format kernelbench submission && python submission/check.py\n"
+      "Written are TASK.cu1 (the program), TASK.verdict.json (gates, raw samples), index.json and README.md; for\n"
+      "KernelBench level_L_problem_P_sample_0_kernel.py of each imported task, check.py, index.json and README.md.",
+      "  0    exported\n"
+      "  1    no task can be such a file; why is said of each\n"
+      "  2    the folder is not empty, or there is nothing to export yet\n"
+      "  3    the disk or the store does not answer"));
   sub->callback([o, &c] { finish(c, export_best(*o, c)); });
 }
 

@@ -38,7 +38,8 @@ struct kernelbench_index {
 BOOST_DESCRIBE_STRUCT(kernelbench_index, (), (format, device, environments, tasks))
 
 const environment* environment_of(const search_report& r, const std::string& id) {
-  const auto found = std::find_if(r.environments.begin(), r.environments.end(), [&](const auto& e) { return e.id == id; });
+  const auto found =
+      std::find_if(r.environments.begin(), r.environments.end(), [&](const auto& e) { return e.id == id; });
   return found == r.environments.end() ? nullptr : &*found;
 }
 
@@ -53,18 +54,20 @@ std::string readme(const kernelbench_index& index, const kernelbench_files& made
   std::string text = "# Kernels for KernelBench\n\n";
   for (const auto& e : index.environments)
     text += describe_device(e) + "\n\n";
-  if (std::any_of(index.environments.begin(), index.environments.end(), [](const auto& e) { return e.device == "cpu"; }))
+  if (std::any_of(index.environments.begin(), index.environments.end(),
+                  [](const auto& e) { return e.device == "cpu"; }))
     text += about_timings("cpu") + "\n\n";
   text +=
-      "Each `*_kernel.py` holds a problem's own file and a `ModelNew(Model)` with the same parameters, whose forward is "
+      "Each `*_kernel.py` holds a problem's own file and a `ModelNew(Model)` with the same parameters, whose forward "
+      "is "
       "one program of CUDA kernels and calls of PyTorch's operators. It needs PyTorch, a C++ compiler and nvcc "
       "(`CUDA_HOME`), and builds when it is imported.\n\n"
       "`python check.py` builds all of them, compares each with its reference and times both; `python check.py --help` "
       "says more.\n\n| task | file | measured |\n| --- | --- | --- |\n";
   for (const auto& t : index.tasks)
     if (!t.file.empty())
-      text += fmt::format("| {} | `{}` | {:.2f}x [{:.2f}, {:.2f}] |\n", t.task, t.file, t.speedup, t.speedup_interval.low,
-                          t.speedup_interval.high);
+      text += fmt::format("| {} | `{}` | {:.2f}x [{:.2f}, {:.2f}] |\n", t.task, t.file, t.speedup,
+                          t.speedup_interval.low, t.speedup_interval.high);
   if (!made.refusals.empty()) text += "\nWithout a file:\n\n";
   for (const auto& refusal : made.refusals)
     text += fmt::format("- {}\n", refusal);
@@ -106,8 +109,17 @@ expected<kernelbench_files> make_kernelbench_files(store& s, const search_report
   index.environments = r.environments;
   for (const auto& row : r.tasks) {
     const auto* where = environment_of(r, row.environment_id);
-    exported_model line{row.name, row.task, "", row.variant, "", row.speedup, row.speedup_interval, row.reference_us,
-                        row.best_us, where != nullptr ? where->device : "", row.explanation};
+    exported_model line{row.name,
+                        row.task,
+                        "",
+                        row.variant,
+                        "",
+                        row.speedup,
+                        row.speedup_interval,
+                        row.reference_us,
+                        row.best_us,
+                        where != nullptr ? where->device : "",
+                        row.explanation};
     CUDAL1_TRY(const auto record, s.get_task(row.task));
     CUDAL1_TRY(const auto t, read_task(record.text, record.profile));
     if (row.is_reference && !all) {

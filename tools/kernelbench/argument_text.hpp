@@ -8,10 +8,10 @@
 
 namespace cudal1::kernelbench {
 
-std::string scalar_type_text(dtype t);       // "at::kFloat"
-std::string real_text(double v);             // "0.5", "std::numeric_limits<double>::infinity()"
-std::string float_text(double v);            // "0.5f"
-std::string integer_text(int64_t v);         // "int64_t{5}"
+std::string scalar_type_text(dtype t);        // "at::kFloat"
+std::string real_text(double v);              // "0.5", "std::numeric_limits<double>::infinity()"
+std::string float_text(double v);             // "0.5f"
+std::string integer_text(int64_t v);          // "int64_t{5}"
 std::string string_text(std::string_view v);  // with quotes and escapes
 // The member of a program's values that holds a value.
 std::string value_text(const std::string& name);  // "v.x_"

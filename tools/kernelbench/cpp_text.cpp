@@ -72,8 +72,8 @@ class program_writer {
   }
 
   std::string declared(const std::vector<tensor_declaration>& tensors, const char* function) const {
-    std::string text = fmt::format("const std::vector<tensor_type>& {}() {{\n  static const std::vector<tensor_type> all{{",
-                                   function);
+    std::string text =
+        fmt::format("const std::vector<tensor_type>& {}() {{\n  static const std::vector<tensor_type> all{{", function);
     for (const auto& t : tensors)
       text += fmt::format("\n      {{\"{}\", {}, {}, {}}},", t.name, scalar_type_text(t.type.type),
                           list_text(t.type.shape), list_text(t.type.strides));
@@ -234,7 +234,9 @@ class program_writer {
           args.push_back(fmt::format("memory_of({})", value_text(a.tensor)));
       }
     }
-    const auto sizes = [](const std::array<int64_t, 3>& n) { return fmt::format("dim3({}, {}, {})", n[0], n[1], n[2]); };
+    const auto sizes = [](const std::array<int64_t, 3>& n) {
+      return fmt::format("dim3({}, {}, {})", n[0], n[1], n[2]);
+    };
     return fmt::format("launch(\"{}\", {}, {}, {}, {}{}{});", s.kernel, kernel_index(s.kernel), sizes(s.grid),
                        sizes(s.block), s.shared_bytes, args.empty() ? "" : ", ", fmt::join(args, ", "));
   }
@@ -279,7 +281,8 @@ class program_writer {
     if (p_.text.how.graph) text += "  const apart_scope apart(v.apart);\n";
     text += "  std::vector<at::Tensor> outputs;\n";
     for (const auto& output : p_.text.outputs)
-      text += fmt::format("  outputs.push_back({}{});\n", value_text(output), kept.contains(root(output)) ? ".clone()" : "");
+      text += fmt::format("  outputs.push_back({}{});\n", value_text(output),
+                          kept.contains(root(output)) ? ".clone()" : "");
     return text + "  return outputs;\n}\n";
   }
 

@@ -64,9 +64,8 @@ std::pair<std::string, std::string> includes_apart(std::string_view source) {
   std::string includes, rest;
   each_line(source, [&](std::string_view line) {
     const auto first = line.find_first_not_of(" \t");
-    const auto word = first != std::string_view::npos && line[first] == '#'
-                          ? line.find_first_not_of(" \t", first + 1)
-                          : std::string_view::npos;
+    const auto word = first != std::string_view::npos && line[first] == '#' ? line.find_first_not_of(" \t", first + 1)
+                                                                            : std::string_view::npos;
     const bool is_include = word != std::string_view::npos && line.substr(word).starts_with("include");
     (is_include ? includes : rest).append(line).append("\n");
     if (is_include) rest += "\n";  // lines keep their numbers
@@ -80,8 +79,9 @@ expected<std::string> cuda_text(const checked_program& p) {
   const auto kernels = kernels_of(p);
   if (kernels.empty()) return std::string();
   if (std::find(p.text.headers.begin(), p.text.headers.end(), "cutlass") != p.text.headers.end())
-    return fail(errc::unsupported,
-                "its kernels include CUTLASS, which no CUDA toolkit has: a file that needs nothing else cannot have them");
+    return fail(
+        errc::unsupported,
+        "its kernels include CUTLASS, which no CUDA toolkit has: a file that needs nothing else cannot have them");
   const auto [includes, rest] = includes_apart(p.text.source);
   CUDAL1_TRY(const std::string source, with_device_words(rest));
   std::string text = std::string(k_head) + includes + prologue();

@@ -61,13 +61,17 @@ class reader {
     while (here("template")) {
       ++at_;
       int depth = 0;
-      for (; at_ < tokens_.size(); ++at_) {
+      while (at_ < tokens_.size()) {
+        if (here("(")) {
+          skip_group("(", ")");
+          continue;
+        }
         if (here("<")) ++depth;
         if (here(">")) --depth;
         if (here(">>")) depth -= 2;
+        ++at_;
         if (depth <= 0) break;
       }
-      ++at_;
     }
   }
 

@@ -1,6 +1,7 @@
 #include "tools/kernelbench/model_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -52,13 +53,20 @@ expected<std::vector<std::string>> weight_names(const task& t) {
   return names;
 }
 
+// What the import makes of tensors that forward makes, and of constants that it has computed: no module has these.
+bool is_made_in_forward(const std::string& tensor) {
+  constexpr std::array<std::string_view, 4> beginnings{"constant_", "c_lifted", "lifted_tensor", "_tensor_constant"};
+  return std::any_of(beginnings.begin(), beginnings.end(), [&](std::string_view b) { return tensor.starts_with(b); });
+}
+
 // Constants of the definition, for where the module does not hold them itself. A large one must be the module's.
 expected<std::string> constants(const task& t, const std::string& blobs) {
   std::string text;
   for (std::size_t i = 0; i < t.weights.size(); ++i) {
     const auto& content = t.weights[i].content;
-    if (!content || !content->fixed) continue;
     const auto& type = t.reference.text.weights[i].type;
+    if (!content || !content->fixed) continue;
+    if (type.bytes() > most_embedded_bytes && !is_made_in_forward(content->tensor)) continue;
     CUDAL1_TRY(const auto bytes, read_fixed_content(blobs, *content, type));
     text += fmt::format("    {}: (\"{}\", [{}], \"{}\"),\n", python_text(content->tensor), name_of(type.type),
                         fmt::join(type.shape, ", "), base64(bytes));
@@ -71,8 +79,9 @@ bool same_declarations(const std::vector<tensor_declaration>& a, const std::vect
 }
 
 std::string about(const task& t, const exported_variant& v, const checked_program& p) {
-  std::string text = fmt::format("# {}: the program {} that cudal1 found, as a module that needs PyTorch and nvcc alone.\n",
-                                 t.name, v.id.substr(0, k_hash_digits));
+  std::string text =
+      fmt::format("# {}: the program {} that cudal1 found, as a module that needs PyTorch and nvcc alone.\n", t.name,
+                  v.id.substr(0, k_hash_digits));
   if (!v.measured.empty()) text += fmt::format("# Measured: {}\n", v.measured);
   for (const auto& line : v.explanation)
     text += fmt::format("# - {}\n", line);
@@ -134,8 +143,7 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
       "import base64 as _kb_base64\nimport inspect as _kb_inspect\n\nimport torch as _kb_torch\n"
       "from torch.utils import _pytree as _kb_pytree\n"
       "from torch.utils.cpp_extension import load_inline as _kb_load_inline\n\n";
-  text += fmt::format("_KB_NAME = \"{}_{}\"\n_KB_INPUTS = {}\n_KB_NEEDS_CUDA = {}\n", word, digest,
-                      p.text.inputs.size(), needs_cuda(p) ? "True" : "False");
+  text += fmt::format("_KB_NAME = \"{}_{}\"\n_KB_NEEDS_CUDA = {}\n", word, digest, needs_cuda(p) ? "True" : "False");
   text += "# Parameters and buffers, in the program's order.\n_KB_WEIGHTS = [";
   for (const auto& name : weights)
     text += fmt::format("\n    {},", python_text(name));

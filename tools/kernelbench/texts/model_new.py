@@ -15,17 +15,28 @@ def _kb_build():
 _kb_extension = _kb_build()
 
 
-def _kb_find(model, name):
-    """The dictionary that holds a parameter, a buffer or a tensor that is a plain attribute, and its key."""
+def _kb_owner(model, name):
+    """The submodule that a name like "inner.conv.weight" is in, or nothing; and the last word."""
     *path, leaf = name.split(".")
     for word in path:
         model = None if model is None else model._modules.get(word)
-    if model is None:
-        return None
-    for held in (model._parameters, model._buffers, model.__dict__):
+    return model, leaf
+
+
+def _kb_find(model, name):
+    """The dictionary that holds a parameter or a buffer, and its key."""
+    model, leaf = _kb_owner(model, name)
+    for held in () if model is None else (model._parameters, model._buffers):
         if isinstance(held.get(leaf), _kb_torch.Tensor):
             return held, leaf
     return None
+
+
+def _kb_attribute(model, name):
+    """A tensor that is a plain attribute, which to() does not move; else nothing."""
+    model, leaf = _kb_owner(model, name)
+    value = None if model is None else model.__dict__.get(leaf)
+    return value if isinstance(value, _kb_torch.Tensor) else None
 
 
 def _kb_constant(dtype, shape, text):
@@ -42,12 +53,19 @@ class _KbState:
         self.device = None
         self.weights = []
         self.mode_matters = any(isinstance(m, _KB_MODE_MATTERS) for m in model.modules())
+        self.signature = _kb_inspect.signature(Model.forward)
         self.plain_inputs = None
+        self.count = None  # of arguments by position, once such a call was looked at: which are tensors, what others are
+        self.tensors_at, self.plain_at = [], []
         for name in _KB_WEIGHTS:
             found = _kb_find(model, name)
-            if found is None and name in _KB_CONSTANTS:
-                self.constants[name] = _kb_constant(*_KB_CONSTANTS[name])
-                found = self.constants, name
+            if found is None:
+                constant = _kb_attribute(model, name)
+                if constant is None and name in _KB_CONSTANTS:
+                    constant = _kb_constant(*_KB_CONSTANTS[name])
+                if constant is not None:
+                    self.constants[name] = constant
+                    found = self.constants, name
             if found is None:
                 raise RuntimeError(f"{_KB_NAME}: the module has no parameter or buffer {name}")
             self.weights.append(found)
@@ -59,21 +77,30 @@ class _KbState:
 
     def tensors(self, args, kwargs):
         """The tensors among the arguments, in order. All else was fixed when the program was made, and must be so."""
-        bound = _kb_inspect.signature(Model.forward).bind(None, *args, **kwargs)
-        bound.apply_defaults()
-        given = _kb_pytree.tree_leaves(list(bound.arguments.values())[1:])
-        if self.plain_inputs is None:
+        if not kwargs and len(args) == self.count:
+            if all(type(args[i]) is type(v) and args[i] == v for i, v in self.plain_at):
+                return [args[i] for i in self.tensors_at]
+        given = self.leaves(args, kwargs)
+        plain = [v for v in given if not isinstance(v, _kb_torch.Tensor)]
+        if plain and self.plain_inputs is None:
             devices = [_kb_torch.cuda.current_device()] if _kb_torch.cuda.is_initialized() else []
             with _kb_torch.random.fork_rng(devices=devices):
-                own = _kb_inspect.signature(Model.forward).bind(None, *get_inputs())
-            own.apply_defaults()
-            own = _kb_pytree.tree_leaves(list(own.arguments.values())[1:])
+                own = self.leaves(get_inputs(), {})
             self.plain_inputs = [v for v in own if not isinstance(v, _kb_torch.Tensor)]
-        plain = [v for v in given if not isinstance(v, _kb_torch.Tensor)]
-        if plain != self.plain_inputs:
+        if plain != (self.plain_inputs or []):
             raise RuntimeError(f"{_KB_NAME}: this program was made for the arguments {self.plain_inputs} beside its "
                                f"tensors, and was given {plain}")
-        return [v for v in given if isinstance(v, _kb_torch.Tensor)]
+        tensors = [v for v in given if isinstance(v, _kb_torch.Tensor)]
+        at = [i for i, v in enumerate(args) if isinstance(v, _kb_torch.Tensor)]
+        if not kwargs and len(at) == len(tensors) and not any(isinstance(v, (list, tuple, dict)) for v in args):
+            self.plain_at = [(i, v) for i, v in enumerate(args) if i not in at]
+            self.tensors_at, self.count = at, len(args)
+        return tensors
+
+    def leaves(self, args, kwargs):
+        bound = self.signature.bind(None, *args, **kwargs)
+        bound.apply_defaults()
+        return _kb_pytree.tree_leaves(list(bound.arguments.values())[1:])
 
 
 class ModelNew(Model):
@@ -85,11 +112,10 @@ class ModelNew(Model):
             state = self.__dict__["_kb_state"] = _KbState(self)
         if not self.training and state.mode_matters:
             raise RuntimeError(f"{_KB_NAME}: this program was made for a module in training mode; call train()")
-        if kwargs or len(args) != _KB_INPUTS:
-            args = state.tensors(args, kwargs)
-        if state.constants and args:
-            state.move_constants(args[0].device)
-        outputs = state.program(args, [held[key] for held, key in state.weights])
+        tensors = state.tensors(args, kwargs)
+        if state.constants and tensors:
+            state.move_constants(tensors[0].device)
+        outputs = state.program(tensors, [held[key] for held, key in state.weights])
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def kernel_notes(self):

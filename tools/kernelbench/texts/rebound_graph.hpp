@@ -87,8 +87,14 @@ class rebound_graph {
 
   // `now[i]` is where range i is. Launches of one graph never overlap, on whatever streams.
   void launch(const std::vector<uintptr_t>& now, cudaStream_t stream) {
-    for (auto& n : nodes_)
-      set(n, now);
+    try {
+      for (auto& n : nodes_)
+        set(n, now);
+    } catch (...) {  // some are set and some are not
+      for (auto& n : nodes_)
+        n.is_set = false;
+      throw;
+    }
     last_ = now;
     graph_check(cudaGraphLaunch(executable_, stream), "cudaGraphLaunch");
   }

@@ -139,8 +139,9 @@ void device_state::open() {
   const auto from = clock::now();
   if (auto opened = session_->open_task(*item.what); !opened) {
     const errc code = opened.error().code;
-    return fault(opened.error(),
-                 code == errc::unsupported || code == errc::invalid_program || code == errc::variant_fault);
+    const bool of_task = code == errc::unsupported || code == errc::invalid_program || code == errc::variant_fault ||
+                         code == errc::not_found || code == errc::corrupt;  // the last two: of its weights' files
+    return fault(opened.error(), of_task);
   }
   add_stage("open", from);
   consult<check_plan>(setup_.verifier, message::plan_verification{item.what},

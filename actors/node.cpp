@@ -10,6 +10,7 @@
 #include "actors/store.hpp"
 #include "actors/verifier.hpp"
 #include "config/device_names.hpp"
+#include "store/blobs.hpp"
 
 namespace cudal1 {
 
@@ -81,6 +82,7 @@ void node_state::spawn_device(const node_device& device) {
   d.cores = o.cores;
   d.session.flush_bytes = settings.device.flush_mb << 20;
   d.session.memory_limit_bytes = settings.verification.memory_limit_mb << 20;
+  d.session.blobs = blobs(o.data).folder();
   d.session.verification = settings.verification;
   d.session.allow_weak_confinement = settings.device.allow_weak_confinement;
   d.control = std::make_shared<device_control>();

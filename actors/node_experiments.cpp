@@ -8,6 +8,7 @@
 #include "actors/node.hpp"
 #include "config/base/hash.hpp"
 #include "config/device_names.hpp"
+#include "store/blobs.hpp"
 
 namespace cudal1 {
 
@@ -57,6 +58,15 @@ given_variant read_given(const task& t, variant_record v) {
   return g;
 }
 
+// The bytes are the device's to check.
+expected<void> check_blobs(const task& t, const blobs& kept) {
+  for (const auto& file : t.content_files())
+    if (!kept.has(file))
+      return fail(errc::not_found, "the weights of {}: there is no blob {} in {}; `cudal1 tasks import` makes it again",
+                  t.name, file, kept.folder());
+  return {};
+}
+
 }  // namespace
 
 caf::result<message::started> node_state::start(const message::start_experiment& m) {
@@ -85,6 +95,7 @@ expected<void> node_state::begin_start(message::start_experiment m, started_prom
     CUDAL1_TRY(const std::string kind, kind_of_devices(record.device));
     CUDAL1_TRY(const task t, read_task(text, kind));
     if (std::find(record.tasks.begin(), record.tasks.end(), t.id) != record.tasks.end()) continue;
+    CUDAL1_CHECK(check_blobs(t, blobs(setup_.options.data)));
     record.tasks.push_back(t.id);
     tasks.push_back(record_of(t));
   }

@@ -63,7 +63,7 @@ struct device_options {
   int64_t threads = 1;                  // of a timed call on `cpu`
   int64_t timing_core = -1;             // of `cpu`; -1: the last core that this process may use
   int64_t cores_per_gpu = 2;            // near it, kept free of compiling
-  int64_t flush_mb = 0;                 // 0: 1.25 times the last-level cache; on a GPU what its L2 asks for
+  int64_t flush_mb = 0;                 // 0: 1.25 times the last-level cache, at most 64; on a GPU what its L2 asks for
   int64_t gpu_memory_limit_mb = 16384;  // of a runner's tensors on a GPU, in place of verification.memory_limit_mb
   bool allow_weak_confinement = false;  // run untrusted code although the system refuses a required confinement
 };

@@ -20,4 +20,4 @@ install(
   "^lib(c|m|dl|rt|pthread|resolv|util|mvec)\\.so"
   LIBRARY DESTINATION lib)
 install(PROGRAMS cudal1-setup DESTINATION bin)
-install(DIRECTORY examples DESTINATION share/cudal1)
+install(DIRECTORY examples python DESTINATION share/cudal1 PATTERN __pycache__ EXCLUDE)

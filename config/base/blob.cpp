@@ -56,8 +56,8 @@ expected<unique_fd> open_blob(const std::string& folder, const std::string& name
   const std::string path = folder + "/" + name;
   unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd)
-    return fail(errno == ENOENT ? errc::not_found : errc::io_error, "the blob {} cannot be opened: {}", path,
-                std::strerror(errno));
+    return fail(errno == ENOENT ? errc::not_found : errc::io_error,
+                "the blob {} cannot be opened: {}; `cudal1 tasks import` makes it again", path, std::strerror(errno));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return fail(errc::io_error, "the blob {}: {}", path, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return fail(errc::corrupt, "the blob {} is no regular file", path);
@@ -66,8 +66,10 @@ expected<unique_fd> open_blob(const std::string& folder, const std::string& name
   auto digest = sha256_of_file(fd.get());
   if (!digest) return fail_in("the blob " + path, digest.error());
   if (!name.starts_with(*digest))
-    return fail(errc::corrupt, "the blob {} has other bytes than its name says (their SHA-256 is {}): remove it", path,
-                *digest);
+    return fail(errc::corrupt,
+                "the blob {} has other bytes than its name says (their SHA-256 is {}); remove it, and `cudal1 tasks "
+                "import` makes it again",
+                path, *digest);
   verified.add(name, state);
   return fd;
 }

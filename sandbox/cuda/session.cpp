@@ -17,7 +17,7 @@ class cuda_session final : public process_session {
  public:
   cuda_session(std::string worker, worker_settings settings, const session_options& options, unique_fd cancel,
                const std::string& uuid, std::optional<gpu_watch> watch)
-      : process_session(std::move(worker), std::move(settings), options.verification, std::move(cancel),
+      : process_session(std::move(worker), std::move(settings), options, std::move(cancel),
                         // The worker sees that GPU alone, as its first. The driver's cache of machine code would be a
                         // place to leave something in.
                         {"CUDA_VISIBLE_DEVICES=" + uuid, "CUDA_CACHE_DISABLE=1"}),

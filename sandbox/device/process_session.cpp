@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include "config/base/blob.hpp"
 #include "config/base/hash.hpp"
 #include "sandbox/process/fault_text.hpp"
 #include "sandbox/process/shared_memory.hpp"
@@ -163,7 +164,10 @@ expected<referee_reply> process_session::ask(frame_type type, const json& body, 
 
 expected<void> process_session::send_task(bool renew) {
   const open_task_request request{canonical_text(*task_), renew};
-  CUDAL1_CHECK(ask(frame_type::open_task, to_json(request), {}, std::chrono::milliseconds(0)));
+  std::vector<int> files;
+  for (const auto& file : task_files_)
+    files.push_back(file.get());
+  CUDAL1_CHECK(ask(frame_type::open_task, to_json(request), files, std::chrono::milliseconds(0)));
   task_is_open_ = true;
   return {};
 }
@@ -175,7 +179,15 @@ expected<void> process_session::ensure_task() {
 
 expected<void> process_session::open_task(const task& t, bool renew) {
   if (task_is_open_ && task_ && task_->id == t.id && !renew) return {};
+  // The referee may read no file by itself. Nobody has died where one is missing: an error of the task's.
+  std::vector<unique_fd> files;
+  for (const auto& name : t.content_files()) {
+    auto file = open_blob(blobs_, name);
+    if (!file) return fail_in("the weights of " + t.name, file.error());
+    files.push_back(std::move(*file));
+  }
   task_ = t;
+  task_files_ = std::move(files);
   task_is_open_ = false;
   return guarded<void>([&] { return send_task(renew); });
 }

@@ -37,12 +37,13 @@ class process_session : public device_session {
 
  protected:
   // `environment`: NAME=value, beside what every worker gets.
-  process_session(std::string worker, worker_settings settings, const verification_options& gates, unique_fd cancel,
+  process_session(std::string worker, worker_settings settings, const session_options& options, unique_fd cancel,
                   std::vector<std::string> environment = {})
       : worker_(std::move(worker)),
         settings_(std::move(settings)),
         environment_(std::move(environment)),
-        gates_(gates),
+        blobs_(options.blobs),
+        gates_(options.verification),
         cancel_(std::move(cancel)) {}
 
   // The kind's own: one request that runs something, answered; `unchecked`, of check_pool, says how many draws.
@@ -82,6 +83,7 @@ class process_session : public device_session {
   std::string worker_;
   worker_settings settings_;
   std::vector<std::string> environment_;
+  std::string blobs_;
   verification_options gates_;
   unique_fd cancel_;
   device_report report_;
@@ -89,6 +91,7 @@ class process_session : public device_session {
   child_process referee_;
   unique_fd referee_socket_;
   std::optional<task> task_;
+  std::vector<unique_fd> task_files_;  // of its weights' content
   bool task_is_open_ = false;
   mutable std::mutex pids_mutex_;  // of what other threads may ask
   int zygote_pid_ = 0, referee_pid_ = 0;

@@ -24,6 +24,7 @@ struct session_options {
   std::vector<int> cores;                         // kept free for a GPU's referee and runner; empty: none are
   int64_t flush_bytes = 0;                        // 0: by the size of the device's cache
   int64_t memory_limit_bytes = int64_t{2} << 30;  // of a runner's tensors
+  std::string blobs;                              // folder of the tasks' weights; "" where no task has any
   verification_options verification;              // that the draws of the timing pool are judged by
   bool allow_weak_confinement = false;            // run although a required confinement is refused ("the user insists")
 };
@@ -46,6 +47,7 @@ class device_session {
 
   // Makes the task the current one: the referee draws its timing pool and answers it. Cheap for the current task; the
   // last few tasks' pools are kept. Renewed pools: `renew` (a would-be best is measured on draws nobody has seen).
+  // errc::not_found or errc::corrupt: a file of its weights is missing, or has other bytes than its name says.
   virtual expected<void> open_task(const task& t, bool renew = false) = 0;
 
   // For the current task. `code` is the compiled object of `variant`.

@@ -55,6 +55,7 @@ BOOST_DESCRIBE_STRUCT(exit_notice, (), (pid, signal, code))
 
 // ---- session and referee --------------------------------------------------------------------------------------------
 
+// open_task: descriptors of the task's content_files(), in that order.
 struct open_task_request {
   std::string task;  // canonical_text
   bool renew = false;

@@ -95,6 +95,7 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
   CUDAL1_TRY(const device_report device, choose_device(node.status, o.device));
   CUDAL1_TRY(const std::string profile, profile_of(device.where.device));
   CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, {o.task}, profile));
+  CUDAL1_CHECK(hand_over_blobs(c.data, tasks));
   const task& what = tasks.front();
 
   if (!o.json) {

@@ -133,6 +133,7 @@ expected<run_limits> complete(client_request& r, const run_options& o, const con
   r.device = o.device.empty() ? device.where.device : o.device;
   CUDAL1_TRY(const std::string profile, profile_of(r.device));
   CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, o.names, profile));
+  CUDAL1_CHECK(hand_over_blobs(c.data, tasks));
   r.tasks.reserve(tasks.size());
   for (const auto& t : tasks)
     r.tasks.push_back(canonical_text(t));

@@ -10,6 +10,7 @@
 #include "tools/cli/floors.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report.hpp"
+#include "tools/cli/task_source.hpp"
 #include "tools/cli/verdict_text.hpp"
 
 namespace cudal1::cli {
@@ -36,6 +37,13 @@ std::string print_moves(const variant_record& v, const terminal& out) {
     text += number + line + "\n";
   }
   return text;
+}
+
+// The task's name, with what it was imported from: as stored, or the id where the store has it no more.
+std::string name_of(const expected<task_record>& record, const std::string& id) {
+  if (!record) return short_id(id);
+  const auto t = read_task(record->text, record->profile);
+  return t && t->origin ? fmt::format("{} ({})", record->name, origin_text(*t->origin)) : record->name;
 }
 
 std::string print_origin(const variant_record& v, const std::string& task) {
@@ -137,7 +145,7 @@ expected<int> show(const show_options& o, context& c) {
   CUDAL1_TRY(const auto verdicts, reader->verdicts_of_variant(v.id));
   if (o.json) return show_json(*reader, v, verdicts, c);
   const auto task = reader->get_task(v.task);
-  c.out.print(c.out.bold("Variant " + v.id) + "\n" + print_origin(v, task ? task->name : short_id(v.task)));
+  c.out.print(c.out.bold("Variant " + v.id) + "\n" + print_origin(v, name_of(task, v.task)));
   section(c.out, "Schedule", print_moves(v, c.out));
   CUDAL1_CHECK(print_verdicts(*reader, task, verdicts, c.out));
   const auto parts = parts_of(v);

@@ -8,6 +8,7 @@
 
 #include "config/device_names.hpp"
 #include "sandbox/cuda/gpu.hpp"
+#include "store/blobs.hpp"
 
 namespace cudal1::cli {
 
@@ -72,6 +73,25 @@ expected<std::vector<task>> choose_tasks(const std::string& folder, const std::v
     chosen.push_back(*found);
   }
   return chosen;
+}
+
+expected<void> hand_over_blobs(const std::string& data, const std::vector<task>& tasks) {
+  const blobs kept(data);
+  for (const auto& t : tasks) {
+    const std::string beside = t.folder + "/blobs";
+    for (const auto& file : t.content_files())
+      if (auto taken = kept.take(beside, file); !taken) return fail_in("the weights of " + t.name, taken.error());
+    std::error_code ignored;
+    if (t.origin && std::filesystem::exists(beside + "/" + t.origin->source, ignored))
+      CUDAL1_CHECK(kept.take(beside, t.origin->source));
+  }
+  return {};
+}
+
+std::string origin_text(const task_origin& origin) {
+  if (origin.kind == origin_kind::kernelbench)
+    return fmt::format("KernelBench level {}, problem {}", origin.level.value_or(0), origin.problem.value_or(0));
+  return "a Python module";
 }
 
 }  // namespace cudal1::cli

@@ -21,4 +21,11 @@ expected<std::vector<task>> choose_tasks(const std::string& folder, const std::v
 expected<void> check_tasks(const std::string& folder, const std::vector<std::string>& names,
                            const std::string& devices);
 
+// Puts what the tasks' files have in blobs/ beside them where a node on that data folder finds it. A weight's file that
+// is in neither is errc::not_found; a source is for people and other programs, and may be missing.
+expected<void> hand_over_blobs(const std::string& data, const std::vector<task>& tasks);
+
+// "KernelBench level 1, problem 23".
+std::string origin_text(const task_origin& origin);
+
 }  // namespace cudal1::cli

@@ -30,13 +30,14 @@ struct task_summary {
   std::string name, summary, family, profile, id;
   std::vector<tensor_summary> inputs, weights;
   std::vector<std::string> outputs;
+  std::optional<task_origin> origin;
   int64_t steps = 0;
   int64_t bytes = 0;  // of inputs, weights and outputs, whole
   task_work work;     // what a call cannot do without
   std::optional<roofline> floor;
 };
 BOOST_DESCRIBE_STRUCT(task_summary, (),
-                      (name, summary, family, profile, id, inputs, weights, outputs, steps, bytes, work, floor))
+                      (name, summary, family, profile, id, inputs, weights, outputs, origin, steps, bytes, work, floor))
 
 std::vector<tensor_summary> summarize(const std::vector<tensor_declaration>& declared,
                                       const std::vector<input_spec>& specs, int64_t& bytes) {
@@ -57,6 +58,7 @@ task_summary summarize(const task& t, const std::optional<device_data>& device) 
   s.family = t.family;
   s.profile = t.profile;
   s.id = t.id;
+  s.origin = t.origin;
   s.inputs = summarize(p.inputs, t.inputs, s.bytes);
   s.weights = summarize(p.weights, t.weights, s.bytes);
   s.outputs.reserve(p.outputs.size());
@@ -98,6 +100,15 @@ std::string draw_text(const draw_spec& d) {
   return "";
 }
 
+// "uniform on [0, 1); always upper_triangular", "conv.weight of 3f9a1c2b4d5e; otherwise normal, ...".
+std::string values_text(const input_spec& spec) {
+  const auto facts = facts_of(spec);
+  std::string text;
+  if (spec.content) text = fmt::format("{} of {}", spec.content->tensor, short_id(spec.content->file));
+  if (!spec.content || !spec.content->fixed) text += (text.empty() ? "" : "; otherwise ") + draw_text(spec.draw);
+  return text + (facts.empty() ? "" : "; always " + facts);
+}
+
 // "1.23 GFLOP", in steps of a thousand.
 std::string format_flops(double flops) {
   if (!(flops > 0)) return "-";
@@ -123,11 +134,10 @@ void print_one(const task& t, const std::optional<device_data>& device, const te
   const auto s = summarize(t, device);
   out.print(out.bold(s.name) + (s.summary.empty() ? "" : ": " + s.summary) + "\n");
   out.print(fmt::format("  family {}, sizes for {}, id {}\n", s.family, s.profile, s.id));
+  if (s.origin) out.print(fmt::format("  from {}, seed {}\n", origin_text(*s.origin), s.origin->seed));
   const auto tensors = [&](const char* kind, const std::vector<tensor_summary>& list) {
     for (const auto& tensor : list) {
-      const auto facts = facts_of(tensor.how);
-      out.print(fmt::format("  {} {} {}: {}{}\n", kind, tensor.name, tensor.type.text(), draw_text(tensor.how.draw),
-                            facts.empty() ? "" : "; always " + facts));
+      out.print(fmt::format("  {} {} {}: {}\n", kind, tensor.name, tensor.type.text(), values_text(tensor.how)));
     }
   };
   tensors("input", s.inputs);

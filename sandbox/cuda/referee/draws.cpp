@@ -244,14 +244,27 @@ void keep_fact(fact f, const at::Tensor& values, at::Generator& random) {
   }
 }
 
+// In the host's memory; nobody writes to it.
+at::Tensor tensor_of(const std::byte* content, const tensor_type& type) {
+  return tensor_over(contiguous(type.type, type.shape), const_cast<std::byte*>(content), at::kCPU);
+}
+
 // `values`: contiguous.
 void fill_contiguous(const at::Tensor& values, const tensor_type& type, const input_spec& spec, tensor_role role,
-                     draw_kind kind, uint64_t seed) {
+                     draw_kind kind, uint64_t seed, const std::byte* content) {
+  if (content != nullptr && keeps_content(type, spec, kind, seed)) {
+    values.copy_(tensor_of(content, type));
+    return;
+  }
   element_maker maker(type, spec, role, kind, generator_for(values.device(), seed));
   const auto flat = values.view({-1});
-  make_elements(maker, flat);
   const auto rows = values.view({-1, values.dim() == 0 ? 1 : values.size(-1)});
-  maker.shape_rows(rows);
+  if (content != nullptr && kind == draw_kind::outliers) {
+    values.copy_(tensor_of(content, type));
+  } else {
+    make_elements(maker, flat);
+    maker.shape_rows(rows);
+  }
   if (kind == draw_kind::outliers) put_outliers(type, spec, seed, flat);
   if (spec.draw.kind == distribution::simplex) make_simplex(rows, least_of_simplex(type.type));
   fold_elements(maker, flat);
@@ -269,16 +282,16 @@ at::Tensor without_broadcasts(at::Tensor t) {
 }  // namespace
 
 expected<void> fill_draw(const at::Tensor& target, const tensor_type& type, const input_spec& spec, tensor_role role,
-                         draw_kind kind, uint64_t seed) {
+                         draw_kind kind, uint64_t seed, const std::byte* content) {
   if (target.numel() == 0) return {};
   return without_exceptions("a draw", [&]() -> expected<void> {
     if (target.is_contiguous()) {
-      fill_contiguous(target, type, spec, role, kind, seed);
+      fill_contiguous(target, type, spec, role, kind, seed, content);
       return {};
     }
     // The facts hold in the whole of it, so it is made whole; what is seen twice takes the first value.
     const auto whole = at::empty(target.sizes(), target.options());
-    fill_contiguous(whole, type, spec, role, kind, seed);
+    fill_contiguous(whole, type, spec, role, kind, seed, content);
     at::Tensor source = whole;
     for (int64_t d = 0; d < target.dim(); ++d)
       if (target.stride(d) == 0 && target.size(d) > 1) source = source.narrow(d, 0, 1);

@@ -29,9 +29,10 @@ std::span<const tensor_view> views_of(const std::shared_ptr<const shared_tensors
 
 }  // namespace
 
-gpu_draw_pool::gpu_draw_pool(task t, answering_programs programs, referee_device& device, output_comparer& comparer,
-                             int64_t memory_bound)
+gpu_draw_pool::gpu_draw_pool(task t, weight_contents contents, answering_programs programs, referee_device& device,
+                             output_comparer& comparer, int64_t memory_bound)
     : task_(std::move(t)),
+      contents_(std::move(contents)),
       programs_(std::move(programs)),
       device_(device),
       comparer_(comparer),
@@ -43,11 +44,11 @@ gpu_draw_pool::gpu_draw_pool(task t, answering_programs programs, referee_device
   renew();
 }
 
-expected<std::unique_ptr<gpu_draw_pool>> gpu_draw_pool::open(task t, referee_device& device, output_comparer& comparer,
-                                                             int64_t memory_bound) {
+expected<std::unique_ptr<gpu_draw_pool>> gpu_draw_pool::open(task t, weight_contents contents, referee_device& device,
+                                                             output_comparer& comparer, int64_t memory_bound) {
   CUDAL1_TRY(auto programs, answering_programs::load(t, device));
   std::unique_ptr<gpu_draw_pool> pool(
-      new gpu_draw_pool(std::move(t), std::move(programs), device, comparer, memory_bound));
+      new gpu_draw_pool(std::move(t), std::move(contents), std::move(programs), device, comparer, memory_bound));
   CUDAL1_CHECK(pool->get({}, 0));
   return pool;
 }
@@ -64,7 +65,7 @@ void gpu_draw_pool::renew() {
   const bool declared_alone = renewals_++ % renewals_of_other_kinds != 0;
   std::erase_if(seeds_, [&](const auto& s) { return !declared_alone || s.first.first == draw_kind::declared; });
   forget_draws(declared_alone);
-  declared_weights_.reset();
+  if (!contents_.complete()) declared_weights_.reset();
   declared_weight_seed_ = system_seed();
   trim_spare();
 }
@@ -109,7 +110,8 @@ expected<std::shared_ptr<const shared_tensors>> gpu_draw_pool::make_tensors(tens
   made->generation = next_id();
   for (std::size_t i = 0; i < types.size(); ++i) {
     const auto target = tensor_over(types[i], made->views[i].data, device_.where());
-    CUDAL1_CHECK(fill_draw(target, types[i], specs[i], role, request.kind, seed_of(request.seed, role, i)));
+    CUDAL1_CHECK(fill_draw(target, types[i], specs[i], role, request.kind, seed_of(request.seed, role, i),
+                           input ? nullptr : contents_.of(i)));
   }
   return std::shared_ptr<const shared_tensors>(made);
 }
@@ -163,6 +165,10 @@ expected<std::shared_ptr<const gpu_draw>> gpu_draw_pool::get(const draw_request&
     trim_spare();
   }
   return draws_.front();
+}
+
+int gpu_draw_pool::draws_at_once() const {
+  return static_cast<int>(std::clamp<int64_t>(memory_bound_ / std::max<int64_t>(draw_bytes_, 1), 1, 1024));
 }
 
 void gpu_draw_pool::make_room(int64_t more, std::size_t kept) {

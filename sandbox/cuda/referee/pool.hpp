@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sandbox/cuda/referee/answers.hpp"
+#include "sandbox/process/referee/contents.hpp"
 #include "sandbox/process/referee/draws.hpp"
 
 namespace cudal1 {
@@ -39,8 +40,8 @@ class gpu_draw_pool {
   static constexpr int most_timing_draws = 8;
 
   // Also makes the first draw, so that a task that cannot be computed is an error of opening it.
-  static expected<std::unique_ptr<gpu_draw_pool>> open(task t, referee_device& device, output_comparer& comparer,
-                                                       int64_t memory_bound);
+  static expected<std::unique_ptr<gpu_draw_pool>> open(task t, weight_contents contents, referee_device& device,
+                                                       output_comparer& comparer, int64_t memory_bound);
 
   const task& of() const { return task_; }
   const answering_programs& programs() const { return programs_; }
@@ -57,16 +58,18 @@ class gpu_draw_pool {
   // How many of those a fork of so many pairs walks through. They may be more than fit the bound: then they are made
   // again and again.
   static int draws_of_fork(int pairs) { return std::clamp(pairs + 1, 2, most_timing_draws); }
+  // How many draws may be held at the same time, at least one.
+  int draws_at_once() const;
   // Memory of its draws, and what it keeps of former ones for the next.
   int64_t bytes() const { return bytes_ + spare_bytes(); }
 
-  // The next `declared` draws, which calls are timed on, are ones that nobody has seen, on other weights; so are those
-  // of the other kinds every fourth time, in which nothing is timed.
+  // The next `declared` draws, which calls are timed on, are ones that nobody has seen, on other weights (where these
+  // are drawn); so are those of the other kinds every fourth time, in which nothing is timed.
   void renew();
 
  private:
-  gpu_draw_pool(task t, answering_programs programs, referee_device& device, output_comparer& comparer,
-                int64_t memory_bound);
+  gpu_draw_pool(task t, weight_contents contents, answering_programs programs, referee_device& device,
+                output_comparer& comparer, int64_t memory_bound);
   expected<std::shared_ptr<const gpu_draw>> make(const draw_request& request);
   expected<std::shared_ptr<const shared_tensors>> make_tensors(tensor_role role, const draw_request& request);
   // Memory for tensors of that role: some that nobody holds any more, or new.
@@ -79,6 +82,7 @@ class gpu_draw_pool {
   expected<void> give_back_where_short();
 
   task task_;
+  weight_contents contents_;
   answering_programs programs_;
   referee_device& device_;
   output_comparer& comparer_;

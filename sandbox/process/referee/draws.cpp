@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "sandbox/process/referee/elements.hpp"
@@ -139,8 +140,15 @@ void make_simplex(row_shape shape, double least, std::vector<double>& values) {
 // The elements of one tensor in row-major order, a block at a time; what its facts say of them comes later.
 class element_source {
  public:
-  element_source(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind, uint64_t seed)
-      : spec_(spec), role_(role), kind_(kind), width_(rows_of(type).width), random_(seed) {
+  element_source(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind, uint64_t seed,
+                 const std::byte* content)
+      : spec_(spec),
+        type_(type.type),
+        role_(role),
+        kind_(kind),
+        content_(content),
+        width_(rows_of(type).width),
+        random_(seed) {
     const distribution d = spec.draw.kind;
     continuous_ = is_floating(type.type) &&
                   (d == distribution::uniform || d == distribution::normal || d == distribution::simplex);
@@ -150,7 +158,10 @@ class element_source {
   random_blocks& random() { return random_; }
 
   void next(std::span<double> values) {
-    if (kind_ == draw_kind::declared || kind_ == draw_kind::outliers || !continuous_)
+    const bool declared = kind_ == draw_kind::declared || kind_ == draw_kind::outliers;
+    if (declared && content_ != nullptr)
+      load_elements(type_, content_, first_, static_cast<int64_t>(values.size()), values.data());
+    else if (declared || !continuous_)
       draw_declared(spec_.draw, random_, values);
     else if (role_ == tensor_role::weight)
       draw_weight(spec_.draw, random_, values);
@@ -224,8 +235,10 @@ class element_source {
   }
 
   const input_spec& spec_;
+  dtype type_;
   tensor_role role_;
   draw_kind kind_;
+  const std::byte* content_;
   int64_t width_;
   bool continuous_ = false;
   random_blocks random_;
@@ -242,10 +255,22 @@ double least_of_simplex(dtype type) {
   return type == dtype::float16 ? 0x1p-14 : 0x1p-100;
 }
 
+bool keeps_content(const tensor_type& type, const input_spec& spec, draw_kind kind, uint64_t seed) {
+  if (!spec.content) return false;
+  if (spec.content->fixed || kind == draw_kind::declared) return true;
+  // (A simplex that has an outlier is none.)
+  return kind == draw_kind::outliers &&
+         (spec.draw.kind == distribution::simplex || outliers_of(type, spec, seed).empty());
+}
+
 std::vector<double> draw_values(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind,
-                                uint64_t seed) {
-  element_source source(type, spec, role, kind, seed);
+                                uint64_t seed, const std::byte* content) {
   std::vector<double> values(static_cast<std::size_t>(type.numel()));
+  if (content != nullptr && keeps_content(type, spec, kind, seed)) {
+    load_elements(type.type, content, 0, type.numel(), values.data());
+    return values;
+  }
+  element_source source(type, spec, role, kind, seed, content);
   for (std::size_t first = 0; first < values.size(); first += random_blocks::block)
     source.next(std::span(values).subspan(first, std::min(random_blocks::block, values.size() - first)));
   if (values.empty()) return values;
@@ -256,13 +281,17 @@ std::vector<double> draw_values(const tensor_type& type, const input_spec& spec,
 }
 
 void draw_tensor(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind, uint64_t seed,
-                 std::byte* flat) {
+                 std::byte* flat, const std::byte* content) {
   const int64_t count = type.numel();
+  if (content != nullptr && keeps_content(type, spec, kind, seed)) {
+    std::memcpy(flat, content, static_cast<std::size_t>(type.bytes()));
+    return;
+  }
   if (!spec.facts.empty() || spec.draw.kind == distribution::simplex) {
-    const auto values = draw_values(type, spec, role, kind, seed);
+    const auto values = draw_values(type, spec, role, kind, seed, content);
     return store_elements(type.type, flat, 0, count, values.data());
   }
-  element_source source(type, spec, role, kind, seed);
+  element_source source(type, spec, role, kind, seed, content);
   std::array<double, random_blocks::block> values;
   for (int64_t first = 0; first < count; first += static_cast<int64_t>(values.size())) {
     const auto part = std::span(values).first(

@@ -32,8 +32,11 @@ uint64_t seed_of(uint64_t seed, tensor_role role, std::size_t index) {
 
 }  // namespace
 
-draw_pool::draw_pool(task t, reference_program reference, int64_t memory_bound)
-    : task_(std::move(t)), reference_(std::move(reference)), memory_bound_(memory_bound) {
+draw_pool::draw_pool(task t, weight_contents contents, reference_program reference, int64_t memory_bound)
+    : task_(std::move(t)),
+      contents_(std::move(contents)),
+      reference_(std::move(reference)),
+      memory_bound_(memory_bound) {
   for (const auto& d : task_.reference.text.inputs)
     input_types_.push_back(d.type);
   for (const auto& d : task_.reference.text.weights)
@@ -44,9 +47,9 @@ draw_pool::draw_pool(task t, reference_program reference, int64_t memory_bound)
   renew();
 }
 
-expected<std::unique_ptr<draw_pool>> draw_pool::open(task t, int64_t memory_bound) {
+expected<std::unique_ptr<draw_pool>> draw_pool::open(task t, weight_contents contents, int64_t memory_bound) {
   CUDAL1_TRY(auto reference, reference_program::load(t));
-  std::unique_ptr<draw_pool> pool(new draw_pool(std::move(t), std::move(reference), memory_bound));
+  std::unique_ptr<draw_pool> pool(new draw_pool(std::move(t), std::move(contents), std::move(reference), memory_bound));
   // The first draw now, so that a task that cannot be computed is an error of opening it.
   CUDAL1_CHECK(pool->get({}, 0));
   return pool;
@@ -57,7 +60,7 @@ void draw_pool::renew() {
   seeds_.clear();
   draws_.clear();
   bytes_ = 0;
-  declared_weights_.reset();
+  if (!contents_.complete()) declared_weights_.reset();
   declared_weight_seed_ = system_seed();
 }
 
@@ -73,12 +76,13 @@ expected<unique_fd> draw_pool::make_file(tensor_role role, const draw_request& r
       const auto& place = layout.places[i];
       std::byte* const target = memory.data() + place.file_offset + place.data_offset;
       const uint64_t seed = seed_of(request.seed, role, i);
+      const std::byte* const content = input ? nullptr : contents_.of(i);
       if (types[i].is_contiguous()) {
-        draw_tensor(types[i], specs[i], role, request.kind, seed, target);
+        draw_tensor(types[i], specs[i], role, request.kind, seed, target, content);
         continue;
       }
       std::vector<std::byte> flat(static_cast<std::size_t>(types[i].bytes()));
-      draw_tensor(types[i], specs[i], role, request.kind, seed, flat.data());
+      draw_tensor(types[i], specs[i], role, request.kind, seed, flat.data(), content);
       scatter(types[i], flat.data(), target);
     }
   }

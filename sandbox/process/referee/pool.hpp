@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sandbox/evaluation.hpp"
+#include "sandbox/process/referee/contents.hpp"
 #include "sandbox/process/referee/draws.hpp"
 #include "sandbox/process/referee/reference.hpp"
 
@@ -24,7 +25,7 @@ struct draw {
 
 class draw_pool {
  public:
-  static expected<std::unique_ptr<draw_pool>> open(task t, int64_t memory_bound);
+  static expected<std::unique_ptr<draw_pool>> open(task t, weight_contents contents, int64_t memory_bound);
 
   const task& of() const { return task_; }
   const reference_program& reference() const { return reference_; }
@@ -41,16 +42,17 @@ class draw_pool {
   int64_t bytes() const { return bytes_; }
   uint64_t generation() const { return generation_; }
 
-  // Forgets every seed: the next draws are ones that nobody has seen.
+  // Forgets every seed: the next draws are ones that nobody has seen (but for weights that have a content).
   void renew();
 
  private:
-  draw_pool(task t, reference_program reference, int64_t memory_bound);
+  draw_pool(task t, weight_contents contents, reference_program reference, int64_t memory_bound);
   expected<std::shared_ptr<draw>> make(const draw_request& request);
   expected<unique_fd> make_file(tensor_role role, const draw_request& request) const;
   void trim();
 
   task task_;
+  weight_contents contents_;
   reference_program reference_;
   int64_t memory_bound_ = 0, bytes_ = 0;
   int timing_draws_ = 8;

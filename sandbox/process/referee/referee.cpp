@@ -93,7 +93,8 @@ expected<referee_reply> referee::open(const frame& f) {
       tasks_.front().known = {};
     }
   } else {
-    CUDAL1_TRY(auto pool, draw_pool::open(std::move(t), memory_bound_));
+    CUDAL1_TRY(auto contents, weight_contents::map(t, f.descriptors));
+    CUDAL1_TRY(auto pool, draw_pool::open(std::move(t), std::move(contents), memory_bound_));
     tasks_.emplace_front().pool = std::move(pool);
   }
   forget_old_tasks();

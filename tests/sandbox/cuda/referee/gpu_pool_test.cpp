@@ -19,7 +19,7 @@ TEST(gpu_pool, draws_and_answers_of_every_built_in_task_can_be_made) {
   ASSERT_TRUE(tasks) << tasks.error().message;
   for (const auto& t : *tasks) {
     SCOPED_TRACE(t.name);
-    auto pool = gpu_draw_pool::open(t, **device, comparer, int64_t{16} << 30);
+    auto pool = gpu_draw_pool::open(t, {}, **device, comparer, int64_t{16} << 30);
     ASSERT_TRUE(pool) << pool.error().message;
     for (int i = 0; i < 3; ++i) {
       const auto d = (*pool)->get({draw_kind::declared, 0}, i);

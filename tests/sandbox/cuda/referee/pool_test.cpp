@@ -12,7 +12,7 @@ struct pools : testing::Test {
   std::unique_ptr<referee_device> device = make_cpu_device();
   output_comparer comparer{*device};
   std::unique_ptr<gpu_draw_pool> open(task t, int64_t bound = int64_t{1} << 30) {
-    auto pool = gpu_draw_pool::open(std::move(t), *device, comparer, bound);
+    auto pool = gpu_draw_pool::open(std::move(t), {}, *device, comparer, bound);
     EXPECT_TRUE(pool) << pool.error().message;
     return std::move(*pool);
   }

@@ -1,0 +1,61 @@
+// Files of safetensors, in which weights come: the length of a header (8 bytes, little-endian), the header, a line of
+// JSON, and the tensors' elements.
+//
+//   {"__metadata__": {"format": "pt"}, "fc.weight": {"dtype": "F32", "shape": [3, 4], "data_offsets": [0, 48]}, ...}
+//
+// Reading is strict: every tensor's bytes lie where the header says, one tensor's after another's without a gap or an
+// overlap, and nothing is behind them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/base/error.hpp"
+#include "sandbox/program/types.hpp"
+
+namespace cudal1 {
+
+struct stored_tensor {
+  dtype type = dtype::float32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;  // row-major; at any address, so not to be read as elements before it was copied
+};
+
+using stored_tensors = std::map<std::string, stored_tensor, std::less<>>;
+
+// Of a file that is in memory. errc::corrupt names the tensor.
+expected<stored_tensors> read_safetensors(std::span<const std::byte> file);
+
+// A file mapped for reading; it must not be shortened while this lives.
+class safetensors_file {
+ public:
+  // Does not need the descriptor afterwards. `name`: what errors call the file.
+  static expected<safetensors_file> map(int fd, std::string name);
+  static expected<safetensors_file> open(const std::string& path);
+
+  const stored_tensors& tensors() const { return tensors_; }
+  // errc::not_found names file and tensor.
+  expected<const stored_tensor*> find(std::string_view tensor) const;
+
+ private:
+  struct unmap {
+    std::size_t bytes;
+    void operator()(std::byte* base) const;
+  };
+  std::string name_;
+  std::unique_ptr<std::byte, unmap> memory_;
+  stored_tensors tensors_;
+};
+
+// Writes the tensors in the order of their names to a new file, or over one that is there. Their `bytes` are as many as
+// type and shape say.
+expected<void> write_safetensors(const std::string& path, const stored_tensors& tensors);
+
+}  // namespace cudal1

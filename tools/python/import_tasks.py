@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Turns PyTorch models into tasks of cudal1.
+
+SOURCE is a KernelBench problem (FOLDER/level1/23_Softmax.py), any Python file with Model, get_inputs and
+get_init_inputs, a folder of such files, or JSON lines with level, problem_id, code and perhaps name. Written are
+DIR/NAME.json and, under their SHA-256, DIR/blobs/*.safetensors (weights as KernelBench seeds them) and *.py (sources).
+
+THE FILES ARE EXECUTED, as you, without a sandbox: import only what you would run.
+
+Exit codes: 0 everything was imported; 1 something was refused, and the rest imported; 2 the command line is not right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import pathlib
+import sys
+import time
+import warnings
+from typing import Any
+
+warnings.filterwarnings("ignore")
+
+import torch  # noqa: E402
+
+from importing import draws, exporting, passes, replay, task_file, weights  # noqa: E402
+from importing.refusal import Refused  # noqa: E402
+from importing.source import SEED, Loaded, Problem, find_problems, one_line  # noqa: E402
+
+
+@dataclasses.dataclass
+class Options:
+    out: pathlib.Path
+    operators: set[str]
+    verify_s: float
+
+
+def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
+    """Writes one task, and gives a line of the report."""
+    loaded = Loaded(problem)
+    arguments, drawn = draws.draw_inputs(loaded, torch.utils._pytree.tree_leaves)
+    model = loaded.model()
+    program = exporting.export(model, arguments, options.operators)
+    if len(program.inputs) != len(drawn):
+        raise Refused(f"forward takes {len(program.inputs)} tensors, and get_inputs gives {len(drawn)}")
+    passes.make_task_program(program, weights.fixed_test(loaded.model, SEED))
+    weights.name_values(program)
+    unknown = {s.name for s in program.steps} - options.operators if options.operators else set()
+    if unknown:
+        raise Refused(f"it needs {', '.join(sorted(unknown))}, which is not among the operators of a task; write it with "
+                      "others")
+    verified = replay.check(program, loaded.model(), arguments, options.verify_s)
+    blobs = options.out / "blobs"
+    blob = weights.write_weights(program, blobs)
+    source = weights.write_source(problem.code, blobs)
+    task = task_file.task_json(problem, model, program, drawn, weights.declare_weights(program, blob or ""), source)
+    path = options.out / f"{problem.name}.json"
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(task_file.task_text(task), encoding="utf-8")
+    os.replace(unfinished, path)
+    size = sum(w.data.numel() * w.data.element_size() for w in program.weights)
+    return {"name": problem.name, "file": path.name, "family": task["family"], "inputs": len(program.inputs),
+            "weights": len(program.weights), "weight_bytes": size, "steps": len(program.steps), "verified": verified}
+
+
+def _child(problem: Problem, options: Options, answer: multiprocessing.connection.Connection) -> None:
+    """One problem in a process of its own: whatever its code does ends with it."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    try:
+        line = import_problem(problem, options)
+    except Refused as e:
+        line = {"name": problem.name, "reason": str(e)}
+    except MemoryError:
+        line = {"name": problem.name, "reason": "it needs more memory than there is; import it on a larger machine"}
+    except Exception as e:
+        at = e.__traceback__
+        while at is not None and at.tb_next is not None:
+            at = at.tb_next
+        where = f" ({pathlib.Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno})" if at is not None else ""
+        line = {"name": problem.name, "reason": f"the importer failed: {one_line(e)}{where}; please report it"}
+    answer.send(line)
+    answer.close()
+
+
+class Jobs:
+    """Problems in child processes, a few at a time."""
+
+    def __init__(self, options: Options, jobs: int, limit_s: float) -> None:
+        self.options, self.jobs, self.limit_s = options, jobs, limit_s
+        self.context = multiprocessing.get_context("fork")
+        self.running: dict[Any, tuple[Any, Problem, float]] = {}
+
+    def _start(self, problem: Problem) -> None:
+        ours, theirs = self.context.Pipe(duplex=False)
+        child = self.context.Process(target=_child, args=(problem, self.options, theirs))
+        child.start()
+        theirs.close()
+        self.running[ours] = (child, problem, time.monotonic() + self.limit_s)
+
+    def _finished(self, answer: Any) -> dict[str, Any]:
+        child, problem, _ = self.running.pop(answer)
+        try:
+            line = answer.recv()
+        except EOFError:
+            child.join()
+            how = f"signal {-child.exitcode}" if (child.exitcode or 0) < 0 else f"exit code {child.exitcode}"
+            hint = "; there may not be enough memory: try --jobs 1" if child.exitcode == -9 else ""
+            line = {"name": problem.name, "reason": f"its process ended with {how}{hint}"}
+        child.join()
+        return line
+
+    def run(self, problems: list[Problem], say: Any) -> list[dict[str, Any]]:
+        waiting, lines = list(reversed(problems)), []
+        while waiting or self.running:
+            while waiting and len(self.running) < self.jobs:
+                self._start(waiting.pop())
+            for answer in multiprocessing.connection.wait(list(self.running), timeout=1.0):
+                lines.append(self._finished(answer))
+                say(len(lines), lines[-1])
+            for answer, (child, problem, end) in list(self.running.items()):
+                if time.monotonic() > end:
+                    child.kill()
+                    child.join()
+                    del self.running[answer]
+                    lines.append({"name": problem.name, "reason": f"it took longer than {self.limit_s:.0f} s"})
+                    say(len(lines), lines[-1])
+        return lines
+
+
+def _warm_up() -> None:
+    """What the first export loads, loaded once for all children."""
+    class Small(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(x)
+
+    exporting.export(Small(), [torch.zeros(2)], set())
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="import_tasks.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", nargs="+", metavar="SOURCE")
+    parser.add_argument("--out", required=True, type=pathlib.Path, metavar="DIR")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME,...",
+                        help="only these tasks: whole names, or beginnings as in level1_023")
+    parser.add_argument("--level", type=int, metavar="N", help="only KernelBench's problems of this level")
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: half of the cores)")
+    parser.add_argument("--verify", type=float, default=20.0, metavar="SECONDS",
+                        help="compare the steps with the model on the CPU where that takes no longer, as estimated "
+                        "(default 20; 0: never)")
+    parser.add_argument("--operators", type=pathlib.Path, metavar="FILE",
+                        help="the operators that tasks have, one a line: composite ones that are missing are taken "
+                        "apart, and a problem that needs another is refused")
+    parser.add_argument("--limit", type=float, default=900.0, metavar="SECONDS", help="for one problem (default 900)")
+    parser.add_argument("--json", action="store_true", help="the report as one JSON document on stdout")
+    return parser.parse_args(words)
+
+
+def _chosen(problems: list[Problem], o: argparse.Namespace) -> list[Problem]:
+    wanted = [w for words in o.only for w in words.split(",") if w]
+    kept = [p for p in problems if o.level is None or p.level == o.level]
+    if not wanted:
+        return kept
+    for word in wanted:
+        if not any(p.name == word or p.name.startswith(word + "_") for p in kept):
+            raise SystemExit(f"import_tasks: --only {word}: there is no such problem")
+    return [p for p in kept if any(p.name == w or p.name.startswith(w + "_") for w in wanted)]
+
+
+def _print_report(imported: list[dict[str, Any]], refused: list[dict[str, Any]]) -> None:
+    width = max((len(line["name"]) for line in imported), default=4)
+    for line in imported:
+        print(f"{line['name']:{width}}  {line['family']:16}  {line['steps']:4} steps  {line['weights']:4} weights  "
+              f"{'verified' if line['verified'] else ''}".rstrip())
+    for line in refused:
+        print(f"{line['name']}: refused: {line['reason']}")
+    print(f"{len(imported)} imported ({sum(line['verified'] for line in imported)} compared with the model), "
+          f"{len(refused)} refused")
+
+
+def main(words: list[str]) -> int:
+    o = _parse(words)
+    problems = _chosen(find_problems(o.source), o)
+    if not problems:
+        print("import_tasks: there is no problem to import", file=sys.stderr)
+        return 2
+    jobs = o.jobs or max(1, len(os.sched_getaffinity(0)) // 2)
+    operators = set(o.operators.read_text().split()) if o.operators else set()
+    torch.set_num_threads(1)
+    _warm_up()
+    (o.out / "blobs").mkdir(parents=True, exist_ok=True)
+
+    def say(done: int, line: dict[str, Any]) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{done}/{len(problems)}  {line['name']}", end="", file=sys.stderr, flush=True)
+
+    lines = Jobs(Options(o.out, operators, o.verify), jobs, o.limit).run(problems, say)
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    place = {p.name: i for i, p in enumerate(problems)}
+    lines.sort(key=lambda line: place[line["name"]])
+    imported = [line for line in lines if "reason" not in line]
+    refused = [line for line in lines if "reason" in line]
+    if o.json:
+        print(json.dumps({"imported": imported, "refused": refused}))
+    else:
+        _print_report(imported, refused)
+    return 1 if refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,367 @@
+"""torch.export of a model, in its training form (composite operators whole), read into a Program."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import operator
+from typing import Any, Iterator
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from .program import Program, Value, is_view, map_values, op_name, values_in
+from .refusal import Refused
+from .source import OnCpu, one_line
+
+aten = torch.ops.aten
+
+# Views that give several tensors, as one view each.
+_SPLITS = {aten.split.Tensor, aten.split.sizes, aten.split_with_sizes.default, aten.chunk.default,
+           aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default, aten.unsafe_chunk.default,
+           aten.tensor_split.sections, aten.tensor_split.indices, aten.hsplit.int, aten.vsplit.int, aten.dsplit.int}
+_DATA_DEPENDENT = ("DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException",
+                   "UserError")
+
+
+def _recurrent_shapes(layers_first_hidden: bool) -> Any:
+    """The result types of a recurrent operator, without the loop over time that its decomposition is."""
+
+    def run(input: torch.Tensor, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
+            bidirectional: bool, batch_first: bool) -> tuple:
+        states = list(hx) if layers_first_hidden else [hx]
+        width = states[0].shape[-1] * (2 if bidirectional else 1)
+        out = input.new_empty((*input.shape[:-1], width))
+        if batch_first:
+            out = input.new_empty((input.shape[1], input.shape[0], width)).transpose(0, 1)
+        return (out, *(torch.empty_like(s) for s in states))
+
+    return run
+
+
+@contextlib.contextmanager
+def _whole_recurrence() -> Iterator[None]:
+    """While a graph is recorded, recurrent operators run as shapes only: their Python decompositions walk through time,
+    which takes a quarter of a minute for 512 steps."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    ops = {aten.lstm.input: True, aten.gru.input: False, aten.rnn_tanh.input: False, aten.rnn_relu.input: False}
+    before = {op: dict(op.py_kernels) for op in ops}
+    try:
+        for op, two_states in ops.items():
+            for k in {key, *op.py_kernels}:
+                op.py_kernels[k] = _recurrent_shapes(two_states)
+            op._dispatch_cache.clear()
+        yield
+    finally:
+        for op, kernels in before.items():
+            op.py_kernels.clear()
+            op.py_kernels.update(kernels)
+            op._dispatch_cache.clear()
+
+
+def _no_backward(*_: Any, **__: Any) -> None:
+    raise Refused("it runs a backward pass (aten::backward), and a task is a forward pass: write the gradient's "
+                  "formula as forward, or optimise forward alone")
+
+
+@contextlib.contextmanager
+def _forward_only() -> Iterator[None]:
+    saved = torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward
+    torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward = (_no_backward,) * 3
+    try:
+        yield
+    finally:
+        torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward = saved
+
+
+def _refusal_of_export(e: BaseException) -> Refused:
+    """torch.export's own words, made one sentence."""
+    causes: list[BaseException] = []
+    at: BaseException | None = e
+    while at is not None and at not in causes:
+        causes.append(at)
+        at = at.__cause__ or at.__context__
+    for cause in causes:
+        if isinstance(cause, Refused):
+            return cause
+    for cause in causes:
+        if type(cause).__name__ in _DATA_DEPENDENT:
+            func = getattr(cause, "func", None)
+            what = f" ({op_name(func)})" if isinstance(func, torch._ops.OpOverload) else ""
+            return Refused(f"its shapes or its control flow depend on values{what}: {one_line(cause, 200)}; a task's "
+                           "steps are the same for all values, so compute with masks (torch.where) instead")
+    return Refused(f"torch.export cannot record it: {one_line(e)}")
+
+
+def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Regions under torch.no_grad and their like, in line."""
+    for node in list(graph_module.graph.nodes):
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            if node.target.name() != "wrap_with_set_grad_enabled":
+                raise Refused(f"it uses {node.target.name()}, which a task's steps cannot express: write the region as "
+                              "plain operators")
+            inner = getattr(graph_module, node.args[1].target)
+            env = dict(zip((n for n in inner.graph.nodes if n.op == "placeholder"), node.args[2:]))
+            with graph_module.graph.inserting_before(node):
+                results = graph_module.graph.graph_copy(inner.graph, env)
+            for user in list(node.users):
+                user.replace_all_uses_with(results[user.args[1]])
+                graph_module.graph.erase_node(user)
+            graph_module.graph.erase_node(node)
+    return graph_module
+
+
+def _aliases(nodes: list[torch.fx.Node]) -> dict[torch.fx.Node, torch.fx.Node]:
+    """The node whose memory each may share."""
+    base: dict[torch.fx.Node, torch.fx.Node] = {}
+    for node in nodes:
+        base[node] = node
+        if node.op != "call_function":
+            continue
+        shares = node.target is operator.getitem or (
+            isinstance(node.target, torch._ops.OpOverload) and is_view(node.target))
+        if shares and node.args and isinstance(node.args[0], torch.fx.Node):
+            base[node] = base[node.args[0]]
+    return base
+
+
+def _writes_through_views(graph: torch.fx.Graph) -> bool:
+    """Whether an operator in place changes memory that somebody else sees later under another name."""
+    nodes = list(graph.nodes)
+    base = _aliases(nodes)
+    place = {node: i for i, node in enumerate(nodes)}
+    same: dict[torch.fx.Node, torch.fx.Node] = {}  # what an operator in place returns is the tensor that it changed
+    for node in nodes:
+        if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
+            continue
+        target = node.args[0]
+        same[node] = same.get(target, target)
+        for other in nodes:
+            if same.get(other, other) is same[node] or base[other] is not base[target]:
+                continue
+            if any(place[user] > place[node] for user in other.users):
+                return True
+    return False
+
+
+class _Reader:
+    """Walks a graph and builds the program."""
+
+    def __init__(self, program: Program, operators: set[str]) -> None:
+        self.program = program
+        self.operators = operators
+        self.env: dict[torch.fx.Node, Any] = {}
+
+    def read(self, graph: torch.fx.Graph) -> None:
+        for node in graph.nodes:
+            if node.op == "call_function":
+                self.env[node] = self._call(node)
+            elif node.op not in ("placeholder", "output"):
+                raise Refused(f"its graph has a node of a kind that tasks have no word for ({node.op} {node.target})")
+
+    def _resolve(self, arg: Any) -> Any:
+        if isinstance(arg, torch.fx.Node):
+            return self.env[arg]
+        if isinstance(arg, (list, tuple)):
+            return [self._resolve(a) for a in arg]
+        if isinstance(arg, torch.SymInt):
+            raise Refused("its shapes depend on values; a task's are numbers")
+        return arg
+
+    def _call(self, node: torch.fx.Node) -> Any:
+        if node.target is operator.getitem:
+            return self._resolve(node.args[0])[node.args[1]]
+        op = node.target
+        if not isinstance(op, torch._ops.OpOverload):
+            raise Refused(f"it calls {getattr(op, '__name__', op)}, which is no ATen operator")
+        if op.namespace == "profiler" or op._schema.name.startswith("aten::_assert"):
+            return None
+        if op.namespace != "aten":
+            raise Refused(f"it calls {op_name(op)}: only ATen operators can stand in a task")
+        args = {a.name: self._resolve(v) for a, v in zip(op._schema.arguments, node.args)}
+        args.update({k: self._resolve(v) for k, v in node.kwargs.items()})
+        return self._emit(op, args, node)
+
+    def _emit(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
+        if op._schema.is_mutable:
+            return self._in_place(op, args, node)
+        if op in _SPLITS:
+            return self._split(op, args, node)
+        if op is aten.unbind.int:
+            dim = args.get("dim", 0)
+            return [self._add(aten.select.int, {"self": args["self"], "dim": dim, "index": i}, f"{node.name}_{i}")[0]
+                    for i in range(args["self"].fake.shape[dim])]
+        if self._must_decompose(op):
+            return self._decompose(op, args, node)
+        outs = self._add(op, args, node.name)
+        returns = op._schema.returns
+        if len(returns) == 1 and str(returns[0].type) == "Tensor":
+            return outs[0]
+        return outs
+
+    def _add(self, op: torch._ops.OpOverload, args: dict[str, Any], name: str) -> list[Value]:
+        step = self.program.step(op, args, name)
+        self.program.steps.append(step)
+        return step.outs
+
+    def _split(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> list[Value]:
+        dims = {aten.hsplit.int: 1 if args["self"].fake.dim() > 1 else 0, aten.vsplit.int: 0, aten.dsplit.int: 2}
+        dim = dims.get(op, args.get("dim", 0))
+        with self.program.mode:
+            pieces = op(**{k: map_values(v, lambda x: x.fake) for k, v in args.items()})
+        outs, start = [], 0
+        for i, piece in enumerate(pieces):
+            width = piece.shape[dim]
+            given = {"self": args["self"], "dim": dim, "start": start, "end": start + width}
+            outs += self._add(aten.slice.Tensor, given, f"{node.name}_{i}")
+            start += width
+        return outs
+
+    def _in_place(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Value:
+        """The functional operator; from here on everybody who read the target reads its result."""
+        target, old = node.args[0], args[op._schema.arguments[0].name]
+        base = op._schema.name.removeprefix("aten::")
+        if op is aten.copy_.default:
+            new = self._copied(old, args["src"], node)
+        elif base in ("zero_", "fill_"):
+            fill = args.get("value", 0)
+            if isinstance(fill, Value):
+                new = self._copied(old, fill, node)
+            else:
+                full = {"size": list(old.fake.shape), "fill_value": fill, "dtype": old.fake.dtype}
+                new = self._add(aten.full.default, full, node.name)[0]
+        else:
+            packet = getattr(aten, base.removesuffix("_"), None) if base.endswith("_") else None
+            overload = getattr(packet, op._overloadname, None) if packet is not None else None
+            if overload is None or overload._schema.is_mutable:
+                raise Refused(f"it uses {op_name(op)}, which changes a tensor in place and has no form that does not")
+            new = self._emit(overload, args, node)
+            if new.fake.dtype != old.fake.dtype:
+                new = self._add(aten.to.dtype, {"self": new, "dtype": old.fake.dtype}, f"{node.name}_same")[0]
+        self.env[target] = new
+        # Names of the very same tensor: an earlier operator in place, or detach.
+        for other, value in list(self.env.items()):
+            if value is old:
+                self.env[other] = new
+        return new
+
+    def _copied(self, old: Value, source: Value, node: torch.fx.Node) -> Value:
+        if source.fake.dtype != old.fake.dtype:
+            given = {"self": source, "dtype": old.fake.dtype}
+            source = self._add(aten.to.dtype, given, f"{node.name}_cast")[0]
+        if source.fake.shape != old.fake.shape:
+            source = self._add(aten.expand.default, {"self": source, "size": list(old.fake.shape)},
+                               f"{node.name}_expand")[0]
+        return source
+
+    def _must_decompose(self, op: torch._ops.OpOverload) -> bool:
+        if op is aten.einsum.default:
+            return True
+        return bool(self.operators) and op_name(op) not in self.operators and op._can_decompose()
+
+    def _decompose(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
+        """A composite operator that the format has not, as the operators that ATen itself runs for it."""
+        values = list(dict.fromkeys(v for a in args.values() for v in values_in(a)))
+
+        def run(*tensors: torch.Tensor) -> Any:
+            place = dict(zip(values, tensors))
+            return op.decompose(**{k: map_values(a, lambda v: place[v]) for k, a in args.items()})
+
+        with self.program.mode:
+            inner = make_fx(run)(*(v.fake for v in values)).graph
+        places = [n for n in inner.nodes if n.op == "placeholder"]
+        reader = _Reader(self.program, self.operators)
+        reader.env = dict(zip(places, values))
+        for n in inner.nodes:
+            if n.op == "call_function":
+                n.name = f"{node.name}_{n.name}"
+        reader.read(inner)
+        return reader._resolve(next(n for n in inner.nodes if n.op == "output").args[0])
+
+
+def _placeholder_names(model: torch.nn.Module, arguments: list[Any]) -> list[str]:
+    """forward's parameter for each leaf of the arguments, as far as there is one."""
+    try:
+        bound = inspect.signature(model.forward).bind(*arguments)
+    except (TypeError, ValueError):
+        return []
+    names = []
+    for name, value in bound.arguments.items():
+        leaves = torch.utils._pytree.tree_leaves(value)
+        names += [name] if len(leaves) == 1 else [f"{name}_{i}" for i in range(len(leaves))]
+    return names
+
+
+def export(model: torch.nn.Module, arguments: list[Any], operators: set[str]) -> Program:
+    """`operators`: the names that the format has; empty means that it is not known. Weights are Values of kind
+    "weight" with the tensor as data; what the export lifted has the kind "constant"."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    leaves, spec = torch.utils._pytree.tree_flatten(arguments)
+    fakes = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in leaves]
+    fake_arguments = torch.utils._pytree.tree_unflatten(fakes, spec)
+    with torch.no_grad(), _forward_only(), OnCpu(), _whole_recurrence():
+        try:
+            exported = torch.export.export(model, tuple(fake_arguments), strict=False)
+            if _writes_through_views(exported.graph):
+                exported = exported.run_decompositions({})
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except BaseException as e:  # noqa: B036  (torch.export raises what the model raises)
+            raise _refusal_of_export(e) from e
+    with torch.no_grad(), _whole_recurrence():
+        return _read(model, exported, arguments, mode, operators)
+
+
+def _read(model: torch.nn.Module, exported: torch.export.ExportedProgram, arguments: list[Any], mode: FakeTensorMode,
+          operators: set[str]) -> Program:
+    graph = _inline(exported.graph_module).graph
+    program = Program([], [], [], [], mode)
+    reader = _Reader(program, operators)
+    nodes = {n.name: n for n in graph.nodes if n.op == "placeholder"}
+    names = _placeholder_names(model, arguments)
+    user_inputs = 0
+    for spec in exported.graph_signature.input_specs:
+        node = nodes[spec.arg.name]
+        if spec.kind == InputKind.USER_INPUT:
+            fake = node.meta.get("val")
+            if isinstance(fake, torch.Tensor):
+                name = names[user_inputs] if user_inputs < len(names) else node.name
+                value = Value(name, mode.from_tensor(fake) if fake.fake_mode is not mode else fake, "input")
+                program.inputs.append(value)
+                reader.env[node] = value
+            else:
+                reader.env[node] = fake
+            user_inputs += 1
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            data = (exported.constants.get(spec.target) if spec.kind == InputKind.CONSTANT_TENSOR else
+                    _attribute(model, spec.target))
+            if data is None:
+                data = _attribute(model, spec.target)
+            data = data.detach()
+            kind = "weight" if spec.kind == InputKind.PARAMETER else "constant"
+            reader.env[node] = Value(node.name, mode.from_tensor(data), kind, data, spec.target)
+            program.weights.append(reader.env[node])
+        else:
+            raise Refused(f"its graph has an input of a kind that tasks have no word for ({spec.kind.name})")
+    reader.read(graph)
+    result = next(n for n in graph.nodes if n.op == "output").args[0]
+    for spec, node in zip(exported.graph_signature.output_specs, result):
+        if spec.kind != OutputKind.USER_OUTPUT:
+            continue  # state that the model keeps for its next call: a call's outputs are what forward returns
+        if isinstance(spec.arg, ConstantArgument) or not isinstance(node, torch.fx.Node):
+            if getattr(spec.arg, "value", None) is None:
+                continue
+            raise Refused(f"forward returns the Python value {spec.arg.value!r}; a task's outputs are tensors")
+        program.outputs.append(reader.env[node])
+    if not program.outputs:
+        raise Refused("forward returns no tensor")
+    return program
+
+
+def _attribute(model: torch.nn.Module, path: str) -> torch.Tensor:
+    at: Any = model
+    for part in path.split("."):
+        at = getattr(at, part)
+    return at

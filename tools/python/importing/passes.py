@@ -1,0 +1,320 @@
+"""What makes a task's program of an exported one: no state, no randomness, no operators that do nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .program import Program, Step, Value, is_view, op_name
+from .ranges import undecided_by
+from .refusal import Refused
+
+aten = torch.ops.aten
+
+_DROPOUTS = {"aten::dropout", "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout",
+             "aten::native_dropout"}
+_FOLDED_BYTES = 16 << 20
+_SMALL_BYTES = 64 << 10
+
+# Operators whose tensors only say a shape and a type, by those that say them outright.
+_LIKE = {"aten::zeros_like": aten.zeros.default, "aten::ones_like": aten.ones.default,
+         "aten::full_like": aten.full.default, "aten::new_zeros": aten.zeros.default,
+         "aten::new_ones": aten.ones.default, "aten::new_full": aten.full.default}
+
+# The overload for a number in `other`.
+_SCALAR = {aten.add.Tensor: aten.add.Scalar, aten.sub.Tensor: aten.sub.Scalar, aten.rsub.Tensor: aten.rsub.Scalar,
+           aten.mul.Tensor: aten.mul.Scalar, aten.div.Tensor: aten.div.Scalar,
+           aten.div.Tensor_mode: aten.div.Scalar_mode, aten.remainder.Tensor: aten.remainder.Scalar,
+           aten.fmod.Tensor: aten.fmod.Scalar, aten.floor_divide.default: aten.floor_divide.Scalar,
+           aten.eq.Tensor: aten.eq.Scalar, aten.ne.Tensor: aten.ne.Scalar, aten.lt.Tensor: aten.lt.Scalar,
+           aten.le.Tensor: aten.le.Scalar, aten.gt.Tensor: aten.gt.Scalar, aten.ge.Tensor: aten.ge.Scalar,
+           aten.pow.Tensor_Tensor: aten.pow.Tensor_Scalar}
+_SAME_NAME = {aten.minimum.default: ("max", aten.clamp_max.default), aten.min.other: ("max", aten.clamp_max.default),
+              aten.maximum.default: ("min", aten.clamp_min.default), aten.max.other: ("min", aten.clamp_min.default)}
+_COMMUTES = {aten.add.Tensor, aten.mul.Tensor, *_SAME_NAME}
+
+
+def _running_statistics(program: Program) -> None:
+    """Training-mode batch norm computes with the batch's statistics; what it keeps for later calls is dropped."""
+    for step in program.steps:
+        training = {"aten::batch_norm": "training", "aten::instance_norm": "use_input_stats"}.get(step.name)
+        if training and step.args.get(training):
+            step.args["running_mean"] = step.args["running_var"] = None
+        if step.name == "aten::_native_batch_norm_legit_functional" and step.args["training"]:
+            if any(step.outs[1:3]):
+                raise Refused("it reads the running statistics that batch norm has just changed; a task keeps nothing "
+                              "from call to call")
+            given = {k: step.args[k] for k in ("input", "weight", "bias", "momentum", "eps")}
+            step.op, step.outs = aten.batch_norm.default, step.outs[:1]
+            step.args = {**given, "running_mean": None, "running_var": None, "training": True}
+
+
+def _library_switches(program: Program) -> None:
+    """Whether cuDNN may be used was asked of the machine that exports."""
+    for step in program.steps:
+        for a in step.op._schema.arguments:
+            if a.name in ("cudnn_enable", "cudnn_enabled"):
+                step.args[a.name] = True
+            if a.name in ("device", "pin_memory", "layout", "non_blocking"):
+                if step.args.get("layout") not in (None, torch.strided):
+                    raise Refused(f"it makes a tensor of layout {step.args['layout']}; a task has dense tensors")
+                step.args.pop(a.name, None)
+
+
+def _nothing_done(step: Step) -> bool:
+    name, args = step.name, step.args
+    if name in ("aten::alias", "aten::detach", "aten::lift", "aten::lift_fresh", "aten::lift_fresh_copy"):
+        return True
+    if name in _DROPOUTS:
+        p, train = args.get("p", 0.5), args.get("train", True)
+        return not train or (p == 0 and name != "aten::native_dropout")
+    first = next(step.reads(), None)
+    if first is None or not step.outs[0]:
+        return False
+    result = step.outs[0]
+    if name.startswith(("aten::to.", "aten::type_as", "aten::_to_copy", "aten::expand", "aten::contiguous")):
+        kept = args.get("memory_format") in (None, torch.preserve_format, torch.contiguous_format)
+        same = first.fake.dtype == result.fake.dtype and first.fake.shape == result.fake.shape
+        return same and first.fake.stride() == result.fake.stride() and kept
+    return False
+
+
+def _drop_what_does_nothing(program: Program) -> None:
+    program.substitute({step.outs[0]: next(step.reads())
+                        for step in program.steps if step.outs[0] and _nothing_done(step)})
+
+
+def _plain_factories(program: Program) -> None:
+    for step in program.steps:
+        if step.name not in _LIKE or not step.outs[0]:
+            continue
+        result = step.outs[0].fake
+        given: dict[str, Any] = {"size": list(result.shape), "dtype": result.dtype}
+        if "full" in step.name:
+            given["fill_value"] = step.args["fill_value"]
+        step.op, step.args = _LIKE[step.name], given
+
+
+def _one_number(v: Any) -> float | int | bool | None:
+    """Of a tensor that the definition fixes and that has no dimensions."""
+    if isinstance(v, Value) and v.kind == "constant" and v.data is not None and v.data.dim() == 0:
+        return v.data.item()
+    return v if isinstance(v, (int, float)) and not isinstance(v, bool) else None
+
+
+def _scalar_overloads(program: Program) -> None:
+    """x * 2 was recorded as mul.Tensor with a number, and torch.min(x, torch.tensor(2.0)) with a tensor of one."""
+    for step in program.steps:
+        if step.op not in _SCALAR and step.op not in _SAME_NAME:
+            continue
+        other = next(name for name in ("other", "exponent") if any(a.name == name for a in step.op._schema.arguments))
+        own, given = step.args.get("self"), step.args.get(other)
+        if step.op in _COMMUTES and _one_number(own) is not None and step.args.get("alpha", 1) == 1:
+            own, given = given, own
+        number = _one_number(given)
+        if not isinstance(own, Value) or number is None or _one_number(own) is not None:
+            continue
+        kept = {k: v for k, v in step.args.items() if k not in ("self", other)}
+        if step.op in _SAME_NAME:
+            bound, op = _SAME_NAME[step.op]
+            args = {"self": own, bound: number}
+        else:
+            op = _SCALAR[step.op]
+            args = {"self": own, other: number, **kept}
+        with program.mode:
+            if op(**{k: v.fake if isinstance(v, Value) else v for k, v in args.items()}).dtype != step.outs[0].fake.dtype:
+                continue
+        step.op, step.args = op, args
+
+
+def _is_random(step: Step) -> bool:
+    if step.name == "aten::scaled_dot_product_attention":
+        return step.args.get("dropout_p", 0.0) > 0
+    if step.name in ("aten::lstm.input", "aten::gru.input", "aten::rnn_tanh.input", "aten::rnn_relu.input"):
+        return bool(step.args["train"]) and step.args["dropout"] > 0 and step.args["num_layers"] > 1
+    if step.name in _DROPOUTS or step.name.startswith("aten::rrelu"):
+        return True  # those that do nothing are gone
+    return torch.Tag.nondeterministic_seeded in step.op.tags
+
+
+def _live_randomness(program: Program) -> None:
+    """Randomness that no output depends on is taken out; the rest is refused."""
+    undecided = undecided_by(program)
+    removed: dict[Value, Value] = {}
+    for step in program.steps:
+        if not _is_random(step):
+            continue
+        if any(out in undecided for out in step.outs if out is not None) or step.name not in _DROPOUTS:
+            p = next((step.args[k] for k in ("p", "dropout_p", "dropout") if k in step.args), None)
+            what = op_name(step.op) + (f" with p = {p:g}" if isinstance(p, (int, float)) else "")
+            raise Refused(f"its result depends on live randomness ({what}); set the probability to 0, call .eval() in "
+                          "Model.__init__, or make the random tensor an input")
+        removed[step.outs[0]] = next(step.reads())
+    program.substitute(removed)
+
+
+def _uninitialized(program: Program) -> None:
+    for step in program.steps:
+        if step.name.startswith(("aten::empty", "aten::new_empty")):
+            raise Refused(f"its result depends on memory that nothing has written ({op_name(step.op)}); use zeros")
+
+
+def _fold(program: Program) -> None:
+    """Subgraphs that depend on the definition alone become constants."""
+    folded: dict[Value, Value] = {}
+    for step in program.steps:
+        reads = [folded.get(v, v) for v in step.reads()]
+        if any(v.kind != "constant" for v in reads) or _is_random(step) or step.name.startswith("aten::empty"):
+            continue
+        outs = [out for out in step.outs if out is not None]
+        size = max((out.fake.numel() * out.fake.element_size() for out in outs), default=0)
+        source = max((v.data.numel() * v.data.element_size() for v in reads), default=_FOLDED_BYTES)
+        if size > _FOLDED_BYTES or (size > _SMALL_BYTES and is_view(step.op) and size > source):
+            continue
+        results = step.call(lambda v: folded.get(v, v).data)
+        for out, data in zip(step.outs, results):
+            if out is not None:
+                folded[out] = Value(f"constant_{out.name}", out.fake, "constant", data.contiguous())
+                program.weights.append(folded[out])
+    program.substitute(folded)
+    program.drop_unused()
+
+
+_MAY_COPY = {"aten::reshape", "aten::flatten.using_ints", "aten::contiguous", "aten::expand_as"}
+
+
+def _moves_nothing(step: Step) -> bool:
+    """Whether it is a view for sure."""
+    return is_view(step.op) and (step.name not in _MAY_COPY and not step.name.startswith("aten::to.") or
+                                 next(step.reads()).fake.is_contiguous())
+
+
+def _merge_views(program: Program) -> None:
+    """Views of views that leave every element where it was: one view, or none."""
+    makers = program.makers()
+    for step in program.steps:
+        if step.name == "aten::_unsafe_view":
+            step.op = aten.view.default
+        size = {"aten::view": "size", "aten::reshape": "shape", "aten::expand": "size"}.get(step.name)
+        if size:
+            step.args[size] = list(step.outs[0].fake.shape)
+    nothing: dict[Value, Value] = {}
+    for step in program.steps:
+        result, root = step.outs[0], next(step.reads(), None)
+        if result is None or root is None or not _moves_nothing(step):
+            continue
+        while root in makers and _moves_nothing(makers[root]):
+            root = next(makers[root].reads())
+        if not (root.fake.is_contiguous() and result.fake.is_contiguous() and root.fake.dtype == result.fake.dtype and
+                root.fake.numel() == result.fake.numel()):
+            continue
+        if root.fake.shape == result.fake.shape:
+            nothing[result] = root
+        else:
+            step.op, step.args = aten.view.default, {"self": root, "size": list(result.fake.shape)}
+    program.substitute(nothing)
+
+
+def _scatter_as_cat(program: Program) -> None:
+    """out[:, a:b] = x, once it is functional: the parts before and after, joined."""
+    steps: list[Step] = []
+    for step in program.steps:
+        if step.op not in (aten.slice_scatter.default, aten.select_scatter.default):
+            steps.append(step)
+            continue
+        base, source, dim = step.args["self"], step.args["src"], step.args.get("dim", 0)
+        name, size = step.outs[0].name, base.fake.shape[dim]
+        if step.op is aten.select_scatter.default:
+            start = step.args["index"] % size
+            end, stride = start + 1, 1
+            steps.append(program.step(aten.unsqueeze.default, {"self": source, "dim": dim % base.fake.dim()},
+                                      f"{name}_part"))
+            source = steps[-1].outs[0]
+        else:
+            start, end, stride = (slice(step.args.get("start"), step.args.get("end"), step.args.get("step", 1))
+                                  .indices(size))
+        if stride != 1:
+            raise Refused("it writes every n-th element of a dimension in place; join the parts with torch.stack")
+        parts = [source]
+        if source.fake.dtype != base.fake.dtype:
+            raise Refused("it writes values of another dtype into a slice; convert them first")
+        for begin, stop, at in ((0, start, 0), (end, size, len(parts))):
+            if begin < stop:
+                given = {"self": base, "dim": dim, "start": begin, "end": stop}
+                steps.append(program.step(aten.slice.Tensor, given, f"{name}_{'before' if at == 0 else 'after'}"))
+                parts.insert(at if at == 0 else len(parts), steps[-1].outs[0])
+        step.op, step.args = aten.cat.default, {"tensors": parts, "dim": dim}
+        steps.append(step)
+    program.steps = steps
+
+
+def _own_outputs(program: Program) -> None:
+    """An output has memory of its own, and a name of its own."""
+    makers = program.makers()
+
+    def owner(v: Value) -> Value:
+        while v in makers and is_view(makers[v].op):
+            v = next(makers[v].reads())
+        return v
+
+    seen: set[Value] = set()
+    for i, value in enumerate(program.outputs):
+        if value in seen or owner(value).kind != "step":
+            step = program.step(aten.clone.default, {"self": value}, f"output_{i}")
+            program.steps.append(step)
+            program.outputs[i] = step.outs[0]
+        seen.add(program.outputs[i])
+
+
+def _default(step: Step, a: torch._C.Argument) -> bool:
+    """Whether an argument may be left out: it has its default, or says the same."""
+    given, schema = step.args[a.name], a.default_value
+    if not a.has_default_value():
+        return False
+    if step.op is aten.slice.Tensor and a.name in ("start", "end"):
+        size = step.args["self"].fake.shape[step.args.get("dim", 0)]
+        return given is None or given == (0 if a.name == "start" else given) and (a.name == "start" or given >= size)
+    if isinstance(given, (list, tuple)) and isinstance(schema, int) and given:
+        return all(x == schema for x in given)
+    if isinstance(given, (list, tuple)) and isinstance(schema, (list, tuple)):
+        return list(given) == list(schema)
+    if isinstance(given, bool) or isinstance(schema, bool):
+        return given is schema
+    return type(given) is type(schema) and given == schema or _number(given) == _number(schema) is not None
+
+
+def _number(x: Any) -> float | None:
+    return float(x) if isinstance(x, (int, float)) else None
+
+
+def _leave_out_defaults(program: Program) -> None:
+    for step in program.steps:
+        known = {a.name: a for a in step.op._schema.arguments}
+        step.args = {a: step.args[a] for a in known if a in step.args and not _default(step, known[a])}
+
+
+def make_task_program(program: Program, is_fixed: Any) -> None:
+    """In place. `is_fixed(value)`: whether a constant's values belong to the definition; the others become weights."""
+    program.drop_unused()
+    _running_statistics(program)
+    program.drop_unused()
+    for weight in program.weights:
+        if weight.kind == "constant" and not is_fixed(weight):
+            weight.kind = "weight"
+    _library_switches(program)
+    _drop_what_does_nothing(program)
+    _plain_factories(program)
+    _scatter_as_cat(program)
+    program.drop_unused()
+    _fold(program)
+    _scalar_overloads(program)
+    _merge_views(program)
+    program.drop_unused()
+    _live_randomness(program)
+    program.drop_unused()
+    _uninitialized(program)
+    _own_outputs(program)
+    _leave_out_defaults(program)
+    if not program.steps:
+        raise Refused("it computes nothing: its outputs do not depend on its inputs")

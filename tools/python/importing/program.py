@@ -1,0 +1,112 @@
+"""The program that an import makes: values and ATen steps, each step's arguments by its schema's names."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Iterator
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+
+@dataclasses.dataclass(eq=False)
+class Value:
+    """A tensor of the program. `fake` has its type; `data` its numbers where they belong to the task."""
+
+    name: str
+    fake: torch.Tensor
+    kind: str = "step"  # input, weight, constant, step
+    data: torch.Tensor | None = None
+    target: str = ""  # a weight's name in the module
+
+
+@dataclasses.dataclass(eq=False)
+class Step:
+    op: torch._ops.OpOverload
+    args: dict[str, Any]  # tensors are Values; what is left out has its default
+    outs: list[Value | None]  # None where nobody reads a result
+
+    @property
+    def name(self) -> str:
+        return op_name(self.op)
+
+    def reads(self) -> Iterator[Value]:
+        for arg in self.args.values():
+            yield from values_in(arg)
+
+    def replace(self, change: Callable[[Value], Value]) -> None:
+        self.args = {k: map_values(v, change) for k, v in self.args.items()}
+
+    def call(self, of: Callable[[Value], torch.Tensor]) -> list[torch.Tensor]:
+        """Runs it; `of` gives a value's tensor."""
+        given = {k: map_values(v, of) for k, v in self.args.items()}
+        out = self.op(**given)
+        return list(out) if isinstance(out, (tuple, list)) else [out]
+
+
+@dataclasses.dataclass
+class Program:
+    inputs: list[Value]
+    weights: list[Value]  # and constants, whose values belong to the definition
+    steps: list[Step]
+    outputs: list[Value]
+    mode: FakeTensorMode
+
+    def step(self, op: torch._ops.OpOverload, args: dict[str, Any], name: str) -> Step:
+        """A new step, not yet among `steps`, whose results have their types."""
+        step = Step(op, args, [])
+        with self.mode:
+            results = step.call(lambda v: v.fake)
+        step.outs = [Value(name if i == 0 else f"{name}_{i}", r) for i, r in enumerate(results)]
+        return step
+
+    def makers(self) -> dict[Value, Step]:
+        return {out: step for step in self.steps for out in step.outs if out is not None}
+
+    def drop_unused(self) -> None:
+        needed = set(self.outputs)
+        kept = []
+        for step in reversed(self.steps):
+            if any(out in needed for out in step.outs if out is not None):
+                needed.update(step.reads())
+                step.outs = [out if out in needed else None for out in step.outs]
+                kept.append(step)
+        self.steps = kept[::-1]
+        self.weights = [w for w in self.weights if w in needed]
+
+    def substitute(self, mapping: dict[Value, Value]) -> None:
+        """Everybody who reads a key reads its value, chains followed."""
+        def last(v: Value) -> Value:
+            while v in mapping:
+                v = mapping[v]
+            return v
+
+        for step in self.steps:
+            step.replace(last)
+        self.outputs = [last(v) for v in self.outputs]
+
+
+def op_name(op: torch._ops.OpOverload) -> str:
+    """As the format writes it: "aten::add.Tensor", "aten::relu"."""
+    return op._schema.name + (f".{op._overloadname}" if op._overloadname != "default" else "")
+
+
+def values_in(arg: Any) -> Iterator[Value]:
+    if isinstance(arg, Value):
+        yield arg
+    elif isinstance(arg, (list, tuple)):
+        for item in arg:
+            yield from values_in(item)
+
+
+def map_values(arg: Any, change: Callable[[Value], Any]) -> Any:
+    if isinstance(arg, Value):
+        return change(arg)
+    if isinstance(arg, (list, tuple)):
+        return [map_values(item, change) for item in arg]
+    return arg
+
+
+def is_view(op: torch._ops.OpOverload) -> bool:
+    """Whether a result may share an argument's memory."""
+    return any(r.alias_info is not None for r in op._schema.returns)

@@ -1,0 +1,80 @@
+"""The written steps against the model itself: on the CPU, with the same inputs and weights, bit for bit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from .program import Program, Step, Value
+from .refusal import Refused
+
+
+def _products(step: Step) -> float:
+    """Multiplications of a step, where they are many."""
+    args, out = step.args, step.outs[0]
+    if out is None:
+        return 0
+    name, size = step.name, out.fake.numel()
+    if name.startswith("aten::conv_transpose"):
+        return args["input"].fake.numel() * math.prod(args["weight"].fake.shape[1:])
+    if name.startswith("aten::conv"):
+        return size * math.prod(args["weight"].fake.shape[1:])
+    if name in ("aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot"):
+        return size * args["self"].fake.shape[-1]
+    if name in ("aten::addmm", "aten::baddbmm"):
+        return size * next(v for v in list(step.reads())[1:]).fake.shape[-1]
+    if name == "aten::linear":
+        return size * args["input"].fake.shape[-1]
+    if name == "aten::scaled_dot_product_attention":
+        return 2 * size * args["key"].fake.shape[-2]
+    if name.endswith(".input"):
+        rows = args["input"].fake.numel() // args["input"].fake.shape[-1]
+        return 3 * rows * sum(v.fake.numel() for v in args["params"])
+    return 0
+
+
+def seconds_of(program: Program) -> float:
+    """What one call takes on one slow core, roughly."""
+    elements = sum(out.fake.numel() for s in program.steps for out in s.outs if out is not None)
+    return sum(_products(s) for s in program.steps) / 1e10 + elements / 2e8
+
+
+def _run(program: Program, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    known: dict[Value, torch.Tensor] = dict(zip(program.inputs, tensors))
+    known.update({w: w.data for w in program.weights})
+    last_read = {v: step for step in program.steps for v in step.reads()}
+    keep = {*program.outputs, *program.inputs}
+    for step in program.steps:
+        results = step.call(known.__getitem__)
+        known.update({out: r for out, r in zip(step.outs, results) if out is not None})
+        for v in list(step.reads()):
+            if last_read[v] is step and v not in keep:
+                known.pop(v, None)
+    return [known[v] for v in program.outputs]
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return bool(torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.isnan(), b.isnan()) and
+                                      torch.equal(a.nan_to_num(0.5), b.nan_to_num(0.5))))
+
+
+def check(program: Program, model: torch.nn.Module, arguments: list[Any], limit_s: float) -> bool:
+    """False where it would take longer than that. `model` is fresh; a difference is a refusal."""
+    if 2 * seconds_of(program) > limit_s:
+        return False
+    inputs = [x for x in torch.utils._pytree.tree_leaves(arguments) if isinstance(x, torch.Tensor)]
+    with torch.no_grad():
+        ours = _run(program, [x.clone() for x in inputs])
+        theirs = model(*arguments)
+    theirs = [x for x in torch.utils._pytree.tree_leaves(theirs) if isinstance(x, torch.Tensor)]
+    for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        if not _same(a, b):
+            off = ("another shape or dtype" if a.shape != b.shape or a.dtype != b.dtype else
+                   f"off by up to {float((a.double() - b.double()).abs().max()):.3g}")
+            raise Refused(f"the recorded steps do not give what the model gives (output {i}: {off}); forward depends on "
+                          "something that a recording cannot see")
+    return True

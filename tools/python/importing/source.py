@@ -1,0 +1,188 @@
+"""Problems: where they come from, what they are called, and the model and inputs that their Python makes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import random
+import re
+import sys
+import traceback
+import types
+from typing import Any
+
+import torch
+
+from .refusal import Refused
+
+SEED = 42  # KernelBench's
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    name: str  # of the task
+    code: bytes
+    kind: str  # "kernelbench" or "python"
+    level: int | None = None
+    number: int | None = None
+
+
+def _word(text: str) -> str:
+    """What a task's name may be made of."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("_.-")[:80]
+
+
+def _kernelbench(level: int, number: int, title: str, code: bytes) -> Problem:
+    title = _word(re.sub(rf"^0*{number}_", "", title))
+    name = f"level{level}_{number:03d}" + (f"_{title}" if title else "")
+    return Problem(name, code, "kernelbench", level, number)
+
+
+def _from_file(path: pathlib.Path) -> Problem:
+    level = re.fullmatch(r"level(\d+)", path.parent.name)
+    number = re.match(r"(\d+)_", path.name)
+    if level and number:
+        return _kernelbench(int(level[1]), int(number[1]), path.stem, path.read_bytes())
+    return Problem(_word(path.stem) or "model", path.read_bytes(), "python")
+
+
+def _from_lines(path: pathlib.Path) -> list[Problem]:
+    problems = []
+    for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            title = entry.get("name") or ""
+            problems.append(
+                _kernelbench(int(entry["level"]), int(entry["problem_id"]), title, entry["code"].encode()))
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise SystemExit(f"import_tasks: {path}, line {i}: should be an object with level, problem_id and "
+                             f"code ({type(e).__name__}: {e})") from e
+    return problems
+
+
+def find_problems(sources: list[str]) -> list[Problem]:
+    """Of files and folders (*.py at any depth), in the order given, sorted within a folder."""
+    problems: list[Problem] = []
+    for source in sources:
+        path = pathlib.Path(source)
+        if path.is_dir():
+            files = [f for f in path.rglob("*.py") if f.is_file() and not f.name.startswith(("_", "."))]
+            problems += sorted((_from_file(f.resolve()) for f in files), key=lambda p: p.name)
+        elif path.suffix == ".jsonl":
+            problems += _from_lines(path)
+        elif path.is_file():
+            problems.append(_from_file(path.resolve()))
+        else:
+            raise SystemExit(f"import_tasks: {source} is neither a file nor a folder")
+    names: dict[str, Problem] = {}
+    for problem in problems:
+        if problem.name in names:
+            raise SystemExit(f"import_tasks: two problems would be called {problem.name}; import them apart")
+        names[problem.name] = problem
+    return problems
+
+
+def set_seed(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
+
+
+class OnCpu(torch.overrides.TorchFunctionMode):
+    """A program runs on whatever device it is given to, so what a file says of a GPU is read as "the device"."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "cuda" and args and isinstance(args[0], torch.Tensor):
+            self._check(args[1] if len(args) > 1 else None)
+            return args[0]
+        kwargs = {k: self._plain(v) if k == "device" else v for k, v in (kwargs or {}).items()}
+        if name == "to":
+            args = tuple(self._plain(a) if isinstance(a, (str, torch.device)) else a for a in args)
+        return func(*args, **kwargs)
+
+    def _plain(self, device: Any) -> Any:
+        if isinstance(device, (str, torch.device)) and torch.device(device).type == "cuda":
+            self._check(torch.device(device).index)
+            return torch.device("cpu")
+        if isinstance(device, int) and not isinstance(device, bool):
+            self._check(device)
+            return torch.device("cpu")
+        return device
+
+    @staticmethod
+    def _check(index: Any) -> None:
+        if isinstance(index, torch.device):
+            index = index.index
+        if index not in (None, 0):
+            raise Refused(f"it uses device cuda:{index}; a task is for one GPU, so put everything on one")
+
+
+class Loaded:
+    """A problem's module, executed."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.module = types.ModuleType(f"cudal1_problem_{problem.name}")
+        self.module.__file__ = f"{problem.name}.py"
+        sys.modules[self.module.__name__] = self.module
+        with running("the file"), OnCpu():
+            exec(compile(problem.code, self.module.__file__, "exec"), self.module.__dict__)
+        for wanted in ("Model", "get_inputs", "get_init_inputs"):
+            if not hasattr(self.module, wanted):
+                raise Refused(f"it defines no {wanted}; a problem has Model, get_inputs and get_init_inputs")
+
+    def model(self, seed: int = SEED) -> torch.nn.Module:
+        """As KernelBench makes it: seed, arguments, seed, weights; on the CPU, in training mode."""
+        with running("Model"), torch.no_grad(), OnCpu():
+            set_seed(seed)
+            arguments = self.module.get_init_inputs()
+            set_seed(seed)
+            if isinstance(arguments, dict):
+                model = self.module.Model(**arguments)
+            else:
+                model = self.module.Model(*arguments)
+        if not isinstance(model, torch.nn.Module):
+            raise Refused("its Model is no torch.nn.Module")
+        return model
+
+    def inputs(self, seed: int = SEED) -> list[Any]:
+        with running("get_inputs"), torch.no_grad(), OnCpu():
+            set_seed(seed)
+            inputs = self.module.get_inputs()
+        if not isinstance(inputs, (list, tuple)):
+            raise Refused(f"get_inputs gives a {type(inputs).__name__}; it should give a list")
+        return list(inputs)
+
+
+class running:
+    """What the problem's own code raises becomes a refusal that says where."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, e: BaseException | None, trace: Any) -> None:
+        if e is None or isinstance(e, (Refused, KeyboardInterrupt)):
+            return
+        if isinstance(e, ModuleNotFoundError):
+            raise Refused(f"it needs the Python package {e.name}: install it into {sys.executable} "
+                          f"(python -m pip install {e.name}) and import again") from e
+        raise Refused(f"{self.what} raised {one_line(e)}{_line_of(e)}") from e
+
+
+def one_line(e: BaseException, limit: int = 300) -> str:
+    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+    text = f"{type(e).__name__}: {lines[0]}" if lines else type(e).__name__
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def _line_of(e: BaseException) -> str:
+    """The last line of the problem's file that was being executed."""
+    at = [f.lineno for f in traceback.extract_tb(e.__traceback__) if "/" not in f.filename and f.filename[:1] != "<"]
+    return f" (line {at[-1]})" if at else ""

@@ -192,6 +192,13 @@ bool store_queries::has_verdict(const std::string& variant, const std::string& e
   return found.value_or(false);
 }
 
+expected<std::vector<baseline_record>> store_queries::baselines_of_task(const std::string& task) {
+  CUDAL1_TRY(auto all, load_all<baseline_record>(family::baselines, keys::baselines_of(task)));
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.time_unix_ms < b.time_unix_ms; });
+  return all;
+}
+
 // ---- the best -------------------------------------------------------------------------------------------------------
 
 namespace {

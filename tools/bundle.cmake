@@ -1,7 +1,7 @@
 # cmake --install BUILD --prefix DIR makes a bundle: a folder that runs wherever it is put, on this distribution and on
 # newer ones. Beside the programs lie the libraries that they need from here, but for glibc, LibTorch and CUDA: those are
 # the target machine's, LibTorch by the link DIR/torch that bin/cudal1-setup makes.
-set(bundle_programs cudal1 cudal1-node cudal1-worker cudal1-cuda-worker)
+set(bundle_programs cudal1 cudal1-node cudal1-worker cudal1-cuda-worker cudal1-replay)
 foreach(program IN LISTS bundle_programs)
   set_target_properties(
     ${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../torch/lib;$ORIGIN/../torch/../nvidia/cu13/lib")

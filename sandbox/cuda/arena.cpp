@@ -78,7 +78,7 @@ bool device_arena::place(std::size_t extent, const range_set& taken, std::size_t
     if (next != taken.ranges().begin()) at = std::max(at, std::prev(next)->second);
     for (; next != taken.ranges().end() && next->first - at < extent; ++next)
       at = next->second;
-    if (at + extent <= size_) {
+    if (at + extent <= kept_) {
       offset = at;
       return true;
     }
@@ -86,8 +86,31 @@ bool device_arena::place(std::size_t extent, const range_set& taken, std::size_t
   return false;
 }
 
-expected<void> device_arena::poison(std::size_t from, std::size_t to) {
-  return device_.poison(from / word, (to - from) / word, seed_);
+expected<void> device_arena::poison(std::span<const std::pair<std::size_t, std::size_t>> ranges) {
+  std::vector<word_range> words;
+  for (const auto& [from, to] : ranges)
+    if (from < to) words.push_back({from / word, (to - from) / word});
+  return words.empty() ? expected<void>() : poison_(words, seed_);
+}
+
+// Below it lies whatever blocks a call took so far, packed from this call's start on. A hole that the largest block
+// does not fit may stay empty, and so may that much at the end of another one.
+std::size_t device_arena::end_of_need() const {
+  std::size_t left = need_;
+  for (const auto& [from, to] : taken_.gaps_in(start_, size_)) {
+    const std::size_t room = to - from;
+    if (to == size_ || room >= left + widest_) return std::min(size_, from + left);
+    left -= std::min(left, room - std::min(room, widest_));
+  }
+  return size_;
+}
+
+void device_arena::note_need() {
+  if (!counts_) return;
+  std::size_t bytes = 0;
+  for (const auto& [from, to] : taken_before_.gaps_in(start_, std::max(start_, top_)))
+    bytes += to - from;
+  need_ = std::max(need_, bytes);
 }
 
 void* device_arena::allocate(std::size_t bytes) {
@@ -105,7 +128,9 @@ void* device_arena::allocate(std::size_t bytes) {
   }
   // A captured kernel would be replayed: begin_call() prepares the memory of graphs.
   if (!capturing_ && offset + extent > prepared_) {
-    if (!poison(std::max(offset, prepared_), offset + extent)) return nullptr;
+    const std::pair missing(std::max(offset, prepared_), offset + extent);
+    if (!poison({&missing, 1})) return nullptr;
+    ++late_;
     if (offset <= prepared_) prepared_ = offset + extent;
   }
   taken_.add(offset, offset + extent);
@@ -113,6 +138,8 @@ void* device_arena::allocate(std::size_t bytes) {
   if (capturing_) captured_.add(offset, offset + extent);
   blocks_.emplace(offset, block{bytes, extent, ordinal});
   highest_ = std::max(highest_, offset + extent);
+  top_ = std::max(top_, offset + extent);
+  if (counts_) widest_ = std::max(widest_, extent);
   in_use_ += bytes;
   return base_ + offset;
 }
@@ -120,7 +147,7 @@ void* device_arena::allocate(std::size_t bytes) {
 void device_arena::release(void* data) {
   if (data == nullptr) return;
   if (keeping_) {
-    kept_.push_back(data);
+    released_.push_back(data);
     return;
   }
   const auto found = blocks_.find(static_cast<std::size_t>(offset_of(data)));
@@ -134,42 +161,59 @@ void device_arena::release(void* data) {
 
 void device_arena::let_released_go() {
   keeping_ = false;
-  for (void* const data : std::exchange(kept_, {}))
+  for (void* const data : std::exchange(released_, {}))
     release(data);
 }
 
-expected<void> device_arena::begin_call(uint64_t seed) {
+expected<void> device_arena::begin_call(uint64_t seed, bool counts) {
+  note_need();
   seed_ = mixed(seed);
   for (auto& [offset, b] : blocks_) {
     if (b.lasting) continue;
     b.lasting = true;
     lasting_.add(offset, offset + rounded(b.bytes, word));
   }
-  const std::size_t span = rotation_span(size_);
-  const std::size_t was = start_;
-  start_ = mixed(seed_) % (span / alignment) * alignment;
-  const std::size_t reach = std::max(highest_, taken_.end()) + (start_ > was ? start_ - was : 0) + gap;
-  prepared_ = std::min(size_, rounded(reach, alignment));
-  for (const auto& [from, to] : lasting_.gaps_in(0, prepared_))
-    CUDAL1_CHECK(poison(from, to));
+  start_ = mixed(seed_) % (rotation_span(size_) / alignment) * alignment;
+  // Also whatever the call before left, and the end of what stays.
+  const std::size_t reach = std::max({end_of_need(), highest_, taken_.end()}) + gap;
+  prepared_ = std::min(kept_, rounded(reach, alignment));
+  const auto free = lasting_.gaps_in(0, prepared_);
+  std::vector<std::pair<std::size_t, std::size_t>> ranges(free.begin(), free.end());
+  ranges.emplace_back(stale_, std::max(stale_, kept_));
+  CUDAL1_CHECK(poison(ranges));
+  stale_ = kept_;
   used_.clear();
   highest_ = taken_.end();
+  top_ = late_ = 0;
+  counts_ = counts;
+  taken_before_ = taken_;
   return {};
 }
 
-expected<std::string> device_arena::check() {
+std::vector<word_range> device_arena::guards() const {
   range_set mine = used_;
   for (const auto& [from, to] : lasting_.ranges())
     mine.add(from, to);
-  std::vector<std::pair<std::size_t, std::size_t>> gaps;
+  std::vector<word_range> guards;
   for (const auto& [from, to] : mine.gaps_in(0, prepared_))
-    gaps.emplace_back(from / word, (to - from) / word);
-  CUDAL1_TRY(const arena_device::damage found, device_.damaged(gaps, seed_));
-  if (found.words == 0) return std::string();
+    guards.push_back({from / word, (to - from) / word});
+  return guards;
+}
+
+std::string guard_damage::text() const {
+  if (words == 0) return "";
   return fmt::format(
       "{} bytes (in words of 8) that belong to no tensor of the call were overwritten, the first {} behind "
       "the start of the runner's memory",
-      found.words * word, found.first * word);
+      words * word, first * word);
+}
+
+void* device_arena::keep(std::size_t bytes) {
+  const std::size_t extent = rounded(bytes, alignment);
+  if (extent > kept_ || kept_ - extent < std::max(prepared_, highest_)) return nullptr;
+  kept_ -= extent;
+  stale_ = std::min(stale_, kept_);
+  return base_ + kept_;
 }
 
 std::optional<std::size_t> device_arena::ordinal_of(const void* at) const {

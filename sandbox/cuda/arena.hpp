@@ -1,6 +1,6 @@
 // The memory of a GPU runner's tensors: blocks in one mapping, poisoned before each call, with gaps between them that
 // nobody may write, at addresses that change from call to call. What is known of blocks is kept on the host; the
-// device's memory is written and checked through two functions, so that the book-keeping needs no GPU. One thread.
+// device's memory is written through a function, so that the book-keeping needs no GPU. One thread.
 #pragma once
 
 #include <cstddef>
@@ -35,14 +35,16 @@ class range_set {
   ranges_by_start ranges_;
 };
 
-// How the arena reaches its memory: words of 8 bytes, counted from its start.
-struct arena_device {
-  std::function<expected<void>(std::size_t first, std::size_t words, uint64_t seed)> poison;
-  // Of several ranges (first word, words): how many words hold something else than that poison, and the first of them.
-  struct damage {
-    std::size_t words = 0, first = 0;
-  };
-  std::function<expected<damage>(std::span<const std::pair<std::size_t, std::size_t>> ranges, uint64_t seed)> damaged;
+// Memory of the arena: words of 8 bytes, counted from its start.
+struct word_range {
+  std::size_t first = 0, words = 0;
+};
+// Writes poison; what follows on the device comes after it.
+using poisoner = std::function<expected<void>(std::span<const word_range> ranges, uint64_t seed)>;
+// Of guards: how many words hold something else than their poison, and the first of them.
+struct guard_damage {
+  std::size_t words = 0, first = 0;
+  std::string text() const;  // "" where there is none
 };
 
 class device_arena {
@@ -50,8 +52,8 @@ class device_arena {
   static constexpr std::size_t alignment = 512;  // as LibTorch's own allocator gives
   static constexpr std::size_t gap = 512;        // at least so many bytes between two blocks
 
-  device_arena(std::byte* base, std::size_t bytes, arena_device device)
-      : base_(base), size_(bytes / alignment * alignment), device_(std::move(device)) {}
+  device_arena(std::byte* base, std::size_t bytes, poisoner poison)
+      : base_(base), size_(bytes / alignment * alignment), poison_(std::move(poison)), kept_(size_), stale_(size_) {}
 
   // Null where there is no room. Blocks of no bytes are null, too, and need no release.
   void* allocate(std::size_t bytes);
@@ -61,10 +63,23 @@ class device_arena {
   void let_released_go();
 
   // Between calls, when no tensor of a call is alive: blocks that still are (libraries' workspaces, results of setup)
-  // keep their content from now on. Everything else is poisoned, and the next blocks come at other addresses.
-  expected<void> begin_call(uint64_t seed);
-  // "" or what was written that belongs to no block of this call. After the call has ended on the device.
-  expected<std::string> check();
+  // keep their content from now on. Everything else is poisoned, and the next blocks come at other addresses. So much
+  // is poisoned as any call since forget_needs() took, whichever program's it was: else a call that takes more than the
+  // one before would poison the rest while its clock runs. `counts`: this call will be seen again.
+  expected<void> begin_call(uint64_t seed, bool counts = true);
+  void forget_needs() { need_ = widest_ = 0; }
+  // How many of this call's blocks were poisoned as they were taken, beyond what begin_call() had foreseen.
+  std::size_t late_blocks() const { return late_; }
+  // What must still hold this call's poison once it has ended: everything that belongs to no block of it.
+  std::vector<word_range> guards() const;
+  uint64_t poison_seed() const { return seed_; }
+
+  // Memory at the arena's end for copies of outputs, nobody else's until it is let go; null where there is no room.
+  // What was let go is poisoned by the next begin_call().
+  void* keep(std::size_t bytes);
+  std::size_t kept_mark() const { return kept_; }
+  void let_go_to(std::size_t mark) { kept_ = mark; }
+  void let_kept_go() { kept_ = size_; }
 
   // The memory of a captured graph: what its capture used stays out of circulation until it is given back, and belongs
   // to the calls that replay it.
@@ -93,11 +108,13 @@ class device_arena {
     bool lasting = false;
   };
   bool place(std::size_t extent, const range_set& taken, std::size_t& offset) const;
-  expected<void> poison(std::size_t from, std::size_t to);
+  expected<void> poison(std::span<const std::pair<std::size_t, std::size_t>> ranges);
+  std::size_t end_of_need() const;
+  void note_need();
 
   std::byte* base_;
   std::size_t size_;
-  arena_device device_;
+  poisoner poison_;
   std::map<std::size_t, block> blocks_;  // by offset of the payload
   range_set taken_;                      // extents of blocks and of held memory
   range_set lasting_;                    // payloads that keep their content
@@ -105,13 +122,21 @@ class device_arena {
   range_set captured_;                   // extents of the capture in progress
   bool capturing_ = false;
   bool keeping_ = false;
-  std::vector<void*> kept_;  // released meanwhile
+  std::vector<void*> released_;  // meanwhile
   std::set<std::size_t> alone_;
   std::size_t next_ordinal_ = 0;
   uint64_t seed_ = 0;
   std::size_t start_ = 0;     // this call's blocks begin here
   std::size_t prepared_ = 0;  // below this, free memory is poisoned
   std::size_t highest_ = 0, in_use_ = 0;
+  std::size_t kept_ = 0, stale_ = 0;  // from there on: kept; once kept, and not poisoned since
+
+  // What calls need: bytes beyond their start that were free when they began, and the largest block.
+  std::size_t need_ = 0, widest_ = 0;
+  bool counts_ = false;
+  std::size_t late_ = 0;
+  std::size_t top_ = 0;     // end of this call's highest block
+  range_set taken_before_;  // when this call began
 };
 
 }  // namespace cudal1

@@ -3,6 +3,7 @@
 // Only device code is untrusted there, so it holds the clock; the referee still checks every number.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,7 +20,8 @@ namespace cudal1 {
 
 BOOST_DEFINE_ENUM_CLASS(resident_program, reference, variant)
 
-// arena: descriptor {memory}. Once, first. The runner's tensors live there; the referee maps it for reading.
+// arena: descriptors {memory, progress}. Once, first. The runner's tensors live in the memory; the referee maps it for
+// reading. `progress` is a page of the host's memory, a gpu_progress.
 struct gpu_arena_message {
   int64_t bytes = 0;
 };
@@ -56,18 +58,33 @@ BOOST_DEFINE_ENUM_CLASS(call_mode, untimed,
                         timed,         // caches flushed, then host clock round the call and its synchronisation
                         device_timed)  // caches flushed, between two events behind a kernel that waits for the host
 
-// call: one call of a resident program. Weights are set (and setup steps run) where `weights` or `generation` differs
-// from the last call of that program: the referee may have put others into the same memory. Afterwards its outputs lie
-// in the arena (or in inputs or weights) until the next frame.
-struct gpu_call_message {
+// One call of a resident program. Weights are set (and setup steps run) where `weights` or `generation` differs from
+// the last call of that program: the referee may have put others into the same memory.
+struct gpu_call {
   resident_program which = resident_program::variant;
   int64_t inputs = 0, weights = 0;  // ids; 0 where the program has none
   int64_t generation = 0;           // of the weights' content
   uint64_t seed = 0;                // of poison and addresses
+  uint64_t key = 0;                 // of its outputs' fingerprint
   call_mode mode = call_mode::untimed;
   bool elsewhere = false;  // the same inputs mapped at other addresses for this call
+  bool keep = false;       // its outputs are copied aside once its time was taken, and stay until the next frame
 };
-BOOST_DESCRIBE_STRUCT(gpu_call_message, (), (which, inputs, weights, generation, seed, mode, elsewhere))
+BOOST_DESCRIBE_STRUCT(gpu_call, (), (which, inputs, weights, generation, seed, key, mode, elsewhere, keep))
+
+// call: several, one after the other, with nothing said in between: what a process does to be heard disturbs the next
+// call's time more than all that the runner does itself. The first that fails ends them.
+struct gpu_calls_message {
+  std::vector<gpu_call> calls;
+};
+BOOST_DESCRIBE_STRUCT(gpu_calls_message, (), (calls))
+
+// How many calls were begun since the runner was: so one that hangs is told from many that take their time.
+struct gpu_progress {
+  static constexpr int64_t bytes = 4096;
+  std::atomic<uint32_t> calls{0};
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
 struct gpu_output_place {
   uint32_t home = 0;  // output_home
@@ -76,15 +93,21 @@ struct gpu_output_place {
 };
 BOOST_DESCRIBE_STRUCT(gpu_output_place, (), (home, index, offset))
 
-struct gpu_reply {
-  double microseconds = 0;         // of a timed call, by the clock that was asked for
-  double setup_ms = 0;             // where weights were set
-  double load_ms = 0;              // of load
-  double flush_ms = 0;             // of poison and flush
-  std::string guard_problem;       // "" or which memory beside the program's tensors was written
-  std::vector<std::string> notes;  // of call: "graph: input \"x\" is copied: ..."
-  std::vector<gpu_output_place> outputs;
+struct gpu_call_record {
+  double microseconds = 0;                // of a timed call, by the clock that was asked for
+  double setup_ms = 0;                    // where weights were set
+  double flush_ms = 0;                    // of poison and flush
+  uint64_t hash_low = 0, hash_high = 0;   // of its outputs (fingerprints.hpp)
+  std::string guard_problem;              // "" or which memory beside the program's tensors was written
+  std::vector<gpu_output_place> outputs;  // where it keeps them
 };
-BOOST_DESCRIBE_STRUCT(gpu_reply, (), (microseconds, setup_ms, load_ms, flush_ms, guard_problem, notes, outputs))
+BOOST_DESCRIBE_STRUCT(gpu_call_record, (),
+                      (microseconds, setup_ms, flush_ms, hash_low, hash_high, guard_problem, outputs))
+
+struct gpu_reply {
+  std::vector<gpu_call_record> calls;  // of call
+  std::vector<std::string> notes;      // of call, how it ran where that is not as asked: "graph: ..."
+};
+BOOST_DESCRIBE_STRUCT(gpu_reply, (), (calls, notes))
 
 }  // namespace cudal1

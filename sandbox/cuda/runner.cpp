@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct given_tensors {
   unique_fd memory;
   bool weights = false;
   device_mapping mapped;
+  device_mapping second;  // the same at other addresses, made when first asked for: to map memory waits for the device
 };
 
 class cuda_runner {
@@ -56,13 +58,22 @@ class cuda_runner {
   expected<gpu_reply> unload(frame& f);
   expected<gpu_reply> take_tensors(frame& f);
   expected<gpu_reply> drop(frame& f);
-  expected<gpu_reply> call(frame& f);
+  expected<gpu_reply> calls(frame& f);
+  expected<void> call(const gpu_call& m, gpu_reply& reply);
+  // Waits, and notes what is known of the last call only once the device has done all work behind it: before other
+  // device code runs, which could write to where that lies.
+  expected<void> finish(gpu_reply& reply);
 
   slot& slot_of(resident_program which) { return slots_[which == resident_program::variant ? 1 : 0]; }
-  expected<void> begin(uint64_t seed);
-  expected<void> set_weights(slot& s, const gpu_call_message& m, gpu_reply& reply);
-  expected<void> capture(slot& s, const gpu_call_message& m, std::span<const tensor_view> inputs);
-  expected<const device_mapping*> tensors_of(int64_t id, bool weights);
+  expected<void> begin(uint64_t seed, bool counts);
+  static bool has_weights(const slot& s, const gpu_call& m) {
+    return s.weights_are_set && s.weights == m.weights && s.generation == m.generation;
+  }
+  expected<void> set_weights(slot& s, const gpu_call& m, gpu_call_record& record);
+  expected<void> capture(slot& s, const gpu_call& m, std::span<const tensor_view> inputs);
+  expected<given_tensors*> tensors_of(int64_t id, bool weights);
+  expected<const device_mapping*> second_of(given_tensors& given);
+  expected<void> copy_outputs(const gpu_call& m, std::span<const tensor_view> outputs, gpu_call_record& record);
   expected<std::vector<tensor_view>> views_of(const device_mapping* memory, const std::vector<tensor_type>& types);
   gpu_output_place place_of(const tensor_view& output, std::span<const tensor_view> inputs,
                             std::span<const tensor_view> weights) const;
@@ -71,29 +82,33 @@ class cuda_runner {
   std::unique_ptr<runner_device> device_;
   slot slots_[2];
   std::map<int64_t, given_tensors> given_;
+  mapping progress_page_;
+  gpu_progress* progress_ = nullptr;
 };
 
 expected<void> cuda_runner::start(frame& f) {
-  if (f.type != frame_type::arena || f.descriptors.size() != 1)
-    return fail(errc::corrupt, "a GPU runner's first frame is arena, with its memory");
+  if (f.type != frame_type::arena || f.descriptors.size() != 2)
+    return fail(errc::corrupt, "a GPU runner's first frame is arena, with its memory and a page for its progress");
   CUDAL1_TRY(const auto message, record_of<gpu_arena_message>(f));
   CUDAL1_TRY(device_, runner_device::create(settings_.cuda_device, f.descriptors[0].get(), message.bytes,
                                             settings_.flush_bytes));
+  CUDAL1_TRY(progress_page_, map_shared(f.descriptors[1].get(), gpu_progress::bytes, true));
+  progress_ = new (progress_page_.data()) gpu_progress;
   f.descriptors.clear();
   return {};
 }
 
-expected<void> cuda_runner::begin(uint64_t seed) {
+expected<void> cuda_runner::begin(uint64_t seed, bool counts) {
   for (auto& s : slots_)
     if (s.program) s.program->release();
-  return device_->arena().begin_call(seed);
+  return device_->arena().begin_call(seed, counts);
 }
 
 expected<gpu_reply> cuda_runner::load(frame& f) {
   CUDAL1_TRY(const auto message, record_of<gpu_load_message>(f));
-  const auto start = clock::now();
   slot& s = slot_of(message.which);
   s = {};
+  device_->arena().forget_needs();
   mapping object;
   if (!f.descriptors.empty()) {
     CUDAL1_TRY(const int64_t bytes, sealed_size(f.descriptors[0].get()));
@@ -101,9 +116,7 @@ expected<gpu_reply> cuda_runner::load(frame& f) {
   }
   CUDAL1_TRY(s.program, resident::load(message.program, {reinterpret_cast<const char*>(object.data()), object.size()},
                                        device_->index(), device_->arena(), device_->stream()));
-  gpu_reply reply;
-  reply.load_ms = milliseconds_since(start);
-  return reply;
+  return gpu_reply{};
 }
 
 expected<gpu_reply> cuda_runner::unload(frame& f) {
@@ -133,11 +146,18 @@ expected<gpu_reply> cuda_runner::drop(frame& f) {
   return gpu_reply{};
 }
 
-expected<const device_mapping*> cuda_runner::tensors_of(int64_t id, bool weights) {
+expected<given_tensors*> cuda_runner::tensors_of(int64_t id, bool weights) {
   const auto found = given_.find(id);
   if (found == given_.end() || found->second.weights != weights)
     return fail(errc::corrupt, "there are no {} with id {}", weights ? "weights" : "inputs", id);
-  return &found->second.mapped;
+  return &found->second;
+}
+
+expected<const device_mapping*> cuda_runner::second_of(given_tensors& given) {
+  if (!given.second) {
+    CUDAL1_TRY(given.second, map_device_memory(given.memory.get(), given.mapped.size(), device_->index(), false));
+  }
+  return &given.second;
 }
 
 expected<std::vector<tensor_view>> cuda_runner::views_of(const device_mapping* memory,
@@ -152,35 +172,36 @@ expected<std::vector<tensor_view>> cuda_runner::views_of(const device_mapping* m
   return views;
 }
 
-expected<void> cuda_runner::set_weights(slot& s, const gpu_call_message& m, gpu_reply& reply) {
-  if (s.weights_are_set && s.weights == m.weights && s.generation == m.generation) return {};
+expected<void> cuda_runner::set_weights(slot& s, const gpu_call& m, gpu_call_record& record) {
+  if (has_weights(s, m)) return {};
   const device_mapping* memory = nullptr;
   if (m.weights != 0) {
-    CUDAL1_TRY(memory, tensors_of(m.weights, true));
+    CUDAL1_TRY(const auto* const given, tensors_of(m.weights, true));
+    memory = &given->mapped;
   }
   CUDAL1_TRY(const auto views, views_of(memory, s.program->weight_types()));
   s.weights_are_set = false;
-  CUDAL1_CHECK(begin(m.seed ^ 1));
+  CUDAL1_CHECK(begin(m.seed ^ 1, false));
   const auto start = clock::now();
   CUDAL1_CHECK(s.program->set_weights(views));
   CUDAL1_CHECK(device_->finish());
-  reply.setup_ms = milliseconds_since(start);
+  record.setup_ms = milliseconds_since(start);
   s.weights = m.weights;
   s.generation = m.generation;
   s.weights_are_set = true;
   return {};
 }
 
-expected<void> cuda_runner::capture(slot& s, const gpu_call_message& m, std::span<const tensor_view> inputs) {
+expected<void> cuda_runner::capture(slot& s, const gpu_call& m, std::span<const tensor_view> inputs) {
   if (!s.program->wants_capture()) return {};
-  device_mapping second;
   std::vector<tensor_view> moved(inputs.begin(), inputs.end());
   if (m.inputs != 0) {
-    const auto& given = given_.at(m.inputs);
-    CUDAL1_TRY(second, map_device_memory(given.memory.get(), given.mapped.size(), device_->index(), false));
-    CUDAL1_TRY(moved, views_of(&second, s.program->input_types()));
+    auto& given = given_.at(m.inputs);
+    CUDAL1_TRY(const auto* const second, second_of(given));
+    // A call at the second addresses sees the first ones as the others.
+    CUDAL1_TRY(moved, views_of(m.elsewhere ? &given.mapped : second, s.program->input_types()));
   }
-  CUDAL1_CHECK(begin(m.seed ^ 2));
+  CUDAL1_CHECK(begin(m.seed ^ 2, false));
   CUDAL1_CHECK(s.program->capture(inputs, moved));
   return device_->finish();
 }
@@ -204,43 +225,90 @@ gpu_output_place cuda_runner::place_of(const tensor_view& output, std::span<cons
   return place;
 }
 
-expected<gpu_reply> cuda_runner::call(frame& f) {
-  CUDAL1_TRY(const auto m, record_of<gpu_call_message>(f));
+// Both sides' outputs are copied behind a timed call, whatever becomes of the copy: the same work between two calls,
+// whichever side's turn it was. A copy that is not kept is wiped by the next call's poison.
+expected<void> cuda_runner::copy_outputs(const gpu_call& m, std::span<const tensor_view> outputs,
+                                         gpu_call_record& record) {
+  auto& arena = device_->arena();
+  const std::size_t mark = arena.kept_mark();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!arena.owns(outputs[i].data)) continue;  // an input's or a weight's memory, or none
+    const auto bytes = static_cast<std::size_t>(outputs[i].type.storage_bytes());
+    void* const copy = arena.keep(bytes);
+    if (copy == nullptr)
+      return fail(errc::variant_fault, "out of memory: no room for a copy of an output of {} bytes", bytes);
+    CUDAL1_CHECK(device_->copy(copy, outputs[i].data, bytes));
+    if (m.keep) record.outputs[i].offset = arena.offset_of(copy);
+  }
+  if (!m.keep) arena.let_go_to(mark);
+  return {};
+}
+
+expected<void> cuda_runner::finish(gpu_reply& reply) {
+  CUDAL1_CHECK(device_->finish());
+  if (reply.calls.empty()) return {};
+  const auto found = device_->found();
+  auto& record = reply.calls.back();
+  record.guard_problem = found.guards.text();
+  record.hash_low = found.outputs.low;
+  record.hash_high = found.outputs.high;
+  return {};
+}
+
+expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
   slot& s = slot_of(m.which);
   if (!s.program) return fail(errc::corrupt, "a call of a program that is not loaded");
-  gpu_reply reply;
-  const device_mapping* memory = nullptr;
-  device_mapping moved;
+  gpu_call_record record;
+  const device_mapping *memory = nullptr, *weights_memory = nullptr;
   if (m.inputs != 0) {
-    CUDAL1_TRY(memory, tensors_of(m.inputs, false));
-  }
-  if (m.inputs != 0 && m.elsewhere) {
-    const auto& given = given_.at(m.inputs);
-    CUDAL1_TRY(moved, map_device_memory(given.memory.get(), given.mapped.size(), device_->index(), false));
-    memory = &moved;
+    CUDAL1_TRY(auto* const given, tensors_of(m.inputs, false));
+    memory = &given->mapped;
+    if (m.elsewhere) {
+      CUDAL1_TRY(memory, second_of(*given));
+    }
   }
   CUDAL1_TRY(const auto inputs, views_of(memory, s.program->input_types()));
-  CUDAL1_CHECK(set_weights(s, m, reply));
+  if (!has_weights(s, m) || s.program->wants_capture()) CUDAL1_CHECK(finish(reply));
+  CUDAL1_CHECK(set_weights(s, m, record));
   CUDAL1_CHECK(capture(s, m, inputs));
+  if (m.weights != 0) weights_memory = &given_.at(m.weights).mapped;
+  CUDAL1_TRY(const auto weights, views_of(weights_memory, s.program->weight_types()));
+  const bool timed = m.mode != call_mode::untimed;
   const auto start = clock::now();
-  CUDAL1_CHECK(begin(m.seed));
+  CUDAL1_CHECK(begin(m.seed, true));
   s.program->prepare();
-  if (m.mode != call_mode::untimed) {
+  if (timed) {
     if (memory != nullptr) CUDAL1_CHECK(device_->touch(*memory));
-    if (m.weights != 0) CUDAL1_CHECK(device_->touch(given_.at(m.weights).mapped));
+    if (weights_memory != nullptr) CUDAL1_CHECK(device_->touch(*weights_memory));
     CUDAL1_CHECK(device_->flush());
   }
-  CUDAL1_CHECK(device_->finish());
-  reply.flush_ms = milliseconds_since(start);
+  CUDAL1_CHECK(finish(reply));
+  record.flush_ms = milliseconds_since(start);
   const auto enqueue = [&] { return s.program->call(inputs); };
-  CUDAL1_TRY(reply.microseconds,
+  CUDAL1_TRY(record.microseconds,
              m.mode == call_mode::device_timed ? device_->time_on_device(enqueue) : device_->time_call(enqueue));
-  CUDAL1_TRY(reply.guard_problem, device_->arena().check());
-  reply.notes = s.program->notes();
-  const device_mapping* const weights_memory = m.weights != 0 ? &given_.at(m.weights).mapped : nullptr;
-  CUDAL1_TRY(const auto weights, views_of(weights_memory, s.program->weight_types()));
-  for (const auto& output : s.program->outputs())
-    reply.outputs.push_back(place_of(output, inputs, weights));
+  if (timed && device_->arena().late_blocks() > 0)
+    reply.notes.push_back(
+        fmt::format("a timed call of the {} poisoned memory while its clock ran", enum_name(m.which)));
+  CUDAL1_CHECK(device_->note_call(s.program->outputs(), m.key));
+  if (m.keep)
+    for (const auto& output : s.program->outputs())
+      record.outputs.push_back(place_of(output, inputs, weights));
+  if (timed || m.keep) CUDAL1_CHECK(copy_outputs(m, s.program->outputs(), record));
+  reply.calls.push_back(std::move(record));
+  return {};
+}
+
+expected<gpu_reply> cuda_runner::calls(frame& f) {
+  CUDAL1_TRY(const auto message, record_of<gpu_calls_message>(f));
+  gpu_reply reply;
+  device_->arena().let_kept_go();
+  for (const auto& m : message.calls) {
+    progress_->calls.fetch_add(1, std::memory_order_relaxed);
+    CUDAL1_CHECK(call(m, reply));
+  }
+  CUDAL1_CHECK(finish(reply));
+  if (const auto& variant = slot_of(resident_program::variant); variant.program) reply.notes = variant.program->notes();
   return reply;
 }
 
@@ -255,7 +323,7 @@ expected<gpu_reply> cuda_runner::answer(frame& f) {
     case frame_type::drop:
       return drop(f);
     case frame_type::call:
-      return call(f);
+      return calls(f);
     default:
       return fail(errc::corrupt, "a GPU runner does not take a {} frame", enum_name(f.type));
   }

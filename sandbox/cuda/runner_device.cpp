@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 
 #include <ATen/Context.h>
 #include <ATen/ops/addmm.h>
@@ -43,8 +44,11 @@ runner_device::~runner_device() = default;
 expected<void> runner_device::start(int arena_fd, int64_t arena_bytes, int64_t flush_bytes) {
   CUDAL1_CUDA(cudaInitDevice(device_, cudaDeviceScheduleSpin, cudaInitDeviceFlagsAreValid));
   CUDAL1_CUDA(cudaSetDevice(device_));
-  CUDAL1_TRY(kernels_, service_library::compile(runner_kernels, device_));
-  CUDAL1_CUDA(cudaMalloc(&found_, 2 * sizeof *found_));
+  CUDAL1_TRY(kernels_,
+             service_library::compile(std::string(runner_kernels) + std::string(hash_kernel_text()), device_));
+  CUDAL1_CUDA(cudaMalloc(&found_, findings * sizeof *found_));
+  CUDAL1_CUDA(cudaHostAlloc(&seen_, findings * sizeof *seen_, cudaHostAllocDefault));
+  CUDAL1_CUDA(cudaMalloc(&sink_, sizeof *sink_));
   CUDAL1_CUDA(cudaHostAlloc(&go_, sizeof *go_, cudaHostAllocMapped));
   CUDAL1_CUDA(cudaEventCreate(&begin_));
   CUDAL1_CUDA(cudaEventCreate(&end_));
@@ -68,35 +72,75 @@ expected<void> runner_device::start(int arena_fd, int64_t arena_bytes, int64_t f
 
 expected<void> runner_device::make_arena(int arena_fd, int64_t bytes) {
   CUDAL1_TRY(memory_, map_device_memory(arena_fd, bytes, device_, true));
-  arena_device reach;
-  reach.poison = [this](std::size_t first, std::size_t words, uint64_t seed) -> expected<void> {
-    if (words == 0) return {};
-    void* base = memory_.data();
-    unsigned long long from = first, count = words, with = seed;
-    void* arguments[] = {&base, &from, &count, &with};
-    // Before those who asked for the memory: on their stream.
-    const auto stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)).stream();
-    return kernels_->launch("poison", blocks_for(words), threads, arguments, stream);
-  };
-  reach.damaged = [this](std::span<const std::pair<std::size_t, std::size_t>> ranges,
-                         uint64_t seed) -> expected<arena_device::damage> {
-    if (ranges.empty()) return arena_device::damage{};
-    CUDAL1_CUDA(cudaMemsetAsync(found_, 0, sizeof *found_, stream_));
-    CUDAL1_CUDA(cudaMemsetAsync(found_ + 1, 0xff, sizeof *found_, stream_));
-    for (const auto& [first, words] : ranges) {
-      void* base = memory_.data();
-      unsigned long long from = first, count = words, with = seed;
-      void* found = found_;
-      void* arguments[] = {&base, &from, &count, &with, &found};
-      CUDAL1_CHECK(kernels_->launch("verify", blocks_for(words), threads, arguments, stream_));
-    }
-    unsigned long long damaged[2] = {};
-    CUDAL1_CUDA(cudaMemcpyAsync(damaged, found_, sizeof damaged, cudaMemcpyDeviceToHost, stream_));
-    CUDAL1_CHECK(finish());
-    return arena_device::damage{static_cast<std::size_t>(damaged[0]), static_cast<std::size_t>(damaged[1])};
-  };
-  arena_ = std::make_unique<device_arena>(memory_.data(), static_cast<std::size_t>(memory_.size()), std::move(reach));
+  arena_ = std::make_unique<device_arena>(
+      memory_.data(), static_cast<std::size_t>(memory_.size()),
+      [this](std::span<const word_range> ranges, uint64_t seed) { return poison(ranges, seed); });
   return {};
+}
+
+namespace {
+
+// Calls `launch(ranges, words)` with as many as a kernel takes at once.
+template <class F>
+expected<void> in_parts(std::span<const word_range> ranges, F&& launch) {
+  while (!ranges.empty()) {
+    word_ranges part;
+    std::size_t words = 0;
+    for (const auto& r : ranges.first(std::min(ranges.size(), word_ranges::most))) {
+      part.first[part.count] = r.first;
+      part.words[part.count++] = r.words;
+      words += r.words;
+    }
+    CUDAL1_CHECK(launch(part, words));
+    ranges = ranges.subspan(part.count);
+  }
+  return {};
+}
+
+}  // namespace
+
+expected<void> runner_device::poison(std::span<const word_range> ranges, uint64_t seed) {
+  // Before those who asked for the memory: on their stream.
+  const auto stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)).stream();
+  return in_parts(ranges, [&](word_ranges& part, std::size_t words) {
+    void* base = memory_.data();
+    unsigned long long with = seed;
+    void* arguments[] = {&base, &part, &with};
+    return kernels_->launch("poison", blocks_for(words), threads, arguments, stream);
+  });
+}
+
+expected<void> runner_device::note_call(std::span<const tensor_view> outputs, uint64_t key) {
+  CUDAL1_CUDA(cudaMemsetAsync(found_, 0, findings * sizeof *found_, stream_));
+  CUDAL1_CHECK(in_parts(arena_->guards(), [&](word_ranges& part, std::size_t words) {
+    void *base = memory_.data(), *found = found_;
+    unsigned long long with = arena_->poison_seed();
+    void* arguments[] = {&base, &part, &with, &found};
+    return kernels_->launch("verify", blocks_for(words), threads, arguments, stream_);
+  }));
+  base_ = {};
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    hash_launch h = hash_of_output(outputs[i].type, outputs[i].data, key, i);
+    base_ += h.base;
+    if (h.blocks == 0) continue;
+    void* sums = found_ + 2;
+    void* arguments[] = {&h.tensor, &h.first_secret, &h.second_secret, &sums};
+    CUDAL1_CHECK(kernels_->launch("hash_tensor", h.blocks, hash_threads, arguments, stream_));
+  }
+  CUDAL1_CUDA(cudaMemcpyAsync(seen_, found_, findings * sizeof *found_, cudaMemcpyDeviceToHost, stream_));
+  return {};
+}
+
+runner_device::call_findings runner_device::found() const {
+  call_findings f;
+  if (seen_[0] != 0) f.guards = {static_cast<std::size_t>(seen_[0]), static_cast<std::size_t>(~seen_[1])};
+  f.outputs = base_;
+  f.outputs += fingerprint{seen_[2], seen_[3]};
+  return f;
+}
+
+expected<void> runner_device::copy(void* to, const void* from, std::size_t bytes) {
+  return cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync");
 }
 
 expected<void> runner_device::take_allocator() {
@@ -144,7 +188,7 @@ bool runner_device::is_broken() const {
 expected<void> runner_device::flush() {
   const void* buffer = flush_buffer_;
   unsigned long long count = static_cast<unsigned long long>(flush_bytes_) / 16;
-  void* sink = found_;
+  void* sink = sink_;
   void* arguments[] = {&buffer, &count, &sink};
   return kernels_->launch("flush", blocks_for(count), threads, arguments, stream_);
 }
@@ -152,7 +196,7 @@ expected<void> runner_device::flush() {
 expected<void> runner_device::touch(const device_mapping& memory) {
   const void* data = memory.data();
   unsigned long long bytes = static_cast<unsigned long long>(memory.size());
-  void* sink = found_;
+  void* sink = sink_;
   void* arguments[] = {&data, &bytes, &sink};
   return kernels_->launch("touch", blocks_for(bytes / 4096), threads, arguments, stream_);
 }

@@ -1,12 +1,15 @@
-// The GPU as the runner works with it: one stream, LibTorch's allocator on the arena, poison, flush and clocks.
+// The GPU as the runner works with it: one stream, LibTorch's allocator on the arena, poison, guards, fingerprints,
+// flush and clocks.
 #pragma once
 
 #include <functional>
 #include <memory>
 
 #include "sandbox/cuda/arena.hpp"
+#include "sandbox/cuda/fingerprints.hpp"
 #include "sandbox/cuda/memory.hpp"
 #include "sandbox/cuda/service_kernels.hpp"
+#include "sandbox/interpreter/interpreter.hpp"
 
 namespace cudal1 {
 
@@ -23,6 +26,17 @@ class runner_device {
   int index() const { return device_; }
   cudaStream_t stream() const { return stream_; }
   device_arena& arena() { return *arena_; }
+
+  // After a call, enqueued behind it: what was written beside its tensors, and its outputs' fingerprint. found() is
+  // what the last note_call() found, once finish() has come back: to be asked before other device code runs, which
+  // could write there.
+  struct call_findings {
+    guard_damage guards;
+    fingerprint outputs;
+  };
+  expected<void> note_call(std::span<const tensor_view> outputs, uint64_t key);
+  call_findings found() const;
+  expected<void> copy(void* to, const void* from, std::size_t bytes);
 
   // Waits until all work is done. An error of device code (an illegal address, say) is errc::variant_fault.
   expected<void> finish() const;
@@ -41,6 +55,7 @@ class runner_device {
   expected<void> start(int arena_fd, int64_t arena_bytes, int64_t flush_bytes);
   expected<void> make_arena(int arena_fd, int64_t bytes);
   expected<void> take_allocator();
+  expected<void> poison(std::span<const word_range> ranges, uint64_t seed);
   expected<void> warm_up();
 
   int device_;
@@ -50,8 +65,12 @@ class runner_device {
   std::unique_ptr<device_arena> arena_;
   void* flush_buffer_ = nullptr;
   int64_t flush_bytes_ = 0;
-  unsigned long long* found_ = nullptr;  // device memory of the guards' check
-  int* go_ = nullptr;                    // host memory that the device sees
+  // What note_call() finds: damaged words and where, the two sums of the fingerprint. On the device; on the host.
+  static constexpr std::size_t findings = 4;
+  unsigned long long *found_ = nullptr, *seen_ = nullptr;
+  unsigned* sink_ = nullptr;  // device memory that nothing is written to
+  fingerprint base_;
+  int* go_ = nullptr;  // host memory that the device sees
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 

@@ -1,9 +1,18 @@
-// The runner's own kernels: poison and its check, the cache flush, and a kernel that waits for the host.
+// The runner's own kernels: poison and its check, the cache flush, and a kernel that waits for the host. Fingerprints
+// are in fingerprints.hpp.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace cudal1 {
+
+// Words of the arena, as two of the kernels take them, by value.
+struct word_ranges {
+  static constexpr std::size_t most = 60;
+  uint64_t count = 0, first[most] = {}, words[most] = {};
+};
 
 inline constexpr std::string_view runner_kernels = R"cuda(
 typedef unsigned long long word;
@@ -24,19 +33,29 @@ __device__ inline word pattern(word index, word seed) {
   return mixed(seed + index);
 }
 
-extern "C" __global__ void poison(word* arena, word first, word words, word seed) {
+struct word_ranges {
+  word count, first[60], words[60];
+};
+
+extern "C" __global__ void poison(word* arena, word_ranges ranges, word seed) {
   const word stride = (word)gridDim.x * blockDim.x;
-  for (word i = (word)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += stride)
-    arena[first + i] = pattern(first + i, seed);
+  for (word r = 0; r < ranges.count; ++r) {
+    const word first = ranges.first[r], words = ranges.words[r];
+    for (word i = (word)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += stride)
+      arena[first + i] = pattern(first + i, seed);
+  }
 }
 
-// found[0]: words that hold something else; found[1]: the first of them.
-extern "C" __global__ void verify(const word* arena, word first, word words, word seed, word* found) {
+// found[0]: words that hold something else; found[1]: the bits of the first of them, inverted (0: none).
+extern "C" __global__ void verify(const word* arena, word_ranges ranges, word seed, word* found) {
   const word stride = (word)gridDim.x * blockDim.x;
-  for (word i = (word)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += stride) {
-    if (arena[first + i] != pattern(first + i, seed)) {
-      atomicAdd(&found[0], 1ull);
-      atomicMin(&found[1], first + i);
+  for (word r = 0; r < ranges.count; ++r) {
+    const word first = ranges.first[r], words = ranges.words[r];
+    for (word i = (word)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += stride) {
+      if (arena[first + i] != pattern(first + i, seed)) {
+        atomicAdd(&found[0], 1ull);
+        atomicMax(&found[1], ~(first + i));
+      }
     }
   }
 }

@@ -63,10 +63,10 @@ TEST_F(bundle, holds_the_programs_their_libraries_and_the_tasks_in_less_than_64_
       EXPECT_FALSE(name.starts_with(foreign)) << name << " is the target machine's";
   }
   EXPECT_LT(bytes, std::uintmax_t{64} << 20);
-  for (const char* file :
-       {"bin/cudal1", "bin/cudal1-node", "bin/cudal1-worker", "bin/cudal1-cuda-worker", "bin/cudal1-setup",
-        "lib/libstdc++.so.6", "share/cudal1/tasks/softmax.json", "share/cudal1/examples/row_scale.cu1",
-        "share/cudal1/python/import_tasks.py", "share/cudal1/python/importing/passes.py"})
+  for (const char* file : {"bin/cudal1", "bin/cudal1-node", "bin/cudal1-worker", "bin/cudal1-cuda-worker",
+                           "bin/cudal1-replay", "bin/cudal1-setup", "lib/libstdc++.so.6",
+                           "share/cudal1/tasks/softmax.json", "share/cudal1/examples/row_scale.cu1",
+                           "share/cudal1/python/import_tasks.py", "share/cudal1/python/importing/passes.py"})
     EXPECT_TRUE(fs::exists(at(file))) << file;
 }
 
@@ -75,7 +75,7 @@ TEST_F(bundle, its_programs_take_their_libraries_from_it_wherever_it_lies) {
   EXPECT_EQ(version.code, 0) << version.text;
   EXPECT_EQ(shell(at("bin/cudal1-node") + " --version").code, 0);
   EXPECT_THAT(shell(at("bin/cudal1") + " tasks").text, HasSubstr("diagonal_matmul"));
-  for (const char* program : {"cudal1", "cudal1-node", "cudal1-worker", "cudal1-cuda-worker"}) {
+  for (const char* program : {"cudal1", "cudal1-node", "cudal1-worker", "cudal1-cuda-worker", "cudal1-replay"}) {
     const auto libraries = shell("ldd " + at("bin/") + program).text;
     EXPECT_THAT(libraries, HasSubstr(*folder_ / "moved/bin/../lib/libstdc++.so.6")) << program;
     EXPECT_THAT(libraries, Not(HasSubstr(CUDAL1_TORCH_FOLDER))) << program << " still looks into the build";

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/sandbox/device/in_child.hpp"
+#include "tests/sandbox/program/imported_example.hpp"
 #include "tests/tools/tools_fixture.hpp"
 #include "tools/cli/format.hpp"
 
@@ -130,6 +131,25 @@ TEST_F(with_a_node, evaluate_says_the_verdict_line_by_line_and_by_its_exit_code)
   EXPECT_EQ(at(document, "correct"), json(false));
   EXPECT_GE(at(document, "programs.0.result.gates").as_array().size(), 5U);
   EXPECT_EQ(at(document, "programs.1.result.result"), json("invalid"));
+}
+
+TEST_F(with_a_node, an_imported_task_has_its_blobs_handed_over) {
+  const imported_example example;
+  const task t = example.load();
+  write_file(folder_ / "own.cu1", print_program(t.reference.text));
+  const auto p = evaluate({example.task_file, folder_ / "own.cu1"});
+  EXPECT_EQ(p.code, 0) << why(p);
+  EXPECT_THAT(p.out, HasSubstr("correct"));
+  for (const auto& file : {example.blob, example.source})
+    EXPECT_TRUE(std::filesystem::exists(data() + "/blobs/" + file)) << file;
+  // From then on the data folder has them, until somebody takes them away.
+  std::filesystem::remove_all(example.blobs());
+  EXPECT_EQ(evaluate({example.task_file, folder_ / "own.cu1"}).code, 0);
+  std::filesystem::remove(data() + "/blobs/" + example.blob);
+  const auto missing = run_with_node({"evaluate", example.task_file, folder_ / "own.cu1"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_THAT(missing.err, AllOf(HasSubstr("the weights of layer: the blob "), HasSubstr(example.blob),
+                                 HasSubstr("`cudal1 tasks import` makes it again")));
 }
 
 TEST_F(with_a_node, the_example_variants_pass_every_check) {

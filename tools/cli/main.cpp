@@ -70,6 +70,8 @@ void add_everything(CLI::App& app, context& c) {
   add_status(app, c);
   add_tasks(app, c);
   add_best(app, c);
+  add_report(app, c);
+  add_baseline(app, c);
   add_show(app, c);
   add_export(app, c);
   add_experiments(app, c);

@@ -14,6 +14,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
+#include "tools/cli/measure_baselines.hpp"
 #include "tools/cli/model_import.hpp"
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/progress.hpp"
@@ -36,6 +37,8 @@ struct run_options {
   uint64_t seed = 1;
   std::string device;
   std::string resume;
+  std::string against{against_program};
+  bool against_given = false;
   node_flags node;
   bool json = false;
 };
@@ -165,7 +168,30 @@ expected<run_options> with_imported_tasks(run_options o, const context& c) {
   if (models.report.imported.empty())
     return fail(errc::unsupported, "there is nothing to search in {}: every model was refused", o.source);
   o.folder = models.folder;
+  if (!o.against_given) o.against = "eager";  // what its author compares with
   return o;
+}
+
+// PyTorch beside what was just found, on the first of its devices. What cannot be measured is missing in the table.
+// False where it was interrupted.
+expected<bool> measure_base(const run_options& o, const std::string& experiment, connected_node& node, const context& c,
+                            run_view& view, int wake_fd) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
+  CUDAL1_TRY(const device_report device, choose_device(node.status, e.device));
+  baseline_wish wish;
+  wish.kinds = {o.against};
+  wish.device = device.where.device;
+  wish.experiment = e.id;
+  for (const auto& id : e.tasks) {
+    CUDAL1_TRY(const auto record, reader->get_task(id));
+    CUDAL1_TRY(task t, read_task(record.text, record.profile));
+    wish.tasks.push_back(std::move(t));
+  }
+  baseline_observer observer;
+  observer.doing = [&](const std::string& what) { view.remark("measuring PyTorch: " + what); };
+  CUDAL1_TRY(const auto measured, measure_baselines(c.data, node.client, wish, observer, wake_fd));
+  return !measured.interrupted;
 }
 
 expected<int> run(run_options o, context& c) {
@@ -198,17 +224,24 @@ expected<int> run(run_options o, context& c) {
   CUDAL1_CHECK(node.client.send(request));
   followed_run follower(interrupt, view);
   auto experiment = follower.follow(node.client);
+  bool interrupted = follower.interrupted();
+  if (experiment && o.against != against_program && !interrupted) {
+    const auto measured = measure_base(o, *experiment, node, c, view, interrupt.fd());
+    if (!measured) view.note(fmt::format("{} was not measured: {}", o.against, measured.error().message));
+    interrupted = measured && !*measured;
+  }
   view.close();
   CUDAL1_CHECK(experiment);
   CUDAL1_TRY(const auto reader, open_for_reading(c));
-  CUDAL1_TRY(const auto report, report_experiment(*reader, *experiment));
+  CUDAL1_TRY(auto report, report_experiment(*reader, *experiment));
+  CUDAL1_CHECK(put_against(*reader, report, o.against));
   if (o.json) {
     print_json(c, to_json(report));
   } else {
     c.out.print((c.out.live ? "" : "\n") + print_report(report, examine(c.out.stream)));
     c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", c.data)) + "\n");
   }
-  return follower.interrupted() ? exit_code::interrupted : exit_code::success;
+  return interrupted ? exit_code::interrupted : exit_code::success;
 }
 
 }  // namespace
@@ -246,6 +279,9 @@ void add_run(CLI::App& app, context& c) {
   for (const auto* flag : {"source", "--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
     resume->excludes(sub->get_option(flag));
   sub->get_option("source")->excludes(sub->get_option("--tasks"));
+  add_against_option(*sub, o->against);
+  sub->get_option("--against")
+      ->description(sub->get_option("--against")->get_description() + "; another kind is measured beside at the end");
   sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
   add_node_flags(*sub, o->node);
   sub->footer(
@@ -259,7 +295,10 @@ void add_run(CLI::App& app, context& c) {
              "  2    the command line, a task file or a name on it is not right\n"
              "  3    no node could be reached or started, or it was lost\n"
              "  130  Ctrl-C: everything finished was kept, and the table so far printed"));
-  sub->callback([o, &c] { finish(c, run(*o, c)); });
+  sub->callback([o, sub, &c] {
+    o->against_given = sub->get_option("--against")->count() > 0;
+    finish(c, run(*o, c));
+  });
 }
 
 }  // namespace cudal1::cli

@@ -18,21 +18,36 @@ std::string alias_name(const checked_program& p, const gpu_output_memory& memory
   return "";
 }
 
-known_output known_of(const fingerprint& bits, const std::vector<output_check>& checks) {
-  known_output known{bits, {}};
-  for (const auto& check : checks)
-    known.errors.push_back(check.error);
-  return known;
+}  // namespace
+
+// ---- comparing ------------------------------------------------------------------------------------------------------
+
+bool gpu_checker::comparable(const checked_program& variant, std::size_t output) const {
+  const auto& types = pool_.programs().output_types();
+  if (output >= types.size() || output >= variant.text.outputs.size()) return false;
+  const tensor_type& got = variant.types.at(variant.text.outputs[output]);
+  return got.type == types[output].type && got.shape == types[output].shape;
+}
+
+namespace {
+
+compared_tensors operands_of(const tensor_type& type, const std::byte* value, const gpu_draw& d, std::size_t output) {
+  return {type.type, type.numel(), value, d.answers.eager[output].const_data_ptr(),
+          d.answers.exact[output].const_data_ptr()};
 }
 
 }  // namespace
 
-expected<gpu_call_outputs> gpu_checker::read(const checked_program& variant, const gpu_call_result& called) {
-  gpu_call_outputs result;
-  fingerprint bits{secret_, ~secret_};
-  for (std::size_t i = 0; i < called.outputs.size(); ++i) {
-    const auto& memory = called.outputs[i];
+expected<gpu_checker::flat_outputs> gpu_checker::start(const checked_program& variant, const kept_call& call) {
+  flat_outputs result;
+  const gpu_draw& d = *call.planned->draw;
+  for (std::size_t i = 0; i < call.result->outputs.size(); ++i) {
+    const auto& memory = call.result->outputs[i];
     const tensor_type& type = variant.types.at(variant.text.outputs[i]);
+    result.aliases.push_back(alias_name(variant, memory));
+    CUDAL1_TRY(const std::size_t hash, comparer_.start_hash(type, memory.data, call.planned->key, i));
+    result.hashes.push_back(hash);
+    if (!comparable(variant, i)) continue;
     const std::byte* flat = memory.data;
     if (!type.is_contiguous()) {
       CUDAL1_TRY(auto copy, without_exceptions("gathering an output", [&]() -> expected<at::Tensor> {
@@ -41,66 +56,95 @@ expected<gpu_call_outputs> gpu_checker::read(const checked_program& variant, con
       flat = static_cast<const std::byte*>(copy.const_data_ptr());
       result.copies.push_back(std::move(copy));
     }
-    result.flat.push_back(flat);
-    result.aliases.push_back(alias_name(variant, memory));
-    CUDAL1_TRY(const fingerprint one, comparer_.hash(flat, type.bytes(), secret_ + i));
-    bits = {bits.low * 0x9e3779b97f4a7c15 + one.low, bits.high * 0xbf58476d1ce4e5b9 + one.high};
+    CUDAL1_TRY(const std::size_t started, comparer_.start_compare(operands_of(type, flat, d, i), pool_.allowed()));
+    result.data.resize(i + 1, nullptr);
+    result.comparisons.resize(i + 1, 0);
+    result.data[i] = flat;
+    result.comparisons[i] = started;
   }
-  result.bits = bits;
   return result;
 }
 
-expected<std::vector<output_check>> gpu_checker::compare(const checked_program& variant,
-                                                         const gpu_call_outputs& outputs, const gpu_draw& d) {
+std::vector<output_check> gpu_checker::checks_of(const checked_program& variant, const flat_outputs& outputs,
+                                                 const gpu_draw& d) {
   const checked_program& reference = pool_.of().reference;
-  const auto& types = pool_.programs().output_types();
   std::vector<output_check> checks;
-  for (std::size_t i = 0; i < std::max(outputs.flat.size(), types.size()); ++i) {
+  const std::size_t got = outputs.aliases.size();
+  for (std::size_t i = 0; i < std::max(got, pool_.programs().output_types().size()); ++i) {
     output_check check;
-    if (i >= outputs.flat.size()) {
-      check.type_problem = "the program has no such output";
-    } else {
-      const tensor_type& got = variant.types.at(variant.text.outputs[i]);
-      if (i < types.size() && got.type == types[i].type && got.shape == types[i].shape) {
-        const compared_tensors operands{types[i].type, types[i].numel(), outputs.flat[i],
-                                        d.answers.eager[i].const_data_ptr(), d.answers.exact[i].const_data_ptr()};
-        CUDAL1_TRY(check, comparer_.compare(operands, d.answers.figures[i], pool_.allowed()));
-      }
-      check.type_problem = type_problem(variant, reference, i, outputs.aliases[i]);
+    if (comparable(variant, i)) {
+      const tensor_type& type = variant.types.at(variant.text.outputs[i]);
+      check =
+          comparer_.compared(outputs.comparisons[i], operands_of(type, outputs.data[i], d, i), d.answers.figures[i]);
     }
+    check.type_problem = i < got ? type_problem(variant, reference, i, outputs.aliases[i])
+                                 : std::string("the program has no such output");
     check.name = reference.text.outputs[std::min(i, reference.text.outputs.size() - 1)];
     checks.push_back(std::move(check));
   }
   return checks;
 }
 
-expected<gpu_call_outputs> gpu_checker::call_on(gpu_runner_link& runner, const gpu_draw& d, bool elsewhere) {
-  CUDAL1_TRY(const auto called, runner.call(resident_program::variant, d, call_mode::untimed, elsewhere));
-  return read(runner.running(resident_program::variant), called);
+expected<std::vector<std::vector<output_check>>> gpu_checker::compare(gpu_runner_link& runner,
+                                                                      std::span<const kept_call> calls) {
+  const checked_program& variant = runner.running(resident_program::variant);
+  std::vector<flat_outputs> outputs;
+  for (const auto& call : calls) {
+    CUDAL1_TRY(auto one, start(variant, call));
+    outputs.push_back(std::move(one));
+  }
+  CUDAL1_CHECK(comparer_.collect());
+  std::vector<std::vector<output_check>> checks;
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    fingerprint bits;
+    for (const std::size_t started : outputs[c].hashes)
+      bits += comparer_.hashed(started);
+    if (bits != calls[c].result->bits)
+      return runner.refuse({outcome::out_of_bounds, "a call wrote into the outputs of an earlier one"});
+    checks.push_back(checks_of(variant, outputs[c], *calls[c].planned->draw));
+  }
+  return checks;
 }
 
-expected<void> gpu_checker::check_draw(gpu_runner_link& runner, const std::string& variant, const gpu_draw& d,
-                                       check_report& report) {
-  CUDAL1_TRY(const auto outputs, call_on(runner, d, false));
-  CUDAL1_TRY(auto checks, compare(runner.running(resident_program::variant), outputs, d));
-  known_output known = known_of(outputs.bits, checks);
-  if (!first_) first_ = known;
-  known_.remember(variant, d.request.seed, std::move(known));
-  report.draws.push_back({d.request, std::move(checks)});
+// ---- calling --------------------------------------------------------------------------------------------------------
+
+expected<void> gpu_checker::run_in_parts(gpu_runner_link& runner, std::size_t calls,
+                                         const std::function<expected<planned_call>(std::size_t)>& plan,
+                                         const onlooker& look) {
+  const checked_program& variant = runner.running(resident_program::variant);
+  int64_t bytes = 1;
+  for (const auto& name : variant.text.outputs)
+    bytes += variant.types.at(name).storage_bytes();
+  const auto outputs = static_cast<int64_t>(variant.text.outputs.size());
+  const int64_t of_records = static_cast<int64_t>(output_comparer::most_started) / (2 * std::max<int64_t>(outputs, 1));
+  std::vector<planned_call> part;
+  for (std::size_t i = 0; i < calls; ++i) {
+    CUDAL1_TRY(auto planned, plan(i));
+    part.push_back(std::move(planned));
+    const int64_t most = std::min({int64_t{pool_.draws_at_once()}, runner.keepable_bytes() / bytes, of_records});
+    if (i + 1 < calls && static_cast<int64_t>(part.size()) < most) continue;
+    CUDAL1_TRY(const auto results, runner.run(part));
+    CUDAL1_CHECK(look(part, results));
+    part.clear();
+  }
   return {};
 }
 
 // Sums by floating-point atomics come in another order each time: an answer as good as the first one counts as the
 // same, and is noted. A first answer that is wrong anyway excuses nothing.
-expected<void> gpu_checker::repeat(gpu_runner_link& runner, const gpu_draw& first, check_report& report) {
-  const checked_program& variant = runner.running(resident_program::variant);
-  CUDAL1_TRY(const auto again, call_on(runner, first, true));
-  if (again.bits == first_->bits) return {};
-  CUDAL1_TRY(const auto checks, compare(variant, again, first));
+expected<void> gpu_checker::repeat(gpu_runner_link& runner, std::shared_ptr<const gpu_draw> first,
+                                   check_report& report) {
+  // By itself: nothing that the first call gave is left anywhere.
+  const std::vector<planned_call> again{
+      {.draw = std::move(first), .key = first_->key, .keep = true, .elsewhere = true}};
+  CUDAL1_TRY(const auto results, runner.run(again));
+  if (results[0].bits == first_->bits) return {};
+  const kept_call kept{&again[0], &results[0]};
+  CUDAL1_TRY(const auto checks, compare(runner, {&kept, 1}));
   known_output sound = *first_;
   for (double& error : sound.errors)
     if (!(error < wrong_error)) error = 0;
-  const std::string difference = timed_inconsistency(checks, sound, false, pool_.programs().output_types());
+  const std::string difference = timed_inconsistency(checks[0], sound, false, pool_.programs().output_types());
   report.repeatable = difference.empty();
   report.notes.push_back(difference.empty()
                              ? "the first draw again gave other bits, as good an answer: the order of its sums varies"
@@ -112,12 +156,30 @@ expected<void> gpu_checker::run(gpu_runner_link& runner, const std::string& vari
                                 check_report& report) {
   std::map<draw_kind, int> ordinals;
   std::shared_ptr<const gpu_draw> first;
-  for (const auto& request : plan.draws) {
-    CUDAL1_TRY(const auto d, pool_.get(request, request.seed == 0 ? ordinals[request.kind]++ : 0));
+  const auto planned = [&](std::size_t i) -> expected<planned_call> {
+    const auto& request = plan.draws[i];
+    CUDAL1_TRY(auto d, pool_.get(request, request.seed == 0 ? ordinals[request.kind]++ : 0));
     if (!first) first = d;
-    CUDAL1_CHECK(check_draw(runner, variant, *d, report));
-  }
-  return plan.repeat_first && first ? repeat(runner, *first, report) : expected<void>();
+    return planned_call{.draw = std::move(d), .key = system_seed(), .keep = true};
+  };
+  const auto look = [&](std::span<const planned_call> calls,
+                        std::span<const gpu_call_result> results) -> expected<void> {
+    std::vector<kept_call> kept;
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      kept.push_back({&calls[i], &results[i]});
+    CUDAL1_TRY(auto checks, compare(runner, kept));
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      known_output known{results[i].bits, {}, calls[i].key};
+      for (const auto& check : checks[i])
+        known.errors.push_back(check.error);
+      if (!first_) first_ = known;
+      known_.remember(variant, calls[i].draw->request.seed, std::move(known));
+      report.draws.push_back({calls[i].draw->request, std::move(checks[i])});
+    }
+    return {};
+  };
+  CUDAL1_CHECK(run_in_parts(runner, plan.draws.size(), planned, look));
+  return plan.repeat_first && first ? repeat(runner, first, report) : expected<void>();
 }
 
 expected<check_report> gpu_checker::check(gpu_runner_link& runner, const std::string& variant, const check_plan& plan) {

@@ -1,7 +1,10 @@
 // Checks a variant in a GPU's runner, and remembers what its outputs were on the timing pool's draws.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,20 +14,16 @@
 
 namespace cudal1 {
 
-// The outputs of a runner's last call, contiguous.
-struct gpu_call_outputs {
-  std::vector<const std::byte*> flat;  // one for each output
-  std::vector<at::Tensor> copies;      // those that had to be gathered
-  std::vector<std::string> aliases;    // "" or what an output shares memory with
-  fingerprint bits;                    // of all of them
+// A call of the variant whose outputs were kept.
+struct kept_call {
+  const planned_call* planned = nullptr;
+  const gpu_call_result* result = nullptr;
 };
 
 class gpu_checker {
  public:
-  // `secret` keys the fingerprints.
-  gpu_checker(gpu_draw_pool& pool, known_outputs& known, referee_device& device, output_comparer& comparer,
-              uint64_t secret)
-      : pool_(pool), known_(known), device_(device), comparer_(comparer), secret_(secret) {}
+  gpu_checker(gpu_draw_pool& pool, known_outputs& known, referee_device& device, output_comparer& comparer)
+      : pool_(pool), known_(known), device_(device), comparer_(comparer) {}
 
   // The variant is loaded. The plan's draws, then the first again at other addresses. A fault of the variant is in the
   // report.
@@ -33,24 +32,33 @@ class gpu_checker {
   expected<check_report> check_pool(gpu_runner_link& runner, const check_pool_request& request);
   int unchecked(const check_pool_request& request) { return static_cast<int>(unchecked_draws(request).size()); }
 
-  // After a call of the variant on that draw, before the runner's next frame.
-  expected<gpu_call_outputs> read(const checked_program& variant, const gpu_call_result& called);
-  expected<std::vector<output_check>> compare(const checked_program& variant, const gpu_call_outputs& outputs,
-                                              const gpu_draw& d);
+  // Each call's outputs against its draw's answers, before the runner's next frame. A fault of the variant where a copy
+  // is not what its call gave: a later call wrote there.
+  expected<std::vector<std::vector<output_check>>> compare(gpu_runner_link& runner, std::span<const kept_call> calls);
+  // Runs so many calls at a time as there is room for their draws and outputs, and hands each part's results to `look`.
+  using onlooker = std::function<expected<void>(std::span<const planned_call>, std::span<const gpu_call_result>)>;
+  expected<void> run_in_parts(gpu_runner_link& runner, std::size_t calls,
+                              const std::function<expected<planned_call>(std::size_t)>& plan, const onlooker& look);
 
  private:
+  // The outputs of one call, contiguous.
+  struct flat_outputs {
+    std::vector<const std::byte*> data;
+    std::vector<at::Tensor> copies;                // those that had to be gathered
+    std::vector<std::string> aliases;              // "" or what an output shares memory with
+    std::vector<std::size_t> hashes, comparisons;  // that were started; of those that the reference has, too
+  };
   std::vector<draw_request> unchecked_draws(const check_pool_request& request);
-  expected<gpu_call_outputs> call_on(gpu_runner_link& runner, const gpu_draw& d, bool elsewhere);
-  expected<void> check_draw(gpu_runner_link& runner, const std::string& variant, const gpu_draw& d,
-                            check_report& report);
-  expected<void> repeat(gpu_runner_link& runner, const gpu_draw& first, check_report& report);
+  expected<flat_outputs> start(const checked_program& variant, const kept_call& call);
+  bool comparable(const checked_program& variant, std::size_t output) const;
+  std::vector<output_check> checks_of(const checked_program& variant, const flat_outputs& outputs, const gpu_draw& d);
+  expected<void> repeat(gpu_runner_link& runner, std::shared_ptr<const gpu_draw> first, check_report& report);
   expected<void> run(gpu_runner_link& runner, const std::string& variant, const check_plan& plan, check_report& report);
 
   gpu_draw_pool& pool_;
   known_outputs& known_;
   referee_device& device_;
   output_comparer& comparer_;
-  uint64_t secret_;
   std::optional<known_output> first_;
 };
 

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <utility>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include "sandbox/cuda/referee/kernels.hpp"
 #include "sandbox/cuda/referee/tensors.hpp"
@@ -13,6 +16,8 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t most_blocks = 2048, elements_of_thread = 8;
+constexpr int64_t record_stride = 16;  // doubles; a fingerprint takes the first two
+static_assert(record_figures <= record_stride);
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 double ratio(double numerator, double denominator) {
@@ -28,54 +33,37 @@ int64_t whole(double count) {
 
 // Of all blocks. The places are -1 where there is none.
 struct output_comparer::totals {
-  double of[compare_figures] = {};
+  double of[record_figures] = {};
 
   double operator[](compare_figure f) const { return of[f]; }
   double mean(compare_figure f) const { return of[f] / std::max(of[figure_count], 1.0); }
   double root_mean(compare_figure f) const { return std::sqrt(mean(f)); }
-
-  void add(const double* block) {
-    for (std::size_t f = 0; f < figure_largest; ++f)
-      of[f] += block[f];
-    // Blocks interleave, so the lowest place decides among equals.
-    const double at = block[figure_largest_index];
-    if (block[figure_largest] > of[figure_largest] ||
-        (block[figure_largest] == of[figure_largest] && at >= 0 && at < of[figure_largest_index])) {
-      of[figure_largest] = block[figure_largest];
-      of[figure_largest_index] = at;
-    }
-    const double mismatch = block[figure_mismatch_index];
-    if (mismatch >= 0 && (of[figure_mismatch_index] < 0 || mismatch < of[figure_mismatch_index]))
-      of[figure_mismatch_index] = mismatch;
-  }
 };
 
-// Launches over `items`, with the buffer of figures as the last argument, and brings that to the host.
-expected<at::Tensor> output_comparer::run(const char* kernel, int64_t items, int64_t figures_of_block, void** arguments,
-                                          void** last) {
-  const int64_t each = referee_kernel_threads * elements_of_thread;
-  const int64_t blocks = std::clamp<int64_t>((items + each - 1) / each, 1, most_blocks);
-  return without_exceptions("comparing", [&]() -> expected<at::Tensor> {
-    if (!figures_.defined())
-      figures_ = at::empty({most_blocks * static_cast<int64_t>(compare_figures)},
-                           at::TensorOptions().device(device_.where()).dtype(at::kDouble));
-    *last = figures_.mutable_data_ptr();
-    CUDAL1_CHECK(device_.launch(kernel, static_cast<unsigned>(blocks), arguments));
-    return figures_.narrow(0, 0, blocks * figures_of_block).view({blocks, figures_of_block}).to(at::kCPU, false, true);
+expected<std::pair<std::size_t, double*>> output_comparer::new_record() {
+  return without_exceptions("comparing", [&]() -> expected<std::pair<std::size_t, double*>> {
+    const auto options = at::TensorOptions().device(device_.where()).dtype(at::kDouble);
+    if (!records_.defined()) {
+      figures_ = at::empty({most_blocks * static_cast<int64_t>(compare_figures)}, options);
+      records_ = at::zeros({static_cast<int64_t>(most_started), record_stride}, options);
+    }
+    if (started_ >= most_started)
+      return fail(errc::infrastructure, "more than {} comparisons before they are looked at", most_started);
+    base_.resize(started_ + 1);
+    double* const at = records_.mutable_data_ptr<double>() + static_cast<int64_t>(started_) * record_stride;
+    return std::pair(started_++, at);
   });
 }
 
-expected<output_comparer::totals> output_comparer::add_up(const compared_tensors& t, const tolerances& allowed,
-                                                          bool with_reference) {
-  totals all;
-  all.of[figure_largest_index] = all.of[figure_mismatch_index] = -1;
-  if (t.elements == 0) return all;
+expected<std::size_t> output_comparer::start_compare(const compared_tensors& t, const tolerances& allowed,
+                                                     bool with_reference) {
+  CUDAL1_TRY(auto record, new_record());
   // Integers and flags must be equal.
   tolerances within = is_floating(t.type) ? allowed : tolerances{{0, 0}, {0, 0}};
   compared_tensors operands = t;
   int type = static_cast<int>(t.type), reference = with_reference ? 1 : 0;
   long long elements = t.elements;
-  void* figures = nullptr;
+  void* figures = figures_.mutable_data_ptr();
   void* arguments[] = {&operands.value,
                        &operands.eager,
                        &operands.exact,
@@ -87,15 +75,61 @@ expected<output_comparer::totals> output_comparer::add_up(const compared_tensors
                        &within.loose.relative,
                        &reference,
                        &figures};
-  CUDAL1_TRY(const auto blocks, run("compare", t.elements, compare_figures, arguments, &figures));
-  for (int64_t b = 0; b < blocks.size(0); ++b)
-    all.add(blocks.const_data_ptr<double>() + b * static_cast<int64_t>(compare_figures));
+  const int64_t each = referee_kernel_threads * elements_of_thread;
+  int blocks = static_cast<int>(std::clamp<int64_t>((t.elements + each - 1) / each, 1, most_blocks));
+  CUDAL1_CHECK(device_.launch("compare", static_cast<unsigned>(blocks), arguments));
+  void* more[] = {&figures, &blocks, &operands.value, &operands.eager, &type, &record.second};
+  CUDAL1_CHECK(device_.launch("add_up", 1, more));
+  return record.first;
+}
+
+expected<std::size_t> output_comparer::start_hash(const tensor_type& type, const void* data, uint64_t key,
+                                                  std::size_t output) {
+  CUDAL1_TRY(auto record, new_record());
+  hash_launch h = hash_of_output(type, data, key, output);
+  base_[record.first] = h.base;
+  if (h.blocks == 0) return record.first;
+  void* arguments[] = {&h.tensor, &h.first_secret, &h.second_secret, &record.second};
+  CUDAL1_CHECK(device_.launch("hash_tensor", h.blocks, arguments));
+  return record.first;
+}
+
+expected<void> output_comparer::collect() {
+  collected_.clear();
+  collected_base_ = std::exchange(base_, {});
+  const auto count = static_cast<int64_t>(std::exchange(started_, 0));
+  if (count == 0) return {};
+  return without_exceptions("comparing", [&]() -> expected<void> {
+    const at::Tensor used = records_.narrow(0, 0, count), host = used.to(at::kCPU, false, true);
+    const double* const first = host.const_data_ptr<double>();
+    collected_.assign(first, first + count * record_stride);
+    used.zero_();  // fingerprints are added up
+    return {};
+  });
+}
+
+fingerprint output_comparer::hashed(std::size_t started) const {
+  uint64_t added[2];
+  std::memcpy(added, &collected_.at(started * record_stride), sizeof added);
+  fingerprint sum = collected_base_.at(started);
+  return sum += {added[0], added[1]};
+}
+
+output_comparer::totals output_comparer::totals_of(std::size_t started) const {
+  totals all;
+  std::copy_n(&collected_.at(started * record_stride), record_figures, all.of);
   return all;
 }
 
 expected<answer_figures> output_comparer::figures_of(dtype type, int64_t elements, const void* eager,
                                                      const void* strict, const void* exact, const tolerances& allowed) {
-  CUDAL1_TRY(const totals shipped, add_up({type, elements, eager, eager, exact}, allowed, true));
+  CUDAL1_TRY(const auto of_shipped, start_compare({type, elements, eager, eager, exact}, allowed, true));
+  std::size_t of_strict = of_shipped;
+  if (strict != nullptr) {
+    CUDAL1_TRY(of_strict, start_compare({type, elements, strict, eager, exact}, allowed));
+  }
+  CUDAL1_CHECK(collect());
+  const totals shipped = totals_of(of_shipped);
   answer_figures f;
   f.outside = whole(shipped[figure_reference_outside]);
   f.outside_loose = whole(shipped[figure_reference_outside_loose]);
@@ -109,25 +143,16 @@ expected<answer_figures> output_comparer::figures_of(dtype type, int64_t element
     f.strict_signal_error = f.signal_error;
     return f;
   }
-  CUDAL1_TRY(const totals without, add_up({type, elements, strict, eager, exact}, allowed, false));
+  const totals without = totals_of(of_strict);
   f.strict_error = ratio(without.root_mean(figure_value_error), f.size);
   f.strict_signal_error = ratio(without.root_mean(figure_value_error), f.deviation);
   f.strict_outside = whole(without[figure_outside]) + whole(without[figure_mismatches]);
   return f;
 }
 
-expected<double> output_comparer::element(dtype type, const void* data, int64_t index) {
-  return without_exceptions("comparing", [&]() -> expected<double> {
-    auto* at = static_cast<std::byte*>(const_cast<void*>(data)) + index * size_of(type);
-    // A bool of an untrusted process may hold any byte.
-    const dtype read = type == dtype::bool_ ? dtype::uint8 : type;
-    return tensor_over(contiguous(read, {1}), at, device_.where()).to(at::kCPU, false, true).item().toDouble();
-  });
-}
-
-expected<output_check> output_comparer::compare(const compared_tensors& output, const answer_figures& answers,
-                                                const tolerances& allowed) {
-  CUDAL1_TRY(const totals all, add_up(output, allowed, false));
+output_check output_comparer::compared(std::size_t started, const compared_tensors& output,
+                                       const answer_figures& answers) const {
+  const totals all = totals_of(started);
   output_check check;
   check.elements = output.elements;
   check.mask_mismatches = whole(all[figure_mismatches]);
@@ -146,24 +171,10 @@ expected<output_check> output_comparer::compare(const compared_tensors& output, 
   const bool classes = check.mask_mismatches > 0;
   check.worst_index = whole(all[classes ? figure_mismatch_index : figure_largest_index]);
   if (check.worst_index >= 0) {
-    CUDAL1_TRY(check.worst_value, element(output.type, output.value, check.worst_index));
-    CUDAL1_TRY(check.worst_expected, element(output.type, output.eager, check.worst_index));
+    check.worst_value = all[figure_worst_value];
+    check.worst_expected = all[figure_worst_expected];
   }
   return check;
-}
-
-expected<fingerprint> output_comparer::hash(const void* data, int64_t bytes, uint64_t secret) {
-  fingerprint sum{secret ^ static_cast<uint64_t>(bytes), ~secret};
-  if (bytes == 0) return sum;
-  long long count = bytes;
-  unsigned long long first = secret, second = ~secret * 0xbf58476d1ce4e5b9;
-  void* figures = nullptr;
-  void* arguments[] = {&data, &count, &first, &second, &figures};
-  CUDAL1_TRY(const auto blocks, run("hash_words", (bytes + 7) / 8, 2, arguments, &figures));
-  const auto* words = static_cast<const uint64_t*>(blocks.const_data_ptr());
-  for (int64_t b = 0; b < blocks.size(0); ++b)
-    sum = {sum.low + words[2 * b], sum.high + words[2 * b + 1]};
-  return sum;
 }
 
 }  // namespace cudal1

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "config/base/hash.hpp"
+#include "sandbox/cuda/fingerprints.hpp"
 #include "sandbox/cuda/referee/device.hpp"
 #include "sandbox/evaluation.hpp"
 
@@ -34,27 +35,39 @@ struct answer_figures {
   int64_t strict_outside = 0;  // strict float32 eager against eager as shipped
 };
 
+// Comparisons and fingerprints are enqueued, many at a time, and looked at together: what they read must stay as it is
+// until collect(), which waits once and fetches some bytes of each.
 class output_comparer {
  public:
   explicit output_comparer(referee_device& device) : device_(device) {}
+  static constexpr std::size_t most_started = 4096;  // before a collect()
+
+  // Each gives the number under which collect() leaves what came of it.
+  expected<std::size_t> start_compare(const compared_tensors& output, const tolerances& allowed,
+                                      bool with_reference = false);
+  expected<std::size_t> start_hash(const tensor_type& type, const void* data, uint64_t key, std::size_t output);
+  expected<void> collect();
+  // All of output_check but the name and the type problem, as compare_output() has it on the CPU.
+  output_check compared(std::size_t started, const compared_tensors& output, const answer_figures& answers) const;
+  fingerprint hashed(std::size_t started) const;
 
   // `strict`: eager without TensorFloat-32; null where that is what eager is.
   expected<answer_figures> figures_of(dtype type, int64_t elements, const void* eager, const void* strict,
                                       const void* exact, const tolerances& allowed);
-  // All of output_check but the name and the type problem, as compare_output() has it on the CPU.
-  expected<output_check> compare(const compared_tensors& output, const answer_figures& answers,
-                                 const tolerances& allowed);
-  // A hash of that memory, keyed by `secret`.
-  expected<fingerprint> hash(const void* data, int64_t bytes, uint64_t secret);
 
  private:
   struct totals;
-  expected<totals> add_up(const compared_tensors& t, const tolerances& allowed, bool with_reference);
-  expected<at::Tensor> run(const char* kernel, int64_t items, int64_t figures_of_block, void** arguments, void** last);
-  expected<double> element(dtype type, const void* data, int64_t index);
+  totals totals_of(std::size_t started) const;
+  // The number and the place of a new record on the device.
+  expected<std::pair<std::size_t, double*>> new_record();
 
   referee_device& device_;
-  at::Tensor figures_;  // on the device, of all blocks
+  at::Tensor figures_;             // on the device, of all blocks of the comparison in progress
+  at::Tensor records_;             // on the device, of those that were started
+  std::size_t started_ = 0;        // since the last collect()
+  std::vector<fingerprint> base_;  // of the same
+  std::vector<double> collected_;
+  std::vector<fingerprint> collected_base_;
 };
 
 }  // namespace cudal1

@@ -1,13 +1,15 @@
 #include "sandbox/cuda/referee/kernels.hpp"
 
+#include <string>
+
+#include "sandbox/cuda/fingerprints.hpp"
+
 namespace cudal1 {
 
 // `type` counts as the enum dtype does: bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64.
 // The order of figures is that of compare_figure.
 std::string_view referee_kernel_text() {
-  return R"cuda(
-typedef unsigned long long word;
-
+  static const std::string text = std::string(R"cuda(
 __device__ inline bool is_finite(double x) {
   return x - x == 0.0;
 }
@@ -145,44 +147,94 @@ extern "C" __global__ void compare(const void* values, const void* eagers, const
   if (thread == 0) mine[12] = (double)place[0];
 }
 
-__device__ inline word mixed(word x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
+__device__ inline double element_of(int type, const void* values, long long i) {
+  switch (type) {
+    case 2: return element<2>(values, i);
+    case 3: return element<3>(values, i);
+    case 4: return element<4>(values, i);
+    case 5: return element<5>(values, i);
+    case 6: return element<6>(values, i);
+    case 7: return element<7>(values, i);
+    case 8: return element<8>(values, i);
+    case 9: return element<9>(values, i);
+    default: return element<1>(values, i);
+  }
 }
 
-// Two sums over all words, of each with its index and a secret mixed in: the order does not matter, and who does not
-// know the secrets cannot aim at a collision. The last word is filled up with zeros. `figures`: two for each block.
-extern "C" __global__ void hash_words(const unsigned char* bytes, long long count, word first_secret,
-                                      word second_secret, word* figures) {
-  __shared__ word part[256];
+__device__ inline bool is_worse(double value, long long at, double than, long long than_at) {
+  return value > than || (value == than && at >= 0 && (than_at < 0 || at < than_at));
+}
+
+// What `compare` left, of all blocks, in one block: the same figures, then the value and the expected one at the worst
+// place (of another class, else the largest deviation).
+extern "C" __global__ void add_up(const double* figures, int blocks, const void* values, const void* eagers, int type,
+                                  double* record) {
+  __shared__ double part[256];
+  __shared__ long long place[256];
+  __shared__ long long worst_class;
   const int thread = threadIdx.x;
-  const long long words = (count + 7) / 8, stride = (long long)gridDim.x * 256;
-  const bool aligned = ((word)bytes & 7) == 0;
-  word low = 0, high = 0;
-  for (long long i = (long long)blockIdx.x * 256 + thread; i < words; i += stride) {
-    word value = 0;
-    if (aligned && 8 * i + 8 <= count) {
-      value = ((const word*)bytes)[i];
-    } else {
-      for (int b = 0; b < 8 && 8 * i + b < count; ++b) value |= (word)bytes[8 * i + b] << (8 * b);
-    }
-    low += mixed(value ^ mixed(first_secret + 0x9e3779b97f4a7c15ull * (word)(i + 1)));
-    high += mixed(value + mixed(second_secret ^ 0xd1b54a32d192ed03ull * (word)(i + 1)));
-  }
 #pragma unroll
-  for (int k = 0; k < 2; ++k) {
-    part[thread] = k == 0 ? low : high;
+  for (int k = 0; k < 10; ++k) {
+    double sum = 0;
+    for (int b = thread; b < blocks; b += 256) sum += figures[13ll * b + k];
+    part[thread] = sum;
     __syncthreads();
     for (int half = 128; half > 0; half /= 2) {
       if (thread < half) part[thread] += part[thread + half];
       __syncthreads();
     }
-    if (thread == 0) figures[2 * blockIdx.x + k] = part[0];
+    if (thread == 0) record[k] = part[0];
     __syncthreads();
   }
+  long long mismatch = -1;
+  for (int b = thread; b < blocks; b += 256) {
+    const long long at = (long long)figures[13ll * b + 12];
+    if (at >= 0 && (mismatch < 0 || at < mismatch)) mismatch = at;
+  }
+  place[thread] = mismatch;
+  __syncthreads();
+  for (int half = 128; half > 0; half /= 2) {
+    if (thread < half) {
+      const long long at = place[thread + half];
+      if (at >= 0 && (place[thread] < 0 || at < place[thread])) place[thread] = at;
+    }
+    __syncthreads();
+  }
+  if (thread == 0) {
+    worst_class = place[0];
+    record[12] = (double)place[0];
+  }
+  __syncthreads();
+  double largest = 0;
+  long long largest_at = -1;
+  for (int b = thread; b < blocks; b += 256) {
+    const double value = figures[13ll * b + 10];
+    const long long at = (long long)figures[13ll * b + 11];
+    if (is_worse(value, at, largest, largest_at)) {
+      largest = value;
+      largest_at = at;
+    }
+  }
+  part[thread] = largest;
+  place[thread] = largest_at;
+  __syncthreads();
+  for (int half = 128; half > 0; half /= 2) {
+    if (thread < half && is_worse(part[thread + half], place[thread + half], part[thread], place[thread])) {
+      part[thread] = part[thread + half];
+      place[thread] = place[thread + half];
+    }
+    __syncthreads();
+  }
+  if (thread == 0) {
+    record[10] = part[0];
+    record[11] = (double)place[0];
+    const long long worst = worst_class >= 0 ? worst_class : place[0];
+    record[13] = worst >= 0 ? element_of(type, values, worst) : 0.0;
+    record[14] = worst >= 0 ? element_of(type, eagers, worst) : 0.0;
+  }
 }
-)cuda";
+)cuda") + std::string(hash_kernel_text());
+  return text;
 }
 
 }  // namespace cudal1

@@ -1,5 +1,6 @@
-// The referee's own kernels on a GPU: figures of a comparison and fingerprints, in one pass over memory each, with the
-// same result every time. The text is CUDA C++ without includes that the `cpu` device compiles as well.
+// The referee's own kernels on a GPU: figures of a comparison, and fingerprints (fingerprints.hpp), in one pass over
+// memory each, with the same result every time. The text is CUDA C++ without includes that the `cpu` device compiles as
+// well.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,11 @@ enum compare_figure : std::size_t {
   figure_largest,
   figure_largest_index,
   figure_mismatch_index,
-  compare_figures
+  compare_figures,
+  // `add_up` brings those of all blocks together and adds two.
+  figure_worst_value = compare_figures,
+  figure_worst_expected,
+  record_figures
 };
 
 std::string_view referee_kernel_text();

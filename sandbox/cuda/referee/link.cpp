@@ -1,9 +1,11 @@
 #include "sandbox/cuda/referee/link.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 
 #include <poll.h>
 #include <sys/syscall.h>
@@ -19,7 +21,8 @@ constexpr double load_limit_ms = 30'000;
 constexpr double frame_limit_ms = 10'000;  // of what takes next to no time
 constexpr double setup_factor = 2;   // setup steps, or the calls before a capture, take so many times a call's limit
 constexpr double overhead_ms = 500;  // of a call beside it: poison, flush, guards
-constexpr int residents = 2;         // programs that have tensors in the arena at the same time
+constexpr int64_t progress_slice_ms = 50;  // how often is looked which call is in progress
+constexpr int residents = 2;               // programs that have tensors in the arena at the same time
 constexpr std::size_t most_notes = 16, most_note = 400;
 
 std::chrono::milliseconds milliseconds_of(double ms) {
@@ -98,7 +101,10 @@ expected<void> gpu_runner_link::tell(frame_type type, const json& body, std::spa
 
 expected<gpu_reply> gpu_runner_link::ask(resident_program which, frame_type type, const json& body,
                                          std::span<const int> descriptors, double limit_ms) {
-  const auto answer = exchange(type, body, descriptors, limit_ms);
+  return answer_of(which, exchange(type, body, descriptors, limit_ms), limit_ms);
+}
+
+expected<gpu_reply> gpu_runner_link::answer_of(resident_program which, const expected<frame>& answer, double limit_ms) {
   if (!answer) return unanswered(which, answer.error(), limit_ms);
   auto reply = record_of<gpu_reply>(*answer);
   if (reply) return reply;
@@ -138,8 +144,10 @@ expected<void> gpu_runner_link::give_arena() {
   CUDAL1_TRY(const device_room room, device_.room());
   const int64_t bytes = std::min<int64_t>(residents * limits_.memory_bytes, room.free / 4 * 3);
   CUDAL1_TRY(device_memory memory, device_.make_memory(bytes, false));
-  const int file = memory.file.get();
-  CUDAL1_CHECK(tell(frame_type::arena, to_json(gpu_arena_message{memory.bytes}), {&file, 1}, start_limit_ms));
+  CUDAL1_TRY(const unique_fd page, make_shared_memory("cudal1-progress", gpu_progress::bytes));
+  CUDAL1_TRY(progress_, map_shared(page.get(), gpu_progress::bytes, false));
+  const std::array<int, 2> files{memory.file.get(), page.get()};
+  CUDAL1_CHECK(tell(frame_type::arena, to_json(gpu_arena_message{memory.bytes}), files, start_limit_ms));
   arena_ = std::move(memory);
   return {};
 }
@@ -183,62 +191,131 @@ expected<void> gpu_runner_link::give(const std::shared_ptr<const shared_tensors>
   return {};
 }
 
-expected<gpu_call_result> gpu_runner_link::call(resident_program which, const gpu_draw& d, call_mode mode,
-                                                bool elsewhere) {
-  resident_side& resident = side(which);
-  if (!resident.program) return fail(errc::invalid_argument, "a call of a program that is not loaded");
+expected<void> gpu_runner_link::give_all(const std::vector<planned_call>& calls) {
   auto given = drop_unused();
-  if (given) given = give(d.inputs);
-  if (given) given = give(d.weights);
-  if (!given) {
-    end();
-    return fail(errc::infrastructure, "a runner of the GPU does not take its tensors: {}", given.error().message);
+  for (const auto& planned : calls) {
+    if (given) given = give(planned.draw->inputs);
+    if (given) given = give(planned.draw->weights);
   }
-  const std::pair<int64_t, int64_t> weights =
-      d.weights ? std::pair(d.weights->id, d.weights->generation) : std::pair<int64_t, int64_t>();
-  const gpu_call_message message{.which = which,
-                                 .inputs = d.inputs ? d.inputs->id : 0,
-                                 .weights = weights.first,
-                                 .generation = weights.second,
-                                 .seed = system_seed(),
-                                 .mode = mode,
-                                 .elsewhere = elsewhere};
-  double limit_ms = limits_.call_ms + overhead_ms;
-  const bool sets_weights = !resident.called || resident.weights != weights;
-  const program& text = resident.program->text;
-  if (sets_weights && (!text.setup.empty() || text.how.graph)) limit_ms += setup_factor * limits_.call_ms;
-  if (!resident.called) limit_ms += limits_.first_call_ms;
-  // Nothing of this process may be on the device while the clock runs.
-  CUDAL1_CHECK(device_.synchronise());
-  CUDAL1_TRY(const gpu_reply reply, ask(which, frame_type::call, to_json(message), {}, limit_ms));
-  resident.called = true;
-  resident.weights = weights;
-  if (!is_time(reply.microseconds) || !is_time(reply.setup_ms) || !is_time(reply.flush_ms))
-    return fail(errc::infrastructure, "a runner of the GPU measured {} us, {} ms, {} ms", reply.microseconds,
-                reply.setup_ms, reply.flush_ms);
-  if (reply.microseconds > 1000 * limits_.call_ms)
-    return say(which, {outcome::hang, fmt::format("a call took {:.0f} ms, and {:.0f} are granted",
-                                                  reply.microseconds / 1000, limits_.call_ms)});
-  setup_ms_ = std::max(setup_ms_, reply.setup_ms);
-  if (which == resident_program::variant)
-    for (const auto& note : reply.notes)
-      if (notes_.size() < most_notes && std::ranges::count(notes_, said(note).substr(0, most_note)) == 0)
-        notes_.push_back(said(note).substr(0, most_note));
-  if (!reply.guard_problem.empty()) return say(which, {outcome::out_of_bounds, said(reply.guard_problem)});
-  CUDAL1_TRY(auto outputs, outputs_of(which, reply, d));
-  return gpu_call_result{reply.microseconds, reply.flush_ms, std::move(outputs)};
+  if (given) return {};
+  end();
+  return fail(errc::infrastructure, "a runner of the GPU does not take its tensors: {}", given.error().message);
 }
 
-expected<std::vector<gpu_output_memory>> gpu_runner_link::outputs_of(resident_program which, const gpu_reply& reply,
-                                                                     const gpu_draw& d) {
+gpu_call gpu_runner_link::message_of(const planned_call& planned) const {
+  const gpu_draw& d = *planned.draw;
+  return {.which = planned.which,
+          .inputs = d.inputs ? d.inputs->id : 0,
+          .weights = d.weights ? d.weights->id : 0,
+          .generation = d.weights ? d.weights->generation : 0,
+          .seed = system_seed(),
+          .key = planned.key,
+          .mode = planned.mode,
+          .elsewhere = planned.elsewhere,
+          .keep = planned.keep};
+}
+
+double gpu_runner_link::limit_of(const planned_call& planned) {
+  resident_side& resident = side(planned.which);
+  const program& text = resident.program->text;
+  const auto& given = planned.draw->weights;
+  const std::pair<int64_t, int64_t> weights =
+      given ? std::pair(given->id, given->generation) : std::pair<int64_t, int64_t>();
+  double limit_ms = limits_.call_ms + overhead_ms;
+  const bool sets_weights = !resident.called || resident.weights != weights;
+  if (sets_weights && (!text.setup.empty() || text.how.graph)) limit_ms += setup_factor * limits_.call_ms;
+  if (!resident.called) limit_ms += limits_.first_call_ms;
+  resident.called = true;
+  resident.weights = weights;
+  return limit_ms;
+}
+
+uint32_t gpu_runner_link::calls_begun() const {
+  return reinterpret_cast<const gpu_progress*>(progress_.data())->calls.load(std::memory_order_relaxed);
+}
+
+// Errors as those of exchange().
+expected<frame> gpu_runner_link::exchange_calls(const gpu_calls_message& message, const std::vector<double>& limits_ms,
+                                                std::size_t& in_progress) {
+  if (ended_) return fail(errc::infrastructure, "the runner has ended: attach another one");
+  const uint32_t before = calls_begun();
+  deadline until = deadline_in(milliseconds_of(limits_ms[0]));
+  if (const auto sent = send_frame(channel_.get(), frame_type::call, to_json(message), {}, until); !sent)
+    return fail(sent.error().code == errc::timeout ? errc::timeout : errc::not_found, "{}", sent.error().message);
+  for (pollfd entry{channel_.get(), POLLIN, 0};;) {
+    const auto slice = std::min<int64_t>(milliseconds_until(until), progress_slice_ms);
+    const int r = ::poll(&entry, 1, static_cast<int>(slice));
+    if (r < 0 && errno != EINTR) return fail(errc::infrastructure, "poll: {}", std::strerror(errno));
+    const std::size_t begun = std::min<std::size_t>(calls_begun() - before, message.calls.size());
+    if (begun > in_progress + 1) {
+      in_progress = begun - 1;
+      until = deadline_in(milliseconds_of(limits_ms[in_progress]));
+    }
+    if (r > 0) break;
+    if (std::chrono::steady_clock::now() >= until) return fail(errc::timeout, "no answer in time");
+  }
+  return receive_frame(channel_.get(), deadline_in(milliseconds_of(frame_limit_ms)), runner_frame_limits);
+}
+
+void gpu_runner_link::note(const std::vector<std::string>& notes) {
+  for (const auto& text : notes)
+    if (notes_.size() < most_notes && std::ranges::count(notes_, said(text).substr(0, most_note)) == 0)
+      notes_.push_back(said(text).substr(0, most_note));
+}
+
+expected<gpu_call_result> gpu_runner_link::result_of(const planned_call& planned, const gpu_call_record& record) {
+  if (!is_time(record.microseconds) || !is_time(record.setup_ms) || !is_time(record.flush_ms))
+    return fail(errc::infrastructure, "a runner of the GPU measured {} us, {} ms, {} ms", record.microseconds,
+                record.setup_ms, record.flush_ms);
+  if (record.microseconds > 1000 * limits_.call_ms)
+    return say(planned.which, {outcome::hang, fmt::format("a call took {:.0f} ms, and {:.0f} are granted",
+                                                          record.microseconds / 1000, limits_.call_ms)});
+  setup_ms_ = std::max(setup_ms_, record.setup_ms);
+  if (!record.guard_problem.empty()) return say(planned.which, {outcome::out_of_bounds, said(record.guard_problem)});
+  gpu_call_result result{record.microseconds, record.flush_ms, {record.hash_low, record.hash_high}, {}};
+  if (planned.keep) {
+    CUDAL1_TRY(result.outputs, outputs_of(planned.which, record, *planned.draw));
+  }
+  return result;
+}
+
+expected<std::vector<gpu_call_result>> gpu_runner_link::run(const std::vector<planned_call>& calls) {
+  if (calls.empty()) return std::vector<gpu_call_result>();
+  for (const auto& planned : calls)
+    if (!side(planned.which).program) return fail(errc::invalid_argument, "a call of a program that is not loaded");
+  CUDAL1_CHECK(give_all(calls));
+  gpu_calls_message message;
+  std::vector<double> limits_ms;
+  for (const auto& planned : calls) {
+    message.calls.push_back(message_of(planned));
+    limits_ms.push_back(limit_of(planned));
+  }
+  // Nothing of this process may be on the device while a clock runs.
+  CUDAL1_CHECK(device_.synchronise());
+  std::size_t in_progress = 0;
+  const auto answer = exchange_calls(message, limits_ms, in_progress);
+  CUDAL1_TRY(const gpu_reply reply, answer_of(calls[in_progress].which, answer, limits_ms[in_progress]));
+  if (reply.calls.size() != calls.size())
+    return fail(errc::infrastructure, "a runner of the GPU answers {} of {} calls", reply.calls.size(), calls.size());
+  note(reply.notes);
+  std::vector<gpu_call_result> results;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    CUDAL1_TRY(auto result, result_of(calls[i], reply.calls[i]));
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+expected<std::vector<gpu_output_memory>> gpu_runner_link::outputs_of(resident_program which,
+                                                                     const gpu_call_record& record, const gpu_draw& d) {
   const checked_program& p = *side(which).program;
   std::vector<gpu_output_memory> result;
-  if (reply.outputs.size() != p.text.outputs.size())
-    return fail(errc::infrastructure, "a runner of the GPU lists {} outputs of {}", reply.outputs.size(),
+  if (record.outputs.size() != p.text.outputs.size())
+    return fail(errc::infrastructure, "a runner of the GPU lists {} outputs of {}", record.outputs.size(),
                 p.text.outputs.size());
-  for (std::size_t i = 0; i < reply.outputs.size(); ++i) {
+  for (std::size_t i = 0; i < record.outputs.size(); ++i) {
     const tensor_type& type = p.types.at(p.text.outputs[i]);
-    const gpu_output_place& place = reply.outputs[i];
+    const gpu_output_place& place = record.outputs[i];
     const int64_t size = type.storage_bytes();
     const auto inside = [&](int64_t available) {
       return place.offset >= 0 && size <= available && place.offset <= available - size &&

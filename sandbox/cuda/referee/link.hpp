@@ -11,6 +11,7 @@
 #include "sandbox/cuda/messages.hpp"
 #include "sandbox/cuda/referee/pool.hpp"
 #include "sandbox/process/frame.hpp"
+#include "sandbox/process/shared_memory.hpp"
 
 namespace cudal1 {
 
@@ -21,9 +22,20 @@ struct gpu_output_memory {
   uint32_t index = 0;
 };
 
+// The draw must live until the calls have come back.
+struct planned_call {
+  resident_program which = resident_program::variant;
+  std::shared_ptr<const gpu_draw> draw;
+  call_mode mode = call_mode::untimed;
+  uint64_t key = 0;        // of its outputs' fingerprint
+  bool keep = false;       // its outputs
+  bool elsewhere = false;  // on the draw's inputs at other addresses
+};
+
 struct gpu_call_result {
   double microseconds = 0, flush_ms = 0;
-  std::vector<gpu_output_memory> outputs;  // in the program's order; valid until the next frame
+  fingerprint bits;                        // of its outputs, taken by the runner right behind the call
+  std::vector<gpu_output_memory> outputs;  // that were kept, in the program's order; valid until the next frame
 };
 
 struct gpu_call_limits {
@@ -45,7 +57,11 @@ class gpu_runner_link {
   // problem() or lost() say how, and faulty() of which program. Other errors are ours; ended() says whether the runner
   // can go on after either.
   expected<void> load(resident_program which, const checked_program& p, int object, const std::string& key);
-  expected<gpu_call_result> call(resident_program which, const gpu_draw& d, call_mode mode, bool elsewhere = false);
+  // One after the other, with nothing said in between; nothing of this process is on the device meanwhile. As many
+  // results as calls.
+  expected<std::vector<gpu_call_result>> run(const std::vector<planned_call>& calls);
+  // How many bytes of outputs may be kept at a time.
+  int64_t keepable_bytes() const { return arena_ ? arena_->bytes / share_of_kept : 0; }
 
   // The variant cannot even be loaded: its fault, said by the referee.
   tl::unexpected<error> refuse(fault f) { return say(resident_program::variant, std::move(f)); }
@@ -77,12 +93,22 @@ class gpu_runner_link {
   // What runs a program: its faults become problem().
   expected<gpu_reply> ask(resident_program which, frame_type type, const json& body, std::span<const int> descriptors,
                           double limit_ms);
+  expected<gpu_reply> answer_of(resident_program which, const expected<frame>& answer, double limit_ms);
+  // Sends calls and waits for them; `in_progress` is the last that was begun, and each has its own limit.
+  expected<frame> exchange_calls(const gpu_calls_message& message, const std::vector<double>& limits_ms,
+                                 std::size_t& in_progress);
+  uint32_t calls_begun() const;
+  expected<void> give_all(const std::vector<planned_call>& calls);
+  gpu_call message_of(const planned_call& planned) const;
+  double limit_of(const planned_call& planned);
+  expected<gpu_call_result> result_of(const planned_call& planned, const gpu_call_record& record);
+  void note(const std::vector<std::string>& notes);
   tl::unexpected<error> unanswered(resident_program which, const error& e, double limit_ms);
   tl::unexpected<error> say(resident_program which, fault f);
   expected<void> give_arena();
   expected<void> give(const std::shared_ptr<const shared_tensors>& tensors);
   expected<void> drop_unused();
-  expected<std::vector<gpu_output_memory>> outputs_of(resident_program which, const gpu_reply& reply,
+  expected<std::vector<gpu_output_memory>> outputs_of(resident_program which, const gpu_call_record& record,
                                                       const gpu_draw& d);
   // After a fault: whether the runner still answers. It is ended where it does not.
   void settle(resident_program which);
@@ -93,7 +119,9 @@ class gpu_runner_link {
 
   referee_device& device_;
   unique_fd channel_, pidfd_;
+  static constexpr int64_t share_of_kept = 8;
   std::optional<device_memory> arena_;
+  mapping progress_;
   gpu_call_limits limits_;
   resident_side sides_[2];
   std::map<int64_t, std::weak_ptr<const shared_tensors>> given_;

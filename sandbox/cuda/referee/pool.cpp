@@ -167,6 +167,10 @@ expected<std::shared_ptr<const gpu_draw>> gpu_draw_pool::get(const draw_request&
   return draws_.front();
 }
 
+int gpu_draw_pool::draws_at_once() const {
+  return static_cast<int>(std::clamp<int64_t>(memory_bound_ / std::max<int64_t>(draw_bytes_, 1), 1, 1024));
+}
+
 void gpu_draw_pool::make_room(int64_t more, std::size_t kept) {
   while (bytes_ + more > memory_bound_ && draws_.size() > kept) {
     bytes_ -= draws_.back()->bytes;

@@ -58,6 +58,8 @@ class gpu_draw_pool {
   // How many of those a fork of so many pairs walks through. They may be more than fit the bound: then they are made
   // again and again.
   static int draws_of_fork(int pairs) { return std::clamp(pairs + 1, 2, most_timing_draws); }
+  // How many draws may be held at the same time, at least one.
+  int draws_at_once() const;
   // Memory of its draws, and what it keeps of former ones for the next.
   int64_t bytes() const { return bytes_ + spare_bytes(); }
 

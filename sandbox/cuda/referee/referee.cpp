@@ -34,7 +34,7 @@ int object_of(const frame& f) {
 }  // namespace
 
 gpu_referee::gpu_referee(std::unique_ptr<referee_device> device, int64_t memory_bound)
-    : device_(std::move(device)), comparer_(*device_), memory_bound_(memory_bound), secret_(system_seed()) {}
+    : device_(std::move(device)), comparer_(*device_), memory_bound_(memory_bound) {}
 
 expected<referee_reply> gpu_referee::attach(frame& f) {
   if (f.descriptors.size() != 2) return fail(errc::corrupt, "attach carries a runner's channel and its pidfd");
@@ -81,7 +81,7 @@ expected<referee_reply> gpu_referee::open(const frame& f) {
 }
 
 gpu_checker gpu_referee::checker_of(open_task_state& state) {
-  return gpu_checker(*state.pool, state.known, *device_, comparer_, secret_);
+  return gpu_checker(*state.pool, state.known, *device_, comparer_);
 }
 
 expected<void> gpu_referee::begin(const gpu_call_limits& limits) {

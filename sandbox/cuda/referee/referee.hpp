@@ -46,7 +46,6 @@ class gpu_referee {
   std::unique_ptr<referee_device> device_;
   output_comparer comparer_;
   int64_t memory_bound_;
-  uint64_t secret_;
   std::list<open_task_state> tasks_;  // the current one comes first
   std::optional<gpu_runner_link> runner_;
   std::string last_program_;  // the text that the last one was read from

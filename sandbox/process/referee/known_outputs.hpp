@@ -15,6 +15,7 @@ namespace cudal1 {
 struct known_output {
   fingerprint bits;
   std::vector<double> errors;  // output_check::error of each output
+  uint64_t key = 0;            // of the fingerprint, where each has its own
 };
 
 // By variant and draw's seed, for the last few variants.

@@ -11,6 +11,7 @@
 #include "sandbox/process/referee/compare.hpp"
 #include "sandbox/process/referee/elements.hpp"
 #include "tests/sandbox/cuda/referee/cpu_device.hpp"
+#include "tests/sandbox/cuda/referee/cpu_runner.hpp"
 
 namespace cudal1::test {
 namespace {
@@ -56,10 +57,11 @@ struct comparing : testing::Test {
     const auto figures =
         comparer.figures_of(o.type, o.elements, o.eager.data(), o.eager.data(), o.exact.data(), allowed);
     EXPECT_TRUE(figures) << figures.error().message;
-    const auto check =
-        comparer.compare({o.type, o.elements, o.value.data(), o.eager.data(), o.exact.data()}, *figures, allowed);
-    EXPECT_TRUE(check) << check.error().message;
-    return *check;
+    const compared_tensors operands{o.type, o.elements, o.value.data(), o.eager.data(), o.exact.data()};
+    const auto started = comparer.start_compare(operands, allowed);
+    EXPECT_TRUE(started) << started.error().message;
+    EXPECT_TRUE(comparer.collect());
+    return comparer.compared(*started, operands, *figures);
   }
   output_check on_host(const operands& o) {
     return compare_output({o.type, o.exact_type, o.elements, o.value.data(), o.eager.data(), o.exact.data()},
@@ -193,9 +195,14 @@ TEST_F(comparing, an_empty_output_is_right) {
 
 struct hashing : comparing {
   fingerprint hash(const std::vector<unsigned char>& bytes, std::size_t from, std::size_t count, uint64_t secret) {
-    const auto h = comparer.hash(bytes.data() + from, static_cast<int64_t>(count), secret);
-    EXPECT_TRUE(h) << h.error().message;
-    return *h;
+    return hash(contiguous(dtype::uint8, {static_cast<int64_t>(count)}), bytes.data() + from, secret);
+  }
+  fingerprint hash(const tensor_type& type, const void* data, uint64_t key) {
+    const auto started = comparer.start_hash(type, data, key, 0);
+    EXPECT_TRUE(started) << started.error().message;
+    EXPECT_TRUE(comparer.collect());
+    EXPECT_EQ(comparer.hashed(*started), hash_on_host({{type, const_cast<void*>(data)}}, key));
+    return comparer.hashed(*started);
   }
 };
 
@@ -228,6 +235,28 @@ TEST_F(hashing, is_that_of_the_bytes_wherever_they_lie) {
   std::vector<unsigned char> shifted(bytes.size() + 3);
   std::copy(bytes.begin(), bytes.end(), shifted.begin() + 3);
   EXPECT_EQ(hash(shifted, 3, 4090, 5), aligned);
+}
+
+TEST_F(hashing, of_a_strided_tensor_is_that_of_its_elements_in_their_order) {
+  std::vector<uint16_t> rows(7 * 30), columns(7 * 30);
+  for (std::size_t r = 0; r < 7; ++r)
+    for (std::size_t c = 0; c < 30; ++c)
+      rows[30 * r + c] = columns[7 * c + r] = static_cast<uint16_t>(100 * r + c);
+  const tensor_type in_order = contiguous(dtype::int16, {7, 30});
+  const tensor_type transposed{dtype::int16, {7, 30}, {1, 7}};
+  EXPECT_EQ(hash(transposed, columns.data(), 9), hash(in_order, rows.data(), 9));
+  EXPECT_FALSE(hash(in_order, columns.data(), 9) == hash(in_order, rows.data(), 9));
+}
+
+TEST_F(hashing, many_are_looked_at_together) {
+  const std::vector<unsigned char> bytes(1000, 1);
+  const tensor_type type = contiguous(dtype::uint8, {1000});
+  std::vector<std::size_t> started;
+  for (std::size_t i = 0; i < 20; ++i)
+    started.push_back(comparer.start_hash(type, bytes.data(), i, 0).value());
+  ASSERT_TRUE(comparer.collect());
+  for (std::size_t i = 0; i < 20; ++i)
+    EXPECT_EQ(comparer.hashed(started[i]), hash_on_host({{type, const_cast<unsigned char*>(bytes.data())}}, i));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tests/sandbox/cuda/referee/cpu_runner.hpp"
 
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
@@ -44,6 +45,7 @@ std::vector<tensor_view> views_of(const std::vector<tensor_type>& types, std::by
 
 class cpu_runner {
  public:
+  explicit cpu_runner(bool spoils) : spoils_(spoils) {}
   expected<gpu_reply> answer(frame& f) {
     switch (f.type) {
       case frame_type::arena:
@@ -63,17 +65,19 @@ class cpu_runner {
         return gpu_reply{};
       }
       case frame_type::call:
-        return call(f);
+        return calls(f);
       default:
         return fail(errc::corrupt, "no such frame");
     }
   }
 
  private:
+  // The last quarter is for outputs that are kept.
   expected<gpu_reply> take_arena(frame& f) {
     CUDAL1_TRY(const auto m, record_of<gpu_arena_message>(f));
     CUDAL1_TRY(arena_, map_shared(f.descriptors.at(0).get(), m.bytes, true));
-    CUDAL1_CHECK(install_arena({.base = arena_.data(), .bytes = m.bytes, .poison_seed = 1}));
+    CUDAL1_TRY(progress_, map_shared(f.descriptors.at(1).get(), gpu_progress::bytes, true));
+    CUDAL1_CHECK(install_arena({.base = arena_.data(), .bytes = m.bytes / 4 * 3, .poison_seed = 1}));
     return gpu_reply{};
   }
 
@@ -114,8 +118,34 @@ class cpu_runner {
     return {static_cast<uint32_t>(output_home::arena), 0, at - arena_.data()};
   }
 
-  expected<gpu_reply> call(frame& f) {
-    CUDAL1_TRY(const auto m, record_of<gpu_call_message>(f));
+  expected<void> copy_outputs(resident_program_on_cpu& p, gpu_call_record& record) {
+    for (std::size_t i = 0; i < record.outputs.size(); ++i) {
+      if (record.outputs[i].home != static_cast<uint32_t>(output_home::arena)) continue;
+      const tensor_view& output = p.run->outputs()[i];
+      const auto bytes = static_cast<std::size_t>(output.type.storage_bytes());
+      if (kept_ + bytes > arena_.size()) return fail(errc::infrastructure, "no room for an output's copy");
+      std::memcpy(arena_.data() + kept_, output.data, bytes);
+      record.outputs[i].offset = static_cast<int64_t>(kept_);
+      kept_ += (bytes + 63) / 64 * 64;
+    }
+    return {};
+  }
+
+  expected<gpu_reply> calls(frame& f) {
+    CUDAL1_TRY(const auto m, record_of<gpu_calls_message>(f));
+    gpu_reply reply;
+    kept_ = arena_.size() / 4 * 3;
+    reply.notes = {"computed on the CPU"};
+    for (const auto& one : m.calls) {
+      ++reinterpret_cast<gpu_progress*>(progress_.data())->calls;
+      CUDAL1_TRY(auto record, call(one));
+      reply.calls.push_back(std::move(record));
+    }
+    if (spoils_ && m.calls.size() > 1) arena_.data()[arena_.size() / 4 * 3 + 5] ^= std::byte{1};
+    return reply;
+  }
+
+  expected<gpu_call_record> call(const gpu_call& m) {
     auto& p = programs_.at(m.which);
     auto& given = given_.at(m.inputs);
     mapping moved;
@@ -133,24 +163,68 @@ class cpu_runner {
     const auto start = std::chrono::steady_clock::now();
     CUDAL1_CHECK(p.run->call(inputs));
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-    gpu_reply reply;
-    reply.microseconds = took.count();
-    reply.notes = {"computed on the CPU"};
-    reply.guard_problem = arena_check_guards().problem;
+    gpu_call_record record;
+    record.microseconds = took.count();
+    record.guard_problem = arena_check_guards().problem;
+    const fingerprint bits = hash_on_host(p.run->outputs(), m.key);
+    record.hash_low = bits.low;
+    record.hash_high = bits.high;
+    if (!m.keep) return record;
     for (const auto& output : p.run->outputs())
-      reply.outputs.push_back(place_of(output, inputs));
-    return reply;
+      record.outputs.push_back(place_of(output, inputs));
+    CUDAL1_CHECK(copy_outputs(p, record));
+    return record;
   }
 
+  bool spoils_;
+  mapping progress_;
+  std::size_t kept_ = 0;  // in the arena, up to there
   mapping arena_;
   std::map<resident_program, resident_program_on_cpu> programs_;
   std::map<int64_t, given_tensors> given_;
 };
 
+uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+std::vector<std::byte> in_order(const tensor_view& t) {
+  const auto element = static_cast<std::size_t>(size_of(t.type.type));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(t.type.bytes()));
+  for (std::size_t i = 0; i * element < bytes.size(); ++i) {
+    auto rest = static_cast<int64_t>(i);
+    int64_t offset = 0;
+    for (std::size_t d = t.type.shape.size(); d-- > 0; rest /= t.type.shape[d])
+      offset += rest % t.type.shape[d] * t.type.strides[d];
+    std::memcpy(&bytes[i * element], static_cast<const std::byte*>(t.data) + offset * static_cast<int64_t>(element),
+                element);
+  }
+  return bytes;
+}
+
 }  // namespace
 
-int serve_on_cpu(int channel) {
-  auto& self = *new cpu_runner;  // the arena outlives every tensor
+fingerprint hash_on_host(std::span<const tensor_view> outputs, uint64_t key) {
+  fingerprint sum;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const hash_launch h = hash_of_output(outputs[i].type, outputs[i].data, key, i);
+    sum += h.base;
+    auto bytes = in_order(outputs[i]);
+    bytes.resize((bytes.size() + 7) / 8 * 8);
+    for (uint64_t w = 0; w < bytes.size() / 8; ++w) {
+      uint64_t value = 0;
+      std::memcpy(&value, &bytes[8 * w], 8);
+      sum.low += mixed(value ^ mixed(h.first_secret + 0x9e3779b97f4a7c15 * (w + 1)));
+      sum.high += mixed(value + mixed(h.second_secret ^ 0xd1b54a32d192ed03 * (w + 1)));
+    }
+  }
+  return sum;
+}
+
+int serve_on_cpu(int channel, bool spoils) {
+  auto& self = *new cpu_runner(spoils);  // the arena outlives every tensor
   for (;;) {
     auto f = receive_frame(channel, deadline_in(patience));
     if (!f) return 0;

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
+#include <span>
 
 #include "config/base/unique_fd.hpp"
+#include "sandbox/cuda/fingerprints.hpp"
+#include "sandbox/interpreter/interpreter.hpp"
 
 namespace cudal1::test {
 
@@ -22,6 +26,13 @@ struct forked_process {
 // `body` gets the other end of the channel; its result is the exit code.
 forked_process fork_process(const std::function<int(int channel)>& body);
 
-int serve_on_cpu(int channel);
+// `spoils`: what the first of several calls kept is changed once the last one is done.
+int serve_on_cpu(int channel, bool spoils = false);
+
+// What the kernel gives, of all outputs of a call.
+fingerprint hash_on_host(std::span<const tensor_view> outputs, uint64_t key);
+inline fingerprint hash_on_host(std::initializer_list<tensor_view> outputs, uint64_t key) {
+  return hash_on_host(std::span(outputs.begin(), outputs.size()), key);
+}
 
 }  // namespace cudal1::test

@@ -235,6 +235,50 @@ TEST(gpu_draws, halves_stay_finite) {
   }
 }
 
+struct drawn_content : testing::Test {
+  input_spec spec;
+  std::vector<float> content;
+  void SetUp() override {
+    spec.draw.std = 0.5;
+    spec.content = tensor_content{"", "w", false};
+    for (int i = 0; i < 4000; ++i)
+      content.push_back(0.125F + static_cast<float>(i));
+  }
+  std::vector<float> draw(draw_kind kind, const tensor_type& type = contiguous(dtype::float32, {40, 100})) const {
+    std::vector<float> values(static_cast<std::size_t>(type.storage_bytes()) / sizeof(float));
+    const auto done = fill_draw(tensor_over(type, values.data(), at::kCPU), type, spec, tensor_role::weight, kind, 7,
+                                reinterpret_cast<const std::byte*>(content.data()));
+    EXPECT_TRUE(done) << done.error().message;
+    return values;
+  }
+  int64_t differing(const std::vector<float>& values) const {
+    int64_t count = 0;
+    for (std::size_t i = 0; i < content.size(); ++i)
+      count += values[i] != content[i] ? 1 : 0;
+    return count;
+  }
+};
+
+TEST_F(drawn_content, is_the_declared_draw_and_has_few_outliers_and_another_kind_is_drawn) {
+  EXPECT_EQ(draw(draw_kind::declared), content);
+  EXPECT_GE(differing(draw(draw_kind::outliers)), 4);
+  EXPECT_LE(differing(draw(draw_kind::outliers)), 6);
+  EXPECT_EQ(differing(draw(draw_kind::standard_normal)), 4000);
+  spec.facts = {fact::non_negative};
+  EXPECT_LE(differing(draw(draw_kind::outliers)), 6);
+  spec.content->fixed = true;
+  for (const draw_kind kind : {draw_kind::declared, draw_kind::standard_normal, draw_kind::outliers})
+    EXPECT_EQ(draw(kind), content);
+}
+
+TEST_F(drawn_content, fills_strided_and_broadcast_weights_as_they_are_seen) {
+  const auto transposed = draw(draw_kind::declared, {dtype::float32, {40, 100}, {1, 40}});
+  EXPECT_EQ(transposed[40], content[1]);
+  EXPECT_EQ(transposed[1], content[100]);
+  const auto seen = draw(draw_kind::declared, {dtype::float32, {40, 100}, {0, 1}});
+  EXPECT_EQ(seen, std::vector<float>(content.begin(), content.begin() + 100));
+}
+
 TEST(gpu_draws, an_empty_tensor_needs_nothing) {
   EXPECT_TRUE(drawn({}, draw_kind::peaked, tensor_role::input, {0, 4}).empty());
 }

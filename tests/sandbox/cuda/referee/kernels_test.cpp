@@ -4,13 +4,15 @@
 #include <gtest/gtest.h>
 #include <nvrtc.h>
 
+#include "sandbox/cuda/fingerprints.hpp"
+#include "sandbox/cuda/runner_kernels.hpp"
+
 namespace cudal1 {
 namespace {
 
-TEST(referee_kernels, compile_for_a_gpu) {
+void expect_compiles(const std::string& text) {
   nvrtcProgram program = nullptr;
-  const std::string text(referee_kernel_text());
-  ASSERT_EQ(nvrtcCreateProgram(&program, text.c_str(), "referee.cu", 0, nullptr, nullptr), NVRTC_SUCCESS);
+  ASSERT_EQ(nvrtcCreateProgram(&program, text.c_str(), "service.cu", 0, nullptr, nullptr), NVRTC_SUCCESS);
   const char* options[] = {"--gpu-architecture=sm_90", "--std=c++17"};
   const auto status = nvrtcCompileProgram(program, 2, options);
   std::size_t bytes = 0;
@@ -19,6 +21,14 @@ TEST(referee_kernels, compile_for_a_gpu) {
   nvrtcGetProgramLog(program, log.data());
   EXPECT_EQ(status, NVRTC_SUCCESS) << log;
   nvrtcDestroyProgram(&program);
+}
+
+TEST(service_kernels, of_the_referee_compile_for_a_gpu) {
+  expect_compiles(std::string(referee_kernel_text()));
+}
+
+TEST(service_kernels, of_the_runner_compile_for_a_gpu) {
+  expect_compiles(std::string(runner_kernels) + std::string(hash_kernel_text()));
 }
 
 }  // namespace

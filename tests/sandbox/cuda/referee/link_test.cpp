@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -12,21 +13,36 @@
 namespace cudal1::test {
 namespace {
 
-using answers = std::function<expected<gpu_reply>(const frame&)>;
+using answers = std::function<expected<gpu_call_record>(const frame&)>;
 
-gpu_reply place(int64_t offset, output_home home = output_home::arena, uint32_t index = 0) {
+gpu_call_record place(int64_t offset, output_home home = output_home::arena, uint32_t index = 0) {
+  gpu_call_record record;
+  record.microseconds = 1;
+  record.outputs = {{static_cast<uint32_t>(home), index, offset}};
+  return record;
+}
+
+expected<gpu_reply> answer_calls(const frame& f, const answers& of_call, gpu_progress& progress) {
   gpu_reply reply;
-  reply.microseconds = 1;
-  reply.outputs = {{static_cast<uint32_t>(home), index, offset}};
+  CUDAL1_TRY(const auto message, record_of<gpu_calls_message>(f));
+  for (std::size_t i = 0; i < message.calls.size(); ++i) {
+    ++progress.calls;
+    CUDAL1_TRY(auto record, of_call(f));
+    reply.calls.push_back(std::move(record));
+  }
   return reply;
 }
 
 // Answers calls as it is told to, and everything else with `done`; `stop` ends it at the first failure.
 int serve_calls(int channel, const answers& of_call, bool stop) {
+  mapping page;
   for (;;) {
     const auto f = receive_frame(channel, deadline_in(std::chrono::minutes(1)));
     if (!f) return 0;
-    const auto reply = f->type == frame_type::call ? of_call(*f) : expected<gpu_reply>(gpu_reply{});
+    if (f->type == frame_type::arena) page = *map_shared(f->descriptors.at(1).get(), gpu_progress::bytes, true);
+    const auto reply = f->type == frame_type::call
+                           ? answer_calls(*f, of_call, *reinterpret_cast<gpu_progress*>(page.data()))
+                           : expected<gpu_reply>(gpu_reply{});
     const auto until = deadline_in(std::chrono::seconds(10));
     if (reply)
       (void)send_record(channel, frame_type::done, *reply, until);
@@ -58,8 +74,12 @@ struct linking : testing::Test {
   }
 
   expected<gpu_call_result> call() {
-    const auto d = pool->get({}, 0);
-    return link->call(resident_program::variant, **d, call_mode::timed);
+    CUDAL1_TRY(auto results, run(1));
+    return std::move(results.at(0));
+  }
+  expected<std::vector<gpu_call_result>> run(std::size_t calls) {
+    const planned_call planned{.draw = *pool->get({}, 0), .mode = call_mode::timed, .keep = true};
+    return link->run(std::vector<planned_call>(calls, planned));
   }
   expected<gpu_call_result> call_of(const answers& of_call, bool stop = false) {
     start([&](int channel) { return serve_calls(channel, of_call, stop); });
@@ -96,7 +116,7 @@ TEST_F(linking, a_runner_that_ends_after_its_answer_has_ended) {
 }
 
 TEST_F(linking, a_runner_that_dies_is_lost) {
-  const auto called = call_of([](const frame&) -> expected<gpu_reply> { ::_exit(7); });
+  const auto called = call_of([](const frame&) -> expected<gpu_call_record> { ::_exit(7); });
   ASSERT_FALSE(called);
   EXPECT_EQ(called.error().code, errc::variant_fault);
   EXPECT_TRUE(link->lost());
@@ -105,7 +125,7 @@ TEST_F(linking, a_runner_that_dies_is_lost) {
 }
 
 TEST_F(linking, a_hang_is_killed) {
-  const auto called = call_of([](const frame&) -> expected<gpu_reply> {
+  const auto called = call_of([](const frame&) -> expected<gpu_call_record> {
     for (;;)
       ::pause();
   });
@@ -116,7 +136,7 @@ TEST_F(linking, a_hang_is_killed) {
 }
 
 TEST_F(linking, a_guard_that_was_overwritten_is_out_of_bounds) {
-  gpu_reply reply = place(0);
+  gpu_call_record reply = place(0);
   reply.guard_problem = "12 bytes after y were written";
   ASSERT_FALSE(call_of([&](const frame&) { return reply; }));
   EXPECT_EQ(kind(), outcome::out_of_bounds);
@@ -134,7 +154,7 @@ TEST_F(linking, outputs_must_lie_in_memory_of_the_call) {
 }
 
 TEST_F(linking, a_runner_that_makes_no_sense_is_no_fault_of_the_variant) {
-  gpu_reply backwards = place(0), no_outputs = place(0);
+  gpu_call_record backwards = place(0), no_outputs = place(0);
   backwards.microseconds = -1;
   no_outputs.outputs.clear();
   for (const auto& reply : {backwards, no_outputs}) {
@@ -146,7 +166,7 @@ TEST_F(linking, a_runner_that_makes_no_sense_is_no_fault_of_the_variant) {
   start([](int channel) {
     return serve_calls(
         channel,
-        [&](const frame&) -> expected<gpu_reply> {
+        [&](const frame&) -> expected<gpu_call_record> {
           (void)!::write(channel, "this is no frame at all", 23);
           ::_exit(0);
         },
@@ -157,7 +177,7 @@ TEST_F(linking, a_runner_that_makes_no_sense_is_no_fault_of_the_variant) {
 }
 
 TEST_F(linking, a_call_that_took_longer_than_it_may_is_a_hang) {
-  gpu_reply slow = place(0);
+  gpu_call_record slow = place(0);
   slow.microseconds = 150'000;
   ASSERT_FALSE(call_of([&](const frame&) { return slow; }));
   EXPECT_EQ(kind(), outcome::hang);
@@ -172,11 +192,12 @@ TEST_F(linking, memory_is_given_once_serves_renewed_draws_and_is_dropped_with_it
       if (!f) return 0;
       std::string mark = f->type == frame_type::tensors ? "t" : f->type == frame_type::drop ? "d" : "c";
       if (f->type == frame_type::call) {
-        const auto m = record_of<gpu_call_message>(*f);
-        mark = fmt::format("[{} {} {}]", m->inputs, m->weights, m->generation);
+        const auto m = record_of<gpu_calls_message>(*f)->calls.at(0);
+        mark = fmt::format("[{} {} {}]", m.inputs, m.weights, m.generation);
       }
       (void)!::write(pipe_ends[1], mark.data(), mark.size());
-      const gpu_reply reply = f->type == frame_type::call ? place(0) : gpu_reply{};
+      gpu_reply reply;
+      if (f->type == frame_type::call) reply.calls = {place(0)};
       (void)send_record(channel, frame_type::done, reply, deadline_in(std::chrono::seconds(10)));
     }
   });
@@ -203,9 +224,61 @@ TEST_F(linking, memory_is_given_once_serves_renewed_draws_and_is_dropped_with_it
             "cctt" + first + first + renewed + "ddtt" + other);
 }
 
+// Each call has its own limit, and the one in progress is the one that is blamed.
+TEST_F(linking, many_calls_may_take_longer_than_one) {
+  const auto slow = [](const frame&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return place(0);
+  };
+  start([&](int channel) { return serve_calls(channel, slow, false); });
+  link->begin_request({.call_ms = 20, .memory_bytes = 1 << 20, .first_call_ms = 0});
+  const auto results = run(10);  // of 520 ms each
+  ASSERT_TRUE(results) << results.error().message;
+  EXPECT_EQ(results->size(), 10U);
+}
+
+TEST_F(linking, the_call_in_progress_is_the_one_that_hangs) {
+  int calls = 0;
+  start([&](int channel) {
+    return serve_calls(
+        channel,
+        [&](const frame&) -> expected<gpu_call_record> {
+          for (; calls++ == 2;)
+            ::pause();
+          return place(0);
+        },
+        false);
+  });
+  ASSERT_TRUE(link->load(resident_program::reference, pool->of().reference, -1, "own"));
+  const auto d = *pool->get({}, 0);
+  const auto of = [&](resident_program which) { return planned_call{.which = which, .draw = d, .keep = true}; };
+  const auto from = std::chrono::steady_clock::now();
+  ASSERT_FALSE(link->run({of(resident_program::variant), of(resident_program::variant), of(resident_program::reference),
+                          of(resident_program::variant)}));
+  EXPECT_EQ(kind(), outcome::hang);
+  EXPECT_EQ(link->faulty(), resident_program::reference);
+  EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::milliseconds(1200)) << "600 ms is one call's limit";
+}
+
+TEST_F(linking, fewer_answers_than_calls_make_no_sense) {
+  start([](int channel) {
+    for (;;) {
+      const auto f = receive_frame(channel, deadline_in(std::chrono::minutes(1)));
+      if (!f) return 0;
+      gpu_reply reply;
+      if (f->type == frame_type::call) reply.calls = {place(0)};
+      (void)send_record(channel, frame_type::done, reply, deadline_in(std::chrono::seconds(10)));
+    }
+  });
+  EXPECT_TRUE(run(1));
+  const auto results = run(2);
+  ASSERT_FALSE(results);
+  EXPECT_EQ(results.error().code, errc::infrastructure);
+}
+
 // Of the limits of a call: its own, half a second, and more where there is more to do.
 TEST_F(linking, only_a_first_call_and_setup_steps_get_more_time) {
-  const auto silent = [](const frame&) -> expected<gpu_reply> {
+  const auto silent = [](const frame&) -> expected<gpu_call_record> {
     for (;;)
       ::pause();
   };

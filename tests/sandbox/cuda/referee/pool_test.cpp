@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/sandbox/cuda/referee/cpu_device.hpp"
+#include "tests/sandbox/program/imported_example.hpp"
 
 namespace cudal1::test {
 namespace {
@@ -42,6 +43,27 @@ TEST_F(pools, a_draw_has_answers_that_belong_to_its_inputs) {
   EXPECT_EQ(f.strict_error, f.error) << "on the CPU eager is strict";
   EXPECT_EQ(f.strict_outside, 0);
   EXPECT_GT(f.deviation, 0.1);
+}
+
+TEST_F(pools, declared_weights_are_their_content_and_others_are_drawn) {
+  const imported_example example;
+  const task t = example.load();
+  auto contents = weight_contents::open(t, example.blobs());
+  ASSERT_TRUE(contents) << contents.error().message;
+  auto opened = gpu_draw_pool::open(t, std::move(*contents), *device, comparer, int64_t{1} << 30);
+  ASSERT_TRUE(opened) << opened.error().message;
+  gpu_draw_pool& pool = **opened;
+  const auto declared = get(pool, {}, 0), other = get(pool, {draw_kind::around_one, 0});
+  for (std::size_t i = 0; i < example.weight.size(); ++i)
+    EXPECT_EQ(element(declared->weights->views[0], static_cast<int64_t>(i)), example.weight[i]);
+  EXPECT_NE(element(other->weights->views[0], 0), example.weight[0]);
+  for (const auto& d : {declared, other})
+    EXPECT_EQ(static_cast<const int64_t*>(d->weights->views[2].data)[0], example.index[0]);
+  const auto answer = example.answer(static_cast<const float*>(declared->inputs->views[0].data));
+  EXPECT_NEAR(declared->answers.eager[0].const_data_ptr<float>()[0], answer[0], 1e-5);
+  const auto weights = declared->weights;
+  pool.renew();
+  EXPECT_EQ(get(pool, {}, 0)->weights, weights) << "there are no others";
 }
 
 TEST_F(pools, an_evicted_draw_comes_back_the_same_with_another_id) {

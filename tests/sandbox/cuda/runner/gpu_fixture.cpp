@@ -120,8 +120,9 @@ std::vector<std::string> gpu_test::outputs_of(resident& r, const given_memory& i
   r.prepare();
   const auto called = r.call(inputs.views);
   EXPECT_TRUE(called) << called.error().message;
+  EXPECT_TRUE(device().note_call(r.outputs(), seed));
   EXPECT_TRUE(device().finish());
-  EXPECT_EQ(device().arena().check().value_or("error"), "");
+  EXPECT_EQ(device().found().guards.text(), "");
   std::vector<std::string> bytes;
   for (const auto& output : r.outputs()) {
     std::string text(static_cast<std::size_t>(output.type.storage_bytes()), '\0');

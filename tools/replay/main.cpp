@@ -1,0 +1,51 @@
+// cudal1-replay: task files' own programs on given tensors, for comparison with PyTorch (tools/python/verify_tasks.py).
+// One request a line on stdin, one answer a line on stdout; a failed request does not end it.
+#include <chrono>
+#include <iostream>
+#include <string>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "config/base/describe.hpp"
+#include "config/device_names.hpp"
+#include "tools/replay/replay.hpp"
+
+namespace {
+
+using namespace cudal1;
+
+json answer(const std::string& line, const replay_options& options) {
+  const auto from = std::chrono::steady_clock::now();
+  const auto done = [&]() -> expected<void> {
+    CUDAL1_TRY(const json document, json::parse(line));
+    replay_request request;
+    CUDAL1_CHECK(from_json(document, request));
+    return replay(request, options);
+  }();
+  if (!done) return json::make_object({{"error", done.error().message}});
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - from;
+  return json::make_object({{"ms", took.count()}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  replay_options options;
+  CLI::App app(
+      "Runs tasks' own programs on given tensors, as PyTorch would: to compare the two.\n"
+      "Reads lines as {\"task\": \"t.json\", \"tensors\": \"in.safetensors\", \"out\": \"out.safetensors\"}\n"
+      "from stdin, and answers each by {\"ms\": 12.3} or {\"error\": \"...\"} on stdout.",
+      "cudal1-replay");
+  app.add_option("--device", options.device, "cpu, or cuda:0, ...")
+      ->capture_default_str()
+      ->check([](const std::string& name) {
+        return name == "cpu" || index_of_gpu(name) >= 0 ? std::string() : "should be cpu, or cuda: and a number";
+      });
+  app.add_option("--threads", options.threads, "of the cpu")->capture_default_str()->check(CLI::Range(1, 1024));
+  CLI11_PARSE(app, argc, argv);
+  for (std::string line; std::getline(std::cin, line);)
+    std::cout << answer(line, options).text() << std::endl;
+  return 0;
+}

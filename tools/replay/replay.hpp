@@ -1,0 +1,28 @@
+// Runs a task's own program by our interpreter on given tensors, unconfined (it has ATen steps only): to be compared
+// with what PyTorch computes.
+#pragma once
+
+#include <string>
+
+#include <boost/describe.hpp>
+
+#include "config/base/error.hpp"
+
+namespace cudal1 {
+
+struct replay_request {
+  std::string task;     // a task file; its weights' blobs lie in blobs/ beside it
+  std::string tensors;  // a file of safetensors with the inputs, and the weights without a content, by their names
+  std::string out;      // written: a file of safetensors with the outputs by their names
+};
+BOOST_DESCRIBE_STRUCT(replay_request, (), (task, tensors, out))
+
+struct replay_options {
+  std::string device = "cpu";  // or "cuda:0"
+  int threads = 1;             // on the CPU
+};
+
+// Every file is closed and the device's memory given back when it returns.
+expected<void> replay(const replay_request& request, const replay_options& options);
+
+}  // namespace cudal1

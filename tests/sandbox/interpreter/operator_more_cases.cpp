@@ -6,6 +6,12 @@ namespace cudal1::testing {
 const std::vector<const char*>& more_operator_cases() {
   // clang-format off
   static const std::vector<const char*> cases = {
+    R"(aten::adaptive_avg_pool1d | a=f[2,4,9]:36,1,4 | {"self":"a","output_size":1})",
+    R"(aten::adaptive_avg_pool1d | a=f[2,4,9]:36,1,4 | {"self":"a","output_size":3})",
+    R"(aten::adaptive_avg_pool1d | a=f[4,9]:1,4 | {"self":"a","output_size":3})",
+    R"(aten::adaptive_avg_pool2d | a=f[2,4,9,8]:288,1,32,4 | {"self":"a","output_size":1})",
+    R"(aten::adaptive_avg_pool2d | a=f[2,4,9,8]:288,1,32,4 | {"self":"a","output_size":[3,1]})",
+    R"(aten::adaptive_avg_pool2d | a=f[2,4,9,8]:288,1,32,4 | {"self":"a","output_size":[3,4]})",
     R"(aten::erfinv | a=f[4,5]+ | {"self":"a"})",
     R"(aten::digamma | a=f[4,5]+ | {"self":"a"})",
     R"(aten::deg2rad | a=f[4,5]+ | {"self":"a"})",

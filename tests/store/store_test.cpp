@@ -123,6 +123,28 @@ TEST(store, baselines_of_a_task_are_kept_with_their_samples_and_environment_and_
   EXPECT_EQ(s->get_environment("environment-1").value().model, "a processor");
 }
 
+TEST(store, a_best_that_was_measured_again_by_its_program_alone_keeps_its_schedule) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const auto a = s->reserve(make_variant("v"), "e1").value();
+  auto v = make_verdict(a, 2, true);
+  v.time_unix_ms = 1;
+  ASSERT_TRUE(holds(s->commit(a, v, make_environment())));
+  auto again = make_variant("v");
+  again.schedule = "";
+  again.origin = "hand";
+  const auto b = s->reserve(again, "e2").value();
+  auto newer = make_verdict(b, 1.9, true);
+  newer.time_unix_ms = 2;
+  ASSERT_TRUE(holds(s->commit(b, newer, make_environment())));
+  const auto best = s->best("task-a", 10, true, "");
+  ASSERT_TRUE(holds(best));
+  ASSERT_EQ(best->size(), 1u);
+  EXPECT_EQ(best->front().result.score, 1.9) << "the newer verdict speaks";
+  EXPECT_EQ(best->front().variant.schedule, make_variant("v").schedule);
+  EXPECT_EQ(best->front().variant.origin, "policy random");
+}
+
 TEST(store, a_baseline_of_no_kind_or_of_another_environment_is_refused) {
   temporary_folder folder;
   auto s = open(folder);

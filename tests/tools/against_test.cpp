@@ -49,7 +49,7 @@ TEST(against, what_was_measured_beside_the_variant_counts_and_its_time_then) {
   EXPECT_EQ(a.variant_device_us, 20);
   EXPECT_LT(a.speedup_interval.low, 9.8);
   EXPECT_GT(a.speedup_interval.low, 9.7);
-  EXPECT_EQ(format_against(a), "10.0x [9.78, 10.2]");
+  EXPECT_EQ(format_against(a), "10.0x [9.8, 10.2]");
 }
 
 TEST(against, else_the_newest_of_the_same_environment_with_the_verdicts_time_and_a_star) {

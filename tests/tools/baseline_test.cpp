@@ -79,8 +79,9 @@ class measuring : public testing::Test {
 TEST_F(measuring, survives_what_a_model_does) {
   baseline_process p(options());
   // It dies: that is the answer, and the next is measured by a fresh process.
-  const auto dies = only(p.measure(
-      request_for(model("dies.py", "import os\nclass Model:\n  pass\ndef get_inputs():\n  os._exit(7)\n"), {"eager"})));
+  const auto dies = only(p.measure(request_for(
+      model("dies.py", "import os, torch\nclass Model(torch.nn.Module):\n  pass\ndef get_inputs():\n  os._exit(7)\n"),
+      {"eager"})));
   EXPECT_THAT(dies.problem, AllOf(HasSubstr("it ended with exit code 7"), HasSubstr("load the model")));
   const int first = p.pid();
 
@@ -109,7 +110,9 @@ TEST_F(measuring, survives_what_a_model_does) {
 
   // It hangs: it is killed in time.
   auto hangs = request_for(
-      model("hangs.py", "import time\nclass Model:\n  pass\ndef get_inputs():\n  time.sleep(1000)\n"), {"eager"});
+      model("hangs.py",
+            "import time, torch\nclass Model(torch.nn.Module):\n  pass\ndef get_inputs():\n  time.sleep(1000)\n"),
+      {"eager"});
   hangs.prepare_seconds = 1;
   EXPECT_THAT(only(p.measure(hangs)).problem, HasSubstr("it did not end within 1 s"));
   EXPECT_THAT(read_file(folder_ / "log"), AllOf(HasSubstr("chatter of a model"), HasSubstr("no model today")));

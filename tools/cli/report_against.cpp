@@ -101,8 +101,8 @@ std::string print_against(const search_report& r) {
   for (const auto& row : r.tasks) {
     if (!row.against) continue;
     const auto& a = *row.against;
-    if (!a.problem.empty())
-      row.has_source ? static_cast<void>(++problems[a.problem]) : static_cast<void>(++without_source);
+    if (!a.problem.empty() && row.has_source) ++problems[a.problem];
+    if (!a.problem.empty() && !row.has_source) ++without_source;
     if (a.speedup > 0) ++(a.beside ? beside : apart);
     if (!a.check.empty() && a.problem.empty()) ++differ;
   }

@@ -1,6 +1,5 @@
 // cudal1 report: what a search reached, over all tasks, by level and by kind.
 #include <algorithm>
-#include <functional>
 #include <map>
 
 #include <fmt/format.h>
@@ -56,24 +55,32 @@ std::string or_dash(const speedup_summary& s, const std::string& text) {
 }
 
 table table_of_speedups(const std::vector<group_summary>& groups) {
-  table t({{.title = "tasks of"},
-           {.title = "tasks", .right = true},
-           {.title = "measured", .right = true, .drop = 2},
-           {.title = "success", .right = true},
-           {.title = "faster", .right = true, .drop = 1},
-           {.title = "geo. mean", .right = true},
-           {.title = "by device", .right = true},
-           {.title = "mean", .right = true},
-           {.title = "25%", .right = true, .drop = 3},
-           {.title = "median", .right = true},
-           {.title = "75%", .right = true, .drop = 3},
-           {.title = "max", .right = true}});
+  const bool by_device = groups.front().over.device_geometric_mean.has_value();
+  std::vector<column> columns = {{.title = "tasks of"},
+                                 {.title = "tasks", .right = true},
+                                 {.title = "measured", .right = true, .drop = 2},
+                                 {.title = "success", .right = true},
+                                 {.title = "faster", .right = true, .drop = 1},
+                                 {.title = "geo. mean", .right = true}};
+  if (by_device) columns.push_back({.title = "by device", .right = true});
+  columns.insert(columns.end(), {{.title = "mean", .right = true},
+                                 {.title = "25%", .right = true, .drop = 3},
+                                 {.title = "median", .right = true},
+                                 {.title = "75%", .right = true, .drop = 3},
+                                 {.title = "max", .right = true}});
+  table t(std::move(columns));
   for (const auto& [name, s] : groups) {
     const auto times = [&](double v) { return or_dash(s, format_speedup(v)); };
-    t.add({name, std::to_string(s.tasks), std::to_string(s.measured), std::to_string(s.success),
-           std::to_string(s.improved), times(s.geometric_mean),
-           s.device_geometric_mean ? format_speedup(*s.device_geometric_mean) : "-", times(s.mean),
-           times(s.lower_quartile), times(s.median), times(s.upper_quartile), times(s.max)});
+    std::vector<std::string> cells = {name,
+                                      std::to_string(s.tasks),
+                                      std::to_string(s.measured),
+                                      std::to_string(s.success),
+                                      std::to_string(s.improved),
+                                      times(s.geometric_mean)};
+    if (by_device) cells.push_back(s.device_geometric_mean ? format_speedup(*s.device_geometric_mean) : "-");
+    cells.insert(cells.end(),
+                 {times(s.mean), times(s.lower_quartile), times(s.median), times(s.upper_quartile), times(s.max)});
+    t.add(std::move(cells));
   }
   return t;
 }
@@ -94,16 +101,15 @@ table table_of_shares(const std::vector<group_summary>& groups) {
   return t;
 }
 
-std::string legend(const search_report& r, bool has_gap) {
+std::string legend(const search_report& r, const speedup_summary& all) {
+  const std::string base = r.against == against_program ? "the task's own program" : r.against;
   std::string text = fmt::format(
       "Speedups are of call time over {}; what failed or is no faster counts as 1. success: a confirmed variant, or "
       "the "
-      "task's own program stands. by device: geometric mean by the device's clock. fast_p: share of the measured tasks "
-      "that are more than p times as fast.",
-      r.against == against_program ? "the task's own program" : r.against);
-  if (has_gap)
-    text += fmt::format(" gap closed: share of the log gap from {} to the floor.",
-                        r.against == against_program ? "that program" : r.against);
+      "task's own program stands. fast_p: share of the measured tasks that are more than p times as fast.",
+      base);
+  if (all.device_geometric_mean) text += " by device: geometric mean of the ratios of device time.";
+  if (all.gap_closed) text += fmt::format(" gap closed: share of the log gap from {} to the floor.", base);
   return text;
 }
 
@@ -134,7 +140,7 @@ expected<int> report(const report_options& o, context& c) {
           table_of_shares(groups).text(c.out.width, c.out.color) + "\n";
   for (const auto& line : split_lines(print_against(r)))
     text += wrap(line, c.out.width, 0) + "\n";
-  text += c.out.dim(wrap(legend(r, groups.front().over.gap_closed.has_value()), c.out.width, 0)) + "\n";
+  text += c.out.dim(wrap(legend(r, groups.front().over), c.out.width, 0)) + "\n";
   c.out.print(text);
   return exit_code::success;
 }

@@ -300,7 +300,7 @@ class model_files : public testing::Test {
   testing::AssertionResult python_says(const std::string& text, const std::string& code) const {
     put("file.py", text);
     put("code.py", "text = open('file.py', newline='').read()\n" + code + "\n");
-    const auto command = "cd '" + folder_.string() + "' && '" CUDAL1_PYTHON "' code.py 2>errors.txt";
+    const auto command = "cd '" + folder_.string() + "' && '" CUDAL1_PYTHON "' -I -S code.py 2>errors.txt";
     if (std::system(command.c_str()) == 0) return testing::AssertionSuccess();  // NOLINT(concurrency-mt-unsafe)
     std::ifstream errors(folder_ / "errors.txt");
     return testing::AssertionFailure() << std::string((std::istreambuf_iterator<char>(errors)), {});

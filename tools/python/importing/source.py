@@ -57,16 +57,21 @@ def _from_lines(path: pathlib.Path) -> list[Problem]:
             entry = json.loads(line)
             title = entry.get("name") or ""
             problems.append(
-                _kernelbench(int(entry["level"]), int(entry["problem_id"]), title, entry["code"].encode()))
+                _kernelbench(int(entry["level"]), int(entry["problem_id"]), title, entry["code"].encode())
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as e:
-            raise SystemExit(f"import_tasks: {path}, line {i}: should be an object with level, problem_id and "
-                             f"code ({type(e).__name__}: {e})") from e
+            raise SystemExit(
+                f"import_tasks: {path}, line {i}: should be an object with level, problem_id and "
+                f"code ({type(e).__name__}: {e})"
+            ) from e
     return problems
 
 
 def _is_problem_name(path: pathlib.Path) -> bool:
     """Neither hidden, nor private, nor the source that an import has kept (a blob, named by its hash)."""
-    return not any(part.startswith((".", "_")) for part in path.parts) and not re.fullmatch("[0-9a-f]{64}", path.stem)
+    return not any(part.startswith((".", "_")) for part in path.parts) and not re.fullmatch(
+        "[0-9a-f]{64}", path.stem
+    )
 
 
 def find_problems(sources: list[str]) -> list[Problem]:
@@ -99,7 +104,8 @@ def set_seed(seed: int) -> None:
 
 
 class OnCpu(torch.overrides.TorchFunctionMode):
-    """A program runs on whatever device it is given to, so what a file says of a GPU is read as "the device"."""
+    """A program runs on whatever device it is given to, so what a file says of a GPU is read as "the
+    device"."""
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name = getattr(func, "__name__", "")
@@ -180,11 +186,15 @@ class running:
         if isinstance(e, ModuleNotFoundError) and self.folder and e.name:
             top = pathlib.Path(self.folder) / e.name.split(".")[0]
             if top.is_dir() or top.with_suffix(".py").is_file():
-                raise Refused(f"it imports {e.name} from the folder beside it; a task is made of one file, so put what "
-                              "it needs into that") from e
+                raise Refused(
+                    f"it imports {e.name} from the folder beside it; a task is made of one file, so put what "
+                    "it needs into that"
+                ) from e
         if isinstance(e, ModuleNotFoundError):
-            raise Refused(f"it needs the Python package {e.name}: install it into {sys.executable} "
-                          f"(python -m pip install {e.name}) and import again") from e
+            raise Refused(
+                f"it needs the Python package {e.name}: install it into {sys.executable} "
+                f"(python -m pip install {e.name}) and import again"
+            ) from e
         raise Refused(f"{self.what} raised {one_line(e)}{_line_of(e)}") from e
 
 
@@ -196,5 +206,9 @@ def one_line(e: BaseException, limit: int = 300) -> str:
 
 def _line_of(e: BaseException) -> str:
     """The last line of the problem's file that was being executed."""
-    at = [f.lineno for f in traceback.extract_tb(e.__traceback__) if "/" not in f.filename and f.filename[:1] != "<"]
+    at = [
+        f.lineno
+        for f in traceback.extract_tb(e.__traceback__)
+        if "/" not in f.filename and f.filename[:1] != "<"
+    ]
     return f" (line {at[-1]})" if at else ""

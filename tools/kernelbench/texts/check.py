@@ -148,8 +148,8 @@ def one(path: pathlib.Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def command(name: str, options: argparse.Namespace, *more: str) -> list[str]:
-    return [sys.executable, __file__, "--one", name, "--device", options.device, "--draws", str(options.draws), "--pairs",
-            str(options.pairs), *(["--no-time"] if options.no_time else []), *more]
+    return [sys.executable, __file__, "--one", name, "--device", options.device, "--draws", str(options.draws),
+            "--pairs", str(options.pairs), *(["--no-time"] if options.no_time else []), *more]
 
 
 def build_all(names: list[str], options: argparse.Namespace) -> dict[str, str]:
@@ -214,13 +214,15 @@ def main() -> int:
     if torch.cuda.is_available() and "TORCH_CUDA_ARCH_LIST" not in os.environ:
         os.environ["TORCH_CUDA_ARCH_LIST"] = ".".join(map(str, torch.cuda.get_device_capability()))
     stored = stored_speedups()
-    names = sorted(p.stem for p in HERE.glob("*_kernel.py") if not options.words or any(w in p.stem for w in options.words))
+    names = sorted(p.stem for p in HERE.glob("*_kernel.py"))
+    names = [n for n in names if not options.words or any(w in n for w in options.words)]
     if not names:
         print("check: there is no *_kernel.py of that name here", file=sys.stderr)
         return 2
     failed = build_all(names, options)
     results: dict[str, dict[str, Any]] = {}
-    print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8}  eager -> exported (verdict at 1e-4; loose: at 1e-2)")
+    print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8}  eager -> exported "
+          "(verdict at 1e-4; loose: at 1e-2)")
     for name in names:
         if name in failed:
             results[name] = {"error": failed[name]}

@@ -7,8 +7,8 @@ uintptr_t address_of(const at::Storage& s) {
   return reinterpret_cast<uintptr_t>(s.data());
 }
 
-// Captures the program and replays it. Intermediate values live in memory of the graph's own; outputs are new tensors in
-// each call. An input that no kernel takes a pointer to, and an output that none does, is copied; where re-binding does
+// Captures the program and replays it. Intermediate values live in memory of the graph's own; outputs are new tensors
+// in each call. An input that no kernel takes a pointer to, and an output that none does, is copied; where re-binding does
 // not give the right answer all are; where no capture does, the steps are launched one by one, with a warning.
 class graph_runner {
  public:

@@ -55,7 +55,8 @@ class _KbState:
         self.mode_matters = any(isinstance(m, _KB_MODE_MATTERS) for m in model.modules())
         self.signature = _kb_inspect.signature(Model.forward)
         self.plain_inputs = None
-        self.count = None  # of arguments by position, once such a call was looked at: which are tensors, what others are
+        # The number of arguments by position, once such a call was looked at; which are tensors, what the others are.
+        self.count = None
         self.tensors_at, self.plain_at = [], []
         for name in _KB_WEIGHTS:
             found = _kb_find(model, name)

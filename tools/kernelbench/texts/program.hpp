@@ -8,7 +8,8 @@ class program {
     TORCH_CHECK(inputs.size() == wanted.size(), "forward was given ", inputs.size(),
                 " tensors, and this program was made for ", wanted.size());
     const at::Device device = !inputs.empty() ? inputs[0].device() : weights.at(0).device();
-    TORCH_CHECK(!needs_gpu || device.is_cuda(), "this program has CUDA kernels; move the model and its inputs to a GPU");
+    TORCH_CHECK(!needs_gpu || device.is_cuda(),
+                "this program has CUDA kernels; move the model and its inputs to a GPU");
     const c10::OptionalDeviceGuard on(device);
     const plain_mode mode;
     bind(weights, device);

@@ -34,6 +34,13 @@ client_connection::client_connection(client_server& server, unique_fd fd)
     : server_(server), fd_(std::move(fd)), self_(server.system_) {}
 
 void client_connection::run() {
+  serve();
+  if (hold_ == 0) return;
+  if (auto released = ask_node<message::done>(message::release_device{hold_}); !released)
+    spdlog::error("a device that a client held was not given back: {}", released.error().message);
+}
+
+void client_connection::serve() {
   for (;;) {
     switch (wait(request_limit)) {
       case wake::line:
@@ -114,6 +121,10 @@ bool client_connection::handle(const client_request& r) {
       return follow(r.experiment, r.stop_on_disconnect);
     case client_verb::stop:
       return stop(r);
+    case client_verb::hold:
+      return hold(r);
+    case client_verb::keep_baseline:
+      return keep_baseline(r);
     case client_verb::shutdown:
       return shutdown();
   }
@@ -204,6 +215,7 @@ bool client_connection::evaluate(const client_request& r) {
   m.origin = r.origin;
   m.record.device = r.device;
   m.record.evaluations_per_task = 1;
+  m.hold = hold_;
   if (r.program.empty()) return refuse({errc::invalid_argument, "evaluate needs the text of a program"});
   auto started = ask_node<message::started>(std::move(m), 2min);
   if (!started) return refuse(started.error());
@@ -226,6 +238,22 @@ bool client_connection::evaluate(const client_request& r) {
 bool client_connection::stop(const client_request& r) {
   auto stopped = ask_node<message::done>(message::stop_experiment{r.experiment, false});
   return stopped ? send(last_answer()) : refuse(stopped.error());
+}
+
+bool client_connection::hold(const client_request& r) {
+  if (hold_ != 0) return refuse({errc::already_exists, "this client holds a device already"});
+  auto held = ask_node<device_hold>(message::hold_device{r.device});
+  if (!held) return refuse(held.error());
+  hold_ = held->number;
+  auto a = last_answer();
+  a.hold = std::move(*held);
+  return send(a);
+}
+
+bool client_connection::keep_baseline(const client_request& r) {
+  if (!r.baseline) return refuse({errc::invalid_argument, "keep_baseline needs a baseline"});
+  auto kept = ask_node<message::done>(message::keep_baseline{hold_, r.task, *r.baseline}, 2min);
+  return kept ? send(last_answer()) : refuse(kept.error());
 }
 
 bool client_connection::shutdown() {

@@ -12,10 +12,11 @@ namespace cudal1 {
 class client_connection {
  public:
   client_connection(client_server& server, unique_fd fd);
-  // Until the client leaves, breaks the protocol, or the server ends.
+  // Until the client leaves, breaks the protocol, or the server ends. Then what it held is given back.
   void run();
 
  private:
+  void serve();
   enum class wake { line, gone, stop, time };
   // Waits for a line, which is then in line_.
   wake wait(std::chrono::milliseconds at_most);
@@ -29,6 +30,8 @@ class client_connection {
   bool evaluate(const client_request& r);
   bool follow(const std::string& experiment, bool stop_on_disconnect);
   bool stop(const client_request& r);
+  bool hold(const client_request& r);
+  bool keep_baseline(const client_request& r);
   bool shutdown();
   // A request that comes while an experiment is followed.
   bool handle_beside(const std::string& experiment);
@@ -45,6 +48,7 @@ class client_connection {
   line_splitter lines_;
   std::string line_;
   std::optional<error> broken_;  // the client broke the protocol
+  uint64_t hold_ = 0;            // its hold of a device; 0: none
 };
 
 }  // namespace cudal1

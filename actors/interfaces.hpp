@@ -23,6 +23,8 @@ using store_actor = caf::typed_actor<
     answers<message::lose_attempt, message::done>,
     // A verdict, on disk when this is answered.
     answers<message::commit_verdict, message::done>,
+    // A baseline, on disk when this is answered.
+    answers<message::put_baseline, message::done>,
     // Correct variants of a task in an experiment, best first.
     answers<message::draw_exemplars, message::exemplars>,
     // The best confirmed score of a task in an experiment.
@@ -106,6 +108,10 @@ using node_actor = caf::typed_actor<
     // From clients.
     answers<message::start_experiment, message::started>, answers<message::progress_query, message::progress_answer>,
     answers<message::stop_experiment, message::done>, answers<message::status_query, node_status>,
+    // From a client that measures by itself: a device for it alone, which must be idle; the end of that; what came of
+    // it.
+    answers<message::hold_device, device_hold>, answers<message::release_device, message::done>,
+    answers<message::keep_baseline, message::done>,
     // From the process: wait for the devices, go on with what ran, end.
     answers<message::await_devices, node_status>, answers<message::resume_experiments, message::done>,
     answers<message::drain, message::done>,

@@ -18,6 +18,7 @@ void register_messages(caf::actor_system_config& config) {
   add<check_plan>(config, "check_plan");
   add<verdict>(config, "verdict");
   add<node_status>(config, "node_status");
+  add<device_hold>(config, "device_hold");
   add<shared_code>(config, "shared_code");
 
   add<message::done>(config, "done");
@@ -33,6 +34,7 @@ void register_messages(caf::actor_system_config& config) {
   add<message::reserve_attempt>(config, "reserve_attempt");
   add<message::lose_attempt>(config, "lose_attempt");
   add<message::commit_verdict>(config, "commit_verdict");
+  add<message::put_baseline>(config, "put_baseline");
   add<message::draw_exemplars>(config, "draw_exemplars");
   add<message::exemplars>(config, "exemplars");
   add<message::best_score>(config, "best_score");
@@ -56,6 +58,9 @@ void register_messages(caf::actor_system_config& config) {
   add<message::stop_experiment>(config, "stop_experiment");
   add<message::device_given_up>(config, "device_given_up");
   add<message::experiment_ended>(config, "experiment_ended");
+  add<message::hold_device>(config, "hold_device");
+  add<message::release_device>(config, "release_device");
+  add<message::keep_baseline>(config, "keep_baseline");
   add<message::start_experiment>(config, "start_experiment");
   add<message::started>(config, "started");
   add<message::progress_answer>(config, "progress_answer");

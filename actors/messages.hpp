@@ -88,6 +88,12 @@ struct commit_verdict {
 };
 BOOST_DESCRIBE_STRUCT(commit_verdict, (), (attempt, result, where))
 
+struct put_baseline {
+  baseline_record record;
+  environment where;
+};
+BOOST_DESCRIBE_STRUCT(put_baseline, (), (record, where))
+
 struct draw_exemplars {
   std::string task, experiment;
   int64_t limit = 0;
@@ -239,14 +245,34 @@ struct experiment_ended {
 };
 BOOST_DESCRIBE_STRUCT(experiment_ended, (), (last, problem))
 
+// From a client: no experiment but its own may use the device until it is given back. Answered with a device_hold.
+struct hold_device {
+  std::string device;
+};
+BOOST_DESCRIBE_STRUCT(hold_device, (), (device))
+
+struct release_device {
+  uint64_t hold = 0;
+};
+BOOST_DESCRIBE_STRUCT(release_device, (), (hold))
+
+// From a client: what it measured on the device that it holds.
+struct keep_baseline {
+  uint64_t hold = 0;
+  std::string task;  // canonical text
+  baseline_record record;
+};
+BOOST_DESCRIBE_STRUCT(keep_baseline, (), (hold, task, record))
+
 // From a client: a new experiment, or (with an id) one to go on with; `variant` for the evaluation of one program.
 struct start_experiment {
   std::string experiment;
   experiment_record record;
   std::vector<std::string> tasks;  // canonical texts
   std::string program, origin;     // of a hand-written variant
+  uint64_t hold = 0;               // that the client has; 0: none
 };
-BOOST_DESCRIBE_STRUCT(start_experiment, (), (experiment, record, tasks, program, origin))
+BOOST_DESCRIBE_STRUCT(start_experiment, (), (experiment, record, tasks, program, origin, hold))
 
 struct started {
   std::string experiment;

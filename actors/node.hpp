@@ -47,6 +47,9 @@ struct node_setup {
   std::function<void(const std::string&)> fatal;
 };
 
+// A task as the store keeps it.
+task_record record_of(const task& t);
+
 class node_state {
  public:
   static constexpr const char* name = "node";
@@ -63,6 +66,9 @@ class node_state {
   caf::result<message::started> start(const message::start_experiment& m);
   caf::result<message::progress_answer> progress(const message::progress_query& m);
   caf::result<message::done> stop(const message::stop_experiment& m);
+  expected<device_hold> hold(const message::hold_device& m);
+  expected<message::done> release(const message::release_device& m);
+  caf::result<message::done> keep_baseline(const message::keep_baseline& m);
   expected<node_status> status() const;
   caf::result<node_status> await_devices();
   caf::result<message::done> resume();
@@ -128,6 +134,9 @@ class node_state {
   void refuse(const std::string& id, started_promise& p, error e);
   void resume_next(std::vector<message::start_experiment> left, done_promise p);
   void cancel_by_hand(experiment_record record);
+  // Whether an experiment on these devices would use one that is held by another client (node_holds.cpp).
+  expected<void> check_not_held(const std::string& devices, uint64_t own) const;
+  expected<task> task_of_baseline(const message::keep_baseline& m) const;
 
   node_actor::pointer self_ = nullptr;
   node_setup setup_;
@@ -138,6 +147,8 @@ class node_state {
   std::map<std::string, experiment_entry> experiments_;  // of this process; ended ones keep their last progress
   int starting_ = 0;                                     // not yet under way
   std::vector<message::work_done> lost_;                 // that an experiment has yet to acknowledge
+  std::map<uint64_t, std::string> holds_;                // device by hold
+  uint64_t last_hold_ = 0;
   std::optional<work_queue> queue_;
   std::vector<caf::typed_response_promise<node_status>> awaiting_;
   std::vector<caf::typed_response_promise<message::done>> draining_;

@@ -18,10 +18,6 @@ constexpr limit store_patience{std::chrono::minutes(1)};
 constexpr limit answer_patience{std::chrono::seconds(10)};
 constexpr const char* hand_policy = "hand";
 
-task_record record_of(const task& t) {
-  return {t.id, t.name, t.summary, t.family, t.profile, canonical_text(t)};
-}
-
 // A program may stand for a task only if it takes what the task gives and gives what the task asks for.
 expected<void> check_fits(const task& t, const checked_program& p) {
   const program& wanted = t.reference.text;
@@ -69,6 +65,10 @@ expected<void> check_blobs(const task& t, const blobs& kept) {
 
 }  // namespace
 
+task_record record_of(const task& t) {
+  return {t.id, t.name, t.summary, t.family, t.profile, canonical_text(t)};
+}
+
 caf::result<message::started> node_state::start(const message::start_experiment& m) {
   auto promise = self_->make_response_promise<message::started>();
   ++starting_;
@@ -80,6 +80,7 @@ expected<void> node_state::begin_start(message::start_experiment m, started_prom
   auto& record = m.record;
   if (ending_) return fail(errc::cancelled, "the node is ending");
   CUDAL1_TRY(record.device, choose_devices(record.device));
+  CUDAL1_CHECK(check_not_held(record.device, m.hold));
   if (!m.experiment.empty()) {
     const auto known = experiments_.find(m.experiment);
     if (known == experiments_.end() || !known->second.actor) {

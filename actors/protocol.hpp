@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,18 +16,21 @@
 
 #include "sandbox/device/session.hpp"
 #include "sandbox/evaluation.hpp"
+#include "store/baseline.hpp"
 
 namespace cudal1 {
 
-inline constexpr int client_protocol_version = 1;
+inline constexpr int client_protocol_version = 2;
 
 BOOST_DEFINE_ENUM_CLASS(client_verb,
-                        hello,     // -> node_status
-                        run,       // start (or go on with) an experiment; progress until it ends
-                        evaluate,  // one hand-written program; the verdict
-                        follow,    // progress of an experiment that runs
-                        stop,      // cancel an experiment: what is in flight ends, everything is kept
-                        shutdown)  // the node: finish what is in flight, flush, exit 0
+                        hello,          // -> node_status
+                        run,            // start (or go on with) an experiment; progress until it ends
+                        evaluate,       // one hand-written program; the verdict
+                        follow,         // progress of an experiment that runs
+                        stop,           // cancel an experiment: what is in flight ends, everything is kept
+                        hold,           // a device for this client: until it goes, only its own `evaluate` uses it
+                        keep_baseline,  // what the client measured on the device that it holds
+                        shutdown)       // the node: finish what is in flight, flush, exit 0
 
 struct client_request {
   int version = client_protocol_version;
@@ -46,10 +50,12 @@ struct client_request {
   std::string task;     // canonical text
   std::string program;  // text
   std::string origin;
+  // keep_baseline, with its task's text in `task`
+  std::optional<baseline_record> baseline;
 };
 BOOST_DESCRIBE_STRUCT(client_request, (),
                       (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, device, experiment,
-                       stop_on_disconnect, task, program, origin))
+                       stop_on_disconnect, task, program, origin, baseline))
 
 struct task_progress {
   std::string task, name;
@@ -103,13 +109,24 @@ struct node_status {
 };
 BOOST_DESCRIBE_STRUCT(node_status, (), (pid, data, devices, troubled, experiments, processes))
 
+// A device that a client holds, and how the node itself measures on it.
+struct device_hold {
+  uint64_t number = 0;  // of the hold, never 0
+  device_report device;
+  int threads = 1;          // of a timed call on cpu
+  int64_t flush_bytes = 0;  // read before each timed call; 0: by the size of the device's cache
+  std::vector<int> cores;   // kept free for what is timed; empty: none are
+};
+BOOST_DESCRIBE_STRUCT(device_hold, (), (number, device, threads, flush_bytes, cores))
+
 struct client_answer {
   bool last = false;
   std::string error_code, error;  // "" where there is none
   std::optional<node_status> status;
   std::optional<experiment_progress> progress;
   std::optional<verdict> result;
+  std::optional<device_hold> hold;
 };
-BOOST_DESCRIBE_STRUCT(client_answer, (), (last, error_code, error, status, progress, result))
+BOOST_DESCRIBE_STRUCT(client_answer, (), (last, error_code, error, status, progress, result, hold))
 
 }  // namespace cudal1

@@ -63,6 +63,11 @@ expected<message::done> store_state::commit(const message::commit_verdict& m) {
   return message::done{};
 }
 
+expected<message::done> store_state::put_baseline(const message::put_baseline& m) {
+  CUDAL1_CHECK(db->put_baseline(m.record, m.where));
+  return message::done{};
+}
+
 expected<message::exemplars> store_state::draw_exemplars(const message::draw_exemplars& m) {
   CUDAL1_TRY(const std::vector<store::ranked> best,
              db->best(m.task, static_cast<std::size_t>(m.limit), false, m.experiment));
@@ -111,6 +116,7 @@ store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> 
       },
       [&s](const message::lose_attempt& m) { return answer_at_edge(s.name, [&] { return s.lose(m); }); },
       [&s](const message::commit_verdict& m) { return answer_at_edge(s.name, [&] { return s.commit(m); }); },
+      [&s](const message::put_baseline& m) { return answer_at_edge(s.name, [&] { return s.put_baseline(m); }); },
       [&s](const message::draw_exemplars& m) { return answer_at_edge(s.name, [&] { return s.draw_exemplars(m); }); },
       [&s](const message::best_score& m) { return answer_at_edge(s.name, [&] { return s.best_score(m); }); },
       [&s](const message::save_policy& m) { return answer_at_edge(s.name, [&] { return s.save_policy(m); }); },

@@ -19,6 +19,7 @@ struct store_state {
   expected<message::running_experiments> list_running();
   expected<message::done> lose(const message::lose_attempt& m);
   expected<message::done> commit(const message::commit_verdict& m);
+  expected<message::done> put_baseline(const message::put_baseline& m);
   expected<message::exemplars> draw_exemplars(const message::draw_exemplars& m);
   expected<message::score> best_score(const message::best_score& m);
   expected<message::done> save_policy(const message::save_policy& m);

@@ -26,8 +26,12 @@ namespace cudal1 {
 
 namespace {
 
-constexpr std::array<const char*, 10> family_names = {
-    "meta", "tasks", "variants", "verdicts", "scores", "experiments", "attempts", "events", "policies", "environments"};
+constexpr std::array<const char*, 11> family_names = {"meta",     "tasks",        "variants", "verdicts",
+                                                      "scores",   "experiments",  "attempts", "events",
+                                                      "policies", "environments", "baselines"};
+// The first so many are in every store. A later one is made when a writer opens an older store, and until then a reader
+// finds nothing in it; an older cudal1 lets it be. So a further family is no new schema.
+constexpr std::size_t first_families = 10;
 constexpr const char* schema_key = "schema";
 
 // RocksDB's own log goes to ours: in a file of the store it would need room on a disk that may be full, where RocksDB
@@ -228,9 +232,16 @@ expected<void> database::open_as_secondary() {
   std::vector<std::string> names;
   if (const auto s = rocksdb::DB::ListColumnFamilies(database_options(), folder_, &names); !s.ok())
     return tl::unexpected(describe(s, "reading the list of column families"));
-  for (const char* name : family_names)
-    if (std::find(names.begin(), names.end(), name) == names.end())
+  std::vector<std::string> wanted{rocksdb::kDefaultColumnFamilyName};
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < family_names.size(); ++i) {
+    if (std::find(names.begin(), names.end(), family_names[i]) != names.end()) {
+      wanted.emplace_back(family_names[i]);
+      places.push_back(i);
+    } else if (i < first_families) {
       return fail(errc::not_found, "the store {} is still being created, or is not one of cudal1", folder_);
+    }
+  }
   if (scratch_.empty()) {
     std::error_code ec;
     std::string pattern = (std::filesystem::temp_directory_path(ec) / "cudal1-reader-XXXXXX").string();
@@ -240,15 +251,15 @@ expected<void> database::open_as_secondary() {
   }
   auto options = database_options();
   options.max_open_files = -1;  // the writer may unlink a table that we still read
-  std::vector<std::string> wanted(family_names.begin(), family_names.end());
-  wanted.insert(wanted.begin(), rocksdb::kDefaultColumnFamilyName);
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
   const auto s = rocksdb::DB::OpenAsSecondary(options, folder_, scratch_, descriptors(wanted), &handles, &db);
   if (!s.ok()) return tl::unexpected(describe(s, "opening for reading"));
   db_.reset(db);
   others_ = {handles.front()};
-  families_.assign(handles.begin() + 1, handles.end());
+  families_.assign(family_names.size(), nullptr);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    families_[places[i]] = handles[i + 1];
   return {};
 }
 
@@ -278,6 +289,7 @@ database::~database() {
 expected<std::optional<std::string>> database::get(family f, std::string_view key) const {
   const std::shared_lock lock(guard_);
   if (!db_) return closed();
+  if (!handle(f)) return std::optional<std::string>();
   std::string value;
   const auto s = db_->Get(checked_read(), handle(f), slice(key), &value);
   if (s.IsNotFound()) return std::optional<std::string>();
@@ -288,6 +300,7 @@ expected<std::optional<std::string>> database::get(family f, std::string_view ke
 expected<void> database::scan(family f, std::string_view prefix, const visitor& visit, std::string_view start) const {
   const std::shared_lock lock(guard_);
   if (!db_) return closed();
+  if (!handle(f)) return {};
   auto options = checked_read();
   const std::string end = keys::after_prefix(std::string(prefix));
   const rocksdb::Slice upper = slice(end);

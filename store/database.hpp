@@ -21,7 +21,19 @@ class Status;
 namespace cudal1 {
 
 // In the order of database.cpp's names.
-enum class family { meta, tasks, variants, verdicts, scores, experiments, attempts, events, policies, environments };
+enum class family {
+  meta,
+  tasks,
+  variants,
+  verdicts,
+  scores,
+  experiments,
+  attempts,
+  events,
+  policies,
+  environments,
+  baselines
+};
 
 struct put {
   family where;

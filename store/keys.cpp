@@ -150,6 +150,14 @@ std::string attempts_of(std::string_view experiment, std::string_view task, std:
   return writer().text(experiment).text(task).text(variant).take();
 }
 
+std::string baseline(std::string_view task, std::string_view environment, std::string_view kind, int64_t time_unix_ms) {
+  return writer().text(task).text(environment).text(kind).number(static_cast<uint64_t>(time_unix_ms)).take();
+}
+
+std::string baselines_of(std::string_view task) {
+  return writer().text(task).take();
+}
+
 std::optional<uint64_t> experiment_number(std::string_view id) {
   uint64_t n = 0;
   if (id.size() < 2 || id.front() != 'e' || id[1] == '0') return std::nullopt;

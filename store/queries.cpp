@@ -192,6 +192,13 @@ bool store_queries::has_verdict(const std::string& variant, const std::string& e
   return found.value_or(false);
 }
 
+expected<std::vector<baseline_record>> store_queries::baselines_of_task(const std::string& task) {
+  CUDAL1_TRY(auto all, load_all<baseline_record>(family::baselines, keys::baselines_of(task)));
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.time_unix_ms < b.time_unix_ms; });
+  return all;
+}
+
 // ---- the best -------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -236,6 +243,11 @@ expected<std::vector<store::ranked>> store_queries::best(const std::string& task
   for (const auto& c : order) {
     CUDAL1_TRY(auto v, load_verdict(c.at.of));
     CUDAL1_TRY(auto variant, load_use(c.at.of));
+    // Measured again by its program alone (a hand's, a baseline's): it is still what its first schedule made.
+    if (variant.schedule.empty()) {
+      CUDAL1_TRY(auto first, get_variant(variant.id));
+      if (first.task == variant.task && !first.schedule.empty()) variant = std::move(first);
+    }
     out.push_back({std::move(v), std::move(variant)});
   }
   return out;

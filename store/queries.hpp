@@ -23,6 +23,7 @@ class store_queries : public store {
   expected<std::vector<attempt_record>> attempts(const std::string& experiment) override;
   expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, bool confirmed_only,
                                      const std::string& experiment) override;
+  expected<std::vector<baseline_record>> baselines_of_task(const std::string& task) override;
   expected<environment> get_environment(const std::string& id) override;
   expected<std::vector<event_record>> events_after(int64_t sequence, std::size_t limit) override;
   expected<policy_state> get_policy(const std::string& name) override;

@@ -18,6 +18,7 @@
 #include "config/base/error.hpp"
 #include "config/base/json.hpp"
 #include "sandbox/evaluation.hpp"
+#include "store/baseline.hpp"
 
 namespace cudal1 {
 
@@ -137,6 +138,12 @@ class store {
   virtual expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, bool confirmed_only,
                                              const std::string& experiment = "") = 0;
   virtual expected<environment> get_environment(const std::string& id) = 0;
+
+  // A baseline with the environment it was measured in; its time is given where it has none. Measured again is another
+  // record.
+  virtual expected<void> put_baseline(const baseline_record& b, const environment& where) = 0;
+  // All of a task, oldest first.
+  virtual expected<std::vector<baseline_record>> baselines_of_task(const std::string& task) = 0;
 
   virtual expected<event_record> add_event(event_record e) = 0;
   virtual expected<std::vector<event_record>> events_after(int64_t sequence, std::size_t limit) = 0;

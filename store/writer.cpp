@@ -1,9 +1,12 @@
 // The writing half: one process, many threads.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <set>
+
+#include <fmt/ranges.h>
 
 #include "store/encoding.hpp"
 #include "store/group_commit.hpp"
@@ -69,6 +72,8 @@ class store_writer final : public store_queries {
   expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) override;
   expected<void> lose(const attempt_record& a, const std::string& note) override;
   expected<void> commit(const attempt_record& a, const verdict& v, const environment& where) override;
+
+  expected<void> put_baseline(const baseline_record& b, const environment& where) override;
 
   expected<event_record> add_event(event_record e) override {
     if (e.time_unix_ms == 0) e.time_unix_ms = now_ms();
@@ -226,6 +231,22 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
     if (!there) puts.push_back({family::environments, where.id, encode(where)});
   }
   return write(std::move(puts), {event_of(a, "verdict", summary(kept))});
+}
+
+expected<void> store_writer::put_baseline(const baseline_record& b, const environment& where) {
+  if (b.task.empty() || where.id.empty() || (!b.environment_id.empty() && b.environment_id != where.id))
+    return fail(errc::invalid_argument, "a baseline needs its task and the environment it was measured in");
+  if (std::find(baseline_kinds.begin(), baseline_kinds.end(), b.kind) == baseline_kinds.end())
+    return fail(errc::invalid_argument, "there is no kind of baseline \"{}\"; there is: {}", b.kind,
+                fmt::join(baseline_kinds, ", "));
+  baseline_record kept = b;
+  kept.environment_id = where.id;
+  if (kept.time_unix_ms == 0) kept.time_unix_ms = now_ms();
+  std::vector<put> puts{
+      {family::baselines, keys::baseline(kept.task, where.id, kept.kind, kept.time_unix_ms), encode(kept)}};
+  CUDAL1_TRY(const auto there, database_->get(family::environments, where.id));
+  if (!there) puts.push_back({family::environments, where.id, encode(where)});
+  return write(std::move(puts));
 }
 
 }  // namespace

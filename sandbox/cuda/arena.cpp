@@ -130,6 +130,7 @@ void* device_arena::allocate(std::size_t bytes) {
   if (!capturing_ && offset + extent > prepared_) {
     const std::pair missing(std::max(offset, prepared_), offset + extent);
     if (!poison({&missing, 1})) return nullptr;
+    ++late_;
     if (offset <= prepared_) prepared_ = offset + extent;
   }
   taken_.add(offset, offset + extent);
@@ -183,7 +184,7 @@ expected<void> device_arena::begin_call(uint64_t seed, bool counts) {
   stale_ = kept_;
   used_.clear();
   highest_ = taken_.end();
-  top_ = 0;
+  top_ = late_ = 0;
   counts_ = counts;
   taken_before_ = taken_;
   return {};

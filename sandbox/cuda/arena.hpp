@@ -68,6 +68,8 @@ class device_arena {
   // one before would poison the rest while its clock runs. `counts`: this call will be seen again.
   expected<void> begin_call(uint64_t seed, bool counts = true);
   void forget_needs() { need_ = widest_ = 0; }
+  // How many of this call's blocks were poisoned as they were taken, beyond what begin_call() had foreseen.
+  std::size_t late_blocks() const { return late_; }
   // What must still hold this call's poison once it has ended: everything that belongs to no block of it.
   std::vector<word_range> guards() const;
   uint64_t poison_seed() const { return seed_; }
@@ -132,6 +134,7 @@ class device_arena {
   // What calls need: bytes beyond their start that were free when they began, and the largest block.
   std::size_t need_ = 0, widest_ = 0;
   bool counts_ = false;
+  std::size_t late_ = 0;
   std::size_t top_ = 0;     // end of this call's highest block
   range_set taken_before_;  // when this call began
 };

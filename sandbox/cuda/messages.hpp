@@ -106,7 +106,7 @@ BOOST_DESCRIBE_STRUCT(gpu_call_record, (),
 
 struct gpu_reply {
   std::vector<gpu_call_record> calls;  // of call
-  std::vector<std::string> notes;      // of call, of the variant: "graph: input \"x\" is copied: ..."
+  std::vector<std::string> notes;      // of call, how it ran where that is not as asked: "graph: ..."
 };
 BOOST_DESCRIBE_STRUCT(gpu_reply, (), (calls, notes))
 

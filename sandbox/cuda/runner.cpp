@@ -287,6 +287,9 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
   const auto enqueue = [&] { return s.program->call(inputs); };
   CUDAL1_TRY(record.microseconds,
              m.mode == call_mode::device_timed ? device_->time_on_device(enqueue) : device_->time_call(enqueue));
+  if (timed && device_->arena().late_blocks() > 0)
+    reply.notes.push_back(
+        fmt::format("a timed call of the {} poisoned memory while its clock ran", enum_name(m.which)));
   CUDAL1_CHECK(device_->note_call(s.program->outputs(), m.key));
   if (m.keep)
     for (const auto& output : s.program->outputs())

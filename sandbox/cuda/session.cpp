@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "config/base/hash.hpp"
 #include "config/device_names.hpp"
@@ -11,6 +12,8 @@
 
 namespace cudal1 {
 namespace {
+
+constexpr std::chrono::milliseconds conditions_last{1000};
 
 // One runner serves all requests, until a variant breaks it.
 class cuda_session final : public process_session {
@@ -30,6 +33,8 @@ class cuda_session final : public process_session {
   expected<check_report> ask_check_pool(const check_pool_request& request, const unique_fd& object,
                                         int unchecked) override;
   expected<timing_report> ask_time(const time_fork_request& request, const unique_fd& object) override;
+  expected<timing_report> ask_time_all(const variant_text& variant, const unique_fd& object, const timing_plan& plan,
+                                       int first_fork) override;
   void end_call() override {}
   void referee_replaced() override { end_runner(); }
 
@@ -39,11 +44,15 @@ class cuda_session final : public process_session {
   expected<void> start_runner();
   void end_runner();
   // Drops the samples of a time in which the device was not itself.
-  void judge_conditions(const std::optional<gpu_condition>& before, timing_report& report);
-  std::optional<gpu_condition> condition();
+  void judge_conditions(const gpu_condition& before, const gpu_condition& after, timing_report& report);
+  // To ask takes longer than a fork of a small task: what was asked lately is good enough for a beginning, since errors
+  // are counted and what throttles a GPU lasts.
+  std::optional<gpu_condition> condition(std::chrono::milliseconds at_most_old);
 
   child_process runner_;
   std::optional<gpu_watch> watch_;
+  std::optional<gpu_condition> last_condition_;
+  std::chrono::steady_clock::time_point asked_;
 };
 
 expected<void> cuda_session::start_runner() {
@@ -94,39 +103,48 @@ expected<check_report> cuda_session::ask_check_pool(const check_pool_request& re
   return std::move(reply.check);
 }
 
-std::optional<gpu_condition> cuda_session::condition() {
+std::optional<gpu_condition> cuda_session::condition(std::chrono::milliseconds at_most_old) {
   if (!watch_) return std::nullopt;
-  auto now = watch_->condition();
-  return now ? std::optional(std::move(*now)) : std::nullopt;
+  const auto now = std::chrono::steady_clock::now();
+  if (last_condition_ && now - asked_ < at_most_old) return last_condition_;
+  last_condition_.reset();
+  if (auto found = watch_->condition(); found) last_condition_ = std::move(*found);
+  asked_ = now;
+  return last_condition_;
 }
 
-void cuda_session::judge_conditions(const std::optional<gpu_condition>& before, timing_report& report) {
-  const auto after = condition();
-  if (!before || !after) return;
+void cuda_session::judge_conditions(const gpu_condition& before, const gpu_condition& after, timing_report& report) {
   std::string why;
-  if (before->throttled || after->throttled)
-    why = fmt::format("the GPU was throttled ({}, {} of {} MHz)", after->throttle_reasons, after->sm_clock_mhz,
-                      after->max_sm_clock_mhz);
-  if (after->xid_errors > before->xid_errors) why = "the driver reported an error of the GPU (Xid)";
-  if (after->uncorrected_ecc_errors > before->uncorrected_ecc_errors) why = "the GPU's memory had an uncorrected error";
+  if (before.throttled || after.throttled)
+    why = fmt::format("the GPU was throttled ({}, {} of {} MHz)", after.throttle_reasons, after.sm_clock_mhz,
+                      after.max_sm_clock_mhz);
+  if (after.xid_errors > before.xid_errors) why = "the driver reported an error of the GPU (Xid)";
+  if (after.uncorrected_ecc_errors > before.uncorrected_ecc_errors) why = "the GPU's memory had an uncorrected error";
   if (!why.empty()) {
     report.dropped_samples += static_cast<int64_t>(report.samples.size());
     report.samples.clear();
     report.notes.push_back("samples were dropped: " + why);
   }
   const std::vector<int> ours = runner_pids();
-  for (const int process : after->processes)
+  for (const int process : after.processes)
     if (process != referee_pid() && std::ranges::count(ours, process) == 0)
       report.notes.push_back(fmt::format("process {} has a context on this GPU as well", process));
 }
 
 expected<timing_report> cuda_session::ask_time(const time_fork_request& request, const unique_fd& object) {
-  const auto before = condition();
   const auto calls = 2 * static_cast<std::size_t>(std::max(request.plan.pairs, 1)) + 4;
   CUDAL1_TRY(auto reply, ask_running(frame_type::time_fork, to_json(request), object,
                                      time_of_calls(request.plan.call_limit_ms, calls)));
-  judge_conditions(before, reply.timing);
   return std::move(reply.timing);
+}
+
+expected<timing_report> cuda_session::ask_time_all(const variant_text& variant, const unique_fd& object,
+                                                   const timing_plan& plan, int first_fork) {
+  const auto before = condition(conditions_last);
+  CUDAL1_TRY(timing_report report, process_session::ask_time_all(variant, object, plan, first_fork));
+  const auto after = condition(std::chrono::milliseconds(0));
+  if (before && after) judge_conditions(*before, *after, report);
+  return report;
 }
 
 environment describe_gpu(const session_options& options, const gpu_description& gpu, const std::string& libraries) {

@@ -233,6 +233,16 @@ expected<void> process_session::check_timing_pool(const variant_text& variant, c
   return {};
 }
 
+expected<timing_report> process_session::ask_time_all(const variant_text& variant, const unique_fd& object,
+                                                      const timing_plan& plan, int first_fork) {
+  timing_report report;
+  for (int i = 0; i < plan.forks && !report.problem && report.inconsistency.empty(); ++i) {
+    CUDAL1_TRY(const timing_report one, ask_time({variant, plan, first_fork + i}, object));
+    add(report, one);
+  }
+  return report;
+}
+
 expected<timing_report> process_session::time(const checked_program& variant, const compiled_code& code,
                                               const timing_plan& plan, int first_fork) {
   CUDAL1_TRY(const unique_fd object, object_file(code));
@@ -243,9 +253,9 @@ expected<timing_report> process_session::time(const checked_program& variant, co
     CUDAL1_CHECK(ensure_task());
     CUDAL1_CHECK(check_timing_pool(text, object, plan, report));
     end_call();
-    for (int i = 0; i < plan.forks && !report.problem && report.inconsistency.empty(); ++i) {
-      CUDAL1_TRY(const timing_report one, ask_time({text, plan, first_fork + i}, object));
-      add(report, one);
+    if (!report.problem && report.inconsistency.empty()) {
+      CUDAL1_TRY(const timing_report timed, ask_time_all(text, object, plan, first_fork));
+      add(report, timed);
     }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     report.total_ms = took.count();

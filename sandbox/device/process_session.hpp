@@ -52,6 +52,9 @@ class process_session : public device_session {
   virtual expected<check_report> ask_check_pool(const check_pool_request& request, const unique_fd& object,
                                                 int unchecked) = 0;
   virtual expected<timing_report> ask_time(const time_fork_request& request, const unique_fd& object) = 0;
+  // All forks of a plan, one after the other, up to the first that is not right.
+  virtual expected<timing_report> ask_time_all(const variant_text& variant, const unique_fd& object,
+                                               const timing_plan& plan, int first_fork);
   // After each call of the contract, and where the referee was replaced.
   virtual void end_call() = 0;
   virtual void referee_replaced() {}

@@ -1,12 +1,15 @@
 #include "sandbox/interpreter/interpreter.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/InferenceMode.h>
 
 #include "sandbox/interpreter/arena.hpp"
@@ -219,6 +222,12 @@ class program_interpreter final : public interpreter {
     for (const auto& a : aten.arguments) {
       if (a.slot != no_slot) {
         stack_.emplace_back(value(a.slot));
+      } else if (a.is_list && a.optional_items) {
+        c10::List<std::optional<at::Tensor>> list;
+        list.reserve(a.slots.size());
+        for (const int slot : a.slots)
+          list.push_back(slot == no_slot ? std::optional<at::Tensor>() : value(slot));
+        stack_.emplace_back(std::move(list));
       } else if (a.is_list) {
         c10::List<at::Tensor> list;
         list.reserve(a.slots.size());
@@ -233,10 +242,15 @@ class program_interpreter final : public interpreter {
       const product_precision precision(aten.precision);
       aten.op.callBoxed(&stack_);
     }
+    if (aten.gives_list) {
+      auto items = stack_.back().toTensorVector();
+      stack_.assign(std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
+    }
     if (stack_.size() != aten.results.size())
       return fail(errc::invalid_program, "{}: gave {} results for {}", label, stack_.size(), aten.results.size());
     for (std::size_t i = 0; i < stack_.size(); ++i) {
       auto result = std::move(stack_[i]).toTensor();
+      if (aten.relaid) result = laid_out_by_rule(std::move(result), aten.types[i].type);
       if (!has_type(result, aten.types[i].type))
         return fail(errc::invalid_program, "{}: result {} should be {} by our rules, and is {}", label, i,
                     aten.types[i].type.text(), type_text(result));
@@ -246,13 +260,23 @@ class program_interpreter final : public interpreter {
     return {};
   }
 
+  // Another type or shape stays as it is, and is an error of the caller's.
+  static at::Tensor laid_out_by_rule(at::Tensor result, const tensor_type& type) {
+    if (has_type(result, type) || !result.sizes().equals(type.shape)) return result;
+    return at::empty_strided(type.shape, type.strides, result.options()).copy_(result);
+  }
+
   // A result uses an operand's memory exactly where the rule says so. What is said of one call holds for all.
   expected<void> check_memory(const aten_plan& aten, std::size_t i, const at::Tensor& result,
                               const std::string& label) {
     const auto& view_of = aten.types[i].view_of;
+    const auto uses = [&](int slot) { return slot != no_slot && result.storage().is_alias_of(value(slot).storage()); };
     for (std::size_t a = 0; a < aten.arguments.size(); ++a) {
+      const auto& listed = aten.arguments[a].slots;
+      if (std::any_of(listed.begin(), listed.end(), uses))
+        return fail(errc::invalid_program, "{}: result {} should be a copy by our rules, and is a view", label, i);
       if (aten.arguments[a].slot == no_slot) continue;
-      const bool shares = result.storage().is_alias_of(value(aten.arguments[a].slot).storage());
+      const bool shares = uses(aten.arguments[a].slot);
       if (view_of == a && !shares)
         return fail(errc::invalid_program, "{}: result {} should be a view by our rules, and is a copy", label, i);
       if (!view_of && shares)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -104,7 +105,7 @@ class planner {
     const auto found = c10::Dispatcher::singleton().findSchema(
         {s.op.substr(0, dot), dot == std::string::npos ? "" : s.op.substr(dot + 1)});
     if (!found) return fail(errc::infrastructure, "this LibTorch has no operator {}", s.op);
-    aten_plan aten{*found, {}, {}, results, s.precision};
+    aten_plan aten{*found, {}, {}, results, call.op->schema.list_result, call.op->relaid, s.precision};
     for (std::size_t i = 0; i < call.arguments.size(); ++i) {
       CUDAL1_TRY(auto argument, plan_argument(call.arguments[i], call.op->schema.arguments[i]));
       // An operator that makes a tensor out of nothing must be told where.
@@ -126,8 +127,9 @@ class planner {
       a.slot = slot(t->name);
     } else if (const auto* many = std::get_if<std::vector<tensor_argument>>(&value)) {
       a.is_list = true;
+      a.optional_items = schema.optional_items;
       for (const auto& item : *many)
-        a.slots.push_back(slot(item.name));
+        a.slots.push_back(item.name.empty() ? no_slot : slot(item.name));
     } else {
       CUDAL1_TRY(a.constant, boxed(value, schema.type));
     }
@@ -145,7 +147,7 @@ class planner {
       const auto& aten = std::get<aten_plan>(s.what);
       for (const auto& a : aten.arguments) {
         if (a.slot != no_slot) used.push_back(a.slot);
-        used.insert(used.end(), a.slots.begin(), a.slots.end());
+        std::ranges::copy_if(a.slots, std::back_inserter(used), [](int slot) { return slot != no_slot; });
       }
       for (const int result : aten.results)
         if (result != no_slot) used.push_back(result);

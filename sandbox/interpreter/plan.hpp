@@ -20,6 +20,7 @@ struct boxed_argument {
   int slot = no_slot;      // of a tensor, else:
   std::vector<int> slots;  // of a list of tensors, where `is_list`, else:
   bool is_list = false;
+  bool optional_items = false;  // of the list: no_slot is null
   c10::IValue constant;
 };
 
@@ -28,7 +29,9 @@ struct aten_plan {
   std::vector<boxed_argument> arguments;
   std::vector<int> results;  // slots; no_slot for one that nobody reads
   std::vector<operator_result> types;
-  std::string precision;  // of products and convolutions: "" as LibTorch ships, "float32", "tf32"
+  bool gives_list = false;  // one list of tensors, and a result for each
+  bool relaid = false;      // results come in a layout of the device's own
+  std::string precision;    // of products and convolutions: "" as LibTorch ships, "float32", "tf32"
 };
 
 struct alloc_plan {

@@ -9,6 +9,10 @@ namespace cudal1::rules {
 
 namespace {
 
+std::size_t at(int64_t d) {
+  return static_cast<std::size_t>(d);
+}
+
 // ATen's insertion sort of dimensions, fastest first, with comparisons that may be ambiguous (0).
 template <class Compare>
 std::vector<std::size_t> ordered_dimensions(std::size_t rank, Compare compare) {
@@ -145,6 +149,29 @@ std::vector<int64_t> iterator_strides(const std::vector<int64_t>& shape, const s
     return 0;
   });
   return strides_in_order(shape, order);
+}
+
+std::optional<std::vector<int64_t>> view_strides(const tensor_type& t, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  if (t.shape.empty()) return strides;
+  int64_t next = static_cast<int64_t>(shape.size()) - 1;
+  int64_t chunk_stride = t.strides.back(), old_count = 1, new_count = 1;
+  for (int64_t d = t.dim() - 1; d >= 0; --d) {
+    old_count *= t.shape[at(d)];
+    if (d != 0 && (t.shape[at(d - 1)] == 1 || t.strides[at(d - 1)] == old_count * chunk_stride)) continue;
+    while (next >= 0 && (new_count < old_count || shape[at(next)] == 1)) {
+      strides[at(next)] = new_count * chunk_stride;
+      new_count *= shape[at(next)];
+      --next;
+    }
+    if (new_count != old_count) return std::nullopt;
+    if (d > 0) {
+      chunk_stride = t.strides[at(d - 1)];
+      old_count = new_count = 1;
+    }
+  }
+  if (next != -1) return std::nullopt;
+  return strides;
 }
 
 tensor_type converted(const tensor_type& t, dtype type) {

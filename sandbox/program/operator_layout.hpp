@@ -28,6 +28,9 @@ std::vector<int64_t> preserved_strides(const tensor_type& t);
 // `operands` are in the iterator's order, converted to the common type already (see converted()).
 std::vector<int64_t> iterator_strides(const std::vector<int64_t>& shape, const std::vector<tensor_type>& operands);
 
+// ATen's computeStride: the strides of a view of `t` with that shape, or nothing where it would have to copy.
+std::optional<std::vector<int64_t>> view_strides(const tensor_type& t, const std::vector<int64_t>& shape);
+
 // t.to(type): the layout of the temporary that the iterator makes of an operand of another type.
 tensor_type converted(const tensor_type& t, dtype type);
 

@@ -65,6 +65,13 @@ std::vector<tensor_type> arguments::tensors(std::string_view name) const {
   return types;
 }
 
+std::vector<const tensor_type*> arguments::optional_tensors(std::string_view name) const {
+  std::vector<const tensor_type*> types;
+  for (const auto& item : get<std::vector<tensor_argument>>(at(name), name))
+    types.push_back(item.name.empty() ? nullptr : &item.type);
+  return types;
+}
+
 bool arguments::flag(std::string_view name) const {
   return std::get<bool>(scalar(name));
 }
@@ -102,6 +109,11 @@ std::string arguments::text(std::string_view name) const {
 std::vector<int64_t> arguments::integers(std::string_view name) const {
   if (is_null(name)) return {};
   return get<std::vector<int64_t>>(at(name), name);
+}
+
+std::vector<double> arguments::reals(std::string_view name) const {
+  if (is_null(name)) return {};
+  return get<std::vector<double>>(at(name), name);
 }
 
 expected<std::vector<int64_t>> arguments::per_dimension(std::string_view name, std::size_t count) const {

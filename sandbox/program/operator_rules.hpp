@@ -30,6 +30,7 @@ class arguments {
   const tensor_type& tensor(std::size_t index) const;
   const tensor_type* optional_tensor(std::string_view name) const;
   std::vector<tensor_type> tensors(std::string_view name) const;
+  std::vector<const tensor_type*> optional_tensors(std::string_view name) const;  // null for null
   bool flag(std::string_view name) const;
   int64_t integer(std::string_view name) const;
   std::optional<int64_t> optional_integer(std::string_view name) const;
@@ -39,6 +40,7 @@ class arguments {
   std::optional<dtype> type(std::string_view name) const;
   std::string text(std::string_view name) const;  // "" for null
   std::vector<int64_t> integers(std::string_view name) const;
+  std::vector<double> reals(std::string_view name) const;
   // One integer for each of `count` dimensions: a list of that length, or of one that stands for all.
   expected<std::vector<int64_t>> per_dimension(std::string_view name, std::size_t count) const;
 
@@ -108,6 +110,7 @@ rule unary_float();  // integers and bools become float32
 rule square();
 rule is_infinite(bool negated);
 rule preserving(unsigned accepted);        // result like at::empty_like
+rule preserving_float();                   // the same, integers and bools become float32
 rule fixed_contiguous(unsigned accepted);  // same type, contiguous
 // tensor with tensor or scalar, with type promotion. `swapped`: the second operand comes first in the iterator.
 struct binary_options {
@@ -140,6 +143,8 @@ rule reduction_pair(unsigned accepted);  // values and indices over one dimensio
 rule index_reduction();                  // argmax, argmin
 rule variance();
 rule variance_and_mean();
+rule extremes();            // aminmax
+rule cumulative_extreme();  // values and indices
 rule norm_reduction();
 rule frobenius();
 rule logsumexp();
@@ -149,6 +154,9 @@ rule trace();
 // ---- views and copies --------------------------------------------------------------------------
 rule view();
 rule reshape();
+rule reshape_as(bool may_copy);
+rule unsafe_view();
+rule unfold();
 rule permute();
 rule transpose(std::string_view first, std::string_view second);
 rule transpose_last(bool at_most_two);  // t, mT
@@ -163,6 +171,7 @@ rule narrow();
 rule flatten();
 rule unflatten();
 rule movedim();
+rule movedims();
 rule diagonal();
 rule alias();
 rule contiguous_copy();
@@ -171,6 +180,13 @@ rule to_type();
 rule to_copy();
 rule dropout();
 rule lift();
+
+// ---- lists of views of one tensor -----------------------------------------------------------------
+rule split();
+rule split_with_sizes();
+rule chunk();
+rule tensor_split();
+rule unbind();
 
 // ---- products ----------------------------------------------------------------------------------
 rule mm();
@@ -182,6 +198,16 @@ rule linear();
 rule mv();
 rule dot();
 rule outer();
+rule addmv();
+rule addbmm();
+rule inner();
+rule tensordot();
+rule bilinear();
+rule einsum();
+
+// ---- recurrent layers ---------------------------------------------------------------------------
+rule recurrent(int64_t gates);  // of each hidden element: 4 is the LSTM, which has cells as well
+rule recurrent_cell(int64_t gates);
 
 // ---- convolutions and pools ----------------------------------------------------------------------
 rule convolution(int64_t dimensions);
@@ -191,6 +217,12 @@ rule convolution_general();
 rule average_pool(int64_t dimensions);
 rule max_pool(int64_t dimensions, bool with_indices);
 rule adaptive_average_pool(int64_t dimensions);
+rule adaptive_max_pool(int64_t dimensions);
+rule upsample(int64_t dimensions);
+rule pixel_shuffle(bool into_channels);
+rule channel_shuffle();
+rule image_to_columns();
+rule columns_to_image();
 
 // ---- normalisation and attention -------------------------------------------------------------------
 rule softmax();
@@ -206,8 +238,17 @@ rule attention();
 rule embedding();
 rule gather();
 rule index_select();
+rule index();
+rule take_along_dim();
+rule scatter(bool has_source);
+rule index_add();
+rule slice_scatter();
+rule select_scatter();
+rule one_hot();
 rule cat();
 rule stack();
+rule hstack();
+rule vstack();
 rule flip();
 rule roll();
 rule pad();
@@ -216,10 +257,16 @@ rule triangle();
 rule diag();
 rule diag_embed();
 rule repeat();
+rule tile();
+rule repeat_interleave();
 rule topk();
 rule sort();
+rule argsort();
 rule filled(bool has_value);
 rule filled_like();
+rule filled_new();
+rule filled_with();
+rule linspace();
 rule eye();
 rule arange();
 rule scalar_tensor();
@@ -231,6 +278,12 @@ rule nll_loss(bool more_dimensions);
 rule cosine_similarity();
 rule triplet_margin();
 rule hinge_embedding();
+rule soft_margin();
+rule margin_ranking();
+rule cosine_embedding();
+rule multi_margin();
+rule poisson_nll();
+rule pairwise_distance();
 rule binary_cross_entropy(bool logits);
 
 }  // namespace cudal1::rules

@@ -10,11 +10,15 @@ namespace cudal1::rules {
 
 namespace {
 
+// ATen sees one dimension as two.
+tensor_type as_two_dimensions(tensor_type t) {
+  t.strides.insert(t.strides.begin() + 2, saturating_multiply(t.shape[2], t.strides[2]));
+  t.shape.insert(t.shape.begin() + 2, 1);
+  return t;
+}
+
 expected<void> check_plain_layout(tensor_type t, std::string_view name) {
-  if (t.dim() == 3) {  // ATen sees one dimension as two
-    t.strides.insert(t.strides.begin() + 2, saturating_multiply(t.shape[2], t.strides[2]));
-    t.shape.insert(t.shape.begin() + 2, 1);
-  }
+  if (t.dim() == 3) t = as_two_dimensions(std::move(t));
   if (suggested_format(t) == format::contiguous) return {};
   return not_covered("{} is {}: channels-last operands are outside our rules, make it contiguous first", name,
                      t.text());
@@ -229,18 +233,25 @@ rule max_pool(int64_t dimensions, bool with_indices) {
 
 rule adaptive_average_pool(int64_t dimensions) {
   return [=](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
+    auto t = a.tensor("self");
     const auto n = static_cast<std::size_t>(dimensions);
     CUDAL1_CHECK(check_full_precision(t, "self"));
     CUDAL1_CHECK(check_rank(t, dimensions + 1, dimensions + 2, "self"));
-    CUDAL1_CHECK(check_plain_layout(t, "self"));
+    if (dimensions == 3) CUDAL1_CHECK(check_plain_layout(t, "self"));
     CUDAL1_TRY(const auto sizes, a.per_dimension("output_size", n));
+    const bool batch_of_lines = dimensions == 1 && t.dim() == 3;
+    if (batch_of_lines) t = as_two_dimensions(std::move(t));
     auto shape = t.shape;
     for (std::size_t d = 0; d < n; ++d) {
       if (sizes[d] < 1) return refuse("output_size is {}, and should be positive", sizes[d]);
       shape[shape.size() - n + d] = sizes[d];
     }
-    return one(contiguous(t.type, std::move(shape)));
+    auto result = laid_out(t.type, std::move(shape), suggested_format(t));
+    if (batch_of_lines) {
+      result.shape.erase(result.shape.begin() + 2);
+      result.strides.erase(result.strides.begin() + 2);
+    }
+    return one(std::move(result));
   };
 }
 

@@ -2,6 +2,7 @@
 // against the size of the dimension and throw (embedding, gather, index_select and the losses with class indices).
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "sandbox/program/arithmetic.hpp"
 #include "sandbox/program/operator_rules.hpp"
@@ -114,6 +115,148 @@ rule index_select() {
   };
 }
 
+// One index tensor, or several that broadcast; the others null. The indexed dimensions give way to the indices' where
+// they are neighbours, and else the indices' come first.
+rule index() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+    const auto indices = a.optional_tensors("indices");
+    if (indices.size() > t.shape.size())
+      return refuse("indices has {} items, and self, which is {}, fewer dimensions", indices.size(), t.text());
+    std::vector<int64_t> indexed, places;
+    for (std::size_t d = 0; d < indices.size(); ++d) {
+      if (!indices[d]) continue;
+      if (indices[d]->type == dtype::bool_ || indices[d]->type == dtype::uint8)
+        return not_covered("indices[{}] is a mask: the number of its elements is known at run time only", d);
+      CUDAL1_CHECK(check_index(*indices[d], fmt::format("indices[{}]", d), false));
+      if (!is_plain(*indices[d])) return not_covered("indices[{}] should be contiguous", d);
+      CUDAL1_TRY(indexed, broadcast(indexed, indices[d]->shape));
+      places.push_back(static_cast<int64_t>(d));
+    }
+    if (places.empty()) return refuse("indices should have a tensor");
+    const bool neighbours = places.back() - places.front() + 1 == static_cast<int64_t>(places.size());
+    auto shape = t.shape;
+    for (auto d = places.rbegin(); d != places.rend(); ++d)
+      shape.erase(shape.begin() + *d);
+    shape.insert(shape.begin() + (neighbours ? places.front() : 0), indexed.begin(), indexed.end());
+    return one(contiguous(t.type, std::move(shape)));
+  };
+}
+
+rule take_along_dim() {
+  return [](const arguments& a) -> outcome {
+    const auto &t = a.tensor("self"), &indices = a.tensor("indices");
+    if (a.is_null("dim")) return not_covered("a null dim is outside our rules: flatten self first");
+    CUDAL1_CHECK(check_index(indices, "indices", false));
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_CHECK(check_rank(indices, t.dim(), t.dim(), "indices"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(*a.optional_integer("dim"), t.dim()));
+    auto self_shape = t.shape, shape = indices.shape;
+    self_shape[at(dim)] = shape[at(dim)] = 1;
+    CUDAL1_TRY(shape, broadcast(self_shape, shape));
+    shape[at(dim)] = indices.shape[at(dim)];
+    return one(contiguous(t.type, std::move(shape)));
+  };
+}
+
+rule scatter(bool has_source) {
+  return [=](const arguments& a) -> outcome {
+    const auto &t = a.tensor("self"), &index = a.tensor("index");
+    CUDAL1_CHECK(check_index(index, "index", false));
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_CHECK(check_rank(index, t.dim(), t.dim(), "index"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    for (int64_t d = 0; d < t.dim(); ++d)
+      if (d != dim && index.shape[at(d)] > t.shape[at(d)])
+        return refuse("index is {}, larger than self, which is {}, in dimension {}", index.text(), t.text(), d);
+    if (!has_source) {
+      CUDAL1_CHECK(check_scalar_fits(a.scalar("value"), t.type, "value"));
+      return one(contiguous(t.type, t.shape));
+    }
+    const auto& source = a.tensor("src");
+    CUDAL1_CHECK(check_same_type(t, source, "self", "src"));
+    CUDAL1_CHECK(check_rank(source, t.dim(), t.dim(), "src"));
+    if (!std::equal(index.shape.begin(), index.shape.end(), source.shape.begin(), std::less_equal<>()))
+      return refuse("index is {}, larger than src, which is {}", index.text(), source.text());
+    return one(contiguous(t.type, t.shape));
+  };
+}
+
+rule index_add() {
+  return [](const arguments& a) -> outcome {
+    const auto &t = a.tensor("self"), &index = a.tensor("index"), &source = a.tensor("source");
+    CUDAL1_CHECK(check_kind(t, floats, "self"));
+    CUDAL1_CHECK(check_same_type(t, source, "self", "source"));
+    CUDAL1_CHECK(check_index(index, "index", true));
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_CHECK(check_rank(index, 1, 1, "index"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    auto wanted = t.shape;
+    wanted[at(dim)] = index.shape[0];
+    if (source.shape != wanted)
+      return refuse("source is {}, and should have shape {}", source.text(), shape_text(wanted));
+    return one(contiguous(t.type, t.shape));
+  };
+}
+
+namespace {
+
+// self with a part of that shape replaced.
+outcome replaced(const arguments& a, const std::vector<int64_t>& part) {
+  const auto &t = a.tensor("self"), &source = a.tensor("src");
+  CUDAL1_CHECK(check_same_type(t, source, "self", "src"));
+  if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+  if (source.shape != part) return refuse("src is {}, and should have shape {}", source.text(), shape_text(part));
+  return one(contiguous(t.type, t.shape));
+}
+
+}  // namespace
+
+rule slice_scatter() {
+  return [part = slice()](const arguments& a) -> outcome {
+    CUDAL1_TRY(const auto results, part(a));
+    return replaced(a, results.front().type.shape);
+  };
+}
+
+rule select_scatter() {
+  return [part = select()](const arguments& a) -> outcome {
+    CUDAL1_TRY(const auto results, part(a));
+    return replaced(a, results.front().type.shape);
+  };
+}
+
+rule one_hot() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_index(t, "self", false));
+    if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+    const int64_t classes = a.integer("num_classes");
+    if (classes < 1)
+      return refuse("num_classes is {}, and should be positive: what self holds is known at run time only", classes);
+    auto shape = t.shape;
+    shape.push_back(classes);
+    return one(contiguous(dtype::int64, std::move(shape)));
+  };
+}
+
+rule hstack() {
+  return [](const arguments& a) -> outcome {
+    const auto tensors = a.tensors("tensors");
+    return joined(tensors, !tensors.empty() && tensors.front().dim() > 1 ? 1 : 0);
+  };
+}
+
+rule vstack() {
+  return [](const arguments& a) -> outcome {
+    auto tensors = a.tensors("tensors");
+    for (auto& t : tensors)
+      if (t.dim() == 1) t = contiguous(t.type, {1, t.shape[0]});  // how a row is laid out does not matter
+    return joined(tensors, 0);
+  };
+}
+
 rule cat() {
   return [](const arguments& a) { return joined(a.tensors("tensors"), a.integer("dim")); };
 }
@@ -157,10 +300,35 @@ rule roll() {
   };
 }
 
+namespace {
+
+// Reflected, replicated or circular: the elements beyond the edge are the tensor's own.
+outcome padded_with_own(const arguments& a) {
+  const auto& t = a.tensor("self");
+  const auto mode = a.text("mode");
+  if (mode != "reflect" && mode != "replicate" && mode != "circular")
+    return refuse("mode is \"{}\", and should be \"constant\", \"reflect\", \"replicate\" or \"circular\"", mode);
+  if (!a.is_null("value")) return refuse("value should be null with mode \"{}\"", mode);
+  CUDAL1_CHECK(check_kind(t, floats, "self"));
+  CUDAL1_TRY(auto shape, padded_shape(a, t));
+  if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+  const auto pads = a.integers("pad");
+  const auto dims = static_cast<int64_t>(pads.size() / 2);
+  if (dims > 3) return refuse("pad should have two numbers for each of at most three dimensions");
+  CUDAL1_CHECK(check_rank(t, mode == "circular" ? dims + 2 : dims + 1, dims + 2, "self"));
+  for (std::size_t i = 0; i < pads.size(); ++i) {
+    const int64_t size = t.shape[t.shape.size() - 1 - i / 2];
+    const int64_t most = mode == "reflect" ? size - 1 : mode == "circular" ? size : pads[i];
+    if (pads[i] > most) return refuse("pad[{}] is {}, and may be at most {} of a size of {}", i, pads[i], most, size);
+  }
+  return one(contiguous(t.type, std::move(shape)));
+}
+
+}  // namespace
+
 rule pad() {
   return [](const arguments& a) -> outcome {
-    if (a.text("mode") != "constant")
-      return not_covered("mode \"{}\" is outside our rules, which cover \"constant\"", a.text("mode"));
+    if (a.text("mode") != "constant") return padded_with_own(a);
     if (!a.is_null("value")) CUDAL1_CHECK(check_scalar_fits(a.scalar("value"), a.tensor("self").type, "value"));
     return padded(a);
   };
@@ -225,6 +393,33 @@ rule repeat() {
   };
 }
 
+rule tile() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    auto times = a.integers("dims");
+    CUDAL1_CHECK(check_sizes(times));
+    if (times.size() < t.shape.size()) times.insert(times.begin(), t.shape.size() - times.size(), 1);
+    for (std::size_t i = 1; i <= t.shape.size(); ++i)
+      times[times.size() - i] = saturating_multiply(times[times.size() - i], t.shape[t.shape.size() - i]);
+    return one(contiguous(t.type, std::move(times)));
+  };
+}
+
+rule repeat_interleave() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    const int64_t repeats = a.integer("repeats");
+    if (repeats < 1) return refuse("repeats is {}, and should be positive", repeats);
+    if (!a.is_null("output_size")) return not_covered("output_size is outside our rules: leave it out");
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    if (a.is_null("dim")) return one(contiguous(t.type, {saturating_multiply(t.numel(), repeats)}));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(*a.optional_integer("dim"), t.dim()));
+    auto shape = t.shape;
+    shape[at(dim)] = saturating_multiply(shape[at(dim)], repeats);
+    return one(contiguous(t.type, std::move(shape)));
+  };
+}
+
 rule topk() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
@@ -245,6 +440,14 @@ rule sort() {
     CUDAL1_CHECK(wrap_dimension(a.integer("dim"), t.dim()));
     const auto strides = preserved_strides(t);
     return std::vector<operator_result>{{{t.type, t.shape, strides}, {}}, {{dtype::int64, t.shape, strides}, {}}};
+  };
+}
+
+rule argsort() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(wrap_dimension(a.integer("dim"), t.dim()));
+    return one({dtype::int64, t.shape, preserved_strides(t)});
   };
 }
 
@@ -269,6 +472,37 @@ rule filled_like() {
     const dtype type = a.type("dtype").value_or(t.type);
     if (a.has("fill_value")) CUDAL1_CHECK(check_scalar_fits(a.scalar("fill_value"), type, "fill_value"));
     return one({type, t.shape, preserved_strides(t)});
+  };
+}
+
+rule filled_new() {
+  return [](const arguments& a) -> outcome {
+    CUDAL1_CHECK(check_placement(a));
+    auto shape = a.integers("size");
+    CUDAL1_CHECK(check_sizes(shape));
+    const dtype type = a.type("dtype").value_or(a.tensor("self").type);
+    if (a.has("fill_value")) CUDAL1_CHECK(check_scalar_fits(a.scalar("fill_value"), type, "fill_value"));
+    return one(contiguous(type, std::move(shape)));
+  };
+}
+
+rule filled_with() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_scalar_fits(a.scalar("value"), t.type, "value"));
+    return one({t.type, t.shape, preserved_strides(t)});
+  };
+}
+
+rule linspace() {
+  return [](const arguments& a) -> outcome {
+    CUDAL1_CHECK(check_placement(a));
+    const int64_t steps = a.integer("steps");
+    if (steps < 1) return refuse("steps is {}, and should be positive", steps);
+    const dtype type = a.type("dtype").value_or(dtype::float32);
+    if (!is_floating(type))
+      return not_covered("dtype {} is outside our rules here: use a floating type", name_of(type));
+    return one(contiguous(type, {steps}));
   };
 }
 

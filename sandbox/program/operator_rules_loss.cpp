@@ -27,13 +27,19 @@ expected<void> check_alike(const tensor_type& a, const tensor_type& b, std::stri
   return refuse("{} is {} and {} is {}: they should have one shape", name_a, a.text(), name_b, b.text());
 }
 
-// Losses over tensors of one shape, reduced to a scalar.
-outcome alike(const arguments& a, std::initializer_list<std::string_view> names) {
+// Losses over tensors of one shape, reduced to a scalar, or where they are `elementwise` perhaps not.
+outcome alike(const arguments& a, std::initializer_list<std::string_view> names, bool elementwise = false) {
   const auto& first = a.tensor(*names.begin());
-  for (const auto name : names)
+  bool plain = true;
+  for (const auto name : names) {
     CUDAL1_CHECK(check_alike(first, a.tensor(name), *names.begin(), name));
-  CUDAL1_CHECK(check_reduced(a));
-  return one(contiguous(first.type, {}));
+    plain = plain && is_plain(a.tensor(name));
+  }
+  CUDAL1_TRY(const auto how, read_reduction(a));
+  if (how != reduction_kind::none) return one(contiguous(first.type, {}));
+  if (elementwise && plain) return one(contiguous(first.type, first.shape));
+  if (elementwise) return not_covered("reduction 0 (none) is inside our rules for contiguous operands only");
+  return not_covered("reduction 0 (none) is outside our rules for this loss");
 }
 
 // input [N, C, ...] and class indices [N, ...], or [C] and a scalar.
@@ -61,7 +67,7 @@ outcome classified(const arguments& a, bool more_dimensions) {
 }  // namespace
 
 rule kl_div() {
-  return [](const arguments& a) { return alike(a, {"self", "target"}); };
+  return [](const arguments& a) { return alike(a, {"self", "target"}, true); };
 }
 
 rule cross_entropy() {
@@ -104,14 +110,62 @@ rule triplet_margin() {
 }
 
 rule hinge_embedding() {
-  return [](const arguments& a) { return alike(a, {"self", "target"}); };
+  return [](const arguments& a) { return alike(a, {"self", "target"}, true); };
+}
+
+rule soft_margin() {
+  return [](const arguments& a) { return alike(a, {"self", "target"}, true); };
+}
+
+rule margin_ranking() {
+  return [](const arguments& a) { return alike(a, {"input1", "input2", "target"}, true); };
+}
+
+rule poisson_nll() {
+  return [](const arguments& a) { return alike(a, {"input", "target"}, true); };
+}
+
+rule cosine_embedding() {
+  return [](const arguments& a) -> outcome {
+    const auto &x = a.tensor("input1"), &target = a.tensor("target");
+    CUDAL1_CHECK(check_alike(x, a.tensor("input2"), "input1", "input2"));
+    CUDAL1_CHECK(check_rank(x, 2, 2, "input1"));
+    if (target.shape != std::vector<int64_t>{x.shape[0]})
+      return refuse("target is {}, and should have shape [{}]", target.text(), x.shape[0]);
+    if (target.type != x.type && target.type != dtype::int64)
+      return refuse("target is {}, and should be int64 or of the input's type", target.text());
+    CUDAL1_CHECK(check_reduced(a));
+    return one(contiguous(x.type, {}));
+  };
+}
+
+rule multi_margin() {
+  return [](const arguments& a) -> outcome {
+    if (!a.is_null("weight")) return not_covered("weight is outside our rules for this loss");
+    const auto p = a.scalar("p"), margin = a.scalar("margin");
+    if (p != scalar_value(int64_t{1}) && p != scalar_value(int64_t{2})) return refuse("p should be 1 or 2");
+    if (std::holds_alternative<bool>(margin)) return refuse("margin should be a number");
+    return classified(a, false);
+  };
+}
+
+rule pairwise_distance() {
+  return [](const arguments& a) -> outcome {
+    const auto& x = a.tensor("x1");
+    CUDAL1_CHECK(check_alike(x, a.tensor("x2"), "x1", "x2"));
+    CUDAL1_CHECK(check_rank(x, 1, 64, "x1"));
+    auto shape = x.shape;
+    shape.back() = 1;
+    if (!a.flag("keepdim")) shape.pop_back();
+    return one(contiguous(x.type, std::move(shape)));
+  };
 }
 
 rule binary_cross_entropy(bool logits) {
   return [=](const arguments& a) -> outcome {
     if (!a.is_null("weight") || (logits && !a.is_null("pos_weight")))
       return not_covered("weights are outside our rules for this loss");
-    return alike(a, {"self", "target"});
+    return alike(a, {"self", "target"}, true);
   };
 }
 

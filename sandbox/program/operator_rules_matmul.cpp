@@ -1,4 +1,6 @@
 // Matrix products. ATen's results are contiguous.
+#include <algorithm>
+
 #include "sandbox/program/operator_rules.hpp"
 
 namespace cudal1::rules {
@@ -144,6 +146,89 @@ rule outer() {
     CUDAL1_CHECK(check_rank(left, 1, 1, "self"));
     CUDAL1_CHECK(check_rank(right, 1, 1, "vec2"));
     return one(contiguous(left.type, {left.shape[0], right.shape[0]}));
+  };
+}
+
+rule addmv() {
+  return [](const arguments& a) -> outcome {
+    const auto &matrix = a.tensor("mat"), &vector = a.tensor("vec");
+    CUDAL1_CHECK(check_pair(matrix, vector, "mat", "vec"));
+    CUDAL1_CHECK(check_rank(matrix, 2, 2, "mat"));
+    CUDAL1_CHECK(check_rank(vector, 1, 1, "vec"));
+    CUDAL1_CHECK(check_inner(matrix.shape[1], vector.shape[0], matrix, vector));
+    return added(a, matrix, {matrix.shape[0]});
+  };
+}
+
+rule addbmm() {
+  return [](const arguments& a) -> outcome {
+    CUDAL1_TRY(auto shape, product_shape(a.tensor("batch1"), a.tensor("batch2"), 3, "batch1", "batch2"));
+    shape.erase(shape.begin());
+    return added(a, a.tensor("batch1"), std::move(shape));
+  };
+}
+
+rule inner() {
+  return [](const arguments& a) -> outcome {
+    const auto &left = a.tensor("self"), &right = a.tensor("other");
+    CUDAL1_CHECK(check_pair(left, right, "self", "other"));
+    CUDAL1_CHECK(check_rank(left, 1, 64, "self"));
+    CUDAL1_CHECK(check_rank(right, 1, 64, "other"));
+    CUDAL1_CHECK(check_inner(left.shape.back(), right.shape.back(), left, right));
+    std::vector<int64_t> shape(left.shape.begin(), left.shape.end() - 1);
+    shape.insert(shape.end(), right.shape.begin(), right.shape.end() - 1);
+    return one(contiguous(left.type, std::move(shape)));
+  };
+}
+
+rule tensordot() {
+  return [](const arguments& a) -> outcome {
+    const auto &left = a.tensor("self"), &right = a.tensor("other");
+    CUDAL1_CHECK(check_pair(left, right, "self", "other"));
+    CUDAL1_CHECK(check_kind(left, floats, "self"));
+    CUDAL1_CHECK(check_rank(left, 1, 64, "self"));
+    CUDAL1_CHECK(check_rank(right, 1, 64, "other"));
+    CUDAL1_TRY(auto from_left, wrap_dimensions(a.integers("dims_self"), left.dim(), "dims_self"));
+    CUDAL1_TRY(auto from_right, wrap_dimensions(a.integers("dims_other"), right.dim(), "dims_other"));
+    if (from_left.size() != from_right.size())
+      return refuse("dims_self has {} numbers, and dims_other {}", from_left.size(), from_right.size());
+    for (std::size_t i = 0; i < from_left.size(); ++i)
+      CUDAL1_CHECK(check_inner(left.shape[static_cast<std::size_t>(from_left[i])],
+                               right.shape[static_cast<std::size_t>(from_right[i])], left, right));
+    std::vector<int64_t> shape;
+    const auto keep = [&](const tensor_type& t, const std::vector<int64_t>& summed) {
+      for (int64_t d = 0; d < t.dim(); ++d)
+        if (std::find(summed.begin(), summed.end(), d) == summed.end())
+          shape.push_back(t.shape[static_cast<std::size_t>(d)]);
+    };
+    keep(left, from_left);
+    keep(right, from_right);
+    return one(contiguous(left.type, std::move(shape)));
+  };
+}
+
+rule bilinear() {
+  return [](const arguments& a) -> outcome {
+    const auto &left = a.tensor("input1"), &right = a.tensor("input2"), &weight = a.tensor("weight");
+    CUDAL1_CHECK(check_kind(left, floats, "input1"));
+    CUDAL1_CHECK(check_same_type(left, right, "input1", "input2"));
+    CUDAL1_CHECK(check_same_type(left, weight, "input1", "weight"));
+    CUDAL1_CHECK(check_rank(left, 1, 64, "input1"));
+    CUDAL1_CHECK(check_rank(right, left.dim(), left.dim(), "input2"));
+    CUDAL1_CHECK(check_rank(weight, 3, 3, "weight"));
+    if (!std::equal(left.shape.begin(), left.shape.end() - 1, right.shape.begin()))
+      return refuse("input1 is {} and input2 is {}: they should differ in the last dimension only", left.text(),
+                    right.text());
+    CUDAL1_CHECK(check_inner(left.shape.back(), weight.shape[1], left, weight));
+    CUDAL1_CHECK(check_inner(right.shape.back(), weight.shape[2], right, weight));
+    if (const auto* bias = a.optional_tensor("bias")) {
+      CUDAL1_CHECK(check_same_type(left, *bias, "input1", "bias"));
+      if (bias->shape != std::vector<int64_t>{weight.shape[0]})
+        return refuse("bias is {}, and should have shape [{}]", bias->text(), weight.shape[0]);
+    }
+    auto shape = left.shape;
+    shape.back() = weight.shape[0];
+    return one(contiguous(left.type, std::move(shape)));
   };
 }
 

@@ -156,29 +156,63 @@ rule instance_norm() {
   };
 }
 
-// The CPU's fused attention: its result is laid out as the query.
+namespace {
+
+// The CPU's fused kernel lays its result out as the query: length and heads swapped, and dense.
+std::vector<int64_t> attention_strides(const tensor_type& query) {
+  auto swapped = query;
+  if (query.dim() == 4) {
+    std::swap(swapped.shape[1], swapped.shape[2]);
+    std::swap(swapped.strides[1], swapped.strides[2]);
+  }
+  auto strides = preserved_strides(swapped);
+  if (query.dim() == 4) std::swap(strides[1], strides[2]);
+  return strides;
+}
+
+expected<void> check_mask(const arguments& a, const tensor_type& query, const tensor_type& key) {
+  const auto* mask = a.optional_tensor("attn_mask");
+  if (!mask) return {};
+  if (a.flag("is_causal")) return refuse("attn_mask and is_causal exclude each other");
+  if (mask->type != dtype::bool_) CUDAL1_CHECK(check_same_type(query, *mask, "query", "attn_mask"));
+  CUDAL1_CHECK(check_contiguous(*mask, "attn_mask"));
+  if (mask->dim() != 2 && mask->dim() != query.dim())
+    return refuse("attn_mask is {}, and should have 2 or {} dimensions", mask->text(), query.dim());
+  auto scores = query.shape;
+  scores.back() = key.shape[key.shape.size() - 2];
+  CUDAL1_TRY(const auto both, broadcast(mask->shape, scores));
+  if (both != scores)
+    return refuse("attn_mask is {}, and does not broadcast to the scores' {}", mask->text(), shape_text(scores));
+  return {};
+}
+
+}  // namespace
+
 rule attention() {
   return [](const arguments& a) -> outcome {
     const auto &query = a.tensor("query"), &key = a.tensor("key"), &value = a.tensor("value");
+    CUDAL1_CHECK(check_rank(query, 3, 4, "query"));
+    const auto length = query.shape.size() - 2, width = length + 1;
     for (const auto* name : {"query", "key", "value"}) {
       const auto& t = a.tensor(name);
       CUDAL1_CHECK(check_full_precision(t, name));
       CUDAL1_CHECK(check_same_type(query, t, "query", name));
-      CUDAL1_CHECK(check_rank(t, 4, 4, name));
-      if (t.strides[3] != 1) return not_covered("{} is {}: its last dimension should be dense", name, t.text());
-      if (t.shape[0] != query.shape[0] || t.shape[1] != query.shape[1] || t.shape[3] != query.shape[3])
+      CUDAL1_CHECK(check_rank(t, query.dim(), query.dim(), name));
+      if (t.strides[width] != 1) return not_covered("{} is {}: its last dimension should be dense", name, t.text());
+      auto wanted = query.shape;
+      wanted[length] = t.shape[length];
+      if (t.shape != wanted)
         return refuse("query is {} and {} is {}: batch, heads and size of a head should agree", query.text(), name,
                       t.text());
     }
-    if (key.shape[2] != value.shape[2])
+    if (key.shape[length] != value.shape[length])
       return refuse("key is {} and value is {}: they should be of one length", key.text(), value.text());
     if (a.real("dropout_p") != 0) return refuse("dropout_p should be 0: live randomness cannot be verified");
     if (a.flag("enable_gqa")) return not_covered("enable_gqa is outside our rules");
-    if (!a.is_null("attn_mask")) return not_covered("attn_mask is outside our rules: use matmul, add and softmax");
-    if (a.flag("is_causal") && key.shape[2] != query.shape[2])
+    CUDAL1_CHECK(check_mask(a, query, key));
+    if (a.flag("is_causal") && key.shape[length] != query.shape[length])
       return not_covered("is_causal is inside our rules for one length of query and key only");
-    if (!is_non_overlapping_and_dense(query)) return not_covered("query is {}: it should be dense", query.text());
-    return one(query);
+    return one({query.type, query.shape, attention_strides(query)});
   };
 }
 

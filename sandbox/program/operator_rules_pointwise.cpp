@@ -83,6 +83,13 @@ rule preserving(unsigned accepted) {
   };
 }
 
+rule preserving_float() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor(0);
+    return one({float_of(t.type), t.shape, preserved_strides(t)});
+  };
+}
+
 rule fixed_contiguous(unsigned accepted) {
   return [=](const arguments& a) -> outcome {
     const auto& t = a.tensor(0);

@@ -114,6 +114,25 @@ rule variance_and_mean() {
   };
 }
 
+rule extremes() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_kind(t, numbers, "self"));
+    if (a.is_null("dim") && a.flag("keepdim")) return not_covered("keepdim without dim is outside our rules");
+    CUDAL1_TRY(const auto result, reduced(a, t.type));
+    return std::vector<operator_result>{{result, {}}, {result, {}}};
+  };
+}
+
+rule cumulative_extreme() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_kind(t, numbers, "self"));
+    CUDAL1_CHECK(wrap_dimension(a.integer("dim"), t.dim()));
+    return std::vector<operator_result>{{contiguous(t.type, t.shape), {}}, {contiguous(dtype::int64, t.shape), {}}};
+  };
+}
+
 rule norm_reduction() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");

@@ -13,30 +13,6 @@ std::size_t at(int64_t d) {
   return static_cast<std::size_t>(d);
 }
 
-// ATen's computeStride: the strides of a view of `t` with that shape, or nothing where it would have to copy.
-std::optional<std::vector<int64_t>> view_strides(const tensor_type& t, const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  if (t.shape.empty()) return strides;
-  int64_t next = static_cast<int64_t>(shape.size()) - 1;
-  int64_t chunk_stride = t.strides.back(), old_count = 1, new_count = 1;
-  for (int64_t d = t.dim() - 1; d >= 0; --d) {
-    old_count *= t.shape[at(d)];
-    if (d != 0 && (t.shape[at(d - 1)] == 1 || t.strides[at(d - 1)] == old_count * chunk_stride)) continue;
-    while (next >= 0 && (new_count < old_count || shape[at(next)] == 1)) {
-      strides[at(next)] = new_count * chunk_stride;
-      new_count *= shape[at(next)];
-      --next;
-    }
-    if (new_count != old_count) return std::nullopt;
-    if (d > 0) {
-      chunk_stride = t.strides[at(d - 1)];
-      old_count = new_count = 1;
-    }
-  }
-  if (next != -1) return std::nullopt;
-  return strides;
-}
-
 // The shape with its -1 replaced by what is left of `count` elements.
 expected<std::vector<int64_t>> infer_shape(std::vector<int64_t> shape, int64_t count) {
   int64_t product = 1;
@@ -155,6 +131,31 @@ rule view() {
 
 rule reshape() {
   return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("shape"), true); };
+}
+
+rule reshape_as(bool may_copy) {
+  return [=](const arguments& a) { return reshaped(a.tensor("self"), a.tensor("other").shape, may_copy); };
+}
+
+rule unsafe_view() {  // a view that ATen does not call one
+  return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("size"), false); };
+}
+
+rule unfold() {
+  return [](const arguments& a) -> outcome {
+    auto t = a.tensor("self");
+    CUDAL1_CHECK(check_rank(t, 1, 63, "self"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dimension"), t.dim(), "dimension"));
+    const int64_t size = a.integer("size"), step = a.integer("step"), stride = t.strides[at(dim)];
+    if (size < 1 || size > t.shape[at(dim)])
+      return refuse("size is {}, and should lie in 1 to {}", size, t.shape[at(dim)]);
+    if (step < 1) return refuse("step is {}, and should be positive", step);
+    t.shape[at(dim)] = (t.shape[at(dim)] - size) / step + 1;
+    t.strides[at(dim)] = saturating_multiply(stride, step);
+    t.shape.push_back(size);
+    t.strides.push_back(stride);
+    return view_of_first(std::move(t));
+  };
 }
 
 rule permute() {
@@ -310,6 +311,25 @@ rule movedim() {
       dims.erase(dims.begin() + from);
       dims.insert(dims.begin() + to, from);
     }
+    return permuted(t, dims);
+  };
+}
+
+rule movedims() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_TRY(const auto from, wrap_dimensions(a.integers("source"), t.dim(), "source"));
+    CUDAL1_TRY(const auto to, wrap_dimensions(a.integers("destination"), t.dim(), "destination"));
+    if (from.size() != to.size()) return refuse("source has {} numbers, and destination {}", from.size(), to.size());
+    if (t.dim() == 0) return view_of_first(t);
+    auto rest = counted(t.dim());
+    std::erase_if(rest, [&](int64_t d) { return std::find(from.begin(), from.end(), d) != from.end(); });
+    std::vector<int64_t> dims(t.shape.size(), -1);
+    for (std::size_t i = 0; i < from.size(); ++i)
+      dims[at(to[i])] = from[i];
+    auto next = rest.begin();
+    for (auto& d : dims)
+      if (d < 0) d = *next++;
     return permuted(t, dims);
   };
 }

@@ -51,6 +51,8 @@ struct operator_schema {
   std::string name;  // with overload: "aten::add.Tensor"
   std::vector<schema_argument> arguments;
   std::vector<std::string> results;  // their names, "" where the schema gives none
+  // "-> Tensor[]": one list (`results` has one name), and a result of the step for each item that the rule gives it.
+  bool list_result = false;
 };
 
 // Parses "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". Defaults may be as ATen prints
@@ -88,6 +90,9 @@ using operator_rule = std::function<expected<std::vector<operator_result>>(const
 struct operator_info {
   operator_schema schema;
   operator_rule rule;
+  // The kernels of different devices lay its results out differently: the rule says one layout, and the interpreter
+  // copies a result into it where it came in another.
+  bool relaid = false;
 };
 
 // Null where the operator is not on the list.

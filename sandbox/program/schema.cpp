@@ -146,14 +146,15 @@ expected<schema_argument> parse_argument(std::string_view text) {
   return a;
 }
 
-// "(Tensor values, Tensor indices)", "Tensor(a)", "()" -> the results' names.
+// "(Tensor values, Tensor indices)", "Tensor(a)", "Tensor[]", "()" -> the results' names.
 std::vector<std::string> parse_results(std::string_view text) {
   text = trimmed(text);
   if (text.starts_with('(') && text.ends_with(')')) text = text.substr(1, text.size() - 2);
   std::vector<std::string> names;
   for (const auto item : split_list(text)) {
     const auto blank = item.rfind(' ');
-    names.emplace_back(blank == std::string_view::npos || item.ends_with(')') ? "" : item.substr(blank + 1));
+    const bool unnamed = blank == std::string_view::npos || item.ends_with(')') || item.ends_with(']');
+    names.emplace_back(unnamed ? "" : item.substr(blank + 1));
   }
   return names;
 }
@@ -329,6 +330,7 @@ expected<operator_schema> parse_schema(std::string_view text) {
     schema.arguments.push_back(std::move(*a));
   }
   schema.results = parse_results(rest.substr(2));
+  schema.list_result = schema.results.size() == 1 && rest.ends_with("[]");
   return schema;
 }
 

@@ -29,9 +29,10 @@ double triangle_share(const tensor_type& type, bool upper, int64_t offset) {
 
 // Steps that pass elements on one to one: what nobody reads of the result, nobody reads of an operand of its size.
 bool is_elementwise(std::string_view op) {
-  static constexpr std::string_view others[] = {"softmax", "norm",   "cumsum", "cumprod", "logcumsumexp",
-                                                "mm",      "linear", "matmul", "conv",    "attention",
-                                                "sort",    "flip",   "roll"};
+  static constexpr std::string_view others[] = {
+      "softmax", "norm",  "cumsum",    "cumprod", "logcumsumexp", "cummax",  "cummin",   "mm",     "linear",
+      "matmul",  "conv",  "attention", "sort",    "flip",         "roll",    "lstm",     "gru",    "rnn_",
+      "einsum",  "inner", "tensordot", "addmv",   "index",        "scatter", "upsample", "im2col", "col2im"};
   return std::none_of(std::begin(others), std::end(others),
                       [&](std::string_view name) { return op.find(name) != std::string_view::npos; });
 }
@@ -45,7 +46,8 @@ double share_of_operand(const aten_step& s, const operator_call& call, const ten
   const bool is_first = first != nullptr && first->name == name;
   if (op.ends_with("_like") || op == "expand_as" || op == "type_as") return is_first && !op.ends_with("_like") ? 1 : 0;
   if (!is_first) return result.numel() == type.numel() && is_elementwise(op) ? share : 1;
-  if (is_one_of(op, {"slice", "select", "narrow", "diagonal", "embedding", "gather", "index_select", "diag"}))
+  if (is_one_of(op, {"slice", "select", "narrow", "diagonal", "embedding", "gather", "index_select", "diag", "index",
+                     "take_along_dim", "unfold"}))
     return share * ratio(result.numel(), type.numel());
   if (op == "trace") return ratio(*std::min_element(type.shape.begin(), type.shape.end()), type.numel());
   if (op == "tril" || op == "triu")
@@ -57,6 +59,18 @@ double share_of_operand(const aten_step& s, const operator_call& call, const ten
   return result.numel() == type.numel() && is_elementwise(op) ? share : 1;
 }
 
+// A list of parts of one tensor: of each part, as much as is read of it.
+void read_parts(const checked_program& p, std::size_t step, std::map<std::string, double>& read) {
+  const auto& s = std::get<aten_step>(p.text.steps[step]);
+  const auto whole = operands_of(p.calls[step]).front();
+  double elements = 0;
+  for (std::size_t r = 0; r < s.results.size(); ++r)
+    if (const auto found = read.find(s.results[r]); found != read.end())
+      elements += found->second * static_cast<double>(p.results[step][r].type.numel());
+  auto& share = read[whole];
+  share = std::min(1.0, share + elements / static_cast<double>(p.types.at(whole).numel()));
+}
+
 // Of each value's elements, how many anybody reads, going back from the outputs. Readers of different parts add up.
 std::map<std::string, double> read_shares(const checked_program& p) {
   std::map<std::string, double> read;
@@ -65,6 +79,10 @@ std::map<std::string, double> read_shares(const checked_program& p) {
   for (std::size_t i = p.text.steps.size(); i-- > 0;) {
     const auto* s = std::get_if<aten_step>(&p.text.steps[i]);
     if (s == nullptr) continue;
+    if (p.calls[i].op->schema.list_result) {
+      read_parts(p, i, read);
+      continue;
+    }
     double share = 0;
     const tensor_type* result = nullptr;
     for (std::size_t r = 0; r < s->results.size(); ++r)

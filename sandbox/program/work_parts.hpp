@@ -45,7 +45,12 @@ double touched_share(const std::vector<window>& windows);
 
 bool is_convolution(const aten_step& s);
 bool is_transposed(const aten_step& s, const operator_call& call);
-bool is_product(const aten_step& s);  // of matrices; attention and convolutions included
+bool is_product(const aten_step& s);      // of matrices; attention and convolutions included
+bool is_contraction(const aten_step& s);  // other products: einsum, tensordot and the like
+bool is_recurrent(const aten_step& s);    // layers and cells
+
+double contraction_flops(const aten_step& s, const operator_call& call, const tensor_type& result);
+double recurrent_flops(const operator_call& call);
 
 // Which steps' products something cheaper may stand for: their results only go, by linear steps, into sums, means or
 // other products (GEMM and row sum as GEMV; (A B) x as A (B x)).

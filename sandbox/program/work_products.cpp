@@ -45,7 +45,7 @@ struct follower {
       used = true;
       if (sums_up(s)) continue;
       const bool attention = base_name(s) == "scaled_dot_product_attention";
-      if (!attention && (is_product(s) || is_convolution(s))) {
+      if (!attention && (is_product(s) || is_convolution(s) || is_contraction(s))) {
         products_met.insert(i);
         continue;
       }
@@ -220,6 +220,15 @@ double product_flops(const aten_step& s, const operator_call& call, const tensor
   return a == structure::dense && b == structure::dense ? flops * share : flops;
 }
 
+// The last steps of a recurrent layer need the first: whoever reads anything of it needs all.
+double share_of_any(const aten_step& s, const std::map<std::string, double>& read_share) {
+  const bool is_read = std::any_of(s.results.begin(), s.results.end(), [&](const std::string& name) {
+    const auto found = read_share.find(name);
+    return found != read_share.end() && found->second > 0;
+  });
+  return is_read ? 1 : 0;
+}
+
 double* unit_of(task_flops& flops, const aten_step& s, dtype type) {
   const bool convolution = is_convolution(s);
   if (type == dtype::float64) return &flops.float64;
@@ -236,7 +245,7 @@ std::set<std::size_t> avoidable_products(const checked_program& p) {
   for (std::size_t i = 0; i < p.text.steps.size(); ++i) {
     const auto& s = std::get<aten_step>(p.text.steps[i]);
     const bool attention = base_name(s) == "scaled_dot_product_attention";
-    if (attention || !(is_product(s) || is_convolution(s)) || s.results.empty()) continue;
+    if (attention || !(is_product(s) || is_convolution(s) || is_contraction(s)) || s.results.empty()) continue;
     std::set<std::size_t> met;
     if (!follower{p, met}.only_summed(s.results.front())) continue;
     avoidable.insert(i);
@@ -254,12 +263,15 @@ task_flops flops_of(const task& t, const std::map<std::string, double>& read_sha
     const auto* s = std::get_if<aten_step>(&p.text.steps[i]);
     if (s == nullptr || avoidable.contains(i) || p.results[i].empty()) continue;
     const auto read = read_share.find(s->results.front());
-    const double share = read == read_share.end() ? 0 : read->second;
+    double share = read == read_share.end() ? 0 : read->second;
+    if (is_recurrent(*s)) share = share_of_any(*s, read_share);
     const auto& result = p.results[i].front().type;
     double* unit = unit_of(flops, *s, result.type);
     if (unit == nullptr || share <= 0) continue;
     if (is_convolution(*s)) *unit += convolution_flops(*s, p.calls[i], result) * share;
     if (is_product(*s)) *unit += product_flops(*s, p.calls[i], result, known, share);
+    if (is_contraction(*s)) *unit += contraction_flops(*s, p.calls[i], result) * share;
+    if (is_recurrent(*s)) *unit += recurrent_flops(p.calls[i]);
   }
   return flops;
 }

@@ -86,6 +86,15 @@ bool is_product(const aten_step& s) {
   return is_one_of(base_name(s), {"mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "scaled_dot_product_attention"});
 }
 
+bool is_contraction(const aten_step& s) {
+  return is_one_of(base_name(s), {"einsum", "tensordot", "inner", "addbmm", "bilinear"});
+}
+
+bool is_recurrent(const aten_step& s) {
+  return is_one_of(base_name(s),
+                   {"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"});
+}
+
 int64_t window::touched() const {
   std::vector<bool> met(static_cast<std::size_t>(std::max<int64_t>(0, size)), false);
   for (int64_t p = 0; p < positions; ++p)

@@ -231,9 +231,9 @@ TEST_F(node, hostile_lines_are_answered_with_an_error_and_cut_off) {
       "\n",
       R"({"version": 99, "verb": "hello"})"
       "\n",
-      R"({"version": 1, "verb": "explode"})"
+      R"({"version": 2, "verb": "explode"})"
       "\n",
-      R"({"version": 1, "verb": "run", "tasks": 7})"
+      R"({"version": 2, "verb": "run", "tasks": 7})"
       "\n",
       std::string(100000, '[') + "\n",
   };

@@ -65,6 +65,31 @@ std::vector<task> make_small() {
                             "\"s\"") +
                            ", " + step("relu", R"("self": "s")", "\"y\""),
                        "\"y\""));
+  // Operators that no move knows, between others that some do: lists of views, recurrent layers, contractions.
+  out.push_back(made("gates_of_a_split", tensor("x", "[6, 40]"),
+                     step("split.Tensor", R"("self": "x", "split_size": 10, "dim": 1)", R"("i", "f", "", "g")") + ", " +
+                         step("sigmoid", R"("self": "i")", "\"s\"") + ", " + step("tanh", R"("self": "g")", "\"t\"") +
+                         ", " + step("mul.Tensor", R"("self": "s", "other": "t")", "\"m\"") + ", " +
+                         step("add.Tensor", R"("self": "m", "other": "f")", "\"y\""),
+                     "\"y\""));
+  out.push_back(
+      made("recurrent_layer",
+           tensor("x", "[2, 5, 12]") + ", " + tensor("h", "[1, 2, 8]") + ", " + tensor("c", "[1, 2, 8]") + ", " +
+               tensor("p", "[32, 12]") + ", " + tensor("q", "[32, 8]"),
+           step("tanh", R"("self": "x")", "\"z\"") + ", " +
+               step("lstm.input", R"("input": "z", "hx": ["h", "c"], "params": ["p", "q"], "has_biases": false,
+                              "num_layers": 1, "dropout": 0.0, "train": true, "bidirectional": false,
+                              "batch_first": true)",
+                    R"("o", "", "last")") +
+               ", " + step("select.int", R"("self": "o", "dim": 1, "index": -1)", "\"e\"") + ", " +
+               step("softmax.int", R"("self": "e", "dim": -1)", "\"y\"") + ", " +
+               step("sigmoid", R"("self": "last")", "\"w\""),
+           R"("y", "w")"));
+  out.push_back(made("scores_of_an_einsum", tensor("q", "[2, 5, 3, 8]") + ", " + tensor("k", "[2, 7, 3, 8]"),
+                     step("einsum", R"("equation": "bqhd,bkhd->bhqk", "tensors": ["q", "k"])", "\"s\"") + ", " +
+                         step("mul.Scalar", R"("self": "s", "other": 0.25)", "\"t\"") + ", " +
+                         step("softmax.int", R"("self": "t", "dim": -1)", "\"y\""),
+                     "\"y\""));
   out.push_back(made("column_scale", tensor("b", "[12, 20]") + ", " + tensor("a", "[20, 20]", "\"diagonal\""),
                      step("mm", R"("self": "b", "mat2": "a")", "\"y\""), "\"y\""));
   out.push_back(made(

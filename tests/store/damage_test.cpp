@@ -157,6 +157,47 @@ TEST(store_schema, families_of_others_do_no_harm) {
   EXPECT_FALSE(first_problem(folder.store(), texts));
 }
 
+// As stores were before there were baselines.
+void drop_family(const std::string& folder, const std::string& name) {
+  std::vector<std::string> names;
+  ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, folder, &names).ok());
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const auto& n : names)
+    families.emplace_back(n, rocksdb::ColumnFamilyOptions());
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open({}, folder, families, &handles, &raw).ok());
+  const std::unique_ptr<rocksdb::DB> db(raw);
+  for (auto* h : handles) {
+    EXPECT_TRUE(h->GetName() != name || db->DropColumnFamily(h).ok());
+    db->DestroyColumnFamilyHandle(h);
+  }
+}
+
+TEST(store_schema, an_older_store_is_read_without_baselines_and_gains_them_with_its_next_writer) {
+  temporary_folder folder;
+  const auto texts = fill(folder.store());
+  drop_family(folder.store(), "baselines");
+  {
+    auto r = store::open_reader(folder.store());
+    ASSERT_TRUE(holds(r));
+    EXPECT_TRUE((*r)->baselines_of_task("task-a").value().empty());
+    EXPECT_FALSE((*r)->best("task-a", 10, false).value().empty()) << "the other families are where they belong";
+  }
+  baseline_record b;
+  b.task = "task-a";
+  b.kind = "eager";
+  {
+    auto w = store::open(folder.store());
+    ASSERT_TRUE(holds(w));
+    ASSERT_TRUE(holds((*w)->put_baseline(b, make_environment())));
+  }
+  EXPECT_EQ(store::open_reader(folder.store()).value()->baselines_of_task("task-a").value().size(), 1u);
+  EXPECT_FALSE(first_problem(folder.store(), texts));
+  drop_family(folder.store(), "verdicts");
+  EXPECT_EQ(store::open_reader(folder.store()).error().code, errc::not_found) << "those that all stores have";
+}
+
 TEST(store_open, a_folder_that_cannot_be_made_is_an_error_that_names_it) {
   temporary_folder folder;
   std::ofstream(folder.store()) << "a file stands here";

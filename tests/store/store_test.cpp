@@ -85,6 +85,81 @@ TEST(store, a_verdict_is_the_same_after_reopening_to_the_last_bit) {
   EXPECT_EQ(to_text(s->get_variant(a->variant).value().trace), to_text(make_variant("v").trace));
 }
 
+TEST(store, baselines_of_a_task_are_kept_with_their_samples_and_environment_and_none_replaces_another) {
+  temporary_folder folder;
+  auto s = open(folder);
+  baseline_record b;
+  b.task = "id-1";
+  b.kind = "eager";
+  b.torch = "torch 2.11.0";
+  b.seed = 0xfedcba9876543210;
+  b.call_us = 0.1;
+  b.call_samples = {0.1, 1.0 / 3, std::numeric_limits<double>::denorm_min()};
+  b.program_ratio_interval = {1.25, 1.5};
+  b.notes = {"throttled"};
+  b.time_unix_ms = 1764000000000;
+  ASSERT_TRUE(holds(s->put_baseline(b, make_environment())));
+  baseline_record again = b;
+  again.call_us = 0.2;
+  again.time_unix_ms += 1;
+  ASSERT_TRUE(holds(s->put_baseline(again, make_environment())));
+  baseline_record other = b;
+  other.task = "id-10";
+  other.kind = "reduce-overhead";
+  other.time_unix_ms = 0;
+  ASSERT_TRUE(holds(s->put_baseline(other, make_environment())));
+  s.reset();
+
+  s = open(folder);
+  const auto back = s->baselines_of_task("id-1");
+  ASSERT_TRUE(holds(back));
+  ASSERT_EQ(back->size(), 2u);
+  b.environment_id = again.environment_id = make_environment().id;
+  EXPECT_EQ(to_text(back->at(0)), to_text(b));
+  EXPECT_EQ(to_text(back->at(1)), to_text(again));
+  EXPECT_EQ(back->at(0).seed, b.seed);
+  EXPECT_GT(s->baselines_of_task("id-10").value().at(0).time_unix_ms, b.time_unix_ms) << "it was given the time";
+  EXPECT_TRUE(s->baselines_of_task("id-2").value().empty());
+  EXPECT_EQ(s->get_environment("environment-1").value().model, "a processor");
+}
+
+TEST(store, a_best_that_was_measured_again_by_its_program_alone_keeps_its_schedule) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const auto a = s->reserve(make_variant("v"), "e1").value();
+  auto v = make_verdict(a, 2, true);
+  v.time_unix_ms = 1;
+  ASSERT_TRUE(holds(s->commit(a, v, make_environment())));
+  auto again = make_variant("v");
+  again.schedule = "";
+  again.origin = "hand";
+  const auto b = s->reserve(again, "e2").value();
+  auto newer = make_verdict(b, 1.9, true);
+  newer.time_unix_ms = 2;
+  ASSERT_TRUE(holds(s->commit(b, newer, make_environment())));
+  const auto best = s->best("task-a", 10, true, "");
+  ASSERT_TRUE(holds(best));
+  ASSERT_EQ(best->size(), 1u);
+  EXPECT_EQ(best->front().result.score, 1.9) << "the newer verdict speaks";
+  EXPECT_EQ(best->front().variant.schedule, make_variant("v").schedule);
+  EXPECT_EQ(best->front().variant.origin, "policy random");
+}
+
+TEST(store, a_baseline_of_no_kind_or_of_another_environment_is_refused) {
+  temporary_folder folder;
+  auto s = open(folder);
+  baseline_record b;
+  b.task = "id-1";
+  b.kind = "fastest";
+  EXPECT_EQ(s->put_baseline(b, make_environment()).error().code, errc::invalid_argument);
+  b.kind = "eager";
+  b.environment_id = "environment-2";
+  EXPECT_EQ(s->put_baseline(b, make_environment()).error().code, errc::invalid_argument);
+  b.environment_id = "";
+  EXPECT_EQ(s->put_baseline(b, {}).error().code, errc::invalid_argument);
+  EXPECT_TRUE(s->baselines_of_task("id-1").value().empty());
+}
+
 TEST(store, bytes_of_a_compiler_that_are_not_text_do_not_spoil_a_verdict) {
   temporary_folder folder;
   auto s = open(folder);

@@ -65,7 +65,8 @@ TEST_F(bundle, holds_the_programs_their_libraries_and_the_tasks_in_less_than_64_
   EXPECT_LT(bytes, std::uintmax_t{64} << 20);
   for (const char* file : {"bin/cudal1", "bin/cudal1-node", "bin/cudal1-worker", "bin/cudal1-cuda-worker",
                            "bin/cudal1-replay", "bin/cudal1-setup", "lib/libstdc++.so.6",
-                           "share/cudal1/tasks/softmax.json", "share/cudal1/examples/row_scale.cu1"})
+                           "share/cudal1/tasks/softmax.json", "share/cudal1/examples/row_scale.cu1",
+                           "share/cudal1/python/import_tasks.py", "share/cudal1/python/importing/passes.py"})
     EXPECT_TRUE(fs::exists(at(file))) << file;
 }
 

@@ -86,8 +86,8 @@ TEST(client_codec, another_version_is_refused_with_a_sentence) {
 }
 
 TEST(client_codec, malformed_requests_are_errors) {
-  for (const auto* line : {"", "{", "[]", "{}", "{\"version\": \"1\"}", "{\"version\": 1, \"verb\": \"fly\"}",
-                           "{\"version\": 1, \"verb\": \"run\", \"tasks\": 7}"})
+  for (const auto* line : {"", "{", "[]", "{}", "{\"version\": \"1\"}", "{\"version\": 2, \"verb\": \"fly\"}",
+                           "{\"version\": 2, \"verb\": \"run\", \"tasks\": 7}"})
     EXPECT_FALSE(decode_request(line)) << line;
 }
 

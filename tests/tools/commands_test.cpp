@@ -202,6 +202,38 @@ TEST_F(commands, export_overwrites_only_when_told) {
   EXPECT_EQ(read_file(out / "mine.txt"), "precious");
 }
 
+TEST(kernelbench_export, writes_models_an_index_and_a_script) {
+  temporary_folder data, out;
+  prepare_imported_store(data.path());
+  const auto target = out / "submission";
+  const auto p = run_cudal1({"export", target, "--format", "kernelbench", "--data", data.path()});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, HasSubstr("1 model of 1 task exported"));
+  const auto model = read_file(target + "/level_1_problem_23_sample_0_kernel.py");
+  EXPECT_THAT(model, AllOf(HasSubstr("return x * 2\n"), HasSubstr("class ModelNew(Model):"),
+                           HasSubstr("__global__ void twice(const float* x, float* y)"),
+                           HasSubstr("# Measured: 2.00x [1.90, 2.10], 30.0 us to 15.0 us a call, on cpu")));
+  const auto index = json::parse(read_file(target + "/index.json"));
+  ASSERT_TRUE(holds(index));
+  EXPECT_EQ(at(*index, "tasks.0.file"), json("level_1_problem_23_sample_0_kernel.py"));
+  EXPECT_EQ(at(*index, "tasks.0.speedup"), json(2.0));
+  EXPECT_THAT(read_file(target + "/check.py"), StartsWith("#!/usr/bin/env python3\n"));
+  EXPECT_THAT(read_file(target + "/README.md"), HasSubstr("they say nothing about a GPU"));
+}
+
+TEST_F(commands, export_for_kernelbench_says_why_a_built_in_task_cannot_be) {
+  temporary_folder out;
+  const auto p = run({"export", out / "submission", "--format", "kernelbench"});
+  EXPECT_EQ(p.code, 1);
+  EXPECT_THAT(p.out, AllOf(HasSubstr("0 models of 2 tasks"), HasSubstr("1 task without one: the reference itself"),
+                           HasSubstr("not exported: diagonal_matmul: it was not imported from Python")));
+  const auto all = document_of(run({"export", out / "all", "--format", "kernelbench", "--all", "--json"}));
+  EXPECT_EQ(at(all, "refusals").as_array().size(), 2U);
+  const auto programs = run({"export", out / "programs", "--all"});
+  EXPECT_EQ(programs.code, 2);
+  EXPECT_THAT(programs.err, HasSubstr("--all goes with --format kernelbench"));
+}
+
 TEST(without_a_store, tasks_are_listed_with_their_sizes) {
   const auto p = run_cudal1({"tasks"});
   ASSERT_EQ(p.code, 0) << p.err;
@@ -291,6 +323,10 @@ TEST(arguments, that_are_wrong_are_refused_with_exit_code_2_and_a_way_out) {
       {{"show"}, "variant"},
       {{"show", "abcd", "--json", "--source"}, "--source"},
       {{"best", "-n", "0"}, "-n"},
+      {{"best", "--against", "magic"}, "magic"},
+      {{"baseline", "--kinds", "eager,magic"}, "magic"},
+      {{"baseline", "--time", "4 parsecs"}, "4 parsecs"},
+      {{"baseline"}, "there is no store"},
   };
   for (const auto& line : lines) {
     auto arguments = line.arguments;
@@ -308,8 +344,8 @@ TEST(arguments, help_teaches_each_command_with_examples_and_exit_codes) {
   const auto help = run_cudal1({"--help"});
   ASSERT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("A typical journey"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
-  for (const auto* command :
-       {"run", "evaluate", "status", "tasks", "best", "show", "export", "experiments", "stop", "moves", "doctor"}) {
+  for (const auto* command : {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "export",
+                              "experiments", "stop", "moves", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command));
     const auto p = run_cudal1({command, "--help"});
     EXPECT_EQ(p.code, 0);

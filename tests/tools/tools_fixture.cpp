@@ -204,8 +204,12 @@ class store_builder {
 
   // A variant whose program is the example `file` with `mark` in its source, and its verdict.
   std::string add(const std::string& task, const std::string& file, const std::string& mark, const verdict& like) {
+    return add_path(task, examples_folder() + "/" + file, mark, like);
+  }
+
+  std::string add_path(const std::string& task, const std::string& path, const std::string& mark, const verdict& like) {
     variant_record v;
-    v.program = read_file(examples_folder() + "/" + file) + "// " + mark + "\n";
+    v.program = read_file(path) + "// " + mark + "\n";
     const auto read = read_program(v.program);
     EXPECT_TRUE(holds(read));
     v.program = print_program(*read);
@@ -318,6 +322,34 @@ prepared prepare_gpu_store(const std::string& data, const std::string& model) {
   p.even =
       b.add(p.softmax, "softmax_rows.cu1", "second", with_device_times(timed(0.97, 0.95, 0.99, 200, false), 180, 186));
   return p;
+}
+
+std::string prepare_imported_store(const std::string& data) {
+  const std::string source =
+      "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * 2\n\n"
+      "def get_inputs():\n    return [torch.rand(64)]\n\ndef get_init_inputs():\n    return []\n";
+  std::filesystem::create_directories(data + "/blobs");
+  const auto name = sha256_hex(source) + ".py";
+  write_file(data + "/blobs/" + name, source);
+  write_file(data + "/level1_023.json",
+             R"({"format": 1, "name": "level1_023", "summary": "twice", "family": "pointwise",
+    "origin": {"kind": "kernelbench", "level": 1, "problem": 23, "seed": 42, "source": ")" +
+                 name + R"("},
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [64]}],
+    "steps": [{"aten": "aten::mul.Scalar", "args": {"self": "x", "other": 2}, "out": ["y"]}], "outputs": ["y"]})");
+  write_file(data + "/twice.cu1", R"({"format": 1, "name": "twice",
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [64]}],
+    "steps": [{"alloc": "y", "dtype": "float32", "shape": [64]},
+              {"launch": "twice", "grid": [1, 1, 1], "block": [64, 1, 1], "args": [{"in": "x"}, {"out": "y"}]}],
+    "outputs": ["y"]}
+---
+__global__ void twice(const float* x, float* y) { y[threadIdx.x] = 2.0f * x[threadIdx.x]; }
+)");
+  store_builder b(data, {"cpu", "a processor with 2 cores", "AVX2; 1 thread; LibTorch 2.11.0", "environment-1"}, "cpu");
+  const auto task = b.add_file(data + "/level1_023.json");
+  b.add_experiment({task});
+  b.add_path(task, data + "/twice.cu1", "first", timed(2, 1.9, 2.1, 30, true));
+  return task;
 }
 
 }  // namespace cudal1::cli

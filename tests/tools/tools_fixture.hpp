@@ -87,4 +87,8 @@ void write_gpu_tasks(const std::string& folder);
 // reference (200 us a call, 180 us on the device). `wrong` and `slower` are "".
 prepared prepare_gpu_store(const std::string& data, const std::string& model);
 
+// A folder of cpu's on level1_023, imported from a Python file of ours (y = 2 x), with a best at 2x that is one kernel;
+// the blob is in DATA/blobs. Its id.
+std::string prepare_imported_store(const std::string& data);
+
 }  // namespace cudal1::cli

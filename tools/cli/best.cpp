@@ -18,6 +18,7 @@ namespace {
 struct best_options {
   std::string task;
   std::string experiment;
+  std::string against{against_program};
   int64_t limit = 10;
   bool json = false;
 };
@@ -33,13 +34,15 @@ struct ranked_row {
   std::string origin, schedule, experiment, environment_id;
   double reference_device_us = 0, variant_device_us = 0;
   double floor_us = 0, roof_us = 0;  // as in best_row
+  std::optional<against_times> against;
 };
 BOOST_DESCRIBE_STRUCT(ranked_row, (),
                       (rank, variant, speedup, speedup_interval, reference_us, variant_us, confirmed, origin, schedule,
-                       experiment, environment_id, reference_device_us, variant_device_us, floor_us, roof_us))
+                       experiment, environment_id, reference_device_us, variant_device_us, floor_us, roof_us, against))
 
 expected<int> overview(store& s, const best_options& o, const context& c) {
-  CUDAL1_TRY(const auto report, o.experiment.empty() ? report_everything(s) : report_experiment(s, o.experiment));
+  CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(s) : report_experiment(s, o.experiment));
+  CUDAL1_CHECK(put_against(s, report, o.against));
   if (o.json)
     print_json(c, to_json(report));
   else if (report.tasks.empty())
@@ -63,6 +66,11 @@ void print_list(const task_record& task, const std::vector<ranked_row>& rows, co
                                  {.title = "speedup, 95% interval"},
                                  {.title = "reference", .right = true, .drop = 2},
                                  {.title = "variant time", .right = true, .drop = 1}};
+  const bool has_base = rows.front().against.has_value();
+  if (has_base) {
+    columns.push_back({.title = rows.front().against->kind, .right = true});
+    columns.push_back({.title = "over " + rows.front().against->kind});
+  }
   if (on_gpu) {
     columns.push_back({.title = "device time", .right = true, .drop = 4});
     columns.push_back({.title = "roof", .right = true, .drop = 5});
@@ -74,6 +82,10 @@ void print_list(const task_record& task, const std::vector<ranked_row>& rows, co
     std::vector<std::string> cells = {std::to_string(row.rank), short_id(row.variant),
                                       format_speedup(row.speedup, row.speedup_interval), format_time(row.reference_us),
                                       format_time(row.variant_us)};
+    if (has_base) {
+      cells.push_back(format_time(row.against->base_us));
+      cells.push_back(format_against(*row.against));
+    }
     if (on_gpu) {
       cells.push_back(format_time(row.variant_device_us));
       cells.push_back(format_share(row.roof_us, row.variant_device_us));
@@ -119,6 +131,40 @@ expected<void> put_floors(std::vector<ranked_row>& rows, const task_record& reco
   return {};
 }
 
+expected<void> put_base(store& s, std::vector<ranked_row>& rows, const task_record& task,
+                        const std::vector<environment>& environments, const std::string& kind) {
+  if (kind == against_program) return {};  // that is what the rows say
+  CUDAL1_TRY(const auto records, s.baselines_of_task(task.id));
+  const auto model_of = [&](const std::string& id) {
+    for (const auto& e : environments)
+      if (e.id == id) return e.model;
+    const auto elsewhere = s.get_environment(id);
+    return elsewhere ? elsewhere->model : std::string();
+  };
+  for (auto& row : rows)
+    row.against = compare(records, kind, {row.variant, row.environment_id, row.variant_us, row.variant_device_us},
+                          [&](const std::string& id) { return model_of(id) == model_of(row.environment_id); });
+  return {};
+}
+
+// How to read the two columns, and what to do where they are empty.
+std::string about_base(const std::vector<ranked_row>& rows) {
+  std::string text;
+  const auto has = [&](auto what) {
+    return std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r.against && what(*r.against); });
+  };
+  if (has([](const against_times& a) { return a.speedup > 0 && !a.beside; }))
+    text += "* not measured beside this variant: the variant's time is its verdict's, of another hour.\n";
+  for (const auto& r : rows)
+    if (r.against && r.against->problem == "not measured")
+      return text + fmt::format("{} was not measured here: `cudal1 baseline --kinds {}` does that.\n", r.against->kind,
+                                r.against->kind);
+  for (const auto& r : rows)
+    if (r.against && !r.against->problem.empty())
+      return text + fmt::format("{} has no time: {}\n", r.against->kind, r.against->problem);
+  return text;
+}
+
 expected<int> best(const best_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   if (o.task.empty()) return overview(*reader, o, c);
@@ -136,6 +182,7 @@ expected<int> best(const best_options& o, context& c) {
     environments.push_back(std::move(where));
   }
   CUDAL1_CHECK(put_floors(rows, task, environments));
+  CUDAL1_CHECK(put_base(*reader, rows, task, environments, o.against));
   if (o.json) {
     print_json(c, json::make_object({{"task", task.name},
                                      {"id", task.id},
@@ -144,6 +191,7 @@ expected<int> best(const best_options& o, context& c) {
     return exit_code::success;
   }
   print_list(task, rows, c);
+  c.out.print(about_base(rows));
   for (const auto& e : environments) {
     c.out.print(c.out.dim(wrap(describe_device(e), c.out.width)) + "\n");
     if (const auto about = about_timings(e.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
@@ -162,9 +210,11 @@ void add_best(CLI::App& app, context& c) {
       ->check(CLI::Range(int64_t{1}, int64_t{100000}))
       ->capture_default_str();
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
+  add_against_option(*sub, o->against);
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 best\n"
+             "  cudal1 best --against eager\n"
              "  cudal1 best softmax -n 3\n"
              "  cudal1 best --experiment e3 --json",
              "  0    printed\n"

@@ -4,9 +4,11 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <pwd.h>
 #include <unistd.h>
 
+#include "tools/cli/against.hpp"
 #include "tools/cli/format.hpp"
 
 namespace cudal1::cli {
@@ -79,6 +81,16 @@ expected<std::unique_ptr<store>> open_for_reading(const context& c) {
   CUDAL1_TRY(auto opened, store::open_reader(store_folder(c.data)));
   CUDAL1_CHECK(opened->refresh());
   return opened;
+}
+
+void add_against_option(CLI::App& command, std::string& kind) {
+  command
+      .add_option("--against", kind,
+                  fmt::format("what speedups are over: {} (the task's own program, as the score is)",
+                              fmt::join(against_names(), ", ")))
+      ->type_name("KIND")
+      ->check(CLI::IsMember(against_names()))
+      ->capture_default_str();
 }
 
 std::string footer(const std::string& examples, const std::string& exit_codes) {

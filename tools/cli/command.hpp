@@ -54,11 +54,17 @@ inline std::string store_folder(const std::string& data) {
 // The text at the end of a subcommand's help.
 std::string footer(const std::string& examples, const std::string& exit_codes);
 
+// --against KIND, one of against_names().
+void add_against_option(CLI::App& command, std::string& kind);
+
 void add_run(CLI::App& app, context& c);
 void add_evaluate(CLI::App& app, context& c);
 void add_status(CLI::App& app, context& c);
 void add_tasks(CLI::App& app, context& c);
+void add_tasks_import(CLI::App& tasks, context& c);
+void add_baseline(CLI::App& app, context& c);
 void add_best(CLI::App& app, context& c);
+void add_report(CLI::App& app, context& c);
 void add_show(CLI::App& app, context& c);
 void add_export(CLI::App& app, context& c);
 void add_experiments(CLI::App& app, context& c);

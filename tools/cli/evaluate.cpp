@@ -1,4 +1,6 @@
 // cudal1 evaluate: programs written by hand, through the same checks, timing and store as those of a search.
+#include "tools/cli/evaluate.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -66,19 +68,6 @@ expected<verdict> verdict_of(expected<client_answer> answer) {
   return std::move(*answer->result);
 }
 
-expected<verdict> ask_for_verdict(connected_node& node, const client_request& r, int wake_fd) {
-  CUDAL1_CHECK(node.client.send(r));
-  for (;;) {
-    // Compiling, checking and measuring have limits of their own, minutes below this one.
-    auto answer = node.client.receive(std::chrono::minutes(10), wake_fd);
-    if (answer) {
-      if (auto problem = error_of(*answer)) return verdict_of(tl::unexpected<error>(std::move(*problem)));
-      if (!answer->last && !answer->result) continue;
-    }
-    return verdict_of(std::move(answer));
-  }
-}
-
 expected<int> evaluate(const evaluate_options& o, context& c) {
   std::vector<std::string> texts;
   texts.reserve(o.programs.size());
@@ -115,7 +104,7 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
     r.task = canonical_text(what);
     r.program = texts[i];
     r.origin = "hand: " + std::filesystem::path(o.programs[i]).filename().string();
-    CUDAL1_TRY(auto v, ask_for_verdict(node, r, interrupt.fd()));
+    CUDAL1_TRY(auto v, ask_for_verdict(node.client, r, interrupt.fd()));
     if (!o.json) {
       const auto id = v.variant.empty() ? "" : ", variant " + short_id(v.variant);
       c.out.print(fmt::format("\n{}{}\n{}", o.programs[i], id, print_verdict(v, c.out, roof)));
@@ -134,6 +123,19 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
 }
 
 }  // namespace
+
+expected<verdict> ask_for_verdict(node_client& client, const client_request& r, int wake_fd) {
+  CUDAL1_CHECK(client.send(r));
+  for (;;) {
+    // Compiling, checking and measuring have limits of their own, minutes below this one.
+    auto answer = client.receive(std::chrono::minutes(10), wake_fd);
+    if (answer) {
+      if (auto problem = error_of(*answer)) return verdict_of(tl::unexpected<error>(std::move(*problem)));
+      if (!answer->last && !answer->result) continue;
+    }
+    return verdict_of(std::move(answer));
+  }
+}
 
 void add_evaluate(CLI::App& app, context& c) {
   auto o = std::make_shared<evaluate_options>();

@@ -1,4 +1,5 @@
 // cudal1 export: the best variant of each task as files.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -8,6 +9,7 @@
 
 #include "config/base/describe.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/export_kernelbench.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report.hpp"
 
@@ -18,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct export_options {
-  std::string folder, experiment;
-  bool force = false, json = false;
+  std::string folder, experiment, format = "programs";
+  bool all = false, force = false, json = false;
 };
 
 // A line of index.json.
@@ -37,10 +39,6 @@ struct export_index {
   std::vector<exported_task> tasks;
 };
 BOOST_DESCRIBE_STRUCT(export_index, (), (format, device, environments, tasks))
-
-struct output_file {
-  std::string name, text;
-};
 
 // Task names are people's: only what is safe in a file's name stays.
 std::string file_stem(const std::string& task) {
@@ -129,32 +127,68 @@ expected<void> prepare_folder(const export_options& o) {
   return {};
 }
 
-expected<int> export_best(const export_options& o, context& c) {
-  CUDAL1_TRY(const auto reader, open_for_reading(c));
-  CUDAL1_TRY(const auto report,
-             o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
-  if (report.tasks.empty())
-    return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` makes some", c.data);
-  CUDAL1_TRY(const auto files, make_files(*reader, report));
+expected<json> write_files(const export_options& o, const std::vector<output_file>& files) {
   CUDAL1_CHECK(prepare_folder(o));
-  int64_t programs = 0;
   json::array names;
   names.reserve(files.size());
   for (const auto& file : files) {
     CUDAL1_CHECK(write_file(fs::path(o.folder) / file.name, file.text));
     names.emplace_back(file.name);
-    if (file.name.ends_with(".cu1")) ++programs;
   }
-  if (o.json) {
-    print_json(c, json::make_object({{"folder", o.folder}, {"programs", programs}, {"files", json(std::move(names))}}));
-    return exit_code::success;
-  }
-  c.out.print(fmt::format("{} of {} exported to {} (index.json, README.md)\n", format_count(programs, "program"),
-                          format_count(static_cast<int64_t>(report.tasks.size()), "task"), o.folder));
-  const auto left = static_cast<int64_t>(report.tasks.size()) - programs;
+  return json(std::move(names));
+}
+
+void say_what_is_left(int64_t left, const context& c) {
   if (left > 0)
     c.out.print(fmt::format("{} without one: the reference itself is the best\n", format_count(left, "task")));
+}
+
+expected<int> export_programs(store& s, const search_report& report, const export_options& o, const context& c) {
+  CUDAL1_TRY(const auto files, make_files(s, report));
+  CUDAL1_TRY(auto names, write_files(o, files));
+  const auto programs = static_cast<int64_t>(
+      std::count_if(files.begin(), files.end(), [](const output_file& f) { return f.name.ends_with(".cu1"); }));
+  if (o.json) {
+    print_json(c, json::make_object({{"folder", o.folder}, {"programs", programs}, {"files", std::move(names)}}));
+    return exit_code::success;
+  }
+  const auto tasks = static_cast<int64_t>(report.tasks.size());
+  c.out.print(fmt::format("{} of {} exported to {} (index.json, README.md)\n", format_count(programs, "program"),
+                          format_count(tasks, "task"), o.folder));
+  say_what_is_left(tasks - programs, c);
   return exit_code::success;
+}
+
+expected<int> export_models(store& s, const search_report& report, const export_options& o, const context& c) {
+  CUDAL1_TRY(const auto made, make_kernelbench_files(s, report, c.data, o.all));
+  CUDAL1_TRY(auto names, write_files(o, made.files));
+  const int code = made.models > 0 || made.refusals.empty() ? exit_code::success : exit_code::negative;
+  if (o.json) {
+    json::array refusals(made.refusals.begin(), made.refusals.end());
+    print_json(c, json::make_object({{"folder", o.folder},
+                                     {"models", made.models},
+                                     {"files", std::move(names)},
+                                     {"refusals", json(std::move(refusals))}}));
+    return code;
+  }
+  c.out.print(fmt::format("{} of {} exported to {} (check.py, index.json, README.md)\n",
+                          format_count(made.models, "model"),
+                          format_count(static_cast<int64_t>(report.tasks.size()), "task"), o.folder));
+  say_what_is_left(made.without, c);
+  for (const auto& refusal : made.refusals)
+    c.out.print(fmt::format("not exported: {}\n", refusal));
+  return code;
+}
+
+expected<int> export_best(const export_options& o, context& c) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  if (o.all && o.format != "kernelbench")
+    return fail(errc::invalid_argument, "--all goes with --format kernelbench: a reference is a task's own program");
+  CUDAL1_TRY(const auto report,
+             o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
+  if (report.tasks.empty())
+    return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` makes some", c.data);
+  return o.format == "kernelbench" ? export_models(*reader, report, o, c) : export_programs(*reader, report, o, c);
 }
 
 }  // namespace
@@ -164,15 +198,23 @@ void add_export(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("export", "write the best confirmed variant of each task to a folder");
   sub->add_option("folder", o->folder, "the folder; made where it is not there")->type_name("DIR")->required();
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
+  sub->add_option("--format", o->format,
+                  "programs (the default), or kernelbench: Python files with ModelNew that need PyTorch and nvcc alone")
+      ->check(CLI::IsMember({"programs", "kernelbench"}))
+      ->type_name("FORMAT");
+  sub->add_flag("--all", o->all, "with --format kernelbench: tasks whose best is the reference itself, too");
   sub->add_flag("--force", o->force, "overwrite files in a folder that is not empty; others stay");
   sub->add_flag("--json", o->json, "print what was written as one JSON document");
-  sub->footer(
-      footer("  cudal1 export fast_kernels\n"
-             "  cudal1 export --experiment e3 fast_kernels --force\n"
-             "Written are TASK.cu1 (the program), TASK.verdict.json (gates, raw samples), index.json and README.md.",
-             "  0    exported\n"
-             "  2    the folder is not empty, or there is nothing to export yet\n"
-             "  3    the disk or the store does not answer"));
+  sub->footer(footer(
+      "  cudal1 export fast_kernels\n"
+      "  cudal1 export --experiment e3 fast_kernels --force\n"
+      "  cudal1 export --format kernelbench submission && python submission/check.py\n"
+      "Written are TASK.cu1 (the program), TASK.verdict.json (gates, raw samples), index.json and README.md; for\n"
+      "KernelBench level_L_problem_P_sample_0_kernel.py of each imported task, check.py, index.json and README.md.",
+      "  0    exported\n"
+      "  1    no task can be such a file; why is said of each\n"
+      "  2    the folder is not empty, or there is nothing to export yet\n"
+      "  3    the disk or the store does not answer"));
   sub->callback([o, &c] { finish(c, export_best(*o, c)); });
 }
 

@@ -22,6 +22,7 @@ constexpr const char* journey = R"(
 A typical journey:
   cudal1 doctor                      what this machine has, and lacks
   cudal1 tasks                       what can be searched
+  cudal1 run model.py                ... or your own PyTorch model
   cudal1 run --time 4m               search; ends with a table of the best
   cudal1 best softmax                the best variants of one task
   cudal1 show 3f9a1c2b               how one of them works: moves, proof, timing, CUDA source
@@ -69,6 +70,8 @@ void add_everything(CLI::App& app, context& c) {
   add_status(app, c);
   add_tasks(app, c);
   add_best(app, c);
+  add_report(app, c);
+  add_baseline(app, c);
   add_show(app, c);
   add_export(app, c);
   add_experiments(app, c);
@@ -88,15 +91,18 @@ void add_everything(CLI::App& app, context& c) {
 // CLI11's messages, in our form.
 int say_parse_error(const CLI::App& app, const CLI::ParseError& e, const context& c) {
   const CLI::App* at = &app;
-  while (!at->get_subcommands().empty())
+  std::string command = "cudal1";
+  while (!at->get_subcommands().empty()) {
     at = at->get_subcommands().front();
+    command += " " + at->get_name();
+  }
   const bool none = at == &app;
   std::string message = e.what();
   if (none && e.get_name() == "RequiredError") {
     const auto words = app.remaining();
     message = words.empty() ? "a command is missing" : fmt::format("there is no command \"{}\"", words.front());
   }
-  complain(c, fmt::format("{}; see `{} --help`", message, none ? "cudal1" : "cudal1 " + at->get_name()));
+  complain(c, fmt::format("{}; see `{} --help`", message, command));
   return exit_code::usage;
 }
 

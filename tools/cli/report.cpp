@@ -70,14 +70,13 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
   totals.evaluations += row.evaluations;
   row.reference_us = row.best_us = median(std::move(reference_times));
   row.reference_device_us = row.best_device_us = median(std::move(reference_device_times));
-  CUDAL1_TRY(const auto best, s.best(t.id, 2, true, experiment));
-  // The task's own program may be among them; it is not called a find.
   const auto read = read_task(t.text, t.profile);
-  const std::string own = read ? read->reference.id : "";
-  for (const auto& candidate : best) {
-    if (candidate.variant.id == own || candidate.result.score <= 1) continue;
-    put_best(row, candidate);
-    break;
+  CUDAL1_TRY(const auto best, best_find(s, t.id, read ? read->reference.id : "", experiment));
+  if (best) put_best(row, *best);
+  row.family = t.family;
+  if (read && read->origin) {
+    row.level = read->origin->level.value_or(0);
+    row.has_source = !read->origin->source.empty();
   }
   if (!read || row.environment_id.empty()) return row;
   CUDAL1_TRY(const auto where, s.get_environment(row.environment_id));
@@ -125,6 +124,14 @@ expected<void> finish_report(store& s, search_report& r, const floor_finder& flo
 }
 
 }  // namespace
+
+expected<std::optional<store::ranked>> best_find(store& s, const std::string& task, const std::string& own,
+                                                 const std::string& experiment) {
+  CUDAL1_TRY(auto best, s.best(task, 2, true, experiment));
+  for (auto& candidate : best)
+    if (candidate.variant.id != own && candidate.result.score > 1) return std::optional(std::move(candidate));
+  return std::optional<store::ranked>();
+}
 
 expected<search_report> report_experiment(store& s, const std::string& experiment) {
   CUDAL1_TRY(const experiment_record e, s.get_experiment(experiment));

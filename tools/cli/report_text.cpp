@@ -32,38 +32,69 @@ std::string variant_of(const best_row& row) {
   return row.variant.empty() ? "-" : short_id(row.variant);
 }
 
+// Whether there are columns of a base that is not the reference.
+bool has_base(const search_report& r) {
+  return !r.against.empty() && r.against != against_program;
+}
+
 table table_of_cpu(const search_report& r) {
-  table t({{.title = "task", .least_width = 12},
-           {.title = "reference", .right = true},
-           {.title = "best", .right = true},
-           {.title = "speedup, 95% interval"},
-           {.title = "evals", .right = true, .drop = 2},
-           {.title = "variant", .drop = 1},
-           {.title = "moves", .least_width = 16, .drop = 3}});
-  for (const auto& row : r.tasks)
-    t.add({row.name, format_time(row.reference_us), format_time(row.best_us), speedup_of(row),
-           std::to_string(row.evaluations), variant_of(row), moves_of(row)});
+  std::vector<column> columns = {{.title = "task", .least_width = 12},
+                                 {.title = "reference", .right = true},
+                                 {.title = "best", .right = true},
+                                 {.title = "speedup, 95% interval"}};
+  if (has_base(r)) {
+    columns.push_back({.title = r.against, .right = true});
+    columns.push_back({.title = "over " + r.against});
+  }
+  columns.push_back({.title = "evals", .right = true, .drop = 2});
+  columns.push_back({.title = "variant", .drop = 1});
+  columns.push_back({.title = "moves", .least_width = 16, .drop = 3});
+  table t(std::move(columns));
+  for (const auto& row : r.tasks) {
+    std::vector<std::string> cells = {row.name, format_time(row.reference_us), format_time(row.best_us),
+                                      speedup_of(row)};
+    if (has_base(r)) {
+      cells.push_back(format_time(row.against->base_us));
+      cells.push_back(format_against(*row.against));
+    }
+    cells.insert(cells.end(), {std::to_string(row.evaluations), variant_of(row), moves_of(row)});
+    t.add(std::move(cells));
+  }
   return t;
 }
 
 // Moves are what a search is about, so on a narrow terminal the variant's id goes before them.
 table table_of_gpu(const search_report& r) {
-  table t({{.title = "task", .least_width = 12},
-           {.title = "reference", .right = true},
-           {.title = "best", .right = true},
-           {.title = "speedup, 95%"},
-           {.title = "ref. dev.", .right = true, .drop = 3},
-           {.title = "best dev.", .right = true, .drop = 2},
-           {.title = "floor", .right = true, .drop = 1},
-           {.title = "roof", .right = true},
-           {.title = "evals", .right = true, .drop = 5},
-           {.title = "variant", .drop = 6},
-           {.title = "moves", .least_width = 14, .drop = 4}});
-  for (const auto& row : r.tasks)
-    t.add({row.name, format_time(row.reference_us), format_time(row.best_us), speedup_of(row),
-           format_time(row.reference_device_us), format_time(row.best_device_us), format_time(row.floor_us),
-           format_share(row.roof_us, row.best_device_us), std::to_string(row.evaluations), variant_of(row),
-           moves_of(row)});
+  std::vector<column> columns = {{.title = "task", .least_width = 12},
+                                 {.title = "reference", .right = true},
+                                 {.title = "best", .right = true},
+                                 {.title = "speedup, 95%"}};
+  if (has_base(r)) {
+    columns.push_back({.title = r.against, .right = true});
+    columns.push_back({.title = "over " + r.against});
+    columns.push_back({.title = r.against + " dev.", .right = true, .drop = 3});
+  }
+  columns.insert(columns.end(), {{.title = "ref. dev.", .right = true, .drop = 3},
+                                 {.title = "best dev.", .right = true, .drop = 2},
+                                 {.title = "floor", .right = true, .drop = 1},
+                                 {.title = "roof", .right = true},
+                                 {.title = "evals", .right = true, .drop = 5},
+                                 {.title = "variant", .drop = 6},
+                                 {.title = "moves", .least_width = 14, .drop = 4}});
+  table t(std::move(columns));
+  for (const auto& row : r.tasks) {
+    std::vector<std::string> cells = {row.name, format_time(row.reference_us), format_time(row.best_us),
+                                      speedup_of(row)};
+    if (has_base(r)) {
+      cells.push_back(format_time(row.against->base_us));
+      cells.push_back(format_against(*row.against));
+      cells.push_back(format_time(row.against->base_device_us));
+    }
+    cells.insert(cells.end(), {format_time(row.reference_device_us), format_time(row.best_device_us),
+                               format_time(row.floor_us), format_share(row.roof_us, row.best_device_us),
+                               std::to_string(row.evaluations), variant_of(row), moves_of(row)});
+    t.add(std::move(cells));
+  }
   return t;
 }
 
@@ -143,6 +174,8 @@ std::string print_report(const search_report& r, const terminal& t) {
     text += (text.empty() ? t.bold(line) : t.dim(wrap(line, t.width, 0))) + "\n";
   text += "\n" + print_table(r, t) + "\n";
   for (const auto& line : split_lines(print_summary(r)))
+    text += wrap(line, t.width, 0) + "\n";
+  for (const auto& line : split_lines(print_against(r)))
     text += wrap(line, t.width, 0) + "\n";
   if (const auto stages = print_stages(r, t); !stages.empty()) text += "\n" + stages;
   for (const auto& line : split_lines(print_legend(r)))

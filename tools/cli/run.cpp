@@ -14,6 +14,8 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
+#include "tools/cli/measure_baselines.hpp"
+#include "tools/cli/model_import.hpp"
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/progress.hpp"
 #include "tools/cli/report.hpp"
@@ -26,6 +28,7 @@ namespace cudal1::cli {
 namespace {
 
 struct run_options {
+  std::string source;  // PyTorch models
   std::string folder;
   std::vector<std::string> names;
   std::string policy;
@@ -34,6 +37,8 @@ struct run_options {
   uint64_t seed = 1;
   std::string device;
   std::string resume;
+  std::string against{against_program};
+  bool against_given = false;
   node_flags node;
   bool json = false;
 };
@@ -149,7 +154,50 @@ void tell_of_others(const run_options& o, const connected_node& node, run_view& 
   }
 }
 
-expected<int> run(const run_options& o, context& c) {
+// The options with the imported tasks' folder in place of the models that they come from.
+expected<run_options> with_imported_tasks(run_options o, const context& c) {
+  if (!is_model_source(o.source))
+    return fail(errc::invalid_argument,
+                "{} is no PyTorch model (*.py), folder of them or *.jsonl; --tasks takes a folder of task files, and "
+                "--task one of them",
+                o.source);
+  note(c, "importing " + o.source);
+  CUDAL1_TRY(const auto models, imported_once(c.data, o.source));
+  for (const auto& r : models.report.refused)
+    note(c, fmt::format("{} was refused: {}", r.name, r.reason));
+  if (models.report.imported.empty())
+    return fail(errc::unsupported, "there is nothing to search in {}: every model was refused", o.source);
+  o.folder = models.folder;
+  if (!o.against_given) o.against = "eager";  // what its author compares with
+  return o;
+}
+
+// PyTorch beside what was just found, on the first of its devices. What cannot be measured is missing in the table.
+// False where it was interrupted.
+expected<bool> measure_base(const run_options& o, const std::string& experiment, connected_node& node, const context& c,
+                            run_view& view, int wake_fd) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
+  CUDAL1_TRY(const device_report device, choose_device(node.status, e.device));
+  baseline_wish wish;
+  wish.kinds = {o.against};
+  wish.device = device.where.device;
+  wish.experiment = e.id;
+  for (const auto& id : e.tasks) {
+    CUDAL1_TRY(const auto record, reader->get_task(id));
+    CUDAL1_TRY(task t, read_task(record.text, record.profile));
+    wish.tasks.push_back(std::move(t));
+  }
+  baseline_observer observer;
+  observer.doing = [&](const std::string& what) { view.remark("measuring PyTorch: " + what); };
+  CUDAL1_TRY(const auto measured, measure_baselines(c.data, node.client, wish, observer, wake_fd));
+  return !measured.interrupted;
+}
+
+expected<int> run(run_options o, context& c) {
+  if (!o.source.empty()) {
+    CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
+  }
   CUDAL1_TRY(client_request request, make_request(o, c));
   // What needs no node is checked before one is started.
   node_flags flags = o.node;
@@ -176,17 +224,24 @@ expected<int> run(const run_options& o, context& c) {
   CUDAL1_CHECK(node.client.send(request));
   followed_run follower(interrupt, view);
   auto experiment = follower.follow(node.client);
+  bool interrupted = follower.interrupted();
+  if (experiment && o.against != against_program && !interrupted) {
+    const auto measured = measure_base(o, *experiment, node, c, view, interrupt.fd());
+    if (!measured) view.note(fmt::format("{} was not measured: {}", o.against, measured.error().message));
+    interrupted = measured && !*measured;
+  }
   view.close();
   CUDAL1_CHECK(experiment);
   CUDAL1_TRY(const auto reader, open_for_reading(c));
-  CUDAL1_TRY(const auto report, report_experiment(*reader, *experiment));
+  CUDAL1_TRY(auto report, report_experiment(*reader, *experiment));
+  CUDAL1_CHECK(put_against(*reader, report, o.against));
   if (o.json) {
     print_json(c, to_json(report));
   } else {
     c.out.print((c.out.live ? "" : "\n") + print_report(report, examine(c.out.stream)));
     c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", c.data)) + "\n");
   }
-  return follower.interrupted() ? exit_code::interrupted : exit_code::success;
+  return interrupted ? exit_code::interrupted : exit_code::success;
 }
 
 }  // namespace
@@ -194,6 +249,11 @@ expected<int> run(const run_options& o, context& c) {
 void add_run(CLI::App& app, context& c) {
   auto o = std::make_shared<run_options>();
   auto* sub = app.add_subcommand("run", "search for faster variants of tasks, and print the table of the best");
+  sub->add_option(
+         "source", o->source,
+         "PyTorch models to search: a *.py with Model, get_inputs and get_init_inputs, a folder of such files, "
+         "a *.jsonl (`cudal1 tasks import --help`); their Python is executed, unconfined")
+      ->type_name("MODEL");
   sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
   sub->add_option("--task", o->names, "only these tasks: names, or task files; may stand several times")
       ->type_name("NAME");
@@ -216,21 +276,29 @@ void add_run(CLI::App& app, context& c) {
   auto* resume = sub->add_option("--resume", o->resume,
                                  "go on with an experiment that was stopped, as in --resume e3, with its own limits");
   resume->type_name("EXPERIMENT");
-  for (const auto* flag : {"--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
+  for (const auto* flag : {"source", "--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
     resume->excludes(sub->get_option(flag));
+  sub->get_option("source")->excludes(sub->get_option("--tasks"));
+  add_against_option(*sub, o->against);
+  sub->get_option("--against")
+      ->description(sub->get_option("--against")->get_description() + "; another kind is measured beside at the end");
   sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
   add_node_flags(*sub, o->node);
   sub->footer(
       footer("  cudal1 run                                    all built-in tasks\n"
              "  cudal1 run --time 4m                          ... for four minutes\n"
              "  cudal1 run --task softmax --task layer_norm   two of them\n"
-             "  cudal1 run --tasks my_tasks --evaluations 50  your own\n"
+             "  cudal1 run model.py                           your own PyTorch model\n"
+             "  cudal1 run --tasks my_tasks --evaluations 50  your own tasks\n"
              "  cudal1 run --resume e3                        after Ctrl-C or a power cut",
              "  0    the search ended by itself; the table was printed\n"
              "  2    the command line, a task file or a name on it is not right\n"
              "  3    no node could be reached or started, or it was lost\n"
              "  130  Ctrl-C: everything finished was kept, and the table so far printed"));
-  sub->callback([o, &c] { finish(c, run(*o, c)); });
+  sub->callback([o, sub, &c] {
+    o->against_given = sub->get_option("--against")->count() > 0;
+    finish(c, run(*o, c));
+  });
 }
 
 }  // namespace cudal1::cli

@@ -234,10 +234,14 @@ void add_tasks(CLI::App& app, context& c) {
       footer("  cudal1 tasks\n"
              "  cudal1 tasks softmax\n"
              "  cudal1 tasks --gpu H200           with the floor of each there\n"
-             "  cudal1 tasks --tasks my_tasks     also checks them",
+             "  cudal1 tasks --tasks my_tasks     also checks them\n"
+             "  cudal1 tasks import model.py --out my_tasks",
              "  0    printed\n"
              "  2    there is no such task or GPU, or a file breaks a rule (which one, and where, is said)"));
-  sub->callback([o, &c] { finish(c, tasks(*o, c)); });
+  add_tasks_import(*sub, c);
+  sub->callback([o, sub, &c] {
+    if (sub->get_subcommands().empty()) finish(c, tasks(*o, c));
+  });
 }
 
 }  // namespace cudal1::cli

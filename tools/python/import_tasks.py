@@ -2,12 +2,14 @@
 """Turns PyTorch models into tasks of cudal1.
 
 SOURCE is a KernelBench problem (FOLDER/level1/23_Softmax.py), any Python file with Model, get_inputs and
-get_init_inputs, a folder of such files, or JSON lines with level, problem_id, code and perhaps name. Written are
-DIR/NAME.json and, under their SHA-256, DIR/blobs/*.safetensors (weights as KernelBench seeds them) and *.py (sources).
+get_init_inputs, a folder of such files, or JSON lines with level, problem_id, code and perhaps name. Written
+are DIR/NAME.json and, under their SHA-256, DIR/blobs/*.safetensors (weights as KernelBench seeds them) and *.py
+(sources).
 
 THE FILES ARE EXECUTED, as you, without a sandbox: import only what you would run.
 
-Exit codes: 0 everything was imported; 1 something was refused, and the rest imported; 2 the command line is not right.
+Exit codes: 0 everything was imported; 1 something was refused, and the rest imported; 2 the command line is not
+right.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import warnings
 from typing import Any
 
 warnings.filterwarnings("ignore")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and somebody may be measuring on it
 
 import torch  # noqa: E402
 
@@ -52,20 +55,32 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
     weights.name_values(program)
     unknown = {s.name for s in program.steps} - options.operators if options.operators else set()
     if unknown:
-        raise Refused(f"it needs {', '.join(sorted(unknown))}, which is not among the operators of a task; write it with "
-                      "others")
+        raise Refused(
+            f"it needs {', '.join(sorted(unknown))}, which is not among the operators of a task; write it "
+            "with others"
+        )
     verified = replay.check(program, loaded.model(), arguments, options.verify_s)
     blobs = options.out / "blobs"
     blob = weights.write_weights(program, blobs)
     source = weights.write_source(problem.code, blobs)
-    task = task_file.task_json(problem, model, program, drawn, weights.declare_weights(program, blob or ""), source)
+    task = task_file.task_json(
+        problem, model, program, drawn, weights.declare_weights(program, blob or ""), source
+    )
     path = options.out / f"{problem.name}.json"
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(task_file.task_text(task), encoding="utf-8")
     os.replace(unfinished, path)
     size = sum(w.data.numel() * w.data.element_size() for w in program.weights)
-    return {"name": problem.name, "file": path.name, "family": task["family"], "inputs": len(program.inputs),
-            "weights": len(program.weights), "weight_bytes": size, "steps": len(program.steps), "verified": verified}
+    return {
+        "name": problem.name,
+        "file": path.name,
+        "family": task["family"],
+        "inputs": len(program.inputs),
+        "weights": len(program.weights),
+        "weight_bytes": size,
+        "steps": len(program.steps),
+        "verified": verified,
+    }
 
 
 def _child(problem: Problem, options: Options, answer: multiprocessing.connection.Connection) -> None:
@@ -78,13 +93,21 @@ def _child(problem: Problem, options: Options, answer: multiprocessing.connectio
     except Refused as e:
         line = {"name": problem.name, "reason": str(e)}
     except MemoryError:
-        line = {"name": problem.name, "reason": "it needs more memory than there is; import it on a larger machine"}
+        line = {
+            "name": problem.name,
+            "reason": "it needs more memory than there is; import it on a larger machine",
+        }
     except Exception as e:
         at = e.__traceback__
         while at is not None and at.tb_next is not None:
             at = at.tb_next
-        where = f" ({pathlib.Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno})" if at is not None else ""
-        line = {"name": problem.name, "reason": f"the importer failed: {one_line(e)}{where}; please report it"}
+        where = (
+            f" ({pathlib.Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno})" if at is not None else ""
+        )
+        line = {
+            "name": problem.name,
+            "reason": f"the importer failed: {one_line(e)}{where}; please report it",
+        }
     answer.send(line)
     answer.close()
 
@@ -129,13 +152,16 @@ class Jobs:
                     child.kill()
                     child.join()
                     del self.running[answer]
-                    lines.append({"name": problem.name, "reason": f"it took longer than {self.limit_s:.0f} s"})
+                    lines.append(
+                        {"name": problem.name, "reason": f"it took longer than {self.limit_s:.0f} s"}
+                    )
                     say(len(lines), lines[-1])
         return lines
 
 
 def _warm_up() -> None:
     """What the first export loads, loaded once for all children."""
+
     class Small(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.relu(x)
@@ -144,21 +170,38 @@ def _warm_up() -> None:
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="import_tasks.py", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="import_tasks.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("source", nargs="+", metavar="SOURCE")
     parser.add_argument("--out", required=True, type=pathlib.Path, metavar="DIR")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME,...",
-                        help="only these tasks: whole names, or beginnings as in level1_023")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME,...",
+        help="only these tasks: whole names, or beginnings as in level1_023",
+    )
     parser.add_argument("--level", type=int, metavar="N", help="only KernelBench's problems of this level")
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: half of the cores)")
-    parser.add_argument("--verify", type=float, default=20.0, metavar="SECONDS",
-                        help="compare the steps with the model on the CPU where that takes no longer, as estimated "
-                        "(default 20; 0: never)")
-    parser.add_argument("--operators", type=pathlib.Path, metavar="FILE",
-                        help="the operators that tasks have, one a line: composite ones that are missing are taken "
-                        "apart, and a problem that needs another is refused")
-    parser.add_argument("--limit", type=float, default=900.0, metavar="SECONDS", help="for one problem (default 900)")
+    parser.add_argument(
+        "--verify",
+        type=float,
+        default=20.0,
+        metavar="SECONDS",
+        help="compare the steps with the model on the CPU where that takes no longer, as estimated "
+        "(default 20; 0: never)",
+    )
+    parser.add_argument(
+        "--operators",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="the operators that tasks have, one a line: composite ones that are missing are taken "
+        "apart, and a problem that needs another is refused",
+    )
+    parser.add_argument(
+        "--limit", type=float, default=900.0, metavar="SECONDS", help="for one problem (default 900)"
+    )
     parser.add_argument("--json", action="store_true", help="the report as one JSON document on stdout")
     return parser.parse_args(words)
 
@@ -177,12 +220,17 @@ def _chosen(problems: list[Problem], o: argparse.Namespace) -> list[Problem]:
 def _print_report(imported: list[dict[str, Any]], refused: list[dict[str, Any]]) -> None:
     width = max((len(line["name"]) for line in imported), default=4)
     for line in imported:
-        print(f"{line['name']:{width}}  {line['family']:16}  {line['steps']:4} steps  {line['weights']:4} weights  "
-              f"{'verified' if line['verified'] else ''}".rstrip())
+        print(
+            f"{line['name']:{width}}  {line['family']:16}  {line['steps']:4} steps  "
+            f"{line['weights']:4} weights  "
+            f"{'verified' if line['verified'] else ''}".rstrip()
+        )
     for line in refused:
         print(f"{line['name']}: refused: {line['reason']}")
-    print(f"{len(imported)} imported ({sum(line['verified'] for line in imported)} compared with the model), "
-          f"{len(refused)} refused")
+    print(
+        f"{len(imported)} imported ({sum(line['verified'] for line in imported)} compared with the model), "
+        f"{len(refused)} refused"
+    )
 
 
 def main(words: list[str]) -> int:

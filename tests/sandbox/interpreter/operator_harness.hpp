@@ -33,6 +33,9 @@ struct operator_case {
 operator_case parse_case(const std::string& line);
 std::string case_text(const operator_case& c);
 
+// A part of the cases of operator_cases_test.cpp.
+const std::vector<const char*>& more_operator_cases();
+
 at::Tensor draw(const operand& o, std::mt19937_64& random);
 expected<std::vector<operator_result>> typed_by_rule(const operator_case& c);
 // Throws what ATen throws.

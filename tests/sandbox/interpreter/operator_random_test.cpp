@@ -1,6 +1,7 @@
 // Random shapes, layouts and types: what a rule accepts, ATen computes, with exactly those types.
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <numeric>
 
 #include <ATen/core/Tensor.h>
@@ -299,6 +300,62 @@ TEST(operator_random, joins_and_products) {
     compare(c, 100 + i, n);
   }
   EXPECT_GT(n.accepted, 400);
+}
+
+TEST(operator_random, lists_of_views) {
+  generator g(19);
+  counts n;
+  for (int i = 0; i < 800; ++i) {
+    const auto sizes = g.shape(g.pick(0, 4));
+    const auto dim = g.dim(sizes.size());
+    const std::vector<std::pair<std::string, std::string>> choices{
+        {"split.Tensor", fmt::format(R"("split_size":{},"dim":{})", g.pick(0, 4), dim)},
+        {"split_with_sizes", fmt::format(R"("split_sizes":[{},{}],"dim":{})", g.pick(1, 2), g.pick(0, 2), dim)},
+        {"chunk", fmt::format(R"("chunks":{},"dim":{})", g.pick(0, 5), dim)},
+        {"tensor_split.sections", fmt::format(R"("sections":{},"dim":{})", g.pick(1, 4), dim)},
+        {"unbind.int", fmt::format(R"("dim":{})", dim)},
+        {"unfold", fmt::format(R"("dimension":{},"size":{},"step":{})", dim, g.pick(1, 3), g.pick(1, 3))}};
+    const auto& [op, args] = g.one_of(choices);
+    compare({"aten::" + op, {g.tensor("a", sizes)}, R"({"self":"a",)" + args + "}"}, 100 + i, n);
+  }
+  EXPECT_GT(n.accepted, 300);
+}
+
+TEST(operator_random, einsums) {
+  generator g(20);
+  counts n;
+  for (int i = 0; i < 1500; ++i) {
+    const std::string letters = "aBcde";
+    std::map<char, int64_t> size;
+    for (const char c : letters)
+      size[c] = g.chance(25) ? 1 : g.pick(2, 3);
+    operator_case c{"aten::einsum", {}, ""};
+    std::vector<std::string> names, sides;
+    std::string used;
+    const auto operands = g.pick(1, 3);
+    for (int64_t o = 0; o < operands; ++o) {
+      std::string labels;
+      std::vector<int64_t> sizes;
+      for (auto rank = g.pick(1, 4); rank > 0; --rank) {
+        const char label = letters[static_cast<std::size_t>(g.pick(0, 4))];
+        if (labels.find(label) != std::string::npos && !g.chance(20)) continue;
+        labels += label;
+        sizes.push_back(g.chance(5) ? 1 : size[label]);
+        if (used.find(label) == std::string::npos) used += label;
+      }
+      names.push_back(fmt::format(R"("{}")", static_cast<char>('p' + o)));
+      sides.push_back(labels);
+      c.operands.push_back({names.back().substr(1, 1), g.layout(dtype::float32, sizes)});
+    }
+    std::string output;
+    for (const char label : used)
+      if (g.chance(50))
+        output.insert(static_cast<std::size_t>(g.pick(0, static_cast<int64_t>(output.size()))), 1, label);
+    const auto equation = fmt::format("{}{}", fmt::join(sides, ","), g.chance(85) ? "->" + output : "");
+    c.args = fmt::format(R"({{"equation":"{}","tensors":[{}]}})", equation, fmt::join(names, ","));
+    compare(c, 100 + i, n);
+  }
+  EXPECT_GT(n.accepted, 800);
 }
 
 TEST(operator_random, convolutions_and_pools) {

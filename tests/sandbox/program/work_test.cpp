@@ -152,6 +152,61 @@ TEST(work, of_attention_is_both_products_and_half_of_them_where_causal) {
   EXPECT_EQ(causal.flops.float32, 2.0 * 6 * (16 * 17 / 2) * (8 + 8));
 }
 
+TEST(work, of_an_einsum_is_its_products_in_the_best_order) {
+  const auto einsum = [](const std::string& equation, const std::string& names) {
+    return step("einsum", fmt::format(R"("equation": "{}", "tensors": [{}])", equation, names));
+  };
+  const auto two = list({tensor("a", "4, 32, 64"), tensor("b", "16, 64")});
+  EXPECT_EQ(work_of(read(two, einsum("bij,kj->bki", R"("a", "b")"))).flops.float32, 2.0 * 4 * 32 * 64 * 16);
+  EXPECT_EQ(work_of(read(two, einsum("...j,kj->...k", R"("a", "b")"))).flops.float32, 2.0 * 4 * 32 * 64 * 16);
+  const auto pointwise = list({tensor("a", "4, 32"), tensor("b", "32")});
+  EXPECT_EQ(work_of(read(pointwise, einsum("ij,j->ij", R"("a", "b")"))).flops.total(), 0);
+  // a (b c) is less work than (a b) c where c has one column.
+  const auto three = list({tensor("a", "32, 64"), tensor("b", "64, 16"), tensor("c", "16, 1")});
+  EXPECT_EQ(work_of(read(three, einsum("ij,jk,kl->il", R"("a", "b", "c")"))).flops.float32,
+            2.0 * (64 * 16 * 1 + 32 * 64 * 1));
+}
+
+TEST(work, of_other_contractions_is_two_flops_a_pair) {
+  const auto dots = list({tensor("a", "4, 8, 16"), tensor("b", "16, 8, 3")});
+  const auto tensordot = step("tensordot", R"("self": "a", "other": "b", "dims_self": [1, -1], "dims_other": [1, 0])");
+  EXPECT_EQ(work_of(read(dots, tensordot)).flops.float32, 2.0 * 4 * 8 * 16 * 3);
+  const auto pair = list({tensor("a", "4, 8"), tensor("b", "4, 6"), tensor("w", "5, 8, 6")});
+  EXPECT_EQ(work_of(read(pair, step("bilinear", R"("input1": "a", "input2": "b", "weight": "w")"))).flops.float32,
+            2.0 * 4 * 5 * 8 * 6);
+  const auto summed = list({tensor("s", "3, 5"), tensor("a", "2, 3, 4"), tensor("b", "2, 4, 5")});
+  EXPECT_EQ(work_of(read(summed, step("addbmm", R"("self": "s", "batch1": "a", "batch2": "b")"))).flops.float32,
+            2.0 * 2 * 3 * 4 * 5);
+}
+
+TEST(work, of_a_recurrent_layer_is_every_matrix_at_every_step) {
+  const auto inputs = list({tensor("x", "7, 2, 3"), tensor("h", "2, 2, 4"), tensor("c", "2, 2, 4")});
+  const auto weights = list({tensor("p", "16, 3"), tensor("q", "16, 4"), tensor("r", "16, 3"), tensor("s", "16, 4")});
+  const auto lstm = [](const std::string& out) {
+    return R"({"aten": "aten::lstm.input", "args": {"input": "x", "hx": ["h", "c"], "params": ["p", "q", "r", "s"],
+      "has_biases": false, "num_layers": 1, "dropout": 0.0, "train": false, "bidirectional": true,
+      "batch_first": false}, "out": )" +
+           out + "}";
+  };
+  const double flops = 2.0 * 7 * 2 * 2 * (16 * 3 + 16 * 4);
+  const auto all = work_of(read(inputs, lstm(R"(["y", "", ""])"), weights));
+  EXPECT_EQ(all.flops.float32, flops);
+  EXPECT_EQ(all.input_bytes, 4 * (7 * 2 * 3 + 2 * 2 * 2 * 4));
+  EXPECT_EQ(all.weight_bytes, 4 * 2 * (16 * 3 + 16 * 4));
+  EXPECT_EQ(all.least_input_bytes, 0);  // nothing is claimed of gates
+  const auto last = work_of(read(inputs, lstm(R"(["", "y", ""])"), weights));
+  EXPECT_EQ(last.flops.float32, flops);
+  EXPECT_EQ(last.output_bytes, 4 * 2 * 2 * 4);
+}
+
+TEST(work, of_a_list_of_parts_is_the_parts_that_are_read) {
+  const std::string split =
+      R"({"aten": "aten::split.Tensor", "args": {"self": "x", "split_size": 2, "dim": 1}, "out": ["a", "b", ""]})";
+  const auto w = work_of(read(tensor("x", "8, 6"), list({split, step("exp", R"("self": "b")")})));
+  EXPECT_EQ(w.input_bytes, 4 * 8 * 2);
+  EXPECT_EQ(w.least_input_bytes, 0);
+}
+
 TEST(work, of_attention_by_hand_is_that_of_its_products) {
   const auto w = work_of(
       read(list({tensor("q", "2, 16, 8"), tensor("k", "2, 8, 16"), tensor("v", "2, 16, 8")}),

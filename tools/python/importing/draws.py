@@ -44,7 +44,7 @@ def _matrix_facts(t: torch.Tensor) -> set[str]:
     facts = set()
     rows, columns = t.shape[-2:]
     # A corner first: it tells of most tensors that they have no such form, for nothing.
-    corner = t[..., :min(rows, 64), :min(columns, 64)]
+    corner = t[..., : min(rows, 64), : min(columns, 64)]
     if not corner.triu(1).any() and not t.triu(1).any():
         facts.add("lower_triangular")
     if not corner.tril(-1).any() and not t.tril(-1).any():
@@ -100,7 +100,8 @@ def _share_is(sample: torch.Tensor, p: float) -> bool:
 
 
 def _moments_fit(sample: torch.Tensor, mean: float, variance: float, fourth: float) -> bool:
-    """`fourth`: the fourth central moment over the squared variance, which says how well a variance is known."""
+    """`fourth`: the fourth central moment over the squared variance, which says how well a variance
+    is known."""
     n = sample.numel()
     if n < 2:
         return True
@@ -117,7 +118,9 @@ def _agrees(look: _Look, guess: Lineage, t: torch.Tensor) -> bool:
     if guess.kind == "uniform":
         slack = epsilon * max(abs(guess.low), abs(guess.high))
         inside = float(s.min()) >= guess.low - slack and float(s.max()) <= guess.high + slack
-        return inside and _moments_fit(s, (guess.low + guess.high) / 2, (guess.high - guess.low) ** 2 / 12, 1.8)
+        return inside and _moments_fit(
+            s, (guess.low + guess.high) / 2, (guess.high - guess.low) ** 2 / 12, 1.8
+        )
     if guess.kind == "normal":
         return _moments_fit(s, guess.mean, guess.std**2, 3.0)
     if guess.kind == "integer":
@@ -186,8 +189,10 @@ def _spell(guess: Lineage, t: torch.Tensor) -> dict[str, Any]:
 
 def _describe(look: _Look) -> str:
     s = look.sample
-    return (f"mean {float(s.mean()):.4g}, standard deviation {float(s.std(correction=0)):.4g}, "
-            f"{look.lowest:.4g} to {look.highest:.4g}")
+    return (
+        f"mean {float(s.mean()):.4g}, standard deviation {float(s.std(correction=0)):.4g}, "
+        f"{look.lowest:.4g} to {look.highest:.4g}"
+    )
 
 
 def _recognize(where: str, looks: list[_Look], t: torch.Tensor) -> tuple[Lineage, set[str]]:
@@ -197,18 +202,28 @@ def _recognize(where: str, looks: list[_Look], t: torch.Tensor) -> tuple[Lineage
         raise Refused(f"{where} has values that are not finite; a task's inputs are numbers")
     guess = last.lineage if all(look.lineage == last.lineage for look in looks) else None
     if guess is not None and not all(_agrees(look, guess, t) for look in looks):
-        raise Refused(f"{where} was made by {guess.made}, but its values ({_describe(last)}) are not those of "
-                      f"{guess.kind}; use one of rand, randn, randint as it is, or scaled")
+        raise Refused(
+            f"{where} was made by {guess.made}, but its values ({_describe(last)}) are not those of "
+            f"{guess.kind}; use one of rand, randn, randint as it is, or scaled"
+        )
     if guess is None:
         guess = _guess(last, t)
         if guess is not None and not all(_agrees(look, guess, t) for look in looks):
             guess = None
     if guess is None:
-        raise Refused(f"{where}: its values ({_describe(last)}) are of no distribution that a task can have "
-                      "(uniform, normal, integer, bernoulli, signs, simplex, constant)")
-    if guess.kind != "constant" and last.sample.numel() > 1 and all(look.digest == last.digest for look in looks):
-        raise Refused(f"{where} is the same for every seed, and no single number; make it a buffer of Model, which "
-                      "belongs to the task")
+        raise Refused(
+            f"{where}: its values ({_describe(last)}) are of no distribution that a task can have "
+            "(uniform, normal, integer, bernoulli, signs, simplex, constant)"
+        )
+    if (
+        guess.kind != "constant"
+        and last.sample.numel() > 1
+        and all(look.digest == last.digest for look in looks)
+    ):
+        raise Refused(
+            f"{where} is the same for every seed, and no single number; make it a buffer of Model, which "
+            "belongs to the task"
+        )
     if guess.kind == "simplex":
         facts.add("non_negative")
     if guess.kind == "constant":
@@ -217,8 +232,8 @@ def _recognize(where: str, looks: list[_Look], t: torch.Tensor) -> tuple[Lineage
 
 
 def draw_inputs(loaded: Loaded, flatten: Any) -> tuple[list[Any], list[Drawn]]:
-    """The arguments of forward, as the problem gives them, and how each tensor among them is drawn. `flatten` gives the
-    leaves of such arguments."""
+    """The arguments of forward, as the problem gives them, and how each tensor among them is drawn. `flatten`
+    gives the leaves of such arguments."""
     looks: list[list[_Look]] = []
     numbers: list[Any] = []
     arguments: list[Any] = []
@@ -237,7 +252,9 @@ def draw_inputs(loaded: Loaded, flatten: Any) -> tuple[list[Any], list[Drawn]]:
     tensors = [leaf for leaf in flatten(arguments) if isinstance(leaf, torch.Tensor)]
     storages = {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
     if len(storages) < len([t for t in tensors if t.numel()]):
-        raise Refused("two of its inputs share memory; a task draws each input on its own (clone one of them)")
+        raise Refused(
+            "two of its inputs share memory; a task draws each input on its own (clone one of them)"
+        )
     drawn = []
     for i, t in enumerate(tensors):
         where = f"input {i} of get_inputs"

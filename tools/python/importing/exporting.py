@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import operator
-from typing import Any, Iterator
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -14,85 +13,26 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from .program import Program, Value, is_view, map_values, op_name, values_in
 from .refusal import Refused
-from .source import OnCpu, one_line
+from .source import OnCpu
+from .tracing import forward_only, refusal_of, whole_recurrence
 
 aten = torch.ops.aten
 
 # Views that give several tensors, as one view each.
-_SPLITS = {aten.split.Tensor, aten.split.sizes, aten.split_with_sizes.default, aten.chunk.default,
-           aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default, aten.unsafe_chunk.default,
-           aten.tensor_split.sections, aten.tensor_split.indices, aten.hsplit.int, aten.vsplit.int, aten.dsplit.int}
-_DATA_DEPENDENT = ("DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException",
-                   "UserError")
-
-
-def _recurrent_shapes(layers_first_hidden: bool) -> Any:
-    """The result types of a recurrent operator, without the loop over time that its decomposition is."""
-
-    def run(input: torch.Tensor, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
-            bidirectional: bool, batch_first: bool) -> tuple:
-        states = list(hx) if layers_first_hidden else [hx]
-        width = states[0].shape[-1] * (2 if bidirectional else 1)
-        out = input.new_empty((*input.shape[:-1], width))
-        if batch_first:
-            out = input.new_empty((input.shape[1], input.shape[0], width)).transpose(0, 1)
-        return (out, *(torch.empty_like(s) for s in states))
-
-    return run
-
-
-@contextlib.contextmanager
-def _whole_recurrence() -> Iterator[None]:
-    """While a graph is recorded, recurrent operators run as shapes only: their Python decompositions walk through time,
-    which takes a quarter of a minute for 512 steps."""
-    key = torch._C.DispatchKey.CompositeImplicitAutograd
-    ops = {aten.lstm.input: True, aten.gru.input: False, aten.rnn_tanh.input: False, aten.rnn_relu.input: False}
-    before = {op: dict(op.py_kernels) for op in ops}
-    try:
-        for op, two_states in ops.items():
-            for k in {key, *op.py_kernels}:
-                op.py_kernels[k] = _recurrent_shapes(two_states)
-            op._dispatch_cache.clear()
-        yield
-    finally:
-        for op, kernels in before.items():
-            op.py_kernels.clear()
-            op.py_kernels.update(kernels)
-            op._dispatch_cache.clear()
-
-
-def _no_backward(*_: Any, **__: Any) -> None:
-    raise Refused("it runs a backward pass (aten::backward), and a task is a forward pass: write the gradient's "
-                  "formula as forward, or optimise forward alone")
-
-
-@contextlib.contextmanager
-def _forward_only() -> Iterator[None]:
-    saved = torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward
-    torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward = (_no_backward,) * 3
-    try:
-        yield
-    finally:
-        torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward = saved
-
-
-def _refusal_of_export(e: BaseException) -> Refused:
-    """torch.export's own words, made one sentence."""
-    causes: list[BaseException] = []
-    at: BaseException | None = e
-    while at is not None and at not in causes:
-        causes.append(at)
-        at = at.__cause__ or at.__context__
-    for cause in causes:
-        if isinstance(cause, Refused):
-            return cause
-    for cause in causes:
-        if type(cause).__name__ in _DATA_DEPENDENT:
-            func = getattr(cause, "func", None)
-            what = f" ({op_name(func)})" if isinstance(func, torch._ops.OpOverload) else ""
-            return Refused(f"its shapes or its control flow depend on values{what}: {one_line(cause, 200)}; a task's "
-                           "steps are the same for all values, so compute with masks (torch.where) instead")
-    return Refused(f"torch.export cannot record it: {one_line(e)}")
+_SPLITS = {
+    aten.split.Tensor,
+    aten.split.sizes,
+    aten.split_with_sizes.default,
+    aten.chunk.default,
+    aten.unsafe_split.Tensor,
+    aten.unsafe_split_with_sizes.default,
+    aten.unsafe_chunk.default,
+    aten.tensor_split.sections,
+    aten.tensor_split.indices,
+    aten.hsplit.int,
+    aten.vsplit.int,
+    aten.dsplit.int,
+}
 
 
 def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -100,8 +40,10 @@ def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     for node in list(graph_module.graph.nodes):
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             if node.target.name() != "wrap_with_set_grad_enabled":
-                raise Refused(f"it uses {node.target.name()}, which a task's steps cannot express: write the region as "
-                              "plain operators")
+                raise Refused(
+                    f"it uses {node.target.name()}, which a task's steps cannot express: write the region as "
+                    "plain operators"
+                )
             inner = getattr(graph_module, node.args[1].target)
             env = dict(zip((n for n in inner.graph.nodes if n.op == "placeholder"), node.args[2:]))
             with graph_module.graph.inserting_before(node):
@@ -121,7 +63,8 @@ def _aliases(nodes: list[torch.fx.Node]) -> dict[torch.fx.Node, torch.fx.Node]:
         if node.op != "call_function":
             continue
         shares = node.target is operator.getitem or (
-            isinstance(node.target, torch._ops.OpOverload) and is_view(node.target))
+            isinstance(node.target, torch._ops.OpOverload) and is_view(node.target)
+        )
         if shares and node.args and isinstance(node.args[0], torch.fx.Node):
             base[node] = base[node.args[0]]
     return base
@@ -132,7 +75,9 @@ def _writes_through_views(graph: torch.fx.Graph) -> bool:
     nodes = list(graph.nodes)
     base = _aliases(nodes)
     place = {node: i for i, node in enumerate(nodes)}
-    same: dict[torch.fx.Node, torch.fx.Node] = {}  # what an operator in place returns is the tensor that it changed
+    same: dict[
+        torch.fx.Node, torch.fx.Node
+    ] = {}  # what an operator in place returns is the tensor that it changed
     for node in nodes:
         if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
             continue
@@ -159,7 +104,9 @@ class _Reader:
             if node.op == "call_function":
                 self.env[node] = self._call(node)
             elif node.op not in ("placeholder", "output"):
-                raise Refused(f"its graph has a node of a kind that tasks have no word for ({node.op} {node.target})")
+                raise Refused(
+                    f"its graph has a node of a kind that tasks have no word for ({node.op} {node.target})"
+                )
 
     def _resolve(self, arg: Any) -> Any:
         if isinstance(arg, torch.fx.Node):
@@ -191,8 +138,12 @@ class _Reader:
             return self._split(op, args, node)
         if op is aten.unbind.int:
             dim = args.get("dim", 0)
-            return [self._add(aten.select.int, {"self": args["self"], "dim": dim, "index": i}, f"{node.name}_{i}")[0]
-                    for i in range(args["self"].fake.shape[dim])]
+            return [
+                self._add(
+                    aten.select.int, {"self": args["self"], "dim": dim, "index": i}, f"{node.name}_{i}"
+                )[0]
+                for i in range(args["self"].fake.shape[dim])
+            ]
         if self._must_decompose(op):
             return self._decompose(op, args, node)
         outs = self._add(op, args, node.name)
@@ -207,7 +158,11 @@ class _Reader:
         return step.outs
 
     def _split(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> list[Value]:
-        dims = {aten.hsplit.int: 1 if args["self"].fake.dim() > 1 else 0, aten.vsplit.int: 0, aten.dsplit.int: 2}
+        dims = {
+            aten.hsplit.int: 1 if args["self"].fake.dim() > 1 else 0,
+            aten.vsplit.int: 0,
+            aten.dsplit.int: 2,
+        }
         dim = dims.get(op, args.get("dim", 0))
         with self.program.mode:
             pieces = op(**{k: map_values(v, lambda x: x.fake) for k, v in args.items()})
@@ -236,7 +191,9 @@ class _Reader:
             packet = getattr(aten, base.removesuffix("_"), None) if base.endswith("_") else None
             overload = getattr(packet, op._overloadname, None) if packet is not None else None
             if overload is None or overload._schema.is_mutable:
-                raise Refused(f"it uses {op_name(op)}, which changes a tensor in place and has no form that does not")
+                raise Refused(
+                    f"it uses {op_name(op)}, which changes a tensor in place and has no form that does not"
+                )
             new = self._emit(overload, args, node)
             if new.fake.dtype != old.fake.dtype:
                 new = self._add(aten.to.dtype, {"self": new, "dtype": old.fake.dtype}, f"{node.name}_same")[0]
@@ -252,8 +209,9 @@ class _Reader:
             given = {"self": source, "dtype": old.fake.dtype}
             source = self._add(aten.to.dtype, given, f"{node.name}_cast")[0]
         if source.fake.shape != old.fake.shape:
-            source = self._add(aten.expand.default, {"self": source, "size": list(old.fake.shape)},
-                               f"{node.name}_expand")[0]
+            source = self._add(
+                aten.expand.default, {"self": source, "size": list(old.fake.shape)}, f"{node.name}_expand"
+            )[0]
         return source
 
     def _must_decompose(self, op: torch._ops.OpOverload) -> bool:
@@ -295,13 +253,13 @@ def _placeholder_names(model: torch.nn.Module, arguments: list[Any]) -> list[str
 
 
 def export(model: torch.nn.Module, arguments: list[Any], operators: set[str]) -> Program:
-    """`operators`: the names that the format has; empty means that it is not known. Weights are Values of kind
-    "weight" with the tensor as data; what the export lifted has the kind "constant"."""
+    """`operators`: the names that the format has; empty means that it is not known. Weights are Values of
+    kind "weight" with the tensor as data; what the export lifted has the kind "constant"."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     leaves, spec = torch.utils._pytree.tree_flatten(arguments)
     fakes = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in leaves]
     fake_arguments = torch.utils._pytree.tree_unflatten(fakes, spec)
-    with torch.no_grad(), _forward_only(), OnCpu(), _whole_recurrence():
+    with torch.no_grad(), forward_only(), OnCpu(), whole_recurrence():
         try:
             exported = torch.export.export(model, tuple(fake_arguments), strict=False)
             if _writes_through_views(exported.graph):
@@ -309,13 +267,22 @@ def export(model: torch.nn.Module, arguments: list[Any], operators: set[str]) ->
         except (KeyboardInterrupt, MemoryError):
             raise
         except BaseException as e:  # noqa: B036  (torch.export raises what the model raises)
-            raise _refusal_of_export(e) from e
-    with torch.no_grad(), _whole_recurrence():
-        return _read(model, exported, arguments, mode, operators)
+            raise refusal_of(e) from e
+    with torch.no_grad(), whole_recurrence():
+        try:
+            return _read(model, exported, arguments, mode, operators)
+        except Exception as e:
+            refusal = refusal_of(e, whole=False)
+            raise refusal if refusal is not None else e from e
 
 
-def _read(model: torch.nn.Module, exported: torch.export.ExportedProgram, arguments: list[Any], mode: FakeTensorMode,
-          operators: set[str]) -> Program:
+def _read(
+    model: torch.nn.Module,
+    exported: torch.export.ExportedProgram,
+    arguments: list[Any],
+    mode: FakeTensorMode,
+    operators: set[str],
+) -> Program:
     graph = _inline(exported.graph_module).graph
     program = Program([], [], [], [], mode)
     reader = _Reader(program, operators)
@@ -335,8 +302,11 @@ def _read(model: torch.nn.Module, exported: torch.export.ExportedProgram, argume
                 reader.env[node] = fake
             user_inputs += 1
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-            data = (exported.constants.get(spec.target) if spec.kind == InputKind.CONSTANT_TENSOR else
-                    _attribute(model, spec.target))
+            data = (
+                exported.constants.get(spec.target)
+                if spec.kind == InputKind.CONSTANT_TENSOR
+                else _attribute(model, spec.target)
+            )
             if data is None:
                 data = _attribute(model, spec.target)
             data = data.detach()
@@ -345,19 +315,40 @@ def _read(model: torch.nn.Module, exported: torch.export.ExportedProgram, argume
             program.weights.append(reader.env[node])
         else:
             raise Refused(f"its graph has an input of a kind that tasks have no word for ({spec.kind.name})")
+    _order_weights(model, program)
     reader.read(graph)
     result = next(n for n in graph.nodes if n.op == "output").args[0]
     for spec, node in zip(exported.graph_signature.output_specs, result):
         if spec.kind != OutputKind.USER_OUTPUT:
-            continue  # state that the model keeps for its next call: a call's outputs are what forward returns
+            # state that the model keeps for its next call: a call's outputs are what forward returns
+            continue
         if isinstance(spec.arg, ConstantArgument) or not isinstance(node, torch.fx.Node):
             if getattr(spec.arg, "value", None) is None:
                 continue
-            raise Refused(f"forward returns the Python value {spec.arg.value!r}; a task's outputs are tensors")
+            raise Refused(
+                f"forward returns the Python value {spec.arg.value!r}; a task's outputs are tensors"
+            )
         program.outputs.append(reader.env[node])
     if not program.outputs:
         raise Refused("forward returns no tensor")
     return program
+
+
+def _order_weights(model: torch.nn.Module, program: Program) -> None:
+    """As the module lists them, each by its first name."""
+    first: dict[int, str] = {}
+    for name, tensor in (
+        *model.named_parameters(remove_duplicate=False),
+        *model.named_buffers(remove_duplicate=False),
+    ):
+        first.setdefault(id(tensor), name)
+    place = {name: i for i, name in enumerate(first.values())}
+    for value in program.weights:
+        try:
+            value.target = first.get(id(_attribute(model, value.target)), value.target)
+        except AttributeError:
+            pass  # a tensor that forward makes
+    program.weights.sort(key=lambda v: place.get(v.target, len(place)))
 
 
 def _attribute(model: torch.nn.Module, path: str) -> torch.Tensor:

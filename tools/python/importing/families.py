@@ -4,27 +4,79 @@ from __future__ import annotations
 
 from .program import Program, Step
 
-_PRODUCTS = {"aten::mm", "aten::bmm", "aten::matmul", "aten::addmm", "aten::baddbmm", "aten::linear", "aten::mv",
-             "aten::dot", "aten::outer"}
-_NORMS = {"aten::batch_norm", "aten::layer_norm", "aten::group_norm", "aten::instance_norm", "aten::rms_norm",
-          "aten::softmax.int", "aten::log_softmax.int"}
+_PRODUCTS = {
+    "aten::mm",
+    "aten::bmm",
+    "aten::matmul",
+    "aten::addmm",
+    "aten::baddbmm",
+    "aten::linear",
+    "aten::mv",
+    "aten::dot",
+    "aten::outer",
+}
+_NORMS = {
+    "aten::batch_norm",
+    "aten::layer_norm",
+    "aten::group_norm",
+    "aten::instance_norm",
+    "aten::rms_norm",
+    "aten::softmax.int",
+    "aten::log_softmax.int",
+}
 _SCANS = {"aten::cumsum", "aten::cumprod", "aten::logcumsumexp"}
-_REDUCTIONS = ("aten::sum", "aten::mean", "aten::max", "aten::min", "aten::amax", "aten::amin", "aten::argm",
-               "aten::prod", "aten::var", "aten::std", "aten::norm", "aten::linalg_vector_norm", "aten::logsumexp",
-               "aten::frobenius_norm")
-_LOSSES = ("aten::kl_div", "aten::cosine_similarity", "aten::binary_cross_entropy", "aten::nll_loss",
-           "aten::cross_entropy", "aten::triplet_margin")
+_REDUCTIONS = (
+    "aten::sum",
+    "aten::mean",
+    "aten::max",
+    "aten::min",
+    "aten::amax",
+    "aten::amin",
+    "aten::argm",
+    "aten::prod",
+    "aten::var",
+    "aten::std",
+    "aten::norm",
+    "aten::linalg_vector_norm",
+    "aten::logsumexp",
+    "aten::frobenius_norm",
+)
+_LOSSES = (
+    "aten::kl_div",
+    "aten::cosine_similarity",
+    "aten::binary_cross_entropy",
+    "aten::nll_loss",
+    "aten::cross_entropy",
+    "aten::triplet_margin",
+)
 # Between the two products of attention.
-_BETWEEN = ("aten::mul", "aten::div", "aten::add", "aten::masked_fill", "aten::where", "aten::softmax", "aten::relu",
-            "aten::view", "aten::reshape", "aten::transpose", "aten::permute", "aten::contiguous", "aten::expand",
-            "aten::slice", "aten::unsqueeze", "aten::sub", "aten::dropout", "aten::clone")
+_BETWEEN = (
+    "aten::mul",
+    "aten::div",
+    "aten::add",
+    "aten::masked_fill",
+    "aten::where",
+    "aten::softmax",
+    "aten::relu",
+    "aten::view",
+    "aten::reshape",
+    "aten::transpose",
+    "aten::permute",
+    "aten::contiguous",
+    "aten::expand",
+    "aten::slice",
+    "aten::unsqueeze",
+    "aten::sub",
+    "aten::dropout",
+    "aten::clone",
+)
 
 
 def _feeds_product(program: Program, first: Step) -> bool:
     """Whether a product of two computed tensors reaches another one through a softmax or a mask alone."""
     reached = set(first.outs)
     masked = False
-    for step in program.steps[program.steps.index(first) + 1:]:
+    for step in program.steps[program.steps.index(first) + 1 :]:
         if not reached.intersection(step.reads()):
             continue
         if step.name in ("aten::bmm", "aten::matmul"):
@@ -70,7 +122,9 @@ def _small_family(program: Program, names: list[str]) -> str:
     output = program.outputs[0].fake
     if _SCANS.intersection(names):
         return "scan"
-    if any("_loss" in n or n.startswith(_LOSSES) for n in names) or (len(program.inputs) > 1 and output.dim() == 0):
+    if any("_loss" in n or n.startswith(_LOSSES) for n in names) or (
+        len(program.inputs) > 1 and output.dim() == 0
+    ):
         return "loss"
     if any("_pool" in n for n in names):
         return "pooling"
@@ -80,6 +134,8 @@ def _small_family(program: Program, names: list[str]) -> str:
         return "normalization"
     if reduces:
         return "reduction"
-    elementwise = all(s.outs[0] is None or s.outs[0].fake.dim() <= max(
-        (v.fake.dim() for v in s.reads()), default=0) for s in program.steps)
+    elementwise = all(
+        s.outs[0] is None or s.outs[0].fake.dim() <= max((v.fake.dim() for v in s.reads()), default=0)
+        for s in program.steps
+    )
     return "pointwise" if elementwise and whole else "other"

@@ -23,9 +23,39 @@ class Lineage:
 
 
 # What changes where values lie, or their type, and not their distribution.
-_MOVES = {"view", "reshape", "permute", "transpose", "t", "contiguous", "clone", "detach", "flatten", "unsqueeze",
-          "squeeze", "float", "double", "half", "bfloat16", "cuda", "cpu", "requires_grad_", "swapaxes", "movedim",
-          "view_as", "reshape_as", "unflatten", "pin_memory", "tril", "triu", "ravel", "mT", "adjoint"}
+_MOVES = {
+    "view",
+    "reshape",
+    "permute",
+    "transpose",
+    "t",
+    "contiguous",
+    "clone",
+    "detach",
+    "flatten",
+    "unsqueeze",
+    "squeeze",
+    "float",
+    "double",
+    "half",
+    "bfloat16",
+    "cuda",
+    "cpu",
+    "requires_grad_",
+    "swapaxes",
+    "movedim",
+    "view_as",
+    "reshape_as",
+    "unflatten",
+    "pin_memory",
+    "tril",
+    "triu",
+    "diag",
+    "diag_embed",
+    "ravel",
+    "mT",
+    "adjoint",
+}
 _NUMBERS = (int, float)
 
 
@@ -64,7 +94,11 @@ def _arithmetic(name: str, source: Lineage, number: float, reversed_: bool) -> L
         return _scaled(source, -1, number)
     if name in ("sub", "subtract", "sub_", "__sub__", "__isub__"):
         return _scaled(source, 1, -number)
-    if name in ("div", "divide", "true_divide", "div_", "__truediv__", "__itruediv__") and not reversed_ and number:
+    if (
+        name in ("div", "divide", "true_divide", "div_", "__truediv__", "__itruediv__")
+        and not reversed_
+        and number
+    ):
         return _scaled(source, 1 / number, 0)
     return None
 
@@ -100,12 +134,18 @@ def _factory(name: str, args: tuple, kwargs: dict) -> Lineage | None:
         return Lineage("constant", f"torch.{name}", value=value) if value is not None else None
     if name in ("uniform_", "normal_"):
         first, second = ("from", "to") if name == "uniform_" else ("mean", "std")
-        numbers = [kwargs.get(first, args[1] if len(args) > 1 else 0.0),
-                   kwargs.get(second, args[2] if len(args) > 2 else 1.0)]
+        numbers = [
+            kwargs.get(first, args[1] if len(args) > 1 else 0.0),
+            kwargs.get(second, args[2] if len(args) > 2 else 1.0),
+        ]
         if any(_number(n) is None for n in numbers):
             return None
         a, b = float(numbers[0]), float(numbers[1])
-        return Lineage("uniform", name, low=a, high=b) if name == "uniform_" else Lineage("normal", name, mean=a, std=b)
+        return (
+            Lineage("uniform", name, low=a, high=b)
+            if name == "uniform_"
+            else Lineage("normal", name, mean=a, std=b)
+        )
     if name == "normal" and len(args) >= 2 and all(_number(a) is not None for a in args[:2]):
         return Lineage("normal", "torch.normal", mean=float(args[0]), std=float(args[1]))
     return None
@@ -116,7 +156,9 @@ class Recorder(torch.overrides.TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: dict[int, tuple[torch.Tensor, Lineage]] = {}  # by id, and kept alive so that ids stay theirs
+        self._known: dict[
+            int, tuple[torch.Tensor, Lineage]
+        ] = {}  # by id, and kept alive so that ids stay theirs
 
     def of(self, tensor: torch.Tensor) -> Lineage | None:
         found = self._known.get(id(tensor))
@@ -148,8 +190,9 @@ class Recorder(torch.overrides.TorchFunctionMode):
             return self._converted(source, tensors[0].dtype, out.dtype)
         numbers = [n for n in map(_number, args) if n is not None]
         if len(args) == 2 and len(numbers) == 1 and not kwargs:
-            return (_arithmetic(name, source, numbers[0], not isinstance(args[0], torch.Tensor)) or
-                    _truth(name, source, numbers[0]))
+            return _arithmetic(name, source, numbers[0], not isinstance(args[0], torch.Tensor)) or _truth(
+                name, source, numbers[0]
+            )
         if name in ("neg", "__neg__"):
             return _scaled(source, -1, 0)
         if name == "softmax" and (source.kind, source.mean, source.std) == ("normal", 0.0, 1.0):
@@ -166,6 +209,8 @@ class Recorder(torch.overrides.TorchFunctionMode):
             return source if before == torch.bool else None
         if source.kind == "bernoulli":
             exact = source.probability == 0.5
-            return Lineage("integer", source.made, low=0, high=2) if exact and before == torch.bool else source
+            return (
+                Lineage("integer", source.made, low=0, high=2) if exact and before == torch.bool else source
+            )
         whole = source.kind in ("integer", "signs", "constant")
         return source if whole or (before.is_floating_point and after.is_floating_point) else None

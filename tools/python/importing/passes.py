@@ -12,42 +12,75 @@ from .refusal import Refused
 
 aten = torch.ops.aten
 
-_DROPOUTS = {"aten::dropout", "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout",
-             "aten::native_dropout"}
+_DROPOUTS = {
+    "aten::dropout",
+    "aten::alpha_dropout",
+    "aten::feature_dropout",
+    "aten::feature_alpha_dropout",
+    "aten::native_dropout",
+}
 _FOLDED_BYTES = 16 << 20
 _SMALL_BYTES = 64 << 10
 
 # Operators whose tensors only say a shape and a type, by those that say them outright.
-_LIKE = {"aten::zeros_like": aten.zeros.default, "aten::ones_like": aten.ones.default,
-         "aten::full_like": aten.full.default, "aten::new_zeros": aten.zeros.default,
-         "aten::new_ones": aten.ones.default, "aten::new_full": aten.full.default}
+_LIKE = {
+    "aten::zeros_like": aten.zeros.default,
+    "aten::ones_like": aten.ones.default,
+    "aten::full_like": aten.full.default,
+    "aten::new_zeros": aten.zeros.default,
+    "aten::new_ones": aten.ones.default,
+    "aten::new_full": aten.full.default,
+}
 
 # The overload for a number in `other`.
-_SCALAR = {aten.add.Tensor: aten.add.Scalar, aten.sub.Tensor: aten.sub.Scalar, aten.rsub.Tensor: aten.rsub.Scalar,
-           aten.mul.Tensor: aten.mul.Scalar, aten.div.Tensor: aten.div.Scalar,
-           aten.div.Tensor_mode: aten.div.Scalar_mode, aten.remainder.Tensor: aten.remainder.Scalar,
-           aten.fmod.Tensor: aten.fmod.Scalar, aten.floor_divide.default: aten.floor_divide.Scalar,
-           aten.eq.Tensor: aten.eq.Scalar, aten.ne.Tensor: aten.ne.Scalar, aten.lt.Tensor: aten.lt.Scalar,
-           aten.le.Tensor: aten.le.Scalar, aten.gt.Tensor: aten.gt.Scalar, aten.ge.Tensor: aten.ge.Scalar,
-           aten.pow.Tensor_Tensor: aten.pow.Tensor_Scalar}
-_SAME_NAME = {aten.minimum.default: ("max", aten.clamp_max.default), aten.min.other: ("max", aten.clamp_max.default),
-              aten.maximum.default: ("min", aten.clamp_min.default), aten.max.other: ("min", aten.clamp_min.default)}
+_SCALAR = {
+    aten.add.Tensor: aten.add.Scalar,
+    aten.sub.Tensor: aten.sub.Scalar,
+    aten.rsub.Tensor: aten.rsub.Scalar,
+    aten.mul.Tensor: aten.mul.Scalar,
+    aten.div.Tensor: aten.div.Scalar,
+    aten.div.Tensor_mode: aten.div.Scalar_mode,
+    aten.remainder.Tensor: aten.remainder.Scalar,
+    aten.fmod.Tensor: aten.fmod.Scalar,
+    aten.floor_divide.default: aten.floor_divide.Scalar,
+    aten.eq.Tensor: aten.eq.Scalar,
+    aten.ne.Tensor: aten.ne.Scalar,
+    aten.lt.Tensor: aten.lt.Scalar,
+    aten.le.Tensor: aten.le.Scalar,
+    aten.gt.Tensor: aten.gt.Scalar,
+    aten.ge.Tensor: aten.ge.Scalar,
+    aten.pow.Tensor_Tensor: aten.pow.Tensor_Scalar,
+}
+_SAME_NAME = {
+    aten.minimum.default: ("max", aten.clamp_max.default),
+    aten.min.other: ("max", aten.clamp_max.default),
+    aten.maximum.default: ("min", aten.clamp_min.default),
+    aten.max.other: ("min", aten.clamp_min.default),
+}
 _COMMUTES = {aten.add.Tensor, aten.mul.Tensor, *_SAME_NAME}
 
 
 def _running_statistics(program: Program) -> None:
-    """Training-mode batch norm computes with the batch's statistics; what it keeps for later calls is dropped."""
+    """Training-mode batch norm computes with the batch's statistics; what it keeps for later calls is
+    dropped."""
+    kept: set[Value] = set()
     for step in program.steps:
         training = {"aten::batch_norm": "training", "aten::instance_norm": "use_input_stats"}.get(step.name)
         if training and step.args.get(training):
+            kept.update(v for v in (step.args["running_mean"], step.args["running_var"]) if v is not None)
             step.args["running_mean"] = step.args["running_var"] = None
         if step.name == "aten::_native_batch_norm_legit_functional" and step.args["training"]:
-            if any(step.outs[1:3]):
-                raise Refused("it reads the running statistics that batch norm has just changed; a task keeps nothing "
-                              "from call to call")
+            kept.update((step.args["running_mean"], step.args["running_var"], *step.outs[3:]))
             given = {k: step.args[k] for k in ("input", "weight", "bias", "momentum", "eps")}
             step.op, step.outs = aten.batch_norm.default, step.outs[:1]
             step.args = {**given, "running_mean": None, "running_var": None, "training": True}
+    if any(v in kept for step in program.steps for v in step.reads()) or any(
+        v in kept for v in program.outputs
+    ):
+        raise Refused(
+            "it reads the running statistics that a batch norm in training mode changes; a task keeps "
+            "nothing from call to call, so call .eval() on that layer in Model.__init__"
+        )
 
 
 def _library_switches(program: Program) -> None:
@@ -58,7 +91,9 @@ def _library_switches(program: Program) -> None:
                 step.args[a.name] = True
             if a.name in ("device", "pin_memory", "layout", "non_blocking"):
                 if step.args.get("layout") not in (None, torch.strided):
-                    raise Refused(f"it makes a tensor of layout {step.args['layout']}; a task has dense tensors")
+                    raise Refused(
+                        f"it makes a tensor of layout {step.args['layout']}; a task has dense tensors"
+                    )
                 step.args.pop(a.name, None)
 
 
@@ -81,8 +116,9 @@ def _nothing_done(step: Step) -> bool:
 
 
 def _drop_what_does_nothing(program: Program) -> None:
-    program.substitute({step.outs[0]: next(step.reads())
-                        for step in program.steps if step.outs[0] and _nothing_done(step)})
+    program.substitute(
+        {step.outs[0]: next(step.reads()) for step in program.steps if step.outs[0] and _nothing_done(step)}
+    )
 
 
 def _plain_factories(program: Program) -> None:
@@ -104,11 +140,14 @@ def _one_number(v: Any) -> float | int | bool | None:
 
 
 def _scalar_overloads(program: Program) -> None:
-    """x * 2 was recorded as mul.Tensor with a number, and torch.min(x, torch.tensor(2.0)) with a tensor of one."""
+    """x * 2 was recorded as mul.Tensor with a number, and torch.min(x, torch.tensor(2.0)) with a
+    tensor of one."""
     for step in program.steps:
         if step.op not in _SCALAR and step.op not in _SAME_NAME:
             continue
-        other = next(name for name in ("other", "exponent") if any(a.name == name for a in step.op._schema.arguments))
+        other = next(
+            name for name in ("other", "exponent") if any(a.name == name for a in step.op._schema.arguments)
+        )
         own, given = step.args.get("self"), step.args.get(other)
         if step.op in _COMMUTES and _one_number(own) is not None and step.args.get("alpha", 1) == 1:
             own, given = given, own
@@ -123,7 +162,10 @@ def _scalar_overloads(program: Program) -> None:
             op = _SCALAR[step.op]
             args = {"self": own, other: number, **kept}
         with program.mode:
-            if op(**{k: v.fake if isinstance(v, Value) else v for k, v in args.items()}).dtype != step.outs[0].fake.dtype:
+            if (
+                op(**{k: v.fake if isinstance(v, Value) else v for k, v in args.items()}).dtype
+                != step.outs[0].fake.dtype
+            ):
                 continue
         step.op, step.args = op, args
 
@@ -148,8 +190,10 @@ def _live_randomness(program: Program) -> None:
         if any(out in undecided for out in step.outs if out is not None) or step.name not in _DROPOUTS:
             p = next((step.args[k] for k in ("p", "dropout_p", "dropout") if k in step.args), None)
             what = op_name(step.op) + (f" with p = {p:g}" if isinstance(p, (int, float)) else "")
-            raise Refused(f"its result depends on live randomness ({what}); set the probability to 0, call .eval() in "
-                          "Model.__init__, or make the random tensor an input")
+            raise Refused(
+                f"its result depends on live randomness ({what}); set the probability to 0, call .eval() in "
+                "Model.__init__, or make the random tensor an input"
+            )
         removed[step.outs[0]] = next(step.reads())
     program.substitute(removed)
 
@@ -157,7 +201,9 @@ def _live_randomness(program: Program) -> None:
 def _uninitialized(program: Program) -> None:
     for step in program.steps:
         if step.name.startswith(("aten::empty", "aten::new_empty")):
-            raise Refused(f"its result depends on memory that nothing has written ({op_name(step.op)}); use zeros")
+            raise Refused(
+                f"its result depends on memory that nothing has written ({op_name(step.op)}); use zeros"
+            )
 
 
 def _fold(program: Program) -> None:
@@ -165,7 +211,11 @@ def _fold(program: Program) -> None:
     folded: dict[Value, Value] = {}
     for step in program.steps:
         reads = [folded.get(v, v) for v in step.reads()]
-        if any(v.kind != "constant" for v in reads) or _is_random(step) or step.name.startswith("aten::empty"):
+        if (
+            any(v.kind != "constant" for v in reads)
+            or _is_random(step)
+            or step.name.startswith("aten::empty")
+        ):
             continue
         outs = [out for out in step.outs if out is not None]
         size = max((out.fake.numel() * out.fake.element_size() for out in outs), default=0)
@@ -186,8 +236,11 @@ _MAY_COPY = {"aten::reshape", "aten::flatten.using_ints", "aten::contiguous", "a
 
 def _moves_nothing(step: Step) -> bool:
     """Whether it is a view for sure."""
-    return is_view(step.op) and (step.name not in _MAY_COPY and not step.name.startswith("aten::to.") or
-                                 next(step.reads()).fake.is_contiguous())
+    return is_view(step.op) and (
+        step.name not in _MAY_COPY
+        and not step.name.startswith("aten::to.")
+        or next(step.reads()).fake.is_contiguous()
+    )
 
 
 def _merge_views(program: Program) -> None:
@@ -206,8 +259,12 @@ def _merge_views(program: Program) -> None:
             continue
         while root in makers and _moves_nothing(makers[root]):
             root = next(makers[root].reads())
-        if not (root.fake.is_contiguous() and result.fake.is_contiguous() and root.fake.dtype == result.fake.dtype and
-                root.fake.numel() == result.fake.numel()):
+        if not (
+            root.fake.is_contiguous()
+            and result.fake.is_contiguous()
+            and root.fake.dtype == result.fake.dtype
+            and root.fake.numel() == result.fake.numel()
+        ):
             continue
         if root.fake.shape == result.fake.shape:
             nothing[result] = root
@@ -228,21 +285,29 @@ def _scatter_as_cat(program: Program) -> None:
         if step.op is aten.select_scatter.default:
             start = step.args["index"] % size
             end, stride = start + 1, 1
-            steps.append(program.step(aten.unsqueeze.default, {"self": source, "dim": dim % base.fake.dim()},
-                                      f"{name}_part"))
+            steps.append(
+                program.step(
+                    aten.unsqueeze.default, {"self": source, "dim": dim % base.fake.dim()}, f"{name}_part"
+                )
+            )
             source = steps[-1].outs[0]
         else:
-            start, end, stride = (slice(step.args.get("start"), step.args.get("end"), step.args.get("step", 1))
-                                  .indices(size))
+            start, end, stride = slice(
+                step.args.get("start"), step.args.get("end"), step.args.get("step", 1)
+            ).indices(size)
         if stride != 1:
-            raise Refused("it writes every n-th element of a dimension in place; join the parts with torch.stack")
+            raise Refused(
+                "it writes every n-th element of a dimension in place; join the parts with torch.stack"
+            )
         parts = [source]
         if source.fake.dtype != base.fake.dtype:
             raise Refused("it writes values of another dtype into a slice; convert them first")
         for begin, stop, at in ((0, start, 0), (end, size, len(parts))):
             if begin < stop:
                 given = {"self": base, "dim": dim, "start": begin, "end": stop}
-                steps.append(program.step(aten.slice.Tensor, given, f"{name}_{'before' if at == 0 else 'after'}"))
+                steps.append(
+                    program.step(aten.slice.Tensor, given, f"{name}_{'before' if at == 0 else 'after'}")
+                )
                 parts.insert(at if at == 0 else len(parts), steps[-1].outs[0])
         step.op, step.args = aten.cat.default, {"tensors": parts, "dim": dim}
         steps.append(step)
@@ -274,7 +339,11 @@ def _default(step: Step, a: torch._C.Argument) -> bool:
         return False
     if step.op is aten.slice.Tensor and a.name in ("start", "end"):
         size = step.args["self"].fake.shape[step.args.get("dim", 0)]
-        return given is None or given == (0 if a.name == "start" else given) and (a.name == "start" or given >= size)
+        return (
+            given is None
+            or given == (0 if a.name == "start" else given)
+            and (a.name == "start" or given >= size)
+        )
     if isinstance(given, (list, tuple)) and isinstance(schema, int) and given:
         return all(x == schema for x in given)
     if isinstance(given, (list, tuple)) and isinstance(schema, (list, tuple)):
@@ -295,7 +364,8 @@ def _leave_out_defaults(program: Program) -> None:
 
 
 def make_task_program(program: Program, is_fixed: Any) -> None:
-    """In place. `is_fixed(value)`: whether a constant's values belong to the definition; the others become weights."""
+    """In place. `is_fixed(value)`: whether a constant's values belong to the definition; the others
+    become weights."""
     program.drop_unused()
     _running_statistics(program)
     program.drop_unused()

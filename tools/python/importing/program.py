@@ -76,6 +76,7 @@ class Program:
 
     def substitute(self, mapping: dict[Value, Value]) -> None:
         """Everybody who reads a key reads its value, chains followed."""
+
         def last(v: Value) -> Value:
             while v in mapping:
                 v = mapping[v]

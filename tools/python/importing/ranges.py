@@ -1,4 +1,5 @@
-"""Which values are the same whatever was computed before them: a clamp above what reaches it, a softmax over one."""
+"""Which values are the same whatever was computed before them: a clamp above what reaches it, a softmax
+over one."""
 
 from __future__ import annotations
 
@@ -7,13 +8,38 @@ import math
 from .program import Program, Step, Value
 
 _EVERYTHING = (-math.inf, math.inf)
-_FIXED_RANGES = {"aten::sigmoid": (0.0, 1.0), "aten::tanh": (-1.0, 1.0), "aten::softmax.int": (0.0, 1.0),
-                 "aten::_softmax": (0.0, 1.0), "aten::hardsigmoid": (0.0, 1.0), "aten::abs": (0.0, math.inf),
-                 "aten::exp": (0.0, math.inf), "aten::square": (0.0, math.inf)}
-_KEEPS_RANGE = {"aten::view", "aten::reshape", "aten::permute", "aten::transpose.int", "aten::unsqueeze",
-                "aten::squeeze.dim", "aten::squeeze", "aten::expand", "aten::contiguous", "aten::clone",
-                "aten::slice.Tensor", "aten::select.int", "aten::flatten.using_ints", "aten::max_pool2d",
-                "aten::max_pool3d", "aten::max_pool1d", "aten::amax", "aten::amin", "aten::max", "aten::min"}
+_FIXED_RANGES = {
+    "aten::sigmoid": (0.0, 1.0),
+    "aten::tanh": (-1.0, 1.0),
+    "aten::softmax.int": (0.0, 1.0),
+    "aten::_softmax": (0.0, 1.0),
+    "aten::hardsigmoid": (0.0, 1.0),
+    "aten::abs": (0.0, math.inf),
+    "aten::exp": (0.0, math.inf),
+    "aten::square": (0.0, math.inf),
+}
+_KEEPS_RANGE = {
+    "aten::view",
+    "aten::reshape",
+    "aten::permute",
+    "aten::transpose.int",
+    "aten::unsqueeze",
+    "aten::squeeze.dim",
+    "aten::squeeze",
+    "aten::expand",
+    "aten::contiguous",
+    "aten::clone",
+    "aten::slice.Tensor",
+    "aten::select.int",
+    "aten::flatten.using_ints",
+    "aten::max_pool2d",
+    "aten::max_pool3d",
+    "aten::max_pool1d",
+    "aten::amax",
+    "aten::amin",
+    "aten::max",
+    "aten::min",
+}
 
 
 def _number(x: object, otherwise: float) -> float:
@@ -30,7 +56,14 @@ def _range(step: Step, known: dict[Value, tuple[float, float]]) -> tuple[float, 
         return low, high
     if name == "aten::relu":
         return max(low, 0.0), max(high, 0.0)
-    if name in ("aten::clamp", "aten::clip", "aten::clamp_min", "aten::clamp_max", "aten::hardtanh", "aten::relu6"):
+    if name in (
+        "aten::clamp",
+        "aten::clip",
+        "aten::clamp_min",
+        "aten::clamp_max",
+        "aten::hardtanh",
+        "aten::relu6",
+    ):
         narrow = {"aten::hardtanh": (-1.0, 1.0), "aten::relu6": (0.0, 6.0)}.get(name, _EVERYTHING)
         least = _number(step.args.get("min", step.args.get("min_val")), narrow[0])
         most = _number(step.args.get("max", step.args.get("max_val")), narrow[1])
@@ -40,14 +73,19 @@ def _range(step: Step, known: dict[Value, tuple[float, float]]) -> tuple[float, 
 
 def _over_one(step: Step) -> bool:
     """A softmax of a dimension of one: 1 whatever comes in, and its logarithm 0."""
-    if step.name not in ("aten::softmax.int", "aten::_softmax", "aten::log_softmax.int", "aten::_log_softmax"):
+    if step.name not in (
+        "aten::softmax.int",
+        "aten::_softmax",
+        "aten::log_softmax.int",
+        "aten::_log_softmax",
+    ):
         return False
     return step.args["self"].fake.dim() > 0 and step.args["self"].fake.shape[step.args["dim"]] == 1
 
 
 def undecided_by(program: Program) -> set[Value]:
-    """The values that some output may depend on. What comes before a value that is one known number for all finite
-    inputs is not among them, and neither is the dropout of such a value, where that number is 0."""
+    """The values that some output may depend on. What comes before a value that is one known number for all
+    finite inputs is not among them, and neither is the dropout of such a value, where that number is 0."""
     known: dict[Value, tuple[float, float]] = {}
     decided: set[Value] = set()
     for step in program.steps:

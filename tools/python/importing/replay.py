@@ -9,6 +9,7 @@ import torch
 
 from .program import Program, Step, Value
 from .refusal import Refused
+from .source import OnCpu, running
 
 
 def _products(step: Step) -> float:
@@ -58,8 +59,14 @@ def _run(program: Program, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
-    return bool(torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.isnan(), b.isnan()) and
-                                      torch.equal(a.nan_to_num(0.5), b.nan_to_num(0.5))))
+    return bool(
+        torch.equal(a, b)
+        or (
+            a.is_floating_point()
+            and torch.equal(a.isnan(), b.isnan())
+            and torch.equal(a.nan_to_num(0.5), b.nan_to_num(0.5))
+        )
+    )
 
 
 def check(program: Program, model: torch.nn.Module, arguments: list[Any], limit_s: float) -> bool:
@@ -69,12 +76,18 @@ def check(program: Program, model: torch.nn.Module, arguments: list[Any], limit_
     inputs = [x for x in torch.utils._pytree.tree_leaves(arguments) if isinstance(x, torch.Tensor)]
     with torch.no_grad():
         ours = _run(program, [x.clone() for x in inputs])
-        theirs = model(*arguments)
+        with OnCpu(), running("forward"):
+            theirs = model(*arguments)
     theirs = [x for x in torch.utils._pytree.tree_leaves(theirs) if isinstance(x, torch.Tensor)]
     for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         if not _same(a, b):
-            off = ("another shape or dtype" if a.shape != b.shape or a.dtype != b.dtype else
-                   f"off by up to {float((a.double() - b.double()).abs().max()):.3g}")
-            raise Refused(f"the recorded steps do not give what the model gives (output {i}: {off}); forward depends on "
-                          "something that a recording cannot see")
+            off = (
+                "another shape or dtype"
+                if a.shape != b.shape or a.dtype != b.dtype
+                else f"off by up to {float((a.double() - b.double()).abs().max()):.3g}"
+            )
+            raise Refused(
+                f"the recorded steps do not give what the model gives (output {i}: {off}); forward depends "
+                "on something that a recording cannot see"
+            )
     return True

@@ -26,6 +26,7 @@ class Problem:
     kind: str  # "kernelbench" or "python"
     level: int | None = None
     number: int | None = None
+    folder: str | None = None  # of the file, where it is one
 
 
 def _word(text: str) -> str:
@@ -44,7 +45,7 @@ def _from_file(path: pathlib.Path) -> Problem:
     number = re.match(r"(\d+)_", path.name)
     if level and number:
         return _kernelbench(int(level[1]), int(number[1]), path.stem, path.read_bytes())
-    return Problem(_word(path.stem) or "model", path.read_bytes(), "python")
+    return Problem(_word(path.stem) or "model", path.read_bytes(), "python", folder=str(path.parent))
 
 
 def _from_lines(path: pathlib.Path) -> list[Problem]:
@@ -56,11 +57,21 @@ def _from_lines(path: pathlib.Path) -> list[Problem]:
             entry = json.loads(line)
             title = entry.get("name") or ""
             problems.append(
-                _kernelbench(int(entry["level"]), int(entry["problem_id"]), title, entry["code"].encode()))
+                _kernelbench(int(entry["level"]), int(entry["problem_id"]), title, entry["code"].encode())
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as e:
-            raise SystemExit(f"import_tasks: {path}, line {i}: should be an object with level, problem_id and "
-                             f"code ({type(e).__name__}: {e})") from e
+            raise SystemExit(
+                f"import_tasks: {path}, line {i}: should be an object with level, problem_id and "
+                f"code ({type(e).__name__}: {e})"
+            ) from e
     return problems
+
+
+def _is_problem_name(path: pathlib.Path) -> bool:
+    """Neither hidden, nor private, nor the source that an import has kept (a blob, named by its hash)."""
+    return not any(part.startswith((".", "_")) for part in path.parts) and not re.fullmatch(
+        "[0-9a-f]{64}", path.stem
+    )
 
 
 def find_problems(sources: list[str]) -> list[Problem]:
@@ -69,7 +80,7 @@ def find_problems(sources: list[str]) -> list[Problem]:
     for source in sources:
         path = pathlib.Path(source)
         if path.is_dir():
-            files = [f for f in path.rglob("*.py") if f.is_file() and not f.name.startswith(("_", "."))]
+            files = [f for f in path.rglob("*.py") if f.is_file() and _is_problem_name(f.relative_to(path))]
             problems += sorted((_from_file(f.resolve()) for f in files), key=lambda p: p.name)
         elif path.suffix == ".jsonl":
             problems += _from_lines(path)
@@ -93,7 +104,8 @@ def set_seed(seed: int) -> None:
 
 
 class OnCpu(torch.overrides.TorchFunctionMode):
-    """A program runs on whatever device it is given to, so what a file says of a GPU is read as "the device"."""
+    """A program runs on whatever device it is given to, so what a file says of a GPU is read as "the
+    device"."""
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name = getattr(func, "__name__", "")
@@ -129,7 +141,7 @@ class Loaded:
         self.module = types.ModuleType(f"cudal1_problem_{problem.name}")
         self.module.__file__ = f"{problem.name}.py"
         sys.modules[self.module.__name__] = self.module
-        with running("the file"), OnCpu():
+        with running("the file", problem.folder), OnCpu():
             exec(compile(problem.code, self.module.__file__, "exec"), self.module.__dict__)
         for wanted in ("Model", "get_inputs", "get_init_inputs"):
             if not hasattr(self.module, wanted):
@@ -161,8 +173,9 @@ class Loaded:
 class running:
     """What the problem's own code raises becomes a refusal that says where."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, folder: str | None = None) -> None:
         self.what = what
+        self.folder = folder
 
     def __enter__(self) -> None:
         pass
@@ -170,9 +183,18 @@ class running:
     def __exit__(self, kind: Any, e: BaseException | None, trace: Any) -> None:
         if e is None or isinstance(e, (Refused, KeyboardInterrupt)):
             return
+        if isinstance(e, ModuleNotFoundError) and self.folder and e.name:
+            top = pathlib.Path(self.folder) / e.name.split(".")[0]
+            if top.is_dir() or top.with_suffix(".py").is_file():
+                raise Refused(
+                    f"it imports {e.name} from the folder beside it; a task is made of one file, so put what "
+                    "it needs into that"
+                ) from e
         if isinstance(e, ModuleNotFoundError):
-            raise Refused(f"it needs the Python package {e.name}: install it into {sys.executable} "
-                          f"(python -m pip install {e.name}) and import again") from e
+            raise Refused(
+                f"it needs the Python package {e.name}: install it into {sys.executable} "
+                f"(python -m pip install {e.name}) and import again"
+            ) from e
         raise Refused(f"{self.what} raised {one_line(e)}{_line_of(e)}") from e
 
 
@@ -184,5 +206,9 @@ def one_line(e: BaseException, limit: int = 300) -> str:
 
 def _line_of(e: BaseException) -> str:
     """The last line of the problem's file that was being executed."""
-    at = [f.lineno for f in traceback.extract_tb(e.__traceback__) if "/" not in f.filename and f.filename[:1] != "<"]
+    at = [
+        f.lineno
+        for f in traceback.extract_tb(e.__traceback__)
+        if "/" not in f.filename and f.filename[:1] != "<"
+    ]
     return f" (line {at[-1]})" if at else ""

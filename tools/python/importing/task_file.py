@@ -16,12 +16,29 @@ from .program import Program, Step, Value, op_name
 from .source import SEED, Problem
 from .weights import dtype_name
 
-_MEMORY_FORMATS = {torch.contiguous_format: "contiguous_format", torch.channels_last: "channels_last",
-                   torch.channels_last_3d: "channels_last_3d", torch.preserve_format: "preserve_format"}
+_MEMORY_FORMATS = {
+    torch.contiguous_format: "contiguous_format",
+    torch.channels_last: "channels_last",
+    torch.channels_last_3d: "channels_last_3d",
+    torch.preserve_format: "preserve_format",
+}
 
-# Operators that are defined on a part of the numbers: draws of other kinds are folded into what get_inputs gives.
-_PARTIAL = ("aten::log", "aten::sqrt", "aten::rsqrt", "aten::pow", "aten::asin", "aten::acos", "aten::atanh",
-            "aten::acosh", "aten::lgamma", "aten::xlogy", "aten::binary_cross_entropy", "aten::kl_div")
+# Operators that are defined on a part of the numbers: draws of other kinds are folded into what get_inputs
+# gives.
+_PARTIAL = (
+    "aten::log",
+    "aten::sqrt",
+    "aten::rsqrt",
+    "aten::pow",
+    "aten::asin",
+    "aten::acos",
+    "aten::atanh",
+    "aten::acosh",
+    "aten::lgamma",
+    "aten::xlogy",
+    "aten::binary_cross_entropy",
+    "aten::kl_div",
+)
 _TOTAL = ("aten::log_softmax", "aten::log_sigmoid", "aten::logsumexp", "aten::logical", "aten::logcumsumexp")
 
 
@@ -40,12 +57,19 @@ def _argument(v: Any) -> Any:
 
 
 def step_json(step: Step) -> dict[str, Any]:
-    return {"aten": op_name(step.op), "args": {k: _argument(v) for k, v in step.args.items()},
-            "out": [out.name if out is not None else "" for out in step.outs]}
+    return {
+        "aten": op_name(step.op),
+        "args": {k: _argument(v) for k, v in step.args.items()},
+        "out": [out.name if out is not None else "" for out in step.outs],
+    }
 
 
 def _input_json(v: Value, drawn: Drawn, partial: bool) -> dict[str, Any]:
-    declared: dict[str, Any] = {"name": v.name, "dtype": dtype_name(v.fake.dtype), "shape": list(drawn.tensor.shape)}
+    declared: dict[str, Any] = {
+        "name": v.name,
+        "dtype": dtype_name(v.fake.dtype),
+        "shape": list(drawn.tensor.shape),
+    }
     if not drawn.tensor.is_contiguous():
         declared["strides"] = list(drawn.tensor.stride())
     draw = dict(drawn.draw)
@@ -66,8 +90,14 @@ def _summary(model: torch.nn.Module, program: Program) -> str:
     return line
 
 
-def task_json(problem: Problem, model: torch.nn.Module, program: Program, drawn: list[Drawn],
-              weights: list[dict[str, Any]], source: str) -> dict[str, Any]:
+def task_json(
+    problem: Problem,
+    model: torch.nn.Module,
+    program: Program,
+    drawn: list[Drawn],
+    weights: list[dict[str, Any]],
+    source: str,
+) -> dict[str, Any]:
     names = [s.name for s in program.steps]
     partial = any(n.startswith(_PARTIAL) and not n.startswith(_TOTAL) for n in names)
     origin: dict[str, Any] = {"kind": problem.kind}

@@ -15,9 +15,18 @@ import torch
 
 from .program import Program, Value
 
-_SAFETENSORS = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.float64: "F64",
-                torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8",
-                torch.bool: "BOOL"}
+_SAFETENSORS = {
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.float64: "F64",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 
 
 def is_running_statistic(v: Value) -> bool:
@@ -103,8 +112,16 @@ def declare_weights(program: Program, blob: str) -> list[dict[str, Any]]:
         content: dict[str, Any] = {"file": blob, "tensor": v.target}
         if v.kind == "constant":
             content["fixed"] = True
-        declared.append({"name": v.name, "dtype": dtype_name(v.fake.dtype), "shape": list(v.fake.shape), "draw": draw,
-                         "facts": facts, "content": content})
+        declared.append(
+            {
+                "name": v.name,
+                "dtype": dtype_name(v.fake.dtype),
+                "shape": list(v.fake.shape),
+                "draw": draw,
+                "facts": facts,
+                "content": content,
+            }
+        )
     return declared
 
 
@@ -119,16 +136,19 @@ def _bytes_of(t: torch.Tensor) -> memoryview:
 
 
 def write_weights(program: Program, folder: pathlib.Path) -> str | None:
-    """DIR/HASH.safetensors; its name, or None where there are none. The format: the header's length in 8 bytes, a JSON
-    header, the tensors' bytes in its order."""
+    """DIR/HASH.safetensors; its name, or None where there are none. The format: the header's length in 8 bytes, a
+    JSON header, the tensors' bytes in its order."""
     tensors = {v.target: v.data.detach().contiguous() for v in program.weights}
     if not tensors:
         return None
     header, at = {}, 0
     for name in sorted(tensors):
         size = tensors[name].numel() * tensors[name].element_size()
-        header[name] = {"dtype": _SAFETENSORS[tensors[name].dtype], "shape": list(tensors[name].shape),
-                        "data_offsets": [at, at + size]}
+        header[name] = {
+            "dtype": _SAFETENSORS[tensors[name].dtype],
+            "shape": list(tensors[name].shape),
+            "data_offsets": [at, at + size],
+        }
         at += size
     text = json.dumps(header, separators=(",", ":"), sort_keys=True).encode()
     text += b" " * (-len(text) % 8)

@@ -162,6 +162,7 @@ TEST_F(arena_test, a_call_finds_its_memory_poisoned_whatever_the_call_before_it_
     for (const std::size_t size : sizes)
       blocks.push_back(arena_.allocate(size));
     const std::size_t launches = launches_ - before;
+    EXPECT_EQ(launches, arena_.late_blocks());
     for (void* const block : blocks)
       arena_.release(block);
     return launches;

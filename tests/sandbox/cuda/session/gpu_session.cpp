@@ -74,9 +74,9 @@ std::string gpu_session_test::relu_program(int64_t elements, const std::string& 
 gpu_finding gpu_session_test::evaluate(const task& t, const std::string& program, const timing_plan& plan) {
   gpu_finding found;
   const auto checked = check_program_text(program);
-  if (!checked) return {outcome::invalid, checked.error().message, 0, {}};
+  if (!checked) return {outcome::invalid, checked.error().message, 0, {}, {}};
   const auto code = compiler_->compile(*checked);
-  if (!code) return {outcome::compile_error, code.error().message, 0, {}};
+  if (!code) return {outcome::compile_error, code.error().message, 0, {}, {}};
   const auto start = std::chrono::steady_clock::now();
   const auto opened = session_->open_task(t);
   EXPECT_TRUE(opened) << opened.error().message;
@@ -86,7 +86,8 @@ gpu_finding gpu_session_test::evaluate(const task& t, const std::string& program
   wanted.memory_limit_bytes = plan.memory_limit_bytes;
   const auto report = session_->check(*checked, *code, wanted);
   EXPECT_TRUE(report) << report.error().message;
-  if (!report) return {outcome::quarantined, report.error().message, 0, {}};
+  if (!report) return {outcome::quarantined, report.error().message, 0, {}, {}};
+  found.checked = *report;
   const judgement j = judge(t, wanted, *report, gates);
   found.result = j.result;
   found.reason = j.reason;

@@ -16,6 +16,7 @@ struct gpu_finding {
   outcome result = outcome::correct;
   std::string reason;
   double milliseconds = 0;  // of check and timing
+  check_report checked;
   timing_report timed;
 };
 

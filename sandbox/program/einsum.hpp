@@ -1,0 +1,22 @@
+// The equation of aten::einsum: "bij,bjk->bik", "...ij,j", "ii->". No LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "config/base/error.hpp"
+
+namespace cudal1 {
+
+// Labels of dimensions: letters are 0 to 51 in ATen's order (A to Z, a to z), the dimensions of "..." 52 and up.
+struct einsum_equation {
+  std::vector<std::vector<int>> operands;  // a label for each dimension
+  std::vector<int> output;
+  std::vector<int> summed;  // the labels that the output does not have, in the order in which ATen puts them behind it
+};
+
+// `ranks`: the operands' numbers of dimensions.
+expected<einsum_equation> parse_einsum(std::string_view equation, const std::vector<int64_t>& ranks);
+
+}  // namespace cudal1

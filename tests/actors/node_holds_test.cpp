@@ -1,0 +1,107 @@
+// A client that measures on a device by itself: nobody else uses the device meanwhile, and what it measured is kept.
+#include "tests/actors/node_fixture.hpp"
+
+namespace cudal1 {
+namespace {
+
+class node_holds : public node_test {
+ protected:
+  static client_request hold_request(const std::string& device = "cpu") {
+    client_request r;
+    r.verb = client_verb::hold;
+    r.device = device;
+    return r;
+  }
+  static client_request keep_request(const task& t) {
+    client_request r;
+    r.verb = client_verb::keep_baseline;
+    r.task = canonical_text(t);
+    r.baseline.emplace();
+    r.baseline->task = t.id;
+    r.baseline->kind = "eager";
+    r.baseline->call_us = 12.5;
+    r.baseline->call_samples = {12, 12.5, 13};
+    return r;
+  }
+  static client_request evaluate_request(const task& t) {
+    client_request r;
+    r.verb = client_verb::evaluate;
+    r.task = canonical_text(t);
+    r.program = pointwise_program("fabsf(0.5f * fmaxf(x[i], 0.0f)) * 3.0f");
+    return r;
+  }
+};
+
+TEST_F(node_holds, a_held_device_is_its_clients_alone_until_the_client_goes) {
+  start_node({"--set", "device.flush_mb=4", "--set", "device.threads=1"});
+  auto run = run_request({relu_chain_task()}, 1);
+  {
+    auto holder = connect();
+    ASSERT_TRUE(holder.send(hold_request()));
+    const auto held = read_to_end(holder);
+    ASSERT_TRUE(held.hold) << held.error;
+    EXPECT_NE(held.hold->number, 0U);
+    EXPECT_EQ(held.hold->device.where.device, "cpu");
+    EXPECT_EQ(held.hold->flush_bytes, 4 << 20);
+    EXPECT_EQ(held.hold->threads, 1);
+
+    const auto refused = ask_once(run);
+    EXPECT_EQ(refused.error_code, "refused");
+    EXPECT_NE(refused.error.find("cpu is held by `cudal1 baseline`"), std::string::npos) << refused.error;
+    EXPECT_EQ(ask_once(evaluate_request(relu_chain_task())).error_code, "refused");
+    EXPECT_EQ(ask_once(hold_request()).error_code, "refused") << "one at a time";
+
+    ASSERT_TRUE(holder.send(evaluate_request(relu_chain_task())));
+    const auto own = read_to_end(holder);
+    ASSERT_TRUE(own.result) << own.error;
+    EXPECT_TRUE(own.result->result == outcome::correct || own.result->result == outcome::unmeasurable)
+        << own.result->reason;
+  }
+  // The node notices that it has gone within its next look at the socket.
+  ASSERT_TRUE(wait_until([&] {
+    auto client = connect();
+    EXPECT_TRUE(client.send(run));
+    return read_to_end(client).error_code.empty();
+  }));
+}
+
+TEST_F(node_holds, a_device_that_an_experiment_uses_or_that_is_not_there_is_not_held) {
+  start_node();
+  EXPECT_EQ(ask_once(hold_request("cuda:7")).error_code, "invalid_argument");
+  auto client = connect();
+  ASSERT_TRUE(client.send(run_request({relu_chain_task(), diagonal_task()}, 1000)));
+  ASSERT_FALSE(read_to_end(client, [](const client_answer&) { return false; }).last);
+  const auto refused = ask_once(hold_request());
+  EXPECT_EQ(refused.error_code, "refused");
+  EXPECT_NE(refused.error.find("experiment e1 runs on cpu"), std::string::npos) << refused.error;
+}
+
+TEST_F(node_holds, a_baseline_is_kept_with_its_task_and_the_devices_environment) {
+  start_node();
+  const task t = relu_chain_task();
+  EXPECT_EQ(ask_once(keep_request(t)).error_code, "refused") << "from a client that holds the device";
+  auto holder = connect();
+  ASSERT_TRUE(holder.send(hold_request()));
+  const auto held = read_to_end(holder);
+  ASSERT_TRUE(held.hold) << held.error;
+  auto wrong = keep_request(t);
+  wrong.baseline->task = diagonal_task().id;
+  ASSERT_TRUE(holder.send(wrong));
+  EXPECT_EQ(read_to_end(holder).error_code, "invalid_argument");
+  ASSERT_TRUE(holder.send(keep_request(t)));
+  const auto kept = read_to_end(holder);
+  ASSERT_EQ(kept.error, "");
+
+  const auto s = read_store();
+  const auto back = s->baselines_of_task(t.id);
+  ASSERT_TRUE(back) << back.error().message;
+  ASSERT_EQ(back->size(), 1U);
+  EXPECT_EQ(back->front().environment_id, held.hold->device.where.id);
+  EXPECT_EQ(back->front().call_samples, (std::vector<double>{12, 12.5, 13}));
+  EXPECT_GT(back->front().time_unix_ms, 0);
+  EXPECT_EQ(s->get_environment(held.hold->device.where.id)->model, held.hold->device.where.model);
+  EXPECT_EQ(s->get_task(t.id)->name, t.name);
+}
+
+}  // namespace
+}  // namespace cudal1

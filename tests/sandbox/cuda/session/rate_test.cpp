@@ -1,0 +1,67 @@
+// What an evaluation holds a GPU for, beside the calls themselves.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "config/configuration.hpp"
+#include "sandbox/cuda/gpu.hpp"
+#include "tests/sandbox/cuda/session/gpu_session.hpp"
+
+namespace cudal1 {
+namespace {
+
+class rate : public gpu_session_test {};
+
+std::string with_graph(std::string program) {
+  const std::string outputs = R"("outputs":["y"])";
+  return program.replace(program.find(outputs), outputs.size(), outputs + R"(,"execution":{"graph":true,"lanes":1})");
+}
+
+TEST_F(rate, evaluations_of_a_small_task_take_milliseconds) {
+  constexpr int64_t elements = 1 << 18;
+  const auto defaults = default_configuration("cuda").timing;
+  const timing_plan plan{.forks = static_cast<int>(defaults.screening_forks),
+                         .pairs = static_cast<int>(defaults.screening_pairs),
+                         .call_limit_ms = call_limit_ms,
+                         .memory_limit_bytes = int64_t{4} << 30};
+  const task t = relu_task(elements);
+  std::printf("%-10s  %8s  %8s  %8s  %8s  %8s  %8s ms\n", "launched", "all", "check", "its load", "timing", "loads",
+              "flushes");
+  for (const bool graph : {false, true}) {
+    constexpr int evaluations = 20;
+    gpu_finding sum;
+    for (int i = -1; i < evaluations; ++i) {
+      const std::string program = relu_program(
+          elements, fmt::format("  const float mark = {}.0f;\n  y[i] = fmaxf(x[i], 0.0f * mark);", i + 100 * graph));
+      const gpu_finding found = evaluate(t, graph ? with_graph(program) : program, plan);
+      ASSERT_EQ(found.result, outcome::correct) << found.reason;
+      if (i < 0) continue;  // the first makes the draws
+      sum.milliseconds += found.milliseconds / evaluations;
+      sum.checked.total_ms += found.checked.total_ms / evaluations;
+      sum.checked.load_ms += found.checked.load_ms / evaluations;
+      sum.timed.total_ms += found.timed.total_ms / evaluations;
+      sum.timed.load_ms += found.timed.load_ms / evaluations;
+      sum.timed.flush_ms += found.timed.flush_ms / evaluations;
+    }
+    std::printf("%-10s  %8.2f  %8.2f  %8.2f  %8.2f  %8.2f  %8.2f\n", graph ? "as a graph" : "in turn", sum.milliseconds,
+                sum.checked.total_ms, sum.checked.load_ms, sum.timed.total_ms, sum.timed.load_ms, sum.timed.flush_ms);
+    EXPECT_LT(sum.milliseconds, 100);
+  }
+}
+
+TEST_F(rate, the_devices_condition_is_asked_for_in_less_than_a_millisecond_or_two) {
+  const auto gpus = find_gpus();
+  ASSERT_TRUE(gpus && !gpus->empty());
+  auto watch = gpu_watch::open(gpus->front().uuid);
+  ASSERT_TRUE(watch) << watch.error().message;
+  constexpr int times = 20;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < times; ++i)
+    ASSERT_TRUE(watch->condition());
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  std::printf("%.2f ms\n", took.count() / times);
+  EXPECT_LT(took.count() / times, 5);
+}
+
+}  // namespace
+}  // namespace cudal1

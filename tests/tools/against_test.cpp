@@ -1,0 +1,99 @@
+// Which of a task's baselines a best is compared with, and which have to be measured (again).
+#include "tools/cli/against.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/cli/measure_baselines.hpp"
+
+namespace cudal1::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+baseline_record measured(const std::string& kind, const std::string& environment_id, double call_us) {
+  baseline_record b;
+  b.kind = kind;
+  b.environment_id = environment_id;
+  b.call_us = call_us;
+  b.call_interval = {call_us * 0.99, call_us * 1.01};
+  b.device_us = call_us / 2;
+  return b;
+}
+
+baseline_record beside(baseline_record b, const std::string& variant, double variant_us) {
+  b.variant = variant;
+  b.variant_us = variant_us;
+  b.variant_device_us = variant_us / 2;
+  b.variant_interval = {variant_us * 0.98, variant_us * 1.02};
+  return b;
+}
+
+bool is_h200(const std::string& id) {
+  return id.starts_with("h200");
+}
+
+const compared best_on_h200{"best", "h200-a", 50, 30};
+
+TEST(against, what_was_measured_beside_the_variant_counts_and_its_time_then) {
+  const std::vector<baseline_record> records = {
+      beside(measured("eager", "h200-b", 400), "best", 40), beside(measured("eager", "h100", 900), "best", 90),
+      beside(measured("eager", "h200-a", 300), "another", 60), measured("graph", "h200-a", 100)};
+  const auto a = compare(records, "eager", best_on_h200, is_h200);
+  EXPECT_EQ(a.problem, "");
+  EXPECT_TRUE(a.beside);
+  EXPECT_EQ(a.environment_id, "h200-b") << "another machine with that GPU; of the H100 nothing is compared";
+  EXPECT_DOUBLE_EQ(a.speedup, 10);
+  EXPECT_EQ(a.variant_us, 40);
+  EXPECT_EQ(a.variant_device_us, 20);
+  EXPECT_LT(a.speedup_interval.low, 9.8);
+  EXPECT_GT(a.speedup_interval.low, 9.7);
+  EXPECT_EQ(format_against(a), "10.0x [9.8, 10.2]");
+}
+
+TEST(against, else_the_newest_of_the_same_environment_with_the_verdicts_time_and_a_star) {
+  const std::vector<baseline_record> records = {measured("eager", "h200-a", 300), measured("eager", "h200-a", 250),
+                                                measured("eager", "h200-b", 400)};
+  const auto a = compare(records, "eager", best_on_h200, is_h200);
+  EXPECT_FALSE(a.beside);
+  EXPECT_DOUBLE_EQ(a.speedup, 5);
+  EXPECT_EQ(a.variant_us, 50);
+  EXPECT_EQ(format_against(a), "5.00x*");
+}
+
+TEST(against, a_base_that_is_missing_elsewhere_or_failed_is_no_ratio) {
+  EXPECT_EQ(compare({}, "eager", best_on_h200, is_h200).problem, "not measured");
+  const std::vector<baseline_record> elsewhere = {measured("eager", "h200-b", 400)};
+  EXPECT_EQ(compare(elsewhere, "eager", best_on_h200, is_h200).problem, "not measured");
+  std::vector<baseline_record> failed = {measured("graph", "h200-a", 0)};
+  failed[0].problem = "the capture failed";
+  const auto a = compare(failed, "graph", best_on_h200, is_h200);
+  EXPECT_EQ(a.problem, "the capture failed");
+  EXPECT_EQ(format_against(a), "-");
+}
+
+TEST(against, the_reference_itself_is_not_improved) {
+  const std::vector<baseline_record> records = {measured("eager", "h200-a", 300)};
+  const auto a = compare(records, "eager", {"", "h200-a", 50, 30}, is_h200);
+  EXPECT_EQ(a.base_us, 300);
+  EXPECT_EQ(a.speedup, 0);
+  EXPECT_EQ(format_against(a), "1.00x");
+}
+
+TEST(missing_baselines, are_those_without_a_record_here_and_cheap_ones_beside_another_best) {
+  const std::vector<std::string> kinds = {"eager", "compile", "graph"};
+  EXPECT_EQ(missing_kinds({}, kinds, "here", ""), kinds);
+  std::vector<baseline_record> records = {beside(measured("eager", "here", 300), "best", 50),
+                                          beside(measured("compile", "here", 200), "best", 50),
+                                          measured("graph", "elsewhere", 100)};
+  EXPECT_THAT(missing_kinds(records, kinds, "here", "best"), ElementsAre("graph"));
+  EXPECT_THAT(missing_kinds(records, kinds, "here", "better"), ElementsAre("eager", "graph"))
+      << "torch.compile costs a minute";
+  records[0].problem = "out of memory";
+  records.push_back(measured("graph", "here", 100));
+  EXPECT_THAT(missing_kinds(records, kinds, "here", ""), IsEmpty()) << "a failure is an answer";
+}
+
+}  // namespace
+}  // namespace cudal1::cli

@@ -1,0 +1,391 @@
+// What exported files say. That it compiles and runs is tried by hand, since PyTorch's headers take half a minute: see
+// `python check.py --device cpu` of a folder of programs without kernels, and nvcc for the rest.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "config/base/hash.hpp"
+#include "tools/kernelbench/argument_text.hpp"
+#include "tools/kernelbench/cpp_text.hpp"
+#include "tools/kernelbench/cuda_text.hpp"
+#include "tools/kernelbench/device_words.hpp"
+#include "tools/kernelbench/fixed_content.hpp"
+#include "tools/kernelbench/model_file.hpp"
+
+namespace cudal1::kernelbench {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+template <class T>
+testing::AssertionResult holds(const expected<T>& e) {
+  if (e) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << e.error().message;
+}
+
+checked_program checked(const std::string& text) {
+  auto p = check_program_text(text);
+  EXPECT_TRUE(holds(p)) << text;
+  return p ? std::move(*p) : checked_program();
+}
+
+// ---- arguments ------------------------------------------------------------------------------------------------------
+
+struct argument_case {
+  std::string type;  // as a schema has it
+  json given;
+  std::string text;
+  std::string declaration;
+};
+
+class argument_texts : public testing::TestWithParam<argument_case> {};
+
+TEST_P(argument_texts, are_of_the_schema_s_type) {
+  const auto& c = GetParam();
+  operator_info info;
+  const auto schema = parse_schema("aten::thing.way(" + c.type + " a) -> Tensor");
+  ASSERT_TRUE(holds(schema));
+  info.schema = *schema;
+  const tensor_type type = contiguous(dtype::float32, {2});
+  const std::vector<std::pair<std::string, json>> args{{"a", c.given}};
+  const auto call = bind_arguments(info, args, [&](const std::string&) { return &type; });
+  ASSERT_TRUE(holds(call));
+  const auto made = argument_of(*call, 0);
+  EXPECT_EQ(made.text, c.text);
+  EXPECT_EQ(made.declarations, c.declaration.empty() ? std::vector<std::string>() : std::vector{c.declaration});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    of_all_types, argument_texts,
+    testing::Values(
+        argument_case{"Tensor", "x", "v.x_", ""}, argument_case{"Tensor?", nullptr, "std::nullopt", ""},
+        argument_case{"Tensor[]", json::make_array({"x", "y"}), "at::TensorList(a0)",
+                      "const at::Tensor a0[] = {v.x_, v.y_};"},
+        argument_case{"Tensor?[]", json::make_array({"x", nullptr}),
+                      "c10::List<std::optional<at::Tensor>>({std::make_optional(v.x_), std::nullopt})", ""},
+        argument_case{"bool", true, "true", ""}, argument_case{"bool?", nullptr, "std::nullopt", ""},
+        argument_case{"int", -5, "int64_t{-5}", ""}, argument_case{"SymInt", 5, "int64_t{5}", ""},
+        argument_case{"int", std::numeric_limits<int64_t>::min(), "std::numeric_limits<int64_t>::min()", ""},
+        argument_case{"float", 1.0, "1.0", ""}, argument_case{"float", 1e-5, "1e-05", ""},
+        argument_case{"float", "-inf", "-std::numeric_limits<double>::infinity()", ""},
+        argument_case{"float?", "nan", "std::numeric_limits<double>::quiet_NaN()", ""},
+        argument_case{"Scalar", 2, "at::Scalar(int64_t{2})", ""}, argument_case{"Scalar", 2.0, "at::Scalar(2.0)", ""},
+        argument_case{"Scalar", false, "at::Scalar(false)", ""}, argument_case{"Scalar?", 0.1, "at::Scalar(0.1)", ""},
+        argument_case{"str", "a\"b\\", R"("a\"b\\")", ""},
+        argument_case{"ScalarType?", "bfloat16", "at::kBFloat16", ""},
+        argument_case{"MemoryFormat?", "channels_last_3d", "at::MemoryFormat::ChannelsLast3d", ""},
+        argument_case{"Layout?", "strided", "at::kStrided", ""}, argument_case{"Device?", nullptr, "v.device", ""},
+        argument_case{"int[]", json::make_array({1, 2}), "ints<at::_ops::thing_way, 0>(a0)",
+                      "const int64_t a0[] = {1, 2};"},
+        argument_case{"SymInt[2]", 3, "ints<at::_ops::thing_way, 0>(a0)", "const int64_t a0[] = {3, 3};"},
+        argument_case{"int[]?", json::make_array(), "ints<at::_ops::thing_way, 0>(at::IntArrayRef())", ""},
+        argument_case{"float[]", json::make_array({0.5, 1.0}), "at::ArrayRef<double>(a0)",
+                      "const double a0[] = {0.5, 1.0};"},
+        argument_case{"bool[3]", json::make_array({true, false, true}), "std::array<bool, 3>{true, false, true}", ""}));
+
+TEST(argument_text, of_reals_is_exact) {
+  EXPECT_EQ(real_text(0.1), "0.1");
+  EXPECT_EQ(real_text(1.0 / 3), "0.3333333333333333");
+  EXPECT_EQ(float_text(0.1), "0.1f");
+  EXPECT_EQ(float_text(3), "3.0f");
+  EXPECT_EQ(float_text(-std::numeric_limits<double>::infinity()), "-std::numeric_limits<float>::infinity()");
+}
+
+// ---- the program ----------------------------------------------------------------------------------------------------
+
+std::string program_text(const std::string& execution, const std::string& setup = "") {
+  return R"({"format": 1, "name": "p", "inputs": [{"name": "x", "dtype": "float32", "shape": [4, 8]}],
+    "weights": [{"name": "class", "dtype": "float32", "shape": [8]}],
+    "setup": [)" +
+         setup + R"(],
+    "steps": [{"aten": "aten::mul.Tensor", "args": {"self": "x", "other": "class"}, "out": ["a"]},
+              {"alloc": "b", "dtype": "float32", "shape": [4, 8]},
+              {"launch": "twice", "grid": [1, 2, 1], "block": [32, 1, 1], "shared_bytes": 64,
+               "args": [{"in": "a"}, {"out": "b"}, {"i32": 32}, {"f32": 0.5}]},
+              {"aten": "aten::mm", "args": {"self": "b", "mat2": "bt"}, "out": ["c"], "precision": "tf32"},
+              {"aten": "aten::max.dim", "args": {"self": "x", "dim": 1}, "out": ["", "i"]}],
+    "outputs": ["c", "i"], "execution": )" +
+         execution + R"(}
+---
+__global__ void twice(const float* a, float* b, int n, float f) {
+  int64_t i = threadIdx.x;
+  if (i < n) b[i] = a[i] * f;
+}
+)";
+}
+
+// bt is b transposed: a view, whose step comes before the product's.
+std::string with_view(std::string text) {
+  const std::string product = R"({"aten": "aten::mm")";
+  return text.replace(
+      text.find(product), 0,
+      R"({"aten": "aten::transpose.int", "args": {"self": "b", "dim0": 0, "dim1": 1}, "out": ["bt"]},)");
+}
+
+TEST(cpp_text, has_each_step_as_a_call) {
+  const auto text = cpp_text(checked(with_view(program_text(R"({"graph": false, "lanes": 1})"))), "demo");
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("v.a_ = at::_ops::mul_Tensor::call(v.x_, v.class_);"),
+                    HasSubstr("#include <ATen/ops/mul_ops.h>"), HasSubstr("#include <ATen/ops/max_ops.h>"),
+                    HasSubstr("const tensor_type type_of_c{\"c\", at::kFloat, {4, 4}, {4, 1}};"),
+                    HasSubstr("expect(v.c_, type_of_c);"),
+                    HasSubstr("std::tie(std::ignore, v.i_) = at::_ops::max_dim::call(v.x_, int64_t{1}, false);")));
+  EXPECT_THAT(text, AllOf(HasSubstr("at::empty_strided(at::IntArrayRef({4, 8}), at::IntArrayRef({8, 1}), "
+                                    "at::TensorOptions(at::kFloat).device(v.device));"),
+                          HasSubstr("launch(\"twice\", 0, dim3(1, 2, 1), dim3(32, 1, 1), 64, memory_of(v.a_), "
+                                    "memory_of(v.b_), int32_t{32}, 0.5f);\n  }\n  v.a_.reset();"),
+                          HasSubstr("allow_shared_memory(0, 64);")));
+  EXPECT_THAT(text, AllOf(HasSubstr("const product_precision precision(true);\n    v.c_ = at::_ops::mm::call("),
+                          HasSubstr("outputs.push_back(v.c_);"), HasSubstr("{\"class\", at::kFloat, {8}, {1}}")));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("PROGRAM_GRAPH\n#")), Not(HasSubstr("apart_scope")),
+                          Not(HasSubstr("lane_streams")), Not(HasSubstr("v.x_.reset"))));
+}
+
+TEST(cpp_text, of_a_graph_keeps_outputs_apart) {
+  const auto text = cpp_text(checked(with_view(program_text(R"({"graph": true, "lanes": 1})"))), "demo");
+  EXPECT_TRUE(text.starts_with("#define PROGRAM_GRAPH\n"));
+  EXPECT_THAT(text, AllOf(HasSubstr("class rebound_graph"), HasSubstr("class graph_runner"),
+                          HasSubstr("const apart_scope apart(v.apart);\n    const product_precision"),
+                          HasSubstr("const apart_scope apart(v.apart);\n    std::tie(std::ignore, v.i_)"),
+                          HasSubstr("input_alignment = 256")));
+  EXPECT_THAT(text, Not(HasSubstr("apart(v.apart);\n    v.b_ =")));  // only what outputs lie in
+}
+
+TEST(cpp_text, of_lanes_enters_waits_and_gives_nothing_back_before_the_join) {
+  const auto text = cpp_text(checked(with_view(program_text(R"({"graph": false, "lanes": 4})"))), "demo");
+  EXPECT_TRUE(text.starts_with("#define PROGRAM_LANES\n"));
+  EXPECT_THAT(text, AllOf(HasSubstr("v.lanes->begin();"), HasSubstr("v.lanes->enter(1);"),
+                          HasSubstr("v.lanes->join();"), Not(HasSubstr("  v.a_.reset();\n  //"))));
+}
+
+TEST(cpp_text, runs_setup_apart_and_keeps_what_it_made) {
+  auto source =
+      with_view(program_text(R"({"graph": false, "lanes": 1})",
+                             R"({"aten": "aten::mul.Scalar", "args": {"self": "class", "other": 2}, "out": ["w"]})"));
+  const std::string factor = R"("other": "class")";
+  source.replace(source.find(factor), factor.size(), R"("other": "w")");
+  const auto text = cpp_text(checked(source), "demo");
+  EXPECT_THAT(text, AllOf(HasSubstr("v.w_ = at::_ops::mul_Scalar::call(v.class_, at::Scalar(int64_t{2}));"),
+                          HasSubstr("has_setup = true"), Not(HasSubstr("w_.reset()"))));
+}
+
+// ---- the kernels ----------------------------------------------------------------------------------------------------
+
+TEST(device_words, stand_before_functions_and_tables_that_say_nothing) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"float f(float x) { return x; }", "__device__ float f(float x) { return x; }"},
+      {"__device__ float f(float x) { return x; }", nullptr},
+      {"__global__ void k(float* y) { float a[3] = {1, 2, 3}; y[0] = a[0]; }", nullptr},
+      {"static inline float f() { return 1; } __global__ void k() {}",
+       "__device__ static inline float f() { return 1; } __global__ void k() {}"},
+      {"template <class T, int N = (1 < 2)> T f(T x);", "template <class T, int N = (1 < 2)> __device__ T f(T x);"},
+      {"const float t[2] = {1.0f, 2.0f};", "__device__ const float t[2] = {1.0f, 2.0f};"},
+      {"__constant__ float t[2] = {1.0f, 2.0f};", nullptr},
+      {"extern __shared__ float s[];", nullptr},
+      {"constexpr int N = (3 + 4);\nconst float e = 1e-5f;", nullptr},
+      {"struct s { float a; float b[2]; float f() const { return a; } s() : a{1} {} };",
+       "struct s { float a; float b[2]; __device__ float f() const { return a; } __device__ s() : a{1} {} };"},
+      {"struct s { int a; }; float f(s x) { return x.a; }",
+       "struct s { int a; }; __device__ float f(s x) { return x.a; }"},
+      {"enum e { one, two };\ntypedef float (*fn)(float);\nusing real = float;", nullptr},
+      {"#define F(x) (x)\nfloat f() { return F(1); }", "#define F(x) (x)\n__device__ float f() { return F(1); }"},
+      {"namespace n { float f() { return 1; } }", "namespace n { __device__ float f() { return 1; } }"},
+      {"extern \"C\" { float f(); __global__ void k(); }",
+       "extern \"C\" { __device__ float f(); __global__ void k(); }"}};
+  for (const auto& [given, wanted] : cases) {
+    const auto made = with_device_words(given);
+    ASSERT_TRUE(holds(made));
+    EXPECT_EQ(*made, wanted == nullptr ? given : wanted);
+  }
+}
+
+TEST(cuda_text, has_the_dialect_s_names_the_kernels_and_a_table_of_them) {
+  const auto made = cuda_text(checked(with_view(program_text(R"({"graph": false, "lanes": 1})"))));
+  ASSERT_TRUE(holds(made));
+  EXPECT_THAT(*made, AllOf(HasSubstr("typedef long long program_int64_t;\n#define int64_t program_int64_t\n"),
+                           HasSubstr("#undef INFINITY\n#define INFINITY "), HasSubstr("typedef unsigned char uchar;"),
+                           HasSubstr("reinterpret_cast<const void*>(&twice),"),
+                           Not(HasSubstr("extern \"C\" __global__")), Not(HasSubstr("PROGRAM_ATOMIC"))));
+}
+
+std::string with_headers(const std::string& set, const std::string& include) {
+  return R"({"format": 1, "name": "p", "inputs": [], "headers": [")" + set + R"("],
+    "steps": [{"alloc": "y", "dtype": "int64", "shape": [1]},
+              {"launch": "k", "grid": [1, 1, 1], "block": [1, 1, 1], "args": [{"out": "y"}]}], "outputs": ["y"]}
+---
+#include <)" +
+         include + R"(>
+__global__ void k(int64_t* y) { y[0] = 0; atomicAdd(y, 1ll); }
+)";
+}
+
+TEST(cuda_text, includes_first_and_refuses_what_no_toolkit_has) {
+  const auto made = cuda_text(checked(with_headers("cub", "cub/cub.cuh")));
+  ASSERT_TRUE(holds(made));
+  EXPECT_LT(made->find("#include <cub/cub.cuh>"), made->find("#define int64_t"));
+  EXPECT_THAT(*made, HasSubstr("PROGRAM_ATOMICS(_block)"));
+  const auto refused = cuda_text(checked(with_headers("cutlass", "cutlass/cutlass.h")));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, errc::unsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("CUTLASS"));
+}
+
+// ---- the file -------------------------------------------------------------------------------------------------------
+
+class model_files : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) / ("cudal1-kernelbench-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string put(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+    return name;
+  }
+  std::string blob(const std::string& bytes, const std::string& ending) const {
+    return put(sha256_hex(bytes) + ending, bytes);
+  }
+
+  static std::string safetensors(const std::string& header, const std::string& data) {
+    std::string bytes(8, '\0');
+    bytes[0] = static_cast<char>(header.size());
+    return bytes + header + data;
+  }
+
+  // y = x * scale + offset: a parameter of a submodule, and a constant that only the forward knows.
+  task made(int64_t constants = 2) const {
+    const auto source = blob(
+        "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
+        "        return x * 1\n\ndef get_inputs():\n    return [torch.rand(3, 2)]\n\ndef get_init_inputs():\n    "
+        "return []",
+        ".py");
+    const auto values = blob(safetensors(R"({"lifted_tensor_0":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+                                         std::string("\0\0\x80\x3f\0\0\0\x40", 8)),
+                             ".safetensors");
+    const auto size = std::to_string(constants);
+    const auto t = read_task(
+        R"({"format": 1, "name": "level1_023_Thing", "family": "pointwise", "summary": "s",
+            "origin": {"kind": "kernelbench", "level": 1, "problem": 23, "seed": 42, "source": ")" +
+            source + R"("}, "inputs": [{"name": "x", "dtype": "float32", "shape": [3, )" + size + R"(]}],
+            "weights": [{"name": "inner_scale", "dtype": "float32", "shape": [)" +
+            size + R"(],
+                         "content": {"file": ")" +
+            values + R"(", "tensor": "inner.scale"}},
+                        {"name": "lifted", "dtype": "float32", "shape": [)" +
+            size + R"(],
+                         "content": {"file": ")" +
+            values + R"(", "tensor": "lifted_tensor_0", "fixed": true}}],
+            "steps": [{"aten": "aten::mul.Tensor", "args": {"self": "x", "other": "inner_scale"}, "out": ["a"]},
+                      {"aten": "aten::add.Tensor", "args": {"self": "a", "other": "lifted"}, "out": ["y"]}],
+            "outputs": ["y"]})",
+        "cuda");
+    EXPECT_TRUE(holds(t));
+    return t ? *t : task();
+  }
+  static exported_variant variant_of(const task& t) {
+    return {t.reference.id, print_program(t.reference.text), {"fuse: one kernel"}, "2.00x on cuda:0"};
+  }
+
+  // Whether Python agrees: `code` sees the file's text as `text`.
+  testing::AssertionResult python_says(const std::string& text, const std::string& code) const {
+    put("file.py", text);
+    put("code.py", "text = open('file.py', newline='').read()\n" + code + "\n");
+    const auto command = "cd '" + folder_.string() + "' && '" CUDAL1_PYTHON "' -I -S code.py 2>errors.txt";
+    if (std::system(command.c_str()) == 0) return testing::AssertionSuccess();  // NOLINT(concurrency-mt-unsafe)
+    std::ifstream errors(folder_ / "errors.txt");
+    return testing::AssertionFailure() << std::string((std::istreambuf_iterator<char>(errors)), {});
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(model_files, hold_the_problem_the_names_of_its_weights_and_the_program) {
+  const auto t = made();
+  EXPECT_EQ(file_name(t), "level_1_problem_23_sample_0_kernel.py");
+  const auto text = model_file(t, variant_of(t), folder_.string());
+  ASSERT_TRUE(holds(text));
+  EXPECT_THAT(*text, AllOf(HasSubstr("class Model(nn.Module):\n"), HasSubstr("class ModelNew(Model):\n"),
+                           HasSubstr("# Measured: 2.00x on cuda:0\n# - fuse: one kernel\n"),
+                           HasSubstr("_KB_WEIGHTS = [\n    \"inner.scale\",\n    \"lifted_tensor_0\",\n]"),
+                           HasSubstr("\"lifted_tensor_0\": (\"float32\", [2], \"AACAPwAAAEA=\"),"),
+                           HasSubstr("_KB_NEEDS_CUDA = False\n"), HasSubstr("_KB_CUDA = \"\"\n")));
+  EXPECT_TRUE(python_says(*text, "compile(text, 'file.py', 'exec')"));
+}
+
+// KernelBench refuses files with these words, whatever they do with them.
+TEST_F(model_files, have_none_of_the_words_that_kernelbench_forbids) {
+  const auto t = made();
+  const auto text = model_file(t, variant_of(t), folder_.string());
+  ASSERT_TRUE(holds(text));
+  EXPECT_TRUE(python_says(*text,
+                          "import re\n"
+                          "code = '\\n'.join(l.split('#')[0].split('//')[0] for l in text.split('\\n'))\n"
+                          "for bad in (r'\\btry\\s*:', r'\\bexcept\\s*:', r'\\bexcept\\s+\\w+', r'\\bpass\\b',\n"
+                          "            r'import\\s+threading', r'_make_subclass'):\n"
+                          "    assert not re.search(bad, code), bad"));
+}
+
+TEST_F(model_files, of_what_cannot_be_one_are_refused_with_a_sentence) {
+  auto t = made();
+  t.origin.reset();
+  const auto v = variant_of(t);
+  EXPECT_EQ(file_name(t), "level1_023_Thing_kernel.py");
+  const auto built_in = model_file(t, v, folder_.string());
+  ASSERT_FALSE(built_in);
+  EXPECT_THAT(built_in.error().message, HasSubstr("not imported from Python"));
+
+  auto nameless = made();
+  nameless.weights[0].content.reset();
+  const auto without = model_file(nameless, v, folder_.string());
+  ASSERT_FALSE(without);
+  EXPECT_THAT(without.error().message, HasSubstr("its weight inner_scale has no name in the module"));
+
+  const auto large = made(300000);
+  const auto too_large = model_file(large, variant_of(large), folder_.string());
+  ASSERT_FALSE(too_large);
+  EXPECT_THAT(too_large.error().message, HasSubstr("the constant lifted_tensor_0 has 1200000 bytes"));
+
+  const auto other = made(3);
+  EXPECT_THAT(model_file(other, v, folder_.string()).error().message, HasSubstr("are not the task's"));
+  EXPECT_EQ(model_file(other, variant_of(other), folder_.string()).error().code, errc::corrupt)
+      << "two values, not three";
+}
+
+TEST_F(model_files, hold_any_text) {
+  for (const std::string text : {"", "plain", "two\nlines\n", "a ''' in\nit", "both ''' and \"\"\" in\n it",
+                                 "ends in '\nquote'", "ends\nin \\", "tab\t, \\n and \x01\n", "a \"quoted\" \\ word"})
+    EXPECT_TRUE(python_says(
+        "value = " + python_text(text), "space = {}; exec(text, space)\nassert space['value'] == " +
+                                            [&] {
+                                              std::string hex;
+                                              for (const char c : text)
+                                                hex += fmt::format(
+                                                    "{:02x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+                                              return "bytes.fromhex('" + hex + "').decode()";
+                                            }()))
+        << text;
+}
+
+TEST_F(model_files, come_with_a_script_that_python_reads) {
+  EXPECT_TRUE(python_says(check_script(), "compile(text, 'check.py', 'exec')"));
+}
+
+TEST(fixed_content, is_written_in_base64) {
+  EXPECT_EQ(base64(""), "");
+  EXPECT_EQ(base64("a"), "YQ==");
+  EXPECT_EQ(base64("ab"), "YWI=");
+  EXPECT_EQ(base64("abc\xff"), "YWJj/w==");
+}
+
+}  // namespace
+}  // namespace cudal1::kernelbench

@@ -1,0 +1,105 @@
+// PyTorch models on the command line: found, imported by our Python, put to our rules, imported once for a search.
+#include "tools/cli/model_import.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sandbox/program/task.hpp"
+#include "tests/tools/tools_fixture.hpp"
+#include "tools/cli/python.hpp"
+
+namespace cudal1::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr const char* good_model = R"(
+import torch
+class Model(torch.nn.Module):
+    """A layer, then GELU."""
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 4)
+    def forward(self, x):
+        return torch.nn.functional.gelu(self.layer(x))
+def get_inputs(): return [torch.rand(16, 8)]
+def get_init_inputs(): return []
+)";
+
+// Imports, and has an operator that tasks have not.
+constexpr const char* foreign_model = R"(
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.inv(x)
+def get_inputs(): return [torch.randn(40, 40)]
+def get_init_inputs(): return []
+)";
+
+TEST(model_import, models_become_tasks_that_our_rules_accept_and_the_others_are_refused) {
+  const temporary_folder folder;
+  fs::create_directories(folder / "models");
+  write_file(folder / "models/layer.py", good_model);
+  write_file(folder / "models/inverse.py", foreign_model);
+  const auto p = run_cudal1({"tasks", "import", folder / "models", "--out", folder / "tasks", "--json"});
+  ASSERT_EQ(p.code, 1) << p.err;
+  const auto document = document_of(p);
+  EXPECT_EQ(at(document, "imported.0.name").as_string(), "layer");
+  EXPECT_TRUE(at(document, "imported.0.verified").as_bool());
+  EXPECT_EQ(at(document, "refused.0.name").as_string(), "inverse");
+  EXPECT_THAT(at(document, "refused.0.reason").as_string(), HasSubstr("aten::linalg_inv"));
+  const auto t = load_task(folder / "tasks/layer.json", "cpu");
+  ASSERT_TRUE(holds(t));
+  EXPECT_EQ(t->summary, "A layer, then GELU.");
+  ASSERT_THAT(t->content_files(), SizeIs(1));
+  EXPECT_TRUE(fs::exists(folder / ("tasks/blobs/" + t->content_files().front())));
+  ASSERT_TRUE(t->origin);
+  EXPECT_EQ(read_file(folder / ("tasks/blobs/" + t->origin->source)), good_model);
+  EXPECT_FALSE(fs::exists(folder / "tasks/inverse.json"));
+  // A folder of tasks is none of models, though it keeps their sources.
+  EXPECT_TRUE(is_model_source(folder / "models"));
+  EXPECT_FALSE(is_model_source(folder / "tasks"));
+}
+
+TEST(model_import, a_search_imports_a_model_once) {
+  const temporary_folder folder;
+  write_file(folder / "layer.py", good_model);
+  const auto first = imported_once(folder / "data", folder / "layer.py");
+  ASSERT_TRUE(holds(first));
+  EXPECT_TRUE(first->fresh);
+  EXPECT_THAT(first->report.imported, SizeIs(1));
+  const auto again = imported_once(folder / "data", folder / "layer.py");
+  ASSERT_TRUE(holds(again));
+  EXPECT_FALSE(again->fresh);
+  EXPECT_EQ(again->folder, first->folder);
+  EXPECT_THAT(again->report.imported, SizeIs(1));
+  const auto tasks = load_tasks(again->folder, "cuda");
+  ASSERT_TRUE(holds(tasks));
+  EXPECT_THAT(*tasks, SizeIs(1));
+}
+
+TEST(model_import, what_is_missing_is_said_before_anything_is_made) {
+  const temporary_folder folder;
+  const auto nothing = run_cudal1({"tasks", "import", folder / "no_such_file.py", "--out", folder / "tasks"});
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("no_such_file.py"));
+  write_file(folder / "layer.py", good_model);
+  const auto no_python = run_cudal1({"tasks", "import", folder / "layer.py", "--out", folder / "tasks"},
+                                    {{"CUDAL1_PYTHON", "/bin/false"}});
+  EXPECT_EQ(no_python.code, 2);
+  EXPECT_THAT(no_python.err, HasSubstr("$CUDAL1_PYTHON: /bin/false is no Python that runs"));
+  EXPECT_FALSE(fs::exists(folder / "tasks"));
+  write_file(folder / "notes.txt", "no model");
+  const auto no_model = run_cudal1({"run", folder / "notes.txt", "--data", folder / "data"});
+  EXPECT_EQ(no_model.code, 2);
+  EXPECT_THAT(no_model.err, HasSubstr("notes.txt is no PyTorch model"));
+  EXPECT_FALSE(fs::exists(folder / "data"));
+}
+
+}  // namespace
+}  // namespace cudal1::cli

@@ -1,0 +1,58 @@
+#include "tools/cli/against.hpp"
+
+#include <algorithm>
+
+#include "tools/cli/format.hpp"
+#include "tools/cli/speedup_statistics.hpp"
+
+namespace cudal1::cli {
+
+std::vector<std::string> against_names() {
+  std::vector<std::string> names(baseline_kinds.begin(), baseline_kinds.end());
+  names.emplace_back(against_program);
+  return names;
+}
+
+against_times compare(std::span<const baseline_record> records, const std::string& kind, const compared& what,
+                      const std::function<bool(const std::string&)>& same_model) {
+  const baseline_record* beside = nullptr;
+  const baseline_record* here = nullptr;
+  for (const auto& r : records) {
+    if (r.kind != kind) continue;
+    if (r.environment_id == what.environment_id) here = &r;
+    const bool has_both = r.problem.empty() && r.variant_us > 0 && r.call_us > 0;
+    if (has_both && !what.variant.empty() && r.variant == what.variant && same_model(r.environment_id)) beside = &r;
+  }
+  against_times a;
+  a.kind = kind;
+  const baseline_record* chosen = beside ? beside : here;
+  if (chosen == nullptr) {
+    a.problem = "not measured";
+    return a;
+  }
+  a.environment_id = chosen->environment_id;
+  a.problem = chosen->problem;
+  a.check = chosen->check;
+  if (!a.problem.empty()) return a;
+  a.base_us = chosen->call_us;
+  a.base_device_us = chosen->device_us;
+  if (what.variant.empty()) return a;
+  a.beside = beside != nullptr;
+  a.variant_us = a.beside ? chosen->variant_us : what.variant_us;
+  a.variant_device_us = a.beside ? chosen->variant_device_us : what.variant_device_us;
+  if (a.variant_us > 0) a.speedup = a.base_us / a.variant_us;
+  if (a.beside)
+    a.speedup_interval = interval_of_ratio(a.base_us, chosen->call_interval, a.variant_us, chosen->variant_interval);
+  return a;
+}
+
+std::string format_against(const against_times& a) {
+  if (!a.problem.empty()) return "-";
+  if (a.variant_us == 0) return "1.00x";
+  if (!(a.speedup > 0)) return "-";
+  const auto text =
+      a.speedup_interval.low > 0 ? format_speedup(a.speedup, a.speedup_interval) : format_speedup(a.speedup);
+  return a.beside ? text : text + "*";
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,53 @@
+// A task's best beside one of PyTorch's own times (store/baseline.hpp), or beside the task's own program.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "store/store.hpp"
+
+namespace cudal1::cli {
+
+// The kinds that --against takes: those of a baseline, and "program".
+inline constexpr std::string_view against_program = "program";
+std::vector<std::string> against_names();
+
+// Call times and their ratio.
+struct against_times {
+  std::string kind;
+  std::string problem;  // why there is no time of the base; "" where there is one
+  double base_us = 0;
+  double variant_us = 0;      // of the best; 0 where the reference itself is
+  double speedup = 0;         // base / variant; 0 where either is not known
+  interval speedup_interval;  // {0, 0} where not known
+  bool beside = false;        // both were measured in the same minutes; else the variant's time is its stored verdict's
+  double base_device_us = 0, variant_device_us = 0;
+  std::string environment_id;  // that the base was measured in
+  std::string check;           // its result against eager's, where that differs
+};
+BOOST_DESCRIBE_STRUCT(against_times, (),
+                      (kind, problem, base_us, variant_us, speedup, speedup_interval, beside, base_device_us,
+                       variant_device_us, environment_id, check))
+
+// What is compared: a variant ("" is the reference itself) as a verdict has it.
+struct compared {
+  std::string variant;
+  std::string environment_id;
+  double variant_us = 0, variant_device_us = 0;
+};
+
+// Of a task's records (oldest first), the newest of that kind that was measured beside this variant on the same model
+// of device, else the newest of the variant's environment. `same_model` says of an environment's id whether it is of
+// the variant's model. A time measured elsewhere is not compared.
+against_times compare(std::span<const baseline_record> records, const std::string& kind, const compared& what,
+                      const std::function<bool(const std::string&)>& same_model);
+
+// "2.31x [2.25, 2.37]", with a star where the two were not measured beside each other; "-" without a base; "1.00x" for
+// the reference itself.
+std::string format_against(const against_times& a);
+
+}  // namespace cudal1::cli

@@ -1,0 +1,255 @@
+#include "tools/cli/measure_baselines.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config/base/blob.hpp"
+#include "config/base/describe.hpp"
+#include "store/blobs.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/evaluate.hpp"
+#include "tools/cli/python.hpp"
+#include "tools/cli/report.hpp"
+#include "tools/cli/speedup_statistics.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+int64_t unix_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+// Eager is as fast as its host is just then, and so are these; what torch.compile makes costs a minute and stays.
+bool is_cheap(const std::string& kind) {
+  return kind == "eager" || kind == "cudnn" || kind == "graph";
+}
+
+class baseline_measurement {
+ public:
+  baseline_measurement(const std::string& data, node_client& client, const baseline_wish& wish, int wake_fd)
+      : data_(data), client_(client), wish_(wish), wake_fd_(wake_fd) {}
+
+  expected<void> begin() {
+    client_request r;
+    r.verb = client_verb::hold;
+    r.device = wish_.device;
+    CUDAL1_TRY(client_answer answer, client_.ask(r, std::chrono::minutes(1)));
+    if (!answer.hold) return fail(errc::infrastructure, "the node gave the device away without saying how");
+    hold_ = std::move(*answer.hold);
+    if (std::filesystem::exists(store_folder(data_))) {
+      CUDAL1_TRY(store_, store::open_reader(store_folder(data_)));
+      CUDAL1_CHECK(store_->refresh());
+    }
+    return {};
+  }
+
+  const environment& where() const { return hold_.device.where; }
+  std::string torch() const { return process_ ? process_->torch() : ""; }
+
+  // errc::cancelled where it was interrupted.
+  expected<measured_task> measure(const task& t, const std::function<void(const std::string&)>& doing) {
+    measured_task m;
+    m.task = t.id;
+    m.name = t.name;
+    if (!t.origin) {
+      m.skipped = "it has no Python source";
+      return m;
+    }
+    std::optional<store::ranked> best;
+    std::vector<baseline_record> known;
+    if (store_) {
+      if (wish_.variants) {
+        CUDAL1_TRY(best, best_find(*store_, t.id, t.reference.id, wish_.experiment));
+      }
+      CUDAL1_TRY(known, store_->baselines_of_task(t.id));
+    }
+    const auto kinds =
+        wish_.again ? wish_.kinds : missing_kinds(known, wish_.kinds, where().id, best ? best->variant.id : "");
+    if (kinds.empty()) {
+      m.fresh = true;
+      return m;
+    }
+    const auto& source = t.origin->source;
+    if (const auto readable = open_blob(blobs(data_).folder(), source); !readable) {
+      m.skipped = readable.error().message;
+      return m;
+    }
+    if (doing) doing(fmt::format("{}: {}", t.name, fmt::join(kinds, ", ")));
+    CUDAL1_TRY(const auto times, python_times(t, kinds));
+    for (const auto& kind : wish_.kinds)
+      for (const auto& k : times)
+        if (k.kind == kind) m.records.push_back(record_of(t, k));
+    CUDAL1_CHECK(keep(t, m.records));
+    if (!best || !has_times(m.records)) return m;
+    if (doing) doing(fmt::format("{}: variant {}", t.name, best->variant.id.substr(0, 12)));
+    CUDAL1_CHECK(put_variant(t, best->variant, m));
+    CUDAL1_CHECK(keep(t, m.records));
+    return m;
+  }
+
+ private:
+  static bool has_times(const std::vector<baseline_record>& records) {
+    return std::any_of(records.begin(), records.end(), [](const auto& r) { return r.problem.empty(); });
+  }
+
+  expected<std::vector<kind_times>> python_times(const task& t, const std::vector<std::string>& kinds) {
+    if (!process_) {
+      baseline_process_options o;
+      CUDAL1_TRY(o.python, find_python());
+      CUDAL1_TRY(o.script, python_script("baseline.py"));
+      o.device = wish_.device;
+      o.log = data_ + "/baseline.log";
+      o.wake_fd = wake_fd_;
+      process_ = std::make_unique<baseline_process>(std::move(o));
+    }
+    baseline_request r;
+    r.task = t.name;
+    r.source = blobs(data_).folder() + "/" + t.origin->source;
+    r.seed = static_cast<uint64_t>(t.origin->seed);
+    r.kinds = kinds;
+    r.seconds = wish_.seconds;
+    r.prepare_seconds = wish_.prepare_seconds;
+    r.flush_bytes = hold_.flush_bytes;
+    r.threads = hold_.threads;
+    r.cores = hold_.cores;
+    return process_->measure(r);
+  }
+
+  baseline_record record_of(const task& t, const kind_times& k) const {
+    baseline_record b;
+    b.task = t.id;
+    b.kind = k.kind;
+    b.environment_id = where().id;
+    b.torch = process_->torch();
+    b.source = t.origin->source;
+    b.seed = static_cast<uint64_t>(t.origin->seed);
+    b.problem = k.problem;
+    b.prepare_s = k.prepare_s;
+    b.check = k.check;
+    b.notes = k.notes;
+    b.call_samples = k.call_us;
+    b.device_samples = k.device_us;
+    const auto call = estimate_median(k.call_us), device = estimate_median(k.device_us);
+    if (call) {
+      b.call_us = call->value;
+      b.call_interval = call->range;
+    } else if (b.problem.empty()) {
+      b.problem = "it gave no times";
+    }
+    if (device) {
+      b.device_us = device->value;
+      b.device_interval = device->range;
+    }
+    b.time_unix_ms = unix_ms();
+    return b;
+  }
+
+  expected<void> keep(const task& t, const std::vector<baseline_record>& records) {
+    client_request r;
+    r.verb = client_verb::keep_baseline;
+    r.task = canonical_text(t);
+    for (const auto& record : records) {
+      r.baseline = record;
+      CUDAL1_CHECK(client_.ask(r, std::chrono::minutes(2)));
+    }
+    return {};
+  }
+
+  // Through the same machine as a program written by hand, so with fresh draws and fresh pairs.
+  expected<void> put_variant(const task& t, const variant_record& best, measured_task& m) {
+    client_request r;
+    r.verb = client_verb::evaluate;
+    r.device = wish_.device;
+    r.task = canonical_text(t);
+    r.program = best.program;
+    r.origin = "measured again beside PyTorch";
+    auto evaluated = ask_for_verdict(client_, r, wake_fd_);
+    if (!evaluated && evaluated.error().code == errc::cancelled) return tl::unexpected<error>(evaluated.error());
+    if (!evaluated) {
+      m.variant_problem = evaluated.error().message;
+    } else if (evaluated->result != outcome::correct) {
+      m.variant_problem = fmt::format("{}: {}", enum_name(evaluated->result), evaluated->reason);
+    }
+    for (auto& b : m.records) {
+      b.variant = best.id;
+      if (!m.variant_problem.empty()) continue;
+      const verdict& v = *evaluated;
+      b.program_us = v.reference_us;
+      b.variant_us = v.variant_us;
+      b.program_device_us = v.reference_device_us;
+      b.variant_device_us = v.variant_device_us;
+      b.program_ratio = v.score;
+      b.program_ratio_interval = v.score_interval;
+      // As uncertain as the score, which is paired and knows of the bias of a process.
+      if (v.score > 0)
+        b.variant_interval = {v.variant_us * v.score_interval.low / v.score,
+                              v.variant_us * v.score_interval.high / v.score};
+    }
+    return {};
+  }
+
+  const std::string& data_;
+  node_client& client_;
+  const baseline_wish& wish_;
+  int wake_fd_;
+  device_hold hold_;
+  std::unique_ptr<store> store_;  // none where the folder has no store yet
+  std::unique_ptr<baseline_process> process_;
+};
+
+}  // namespace
+
+std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,
+                                       const std::vector<std::string>& kinds, const std::string& environment_id,
+                                       const std::string& variant) {
+  std::vector<std::string> missing;
+  for (const auto& kind : kinds) {
+    const baseline_record* newest = nullptr;
+    for (const auto& r : records)
+      if (r.kind == kind && r.environment_id == environment_id) newest = &r;
+    const bool other_best =
+        newest && !variant.empty() && newest->variant != variant && newest->problem.empty() && is_cheap(kind);
+    if (newest == nullptr || other_best) missing.push_back(kind);
+  }
+  return missing;
+}
+
+expected<measured_baselines> measure_baselines(const std::string& data, node_client& client, const baseline_wish& wish,
+                                               const baseline_observer& observer, int wake_fd) {
+  baseline_measurement measurement(data, client, wish, wake_fd);
+  CUDAL1_CHECK(measurement.begin());
+  measured_baselines all;
+  all.where = measurement.where();
+  const auto begun = clock::now();
+  for (const auto& t : wish.tasks) {
+    const bool out_of_time =
+        wish.time_limit_s > 0 && clock::now() - begun >= std::chrono::duration<double>(wish.time_limit_s);
+    if (out_of_time || all.interrupted) {
+      ++all.left;
+      continue;
+    }
+    auto m = measurement.measure(t, observer.doing);
+    if (!m && m.error().code == errc::cancelled) {
+      all.interrupted = true;
+      ++all.left;
+      continue;
+    }
+    if (!m) return tl::unexpected<error>(std::move(m).error());
+    if (observer.finished) observer.finished(*m);
+    all.tasks.push_back(std::move(*m));
+  }
+  all.torch = measurement.torch();
+  return all;
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,137 @@
+// A report's rows beside PyTorch's own times.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "tools/cli/floors.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/report.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+// What the row says by itself: over the task's own program.
+against_times over_program(const best_row& row) {
+  against_times a;
+  a.kind = against_program;
+  a.environment_id = row.environment_id;
+  if (!(row.reference_us > 0)) {
+    a.problem = "not measured";
+    return a;
+  }
+  a.base_us = row.reference_us;
+  a.base_device_us = row.reference_device_us;
+  if (row.is_reference) return a;
+  a.variant_us = row.best_us;
+  a.variant_device_us = row.best_device_us;
+  a.speedup = row.speedup;
+  a.speedup_interval = row.speedup_interval;
+  a.beside = true;
+  return a;
+}
+
+class model_finder {
+ public:
+  explicit model_finder(store& s) : store_(s) {}
+  // "" where it is not known.
+  const std::string& of(const std::string& environment_id) {
+    const auto [found, fresh] = models_.try_emplace(environment_id);
+    if (fresh)
+      if (const auto where = store_.get_environment(environment_id)) found->second = where->model;
+    return found->second;
+  }
+
+ private:
+  store& store_;
+  std::map<std::string, std::string> models_;
+};
+
+expected<void> name_environment(store& s, search_report& r, const std::string& id) {
+  const bool known =
+      std::any_of(r.environments.begin(), r.environments.end(), [&](const auto& e) { return e.id == id; });
+  if (id.empty() || known) return {};
+  CUDAL1_TRY(auto where, s.get_environment(id));
+  r.environments.push_back(std::move(where));
+  return {};
+}
+
+}  // namespace
+
+expected<void> put_against(store& s, search_report& r, const std::string& kind) {
+  r.against = kind;
+  model_finder models(s);
+  std::vector<task_speedup> speedups;
+  for (auto& row : r.tasks) {
+    if (kind == against_program) {
+      row.against = over_program(row);
+    } else {
+      CUDAL1_TRY(const auto records, s.baselines_of_task(row.task));
+      const auto& model = models.of(row.environment_id);
+      row.against = compare(records, kind, {row.variant, row.environment_id, row.best_us, row.best_device_us},
+                            [&](const std::string& id) { return !model.empty() && models.of(id) == model; });
+      CUDAL1_CHECK(name_environment(s, r, row.against->environment_id));
+    }
+    speedups.push_back(speedup_of_row(row));
+  }
+  r.over = summarize(speedups);
+  return {};
+}
+
+task_speedup speedup_of_row(const best_row& row) {
+  task_speedup t;
+  t.success = row.reference_us > 0;
+  t.floor_us = row.floor_us;
+  if (!row.against || !row.against->problem.empty()) return t;
+  const auto& a = *row.against;
+  t.measured = true;
+  t.base_us = a.base_us;
+  t.speedup = a.speedup;
+  if (a.base_device_us > 0 && a.variant_device_us > 0) t.device_speedup = a.base_device_us / a.variant_device_us;
+  return t;
+}
+
+std::string print_against(const search_report& r) {
+  if (r.against.empty() || r.against == against_program || !r.over) return "";
+  const auto& over = *r.over;
+  std::string text;
+  int64_t beside = 0, apart = 0, differ = 0, without_source = 0;
+  std::map<std::string, int64_t> problems;
+  for (const auto& row : r.tasks) {
+    if (!row.against) continue;
+    const auto& a = *row.against;
+    if (!a.problem.empty() && row.has_source) ++problems[a.problem];
+    if (!a.problem.empty() && !row.has_source) ++without_source;
+    if (a.speedup > 0) ++(a.beside ? beside : apart);
+    if (!a.check.empty() && a.problem.empty()) ++differ;
+  }
+  if (over.measured > 0) {
+    text = fmt::format("Over {}, of {} that {} measured: geometric mean {} (what is no faster counts as 1)", r.against,
+                       format_count(over.measured, "task"), over.measured == 1 ? "was" : "were",
+                       format_speedup(over.geometric_mean));
+    if (over.device_geometric_mean)
+      text += fmt::format(", {} by device time", format_speedup(*over.device_geometric_mean));
+    text += over.slower > 0 ? fmt::format("; {} slower than {}.\n", over.slower, r.against) : ".\n";
+  }
+  if (apart > 0)
+    text += fmt::format(
+        "* {} was not measured beside this variant: its time is that of its verdict, of another hour.\n", r.against);
+  if (differ > 0)
+    text += fmt::format("{} of {} gave another result than eager (`--json` says how).\n", format_count(differ, "task"),
+                        r.against);
+  for (const auto& [problem, n] : problems) {
+    if (problem == "not measured")
+      text +=
+          fmt::format("{} not measured with {}: `cudal1 baseline{} --kinds {}` does that.\n", format_count(n, "task"),
+                      r.against, r.experiment.empty() ? "" : " --experiment " + r.experiment, r.against);
+    else
+      text += fmt::format("{} without a time of {}: {}\n", format_count(n, "task"), r.against, problem);
+  }
+  if (without_source > 0)
+    text += fmt::format("{} without a Python source, so PyTorch cannot be measured on it.\n",
+                        format_count(without_source, "task"));
+  return text;
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,29 @@
+// Arguments of ATen steps as C++: exact, since they are written from the bound values with all defaults filled in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sandbox/program/operators.hpp"
+
+namespace cudal1::kernelbench {
+
+std::string scalar_type_text(dtype t);        // "at::kFloat"
+std::string real_text(double v);              // "0.5", "std::numeric_limits<double>::infinity()"
+std::string float_text(double v);             // "0.5f"
+std::string integer_text(int64_t v);          // "int64_t{5}"
+std::string string_text(std::string_view v);  // with quotes and escapes
+// The member of a program's values that holds a value.
+std::string value_text(const std::string& name);  // "v.x_"
+// "at::_ops::add_Tensor" of "aten::add.Tensor"; the header that declares it, "ATen/ops/add_ops.h".
+std::string operator_text(std::string_view op);
+std::string operator_header(std::string_view op);
+
+struct argument_text {
+  std::vector<std::string> declarations;  // statements that come before the call
+  std::string text;
+};
+// Argument `index` of the operator. A device, which programs leave out, is the program's.
+argument_text argument_of(const operator_call& call, std::size_t index);
+
+}  // namespace cudal1::kernelbench

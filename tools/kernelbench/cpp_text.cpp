@@ -1,0 +1,318 @@
+#include "tools/kernelbench/cpp_text.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sandbox/interpreter/lanes.hpp"
+#include "tools/kernelbench/argument_text.hpp"
+#include "tools/kernelbench/texts.hpp"
+
+namespace cudal1::kernelbench {
+
+namespace {
+
+constexpr int64_t k_graph_alignment_bytes = 256;  // what libraries may choose their kernels by
+constexpr int64_t k_alignment_bytes = 16;         // a vector of a kernel's
+
+std::string list_text(const std::vector<int64_t>& items) {
+  return fmt::format("{{{}}}", fmt::join(items, ", "));
+}
+
+class program_writer {
+ public:
+  program_writer(const checked_program& p, const std::string& name) : p_(p), name_(name), kernels_(kernels_of(p)) {
+    if (p.text.how.lanes > 1) lanes_ = plan_lanes(p);
+    for (const auto& output : p.text.outputs)
+      roots_.insert(root(output));
+  }
+
+  std::string run() {
+    // The steps first: they say what the rest must declare.
+    const auto setup = steps_text(p_.text.setup, p_.setup_calls, true);
+    const auto steps = steps_text(p_.text.steps, p_.calls, false);
+    std::string text = head();
+    text += "namespace {\n\n";
+    text += declarations();
+    text += types_;
+    text += fmt::format("\nvoid run_setup([[maybe_unused]] values& v) {{\n{}}}\n", setup);
+    text += fmt::format("\nvoid run_steps(values& v) {{\n{}}}\n", steps);
+    text += outputs();
+    text += "\n}  // namespace\n\n";
+    text += texts::run();
+    if (p_.text.how.graph) text.append(texts::rebound_graph()).append(texts::graph_runner());
+    return text.append(texts::program());
+  }
+
+ private:
+  const std::string& root(const std::string& value) const {
+    const auto viewed = p_.view_of.find(value);
+    return viewed == p_.view_of.end() ? value : viewed->second;
+  }
+  bool has_lanes() const { return lanes_.lanes > 1; }
+
+  std::string head() const {
+    std::string text;
+    if (p_.text.how.graph) text += "#define PROGRAM_GRAPH\n";
+    if (has_lanes()) text += "#define PROGRAM_LANES\n";
+    std::set<std::string> headers;
+    for (const auto* calls : {&p_.setup_calls, &p_.calls})
+      for (const auto& call : *calls)
+        if (call.op != nullptr) headers.insert(operator_header(call.op->schema.name));
+    text += texts::common();
+    for (const auto& header : headers)
+      text += fmt::format("#include <{}>\n", header);
+    if (!kernels_.empty()) text += texts::kernels();
+    if (p_.text.how.graph) text += texts::apart_memory();
+    if (has_lanes()) text += texts::lanes();
+    return text;
+  }
+
+  std::string declared(const std::vector<tensor_declaration>& tensors, const char* function) const {
+    std::string text =
+        fmt::format("const std::vector<tensor_type>& {}() {{\n  static const std::vector<tensor_type> all{{", function);
+    for (const auto& t : tensors)
+      text += fmt::format("\n      {{\"{}\", {}, {}, {}}},", t.name, scalar_type_text(t.type.type),
+                          list_text(t.type.shape), list_text(t.type.strides));
+    return text + "};\n  return all;\n}\n";
+  }
+
+  std::string bound(const std::vector<tensor_declaration>& tensors, const char* function) const {
+    std::string text = fmt::format(
+        "void {}([[maybe_unused]] values& v, [[maybe_unused]] const std::vector<at::Tensor>& given) {{\n", function);
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      text += fmt::format("  {} = given[{}];\n", value_text(tensors[i].name), i);
+    return text + "}\n";
+  }
+
+  // What lives through a call only.
+  std::vector<std::string> temporaries() const {
+    std::vector<std::string> names;
+    for (const auto& input : p_.text.inputs)
+      names.push_back(input.name);
+    names.insert(names.end(), made_in_steps_.begin(), made_in_steps_.end());
+    return names;
+  }
+
+  std::string declarations() const {
+    const auto& t = p_.text;
+    std::string text = fmt::format("constexpr const char* program_name = {};\n", string_text(name_));
+    text += fmt::format("constexpr bool needs_gpu = {}, has_setup = {};\n", needs_cuda(p_), !t.setup.empty());
+    text += fmt::format("constexpr uintptr_t input_alignment = {}, weight_alignment = {};\n\n",
+                        t.how.graph ? k_graph_alignment_bytes : k_alignment_bytes, k_alignment_bytes);
+    text += declared(t.inputs, "input_types") + declared(t.weights, "weight_types");
+    text += "\n// Every value of the program by its name.\nstruct values {\n  at::Device device{at::kCPU};\n";
+    if (t.how.graph) text += "  apart_memory* apart = nullptr;\n";
+    if (has_lanes()) text += "  lane_streams* lanes = nullptr;\n";
+    std::vector<std::string> kept = made_in_setup_;
+    for (const auto& weight : t.weights)
+      kept.push_back(weight.name);
+    for (const auto& name : kept)
+      text += fmt::format("  at::Tensor {}_;\n", name);
+    std::string reset;
+    for (const auto& name : temporaries()) {
+      text += fmt::format("  at::Tensor {}_;\n", name);
+      reset += fmt::format("    {}_.reset();\n", name);
+    }
+    text += fmt::format("\n  // The end of a call.\n  void clear() {{\n{}  }}\n}};\n\n", reset);
+    text += bound(t.inputs, "set_inputs") + bound(t.weights, "set_weights");
+    return text + "\n" + preparation() + "\n";
+  }
+
+  std::string preparation() const {
+    std::string text = "// Once for a device.\nvoid prepare([[maybe_unused]] values& v) {\n";
+    std::map<std::size_t, int64_t> shared;
+    for (const auto* steps : {&p_.text.setup, &p_.text.steps})
+      for (const auto& s : *steps)
+        if (const auto* launch = std::get_if<launch_step>(&s); launch != nullptr && launch->shared_bytes > 0)
+          shared[kernel_index(launch->kernel)] = std::max(shared[kernel_index(launch->kernel)], launch->shared_bytes);
+    for (const auto& [kernel, bytes] : shared)
+      text += fmt::format("  allow_shared_memory({}, {});\n", kernel, bytes);
+    if (has_lanes())
+      text += fmt::format(
+          "  static auto* const all = new std::map<int, std::unique_ptr<lane_streams>>();  // streams stay\n"
+          "  auto& lanes = (*all)[v.device.index()];\n"
+          "  if (!lanes) lanes = std::make_unique<lane_streams>(v.device.index(), {}, {});\n"
+          "  v.lanes = lanes.get();\n",
+          lanes_.lanes, lanes_.events);
+    return text + "}\n";
+  }
+
+  std::size_t kernel_index(const std::string& kernel) const {
+    return static_cast<std::size_t>(std::find(kernels_.begin(), kernels_.end(), kernel) - kernels_.begin());
+  }
+
+  std::string steps_text(const std::vector<step>& steps, const std::vector<operator_call>& calls, bool in_setup) {
+    auto& made = in_setup ? made_in_setup_ : made_in_steps_;
+    std::vector<std::vector<std::string>> texts;
+    std::vector<std::vector<std::string>> used(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      texts.emplace_back();
+      auto& lines = texts.back();
+      if (p_.text.how.graph && !in_setup && makes_output(steps[i]))
+        lines.emplace_back("const apart_scope apart(v.apart);");
+      if (const auto* alloc = std::get_if<alloc_step>(&steps[i])) {
+        made.push_back(alloc->name);
+        used[i].push_back(alloc->name);
+        lines.push_back(alloc_text(*alloc));
+      } else if (const auto* launch = std::get_if<launch_step>(&steps[i])) {
+        for (const auto& a : launch->args)
+          if (a.is_tensor()) used[i].push_back(a.tensor);
+        lines.push_back(launch_text(*launch));
+      } else {
+        aten_text(std::get<aten_step>(steps[i]), calls[i], lines, used[i], made);
+      }
+    }
+    return joined(steps, texts, used, in_setup);
+  }
+
+  bool makes_output(const step& s) const {
+    const auto is_root = [&](const std::string& name) { return !name.empty() && roots_.contains(name); };
+    if (const auto* alloc = std::get_if<alloc_step>(&s)) return is_root(alloc->name);
+    const auto* aten = std::get_if<aten_step>(&s);
+    return aten != nullptr && std::any_of(aten->results.begin(), aten->results.end(), is_root);
+  }
+
+  // One block a step, with its lane and with what it is the last to use.
+  std::string joined(const std::vector<step>& steps, const std::vector<std::vector<std::string>>& texts,
+                     const std::vector<std::vector<std::string>>& used, bool in_setup) const {
+    const bool laned = has_lanes() && !in_setup;
+    std::set<std::string> kept(p_.text.outputs.begin(), p_.text.outputs.end());
+    kept.insert(made_in_setup_.begin(), made_in_setup_.end());
+    for (const auto* declared : {&p_.text.inputs, &p_.text.weights})
+      for (const auto& t : *declared)
+        kept.insert(t.name);
+    std::vector<std::string> ends(steps.size());
+    for (std::size_t i = steps.size(); i-- > 0 && !laned;)
+      for (const auto& name : used[i])
+        if (kept.insert(name).second) ends[i] += fmt::format("  {}.reset();\n", value_text(name));
+    std::string text = laned ? "  v.lanes->begin();\n" : "";
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      text += fmt::format("  // {}\n", step_label(i, steps[i], in_setup));
+      const laned_step where = laned ? lanes_.steps[i] : laned_step();
+      if (where.lane != no_lane) text += fmt::format("  v.lanes->enter({});\n", where.lane);
+      for (const int event : where.waits)
+        text += fmt::format("  v.lanes->wait({});\n", event);
+      text += "  {\n";
+      for (const auto& line : texts[i])
+        text += "    " + line + "\n";
+      text += "  }\n";
+      if (where.event != no_event) text += fmt::format("  v.lanes->record({});\n", where.event);
+      text += ends[i];
+    }
+    return text + (laned ? "  v.lanes->join();\n" : "");
+  }
+
+  static std::string alloc_text(const alloc_step& s) {
+    return fmt::format("{} = at::empty_strided({}, {}, at::TensorOptions({}).device(v.device));", value_text(s.name),
+                       array_ref(s.type.shape), array_ref(s.type.strides), scalar_type_text(s.type.type));
+  }
+  static std::string array_ref(const std::vector<int64_t>& items) {
+    return items.empty() ? "at::IntArrayRef()" : fmt::format("at::IntArrayRef({})", list_text(items));
+  }
+
+  std::string launch_text(const launch_step& s) const {
+    std::vector<std::string> args;
+    for (const auto& a : s.args) {
+      switch (a.kind) {
+        case argument_kind::i32:
+          args.push_back(fmt::format("int32_t{{{}}}", a.integer));
+          break;
+        case argument_kind::i64:
+          args.push_back(integer_text(a.integer));
+          break;
+        case argument_kind::f32:
+          args.push_back(float_text(a.real));
+          break;
+        case argument_kind::f64:
+          args.push_back(real_text(a.real));
+          break;
+        default:
+          args.push_back(fmt::format("memory_of({})", value_text(a.tensor)));
+      }
+    }
+    const auto sizes = [](const std::array<int64_t, 3>& n) {
+      return fmt::format("dim3({}, {}, {})", n[0], n[1], n[2]);
+    };
+    return fmt::format("launch(\"{}\", {}, {}, {}, {}{}{});", s.kernel, kernel_index(s.kernel), sizes(s.grid),
+                       sizes(s.block), s.shared_bytes, args.empty() ? "" : ", ", fmt::join(args, ", "));
+  }
+
+  void aten_text(const aten_step& s, const operator_call& call, std::vector<std::string>& lines,
+                 std::vector<std::string>& used, std::vector<std::string>& made) {
+    std::vector<std::string> arguments;
+    for (std::size_t i = 0; i < call.arguments.size(); ++i) {
+      auto a = argument_of(call, i);
+      lines.insert(lines.end(), a.declarations.begin(), a.declarations.end());
+      arguments.push_back(std::move(a.text));
+      if (const auto* t = std::get_if<tensor_argument>(&call.arguments[i])) used.push_back(t->name);
+      if (const auto* many = std::get_if<std::vector<tensor_argument>>(&call.arguments[i]))
+        for (const auto& t : *many)
+          if (!t.name.empty()) used.push_back(t.name);
+    }
+    if (!s.precision.empty())
+      lines.push_back(fmt::format("const product_precision precision({});", s.precision == "tf32"));
+    std::vector<std::string> targets;
+    for (const auto& result : s.results)
+      targets.push_back(result.empty() ? "std::ignore" : value_text(result));
+    const auto called = fmt::format("{}::call({})", operator_text(s.op), fmt::join(arguments, ", "));
+    lines.push_back(targets.size() == 1 ? fmt::format("{} = {};", targets[0], called)
+                                        : fmt::format("std::tie({}) = {};", fmt::join(targets, ", "), called));
+    for (const auto& result : s.results) {
+      if (result.empty()) continue;
+      made.push_back(result);
+      used.push_back(result);
+      const auto& type = p_.types.at(result);
+      types_ += fmt::format("const tensor_type type_of_{}{{\"{}\", {}, {}, {}}};\n", result, result,
+                            scalar_type_text(type.type), list_text(type.shape), list_text(type.strides));
+      lines.push_back(fmt::format("expect({}, type_of_{});", value_text(result), result));
+    }
+  }
+
+  // Outputs are the caller's: what the program keeps is copied.
+  std::string outputs() const {
+    std::set<std::string> kept(made_in_setup_.begin(), made_in_setup_.end());
+    for (const auto& weight : p_.text.weights)
+      kept.insert(weight.name);
+    std::string text = "\nstd::vector<at::Tensor> outputs_of(values& v) {\n";
+    if (p_.text.how.graph) text += "  const apart_scope apart(v.apart);\n";
+    text += "  std::vector<at::Tensor> outputs;\n";
+    for (const auto& output : p_.text.outputs)
+      text += fmt::format("  outputs.push_back({}{});\n", value_text(output),
+                          kept.contains(root(output)) ? ".clone()" : "");
+    return text + "  return outputs;\n}\n";
+  }
+
+  const checked_program& p_;
+  const std::string& name_;
+  std::vector<std::string> kernels_;
+  lane_plan lanes_;
+  std::set<std::string> roots_;  // of the outputs
+  std::vector<std::string> made_in_setup_, made_in_steps_;
+  std::string types_;  // what results of ATen steps are expected to be
+};
+
+}  // namespace
+
+std::vector<std::string> kernels_of(const checked_program& p) {
+  std::vector<std::string> names;
+  for (const auto* steps : {&p.text.setup, &p.text.steps})
+    for (const auto& s : *steps)
+      if (const auto* launch = std::get_if<launch_step>(&s);
+          launch != nullptr && std::find(names.begin(), names.end(), launch->kernel) == names.end())
+        names.push_back(launch->kernel);
+  return names;
+}
+
+bool needs_cuda(const checked_program& p) {
+  return p.text.how.graph || p.text.how.lanes > 1 || !kernels_of(p).empty();
+}
+
+std::string cpp_text(const checked_program& p, const std::string& name) {
+  return program_writer(p, name).run();
+}
+
+}  // namespace cudal1::kernelbench

@@ -1,0 +1,96 @@
+#include "tools/kernelbench/cuda_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tools/kernelbench/cpp_text.hpp"
+#include "tools/kernelbench/device_words.hpp"
+#include "tools/kernelbench/texts.hpp"
+
+namespace cudal1::kernelbench {
+
+namespace {
+
+// PyTorch takes the operators of half types away.
+constexpr std::string_view k_head = R"(#undef __CUDA_NO_HALF_OPERATORS__
+#undef __CUDA_NO_HALF_CONVERSIONS__
+#undef __CUDA_NO_HALF2_OPERATORS__
+#undef __CUDA_NO_BFLOAT16_CONVERSIONS__
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include <cuda_runtime.h>
+)";
+
+// The C library has these four as long, and the dialect as long long: CUDA's atomics take those.
+constexpr std::array<std::string_view, 4> k_long_names{"int64_t", "uint64_t", "intptr_t", "uintptr_t"};
+
+template <class F>
+void each_line(std::string_view text, const F& f) {
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    f(text.substr(0, end));
+    text = end == std::string_view::npos ? "" : text.substr(end + 1);
+  }
+}
+
+// NVRTC knows none of the prologue's names; here the C library has defined some of them.
+std::string prologue() {
+  std::string text;
+  each_line(texts::prologue(), [&](std::string_view line) {
+    constexpr std::string_view define = "#define ", type = "typedef ";
+    if (line.starts_with(define)) {
+      const auto name = line.substr(define.size(), line.find_first_of(" (", define.size()) - define.size());
+      text += fmt::format("#undef {}\n{}\n", name, line);
+      return;
+    }
+    const auto name = line.substr(std::min(line.size(), line.rfind(' ') + 1), line.rfind(';') - line.rfind(' ') - 1);
+    if (line.starts_with(type) && std::find(k_long_names.begin(), k_long_names.end(), name) != k_long_names.end())
+      text += fmt::format("{0} program_{1};\n#define {1} program_{1}\n", line.substr(0, line.rfind(' ')), name);
+    else
+      text += fmt::format("{}\n", line);
+  });
+  return text;
+}
+
+// The lines that include something go in front of the prologue, whose names they must not meet.
+std::pair<std::string, std::string> includes_apart(std::string_view source) {
+  std::string includes, rest;
+  each_line(source, [&](std::string_view line) {
+    const auto first = line.find_first_not_of(" \t");
+    const auto word = first != std::string_view::npos && line[first] == '#' ? line.find_first_not_of(" \t", first + 1)
+                                                                            : std::string_view::npos;
+    const bool is_include = word != std::string_view::npos && line.substr(word).starts_with("include");
+    (is_include ? includes : rest).append(line).append("\n");
+    if (is_include) rest += "\n";  // lines keep their numbers
+  });
+  return {includes, rest};
+}
+
+}  // namespace
+
+expected<std::string> cuda_text(const checked_program& p) {
+  const auto kernels = kernels_of(p);
+  if (kernels.empty()) return std::string();
+  if (std::find(p.text.headers.begin(), p.text.headers.end(), "cutlass") != p.text.headers.end())
+    return fail(
+        errc::unsupported,
+        "its kernels include CUTLASS, which no CUDA toolkit has: a file that needs nothing else cannot have them");
+  const auto [includes, rest] = includes_apart(p.text.source);
+  CUDAL1_TRY(const std::string source, with_device_words(rest));
+  std::string text = std::string(k_head) + includes + prologue();
+  if (source.find("atomic") != std::string::npos) text += texts::atomics();
+  text += "\n// The program's kernels.\n#line 1 \"program.cu\"\n" + source + "\n";
+  text += "const void* const* program_kernels() {\n  static const void* const all[] = {";
+  for (const auto& kernel : kernels)
+    text += fmt::format("\n      reinterpret_cast<const void*>(&{}),", kernel);
+  return text + "};\n  return all;\n}\n";
+}
+
+}  // namespace cudal1::kernelbench

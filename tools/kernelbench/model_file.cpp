@@ -1,0 +1,165 @@
+#include "tools/kernelbench/model_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config/base/blob.hpp"
+#include "config/base/hash.hpp"
+#include "tools/kernelbench/cpp_text.hpp"
+#include "tools/kernelbench/cuda_text.hpp"
+#include "tools/kernelbench/fixed_content.hpp"
+#include "tools/kernelbench/texts.hpp"
+
+namespace cudal1::kernelbench {
+
+namespace {
+
+constexpr std::size_t k_hash_digits = 12;
+
+// What may stand in a file's name and in a C identifier.
+std::string word_of(const std::string& name) {
+  std::string out;
+  for (const char ch : name)
+    out += std::isalnum(static_cast<unsigned char>(ch)) != 0 ? ch : '_';
+  return out.empty() ? "task" : out;
+}
+
+expected<std::string> read_source(const task& t, const std::string& blobs) {
+  if (!t.origin)
+    return fail(errc::unsupported, "it was not imported from Python, so there is no Model that a file could hold");
+  CUDAL1_TRY(const auto file, open_blob(blobs, t.origin->source));
+  std::ifstream in(std::filesystem::path(blobs) / t.origin->source, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  if (!in) return fail(errc::io_error, "cannot read {}/{}", blobs, t.origin->source);
+  return text;
+}
+
+// The module's name of each weight, in the program's order. A program keeps its task's weights.
+expected<std::vector<std::string>> weight_names(const task& t) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < t.weights.size(); ++i) {
+    if (!t.weights[i].content)
+      return fail(errc::unsupported, "its weight {} has no name in the module (no content)",
+                  t.reference.text.weights[i].name);
+    names.push_back(t.weights[i].content->tensor);
+  }
+  return names;
+}
+
+// What the import makes of tensors that forward makes, and of constants that it has computed: no module has these.
+bool is_made_in_forward(const std::string& tensor) {
+  constexpr std::array<std::string_view, 4> beginnings{"constant_", "c_lifted", "lifted_tensor", "_tensor_constant"};
+  return std::any_of(beginnings.begin(), beginnings.end(), [&](std::string_view b) { return tensor.starts_with(b); });
+}
+
+// Constants of the definition, for where the module does not hold them itself. A large one must be the module's.
+expected<std::string> constants(const task& t, const std::string& blobs) {
+  std::string text;
+  for (std::size_t i = 0; i < t.weights.size(); ++i) {
+    const auto& content = t.weights[i].content;
+    const auto& type = t.reference.text.weights[i].type;
+    if (!content || !content->fixed) continue;
+    if (type.bytes() > most_embedded_bytes && !is_made_in_forward(content->tensor)) continue;
+    CUDAL1_TRY(const auto bytes, read_fixed_content(blobs, *content, type));
+    text += fmt::format("    {}: (\"{}\", [{}], \"{}\"),\n", python_text(content->tensor), name_of(type.type),
+                        fmt::join(type.shape, ", "), base64(bytes));
+  }
+  return text;
+}
+
+bool same_declarations(const std::vector<tensor_declaration>& a, const std::vector<tensor_declaration>& b) {
+  return a == b;
+}
+
+std::string about(const task& t, const exported_variant& v, const checked_program& p) {
+  std::string text =
+      fmt::format("# {}: the program {} that cudal1 found, as a module that needs PyTorch and nvcc alone.\n", t.name,
+                  v.id.substr(0, k_hash_digits));
+  if (!v.measured.empty()) text += fmt::format("# Measured: {}\n", v.measured);
+  for (const auto& line : v.explanation)
+    text += fmt::format("# - {}\n", line);
+  if (p.text.how.graph)
+    text +=
+        "# It runs as one CUDA graph, in which the addresses of a call's inputs and outputs are set anew before each "
+        "launch.\n# What cannot be set is copied; kernel_notes() says so.\n";
+  if (p.text.how.lanes > 1) text += fmt::format("# Independent steps overlap on up to {} streams.\n", p.text.how.lanes);
+  for (std::size_t at = 0; (at = text.find('\r', at)) != std::string::npos;)
+    text.erase(at, 1);
+  return text + "# The first part is the problem's own file; Model is its reference.\n\n";
+}
+
+}  // namespace
+
+std::string file_name(const task& t) {
+  if (t.origin && t.origin->level && t.origin->problem)
+    return fmt::format("level_{}_problem_{}_sample_0_kernel.py", *t.origin->level, *t.origin->problem);
+  return word_of(t.name) + "_kernel.py";
+}
+
+std::string python_text(std::string_view text) {
+  for (const std::string_view quotes : {"'''", "\"\"\""}) {
+    const bool fits = text.find(quotes) == std::string_view::npos && text.find('\r') == std::string_view::npos &&
+                      text.find('\0') == std::string_view::npos &&
+                      (text.empty() || (text.back() != quotes[0] && text.back() != '\\'));
+    if (fits && text.find('\n') != std::string_view::npos) return fmt::format("r{}{}{}", quotes, text, quotes);
+  }
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      out += fmt::format("\\{}", c);
+    else if (c == '\n')
+      out += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+expected<std::string> model_file(const task& t, const exported_variant& v, const std::string& blobs) {
+  CUDAL1_TRY(const auto p, check_program_text(v.program));
+  if (!same_declarations(p.text.inputs, t.reference.text.inputs) ||
+      !same_declarations(p.text.weights, t.reference.text.weights))
+    return fail(errc::invalid_program, "the variant's inputs or weights are not the task's");
+  CUDAL1_TRY(auto source, read_source(t, blobs));
+  CUDAL1_TRY(const auto weights, weight_names(t));
+  CUDAL1_TRY(const auto embedded, constants(t, blobs));
+  CUDAL1_TRY(const auto cuda, cuda_text(p));
+  const auto word = word_of(t.name);
+  const auto cpp = cpp_text(p, t.name);
+  const auto digest = sha256_hex(cpp + '\0' + cuda).substr(0, k_hash_digits);
+  if (!source.ends_with('\n')) source += '\n';
+  std::string text = about(t, v, p) + source;
+  text +=
+      "\n\n# ---- the program ---------------------------------------------------------------------------------------\n"
+      "import base64 as _kb_base64\nimport inspect as _kb_inspect\n\nimport torch as _kb_torch\n"
+      "from torch.utils import _pytree as _kb_pytree\n"
+      "from torch.utils.cpp_extension import load_inline as _kb_load_inline\n\n";
+  text += fmt::format("_KB_NAME = \"{}_{}\"\n_KB_NEEDS_CUDA = {}\n", word, digest, needs_cuda(p) ? "True" : "False");
+  text += "# Parameters and buffers, in the program's order.\n_KB_WEIGHTS = [";
+  for (const auto& name : weights)
+    text += fmt::format("\n    {},", python_text(name));
+  text += weights.empty() ? "]\n" : "\n]\n";
+  text += "# Constants of the definition that a module may not hold: element type, shape, bytes.\n_KB_CONSTANTS = {";
+  text += embedded.empty() ? "}\n" : "\n" + embedded + "}\n";
+  text +=
+      "# Modules that compute something else in training mode, which the program was made in.\n"
+      "_KB_MODE_MATTERS = (_kb_torch.nn.modules.batchnorm._NormBase, _kb_torch.nn.modules.dropout._DropoutNd,\n"
+      "                    _kb_torch.nn.RNNBase)\n\n";
+  text += fmt::format("_KB_CUDA = {}\n\n_KB_CPP = {}\n", python_text(cuda), python_text(cpp));
+  return text.append(texts::model_new());
+}
+
+std::string check_script() {
+  return std::string(texts::check());
+}
+
+}  // namespace cudal1::kernelbench

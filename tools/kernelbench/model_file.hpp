@@ -1,0 +1,32 @@
+// One task's variant as a Python file for KernelBench: its own Model, and ModelNew, whose forward is the program. The
+// file needs PyTorch and a CUDA toolkit, and nothing of cudal1.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sandbox/program/task.hpp"
+
+namespace cudal1::kernelbench {
+
+struct exported_variant {
+  std::string id;                        // of the program
+  std::string program;                   // canonical text
+  std::vector<std::string> explanation;  // one line a move
+  std::string measured;                  // "5.2x [5.07, 5.34] on cuda:0 (NVIDIA H200)", one line; "" for nothing
+};
+
+// "level1_problem_23_sample_0_kernel.py"; of a model of the user's own, its name: "my_model_kernel.py".
+std::string file_name(const task& t);
+
+// `blobs`: the folder of the blobs that the task speaks of. Errors are one sentence each: the task has no Python source
+// (built in), a weight has no name in the module, a constant is too large to be in a file.
+expected<std::string> model_file(const task& t, const exported_variant& v, const std::string& blobs);
+
+// The script that checks and times a folder of such files.
+std::string check_script();
+
+// A Python literal of any text.
+std::string python_text(std::string_view text);
+
+}  // namespace cudal1::kernelbench

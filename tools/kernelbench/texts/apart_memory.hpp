@@ -1,0 +1,96 @@
+#include <functional>
+#include <memory>
+
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+
+namespace {
+
+// The memory of one captured graph, in pools of its own that nobody else is given. What outputs may lie in is apart:
+// while `active`, each allocation has a pool to itself, so that no temporary value ever lies where an output does, and
+// an address within an output means that output.
+class apart_memory {
+ public:
+  using stream_filter = std::function<bool(cudaStream_t)>;
+
+  apart_memory(c10::DeviceIndex device, stream_filter is_ours) : device_(device), is_ours_(std::move(is_ours)) {}
+  ~apart_memory() {
+    end();
+    for (const auto& pool : begun_) {
+      try {
+        c10::cuda::CUDACachingAllocator::releasePool(device_, pool);
+      } catch (const std::exception&) {  // the process ends
+      }
+    }
+  }
+  apart_memory(const apart_memory&) = delete;
+  apart_memory& operator=(const apart_memory&) = delete;
+
+  // Counts allocations and changes nothing: they go where they go without us.
+  void begin_counting() {
+    open([state = state_, ours = is_ours_](cudaStream_t s) {
+      if (state->active && ours(s)) ++state->next;
+      return false;
+    });
+  }
+  // Until end(): `apart` allocations have pools of their own, the others share one.
+  void begin(std::size_t apart) {
+    for (std::size_t i = 0; i < apart; ++i)
+      open([state = state_, ours = is_ours_, i](cudaStream_t s) {
+        if (!state->active || state->next != i || !ours(s)) return false;
+        ++state->next;
+        return true;
+      });
+    open([state = state_, ours = is_ours_](cudaStream_t s) {
+      if (!ours(s)) return false;
+      if (state->active) state->overflown = true;
+      return true;
+    });
+  }
+  void end() {
+    for (; ended_ < begun_.size(); ++ended_) {
+      try {
+        c10::cuda::CUDACachingAllocator::endAllocateToPool(device_, begun_[ended_]);
+      } catch (const std::exception&) {  // the process ends
+      }
+    }
+  }
+
+  std::size_t count() const { return state_->next; }
+  bool overflown() const { return state_->overflown; }
+
+ private:
+  friend class apart_scope;
+  struct counters {
+    bool active = false, overflown = false;
+    std::size_t next = 0;
+  };
+  void open(stream_filter filter) {
+    const auto pool = at::cuda::graph_pool_handle();
+    c10::cuda::CUDACachingAllocator::beginAllocateToPool(device_, pool, std::move(filter));
+    begun_.push_back(pool);
+  }
+
+  c10::DeviceIndex device_;
+  stream_filter is_ours_;
+  std::shared_ptr<counters> state_ = std::make_shared<counters>();
+  std::vector<decltype(at::cuda::graph_pool_handle())> begun_;
+  std::size_t ended_ = 0;
+};
+
+// Stands round a step that makes the memory of an output. Null: nothing is being captured.
+class apart_scope {
+ public:
+  explicit apart_scope(apart_memory* memory) : memory_(memory) { set(true); }
+  ~apart_scope() { set(false); }
+  apart_scope(const apart_scope&) = delete;
+  apart_scope& operator=(const apart_scope&) = delete;
+
+ private:
+  void set(bool active) const {
+    if (memory_ != nullptr) memory_->state_->active = active;
+  }
+  apart_memory* memory_;
+};
+
+}  // namespace

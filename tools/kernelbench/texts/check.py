@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Checks and times the exported kernels against their references, as KernelBench does. Needs PyTorch, a GPU and nvcc.
+
+    python check.py                    every file of this folder: build, check, time
+    python check.py level1_problem_23  files whose name holds a word
+    python check.py --jobs 8           build eight at a time
+    python check.py --no-time          correctness only
+
+The reference of a file is the class Model in it, which is the problem's own. Both sides are made after
+set_seed(42); five draws of get_inputs are compared with allclose at 1e-2 and at 1e-4, and once more after a round trip
+of the reference's weights through state_dict. Times are of a synchronised call on the host's clock, the caches flushed
+before each, the two sides in random order in each pair; the ratio is the median over the pairs. Builds go to
+$TORCH_EXTENSIONS_DIR, else to build/ in this folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import time
+import types
+from typing import Any
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+SEED = 42
+TOLERANCES = (1e-2, 1e-4)
+
+
+def set_seed(seed: int) -> None:
+    torch.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed(seed)
+
+
+def load(path: pathlib.Path) -> types.ModuleType:
+    """Builds the kernels, too, where that was not done yet."""
+    module = types.ModuleType(path.stem)
+    module.__file__ = str(path)
+    sys.modules[path.stem] = module
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
+    return module
+
+
+def leaves(value: Any) -> list[torch.Tensor]:
+    return [v for v in torch.utils._pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    return torch.utils._pytree.tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, value)
+
+
+def make(cls: Any, module: types.ModuleType, device: torch.device) -> torch.nn.Module:
+    set_seed(SEED)
+    arguments = module.get_init_inputs()
+    set_seed(SEED)
+    model = cls(**arguments) if isinstance(arguments, dict) else cls(*arguments)
+    return model.to(device)
+
+
+def largest_difference(wanted: list[torch.Tensor], got: list[torch.Tensor]) -> tuple[float, dict[float, bool]]:
+    """The largest absolute difference, and whether all are within each tolerance."""
+    if [(t.shape, t.dtype) for t in wanted] != [(t.shape, t.dtype) for t in got]:
+        return float("inf"), dict.fromkeys(TOLERANCES, False)
+    worst, close = 0.0, dict.fromkeys(TOLERANCES, True)
+    for a, b in zip(wanted, got):
+        a, b = (t.float() if t.dtype == torch.bool else t for t in (a, b))
+        if a.numel():
+            worst = max(worst, (a - b).abs().max().item())
+        for t in TOLERANCES:
+            close[t] = close[t] and torch.allclose(a, b, rtol=t, atol=t)
+    return worst, close
+
+
+def check(module: types.ModuleType, device: torch.device, draws: int) -> dict[str, Any]:
+    reference, exported = make(module.Model, module, device), make(module.ModelNew, module, device)
+    rng = random.Random(SEED)
+    result: dict[str, Any] = {"draws": draws, "difference": 0.0, **{f"close_{t:g}": True for t in TOLERANCES}}
+
+    def compare(left: torch.nn.Module, right: torch.nn.Module) -> None:
+        set_seed(rng.randrange(2**31))
+        inputs = moved(module.get_inputs(), device)
+        wanted = [t.clone() for t in leaves(left(*inputs))]
+        worst, close = largest_difference(wanted, leaves(right(*inputs)))
+        result["difference"] = max(result["difference"], worst)
+        for t in TOLERANCES:
+            result[f"close_{t:g}"] = result[f"close_{t:g}"] and close[t]
+
+    with torch.no_grad():
+        for _ in range(draws):
+            compare(reference, exported)
+        # Other weights, through the state dictionary of a module that was made apart.
+        set_seed(SEED + 1)
+        for tensor in reference.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.mul_(1.25)
+        exported.load_state_dict(reference.state_dict())
+        compare(reference, exported)
+    result["notes"] = exported.kernel_notes()
+    return result
+
+
+def median_ratio(module: types.ModuleType, device: torch.device, pairs: int) -> dict[str, float]:
+    reference, exported = make(module.Model, module, device), make(module.ModelNew, module, device)
+    set_seed(SEED)
+    flush = torch.empty(256 << 20, dtype=torch.int8, device=device)
+    inputs = moved(module.get_inputs(), device)
+
+    def timed(model: torch.nn.Module) -> float:
+        flush.zero_()
+        torch.cuda.synchronize(device)
+        begin = time.perf_counter()
+        model(*inputs)
+        torch.cuda.synchronize(device)
+        return (time.perf_counter() - begin) * 1e6
+
+    with torch.no_grad():
+        for _ in range(5):
+            timed(reference), timed(exported)
+        rng = random.Random(SEED)
+        times: dict[bool, list[float]] = {False: [], True: []}
+        for _ in range(pairs):
+            first = rng.random() < 0.5
+            for side in (first, not first):
+                times[side].append(timed(exported if side else reference))
+    ratios = [a / b for a, b in zip(times[False], times[True])]
+    return {"eager_us": statistics.median(times[False]), "exported_us": statistics.median(times[True]),
+            "speedup": statistics.median(ratios)}
+
+
+def one(path: pathlib.Path, options: argparse.Namespace) -> dict[str, Any]:
+    """In a process of its own: what one file does wrong is not the next one's."""
+    module = load(path)
+    if options.build:
+        return {}
+    device = torch.device(options.device)
+    result = check(module, device, options.draws)
+    if device.type == "cuda" and not options.no_time:
+        result.update(median_ratio(module, device, options.pairs))
+    return result
+
+
+def command(name: str, options: argparse.Namespace, *more: str) -> list[str]:
+    return [sys.executable, __file__, "--one", name, "--device", options.device, "--draws", str(options.draws),
+            "--pairs", str(options.pairs), *(["--no-time"] if options.no_time else []), *more]
+
+
+def build_all(names: list[str], options: argparse.Namespace) -> dict[str, str]:
+    """The builds, several at once, before anything is timed. What failed, with its last lines."""
+    failed: dict[str, str] = {}
+    waiting, running = list(names), {}
+    while waiting or running:
+        while waiting and len(running) < options.jobs:
+            name = waiting.pop(0)
+            log = open(HERE / f"{name}.build.log", "w", encoding="utf-8")
+            running[name] = subprocess.Popen(command(name, options, "--build"), stdout=log, stderr=log), log
+        for name, (process, log) in list(running.items()):
+            if process.poll() is None:
+                continue
+            del running[name]
+            log.close()
+            if process.returncode == 0:
+                pathlib.Path(log.name).unlink()
+            else:
+                failed[name] = f"the build failed: {log.name}"
+            print(f"\rbuilt {len(names) - len(waiting) - len(running)} of {len(names)}", end="", flush=True,
+                  file=sys.stderr)
+        time.sleep(0.05)
+    print(file=sys.stderr)
+    return failed
+
+
+def stored_speedups() -> dict[str, Any]:
+    try:
+        index = json.loads((HERE / "index.json").read_text(encoding="utf-8"))
+    except OSError:
+        return {}
+    return {t["file"]: t for t in index["tasks"] if t.get("file")}
+
+
+def row(name: str, result: dict[str, Any], stored: dict[str, Any]) -> str:
+    known = stored.get(f"{name}.py", {})
+    was = f"{known['speedup']:.2f}x" if "speedup" in known else "-"
+    if "error" in result:
+        return f"{name:44} {'FAILED':>9} {'-':>9} {was:>8}  {result['error']}"
+    verdict = "correct" if result["close_0.0001"] else "loose" if result["close_0.01"] else "WRONG"
+    speed = f"{result['speedup']:.2f}x" if "speedup" in result else "-"
+    times = f"{result['eager_us']:.1f} -> {result['exported_us']:.1f} us" if "speedup" in result else ""
+    return f"{name:44} {verdict:>9} {speed:>9} {was:>8}  {times} {'; '.join(result['notes'])}".rstrip()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", help="only files whose name holds one of these")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="builds at once")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=30, help="pairs of timed calls")
+    parser.add_argument("--no-time", action="store_true", help="correctness only")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--build", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    os.environ.setdefault("TORCH_EXTENSIONS_DIR", str(HERE / "build"))
+    if options.one:
+        print(json.dumps(one(HERE / f"{options.one}.py", options)))
+        return 0
+    if torch.cuda.is_available() and "TORCH_CUDA_ARCH_LIST" not in os.environ:
+        os.environ["TORCH_CUDA_ARCH_LIST"] = ".".join(map(str, torch.cuda.get_device_capability()))
+    stored = stored_speedups()
+    names = sorted(p.stem for p in HERE.glob("*_kernel.py"))
+    names = [n for n in names if not options.words or any(w in n for w in options.words)]
+    if not names:
+        print("check: there is no *_kernel.py of that name here", file=sys.stderr)
+        return 2
+    failed = build_all(names, options)
+    results: dict[str, dict[str, Any]] = {}
+    print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8}  eager -> exported "
+          "(verdict at 1e-4; loose: at 1e-2)")
+    for name in names:
+        if name in failed:
+            results[name] = {"error": failed[name]}
+        else:
+            done = subprocess.run(command(name, options), capture_output=True, text=True)
+            if done.returncode == 0:
+                results[name] = json.loads(done.stdout.strip().splitlines()[-1])
+            else:
+                lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+                results[name] = {"error": lines[-1][:300]}
+        print(row(name, results[name], stored), flush=True)
+    (HERE / "check.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    right = [r for r in results.values() if r.get("close_0.01")]
+    speedups = [r["speedup"] for r in right if "speedup" in r]
+    mean = f"; geometric mean {statistics.geometric_mean(speedups):.3f}x" if speedups else ""
+    print(f"{len(right)} of {len(names)} correct at 1e-2, {sum(r['close_0.0001'] for r in right)} at 1e-4{mean}")
+    return 0 if len(right) == len(names) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

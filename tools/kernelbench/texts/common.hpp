@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <ATen/Context.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/irange.h>
+
+namespace {
+
+// A tensor as the program was made for it.
+struct tensor_type {
+  const char* name;
+  at::ScalarType dtype;
+  std::vector<int64_t> shape, strides;
+};
+
+// Strides count where there is more than one element to step over.
+bool laid_out(const at::Tensor& t, const tensor_type& type) {
+  for (const auto d : c10::irange(type.shape.size()))
+    if (type.shape[d] > 1 && t.strides()[d] != type.strides[d]) return false;
+  return true;
+}
+
+void check_form(const at::Tensor& t, const tensor_type& type, const char* kind) {
+  TORCH_CHECK(t.defined() && t.layout() == at::kStrided, kind, " ", type.name, " is no dense tensor");
+  TORCH_CHECK(t.scalar_type() == type.dtype && t.sizes().equals(type.shape), kind, " ", type.name, " is ",
+              t.scalar_type(), " ", t.sizes(), ", and this program was made for ", type.dtype, " ",
+              at::IntArrayRef(type.shape));
+}
+
+// What a step's operator gave is as it was when the program was evaluated: another version of PyTorch might lay it out
+// in another way, and kernels count on it.
+void expect(const at::Tensor& t, const tensor_type& type) {
+  check_form(t, type, "the step's result");
+  TORCH_CHECK(laid_out(t, type), "the step's result ", type.name, " has strides ", t.strides(),
+              ", and this program was made for ", at::IntArrayRef(type.strides));
+}
+
+// The tensor itself where it lies as the program wants it, else a copy that does: contiguous as a rule, and beginning
+// at a multiple of `alignment` bytes.
+at::Tensor as_declared(const at::Tensor& t, const tensor_type& type, const char* kind, at::Device device,
+                       uintptr_t alignment) {
+  check_form(t, type, kind);
+  TORCH_CHECK(t.device() == device, kind, " ", type.name, " is on ", t.device(), ", and the rest is on ", device);
+  if (laid_out(t, type) && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % alignment == 0)
+    return t.requires_grad() ? t.detach() : t;
+  at::Tensor copy = at::empty_strided(type.shape, type.strides, t.options());
+  copy.copy_(t);
+  return copy;
+}
+
+// In the C++ functions of ATen's operators a list of integers has one of four types.
+template <class Schema, std::size_t I>
+struct parameter;
+template <class Result, class... Arguments, std::size_t I>
+struct parameter<Result(Arguments...), I> {
+  using type = std::tuple_element_t<I, std::tuple<Arguments...>>;
+};
+template <class Operator, std::size_t I>
+auto ints(at::IntArrayRef list) {
+  using wanted = typename parameter<typename Operator::schema, I>::type;
+  if constexpr (std::is_same_v<wanted, at::IntArrayRef> || std::is_same_v<wanted, at::OptionalIntArrayRef>)
+    return wanted(list);
+  else
+    return wanted(c10::fromIntArrayRefSlow(list));
+}
+
+// What a step asks of the libraries' matrix products and convolutions, while it runs.
+class product_precision {
+ public:
+  explicit product_precision(bool tf32)
+      : matmul_(at::globalContext().allowTF32CuBLAS()), convolution_(at::globalContext().allowTF32CuDNN()) {
+    set(tf32, tf32);
+  }
+  ~product_precision() { set(matmul_, convolution_); }
+  product_precision(const product_precision&) = delete;
+  product_precision& operator=(const product_precision&) = delete;
+
+ private:
+  static void set(bool matmul, bool convolution) {
+    at::globalContext().setAllowTF32CuBLAS(matmul);
+    at::globalContext().setAllowTF32CuDNN(convolution);
+  }
+  bool matmul_, convolution_;
+};
+
+// No gradients are recorded, and nothing is cast: as the program was evaluated.
+struct plain_mode {
+  c10::AutoGradMode no_gradients{false};
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
+};
+
+void warn(const std::string& text) {
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 2) != 0) throw pybind11::error_already_set();
+}
+
+}  // namespace

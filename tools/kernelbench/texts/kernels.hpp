@@ -1,0 +1,33 @@
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+// In the CUDA source: the kernels, in the order in which the program numbers them.
+const void* const* program_kernels();
+
+namespace {
+
+void check_cuda(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  (void)cudaGetLastError();  // it is said here; the next call is not to stumble over it
+  TORCH_CHECK(false, what, ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
+}
+
+template <class... Arguments>
+void launch(const char* name, int kernel, dim3 grid, dim3 block, std::size_t shared_bytes, Arguments... arguments) {
+  void* pointers[sizeof...(Arguments) + 1] = {static_cast<void*>(&arguments)...};
+  check_cuda(cudaLaunchKernel(program_kernels()[kernel], grid, block, pointers, shared_bytes,
+                              c10::cuda::getCurrentCUDAStream()),
+             name);
+}
+
+void* memory_of(const at::Tensor& t) {
+  return const_cast<void*>(t.const_data_ptr());
+}
+
+// Beyond 48 KiB of dynamic shared memory a kernel must be told, on each device.
+void allow_shared_memory(int kernel, int bytes) {
+  check_cuda(cudaFuncSetAttribute(program_kernels()[kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+             "dynamic shared memory");
+}
+
+}  // namespace

@@ -1,0 +1,129 @@
+
+
+def _kb_build():
+    options = dict(name=_KB_NAME, cpp_sources=[_KB_CPP], extra_cflags=["-O2", "-Wno-unused-function"],
+                   with_cuda=_KB_NEEDS_CUDA)
+    if _KB_CUDA:
+        # As the kernels were compiled when they were measured: products and sums contract, no fast math.
+        options.update(cuda_sources=[_KB_CUDA], extra_cuda_cflags=["-O3", "-std=c++20", "--fmad=true"])
+    # Where PyTorch can leave its own headers away, compiling takes a third of the time.
+    if "no_implicit_headers" in _kb_inspect.signature(_kb_load_inline).parameters:
+        options.update(no_implicit_headers=True)
+    return _kb_load_inline(**options)
+
+
+_kb_extension = _kb_build()
+
+
+def _kb_owner(model, name):
+    """The submodule that a name like "inner.conv.weight" is in, or nothing; and the last word."""
+    *path, leaf = name.split(".")
+    for word in path:
+        model = None if model is None else model._modules.get(word)
+    return model, leaf
+
+
+def _kb_find(model, name):
+    """The dictionary that holds a parameter or a buffer, and its key."""
+    model, leaf = _kb_owner(model, name)
+    for held in () if model is None else (model._parameters, model._buffers):
+        if isinstance(held.get(leaf), _kb_torch.Tensor):
+            return held, leaf
+    return None
+
+
+def _kb_attribute(model, name):
+    """A tensor that is a plain attribute, which to() does not move; else nothing."""
+    model, leaf = _kb_owner(model, name)
+    value = None if model is None else model.__dict__.get(leaf)
+    return value if isinstance(value, _kb_torch.Tensor) else None
+
+
+def _kb_constant(dtype, shape, text):
+    data = bytearray(_kb_base64.b64decode(text))
+    return _kb_torch.frombuffer(data, dtype=getattr(_kb_torch, dtype)).reshape(shape)
+
+
+class _KbState:
+    """A module's program, and where its weights are."""
+
+    def __init__(self, model):
+        self.program = _kb_extension.Program()
+        self.constants = {}
+        self.device = None
+        self.weights = []
+        self.mode_matters = any(isinstance(m, _KB_MODE_MATTERS) for m in model.modules())
+        self.signature = _kb_inspect.signature(Model.forward)
+        self.plain_inputs = None
+        # The number of arguments by position, once such a call was looked at; which are tensors, what the others are.
+        self.count = None
+        self.tensors_at, self.plain_at = [], []
+        for name in _KB_WEIGHTS:
+            found = _kb_find(model, name)
+            if found is None:
+                constant = _kb_attribute(model, name)
+                if constant is None and name in _KB_CONSTANTS:
+                    constant = _kb_constant(*_KB_CONSTANTS[name])
+                if constant is not None:
+                    self.constants[name] = constant
+                    found = self.constants, name
+            if found is None:
+                raise RuntimeError(f"{_KB_NAME}: the module has no parameter or buffer {name}")
+            self.weights.append(found)
+
+    def move_constants(self, device):
+        if device != self.device:
+            self.constants.update({k: t.to(device) for k, t in self.constants.items()})
+            self.device = device
+
+    def tensors(self, args, kwargs):
+        """The tensors among the arguments, in order. All else was fixed when the program was made, and must be so."""
+        if not kwargs and len(args) == self.count:
+            if all(type(args[i]) is type(v) and args[i] == v for i, v in self.plain_at):
+                return [args[i] for i in self.tensors_at]
+        given = self.leaves(args, kwargs)
+        plain = [v for v in given if not isinstance(v, _kb_torch.Tensor)]
+        if plain and self.plain_inputs is None:
+            devices = [_kb_torch.cuda.current_device()] if _kb_torch.cuda.is_initialized() else []
+            with _kb_torch.random.fork_rng(devices=devices):
+                own = self.leaves(get_inputs(), {})
+            self.plain_inputs = [v for v in own if not isinstance(v, _kb_torch.Tensor)]
+        if plain != (self.plain_inputs or []):
+            raise RuntimeError(f"{_KB_NAME}: this program was made for the arguments {self.plain_inputs} beside its "
+                               f"tensors, and was given {plain}")
+        tensors = [v for v in given if isinstance(v, _kb_torch.Tensor)]
+        at = [i for i, v in enumerate(args) if isinstance(v, _kb_torch.Tensor)]
+        if not kwargs and len(at) == len(tensors) and not any(isinstance(v, (list, tuple, dict)) for v in args):
+            self.plain_at = [(i, v) for i, v in enumerate(args) if i not in at]
+            self.tensors_at, self.count = at, len(args)
+        return tensors
+
+    def leaves(self, args, kwargs):
+        bound = self.signature.bind(None, *args, **kwargs)
+        bound.apply_defaults()
+        return _kb_pytree.tree_leaves(list(bound.arguments.values())[1:])
+
+
+class ModelNew(Model):
+    """Model with its forward as one program of kernels. Parameters, buffers and their names are Model's."""
+
+    def forward(self, *args, **kwargs):
+        state = self.__dict__.get("_kb_state")
+        if state is None:
+            state = self.__dict__["_kb_state"] = _KbState(self)
+        if not self.training and state.mode_matters:
+            raise RuntimeError(f"{_KB_NAME}: this program was made for a module in training mode; call train()")
+        tensors = state.tensors(args, kwargs)
+        if state.constants and tensors:
+            state.move_constants(tensors[0].device)
+        outputs = state.program(tensors, [held[key] for held, key in state.weights])
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def kernel_notes(self):
+        """What the program does otherwise than it was measured, one sentence each; filled by the first call."""
+        state = self.__dict__.get("_kb_state")
+        return [] if state is None else state.program.notes()
+
+    def __getstate__(self):
+        # A copy of the module makes its own program.
+        return {k: v for k, v in self.__dict__.items() if k != "_kb_state"}

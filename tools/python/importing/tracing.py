@@ -1,0 +1,108 @@
+"""The surroundings in which a model is recorded, and what its failures there mean."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator
+
+import torch
+
+from .program import op_name
+from .refusal import Refused
+from .source import one_line
+
+aten = torch.ops.aten
+
+_DATA_DEPENDENT = (
+    "DataDependentOutputException",
+    "GuardOnDataDependentSymNode",
+    "DynamicOutputShapeException",
+    "UserError",
+)
+
+
+def _recurrent_shapes(layers_first_hidden: bool) -> Any:
+    """The result types of a recurrent operator, without the loop over time that its decomposition is."""
+
+    def run(
+        input: torch.Tensor,
+        hx: Any,
+        params: Any,
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> tuple:
+        states = list(hx) if layers_first_hidden else [hx]
+        width = states[0].shape[-1] * (2 if bidirectional else 1)
+        out = input.new_empty((*input.shape[:-1], width))
+        if batch_first:
+            out = input.new_empty((input.shape[1], input.shape[0], width)).transpose(0, 1)
+        return (out, *(torch.empty_like(s) for s in states))
+
+    return run
+
+
+@contextlib.contextmanager
+def whole_recurrence() -> Iterator[None]:
+    """While a graph is recorded, recurrent operators run as shapes only: their Python decompositions walk through
+    time, which takes a quarter of a minute for 512 steps."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    ops = {
+        aten.lstm.input: True,
+        aten.gru.input: False,
+        aten.rnn_tanh.input: False,
+        aten.rnn_relu.input: False,
+    }
+    before = {op: dict(op.py_kernels) for op in ops}
+    try:
+        for op, two_states in ops.items():
+            for k in {key, *op.py_kernels}:
+                op.py_kernels[k] = _recurrent_shapes(two_states)
+            op._dispatch_cache.clear()
+        yield
+    finally:
+        for op, kernels in before.items():
+            op.py_kernels.clear()
+            op.py_kernels.update(kernels)
+            op._dispatch_cache.clear()
+
+
+def _no_backward(*_: Any, **__: Any) -> None:
+    raise Refused(
+        "it runs a backward pass (aten::backward), and a task is a forward pass: write the gradient's "
+        "formula as forward, or optimise forward alone"
+    )
+
+
+@contextlib.contextmanager
+def forward_only() -> Iterator[None]:
+    saved = torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward
+    torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward = (_no_backward,) * 3
+    try:
+        yield
+    finally:
+        torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward = saved
+
+
+def refusal_of(e: BaseException, whole: bool = True) -> Refused | None:
+    """torch.export's own words, made one sentence. Without `whole`: only those about values."""
+    causes: list[BaseException] = []
+    at: BaseException | None = e
+    while at is not None and at not in causes:
+        causes.append(at)
+        at = at.__cause__ or at.__context__
+    for cause in causes:
+        if isinstance(cause, Refused):
+            return cause
+    for cause in causes:
+        if type(cause).__name__ in _DATA_DEPENDENT:
+            func = getattr(cause, "func", None)
+            what = f" ({op_name(func)})" if isinstance(func, torch._ops.OpOverload) else ""
+            return Refused(
+                f"its shapes or its control flow depend on values{what}: {one_line(cause, 200)}; a task's "
+                "steps are the same for all values, so compute with masks (torch.where) instead"
+            )
+    return Refused(f"torch.export cannot record it: {one_line(e)}") if whole else None

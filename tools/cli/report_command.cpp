@@ -69,9 +69,10 @@ table table_of_speedups(const std::vector<group_summary>& groups) {
                                  {.title = "75%", .right = true, .drop = 3},
                                  {.title = "max", .right = true}});
   table t(std::move(columns));
-  for (const auto& [name, s] : groups) {
+  for (const auto& group : groups) {
+    const auto& s = group.over;
     const auto times = [&](double v) { return or_dash(s, format_speedup(v)); };
-    std::vector<std::string> cells = {name,
+    std::vector<std::string> cells = {group.group,
                                       std::to_string(s.tasks),
                                       std::to_string(s.measured),
                                       std::to_string(s.success),

@@ -14,6 +14,7 @@
 
 #include "sandbox/interpreter/arena.hpp"
 #include "sandbox/interpreter/plan.hpp"
+#include "sandbox/interpreter/recurrent_weights.hpp"
 
 namespace cudal1 {
 
@@ -70,6 +71,7 @@ class program_interpreter final : public interpreter {
     release();
     CUDAL1_CHECK(bind(program_.text.weights, plan_.weights, weights, "weight"));
     CUDAL1_CHECK(run(plan_.setup, nullptr));
+    if (!device_.is_cpu()) CUDAL1_CHECK(guarded([&] { return pack_weights(); }));
     weights_are_set_ = true;
     return {};
   }
@@ -155,13 +157,23 @@ class program_interpreter final : public interpreter {
     return result ? std::move(joined) : std::move(result);
   }
 
-  // Exceptions of ATen end here.
+  expected<void> pack_weights() {
+    enter("packing the weights of recurrent layers");
+    pack_recurrent_weights(plan_, values_);
+    return {};
+  }
+
   expected<void> run_guarded(std::vector<step_plan>& steps, lane_driver* lanes) {
+    return guarded([&] { return run_steps(steps, lanes); });
+  }
+
+  // Exceptions of ATen end here.
+  expected<void> guarded(auto&& work) {
     if (at::get_num_threads() != options_.threads) at::set_num_threads(options_.threads);
     const c10::InferenceMode no_autograd;
     expected<void> result;
     try {
-      result = run_steps(steps, lanes);
+      result = work();
     } catch (const c10::OutOfMemoryError& e) {
       result = fail(errc::variant_fault, "out of memory: {}: {}", current_step(), e.what_without_backtrace());
     } catch (const c10::Error& e) {
@@ -231,8 +243,8 @@ class program_interpreter final : public interpreter {
       } else if (a.is_list) {
         c10::List<at::Tensor> list;
         list.reserve(a.slots.size());
-        for (const int slot : a.slots)
-          list.push_back(value(slot));
+        for (std::size_t i = 0; i < a.slots.size(); ++i)
+          list.push_back(a.packed.empty() ? value(a.slots[i]) : a.packed[i]);
         stack_.emplace_back(std::move(list));
       } else {
         stack_.push_back(a.constant);

@@ -20,7 +20,8 @@ struct boxed_argument {
   int slot = no_slot;      // of a tensor, else:
   std::vector<int> slots;  // of a list of tensors, where `is_list`, else:
   bool is_list = false;
-  bool optional_items = false;  // of the list: no_slot is null
+  bool optional_items = false;     // of the list: no_slot is null
+  std::vector<at::Tensor> packed;  // of the list: copies that are taken in place of the slots' values
   c10::IValue constant;
 };
 

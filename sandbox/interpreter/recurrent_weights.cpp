@@ -1,0 +1,58 @@
+#include "sandbox/interpreter/recurrent_weights.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include <ATen/ops/_cudnn_rnn_flatten_weight.h>
+#include <ATen/ops/clone.h>
+
+namespace cudal1 {
+
+namespace {
+
+// Of the schemas' arguments, which all four have in this order.
+constexpr std::size_t params_at = 2, biases_at = 3, layers_at = 4, bidirectional_at = 7, batch_first_at = 8;
+
+// cuDNN's numbers of the cells.
+std::optional<int64_t> mode_of(const std::string& name) {
+  constexpr std::pair<const char*, int64_t> modes[] = {
+      {"aten::rnn_relu", 0}, {"aten::rnn_tanh", 1}, {"aten::lstm", 2}, {"aten::gru", 3}};
+  for (const auto& [op, mode] : modes)
+    if (name == op) return mode;
+  return std::nullopt;
+}
+
+bool stays(const program_plan& plan, int slot) {
+  const auto among = [&](const std::vector<int>& slots) { return std::ranges::count(slots, slot) > 0; };
+  return slot != no_slot && !among(plan.temporaries) && !among(plan.inputs);
+}
+
+void pack(aten_plan& aten, int64_t mode, const std::vector<at::Tensor>& values) {
+  auto& params = aten.arguments[params_at];
+  const auto flag = [&](std::size_t at) { return aten.arguments[at].constant.toBool(); };
+  params.packed.clear();
+  for (const int slot : params.slots)
+    params.packed.push_back(values[static_cast<std::size_t>(slot)].clone());
+  const int64_t weights_of_layer = flag(biases_at) ? 4 : 2;
+  const int64_t input_size = params.packed[0].size(1), hidden_size = params.packed[1].size(1);
+  // It moves the tensors of the list into the buffer that it gives.
+  at::_cudnn_rnn_flatten_weight(params.packed, weights_of_layer, input_size, mode, hidden_size, 0,
+                                aten.arguments[layers_at].constant.toInt(), flag(batch_first_at),
+                                flag(bidirectional_at));
+}
+
+}  // namespace
+
+void pack_recurrent_weights(program_plan& plan, const std::vector<at::Tensor>& values) {
+  for (auto& s : plan.steps) {
+    auto* const aten = std::get_if<aten_plan>(&s.what);
+    if (aten == nullptr || aten->op.operator_name().overload_name != "input") continue;
+    const auto mode = mode_of(aten->op.operator_name().name);
+    if (!mode) continue;
+    const auto& slots = aten->arguments[params_at].slots;
+    if (slots.size() >= 2 && std::ranges::all_of(slots, [&](int slot) { return stays(plan, slot); }))
+      pack(*aten, *mode, values);
+  }
+}
+
+}  // namespace cudal1

@@ -31,7 +31,7 @@ void experiment_flow::begin(experiment_actor::pointer self, experiment_setup set
   for (const auto& t : setup_.tasks)
     names.push_back(t->name);
   const auto now = clock::now();
-  books_.emplace(setup_.record, std::move(names), now);
+  books_.emplace(setup_.record, std::move(names), now, setup_.in_a_row);
   books_->count_devices(setup_.devices);
   for (const auto& v : setup_.verdicts)
     if (const auto task = books_->index_of(v.task)) books_->settle(*task, v, now, false);

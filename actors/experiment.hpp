@@ -35,6 +35,7 @@ struct experiment_setup {
   learner_actor learner;      // none likewise
   environment where;          // of a device that it runs on
   int64_t devices = 1;        // that it runs on
+  int64_t in_a_row = 1;       // evaluations of a task in one turn
   int credit = 2;             // variants in preparation or on a device, at most
   int proposals = 64;         // in a row that bring nothing new, before a task is exhausted
   limit compile_patience{0};

@@ -11,8 +11,8 @@ namespace {
 constexpr std::chrono::seconds rate_window{10};
 }
 
-ledger::ledger(experiment_record record, std::vector<std::string> names, time_point now)
-    : record_(std::move(record)), active_before_(record_.active_s), started_(now) {
+ledger::ledger(experiment_record record, std::vector<std::string> names, time_point now, int64_t in_a_row)
+    : record_(std::move(record)), in_a_row_(in_a_row), active_before_(record_.active_s), started_(now) {
   books_.resize(record_.tasks.size());
   for (std::size_t i = 0; i < books_.size(); ++i) {
     books_[i].shown.task = record_.tasks[i];
@@ -27,16 +27,16 @@ bool ledger::may_take(const book& b) const {
 
 std::optional<std::size_t> ledger::next_task(time_point now) {
   if (stopped_ || out_of_time(now)) return std::nullopt;
-  // The fewest first, so that no task falls behind; among equals they take turns.
+  // The fewest turns first, so that no task falls behind; among equals the one whose turn it is.
   std::optional<std::size_t> chosen;
   const auto load = [&](std::size_t i) { return books_[i].shown.evaluations + books_[i].in_flight; };
   for (std::size_t k = 0; k < books_.size(); ++k) {
     const std::size_t i = (turn_ + k) % books_.size();
-    if (may_take(books_[i]) && (!chosen || load(i) < load(*chosen))) chosen = i;
+    if (may_take(books_[i]) && (!chosen || load(i) / in_a_row_ < load(*chosen) / in_a_row_)) chosen = i;
   }
   if (!chosen) return std::nullopt;
   ++books_[*chosen].in_flight;
-  turn_ = (*chosen + 1) % books_.size();
+  turn_ = load(*chosen) % in_a_row_ == 0 ? (*chosen + 1) % books_.size() : *chosen;
   return chosen;
 }
 

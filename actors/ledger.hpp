@@ -20,8 +20,9 @@ class ledger {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  // `record.tasks` in turn; `names` beside them. Active time goes on from the record's.
-  ledger(experiment_record record, std::vector<std::string> names, time_point now);
+  // `record.tasks` in turn, so many evaluations `in_a_row` of each; `names` beside them. Active time goes on from the
+  // record's.
+  ledger(experiment_record record, std::vector<std::string> names, time_point now, int64_t in_a_row = 1);
 
   // ---- whose turn -------------------------------------------------------------------------------------------------
   // The next task (index into the record's tasks) that the budget allows another evaluation of, taking turns; it is in
@@ -70,6 +71,7 @@ class ledger {
 
   experiment_record record_;
   std::vector<book> books_;
+  int64_t in_a_row_;
   std::size_t turn_ = 0;
   bool stopped_ = false;
   int64_t faults_ = 0, devices_ = 1;

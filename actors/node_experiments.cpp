@@ -217,6 +217,7 @@ expected<experiment_setup> node_state::prepare_setup(message::loaded_experiment 
     if (!names_device(s.record.device, name)) continue;
     ++s.devices;
     gpu = index_of_gpu(name) >= 0;
+    s.in_a_row = settings_of(name).search.in_a_row;
     s.compiler = compilers_.at(device.what.architecture);
     if (s.where.id.empty()) s.where = device.report.where;
   }

@@ -52,6 +52,7 @@ constexpr range ranges[] = {
     {"compiler.cache_mb", 1, 1 << 24},
     {"search.evaluations_per_task", 1, 1e9},
     {"search.time_limit_s", 0, 1e9},
+    {"search.in_a_row", 1, 1024},
     {"search.group_size", 2, 1024},
     {"search.exemplars", 0, 1024},
 };
@@ -189,9 +190,11 @@ configuration default_configuration(std::string_view kind) {
     c.timing.target_half_width = 0.01;
     c.timing.decided_half_width = 0.03;
     c.timing.max_forks = 14;
-    c.timing.max_seconds = 0.5;  // ten evaluations a second matter more than the last tenth of a percent
+    c.timing.max_seconds = 1;  // of calls of many milliseconds; others end long before
     c.timing.confirmed_limit = 0.1;
     c.timing.screened_limit = 0.3;
+    // An evaluation of a small task takes 13 ms, and the pool that it needs, with all answers, several times that.
+    c.search.in_a_row = 4;
   }
   return c;
 }

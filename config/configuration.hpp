@@ -84,10 +84,11 @@ struct search_options {
   std::string policy = "evolutionary";  // random, evolutionary, learned
   int64_t evaluations_per_task = 24;
   double time_limit_s = 0;  // of active time; 0: none
+  int64_t in_a_row = 1;     // of one task before the next one's turn: its pool of draws is made for all of them
   int64_t group_size = 8;   // scored variants of one task that make one policy update
   int64_t exemplars = 16;   // earlier variants that a policy is shown
 };
-BOOST_DESCRIBE_STRUCT(search_options, (), (policy, evaluations_per_task, time_limit_s, group_size, exemplars))
+BOOST_DESCRIBE_STRUCT(search_options, (), (policy, evaluations_per_task, time_limit_s, in_a_row, group_size, exemplars))
 
 struct configuration {
   verification_options verification;

@@ -41,6 +41,23 @@ TEST(ledger, tasks_take_turns_and_none_falls_behind) {
   EXPECT_EQ(turns, (std::map<std::size_t, int>{{0, 3}, {1, 3}, {2, 3}}));
 }
 
+TEST(ledger, a_turn_is_as_many_evaluations_in_a_row_as_asked) {
+  ledger books(record_with(5), {"a", "b", "c"}, start, 2);
+  std::vector<std::size_t> order;
+  while (const auto task = books.next_task(start))
+    order.push_back(*task);
+  EXPECT_EQ(order, (std::vector<std::size_t>{0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2, 0, 1, 2}));
+}
+
+TEST(ledger, a_turn_is_not_given_up_for_a_task_with_as_many_turns) {
+  ledger books(record_with(0), {"a", "b", "c"}, start, 3);
+  EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(0));
+  books.settle(0, verdict_of(outcome::correct), start, true);
+  EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(0)) << "a verdict in between changes nothing";
+  EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(0));
+  EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(1));
+}
+
 TEST(ledger, a_task_that_lags_comes_first) {
   auto books = books_of(0);
   for (int i = 0; i < 4; ++i) {

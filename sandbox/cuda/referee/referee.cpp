@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::chrono::hours patience{24 * 365};
 constexpr std::chrono::seconds answer_limit{60};
-constexpr std::size_t tasks_kept = 8;
-constexpr int64_t share_of_memory = 4;  // the draws of all tasks take one part of so many of what is free
+constexpr std::size_t tasks_kept = 32;
+constexpr int64_t share_of_memory = 3;  // the draws of all tasks take one part of so many of what is free
 constexpr int64_t least_memory = int64_t{256} << 20;
 
 // What a draw's memory is laid out by is the task's: a variant declares the same.

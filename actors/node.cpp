@@ -140,7 +140,7 @@ void node_state::device_gone(const std::string& device) {
     message::work_done m;
     m.attempt = lost->attempt;
     m.fault = fmt::format("the actor of device {} died", device);
-    lease_lost(std::move(m));
+    lease_lost(m);
   }
   if (ending_ || entry.given_up) return;
   if (++entry.deaths < device_deaths_allowed) return spawn_device(node_device(entry.what));
@@ -218,8 +218,8 @@ void node_state::lease_lost(const message::work_done& m) {
 
 void node_state::tick() {
   self_->delayed_send(node_actor(self_), pulse, message::tick{});
-  for (auto& m : std::exchange(lost_, {}))
-    lease_lost(std::move(m));
+  for (const auto& m : std::exchange(lost_, {}))
+    lease_lost(m);
   for (const auto& [id, held] : queue_->overdue(std::chrono::steady_clock::now())) {
     auto& d = devices_[held.device];
     if (held.reports == 1) {

@@ -25,7 +25,7 @@ T value_of(expected<T> result) {
   return std::move(*result);
 }
 
-enum class values { normal, wide, special };
+enum class values { normal, wide, special, special_finite };
 
 // A program in this process, with its kernels.
 class loaded {
@@ -70,9 +70,9 @@ std::vector<float> drawn(const tensor_declaration& d, const input_spec& spec, va
   std::vector<float> out(static_cast<std::size_t>(d.type.numel()));
   for (auto& v : out)
     v = normal(random) * (kind == values::wide ? 10.0f : 1.0f);
-  if (kind == values::special) {
-    constexpr float infinity = std::numeric_limits<float>::infinity();
-    const float odd[] = {std::nanf(""), infinity, -infinity, 0.0f, -0.0f, 88.0f, -88.0f, 1e-30f};
+  if (kind == values::special || kind == values::special_finite) {
+    const float most = kind == values::special ? std::numeric_limits<float>::infinity() : 1e30f;
+    const float odd[] = {std::nanf(""), most, -most, 0.0f, -0.0f, 88.0f, -88.0f, 1e-30f};
     for (std::size_t i = 0; i < std::size(odd) && i * 17 < out.size(); ++i)
       out[i * 17] = odd[i];
   }
@@ -150,6 +150,9 @@ TEST(Semantics, TheFullestScheduleOfEverySmallTaskGivesTheReferencesValues) {
     ASSERT_FALSE(schedules.empty()) << t.name;
     if (t.name == "column_scale") {
       compare(t, schedules.front(), {values::normal, values::wide});
+    } else if (t.name == "gelu") {
+      // The reference's is oneDNN's, which says NaN for infinity where it has AVX-512 (elsewhere infinity, as we do).
+      compare(t, schedules.front(), {values::normal, values::wide, values::special_finite});
     } else {
       compare(t, schedules.front(), {values::normal, values::wide, values::special});
     }

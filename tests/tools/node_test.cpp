@@ -181,7 +181,7 @@ TEST_F(with_a_node, ctrl_c_stops_cleanly_and_keeps_everything) {
 }
 
 TEST_F(with_a_node, a_search_beside_one_whose_node_was_killed_says_so_and_how_to_stop_it) {
-  running_program search(with_settings({"run", "--time", "10m"}));
+  running_program search(with_settings({"run", "--tasks", folder_ / "tasks", "--time", "10m"}));
   ASSERT_TRUE(search.wait_for("searching ")) << search.finish().err;
   json status;
   for (int asked = 0; asked < 200; ++asked) {

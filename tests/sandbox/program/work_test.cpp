@@ -320,8 +320,8 @@ TEST(work, claims_no_input_of_which_the_result_may_not_depend) {
   for (const auto& c : cases)
     EXPECT_EQ(work_of(read(tensor("x", "64, 32"), c.steps)).least_input_bytes, 0) << c.what;
   for (const auto* draw : {R"("simplex")", R"("signs")", R"("constant", "value": 2)"}) {
-    const std::string known = R"({"name": "x", "dtype": "float32", "shape": [64, 32], "draw": {"distribution": )" +
-                              std::string(draw) + "}}";
+    const std::string known =
+        R"({"name": "x", "dtype": "float32", "shape": [64, 32], "draw": {"distribution": )" + std::string(draw) + "}}";
     EXPECT_EQ(work_of(read(known, step("square", R"("self": "x")"))).least_input_bytes, 0) << draw;
   }
   const std::string column = tensor("x", "64, 1");

@@ -138,11 +138,11 @@ TEST(cpp_text, has_each_step_as_a_call) {
                     HasSubstr("const tensor_type type_of_c{\"c\", at::kFloat, {4, 4}, {4, 1}};"),
                     HasSubstr("expect(v.c_, type_of_c);"),
                     HasSubstr("std::tie(std::ignore, v.i_) = at::_ops::max_dim::call(v.x_, int64_t{1}, false);")));
-  EXPECT_THAT(text, AllOf(HasSubstr("at::empty_strided(at::IntArrayRef({4, 8}), at::IntArrayRef({8, 1}), "
-                                    "at::TensorOptions(at::kFloat).device(v.device));"),
-                          HasSubstr("launch(\"twice\", 0, dim3(1, 2, 1), dim3(32, 1, 1), 64, memory_of(v.a_), "
-                                    "memory_of(v.b_), int32_t{32}, 0.5f);\n  }\n  v.a_.reset();"),
-                          HasSubstr("allow_shared_memory(0, 64);")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("allocated(at::IntArrayRef({4, 8}), at::IntArrayRef({8, 1}), at::kFloat, v.device);"),
+                    HasSubstr("launch(\"twice\", 0, dim3(1, 2, 1), dim3(32, 1, 1), 64, memory_of(v.a_), "
+                              "memory_of(v.b_), int32_t{32}, 0.5f);\n  }\n  v.a_.reset();"),
+                    HasSubstr("allow_shared_memory(0, 64);")));
   EXPECT_THAT(text, AllOf(HasSubstr("const product_precision precision(true);\n    v.c_ = at::_ops::mm::call("),
                           HasSubstr("outputs.push_back(v.c_);"), HasSubstr("{\"class\", at::kFloat, {8}, {1}}")));
   EXPECT_THAT(text, AllOf(Not(HasSubstr("PROGRAM_GRAPH\n#")), Not(HasSubstr("apart_scope")),

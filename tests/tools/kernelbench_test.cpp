@@ -138,11 +138,11 @@ TEST(cpp_text, has_each_step_as_a_call) {
                     HasSubstr("const tensor_type type_of_c{\"c\", at::kFloat, {4, 4}, {4, 1}};"),
                     HasSubstr("expect(v.c_, type_of_c);"),
                     HasSubstr("std::tie(std::ignore, v.i_) = at::_ops::max_dim::call(v.x_, int64_t{1}, false);")));
-  EXPECT_THAT(text, AllOf(HasSubstr("at::empty_strided(at::IntArrayRef({4, 8}), at::IntArrayRef({8, 1}), "
-                                    "at::TensorOptions(at::kFloat).device(v.device));"),
-                          HasSubstr("launch(\"twice\", 0, dim3(1, 2, 1), dim3(32, 1, 1), 64, memory_of(v.a_), "
-                                    "memory_of(v.b_), int32_t{32}, 0.5f);\n  }\n  v.a_.reset();"),
-                          HasSubstr("allow_shared_memory(0, 64);")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("allocated(at::IntArrayRef({4, 8}), at::IntArrayRef({8, 1}), at::kFloat, v.device);"),
+                    HasSubstr("launch(\"twice\", 0, dim3(1, 2, 1), dim3(32, 1, 1), 64, memory_of(v.a_), "
+                              "memory_of(v.b_), int32_t{32}, 0.5f);\n  }\n  v.a_.reset();"),
+                    HasSubstr("allow_shared_memory(0, 64);")));
   EXPECT_THAT(text, AllOf(HasSubstr("const product_precision precision(true);\n    v.c_ = at::_ops::mm::call("),
                           HasSubstr("outputs.push_back(v.c_);"), HasSubstr("{\"class\", at::kFloat, {8}, {1}}")));
   EXPECT_THAT(text, AllOf(Not(HasSubstr("PROGRAM_GRAPH\n#")), Not(HasSubstr("apart_scope")),
@@ -378,6 +378,7 @@ TEST_F(model_files, hold_any_text) {
 
 TEST_F(model_files, come_with_a_script_that_python_reads) {
   EXPECT_TRUE(python_says(check_script(), "compile(text, 'check.py', 'exec')"));
+  EXPECT_TRUE(python_says(timing_script(), "compile(text, 'baseline.py', 'exec')"));
 }
 
 TEST(fixed_content, is_written_in_base64) {

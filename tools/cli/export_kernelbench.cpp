@@ -1,6 +1,7 @@
 #include "tools/cli/export_kernelbench.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -13,20 +14,31 @@ namespace cudal1::cli {
 
 namespace {
 
+// PyTorch's eager mode beside the variant, as `cudal1 baseline` measured them.
+struct eager_comparison {
+  double speedup = 0;
+  interval speedup_interval;
+  double eager_us = 0, variant_us = 0;
+  bool beside = false;         // in the same minutes; else the variant's time is its verdict's
+  std::string environment_id;  // that eager was measured in
+};
+BOOST_DESCRIBE_STRUCT(eager_comparison, (), (speedup, speedup_interval, eager_us, variant_us, beside, environment_id))
+
 // A line of index.json.
 struct exported_model {
   std::string task, id;
   std::string file;     // "" where there is none, and why is in `note`
   std::string variant;  // program id
   std::string note;
-  double speedup = 1;  // as it was measured
+  std::optional<eager_comparison> eager;
+  double speedup = 1;  // over the task's own program, as it was measured
   interval speedup_interval{1, 1};
   double reference_us = 0, best_us = 0;
   std::string device;
   std::vector<std::string> explanation;
 };
 BOOST_DESCRIBE_STRUCT(exported_model, (),
-                      (task, id, file, variant, note, speedup, speedup_interval, reference_us, best_us, device,
+                      (task, id, file, variant, note, eager, speedup, speedup_interval, reference_us, best_us, device,
                        explanation))
 
 struct kernelbench_index {
@@ -43,11 +55,22 @@ const environment* environment_of(const search_report& r, const std::string& id)
   return found == r.environments.end() ? nullptr : &*found;
 }
 
+std::optional<eager_comparison> over_eager(const best_row& row) {
+  if (!row.against || !row.against->problem.empty() || !(row.against->speedup > 0)) return std::nullopt;
+  const auto& a = *row.against;
+  return eager_comparison{a.speedup, a.speedup_interval, a.base_us, a.variant_us, a.beside, a.environment_id};
+}
+
 std::string measured(const best_row& row, const environment* where) {
   if (row.reference_us <= 0 || where == nullptr) return "";
-  return fmt::format("{:.2f}x [{:.2f}, {:.2f}], {:.1f} us to {:.1f} us a call, on {} ({})", row.speedup,
-                     row.speedup_interval.low, row.speedup_interval.high, row.reference_us, row.best_us, where->device,
-                     where->model);
+  const auto eager = over_eager(row);
+  const std::string beside = eager ? fmt::format("; {:.2f}x over PyTorch's eager mode, {:.1f} us to {:.1f} us",
+                                                 eager->speedup, eager->eager_us, eager->variant_us)
+                                   : "";
+  return fmt::format(
+      "{:.2f}x [{:.2f}, {:.2f}] over the task's own program, {:.1f} us to {:.1f} us a call{}, on {} ({})", row.speedup,
+      row.speedup_interval.low, row.speedup_interval.high, row.reference_us, row.best_us, beside, where->device,
+      where->model);
 }
 
 std::string readme(const kernelbench_index& index, const kernelbench_files& made) {
@@ -62,12 +85,22 @@ std::string readme(const kernelbench_index& index, const kernelbench_files& made
       "is "
       "one program of CUDA kernels and calls of PyTorch's operators. It needs PyTorch, a C++ compiler and nvcc "
       "(`CUDA_HOME`), and builds when it is imported.\n\n"
-      "`python check.py` builds all of them, compares each with its reference and times both; `python check.py --help` "
-      "says more.\n\n| task | file | measured |\n| --- | --- | --- |\n";
+      "`python check.py` builds all of them, compares each with its reference and times both, as `cudal1 baseline` "
+      "does "
+      "(with `baseline.py`); `python check.py --help` says more.\n\n"
+      "Both columns are of programs that cudal1 called from C++: *over eager* is PyTorch's eager mode, called from "
+      "Python, "
+      "by `cudal1 baseline` (a star: not measured beside the program; `-`: not measured), *over program* the task's "
+      "own "
+      "program, called from C++ too. A caller from Python waits for the module's call, some microseconds, in addition, "
+      "so "
+      "that check.py's speedup over eager is less where a program takes only tens of microseconds.\n\n"
+      "| task | file | over eager | over program |\n| --- | --- | --- | --- |\n";
   for (const auto& t : index.tasks)
     if (!t.file.empty())
-      text += fmt::format("| {} | `{}` | {:.2f}x [{:.2f}, {:.2f}] |\n", t.task, t.file, t.speedup,
-                          t.speedup_interval.low, t.speedup_interval.high);
+      text += fmt::format("| {} | `{}` | {} | {} |\n", t.task, t.file,
+                          t.eager ? format_speedup(t.eager->speedup) + (t.eager->beside ? "" : "*") : "-",
+                          format_speedup(t.speedup, t.speedup_interval));
   if (!made.refusals.empty()) text += "\nWithout a file:\n\n";
   for (const auto& refusal : made.refusals)
     text += fmt::format("- {}\n", refusal);
@@ -104,16 +137,19 @@ std::string unused(std::string name, const task& t, const std::vector<output_fil
 expected<kernelbench_files> make_kernelbench_files(store& s, const search_report& r, const std::string& data,
                                                    bool all) {
   kernelbench_files made;
+  search_report compared = r;
+  CUDAL1_CHECK(put_against(s, compared, "eager"));
   kernelbench_index index;
-  index.device = r.device;
-  index.environments = r.environments;
-  for (const auto& row : r.tasks) {
-    const auto* where = environment_of(r, row.environment_id);
+  index.device = compared.device;
+  index.environments = compared.environments;
+  for (const auto& row : compared.tasks) {
+    const auto* where = environment_of(compared, row.environment_id);
     exported_model line{row.name,
                         row.task,
                         "",
                         row.variant,
                         "",
+                        over_eager(row),
                         row.speedup,
                         row.speedup_interval,
                         row.reference_us,
@@ -137,6 +173,7 @@ expected<kernelbench_files> make_kernelbench_files(store& s, const search_report
     index.tasks.push_back(std::move(line));
   }
   made.files.push_back({"check.py", kernelbench::check_script()});
+  made.files.push_back({"baseline.py", kernelbench::timing_script()});
   made.files.push_back({"index.json", to_json(index).text(2) + "\n"});
   made.files.push_back({"README.md", readme(index, made)});
   return made;

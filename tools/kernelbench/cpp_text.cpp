@@ -58,6 +58,7 @@ class program_writer {
     std::string text;
     if (p_.text.how.graph) text += "#define PROGRAM_GRAPH\n";
     if (has_lanes()) text += "#define PROGRAM_LANES\n";
+    if (needs_cuda(p_)) text += "#define PROGRAM_CUDA\n";
     std::set<std::string> headers;
     for (const auto* calls : {&p_.setup_calls, &p_.calls})
       for (const auto& call : *calls)
@@ -207,8 +208,8 @@ class program_writer {
   }
 
   static std::string alloc_text(const alloc_step& s) {
-    return fmt::format("{} = at::empty_strided({}, {}, at::TensorOptions({}).device(v.device));", value_text(s.name),
-                       array_ref(s.type.shape), array_ref(s.type.strides), scalar_type_text(s.type.type));
+    return fmt::format("{} = allocated({}, {}, {}, v.device);", value_text(s.name), array_ref(s.type.shape),
+                       array_ref(s.type.strides), scalar_type_text(s.type.type));
   }
   static std::string array_ref(const std::vector<int64_t>& items) {
     return items.empty() ? "at::IntArrayRef()" : fmt::format("at::IntArrayRef({})", list_text(items));

@@ -162,4 +162,8 @@ std::string check_script() {
   return std::string(texts::check());
 }
 
+std::string timing_script() {
+  return std::string(texts::baseline());
+}
+
 }  // namespace cudal1::kernelbench

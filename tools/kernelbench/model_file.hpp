@@ -25,6 +25,8 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
 
 // The script that checks and times a folder of such files.
 std::string check_script();
+// What that script times with: tools/python/baseline.py.
+std::string timing_script();
 
 // A Python literal of any text.
 std::string python_text(std::string_view text);

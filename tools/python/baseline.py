@@ -18,6 +18,9 @@ What it answers:
 A kind that cannot be measured is an answer with a sentence in "problem"; the others go on. The source defines Model,
 get_inputs and get_init_inputs, as KernelBench's do. The module is run in train mode and without gradients, as
 KernelBench's evaluation runs it.
+
+`cudal1 export --format kernelbench` puts this file beside check.py, which times with its Subject, Calls, Clock and
+measure: what eager takes there and here is to be the same.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ import sys
 import threading
 import time
 import traceback
+import types
 from typing import Any, Callable
 
 KINDS = ("eager", "cudnn", "compile", "reduce-overhead", "graph")
@@ -112,21 +116,25 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+def load_module(source: str) -> types.ModuleType:
+    name = "cudal1_model_" + hashlib.sha256(source.encode()).hexdigest()[:16]
+    spec = importlib.util.spec_from_file_location(name, source)
+    if spec is None or spec.loader is None:
+        raise Refused(f"{source} cannot be loaded as a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # torch.compile looks for the source there
+    spec.loader.exec_module(module)
+    for wanted in ("Model", "get_inputs"):
+        if not hasattr(module, wanted):
+            raise Refused(f"{os.path.basename(source)} defines no {wanted}")
+    return module
+
+
 class Subject:
     """A model and a rotation of its inputs on the device."""
 
-    def __init__(self, source: str, seed: int, device: torch.device):
-        name = "cudal1_model_" + hashlib.sha256(source.encode()).hexdigest()[:16]
-        spec = importlib.util.spec_from_file_location(name, source)
-        if spec is None or spec.loader is None:
-            raise Refused(f"{source} cannot be loaded as a Python module")
-        module = importlib.util.module_from_spec(spec)
-        self.name = name
-        sys.modules[name] = module  # torch.compile looks for the source there
-        spec.loader.exec_module(module)
-        for wanted in ("Model", "get_inputs"):
-            if not hasattr(module, wanted):
-                raise Refused(f"{os.path.basename(source)} defines no {wanted}")
+    def __init__(self, module: types.ModuleType, seed: int, device: torch.device):
+        self.name = module.__name__
         self.device = device
         seed_everything(seed)
         initial = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
@@ -337,6 +345,11 @@ class Clock:
         if device.type == "cuda":
             flush_bytes = flush_bytes or max(4 * cache_bytes(device), 256 << 20)
             self.cycles_per_us = self.calibrate()
+            # As the node's runner waits. torch.cuda.synchronize goes through a context manager of Python's, which takes
+            # microseconds of each call; what a call did on other streams is joined to this one when it returns.
+            self.wait = torch.cuda.current_stream(device).synchronize
+        else:
+            self.wait = lambda: None
         self.buffer = torch.ones(max(1, (flush_bytes or 40 << 20) // 4), dtype=torch.float32, device=device)
 
     def calibrate(self) -> float:
@@ -362,7 +375,7 @@ class Clock:
         synchronize(self.device)
         begin = time.perf_counter_ns()
         output = calls.run(inputs)
-        synchronize(self.device)
+        self.wait()
         end = time.perf_counter_ns()
         del output
         return (end - begin) / 1000
@@ -542,7 +555,7 @@ class Task:
         self.begin(kinds, "load the model and draw its inputs", patience)
         subject = None
         try:
-            subject = Subject(self.request["source"], self.request["seed"], self.device)
+            subject = Subject(load_module(self.request["source"]), self.request["seed"], self.device)
             self.measure_all(subject, kinds)
         except Spoiled as problem:
             say("broken", problem=str(problem))
@@ -569,8 +582,11 @@ class Task:
         # Compiled kinds first: the others, which are beside the node's own measurements, then come last.
         for kind in [k for k in kinds if k in ("compile", "reduce-overhead")]:
             self.measure_group(subject, agreement, clock, [kind], patience)
+        # Not in turns with others: their thread slept meanwhile, and wakes with cold caches.
+        if "cudnn" in kinds:
+            self.measure_group(subject, agreement, clock, ["cudnn"], patience)
         # A failed capture needs a fresh process for the rest: so that is tried first.
-        cheap = sorted((k for k in kinds if k not in ("compile", "reduce-overhead")), key=lambda k: k != "graph")
+        cheap = sorted((k for k in kinds if k in ("eager", "graph")), key=lambda k: k != "graph")
         if cheap:
             self.measure_group(subject, agreement, clock, cheap, patience)
 
@@ -644,6 +660,13 @@ def use_cores(cores: Any) -> None:
             pass
 
 
+def load_torch() -> None:
+    """Not when this file is read: what torch prints is to go where standard output was put by then."""
+    global torch
+    import torch
+    import torch._dynamo  # now, so that no task waits for it
+
+
 # ---- the process ----------------------------------------------------------------------------------------------------
 
 
@@ -665,10 +688,7 @@ def main() -> int:
     options = arguments.parse_args()
     take_standard_output()
     end_with_parent()
-    global torch
-    import torch
-    import torch._dynamo  # now, so that no task waits for it
-
+    load_torch()
     device = torch.device(options.device)
     if device.type == "cuda":
         if not torch.cuda.is_available():

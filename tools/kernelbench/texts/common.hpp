@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <torch/csrc/utils/pybind.h>
-
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
@@ -21,8 +19,22 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/irange.h>
+#include <torch/csrc/utils/pybind.h>
+#ifdef PROGRAM_CUDA
+#include <ATen/cuda/EmptyTensor.h>
+#include <c10/cuda/CUDAFunctions.h>
+#endif
 
 namespace {
+
+// New memory. On a GPU it is asked of the allocator: a call of the operator takes as long as a launch.
+at::Tensor allocated(at::IntArrayRef shape, at::IntArrayRef strides, at::ScalarType type, at::Device device) {
+#ifdef PROGRAM_CUDA
+  return at::Tensor(at::detail::empty_strided_cuda(shape, strides, type, device));
+#else
+  return at::empty_strided(shape, strides, at::TensorOptions(type).device(device));
+#endif
+}
 
 // A tensor as the program was made for it.
 struct tensor_type {

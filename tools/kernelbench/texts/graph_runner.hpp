@@ -8,8 +8,8 @@ uintptr_t address_of(const at::Storage& s) {
 }
 
 // Captures the program and replays it. Intermediate values live in memory of the graph's own; outputs are new tensors
-// in each call. An input that no kernel takes a pointer to, and an output that none does, is copied; where re-binding does
-// not give the right answer all are; where no capture does, the steps are launched one by one, with a warning.
+// in each call. An input that no kernel takes a pointer to, and an output that none does, is copied; where re-binding
+// does not give the right answer all are; where no capture does, the steps are launched one by one, with a warning.
 class graph_runner {
  public:
   ~graph_runner() { drop(); }
@@ -24,15 +24,18 @@ class graph_runner {
     memories_.clear();
   }
 
-  // Nothing where the steps must be launched one by one.
-  std::optional<std::vector<at::Tensor>> call(values& v, const std::vector<at::Tensor>& inputs) {
-    const auto stream = c10::cuda::getCurrentCUDAStream();
-    cudaStreamCaptureStatus capturing{};
-    graph_check(cudaStreamIsCapturing(stream, &capturing), "cudaStreamIsCapturing");
-    if (capturing != cudaStreamCaptureStatusNone) return std::nullopt;  // somebody's own graph takes the steps
+  // False where the steps must be launched one by one.
+  bool call(values& v, const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& outputs) {
+    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+    if (stream != nullptr) {  // the default stream is never captured
+      cudaStreamCaptureStatus capturing{};
+      graph_check(cudaStreamIsCapturing(stream, &capturing), "cudaStreamIsCapturing");
+      if (capturing != cudaStreamCaptureStatusNone) return false;  // somebody's own graph takes the steps
+    }
     if (!graph_ && !given_up_) capture(v, inputs);
-    if (!graph_) return std::nullopt;
-    return replay(inputs, stream);
+    if (!graph_) return false;
+    replay(inputs, outputs, stream);
+    return true;
   }
 
   const std::vector<std::string>& notes() const { return notes_; }
@@ -41,17 +44,18 @@ class graph_runner {
   struct input {
     at::Tensor staged;  // where it is copied to before each launch; undefined: re-bound
   };
-  struct memory {  // of outputs
+  struct memory {         // of outputs
     at::Tensor captured;  // where it was captured; it is copied out of there unless `bound`
     bool bound = false;
     std::size_t range = 0;
+    std::vector<int64_t> sizes;  // of what is allocated in each call
+    at::ScalarType dtype = at::kFloat;
   };
   struct output {
     std::size_t memory = 0;  // of memories_; or, of an output that is a view of an input:
     int input = -1;
     int64_t offset = 0;  // elements; of a view of an input, from the input's first
     std::vector<int64_t> sizes, strides;
-    at::ScalarType dtype = at::kFloat;
   };
   struct captured {
     std::unique_ptr<apart_memory> memory;
@@ -173,7 +177,11 @@ class graph_runner {
     // The inputs of the capture are overwritten: what still reads them is found out now.
     for (const auto& t : first)
       t.zero_();
-    compare(replay(inputs, *stream_), expected);
+    copies_ = std::any_of(inputs_.begin(), inputs_.end(), [](const input& i) { return i.staged.defined(); }) ||
+              std::any_of(memories_.begin(), memories_.end(), [](const memory& m) { return !m.bound; });
+    std::vector<at::Tensor> got;
+    replay(inputs, got, *stream_);
+    compare(got, expected);
   }
 
   void bind(captured a, const captured& b, const std::vector<at::Tensor>& first,
@@ -234,7 +242,6 @@ class graph_runner {
     o.offset = t.storage_offset();
     o.sizes = t.sizes().vec();
     o.strides = t.strides().vec();
-    o.dtype = t.scalar_type();
     return o;
   }
 
@@ -244,17 +251,16 @@ class graph_runner {
       if (memories_[o.memory].captured.storage().is_alias_of(t.storage())) return false;
     memory m;
     m.captured = t;
+    m.dtype = t.scalar_type();
+    const auto elements = static_cast<int64_t>(t.storage().nbytes() / t.element_size());
+    const bool whole = t.storage_offset() == 0 && t.is_contiguous() && t.numel() == elements;
+    m.sizes = whole ? t.sizes().vec() : std::vector<int64_t>{elements};
     memories_.push_back(std::move(m));
     return true;
   }
 
-  std::vector<at::Tensor> replay(const std::vector<at::Tensor>& inputs, cudaStream_t stream) {
-    bool copies = false;
-    for (const auto& i : inputs_)
-      copies = copies || i.staged.defined();
-    for (const auto& m : memories_)
-      copies = copies || !m.bound;
-    if (copies && done_ != nullptr) graph_check(cudaStreamWaitEvent(stream, done_, 0), "cudaStreamWaitEvent");
+  void replay(const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& outputs, cudaStream_t stream) {
+    if (copies_ && done_ != nullptr) graph_check(cudaStreamWaitEvent(stream, done_, 0), "cudaStreamWaitEvent");
     now_.assign(ranges_, 0);
     for (const auto i : c10::irange(inputs.size())) {
       if (inputs_[i].staged.defined())
@@ -262,40 +268,35 @@ class graph_runner {
       else if (i < ranges_)
         now_[i] = address_of(inputs[i]);
     }
-    std::vector<at::Tensor> fresh;
-    fresh.reserve(memories_.size());
+    const auto device = c10::cuda::current_device();
+    fresh_.clear();  // of a call that failed
     for (const auto& m : memories_) {
-      const auto& t = m.captured;
-      const auto elements = static_cast<int64_t>(t.storage().nbytes() / t.element_size());
-      const bool whole = t.storage_offset() == 0 && t.is_contiguous() && t.numel() == elements;
-      fresh.push_back(whole ? at::empty(t.sizes(), t.options()) : at::empty({elements}, t.options()));
-      if (m.bound) now_[m.range] = address_of(fresh.back());
+      fresh_.emplace_back(at::detail::empty_cuda(m.sizes, m.dtype, at::Device(at::kCUDA, device), std::nullopt));
+      if (m.bound) now_[m.range] = address_of(fresh_.back());
     }
     for (const auto& m : memories_)
       if (!m.bound && m.range < ranges_) now_[m.range] = address_of(m.captured.storage());
     graph_->launch(now_, stream);
     for (const auto i : c10::irange(memories_.size()))
       if (!memories_[i].bound)
-        copy(address_of(fresh[i]), address_of(memories_[i].captured.storage()),
+        copy(address_of(fresh_[i]), address_of(memories_[i].captured.storage()),
              memories_[i].captured.storage().nbytes(), stream);
-    if (copies) {
+    if (copies_) {
       if (done_ == nullptr)
         graph_check(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
       graph_check(cudaEventRecord(done_, stream), "cudaEventRecord");
     }
-    std::vector<at::Tensor> result;
-    result.reserve(outputs_.size());
     for (const auto& o : outputs_) {
       if (o.input >= 0) {
         const auto& in = inputs[static_cast<std::size_t>(o.input)];
-        result.push_back(in.as_strided(o.sizes, o.strides, in.storage_offset() + o.offset));
-      } else if (const auto& t = fresh[o.memory]; t.sizes() == o.sizes && t.strides() == o.strides) {
-        result.push_back(t);
+        outputs.push_back(in.as_strided(o.sizes, o.strides, in.storage_offset() + o.offset));
+      } else if (const auto& t = fresh_[o.memory]; t.sizes() == o.sizes && t.strides() == o.strides) {
+        outputs.push_back(t);
       } else {
-        result.push_back(t.as_strided(o.sizes, o.strides, o.offset));
+        outputs.push_back(t.as_strided(o.sizes, o.strides, o.offset));
       }
     }
-    return result;
+    fresh_.clear();
   }
 
   static void copy(uintptr_t to, uintptr_t from, std::size_t bytes, cudaStream_t stream) {
@@ -323,8 +324,10 @@ class graph_runner {
   std::vector<memory> memories_;
   std::vector<output> outputs_;
   std::size_t ranges_ = 0;
+  bool copies_ = false;  // something is copied in each call
   std::vector<uintptr_t> now_;
-  cudaEvent_t done_ = nullptr;  // the last launch, where something is copied
+  std::vector<at::Tensor> fresh_;  // empty between calls
+  cudaEvent_t done_ = nullptr;     // the last launch, where something is copied
   std::vector<std::string> notes_;
   bool given_up_ = false;
 };

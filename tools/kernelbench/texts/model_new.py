@@ -48,16 +48,12 @@ class _KbState:
     """A module's program, and where its weights are."""
 
     def __init__(self, model):
-        self.program = _kb_extension.Program()
         self.constants = {}
         self.device = None
-        self.weights = []
         self.mode_matters = any(isinstance(m, _KB_MODE_MATTERS) for m in model.modules())
         self.signature = _kb_inspect.signature(Model.forward)
         self.plain_inputs = None
-        # The number of arguments by position, once such a call was looked at; which are tensors, what the others are.
-        self.count = None
-        self.tensors_at, self.plain_at = [], []
+        weights = []
         for name in _KB_WEIGHTS:
             found = _kb_find(model, name)
             if found is None:
@@ -69,18 +65,22 @@ class _KbState:
                     found = self.constants, name
             if found is None:
                 raise RuntimeError(f"{_KB_NAME}: the module has no parameter or buffer {name}")
-            self.weights.append(found)
+            weights.append(found)
+        self.program = _kb_extension.Program(weights)
+        self.quick = self.program.quick_function()
 
-    def move_constants(self, device):
-        if device != self.device:
-            self.constants.update({k: t.to(device) for k, t in self.constants.items()})
-            self.device = device
+    def call(self, args, kwargs):
+        """Any call; the next one like it is quick."""
+        tensors = self.tensors(args, kwargs)
+        if self.constants and tensors and tensors[0].device != self.device:
+            self.device = tensors[0].device
+            self.constants.update({k: t.to(self.device) for k, t in self.constants.items()})
+        flat = sum(isinstance(v, _kb_torch.Tensor) for v in args) == len(tensors)
+        nested = kwargs or any(isinstance(v, (list, tuple, dict)) for v in args)
+        return self.program.call(tensors, args if flat and not nested else None)
 
     def tensors(self, args, kwargs):
         """The tensors among the arguments, in order. All else was fixed when the program was made, and must be so."""
-        if not kwargs and len(args) == self.count:
-            if all(type(args[i]) is type(v) and args[i] == v for i, v in self.plain_at):
-                return [args[i] for i in self.tensors_at]
         given = self.leaves(args, kwargs)
         plain = [v for v in given if not isinstance(v, _kb_torch.Tensor)]
         if plain and self.plain_inputs is None:
@@ -91,12 +91,7 @@ class _KbState:
         if plain != (self.plain_inputs or []):
             raise RuntimeError(f"{_KB_NAME}: this program was made for the arguments {self.plain_inputs} beside its "
                                f"tensors, and was given {plain}")
-        tensors = [v for v in given if isinstance(v, _kb_torch.Tensor)]
-        at = [i for i, v in enumerate(args) if isinstance(v, _kb_torch.Tensor)]
-        if not kwargs and len(at) == len(tensors) and not any(isinstance(v, (list, tuple, dict)) for v in args):
-            self.plain_at = [(i, v) for i, v in enumerate(args) if i not in at]
-            self.tensors_at, self.count = at, len(args)
-        return tensors
+        return [v for v in given if isinstance(v, _kb_torch.Tensor)]
 
     def leaves(self, args, kwargs):
         bound = self.signature.bind(None, *args, **kwargs)
@@ -107,22 +102,23 @@ class _KbState:
 class ModelNew(Model):
     """Model with its forward as one program of kernels. Parameters, buffers and their names are Model's."""
 
+    _kb_state = None
+
     def forward(self, *args, **kwargs):
-        state = self.__dict__.get("_kb_state")
+        state = self._kb_state
         if state is None:
             state = self.__dict__["_kb_state"] = _KbState(self)
-        if not self.training and state.mode_matters:
+        if state.mode_matters and not self.training:
             raise RuntimeError(f"{_KB_NAME}: this program was made for a module in training mode; call train()")
-        tensors = state.tensors(args, kwargs)
-        if state.constants and tensors:
-            state.move_constants(tensors[0].device)
-        outputs = state.program(tensors, [held[key] for held, key in state.weights])
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        if not kwargs:
+            outputs = state.quick(args)
+            if outputs is not None:
+                return outputs
+        return state.call(args, kwargs)
 
     def kernel_notes(self):
         """What the program does otherwise than it was measured, one sentence each; filled by the first call."""
-        state = self.__dict__.get("_kb_state")
-        return [] if state is None else state.program.notes()
+        return [] if self._kb_state is None else self._kb_state.program.notes()
 
     def __getstate__(self):
         # A copy of the module makes its own program.

@@ -1,26 +1,58 @@
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
 namespace {
 
 // The program with the weights of one module. Not for several threads at once (Python's lock sees to that).
 class program {
  public:
-  std::vector<at::Tensor> call(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& weights) {
+  // `weights`: of each the dictionary that holds it, and its key there.
+  explicit program(const std::vector<std::pair<pybind11::dict, pybind11::str>>& weights) {
+    TORCH_CHECK(weights.size() == weight_types().size(), "the program has ", weight_types().size(), " weights, and ",
+                weights.size(), " were given");
+    for (const auto& [held, key] : weights)
+      weights_.push_back({held, key});
+  }
+
+  // Any call. `arguments` are the tuple that the tensors are in, with no other tensor nested; the next call with such
+  // ones is quick. None: the call came in another way.
+  pybind11::object call(const std::vector<at::Tensor>& inputs, const pybind11::object& arguments) {
+    form_.reset();
     const auto& wanted = input_types();
     TORCH_CHECK(inputs.size() == wanted.size(), "forward was given ", inputs.size(),
                 " tensors, and this program was made for ", wanted.size());
+    const auto weights = current_weights();
     const at::Device device = !inputs.empty() ? inputs[0].device() : weights.at(0).device();
     TORCH_CHECK(!needs_gpu || device.is_cuda(),
                 "this program has CUDA kernels; move the model and its inputs to a GPU");
     const c10::OptionalDeviceGuard on(device);
     const plain_mode mode;
+    const emptied at_end{*this};
     bind(weights, device);
-    std::vector<at::Tensor> given;
-    given.reserve(inputs.size());
     for (const auto i : c10::irange(inputs.size()))
-      given.push_back(as_declared(inputs[i], wanted[i], "input", device, input_alignment));
-#ifdef PROGRAM_GRAPH
-    if (auto outputs = graph_.call(values_, given)) return std::move(*outputs);
+      given_.push_back(as_declared(inputs[i], wanted[i], "input", device, input_alignment));
+    auto outputs = pybind11::reinterpret_steal<pybind11::object>(outputs_of_given());
+    if (!arguments.is_none()) remember(arguments);
+    return outputs;
+  }
+
+  // A call whose arguments are of the form of the last one and whose weights are where they were: no lists, no casts,
+  // no guards that change nothing. Python's None where it is another call, and nothing was done.
+  PyObject* quick(PyObject* arguments) {
+    if (!is_known(arguments)) Py_RETURN_NONE;
+    c10::OptionalDeviceGuard on;
+#ifdef PROGRAM_CUDA
+    if (c10::cuda::current_device() != values_.device.index())
 #endif
-    return run(values_, given);
+      on.reset_device(values_.device);
+    const plain_mode mode;
+    const emptied at_end{*this};
+    const auto& wanted = input_types();
+    for (const auto i : c10::irange(form_->size()))
+      if (const auto& plain = (*form_)[i]; !plain)
+        given_.push_back(as_declared(THPVariable_Unpack(PyTuple_GET_ITEM(arguments, i)), wanted[given_.size()], "input",
+                                     values_.device, input_alignment));
+    return outputs_of_given();
   }
 
   // What it does otherwise than the program asks for, one sentence each.
@@ -33,41 +65,68 @@ class program {
   }
 
  private:
-  struct bound_weight {
-    at::Tensor tensor;  // keeps the memory, so that no other tensor can come to lie there
+  struct weight {
+    pybind11::dict held;
+    pybind11::str key;
+    pybind11::object found;  // what was there when the weights were bound
+    at::Tensor tensor;       // keeps the memory, so that no other tensor can come to lie there
     const void* data = nullptr;
     uint32_t version = 0;
+  };
+  // The lists are kept for their memory; a call leaves nothing in them.
+  struct emptied {
+    program& p;
+    ~emptied() {
+      p.given_.clear();
+      p.outputs_.clear();
+    }
   };
 
   static uint32_t version_of(const at::Tensor& t) {
     return t.is_inference() ? 0 : static_cast<uint32_t>(t._version());
   }
 
+  std::vector<at::Tensor> current_weights() const {
+    std::vector<at::Tensor> all;
+    for (const auto i : c10::irange(weights_.size())) {
+      PyObject* now = PyDict_GetItemWithError(weights_[i].held.ptr(), weights_[i].key.ptr());
+      TORCH_CHECK(now != nullptr && THPVariable_Check(now), "the module has no tensor for the weight ",
+                  weight_types()[i].name, " any more");
+      all.push_back(THPVariable_Unpack(now));
+    }
+    return all;
+  }
+
+  bool is_as_bound(const weight& w, const at::Tensor& now) const {
+    return now.const_data_ptr() == w.data && (!depends_on_values_ || version_of(now) == w.version);
+  }
+
   // Weights are looked at in each call. One at another address is bound anew; where setup steps made something of the
   // weights, or one had to be copied, a new version of any is enough. (PyTorch counts versions of in-place changes; a
   // change through `.data` is not counted.)
   void bind(const std::vector<at::Tensor>& weights, at::Device device) {
-    bool same = bound_ && device == values_.device && weights.size() == weights_.size();
-    for (std::size_t i = 0; same && i < weights.size(); ++i)
-      same = weights[i].const_data_ptr() == weights_[i].data &&
-             (!depends_on_values_ || version_of(weights[i]) == weights_[i].version);
+    bool same = bound_ && device == values_.device;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      weights_[i].found = weights_[i].held[weights_[i].key];
+      same = same && is_as_bound(weights_[i], weights[i]);
+    }
     if (same) return;
     const auto& wanted = weight_types();
-    TORCH_CHECK(weights.size() == wanted.size(), "the program has ", wanted.size(), " weights, and ", weights.size(),
-                " were given");
     bound_ = false;
 #ifdef PROGRAM_GRAPH
     graph_.drop();
 #endif
     values_ = values();
     values_.device = device;
-    weights_.clear();
     depends_on_values_ = has_setup;
     std::vector<at::Tensor> bound;
     for (const auto i : c10::irange(weights.size())) {
-      weights_.push_back({weights[i].detach(), weights[i].const_data_ptr(), version_of(weights[i])});
+      auto& w = weights_[i];
+      w.tensor = weights[i].detach();
+      w.data = weights[i].const_data_ptr();
+      w.version = version_of(weights[i]);
       bound.push_back(as_declared(weights[i], wanted[i], "weight", device, weight_alignment));
-      if (bound.back().const_data_ptr() != weights[i].const_data_ptr()) depends_on_values_ = true;
+      if (bound.back().const_data_ptr() != w.data) depends_on_values_ = true;
     }
     prepare(values_);
     set_weights(values_, bound);
@@ -75,19 +134,87 @@ class program {
     bound_ = true;
   }
 
+  void remember(const pybind11::object& arguments) {
+    std::vector<pybind11::object> form;
+    for (const pybind11::handle a : pybind11::tuple(arguments))
+      form.push_back(THPVariable_Check(a.ptr()) ? pybind11::object()
+                                                : pybind11::reinterpret_borrow<pybind11::object>(a));
+    form_ = std::move(form);
+  }
+
+  // Whether quick() can do it.
+  bool is_known(PyObject* arguments) const {
+    if (!form_ || !PyTuple_CheckExact(arguments) ||
+        static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)) != form_->size())
+      return false;
+    for (const auto i : c10::irange(form_->size())) {
+      PyObject* given = PyTuple_GET_ITEM(arguments, i);
+      const auto& plain = (*form_)[i];
+      if (!plain) {
+        if (!THPVariable_CheckExact(given) || THPVariable_Unpack(given).device() != values_.device) return false;
+      } else if (given != plain.ptr()) {
+        if (Py_TYPE(given) != Py_TYPE(plain.ptr())) return false;
+        const int same = PyObject_RichCompareBool(given, plain.ptr(), Py_EQ);
+        if (same < 0) throw pybind11::error_already_set();
+        if (same == 0) return false;
+      }
+    }
+    return std::all_of(weights_.begin(), weights_.end(), [this](const weight& w) {
+      PyObject* now = PyDict_GetItemWithError(w.held.ptr(), w.key.ptr());
+      return now == w.found.ptr() && is_as_bound(w, THPVariable_Unpack(now));
+    });
+  }
+
+  // A new reference: a tensor, or a tuple of several.
+  PyObject* outputs_of_given() {
+#ifdef PROGRAM_GRAPH
+    if (!graph_.call(values_, given_, outputs_))
+#endif
+      outputs_ = run(values_, given_);
+    if (outputs_.size() == 1) return THPVariable_Wrap(outputs_[0]);
+    pybind11::tuple all(outputs_.size());
+    for (const auto i : c10::irange(outputs_.size()))
+      PyTuple_SET_ITEM(all.ptr(), i, THPVariable_Wrap(outputs_[i]));
+    return all.release().ptr();
+  }
+
   values values_;
-  std::vector<bound_weight> weights_;
+  std::vector<weight> weights_;
   bool bound_ = false, depends_on_values_ = false;
+  // Of the last call's arguments: what is no tensor, null for a tensor. Unknown before the first call.
+  std::optional<std::vector<pybind11::object>> form_;
+  std::vector<at::Tensor> given_, outputs_;
 #ifdef PROGRAM_GRAPH
   graph_runner graph_;
 #endif
 };
 
+using program_pointer = std::shared_ptr<program>;
+
+PyObject* quick(PyObject* self, PyObject* arguments) {
+  HANDLE_TH_ERRORS
+  return (*static_cast<program_pointer*>(PyCapsule_GetPointer(self, nullptr)))->quick(arguments);
+  END_HANDLE_TH_ERRORS
+}
+
+// A function of Python's own kind: a call through pybind11 costs several times as much.
+pybind11::object quick_function(const program_pointer& p) {
+  static PyMethodDef definition{"quick", quick, METH_O, nullptr};
+  const auto capsule =
+      pybind11::reinterpret_steal<pybind11::object>(PyCapsule_New(new program_pointer(p), nullptr, [](PyObject* self) {
+        delete static_cast<program_pointer*>(PyCapsule_GetPointer(self, nullptr));
+      }));
+  auto function = pybind11::reinterpret_steal<pybind11::object>(PyCFunction_New(&definition, capsule.ptr()));
+  if (!function) throw pybind11::error_already_set();
+  return function;
+}
+
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
-  pybind11::class_<program>(m, "Program")
-      .def(pybind11::init<>())
-      .def("__call__", &program::call)
+  pybind11::class_<program, program_pointer>(m, "Program")
+      .def(pybind11::init<const std::vector<std::pair<pybind11::dict, pybind11::str>>&>())
+      .def("call", &program::call)
+      .def("quick_function", &quick_function)
       .def("notes", &program::notes);
 }

@@ -1,6 +1,5 @@
 #include <cstring>
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -87,15 +86,7 @@ class rebound_graph {
 
   // `now[i]` is where range i is. Launches of one graph never overlap, on whatever streams.
   void launch(const std::vector<uintptr_t>& now, cudaStream_t stream) {
-    try {
-      for (auto& n : nodes_)
-        set(n, now);
-    } catch (...) {  // some are set and some are not
-      for (auto& n : nodes_)
-        n.is_set = false;
-      throw;
-    }
-    last_ = now;
+    if (!is_set_ || now != last_) set_all(now);
     graph_check(cudaGraphLaunch(executable_, stream), "cudaGraphLaunch");
   }
 
@@ -203,6 +194,20 @@ class rebound_graph {
     }
   }
 
+  void set_all(const std::vector<uintptr_t>& now) {
+    is_set_ = false;
+    try {
+      for (auto& n : nodes_)
+        set(n, now);
+    } catch (...) {  // some are set and some are not
+      for (auto& n : nodes_)
+        n.is_set = false;
+      throw;
+    }
+    last_ = now;
+    is_set_ = true;
+  }
+
   void set(node& n, const std::vector<uintptr_t>& now) {
     bool same = n.is_set;
     for (const auto& p : n.places) {
@@ -229,6 +234,7 @@ class rebound_graph {
   std::vector<bound_range> ranges_;
   std::vector<node> nodes_;  // those that have pointers to set
   std::vector<uintptr_t> last_;
+  bool is_set_ = false;  // all nodes are, to `last_`
 };
 
 }  // namespace

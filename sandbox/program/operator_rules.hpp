@@ -234,7 +234,7 @@ rule batch_norm(bool native);
 rule instance_norm();
 rule attention();
 
-// ---- indexing, joining, making ---------------------------------------------------------------------
+// ---- indexing and sorting --------------------------------------------------------------------------
 rule embedding();
 rule gather();
 rule index_select();
@@ -245,6 +245,11 @@ rule index_add();
 rule slice_scatter();
 rule select_scatter();
 rule one_hot();
+rule topk();
+rule sort();
+rule argsort();
+
+// ---- joining, padding, repeating, making -------------------------------------------------------------
 rule cat();
 rule stack();
 rule hstack();
@@ -259,9 +264,6 @@ rule diag_embed();
 rule repeat();
 rule tile();
 rule repeat_interleave();
-rule topk();
-rule sort();
-rule argsort();
 rule filled(bool has_value);
 rule filled_like();
 rule filled_new();

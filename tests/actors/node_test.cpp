@@ -224,23 +224,19 @@ class raw_client {
 TEST_F(node, hostile_lines_are_answered_with_an_error_and_cut_off) {
   start_node();
   const std::vector<std::string> lines{
-      "\n",
-      "GET / HTTP/1.1\r\n\n",
-      std::string("\0\xff\xfe\n", 4),
-      R"({"verb": "hello"})"
-      "\n",
-      R"({"version": 99, "verb": "hello"})"
-      "\n",
-      R"({"version": 2, "verb": "explode"})"
-      "\n",
-      R"({"version": 2, "verb": "run", "tasks": 7})"
-      "\n",
-      std::string(100000, '[') + "\n",
+      "",
+      "GET / HTTP/1.1\r\n",
+      std::string("\0\xff\xfe", 3),
+      R"({"verb": "hello"})",
+      R"({"version": 99, "verb": "hello"})",
+      R"({"version": 2, "verb": "explode"})",
+      R"({"version": 2, "verb": "run", "tasks": 7})",
+      std::string(100000, '['),
   };
   for (const auto& line : lines) {
     raw_client c(folder_);
     ASSERT_TRUE(c.connected());
-    ASSERT_TRUE(c.write(line));
+    ASSERT_TRUE(c.write(line + "\n"));
     const auto answer = c.read_to_close();
     auto a = decode_answer(std::string_view(answer).substr(0, answer.find('\n')));
     ASSERT_TRUE(a) << answer;

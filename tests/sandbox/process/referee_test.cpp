@@ -1,7 +1,6 @@
 // The referee's arithmetic: elements, draws, comparison.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -49,14 +48,12 @@ TEST(elements, rounds_to_nearest_and_stays_in_range) {
 
 TEST(elements, a_transposed_tensor_is_gathered_in_row_major_order) {
   const tensor_type transposed{dtype::float32, {2, 3}, {1, 2}};
-  const float memory[] = {0, 1, 2, 3, 4, 5};
-  float flat[6];
-  gather(transposed, reinterpret_cast<const std::byte*>(memory), reinterpret_cast<std::byte*>(flat));
-  const float wanted[] = {0, 2, 4, 1, 3, 5};
-  EXPECT_EQ(std::memcmp(flat, wanted, sizeof flat), 0);
-  float back[6];
-  scatter(transposed, reinterpret_cast<const std::byte*>(flat), reinterpret_cast<std::byte*>(back));
-  EXPECT_EQ(std::memcmp(back, memory, sizeof back), 0);
+  const std::vector<float> memory{0, 1, 2, 3, 4, 5};
+  std::vector<float> flat(6), back(6);
+  gather(transposed, reinterpret_cast<const std::byte*>(memory.data()), reinterpret_cast<std::byte*>(flat.data()));
+  EXPECT_EQ(flat, (std::vector<float>{0, 2, 4, 1, 3, 5}));
+  scatter(transposed, reinterpret_cast<const std::byte*>(flat.data()), reinterpret_cast<std::byte*>(back.data()));
+  EXPECT_EQ(back, memory);
 }
 
 struct moments {
@@ -205,7 +202,7 @@ TEST(draws, randomise_weights_that_are_declared_constant) {
 }
 
 // Elements that are not as declared, by index.
-std::map<std::size_t, double> outliers_in(const input_spec& spec, std::vector<int64_t> shape, tensor_role role,
+std::map<std::size_t, double> outliers_in(const input_spec& spec, const std::vector<int64_t>& shape, tensor_role role,
                                           uint64_t seed = 7) {
   const auto declared = draw(spec, draw_kind::declared, role, shape, seed);
   const auto drawn = draw(spec, draw_kind::outliers, role, shape, seed);

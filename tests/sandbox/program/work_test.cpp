@@ -85,10 +85,10 @@ TEST(work, leaves_out_what_a_declared_structure_makes_zero) {
   EXPECT_EQ(diagonal.input_bytes, 4 * 64 + 16384);
   EXPECT_EQ(diagonal.least_input_bytes, 4 * 64 + 16384);
   const auto half = of("\"upper_triangular\"", "");
-  EXPECT_EQ(half.flops.float32, 2.0 * 64 * (64 * 65 / 2));
+  EXPECT_EQ(half.flops.float32, 2.0 * 64 * (64.0 * 65 / 2));
   EXPECT_EQ(half.input_bytes, 4 * (64 * 65 / 2) + 16384);
-  EXPECT_EQ(of("\"upper_triangular\"", "\"upper_triangular\"").flops.float32, 2.0 * (64 * 65 * 66 / 6));
-  EXPECT_EQ(of("\"lower_triangular\"", "\"upper_triangular\"").flops.float32, 2.0 * (64 * 65 * 129 / 6))
+  EXPECT_EQ(of("\"upper_triangular\"", "\"upper_triangular\"").flops.float32, 2.0 * (64.0 * 65 * 66 / 6));
+  EXPECT_EQ(of("\"lower_triangular\"", "\"upper_triangular\"").flops.float32, 2.0 * (64.0 * 65 * 129 / 6))
       << "the sum of k squared";
   EXPECT_EQ(of("\"one_hot\"", "").flops.float32, 2.0 * 64 * 64) << "a gather";
   EXPECT_EQ(of("\"symmetric\"", "").input_bytes, 4 * (64 * 65 / 2) + 16384);
@@ -98,16 +98,16 @@ TEST(work, a_transposed_triangle_is_the_other_one) {
   const auto w =
       work_of(read(list({tensor("a", "64, 64", "\"lower_triangular\""), tensor("b", "64, 64", "\"upper_triangular\"")}),
                    list({step("t", R"("self": "a")", "u"), step("mm", R"("self": "u", "mat2": "b")")})));
-  EXPECT_EQ(w.flops.float32, 2.0 * (64 * 65 * 66 / 6));
+  EXPECT_EQ(w.flops.float32, 2.0 * (64.0 * 65 * 66 / 6));
 }
 
 TEST(work, a_mask_over_a_product_halves_it_once) {
   const std::string steps = list({step("mm", R"("self": "a", "mat2": "b")", "c"), step("triu", R"("self": "c")")});
   const auto dense = work_of(read(list({tensor("a", "64, 64"), tensor("b", "64, 64")}), steps));
-  EXPECT_EQ(dense.flops.float32, 2.0 * 64 * (64 * 65 / 2));
+  EXPECT_EQ(dense.flops.float32, 2.0 * 64 * (64.0 * 65 / 2));
   const std::string upper = "\"upper_triangular\"";
   const auto both = work_of(read(list({tensor("a", "64, 64", upper), tensor("b", "64, 64", upper)}), steps));
-  EXPECT_EQ(both.flops.float32, 2.0 * (64 * 65 * 66 / 6));
+  EXPECT_EQ(both.flops.float32, 2.0 * (64.0 * 65 * 66 / 6));
 }
 
 TEST(work, of_a_product_that_is_only_summed_is_its_operands) {
@@ -149,7 +149,7 @@ TEST(work, of_attention_is_both_products_and_half_of_them_where_causal) {
   EXPECT_EQ(full.bytes(), 4 * 6 * 16 * (4 * 8));
   const auto causal = work_of(
       read(qkv, step("scaled_dot_product_attention", R"("query": "q", "key": "k", "value": "v", "is_causal": true)")));
-  EXPECT_EQ(causal.flops.float32, 2.0 * 6 * (16 * 17 / 2) * (8 + 8));
+  EXPECT_EQ(causal.flops.float32, 2.0 * 6 * (16.0 * 17 / 2) * (8 + 8));
 }
 
 TEST(work, of_an_einsum_is_its_products_in_the_best_order) {

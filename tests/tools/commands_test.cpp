@@ -210,15 +210,23 @@ TEST(kernelbench_export, writes_models_an_index_and_a_script) {
   ASSERT_EQ(p.code, 0) << p.err;
   EXPECT_THAT(p.out, HasSubstr("1 model of 1 task exported"));
   const auto model = read_file(target + "/level_1_problem_23_sample_0_kernel.py");
-  EXPECT_THAT(model, AllOf(HasSubstr("return x * 2\n"), HasSubstr("class ModelNew(Model):"),
-                           HasSubstr("__global__ void twice(const float* x, float* y)"),
-                           HasSubstr("# Measured: 2.00x [1.90, 2.10], 30.0 us to 15.0 us a call, on cpu")));
+  EXPECT_THAT(model,
+              AllOf(HasSubstr("return x * 2\n"), HasSubstr("class ModelNew(Model):"),
+                    HasSubstr("__global__ void twice(const float* x, float* y)"),
+                    HasSubstr("# Measured: 2.00x [1.90, 2.10] over the task's own program, 30.0 us to 15.0 us a call; "
+                              "3.00x over PyTorch's eager mode, 48.0 us to 16.0 us, on cpu")));
   const auto index = json::parse(read_file(target + "/index.json"));
   ASSERT_TRUE(holds(index));
   EXPECT_EQ(at(*index, "tasks.0.file"), json("level_1_problem_23_sample_0_kernel.py"));
   EXPECT_EQ(at(*index, "tasks.0.speedup"), json(2.0));
+  EXPECT_EQ(at(*index, "tasks.0.eager.speedup"), json(3.0));
+  EXPECT_EQ(at(*index, "tasks.0.eager.eager_us"), json(48.0));
+  EXPECT_EQ(at(*index, "tasks.0.eager.variant_us"), json(16.0));
   EXPECT_THAT(read_file(target + "/check.py"), StartsWith("#!/usr/bin/env python3\n"));
-  EXPECT_THAT(read_file(target + "/README.md"), HasSubstr("they say nothing about a GPU"));
+  EXPECT_THAT(read_file(target + "/baseline.py"), HasSubstr("class Clock:"));
+  EXPECT_THAT(read_file(target + "/README.md"),
+              AllOf(HasSubstr("they say nothing about a GPU"), HasSubstr("| task | file | over eager | over program |"),
+                    HasSubstr("_kernel.py` | 3.00x | 2.00x [")));
 }
 
 TEST_F(commands, export_for_kernelbench_says_why_a_built_in_task_cannot_be) {

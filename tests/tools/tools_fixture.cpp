@@ -186,6 +186,19 @@ class store_builder {
     return t->id;
   }
 
+  void add_eager(const std::string& task, const std::string& variant, double eager_us, double variant_us) {
+    baseline_record b;
+    b.task = task;
+    b.kind = "eager";
+    b.environment_id = where_.id;
+    b.call_us = eager_us;
+    b.call_interval = {eager_us, eager_us};
+    b.variant = variant;
+    b.variant_us = variant_us;
+    b.variant_interval = {variant_us, variant_us};
+    EXPECT_TRUE(holds(store_->put_baseline(b, where_)));
+  }
+
   void add_experiment(const std::vector<std::string>& tasks) {
     experiment_record e;
     e.device = where_.device;
@@ -348,7 +361,8 @@ __global__ void twice(const float* x, float* y) { y[threadIdx.x] = 2.0f * x[thre
   store_builder b(data, {"cpu", "a processor with 2 cores", "AVX2; 1 thread; LibTorch 2.11.0", "environment-1"}, "cpu");
   const auto task = b.add_file(data + "/level1_023.json");
   b.add_experiment({task});
-  b.add_path(task, data + "/twice.cu1", "first", timed(2, 1.9, 2.1, 30, true));
+  const auto variant = b.add_path(task, data + "/twice.cu1", "first", timed(2, 1.9, 2.1, 30, true));
+  b.add_eager(task, variant, 48, 16);
   return task;
 }
 

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <torch/csrc/utils/pybind.h>
+
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
@@ -19,7 +21,6 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/irange.h>
-#include <torch/csrc/utils/pybind.h>
 #ifdef PROGRAM_CUDA
 #include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAFunctions.h>

@@ -359,7 +359,7 @@ std::string prepare_imported_store(const std::string& data) {
 __global__ void twice(const float* x, float* y) { y[threadIdx.x] = 2.0f * x[threadIdx.x]; }
 )");
   store_builder b(data, {"cpu", "a processor with 2 cores", "AVX2; 1 thread; LibTorch 2.11.0", "environment-1"}, "cpu");
-  const auto task = b.add_file(data + "/level1_023.json");
+  auto task = b.add_file(data + "/level1_023.json");
   b.add_experiment({task});
   const auto variant = b.add_path(task, data + "/twice.cu1", "first", timed(2, 1.9, 2.1, 30, true));
   b.add_eager(task, variant, 48, 16);

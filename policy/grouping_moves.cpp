@@ -1,6 +1,7 @@
 // Which steps become one kernel.
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "policy/kernel_body.hpp"
 #include "policy/moves.hpp"
@@ -34,38 +35,87 @@ bool linked(const graph& g, const graph_step& a, const graph_step& b) {
   return reads(a, b) || reads(b, a);
 }
 
-// The free steps of [first, last] that hang together with `first`, if `last` is one of them.
-std::vector<int> component(const graph& g, const std::vector<int>& free, int first, int last,
-                           const std::vector<int>& seed = {}) {
-  std::set<int> in(seed.begin(), seed.end());
-  if (in.empty()) in.insert(first);
-  for (bool grew = true; grew;) {
-    grew = false;
-    for (const int n : free) {
-      if (n < first || n > last || in.contains(n)) continue;
-      const bool hangs =
-          std::any_of(in.begin(), in.end(), [&](int m) { return linked(g, g.step_at(n), g.step_at(m)); });
-      if (hangs) grew = in.insert(n).second;
+// No kernel is tried over more of the free steps than this: networks have hundreds.
+constexpr std::size_t k_widest = 48;
+
+// By step, the live steps that make what it reads.
+std::vector<std::vector<int>> makers_of(const graph& g) {
+  std::vector<std::vector<int>> makers(g.steps().size());
+  for (const auto& s : g.steps()) {
+    if (s.dropped) continue;
+    for (const auto& value : g.operands(s)) {
+      const graph_step* made = g.producer(value);
+      if (made != nullptr) makers[static_cast<std::size_t>(s.number)].push_back(made->number);
     }
   }
-  std::vector<int> out(in.begin(), in.end());
-  if (!in.contains(last) || !in.contains(first)) out.clear();
-  return out;
+  return makers;
 }
 
-// All sets that fuse and row_kernel may be tried on, the largest first.
+// Whether nothing outside of the set lies between two of its steps: else each would have to run before the other.
+bool is_convex(const std::vector<std::vector<int>>& makers, const std::vector<int>& set) {
+  const int first = set.front(), last = set.back();
+  std::vector<char> in(static_cast<std::size_t>(last - first) + 1), behind(in.size());
+  const auto at = [&](int n) { return static_cast<std::size_t>(n - first); };
+  for (const int n : set)
+    in[at(n)] = 1;
+  for (int n = first; n <= last; ++n) {
+    for (const int m : makers[static_cast<std::size_t>(n)]) {
+      if (m < first || m > last) continue;
+      if (in[at(n)] != 0 && behind[at(m)] != 0) return false;
+      if (in[at(n)] == 0 && (in[at(m)] != 0 || behind[at(m)] != 0)) behind[at(n)] = 1;
+    }
+  }
+  return true;
+}
+
+// Steps that hang together, as they come. (Union and find, by halving paths.)
+class components {
+ public:
+  explicit components(std::size_t steps) : parent_(steps, -1) {}
+  void clear(std::span<const int> steps) {
+    for (const int n : steps)
+      parent_[static_cast<std::size_t>(n)] = -1;
+  }
+  bool has(int n) const { return parent_[static_cast<std::size_t>(n)] >= 0; }
+  void add(int n) { parent_[static_cast<std::size_t>(n)] = n; }
+  int find(int n) {
+    for (int& up = parent_[static_cast<std::size_t>(n)]; up != n; n = up)
+      up = parent_[static_cast<std::size_t>(up)];
+    return n;
+  }
+  void join(int a, int b) { parent_[static_cast<std::size_t>(find(a))] = find(b); }
+
+ private:
+  std::vector<int> parent_;
+};
+
+// All sets that fuse and row_kernel may be tried on, the largest first: of each stretch of the free steps, those that
+// hang together with its first and its last one.
 std::vector<std::vector<int>> candidate_sets(const graph& g, bool rows) {
   std::vector<int> free;
   for (const auto& s : g.steps()) {
     if (is_free(g, s)) free.push_back(s.number);
   }
+  const auto makers = makers_of(g);
   std::set<std::vector<int>> seen;
   std::vector<std::vector<int>> out;
-  for (const int first : free) {
-    for (const int last : free) {
-      if (last < first) continue;
-      auto set = component(g, free, first, last);
-      if (!set.empty() && has_rows(g, set) == rows && seen.insert(set).second) out.push_back(std::move(set));
+  components linked_steps(g.steps().size());
+  for (std::size_t first = 0; first < free.size(); ++first) {
+    const auto stretch = std::span(free).subspan(first, std::min(k_widest, free.size() - first));
+    linked_steps.clear(stretch);
+    for (std::size_t count = 1; count <= stretch.size(); ++count) {
+      const int last = stretch[count - 1];
+      linked_steps.add(last);
+      for (const int maker : makers[static_cast<std::size_t>(last)]) {
+        if (maker >= stretch.front() && linked_steps.has(maker)) linked_steps.join(maker, last);
+      }
+      const int root = linked_steps.find(last);
+      if (linked_steps.find(stretch.front()) != root) continue;
+      std::vector<int> set;
+      for (const int n : stretch.first(count)) {
+        if (linked_steps.find(n) == root) set.push_back(n);
+      }
+      if (has_rows(g, set) == rows && is_convex(makers, set) && seen.insert(set).second) out.push_back(std::move(set));
     }
   }
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });

@@ -12,11 +12,13 @@ constexpr std::size_t k_longest = 24;  // moves
 
 const std::vector<std::string> k_tunings = {"block", "items", "row_threads", "unroll", "recompute"};
 
-// Adds moves of these names, the first legal one each time, until none is left.
+// Adds moves of these names, the first legal one each time, until none is left or there are enough. One graph of the
+// whole program always fits.
 void exhaust(schedule_builder& b, const std::vector<std::string>& names) {
   for (const auto& name : names) {
-    for (auto moves = b.legal(name); !moves.empty() && b.moves().moves.size() < k_longest; moves = b.legal(name)) {
-      if (!b.add(moves.front())) break;
+    while (b.moves().moves.size() < k_longest || name == "graph") {
+      const auto next = b.first_legal(name);
+      if (!next || !b.add(*next)) break;
     }
   }
 }
@@ -61,15 +63,49 @@ bool schedule_builder::add(const move& m) {
   return true;
 }
 
+bool schedule_builder::is_legal(const move& m) const {
+  graph trial = graph_;
+  return apply_move(trial, m, kind_).has_value();
+}
+
 std::vector<move> schedule_builder::legal(const std::string& name) const {
   std::vector<move> out;
   const move_kind* found = find_move(name);
   if (found == nullptr) return out;
   for (auto& candidate : found->candidates(graph_, kind_)) {
-    graph trial = graph_;
-    if (apply_move(trial, candidate, kind_)) out.push_back(std::move(candidate));
+    if (is_legal(candidate)) out.push_back(std::move(candidate));
   }
   return out;
+}
+
+std::optional<move> schedule_builder::first_legal(const std::string& name) const {
+  const move_kind* found = find_move(name);
+  if (found == nullptr) return std::nullopt;
+  for (auto& candidate : found->candidates(graph_, kind_)) {
+    if (is_legal(candidate)) return std::move(candidate);
+  }
+  return std::nullopt;
+}
+
+std::optional<move> schedule_builder::any_legal(const std::string& name, random_source& random) const {
+  const move_kind* found = find_move(name);
+  if (found == nullptr) return std::nullopt;
+  for (auto left = found->candidates(graph_, kind_); !left.empty(); left.pop_back()) {
+    std::swap(left[random.below(left.size())], left.back());
+    if (is_legal(left.back())) return std::move(left.back());
+  }
+  return std::nullopt;
+}
+
+std::optional<move> schedule_builder::any_legal(random_source& random) const {
+  std::vector<const move_kind*> left;
+  for (const auto& kind : move_kinds())
+    left.push_back(&kind);
+  for (; !left.empty(); left.pop_back()) {
+    std::swap(left[random.below(left.size())], left.back());
+    if (auto found = any_legal(left.back()->name, random)) return found;
+  }
+  return std::nullopt;
 }
 
 std::vector<move> schedule_builder::legal() const {
@@ -127,13 +163,9 @@ std::vector<schedule> first_schedules(const task& t, device_kind kind) {
 schedule random_schedule(const task& t, device_kind kind, random_source& random) {
   schedule_builder b(t, kind);
   while (b.moves().moves.size() < k_longest) {
-    std::vector<std::vector<move>> by_kind;
-    for (const auto& each : move_kinds()) {
-      auto moves = b.legal(each.name);
-      if (!moves.empty()) by_kind.push_back(std::move(moves));
-    }
-    if (by_kind.empty()) break;
-    b.add(random.pick(random.pick(by_kind)));
+    const auto next = b.any_legal(random);
+    if (!next) break;
+    b.add(*next);
     if (random.chance(k_stop)) break;
   }
   return b.moves();

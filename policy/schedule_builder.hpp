@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,16 @@ class schedule_builder {
   // All legal moves of one name, or of every name.
   std::vector<move> legal(const std::string& name) const;
   std::vector<move> legal() const;
+  // The first of them, and one of them, all equally likely: for programs of hundreds of steps, where trying all is
+  // slow.
+  std::optional<move> first_legal(const std::string& name) const;
+  std::optional<move> any_legal(const std::string& name, random_source& random) const;
+  // Of a kind of moves, all that have legal ones equally likely.
+  std::optional<move> any_legal(random_source& random) const;
 
  private:
+  bool is_legal(const move& m) const;
+
   graph graph_;
   device_kind kind_;
   schedule schedule_;

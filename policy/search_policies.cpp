@@ -28,12 +28,7 @@ const exemplar& tournament(const std::vector<const exemplar*>& from, random_sour
 
 schedule with_one_more(const prompt& p, const schedule& s, random_source& random) {
   schedule_builder b = repaired(*p.what, p.kind, s.moves);
-  std::vector<std::vector<move>> by_kind;
-  for (const auto& each : move_kinds()) {
-    auto moves = b.legal(each.name);
-    if (!moves.empty()) by_kind.push_back(std::move(moves));
-  }
-  if (!by_kind.empty()) b.add(random.pick(random.pick(by_kind)));
+  if (const auto next = b.any_legal(random)) b.add(*next);
   return b.moves();
 }
 
@@ -158,19 +153,29 @@ expected<proposal> random_policy::propose(const prompt& p) {
   return out;
 }
 
-// The whole programs first, in their order; proposals side by side see the same exemplars, so now and then a later one.
-std::optional<schedule> evolutionary_policy::next_first(const prompt& p, const known_variants& known, bool any_correct,
-                                                        random_source& random) const {
-  auto first = any_correct ? whole_schedules(*p.what, p.kind) : first_schedules(*p.what, p.kind);
-  std::erase_if(first, [&](const schedule& s) { return known.contains(p, s); });
-  if (first.empty()) return std::nullopt;
-  std::size_t place = 0;
-  while (place + 1 < first.size() && random.chance(k_later))
-    ++place;
-  return first[place];
+const std::vector<schedule>& evolutionary_policy::firsts_of(const prompt& p, bool any_correct) {
+  firsts& found = firsts_[{p.what->id, p.kind}];
+  auto& wanted = any_correct ? found.whole : found.all;
+  if (!wanted) wanted = any_correct ? whole_schedules(*p.what, p.kind) : first_schedules(*p.what, p.kind);
+  return *wanted;
 }
 
-proposal evolutionary_policy::try_once(const prompt& p, const known_variants& known, random_source& random) const {
+// The whole programs first, in their order; proposals side by side see the same exemplars, so now and then a later one.
+std::optional<schedule> evolutionary_policy::next_first(const prompt& p, const known_variants& known, bool any_correct,
+                                                        random_source& random) {
+  std::size_t later = 0;
+  while (random.chance(k_later))
+    ++later;
+  const schedule* chosen = nullptr;
+  for (const auto& s : firsts_of(p, any_correct)) {
+    if (known.contains(p, s)) continue;
+    chosen = &s;
+    if (later-- == 0) break;
+  }
+  return chosen == nullptr ? std::nullopt : std::optional(*chosen);
+}
+
+proposal evolutionary_policy::try_once(const prompt& p, const known_variants& known, random_source& random) {
   proposal out;
   std::vector<const exemplar*> correct;
   for (const auto& e : p.exemplars) {

@@ -1,9 +1,11 @@
 // Search without learning: the baselines that every claim of learning is measured against.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "policy/policy.hpp"
 #include "policy/schedule_builder.hpp"
@@ -49,9 +51,16 @@ class evolutionary_policy final : public search_policy {
   expected<proposal> propose(const prompt& p) override;
 
  private:
+  // The schedules that come before any search, of a task: they take seconds to find for a network of hundreds of steps.
+  struct firsts {
+    std::optional<std::vector<schedule>> whole, all;
+  };
+  const std::vector<schedule>& firsts_of(const prompt& p, bool any_correct);
   std::optional<schedule> next_first(const prompt& p, const known_variants& known, bool any_correct,
-                                     random_source& random) const;
-  proposal try_once(const prompt& p, const known_variants& known, random_source& random) const;
+                                     random_source& random);
+  proposal try_once(const prompt& p, const known_variants& known, random_source& random);
+
+  std::map<std::pair<std::string, device_kind>, firsts> firsts_;  // by the task's id
 };
 
 // The generator of one proposal: from the policy's seed and the prompt's.

@@ -2,6 +2,7 @@
 #include "policy/policy.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -126,6 +127,31 @@ TEST(WholeSchedules, OfAGpuAreGraphsFirstAndSplitProductsFollow) {
   EXPECT_FALSE(holds(whole[0], "precision"));
   EXPECT_TRUE(holds(whole[1], "precision"));
   EXPECT_EQ(print_schedule(whole.back()), "graph()");
+}
+
+// A node waits two minutes for a proposal. This took longer when every legal move was listed before one was taken.
+TEST(Policy, ANetworkOfHundredsOfStepsIsProposedForInSeconds) {
+  const task t = residual_network(40);
+  auto by = made("evolutionary");
+  prompt p = prompt_of(t, 1);
+  p.kind = device_kind::cuda;
+  const auto start = std::chrono::steady_clock::now();
+  for (p.seed = 1; p.seed <= 4; ++p.seed) {
+    const auto proposed = by->propose(p);
+    ASSERT_TRUE(proposed);
+    ASSERT_FALSE(proposed->plan.moves.empty());
+    const auto lowered = lower(t, proposed->plan, device_kind::cuda);
+    ASSERT_TRUE(lowered) << lowered.error().message;
+    exemplar e;
+    e.variant = program_id(lowered->result);
+    e.plan = proposed->plan;
+    e.result = outcome::correct;
+    e.score = 1;
+    p.exemplars.push_back(std::move(e));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+  EXPECT_EQ(whole_schedules(t, device_kind::cuda).front().moves.back().name, "graph")
+      << "however many moves come first";
 }
 
 TEST(Policy, AProposalIsNoneOfTheExemplars) {

@@ -179,4 +179,23 @@ const task& small(const std::string& name) {
   return found(small_tasks(), name);
 }
 
+task residual_network(int blocks) {
+  std::string steps, before = "x";
+  for (int i = 0; i < blocks; ++i) {
+    const auto name = [&](const char* of) { return of + std::to_string(i); };
+    const auto quoted = [](const std::string& value) { return "\"" + value + "\""; };
+    const auto add = [&](const std::string& op, const std::string& args, const std::string& out) {
+      steps += (steps.empty() ? "" : ", ") + step(op, args, quoted(out));
+    };
+    add("mm", "\"self\": " + quoted(before) + ", \"mat2\": \"w\"", name("product"));
+    add("add.Tensor", "\"self\": " + quoted(name("product")) + ", \"other\": \"bias\"", name("biased"));
+    add("relu", "\"self\": " + quoted(name("biased")), name("positive"));
+    add("add.Tensor", "\"self\": " + quoted(name("positive")) + ", \"other\": " + quoted(before), name("sum"));
+    before = name("sum");
+  }
+  return made("residual_network",
+              tensor("x", "[8, 16]") + ", " + tensor("w", "[16, 16]") + ", " + tensor("bias", "[16]"), steps,
+              "\"" + before + "\"");
+}
+
 }  // namespace cudal1::test

@@ -17,5 +17,7 @@ const std::vector<task>& small_tasks();
 // Row kernels of lengths around those of vectors, warps and blocks, and of few long rows.
 const std::vector<task>& row_tasks();
 const task& small(const std::string& name);
+// A residual network: blocks of a product, a bias, a ReLU and the sum with what went in; four steps each.
+task residual_network(int blocks);
 
 }  // namespace cudal1::test

@@ -33,7 +33,8 @@ class apart_memory {
       return false;
     });
   }
-  // Until end(): `apart` allocations have pools of their own, the others share one.
+  // Until end(): `apart` allocations have pools of their own, the others share one. One filter alone takes each, in
+  // whatever order the allocator asks them.
   void begin(std::size_t apart) {
     for (std::size_t i = 0; i < apart; ++i)
       open([state = state_, ours = is_ours_, i](cudaStream_t s) {
@@ -41,8 +42,8 @@ class apart_memory {
         ++state->next;
         return true;
       });
-    open([state = state_, ours = is_ours_](cudaStream_t s) {
-      if (!ours(s)) return false;
+    open([state = state_, ours = is_ours_, apart](cudaStream_t s) {
+      if (!ours(s) || (state->active && state->next < apart)) return false;
       if (state->active) state->overflown = true;
       return true;
     });

@@ -218,8 +218,10 @@ class graph_runner {
         notes_.push_back("graph: no kernel takes a pointer to input " + std::string(input_types()[i].name) +
                          ", which is copied in each call");
       }
-    for (auto& m : memories_)
-      if (m.bound && !graph_->found(m.range)) m.bound = false;
+    for (auto& m : memories_) {
+      m.bound = m.bound && graph_->found(m.range);
+      if (!m.bound) notes_.push_back("graph: an output is copied out of the graph's memory in each call");
+    }
   }
 
   void bind_nothing(captured a, const std::vector<at::Tensor>& first) {

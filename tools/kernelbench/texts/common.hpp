@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <torch/csrc/utils/pybind.h>
-
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
@@ -21,6 +19,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/irange.h>
+#include <torch/csrc/utils/pybind.h>
 #ifdef PROGRAM_CUDA
 #include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAFunctions.h>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "config/base/wall_clock.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -15,11 +17,6 @@ constexpr int silent_generator_allowed = 5;
 // The store's answers to a commit that trying again does not change: the attempt is not, or no longer, ours.
 bool never_kept(errc code) {
   return code == errc::cancelled || code == errc::not_found || code == errc::invalid_argument;
-}
-
-int64_t unix_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace

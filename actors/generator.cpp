@@ -1,17 +1,13 @@
 #include "actors/generator.hpp"
 
 #include "config/base/hash.hpp"
+#include "config/base/wall_clock.hpp"
 
 namespace cudal1 {
 
 namespace {
 
 constexpr limit store_patience{std::chrono::seconds(30)};
-
-int64_t unix_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
 
 std::vector<exemplar> read_exemplars(const std::vector<message::stored_exemplar>& stored) {
   std::vector<exemplar> result;

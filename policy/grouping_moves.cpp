@@ -24,17 +24,6 @@ bool is_free(const graph& g, const graph_step& s) {
   return s.group < 0 || g.groups()[static_cast<std::size_t>(s.group)].kind == group_kind::pointwise;
 }
 
-bool linked(const graph& g, const graph_step& a, const graph_step& b) {
-  const auto reads = [&](const graph_step& reader, const graph_step& maker) {
-    for (const auto& value : g.operands(reader)) {
-      const graph_step* made = g.producer(value);
-      if (made != nullptr && made->number == maker.number) return true;
-    }
-    return false;
-  };
-  return reads(a, b) || reads(b, a);
-}
-
 // No kernel is tried over more of the free steps than this: networks have hundreds.
 constexpr std::size_t k_widest = 48;
 
@@ -179,14 +168,21 @@ expected<move_note> apply_row_kernel(graph& g, const move& m, device_kind kind) 
 }
 
 std::vector<move> extension_candidates(const graph& g, device_kind) {
+  std::vector<int> free;
+  for (const auto& s : g.steps()) {
+    if (is_free(g, s) && family_of(s) == operator_family::pointwise) free.push_back(s.number);
+  }
+  const auto makers = makers_of(g);
+  const auto linked = [&](int a, int b) {
+    const auto reads = [&](int reader, int maker) {
+      return std::ranges::count(makers[static_cast<std::size_t>(reader)], maker) > 0;
+    };
+    return reads(a, b) || reads(b, a);
+  };
   std::vector<move> out;
   for (std::size_t i = 0; i < g.groups().size(); ++i) {
     const kernel_group& group = g.groups()[i];
     if (group.kind != group_kind::rows || group.steps.empty()) continue;
-    std::vector<int> free;
-    for (const auto& s : g.steps()) {
-      if (is_free(g, s) && family_of(s) == operator_family::pointwise) free.push_back(s.number);
-    }
     std::set<std::vector<int>> seen;
     for (const int limit : free) {
       const int first = std::min(limit, group.steps.front()), last = std::max(limit, group.steps.back());
@@ -197,8 +193,7 @@ std::vector<move> extension_candidates(const graph& g, device_kind) {
           grew = false;
           for (const int n : free) {
             if (n < first || n > last || in.contains(n)) continue;
-            if (std::any_of(in.begin(), in.end(), [&](int k) { return linked(g, g.step_at(n), g.step_at(k)); }))
-              grew = in.insert(n).second;
+            if (std::any_of(in.begin(), in.end(), [&](int k) { return linked(n, k); })) grew = in.insert(n).second;
           }
         }
         grown.clear();

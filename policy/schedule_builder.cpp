@@ -108,15 +108,6 @@ std::optional<move> schedule_builder::any_legal(random_source& random) const {
   return std::nullopt;
 }
 
-std::vector<move> schedule_builder::legal() const {
-  std::vector<move> out;
-  for (const auto& kind : move_kinds()) {
-    for (auto& m : legal(kind.name))
-      out.push_back(std::move(m));
-  }
-  return out;
-}
-
 schedule_builder repaired(const task& t, device_kind kind, const std::vector<move>& wanted) {
   schedule_builder out(t, kind);
   for (const auto& m : wanted) {

@@ -35,9 +35,8 @@ class schedule_builder {
   device_kind kind() const { return kind_; }
   // Adds the move if it is legal here.
   bool add(const move& m);
-  // All legal moves of one name, or of every name.
+  // All legal moves of one name.
   std::vector<move> legal(const std::string& name) const;
-  std::vector<move> legal() const;
   // The first of them, and one of them, all equally likely: for programs of hundreds of steps, where trying all is
   // slow.
   std::optional<move> first_legal(const std::string& name) const;

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <set>
 
 #include <fmt/ranges.h>
 
+#include "config/base/wall_clock.hpp"
 #include "store/encoding.hpp"
 #include "store/group_commit.hpp"
 #include "store/queries.hpp"
@@ -17,11 +17,6 @@ namespace cudal1 {
 namespace {
 
 constexpr int lost_attempts_allowed = 2;
-
-int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // What an event says of a verdict.
 std::string summary(const verdict& v) {
@@ -58,7 +53,7 @@ class store_writer final : public store_queries {
   expected<experiment_record> create_experiment(experiment_record e) override {
     const uint64_t number = next_experiment_++;
     e.id = fmt::format("e{}", number);
-    if (e.created_unix_ms == 0) e.created_unix_ms = now_ms();
+    if (e.created_unix_ms == 0) e.created_unix_ms = unix_ms();
     CUDAL1_CHECK(write({{family::experiments, keys::writer().number(number).take(), encode(e)}}));
     return e;
   }
@@ -76,7 +71,7 @@ class store_writer final : public store_queries {
   expected<void> put_baseline(const baseline_record& b, const environment& where) override;
 
   expected<event_record> add_event(event_record e) override {
-    if (e.time_unix_ms == 0) e.time_unix_ms = now_ms();
+    if (e.time_unix_ms == 0) e.time_unix_ms = unix_ms();
     CUDAL1_TRY(const auto numbers, commit_.write({{}, {e}}));
     e.sequence = numbers.front();
     return e;
@@ -106,7 +101,7 @@ class store_writer final : public store_queries {
     return keys::attempt(a.experiment, a.task, a.variant, a.number);
   }
   static event_record event_of(const attempt_record& a, const char* kind, std::string text) {
-    return {0, now_ms(), kind, a.experiment, a.task, a.variant, std::move(text)};
+    return {0, unix_ms(), kind, a.experiment, a.task, a.variant, std::move(text)};
   }
 
   expected<void> lose_leased();
@@ -158,8 +153,8 @@ expected<attempt_record> store_writer::reserve(const variant_record& v, const st
     return fail(errc::variant_fault, "variant {} lost {} attempts in experiment {} ({}): quarantine it", short_id(v.id),
                 lost, experiment, notes);
 
-  attempt_record a{experiment, v.task,  v.id, earlier.empty() ? 1 : earlier.back().number + 1, attempt_state::leased,
-                   "",         now_ms()};
+  attempt_record a{experiment, v.task,   v.id, earlier.empty() ? 1 : earlier.back().number + 1, attempt_state::leased,
+                   "",         unix_ms()};
   variant_record kept = v;
   kept.experiment = experiment;
   if (kept.time_unix_ms == 0) kept.time_unix_ms = a.time_unix_ms;
@@ -218,7 +213,7 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
 
   verdict kept = v;
   kept.attempt = ended.number;
-  if (kept.time_unix_ms == 0) kept.time_unix_ms = now_ms();
+  if (kept.time_unix_ms == 0) kept.time_unix_ms = unix_ms();
   if (kept.environment_id.empty()) kept.environment_id = where.id;
   const keys::verdict_key key{a.variant, a.experiment, a.task, ended.number};
   const double score = kept.result == outcome::correct && std::isfinite(kept.score) ? kept.score : 0;
@@ -241,7 +236,7 @@ expected<void> store_writer::put_baseline(const baseline_record& b, const enviro
                 fmt::join(baseline_kinds, ", "));
   baseline_record kept = b;
   kept.environment_id = where.id;
-  if (kept.time_unix_ms == 0) kept.time_unix_ms = now_ms();
+  if (kept.time_unix_ms == 0) kept.time_unix_ms = unix_ms();
   std::vector<put> puts{
       {family::baselines, keys::baseline(kept.task, where.id, kept.kind, kept.time_unix_ms), encode(kept)}};
   CUDAL1_TRY(const auto there, database_->get(family::environments, where.id));

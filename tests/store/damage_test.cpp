@@ -109,16 +109,22 @@ TEST(store_damage, a_flipped_byte_in_a_table_is_an_error_and_never_a_wrong_recor
 
 // ---- the schema -----------------------------------------------------------------------------------------------------
 
-void set_schema(const std::string& folder, const std::function<void(rocksdb::DB&, rocksdb::ColumnFamilyHandle&)>& set) {
+// With all of its families; null, and a failure of the test, where that does not work.
+std::unique_ptr<rocksdb::DB> open_raw(const std::string& folder, std::vector<rocksdb::ColumnFamilyHandle*>& handles) {
   std::vector<std::string> names;
-  ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, folder, &names).ok());
+  EXPECT_TRUE(rocksdb::DB::ListColumnFamilies({}, folder, &names).ok());
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (const auto& n : names)
     families.emplace_back(n, rocksdb::ColumnFamilyOptions());
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* raw = nullptr;
-  ASSERT_TRUE(rocksdb::DB::Open({}, folder, families, &handles, &raw).ok());
-  const std::unique_ptr<rocksdb::DB> db(raw);
+  EXPECT_TRUE(rocksdb::DB::Open({}, folder, families, &handles, &raw).ok());
+  return std::unique_ptr<rocksdb::DB>(raw);
+}
+
+void set_schema(const std::string& folder, const std::function<void(rocksdb::DB&, rocksdb::ColumnFamilyHandle&)>& set) {
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  const auto db = open_raw(folder, handles);
+  ASSERT_TRUE(db);
   for (auto* h : handles)
     if (h->GetName() == "meta") set(*db, *h);
   rocksdb::ColumnFamilyHandle* newer = nullptr;
@@ -159,15 +165,9 @@ TEST(store_schema, families_of_others_do_no_harm) {
 
 // As stores were before there were baselines.
 void drop_family(const std::string& folder, const std::string& name) {
-  std::vector<std::string> names;
-  ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, folder, &names).ok());
-  std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  for (const auto& n : names)
-    families.emplace_back(n, rocksdb::ColumnFamilyOptions());
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  rocksdb::DB* raw = nullptr;
-  ASSERT_TRUE(rocksdb::DB::Open({}, folder, families, &handles, &raw).ok());
-  const std::unique_ptr<rocksdb::DB> db(raw);
+  const auto db = open_raw(folder, handles);
+  ASSERT_TRUE(db);
   for (auto* h : handles) {
     EXPECT_TRUE(h->GetName() != name || db->DropColumnFamily(h).ok());
     db->DestroyColumnFamilyHandle(h);

@@ -13,6 +13,13 @@ std::vector<std::string> against_names() {
   return names;
 }
 
+const std::string& model_finder::of(const std::string& environment_id) {
+  const auto [found, fresh] = models_.try_emplace(environment_id);
+  if (fresh)
+    if (const auto where = store_.get_environment(environment_id)) found->second = where->model;
+  return found->second;
+}
+
 against_times compare(std::span<const baseline_record> records, const std::string& kind, const compared& what,
                       const std::function<bool(const std::string&)>& same_model) {
   const baseline_record* beside = nullptr;

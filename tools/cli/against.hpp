@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,18 @@ struct compared {
   std::string variant;
   std::string environment_id;
   double variant_us = 0, variant_device_us = 0;
+};
+
+// The models of devices that environments are of.
+class model_finder {
+ public:
+  explicit model_finder(store& s) : store_(s) {}
+  // "" where it is not known.
+  const std::string& of(const std::string& environment_id);
+
+ private:
+  store& store_;
+  std::map<std::string, std::string> models_;
 };
 
 // Of a task's records (oldest first), the newest of that kind that was measured beside this variant on the same model

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "config/base/describe.hpp"
+#include "tools/cli/arguments.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
@@ -57,11 +58,7 @@ expected<void> baseline_process::start() {
     return fail(errc::infrastructure, "cannot make a socket: {}", system_text(errno));
   unique_fd ours(ends[0]), its(ends[1]);
   std::vector<std::string> words = {options_.python, "-u", options_.script, "--device", options_.device};
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (auto& word : words)
-    arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = arguments_of(words);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, its.get(), STDIN_FILENO);

@@ -131,19 +131,13 @@ expected<void> put_floors(std::vector<ranked_row>& rows, const task_record& reco
   return {};
 }
 
-expected<void> put_base(store& s, std::vector<ranked_row>& rows, const task_record& task,
-                        const std::vector<environment>& environments, const std::string& kind) {
+expected<void> put_base(store& s, std::vector<ranked_row>& rows, const task_record& task, const std::string& kind) {
   if (kind == against_program) return {};  // that is what the rows say
   CUDAL1_TRY(const auto records, s.baselines_of_task(task.id));
-  const auto model_of = [&](const std::string& id) {
-    for (const auto& e : environments)
-      if (e.id == id) return e.model;
-    const auto elsewhere = s.get_environment(id);
-    return elsewhere ? elsewhere->model : std::string();
-  };
+  model_finder models(s);
   for (auto& row : rows)
     row.against = compare(records, kind, {row.variant, row.environment_id, row.variant_us, row.variant_device_us},
-                          [&](const std::string& id) { return model_of(id) == model_of(row.environment_id); });
+                          [&](const std::string& id) { return models.of(id) == models.of(row.environment_id); });
   return {};
 }
 
@@ -182,7 +176,7 @@ expected<int> best(const best_options& o, context& c) {
     environments.push_back(std::move(where));
   }
   CUDAL1_CHECK(put_floors(rows, task, environments));
-  CUDAL1_CHECK(put_base(*reader, rows, task, environments, o.against));
+  CUDAL1_CHECK(put_base(*reader, rows, task, o.against));
   if (o.json) {
     print_json(c, json::make_object({{"task", task.name},
                                      {"id", task.id},

@@ -11,6 +11,7 @@
 
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/wall_clock.hpp"
 #include "store/blobs.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/evaluate.hpp"
@@ -23,11 +24,6 @@ namespace cudal1::cli {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-int64_t unix_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
 
 // Eager is as fast as its host is just then, and so are these; what torch.compile makes costs a minute and stays.
 bool is_cheap(const std::string& kind) {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "config/device_names.hpp"
+#include "tools/cli/arguments.hpp"
 #include "tools/cli/format.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
@@ -64,11 +65,7 @@ class node_child {
     if (!flags.resume) words.emplace_back("--no-resume");
     for (const auto& setting : flags.settings)
       words.insert(words.end(), {"--set", setting});
-    std::vector<char*> arguments;
-    arguments.reserve(words.size() + 1);
-    for (auto& word : words)
-      arguments.push_back(word.data());
-    arguments.push_back(nullptr);
+    const std::vector<char*> arguments = arguments_of(words);
 
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "config/base/unique_fd.hpp"
+#include "tools/cli/arguments.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
@@ -42,11 +43,7 @@ expected<python_result> run_words(std::vector<std::string> words, bool quiet) {
   if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errc::infrastructure, "cannot make a pipe: {}", system_text(errno));
   unique_fd reading(ends[0]);
   unique_fd writing(ends[1]);
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (auto& word : words)
-    arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = arguments_of(words);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

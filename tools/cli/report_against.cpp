@@ -32,22 +32,6 @@ against_times over_program(const best_row& row) {
   return a;
 }
 
-class model_finder {
- public:
-  explicit model_finder(store& s) : store_(s) {}
-  // "" where it is not known.
-  const std::string& of(const std::string& environment_id) {
-    const auto [found, fresh] = models_.try_emplace(environment_id);
-    if (fresh)
-      if (const auto where = store_.get_environment(environment_id)) found->second = where->model;
-    return found->second;
-  }
-
- private:
-  store& store_;
-  std::map<std::string, std::string> models_;
-};
-
 expected<void> name_environment(store& s, search_report& r, const std::string& id) {
   const bool known =
       std::any_of(r.environments.begin(), r.environments.end(), [&](const auto& e) { return e.id == id; });

@@ -37,26 +37,36 @@ bool has_base(const search_report& r) {
   return !r.against.empty() && r.against != against_program;
 }
 
-table table_of_cpu(const search_report& r) {
+// What every table begins with.
+std::vector<column> first_columns(const search_report& r, const std::string& speedup) {
   std::vector<column> columns = {{.title = "task", .least_width = 12},
                                  {.title = "reference", .right = true},
                                  {.title = "best", .right = true},
-                                 {.title = "speedup, 95% interval"}};
+                                 {.title = speedup}};
   if (has_base(r)) {
     columns.push_back({.title = r.against, .right = true});
     columns.push_back({.title = "over " + r.against});
   }
+  return columns;
+}
+
+std::vector<std::string> first_cells(const search_report& r, const best_row& row) {
+  std::vector<std::string> cells = {row.name, format_time(row.reference_us), format_time(row.best_us), speedup_of(row)};
+  if (has_base(r)) {
+    cells.push_back(format_time(row.against->base_us));
+    cells.push_back(format_against(*row.against));
+  }
+  return cells;
+}
+
+table table_of_cpu(const search_report& r) {
+  std::vector<column> columns = first_columns(r, "speedup, 95% interval");
   columns.push_back({.title = "evals", .right = true, .drop = 2});
   columns.push_back({.title = "variant", .drop = 1});
   columns.push_back({.title = "moves", .least_width = 16, .drop = 3});
   table t(std::move(columns));
   for (const auto& row : r.tasks) {
-    std::vector<std::string> cells = {row.name, format_time(row.reference_us), format_time(row.best_us),
-                                      speedup_of(row)};
-    if (has_base(r)) {
-      cells.push_back(format_time(row.against->base_us));
-      cells.push_back(format_against(*row.against));
-    }
+    std::vector<std::string> cells = first_cells(r, row);
     cells.insert(cells.end(), {std::to_string(row.evaluations), variant_of(row), moves_of(row)});
     t.add(std::move(cells));
   }
@@ -65,15 +75,8 @@ table table_of_cpu(const search_report& r) {
 
 // Moves are what a search is about, so on a narrow terminal the variant's id goes before them.
 table table_of_gpu(const search_report& r) {
-  std::vector<column> columns = {{.title = "task", .least_width = 12},
-                                 {.title = "reference", .right = true},
-                                 {.title = "best", .right = true},
-                                 {.title = "speedup, 95%"}};
-  if (has_base(r)) {
-    columns.push_back({.title = r.against, .right = true});
-    columns.push_back({.title = "over " + r.against});
-    columns.push_back({.title = r.against + " dev.", .right = true, .drop = 3});
-  }
+  std::vector<column> columns = first_columns(r, "speedup, 95%");
+  if (has_base(r)) columns.push_back({.title = r.against + " dev.", .right = true, .drop = 3});
   columns.insert(columns.end(), {{.title = "ref. dev.", .right = true, .drop = 3},
                                  {.title = "best dev.", .right = true, .drop = 2},
                                  {.title = "floor", .right = true, .drop = 1},
@@ -83,13 +86,8 @@ table table_of_gpu(const search_report& r) {
                                  {.title = "moves", .least_width = 14, .drop = 4}});
   table t(std::move(columns));
   for (const auto& row : r.tasks) {
-    std::vector<std::string> cells = {row.name, format_time(row.reference_us), format_time(row.best_us),
-                                      speedup_of(row)};
-    if (has_base(r)) {
-      cells.push_back(format_time(row.against->base_us));
-      cells.push_back(format_against(*row.against));
-      cells.push_back(format_time(row.against->base_device_us));
-    }
+    std::vector<std::string> cells = first_cells(r, row);
+    if (has_base(r)) cells.push_back(format_time(row.against->base_device_us));
     cells.insert(cells.end(), {format_time(row.reference_device_us), format_time(row.best_device_us),
                                format_time(row.floor_us), format_share(row.roof_us, row.best_device_us),
                                std::to_string(row.evaluations), variant_of(row), moves_of(row)});

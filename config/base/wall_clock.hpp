@@ -1,0 +1,14 @@
+// The time of day that records are stamped with.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace cudal1 {
+
+inline int64_t unix_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace cudal1

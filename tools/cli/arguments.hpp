@@ -1,0 +1,19 @@
+// Words as the exec and posix_spawn families take them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace cudal1::cli {
+
+// Points into `words`, and ends with a null.
+inline std::vector<char*> arguments_of(std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
+  for (auto& word : words)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  return arguments;
+}
+
+}  // namespace cudal1::cli

@@ -92,7 +92,7 @@ void generator_state::take_version(const message::policy_version& m) {
 }
 
 generator_actor::behavior_type run_generator(generator_actor::stateful_pointer<generator_state> self,
-                                             std::shared_ptr<std::unique_ptr<policy>> writer, store_actor store,
+                                             const std::shared_ptr<std::unique_ptr<policy>>& writer, store_actor store,
                                              int64_t exemplars) {
   prepare(self);
   auto& s = self->state;

@@ -33,7 +33,7 @@ struct generator_state {
 
 // To be spawned detached.
 generator_actor::behavior_type run_generator(generator_actor::stateful_pointer<generator_state> self,
-                                             std::shared_ptr<std::unique_ptr<policy>> writer, store_actor store,
+                                             const std::shared_ptr<std::unique_ptr<policy>>& writer, store_actor store,
                                              int64_t exemplars);
 
 }  // namespace cudal1

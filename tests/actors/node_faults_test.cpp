@@ -64,7 +64,7 @@ TEST_F(node_faults, after_kill_9_of_the_node_only_what_was_in_flight_is_done_aga
 TEST_F(node_faults, kill_9_of_zygote_referee_and_runner_is_never_the_variants_fault) {
   start_node();
   auto client = connect();
-  ASSERT_TRUE(client.send(run_request({relu_chain_task(), diagonal_task()}, 8)));
+  ASSERT_TRUE(client.send(run_request({relu_chain_task(), diagonal_task()}, 20)));
   for (const char* kind : {"runner", "referee", "zygote"}) {
     int64_t before = -1;
     // Each in the middle of another evaluation.

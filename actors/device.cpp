@@ -153,7 +153,7 @@ void device_state::check(check_plan plan) {
   const auto from = clock::now();
   auto report = session_->check(*now_->item.program, *now_->item.code, now_->plan);
   add_stage("check", from);
-  if (!report) return fault(report.error());
+  if (!report) return fault(report.error(), report.error().code == errc::unsupported);
   judge(std::move(*report));
 }
 
@@ -185,7 +185,7 @@ void device_state::time(const message::timing_step& step) {
   plan.memory_limit_bytes = now_->plan.memory_limit_bytes;
   auto report = session_->time(*now_->item.program, *now_->item.code, plan, step.first_fork);
   add_stage("time", from);
-  if (!report) return fault(report.error());
+  if (!report) return fault(report.error(), report.error().code == errc::unsupported);
   now_->asked_pairs += int64_t{plan.forks} * plan.pairs;
   add_timing(*report);
   if (report->problem || !report->inconsistency.empty()) {
@@ -272,6 +272,7 @@ void device_state::fault(const error& e, bool task_refused) {
 
 // The lease ends with the node's acknowledgement; until then the device takes nothing else.
 void device_state::tell_node(message::work_done m) {
+  if (held_) forget_tasks();
   self_->send(setup_.profiler, message::forget_timing{m.lease});
   ask<message::done>(
       self_, setup_.node, commit_patience, m, [this](const message::done&) { free_device(); },
@@ -280,6 +281,17 @@ void device_state::tell_node(message::work_done m) {
                      e.message);
         unacknowledged_ = std::move(m);
       });
+}
+
+void device_state::held(const message::device_held& m) {
+  held_ = m.held;
+  if (held_ && !now_) forget_tasks();
+}
+
+void device_state::forget_tasks() {
+  if (!session_) return;
+  if (const auto forgotten = session_->forget_tasks(); !forgotten)
+    spdlog::warn("device {}: {}", setup_.session.device, forgotten.error().message);
 }
 
 void device_state::free_device() {
@@ -294,6 +306,7 @@ device_actor::behavior_type run_device(device_actor::stateful_pointer<device_sta
   s.begin(self, std::move(setup));
   return {
       [&s](const message::work_item& m) { at_edge(s.name, [&] { s.take(m); }); },
+      [&s](const message::device_held& m) { at_edge(s.name, [&] { s.held(m); }); },
       [&s](const message::tick&) { at_edge(s.name, [&] { s.tick(); }); },
   };
 }

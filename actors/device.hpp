@@ -46,6 +46,7 @@ class device_state {
 
   void begin(device_actor::pointer self, device_setup setup);
   void take(const message::work_item& item);
+  void held(const message::device_held& m);
   void tick();
 
  private:
@@ -93,6 +94,7 @@ class device_state {
   void fault(const error& e, bool task_refused = false);
   void tell_node(message::work_done m);
   void free_device();
+  void forget_tasks();
   // Whether the session can go on after a fault; else it is dropped and started again.
   void probe();
   // Adds the milliseconds since `from` to a stage of the evaluation.
@@ -106,7 +108,7 @@ class device_state {
   std::chrono::steady_clock::time_point ended_{};     // the evaluation, but for its acknowledgement
   double last_commit_ms_ = 0;
   int start_failures_ = 0, faults_in_a_row_ = 0;
-  bool given_up_ = false;
+  bool given_up_ = false, held_ = false;
   std::chrono::steady_clock::time_point next_start_{};
 };
 

@@ -288,8 +288,13 @@ void experiment_flow::settled(slot_id id, const verdict& v) {
   slots_.erase(id);
   const double best_before = books_->best(s.task);
   books_->settle(s.task, v, clock::now(), true);
-  spdlog::info("experiment {}: {} {} {}{}", books_->record().id, setup_.tasks[s.task]->name, s.variant.id.substr(0, 12),
-               enum_name(v.result), v.result == outcome::correct ? fmt::format(" {:.3f}x", v.score) : ": " + v.reason);
+  std::vector<std::string> stages;
+  for (const auto& [stage, ms] : v.stage_ms)
+    stages.push_back(fmt::format("{} {:.0f}", stage, ms));
+  spdlog::info("experiment {}: {} {} {}{} ({} ms)", books_->record().id, setup_.tasks[s.task]->name,
+               s.variant.id.substr(0, 12), enum_name(v.result),
+               v.result == outcome::correct ? fmt::format(" {:.3f}x", v.score) : ": " + v.reason,
+               fmt::join(stages, ", "));
   if (books_->best(s.task) > best_before)
     note("best", s,
          fmt::format("{}: {:.3f}x [{:.3f}, {:.3f}]", setup_.tasks[s.task]->name, v.score, v.score_interval.low,

@@ -77,6 +77,8 @@ using auditor_actor = caf::typed_actor<answers<message::audit, verdict>>;
 using device_actor = caf::typed_actor<
     // An evaluation to do, under a lease. Its answer is a work_done to the node.
     takes<message::work_item>,
+    // A client measures on it by itself: no memory is kept from one evaluation to the next.
+    takes<message::device_held>,
     // Its own clock: try again, say again that it is idle.
     takes<message::tick>>;
 

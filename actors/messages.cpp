@@ -59,6 +59,7 @@ void register_messages(caf::actor_system_config& config) {
   add<message::device_given_up>(config, "device_given_up");
   add<message::experiment_ended>(config, "experiment_ended");
   add<message::hold_device>(config, "hold_device");
+  add<message::device_held>(config, "device_held");
   add<message::release_device>(config, "release_device");
   add<message::keep_baseline>(config, "keep_baseline");
   add<message::start_experiment>(config, "start_experiment");

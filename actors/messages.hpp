@@ -251,6 +251,13 @@ struct hold_device {
 };
 BOOST_DESCRIBE_STRUCT(hold_device, (), (device))
 
+// To the device, from the node: a client holds it, or no longer. What it keeps for tasks is freed before the client
+// goes on.
+struct device_held {
+  bool held = false;
+};
+BOOST_DESCRIBE_STRUCT(device_held, (), (held))
+
 struct release_device {
   uint64_t hold = 0;
 };

@@ -32,6 +32,7 @@ expected<device_hold> node_state::hold(const message::hold_device& m) {
   h.flush_bytes = settings.flush_mb << 20;
   h.cores = setup_.options.cores.timing_of(m.device);
   holds_[h.number] = m.device;
+  self_->send(found->second.actor, message::device_held{true});
   spdlog::info("device {} is held by a client", m.device);
   return h;
 }
@@ -39,6 +40,8 @@ expected<device_hold> node_state::hold(const message::hold_device& m) {
 expected<message::done> node_state::release(const message::release_device& m) {
   if (const auto held = holds_.find(m.hold); held != holds_.end()) {
     spdlog::info("device {} is free again", held->second);
+    if (const auto device = devices_.find(held->second); device != devices_.end() && device->second.actor)
+      self_->send(device->second.actor, message::device_held{false});
     holds_.erase(held);
   }
   return message::done{};

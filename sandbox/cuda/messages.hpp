@@ -55,7 +55,8 @@ struct gpu_drop_message {
 BOOST_DESCRIBE_STRUCT(gpu_drop_message, (), (id))
 
 BOOST_DEFINE_ENUM_CLASS(call_mode, untimed,
-                        timed,         // caches flushed, then host clock round the call and its synchronisation
+                        timed,         // caches flushed, then host clock round the call and its synchronisation; one
+                                       // that is mostly the host's after a rehearsal, which the device forgets
                         device_timed)  // caches flushed, between two events behind a kernel that waits for the host
 
 // One call of a resident program. Weights are set (and setup steps run) where `weights` or `generation` differs from

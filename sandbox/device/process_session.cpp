@@ -192,6 +192,14 @@ expected<void> process_session::open_task(const task& t, bool renew) {
   return guarded<void>([&] { return send_task(renew); });
 }
 
+expected<void> process_session::forget_tasks() {
+  task_is_open_ = false;
+  return guarded<void>([&]() -> expected<void> {
+    CUDAL1_CHECK(ask(frame_type::forget_tasks, json(json::object()), {}, std::chrono::milliseconds(0)));
+    return {};
+  });
+}
+
 // ---- checking and timing --------------------------------------------------------------------------------------------
 
 expected<fault> process_session::fault_of_lost(const child_process& runner) {

@@ -26,6 +26,7 @@ class process_session : public device_session {
 
   const device_report& report() const override { return report_; }
   expected<void> open_task(const task& t, bool renew) override;
+  expected<void> forget_tasks() override;
   expected<check_report> check(const checked_program& variant, const compiled_code& code,
                                const check_plan& plan) override;
   expected<timing_report> time(const checked_program& variant, const compiled_code& code, const timing_plan& plan,

@@ -50,6 +50,10 @@ class device_session {
   // errc::not_found or errc::corrupt: a file of its weights is missing, or has other bytes than its name says.
   virtual expected<void> open_task(const task& t, bool renew = false) = 0;
 
+  // The memory of all tasks goes back to the device: for one that is idle, while others use it. The next call opens its
+  // task anew.
+  virtual expected<void> forget_tasks() = 0;
+
   // For the current task. `code` is the compiled object of `variant`.
   virtual expected<check_report> check(const checked_program& variant, const compiled_code& code,
                                        const check_plan& plan) = 0;

@@ -27,20 +27,21 @@ int milliseconds_until(deadline when);
 
 // Who says it to whom stands beside the record that it carries (messages.hpp).
 BOOST_DEFINE_ENUM_CLASS(frame_type,
-                        report,      // zygote -> session, once
-                        spawn,       // session -> zygote
-                        spawned,     // zygote -> session
-                        exited,      // zygote -> session, unasked
-                        open_task,   // session -> referee
-                        check,       // session -> referee
-                        check_pool,  // session -> referee
-                        time_fork,   // session -> referee
-                        load,        // referee -> runner
-                        weights,     // referee -> runner
-                        prepare,     // referee -> runner
-                        guards,      // referee -> runner
-                        attach,      // session -> referee of a GPU: its runner
-                        arena,       // referee -> runner of a GPU, as the next five
+                        report,        // zygote -> session, once
+                        spawn,         // session -> zygote
+                        spawned,       // zygote -> session
+                        exited,        // zygote -> session, unasked
+                        open_task,     // session -> referee
+                        check,         // session -> referee
+                        check_pool,    // session -> referee
+                        time_fork,     // session -> referee
+                        forget_tasks,  // session -> referee
+                        load,          // referee -> runner
+                        weights,       // referee -> runner
+                        prepare,       // referee -> runner
+                        guards,        // referee -> runner
+                        attach,        // session -> referee of a GPU: its runner
+                        arena,         // referee -> runner of a GPU, as the next five
                         tensors, drop, unload, call,
                         done,    // the answer to any of the above
                         failed)  // or this: an error

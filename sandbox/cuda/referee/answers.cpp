@@ -24,12 +24,38 @@ class strict_float32 {
   bool convolutions_;
 };
 
-// Convolutions and recurrent layers by name: what does not sound like one is no operator of cuDNN's that has the
-// switch.
-bool may_use_tf32(const step& s) {
+class without_cudnn {
+ public:
+  explicit without_cudnn(bool really) : before_(at::globalContext().userEnabledCuDNN()) {
+    if (really) at::globalContext().setUserEnabledCuDNN(false);
+  }
+  ~without_cudnn() { at::globalContext().setUserEnabledCuDNN(before_); }
+  without_cudnn(const without_cudnn&) = delete;
+  without_cudnn& operator=(const without_cudnn&) = delete;
+
+ private:
+  bool before_;
+};
+
+// By name, of any overload.
+bool is_one_of(const step& s, std::initializer_list<const char*> names) {
   const auto* const aten = std::get_if<aten_step>(&s);
-  return aten != nullptr && std::ranges::any_of(std::array{"conv", "lstm", "gru", "rnn"}, [&](const char* name) {
-           return aten->op.find(name) != std::string::npos;
+  return aten != nullptr &&
+         std::ranges::any_of(names, [&](const char* name) { return aten->op.find(name) != std::string::npos; });
+}
+
+// Convolutions and recurrent layers: what does not sound like one is no operator of cuDNN's that has the switch.
+bool may_use_tf32(const step& s) {
+  return is_one_of(s, {"conv", "lstm", "gru", "rnn"});
+}
+
+// cuDNN has few kernels for float64. ATen's own convolutions, a matrix product of unfolded inputs, took a third to a
+// tenth of its time on an H100 in one, two and in transposed three dimensions, and as long or five times as long in
+// three.
+bool is_faster_without_cudnn(const program& p) {
+  return std::ranges::any_of(p.steps, [](const step& s) { return is_one_of(s, {"conv"}); }) &&
+         std::ranges::none_of(p.steps, [](const step& s) {
+           return is_one_of(s, {"conv3d", "lstm", "gru", "rnn"});
          });
 }
 
@@ -89,6 +115,7 @@ expected<answering_programs> answering_programs::load(const task& t, referee_dev
   CUDAL1_TRY(program wide, to_float64(t.reference.text));
   CUDAL1_TRY(auto checked, check_program(std::move(wide)));
   CUDAL1_TRY(result.exact_, result.load_side(std::move(checked)));
+  result.exact_without_cudnn_ = is_faster_without_cudnn(text);
   return result;
 }
 
@@ -120,12 +147,19 @@ expected<std::vector<at::Tensor>> answering_programs::run_strictly(std::span<con
   return strict;
 }
 
+expected<std::vector<at::Tensor>> answering_programs::run_exactly(std::span<const tensor_view> inputs,
+                                                                  std::span<const tensor_view> weights) {
+  const without_cudnn guard(exact_without_cudnn_);
+  auto exact = run_side(exact_, inputs, weights);
+  if (!exact) return fail_in("the task's program in float64", exact.error());
+  return exact;
+}
+
 expected<draw_answers> answering_programs::run(std::span<const tensor_view> inputs,
                                                std::span<const tensor_view> weights, const tolerances& allowed,
                                                output_comparer& comparer) {
   draw_answers result;
-  auto exact = run_side(exact_, inputs, weights);
-  if (!exact) return fail_in("the task's program in float64", exact.error());
+  CUDAL1_TRY(auto exact, run_exactly(inputs, weights));
   auto eager = run_side(eager_, inputs, weights);
   if (!eager) return fail_in("the task's program", eager.error());
   std::vector<at::Tensor> strict;
@@ -136,12 +170,12 @@ expected<draw_answers> answering_programs::run(std::span<const tensor_view> inpu
     const tensor_type& type = eager_.output_types[i];
     CUDAL1_TRY(const auto figures, comparer.figures_of(type.type, type.numel(), (*eager)[i].const_data_ptr(),
                                                        strict_differs_ ? strict[i].const_data_ptr() : nullptr,
-                                                       (*exact)[i].const_data_ptr(), allowed));
+                                                       exact[i].const_data_ptr(), allowed));
     result.figures.push_back(figures);
   }
-  result.bytes = bytes_of(*eager) + bytes_of(*exact);
+  result.bytes = bytes_of(*eager) + bytes_of(exact);
   result.eager = std::move(*eager);
-  result.exact = std::move(*exact);
+  result.exact = std::move(exact);
   return result;
 }
 

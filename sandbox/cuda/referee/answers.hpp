@@ -41,6 +41,8 @@ class answering_programs {
   };
   explicit answering_programs(referee_device& device) : device_(&device) {}
   expected<side> load_side(checked_program p) const;
+  expected<std::vector<at::Tensor>> run_exactly(std::span<const tensor_view> inputs,
+                                                std::span<const tensor_view> weights);
   expected<std::vector<at::Tensor>> run_strictly(std::span<const tensor_view> inputs,
                                                  std::span<const tensor_view> weights);
   expected<std::vector<at::Tensor>> run_side(side& s, std::span<const tensor_view> inputs,
@@ -48,7 +50,7 @@ class answering_programs {
 
   referee_device* device_;
   side eager_, exact_;
-  bool strict_differs_ = false;
+  bool strict_differs_ = false, exact_without_cudnn_ = false;
 };
 
 }  // namespace cudal1

@@ -190,7 +190,7 @@ expected<check_report> gpu_checker::check(gpu_runner_link& runner, const std::st
   const auto ran = run(runner, variant, plan, report);
   // A fault of the task's own program in the answers, or of the runner's, is nobody's fault here.
   if (!ran && (ran.error().code != errc::variant_fault || (!runner.problem() && !runner.lost())))
-    return fail(errc::infrastructure, "{}", ran.error().message);
+    return fail(code_of_ours(ran.error()), "{}", ran.error().message);
   report.problem = runner.problem();
   report.load_ms = runner.load_ms();
   report.setup_ms = runner.setup_ms();

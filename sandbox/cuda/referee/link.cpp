@@ -182,6 +182,10 @@ expected<void> gpu_runner_link::drop_unused() {
   return {};
 }
 
+void gpu_runner_link::let_go() {
+  if (!ended_ && !drop_unused()) end();
+}
+
 expected<void> gpu_runner_link::give(const std::shared_ptr<const shared_tensors>& tensors) {
   if (!tensors || given_.contains(tensors->id)) return {};
   const int file = tensors->memory.file.get();

@@ -50,6 +50,8 @@ class gpu_runner_link {
   gpu_runner_link(referee_device& device, unique_fd channel, unique_fd pidfd)
       : device_(device), channel_(std::move(channel)), pidfd_(std::move(pidfd)) {}
 
+  // The runner unmaps what nobody holds any more, so that its memory is free.
+  void let_go();
   // Forgets the last request's fault. The first request's memory limit is the arena's for good.
   void begin_request(const gpu_call_limits& limits);
 

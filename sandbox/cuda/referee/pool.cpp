@@ -23,6 +23,10 @@ int64_t next_id() {
   return ++last;
 }
 
+bool wants_memory(const error& e) {
+  return e.message.find("out of memory") != std::string::npos || e.message.find("has no room for") != std::string::npos;
+}
+
 std::span<const tensor_view> views_of(const std::shared_ptr<const shared_tensors>& tensors) {
   return tensors ? std::span<const tensor_view>(tensors->views) : std::span<const tensor_view>();
 }
@@ -30,13 +34,14 @@ std::span<const tensor_view> views_of(const std::shared_ptr<const shared_tensors
 }  // namespace
 
 gpu_draw_pool::gpu_draw_pool(task t, weight_contents contents, answering_programs programs, referee_device& device,
-                             output_comparer& comparer, int64_t memory_bound)
+                             output_comparer& comparer, int64_t memory_bound, std::function<void()> others_go)
     : task_(std::move(t)),
       contents_(std::move(contents)),
       programs_(std::move(programs)),
       device_(device),
       comparer_(comparer),
-      memory_bound_(memory_bound) {
+      memory_bound_(memory_bound),
+      others_go_(std::move(others_go)) {
   for (const auto& d : task_.reference.text.inputs)
     input_types_.push_back(d.type);
   for (const auto& d : task_.reference.text.weights)
@@ -45,10 +50,11 @@ gpu_draw_pool::gpu_draw_pool(task t, weight_contents contents, answering_program
 }
 
 expected<std::unique_ptr<gpu_draw_pool>> gpu_draw_pool::open(task t, weight_contents contents, referee_device& device,
-                                                             output_comparer& comparer, int64_t memory_bound) {
+                                                             output_comparer& comparer, int64_t memory_bound,
+                                                             std::function<void()> others_go) {
   CUDAL1_TRY(auto programs, answering_programs::load(t, device));
-  std::unique_ptr<gpu_draw_pool> pool(
-      new gpu_draw_pool(std::move(t), std::move(contents), std::move(programs), device, comparer, memory_bound));
+  std::unique_ptr<gpu_draw_pool> pool(new gpu_draw_pool(std::move(t), std::move(contents), std::move(programs), device,
+                                                        comparer, memory_bound, std::move(others_go)));
   CUDAL1_CHECK(pool->get({}, 0));
   return pool;
 }
@@ -136,6 +142,25 @@ expected<std::shared_ptr<const gpu_draw>> gpu_draw_pool::make(const draw_request
   return std::shared_ptr<const gpu_draw>(std::move(made));
 }
 
+expected<std::shared_ptr<const gpu_draw>> gpu_draw_pool::make_somehow(const draw_request& request) {
+  auto made = make(request);
+  if (made || !wants_memory(made.error())) return made;
+  others_go_();
+  made = make(request);
+  if (made || !wants_memory(made.error())) return made;
+  // So much was too much: half of it is the bound from now on, else the next draw would find out again.
+  while (!draws_.empty()) {
+    memory_bound_ = bytes_ / 2;
+    make_room(0, 0);
+    trim_spare();
+    others_go_();
+    made = make(request);
+    if (made || !wants_memory(made.error())) return made;
+  }
+  return fail(errc::unsupported, "task {} needs more memory than there is for its inputs and its answers: {}",
+              task_.name, made.error().message);
+}
+
 // The runner's libraries and other tasks want some of it as well.
 expected<void> gpu_draw_pool::give_back_where_short() {
   CUDAL1_TRY(const device_room room, device_.room());
@@ -158,7 +183,7 @@ expected<std::shared_ptr<const gpu_draw>> gpu_draw_pool::get(const draw_request&
     draws_.splice(draws_.begin(), draws_, found);
   } else {
     make_room(draw_bytes_, 0);  // the new draw takes over the memory of one that goes
-    CUDAL1_TRY(auto made, make(wanted));
+    CUDAL1_TRY(auto made, make_somehow(wanted));
     bytes_ += made->bytes;
     draws_.push_front(std::move(made));
     make_room(0, 1);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -35,13 +36,21 @@ struct gpu_draw {
   int64_t bytes = 0;
 };
 
+// Of an error in making draws or running the task's own program, which is no variant's.
+inline errc code_of_ours(const error& e) {
+  return e.code == errc::unsupported ? e.code : errc::infrastructure;
+}
+
 class gpu_draw_pool {
  public:
   static constexpr int most_timing_draws = 8;
 
   // Also makes the first draw, so that a task that cannot be computed is an error of opening it.
-  static expected<std::unique_ptr<gpu_draw_pool>> open(task t, weight_contents contents, referee_device& device,
-                                                       output_comparer& comparer, int64_t memory_bound);
+  // `others_go` frees the device's memory of all that is not this pool's or that nobody holds any more: called where
+  // there is none for a draw.
+  static expected<std::unique_ptr<gpu_draw_pool>> open(
+      task t, weight_contents contents, referee_device& device, output_comparer& comparer, int64_t memory_bound,
+      std::function<void()> others_go = [] {});
 
   const task& of() const { return task_; }
   const answering_programs& programs() const { return programs_; }
@@ -51,7 +60,7 @@ class gpu_draw_pool {
   const tolerances& allowed() const { return allowed_; }
 
   // The draw of that kind and seed; with seed 0 the pool's own `ordinal`-th of that kind. Calls are timed on the first
-  // `declared` ones.
+  // `declared` ones. errc::unsupported: the device has not the memory for it, with nothing else in it.
   expected<std::shared_ptr<const gpu_draw>> get(const draw_request& request, int ordinal);
   // The seed of that draw, which is chosen now if it was not yet.
   uint64_t seed(const draw_request& request, int ordinal);
@@ -69,8 +78,10 @@ class gpu_draw_pool {
 
  private:
   gpu_draw_pool(task t, weight_contents contents, answering_programs programs, referee_device& device,
-                output_comparer& comparer, int64_t memory_bound);
+                output_comparer& comparer, int64_t memory_bound, std::function<void()> others_go);
   expected<std::shared_ptr<const gpu_draw>> make(const draw_request& request);
+  // make(), with what else is in the device's memory given up for it where it must be.
+  expected<std::shared_ptr<const gpu_draw>> make_somehow(const draw_request& request);
   expected<std::shared_ptr<const shared_tensors>> make_tensors(tensor_role role, const draw_request& request);
   // Memory for tensors of that role: some that nobody holds any more, or new.
   expected<std::shared_ptr<shared_tensors>> take_memory(tensor_role role);
@@ -87,6 +98,7 @@ class gpu_draw_pool {
   referee_device& device_;
   output_comparer& comparer_;
   int64_t memory_bound_ = 0, bytes_ = 0, draw_bytes_ = 0;
+  std::function<void()> others_go_;
   int renewals_ = 0;
   tolerances allowed_;
   std::vector<tensor_type> input_types_, weight_types_;

@@ -71,12 +71,25 @@ expected<referee_reply> gpu_referee::open(const frame& f) {
   } else {
     CUDAL1_TRY(task t, read_task(request.task, "cuda"));
     CUDAL1_TRY(auto contents, weight_contents::map(t, f.descriptors));
-    CUDAL1_TRY(auto pool, gpu_draw_pool::open(std::move(t), std::move(contents), *device_, comparer_, memory_bound_));
+    CUDAL1_TRY(auto pool, gpu_draw_pool::open(std::move(t), std::move(contents), *device_, comparer_, memory_bound_,
+                                              [this, text = request.task] { forget_tasks_but(text); }));
     auto& state = tasks_.emplace_front();
     state.text = request.task;
     state.pool = std::move(pool);
   }
   CUDAL1_CHECK(forget_old_tasks());
+  return referee_reply{};
+}
+
+void gpu_referee::forget_tasks_but(const std::string& text) {
+  tasks_.remove_if([&](const open_task_state& t) { return t.text != text; });
+  if (runner_) runner_->let_go();
+  device_->give_back();
+}
+
+expected<referee_reply> gpu_referee::forget_tasks() {
+  CUDAL1_CHECK(device_->synchronise());
+  forget_tasks_but("");
   return referee_reply{};
 }
 
@@ -189,6 +202,8 @@ expected<referee_reply> gpu_referee::answer(frame& f) {
       return check_pool(f);
     case frame_type::time_fork:
       return time_fork(f);
+    case frame_type::forget_tasks:
+      return forget_tasks();
     default:
       return fail(errc::corrupt, "the referee of a GPU does not take a {} frame", enum_name(f.type));
   }

@@ -30,9 +30,12 @@ class gpu_referee {
   expected<referee_reply> check(const frame& f);
   expected<referee_reply> check_pool(const frame& f);
   expected<referee_reply> time_fork(const frame& f);
+  expected<referee_reply> forget_tasks();
 
   expected<open_task_state*> current();
   expected<void> forget_old_tasks();
+  // Their memory goes back to the device, and the runner's mappings of it.
+  void forget_tasks_but(const std::string& text);
   gpu_checker checker_of(open_task_state& state);
   expected<const checked_program*> program_of(const variant_text& variant);
   // The runner, for one request, and what is resident there. errc::variant_fault where the variant cannot be loaded:

@@ -107,7 +107,7 @@ expected<timing_report> gpu_call_timer::time(gpu_runner_link& runner, const time
   timing_report report;
   const auto ran = run(runner, request, report);
   if (!ran && (ran.error().code != errc::variant_fault || (!runner.problem() && !runner.lost())))
-    return fail(errc::infrastructure, "{}", ran.error().message);
+    return fail(code_of_ours(ran.error()), "{}", ran.error().message);
   if (!ran && runner.faulty() == resident_program::reference && !runner.lost())
     return fail(errc::infrastructure, "the task's own program failed in its runner: {}", ran.error().message);
   // Those whose calls were not reached.

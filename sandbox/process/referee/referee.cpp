@@ -186,6 +186,10 @@ expected<referee_reply> referee::answer(frame& f) {
       return check_pool(f);
     case frame_type::time_fork:
       return time_fork(f);
+    case frame_type::forget_tasks:
+      tasks_.clear();
+      ::malloc_trim(0);
+      return referee_reply{};
     default:
       return fail(errc::corrupt, "a referee does not take a {} frame", enum_name(f.type));
   }

@@ -124,7 +124,11 @@ def times(module: types.ModuleType, device: torch.device, seconds: float, cores:
         baseline.use_cores(cores)
         baseline.measure(clock, sides, {"seed": SEED, "seconds": seconds, "least_samples": 10})
     eager_us, exported_us = (statistics.median(side.call_us) for side in sides)
-    return {"eager_us": eager_us, "exported_us": exported_us, "speedup": eager_us / exported_us}
+    result = {"eager_us": eager_us, "exported_us": exported_us, "speedup": eager_us / exported_us}
+    if all(side.device_us for side in sides):
+        eager_us, exported_us = (statistics.median(side.device_us) for side in sides)
+        result.update(eager_device_us=eager_us, exported_device_us=exported_us)
+    return result
 
 
 def one(path: pathlib.Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -188,6 +192,8 @@ def row(name: str, result: dict[str, Any], stored: dict[str, Any]) -> str:
     verdict = "correct" if result["close_0.0001"] else "loose" if result["close_0.01"] else "WRONG"
     speed = f"{result['speedup']:.2f}x" if "speedup" in result else "-"
     times = f"{result['eager_us']:.1f} -> {result['exported_us']:.1f} us" if "speedup" in result else ""
+    if "exported_device_us" in result:
+        times += f" ({result['eager_device_us']:.1f} -> {result['exported_device_us']:.1f} on the device)"
     return f"{name:44} {verdict:>9} {speed:>9} {was:>8} {over_program:>8}  {times} {'; '.join(result['notes'])}".rstrip()
 
 

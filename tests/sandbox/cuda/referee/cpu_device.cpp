@@ -13,7 +13,7 @@ namespace {
 
 class cpu_device final : public referee_device {
  public:
-  cpu_device() {
+  explicit cpu_device(int64_t room) : room_(room) {
     at::set_num_threads(1);  // runners are forked off this process
   }
 
@@ -31,20 +31,29 @@ class cpu_device final : public referee_device {
   void give_back() override {}
 
   expected<device_memory> make_memory(int64_t bytes, bool writable) override {
+    if (bytes > room_ - *taken_) return fail(errc::infrastructure, "the CPU has no room for {} bytes more", bytes);
     device_memory made;
     made.bytes = bytes;
     CUDAL1_TRY(made.file, make_shared_memory("cudal1-device", bytes));
     CUDAL1_TRY(auto mapped, map_shared(made.file.get(), bytes, writable));
     made.data = mapped.data();
-    made.mapped = std::make_shared<mapping>(std::move(mapped));
+    *taken_ += bytes;
+    made.mapped = std::shared_ptr<mapping>(new mapping(std::move(mapped)), [taken = taken_, bytes](mapping* m) {
+      *taken -= bytes;
+      delete m;
+    });
     return made;
   }
+
+ private:
+  int64_t room_;
+  std::shared_ptr<int64_t> taken_ = std::make_shared<int64_t>(0);
 };
 
 }  // namespace
 
-std::unique_ptr<referee_device> make_cpu_device() {
-  return std::make_unique<cpu_device>();
+std::unique_ptr<referee_device> make_cpu_device(int64_t room) {
+  return std::make_unique<cpu_device>(room);
 }
 
 task add_relu_task(int64_t n, const std::string& more) {

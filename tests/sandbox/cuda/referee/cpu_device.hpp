@@ -8,7 +8,8 @@
 
 namespace cudal1::test {
 
-std::unique_ptr<referee_device> make_cpu_device();
+// Memory that is made on it (make_memory) is at most `room` bytes at a time.
+std::unique_ptr<referee_device> make_cpu_device(int64_t room = int64_t{1} << 40);
 
 // y = relu(x + w) of n floats; `more` goes into the declaration of x.
 task add_relu_task(int64_t n, const std::string& more = "");

@@ -151,6 +151,41 @@ TEST_F(pools, keep_within_their_bound_with_what_they_keep_for_later) {
   }
 }
 
+TEST_F(pools, other_tasks_and_then_its_own_draws_give_way_where_the_device_has_no_room) {
+  constexpr int64_t draw = int64_t{2} << 20;  // what a draw's inputs are laid out in, and the weights
+  const auto small = make_cpu_device(5 * draw);
+  output_comparer compares{*small};
+  std::unique_ptr<gpu_draw_pool> other;  // with one draw and its weights
+  int asked = 0;
+  const auto open_there = [&] {
+    return gpu_draw_pool::open(add_relu_task(1 << 14), {}, *small, compares, int64_t{1} << 30, [&] {
+      ++asked;
+      other.reset();
+    });
+  };
+  auto first = open_there(), second = open_there();
+  ASSERT_TRUE(first && second);
+  other = std::move(*first);
+  gpu_draw_pool& pool = **second;
+  (void)get(pool, {}, 1);
+  EXPECT_EQ(asked, 0);
+  const float value = element(get(pool, {}, 0)->inputs->views[0], 5);
+  (void)get(pool, {}, 2);
+  EXPECT_EQ(asked, 1);
+  EXPECT_FALSE(other);
+  (void)get(pool, {}, 3);
+  EXPECT_EQ(asked, 1) << "there is room again";
+  const auto held = get(pool, {}, 4);
+  EXPECT_EQ(asked, 3) << "before its own draws go, and then";
+  EXPECT_EQ(element(get(pool, {}, 0)->inputs->views[0], 5), value) << "made again from its seed";
+  std::vector<std::shared_ptr<const gpu_draw>> all{held};
+  for (int i = 0; i < 3; ++i)
+    all.push_back(get(pool, {}, i));
+  const auto none = pool.get({}, 7);
+  ASSERT_FALSE(none) << "everything is held";
+  EXPECT_EQ(none.error().code, errc::unsupported) << none.error().message;
+}
+
 TEST_F(pools, only_programs_with_a_step_of_cudnn_run_strictly_a_second_time) {
   EXPECT_FALSE(open(add_relu_task(1000))->programs().strict_differs());
   const auto convolving = read_task(

@@ -18,8 +18,8 @@ int wanted_runs() {
   return text != nullptr ? std::atoi(text) : 10;
 }
 
-// Calls of some 50 microseconds are the host's time, which varies by a tenth and more from call to call: there the
-// interval stays wider than 1%, and must say so.
+// Calls of some 50 microseconds are the host's time, which varies by a tenth and more from call to call: they take
+// hundreds of forks, of which one takes some milliseconds.
 TEST_F(instrument, the_reference_against_itself_is_as_fast_as_itself) {
   // From some 20 microseconds to 20 milliseconds: elements, and operators one after the other.
   const std::vector<std::pair<int64_t, int>> sizes{{1 << 16, 3}, {1 << 20, 6},  {1 << 22, 10}, {1 << 24, 12},
@@ -37,7 +37,7 @@ TEST_F(instrument, the_reference_against_itself_is_as_fast_as_itself) {
     ASSERT_EQ(found.result, outcome::correct) << found.reason;
     ASSERT_FALSE(found.timed.samples.empty());
     timing_estimate e = estimate_timing(found.timed.samples, bias);
-    while (e.score_interval.high - e.score_interval.low > 0.015 && e.forks < 40) {
+    while (e.score_interval.high - e.score_interval.low > 0.015 && e.forks < 240) {
       const timing_report more = measure_again(t, plan, e.forks);
       ASSERT_FALSE(more.problem) << more.problem->reason;
       found.timed.total_ms += more.total_ms;
@@ -47,15 +47,15 @@ TEST_F(instrument, the_reference_against_itself_is_as_fast_as_itself) {
     const double off = std::abs(e.score - 1);
     worst = std::max(worst, off);
     within += off <= 0.01 ? 1 : 0;
-    covered += off <= 0.01 || (e.score_interval.low <= 1 && e.score_interval.high >= 1) ? 1 : 0;
-    EXPECT_LT(off, 0.05);
+    covered += e.score_interval.low <= 1 && e.score_interval.high >= 1 ? 1 : 0;
+    EXPECT_LT(off, 0.03);
     std::printf("%10.1f us  device %10.1f us  ratio %.4f [%.4f, %.4f]  %2d forks, %4.0f ms\n", e.reference_us,
                 e.reference_device_us, e.score, e.score_interval.low, e.score_interval.high, e.forks,
                 found.timed.total_ms);
   }
-  std::printf("%d of %d within 1%%, %d within that or their interval, the worst off by %.2f%%\n", within, runs, covered,
+  std::printf("%d of %d within 1%%, the intervals of %d hold 1, the worst is off by %.2f%%\n", within, runs, covered,
               100 * worst);
-  EXPECT_GE(covered, runs - std::max(1, runs / 50));
+  EXPECT_GE(within, runs - std::max(1, runs / 100));
 }
 
 TEST_F(instrument, a_kernel_of_known_duration_takes_that_long_by_both_clocks) {

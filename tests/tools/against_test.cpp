@@ -52,6 +52,20 @@ TEST(against, what_was_measured_beside_the_variant_counts_and_its_time_then) {
   EXPECT_EQ(format_against(a), "10.0x [9.8, 10.2]");
 }
 
+TEST(against, a_variants_time_is_that_of_a_call_from_python_as_the_bases_is) {
+  EXPECT_EQ(called_from_python(17, 10, 12), 22);
+  EXPECT_EQ(called_from_python(900, 700, 12), 900) << "it waits for the host anyway";
+  EXPECT_EQ(called_from_python(900, 0, 12), 900) << "no clock of a device";
+  auto record = beside(measured("eager", "h200-a", 300), "best", 50);
+  record.variant_device_us = 45;
+  record.python_us = 15;
+  const auto a = compare(std::vector{record}, "eager", best_on_h200, is_h200);
+  EXPECT_EQ(a.variant_us, 60);
+  EXPECT_DOUBLE_EQ(a.speedup, 5);
+  EXPECT_GT(a.speedup_interval.high, 5);
+  EXPECT_LT(a.speedup_interval.high, 5.5);
+}
+
 TEST(against, else_the_newest_of_the_same_environment_with_the_verdicts_time_and_a_star) {
   const std::vector<baseline_record> records = {measured("eager", "h200-a", 300), measured("eager", "h200-a", 250),
                                                 measured("eager", "h200-b", 400)};

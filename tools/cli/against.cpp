@@ -20,6 +20,10 @@ const std::string& model_finder::of(const std::string& environment_id) {
   return found->second;
 }
 
+double called_from_python(double variant_us, double variant_device_us, double python_us) {
+  return variant_device_us > 0 ? std::max(variant_us, variant_device_us + python_us) : variant_us;
+}
+
 against_times compare(std::span<const baseline_record> records, const std::string& kind, const compared& what,
                       const std::function<bool(const std::string&)>& same_model) {
   const baseline_record* beside = nullptr;
@@ -45,11 +49,16 @@ against_times compare(std::span<const baseline_record> records, const std::strin
   a.base_device_us = chosen->device_us;
   if (what.variant.empty()) return a;
   a.beside = beside != nullptr;
-  a.variant_us = a.beside ? chosen->variant_us : what.variant_us;
+  const double ours_us = a.beside ? chosen->variant_us : what.variant_us;
   a.variant_device_us = a.beside ? chosen->variant_device_us : what.variant_device_us;
-  if (a.variant_us > 0) a.speedup = a.base_us / a.variant_us;
-  if (a.beside)
-    a.speedup_interval = interval_of_ratio(a.base_us, chosen->call_interval, a.variant_us, chosen->variant_interval);
+  a.variant_us = called_from_python(ours_us, a.variant_device_us, chosen->python_us);
+  if (!(a.variant_us > 0)) return a;
+  a.speedup = a.base_us / a.variant_us;
+  if (a.beside) {
+    const double longer = a.variant_us / ours_us;
+    const interval range{chosen->variant_interval.low * longer, chosen->variant_interval.high * longer};
+    a.speedup_interval = interval_of_ratio(a.base_us, chosen->call_interval, a.variant_us, range);
+  }
   return a;
 }
 

@@ -22,7 +22,7 @@ struct against_times {
   std::string kind;
   std::string problem;  // why there is no time of the base; "" where there is one
   double base_us = 0;
-  double variant_us = 0;      // of the best; 0 where the reference itself is
+  double variant_us = 0;      // of the best, called from Python as the base is; 0 where the reference itself is
   double speedup = 0;         // base / variant; 0 where either is not known
   interval speedup_interval;  // {0, 0} where not known
   bool beside = false;        // both were measured in the same minutes; else the variant's time is its stored verdict's
@@ -52,6 +52,10 @@ class model_finder {
   store& store_;
   std::map<std::string, std::string> models_;
 };
+
+// A variant's call time as a caller from Python would see it: what such a call takes beside the device is the base's
+// process's to know (baseline_record::python_us). All but the kernels' own time differs then by nobody's merit.
+double called_from_python(double variant_us, double variant_device_us, double python_us);
 
 // Of a task's records (oldest first), the newest of that kind that was measured beside this variant on the same model
 // of device, else the newest of the variant's environment. `same_model` says of an environment's id whether it is of

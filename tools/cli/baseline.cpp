@@ -97,9 +97,12 @@ std::string line_of(const measured_task& m) {
   std::string text = fmt::format("{}: {}", m.name, fmt::join(parts, ", "));
   const auto with =
       std::find_if(m.records.begin(), m.records.end(), [](const auto& b) { return b.variant_us > 0 && b.call_us > 0; });
-  if (with != m.records.end())
-    text += fmt::format("; variant {} {}: {} over {}", short_id(with->variant), format_time(with->variant_us),
-                        format_speedup(with->call_us / with->variant_us), with->kind);
+  if (with != m.records.end()) {
+    const double from_python = called_from_python(with->variant_us, with->variant_device_us, with->python_us);
+    text += fmt::format("; variant {} {}{}: {} over {}", short_id(with->variant), format_time(with->variant_us),
+                        from_python > with->variant_us ? ", from Python " + format_time(from_python) : "",
+                        format_speedup(with->call_us / from_python), with->kind);
+  }
   if (!m.variant_problem.empty()) remarks.push_back("the best variant: " + m.variant_problem);
   for (const auto& remark : remarks)
     text += "\n  " + remark;

@@ -227,14 +227,13 @@ expected<std::vector<kind_times>> baseline_process::measure(const baseline_reque
         batches.push_back({std::move(kind)});
     } else {
       for (const auto& kind : blamed)
-        answers.push_back({kind,
-                           stopped ? fmt::format("when it was to {}: {}", stopped->doing, stopped->problem)
-                                   : std::string("the measuring process gave no answer"),
-                           {},
-                           {},
-                           0,
-                           "",
-                           {}});
+        answers.push_back({.kind = kind,
+                           .problem = stopped ? fmt::format("when it was to {}: {}", stopped->doing, stopped->problem)
+                                              : std::string("the measuring process gave no answer"),
+                           .call_us = {},
+                           .device_us = {},
+                           .check = {},
+                           .notes = {}});
       // With nobody to blame the rest would be asked for in vain for ever.
       if (blamed.empty() && answers.size() == before)
         return fail(errc::infrastructure, "the measuring process does not work: {}; its log is {}",

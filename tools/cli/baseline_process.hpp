@@ -36,10 +36,11 @@ struct kind_times {
   std::string kind, problem;  // `problem`: why there are no times
   std::vector<double> call_us, device_us;
   double prepare_s = 0;
+  double python_us = 0;  // what a call from Python takes beside the device's time
   std::string check;
   std::vector<std::string> notes;
 };
-BOOST_DESCRIBE_STRUCT(kind_times, (), (kind, problem, call_us, device_us, prepare_s, check, notes))
+BOOST_DESCRIBE_STRUCT(kind_times, (), (kind, problem, call_us, device_us, prepare_s, python_us, check, notes))
 
 struct baseline_process_options {
   std::string python, script, device;

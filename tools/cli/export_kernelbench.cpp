@@ -88,13 +88,9 @@ std::string readme(const kernelbench_index& index, const kernelbench_files& made
       "`python check.py` builds all of them, compares each with its reference and times both, as `cudal1 baseline` "
       "does "
       "(with `baseline.py`); `python check.py --help` says more.\n\n"
-      "Both columns are of programs that cudal1 called from C++: *over eager* is PyTorch's eager mode, called from "
-      "Python, "
-      "by `cudal1 baseline` (a star: not measured beside the program; `-`: not measured), *over program* the task's "
-      "own "
-      "program, called from C++ too. A caller from Python waits for the module's call, some microseconds, in addition, "
-      "so "
-      "that check.py's speedup over eager is less where a program takes only tens of microseconds.\n\n"
+      "*Over eager* is against PyTorch's eager mode, as `cudal1 baseline` measured it (a star: not beside the program; "
+      "`-`: not measured); what a call from Python takes beside the device counts for both. *Over program* is against "
+      "the task's own program, both called from C++.\n\n"
       "| task | file | over eager | over program |\n| --- | --- | --- | --- |\n";
   for (const auto& t : index.tasks)
     if (!t.file.empty())

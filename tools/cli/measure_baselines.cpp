@@ -131,6 +131,7 @@ class baseline_measurement {
     b.seed = static_cast<uint64_t>(t.origin->seed);
     b.problem = k.problem;
     b.prepare_s = k.prepare_s;
+    b.python_us = k.python_us;
     b.check = k.check;
     b.notes = k.notes;
     b.call_samples = k.call_us;

@@ -80,7 +80,7 @@ std::string print_against(const search_report& r) {
   if (r.against.empty() || r.against == against_program || !r.over) return "";
   const auto& over = *r.over;
   std::string text;
-  int64_t beside = 0, apart = 0, differ = 0, without_source = 0;
+  int64_t beside = 0, apart = 0, differ = 0, without_source = 0, on_device = 0;
   std::map<std::string, int64_t> problems;
   for (const auto& row : r.tasks) {
     if (!row.against) continue;
@@ -88,6 +88,7 @@ std::string print_against(const search_report& r) {
     if (!a.problem.empty() && row.has_source) ++problems[a.problem];
     if (!a.problem.empty() && !row.has_source) ++without_source;
     if (a.speedup > 0) ++(a.beside ? beside : apart);
+    if (a.speedup > 0 && a.variant_device_us > 0) ++on_device;
     if (!a.check.empty() && a.problem.empty()) ++differ;
   }
   if (over.measured > 0) {
@@ -98,6 +99,11 @@ std::string print_against(const search_report& r) {
       text += fmt::format(", {} by device time", format_speedup(*over.device_geometric_mean));
     text += over.slower > 0 ? fmt::format("; {} slower than {}.\n", over.slower, r.against) : ".\n";
   }
+  if (on_device > 0)
+    text += fmt::format(
+        "{}'s times are of calls from Python, so what such a call takes beside the device counts for our variants, "
+        "too.\n",
+        r.against);
   if (apart > 0)
     text += fmt::format(
         "* {} was not measured beside this variant: its time is that of its verdict, of another hour.\n", r.against);

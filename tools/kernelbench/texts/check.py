@@ -225,9 +225,8 @@ def main() -> int:
         return 2
     failed = build_all(names, options)
     results: dict[str, dict[str, Any]] = {}
-    print("speedup: eager over exported, here and now, both called from Python; stored: eager over the program as it was "
-          "measured (index.json), which cudal1 calls from C++; program: over the task's own program, both from C++; "
-          "verdict: at 1e-4, loose at 1e-2")
+    print("speedup: eager over exported, here and now; stored: the same as cudal1 measured it (index.json); program: over "
+          "the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
     print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8} {'program':>8}  eager -> exported")
     for name in names:
         if name in failed:

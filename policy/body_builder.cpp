@@ -264,7 +264,7 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
     for (std::size_t r = 0; r < s.text->results.size(); ++r) {
       const std::string& value = s.text->results[r];
       if (value.empty()) continue;
-      const auto readers = graph_->readers(value);
+      const auto& readers = graph_->readers(value);
       const bool leaves =
           graph_->is_output(value) || std::any_of(readers.begin(), readers.end(), [&](int n) { return !inside(n); });
       if (!leaves) continue;

@@ -24,12 +24,12 @@ expected<move_note> apply_precision(graph& g, const move& m, device_kind kind) {
     return fail(errc::invalid_argument, "there is no step {}; the task has {}", number, g.steps().size());
   if (m.parameters[1].second != "tf32x3")
     return fail(errc::invalid_argument, "as={} is not one of tf32x3", m.parameters[1].second);
-  graph_step& s = g.step_at(static_cast<int>(number));
+  const graph_step& s = g.step_at(static_cast<int>(number));
   if (s.dropped || s.scaling || s.dot)
     return fail(errc::invalid_argument, "step {} ({}) is no library product any more", number, s.op());
   if (s.split_product) return fail(errc::invalid_argument, "step {} ({}) is split already", number, s.op());
   CUDAL1_TRY(const product_operands operands, operands_of_product(g, s));
-  s.split_product = true;
+  g.split_product(s.number);
   return move_note{
       fmt::format("step {} ({}): {} and {} each as a high and a low part, three TF32 products and their sum instead of "
                   "one float32 product: about twice as fast where it is bound by arithmetic",

@@ -48,18 +48,58 @@ std::vector<std::string> graph_step::operands() const {
 
 graph::graph(const task& t) : task_(&t), replayed_(t.reference.text.how.graph) {
   const checked_program& p = t.reference;
+  const auto made = std::make_shared<tables>();
+  made->result_types.resize(p.text.steps.size());
   for (std::size_t i = 0; i < p.text.steps.size(); ++i) {
+    for (const auto& result : p.results[i])
+      made->result_types[i].push_back(result.type);
     graph_step s;
     s.number = static_cast<int>(i);
     s.text = &std::get<aten_step>(p.text.steps[i]);
     s.call = &p.calls[i];
-    for (const auto& result : p.results[i])
-      s.result_types.push_back(result.type);
+    s.result_types = made->result_types[i];
     for (const auto& name : s.text->results) {
-      if (!name.empty()) producer_[name] = s.number;
+      if (!name.empty()) made->producer[name] = s.number;
     }
     steps_.push_back(std::move(s));
   }
+  tables_ = made;
+  link();
+}
+
+void graph::drop(int number) {
+  changed(number).dropped = true;
+  link();
+}
+
+void graph::drop(int number, const std::string& replaced_by) {
+  alias_[step_at(number).text->results[0]] = replaced_by;
+  drop(number);
+}
+
+void graph::rewrite(int number, row_scale by) {
+  changed(number).scaling = std::move(by);
+  link();
+}
+
+void graph::rewrite(int number, row_dot by) {
+  changed(number).dot = std::move(by);
+  link();
+}
+
+void graph::link() {
+  const auto made = std::make_shared<links>();
+  made->makers.resize(steps_.size());
+  for (const auto& s : steps_) {
+    if (s.dropped) continue;
+    for (const auto& value : operands(s)) {
+      if (const graph_step* maker = producer(value); maker != nullptr)
+        made->makers[static_cast<std::size_t>(s.number)].push_back(maker->number);
+      auto& readers = made->readers[value];
+      if (readers.empty() || readers.back() != s.number) readers.push_back(s.number);
+    }
+  }
+  links_ = made;
 }
 
 const std::string& graph::resolve(const std::string& value) const {
@@ -75,8 +115,8 @@ const tensor_type& graph::type_of(const std::string& value) const {
 }
 
 const graph_step* graph::producer(const std::string& value) const {
-  const auto found = producer_.find(resolve(value));
-  return found == producer_.end() ? nullptr : &step_at(found->second);
+  const auto found = tables_->producer.find(resolve(value));
+  return found == tables_->producer.end() ? nullptr : &step_at(found->second);
 }
 
 std::vector<std::string> graph::operands(const graph_step& s) const {
@@ -94,15 +134,10 @@ std::vector<std::string> graph::operands(const graph_step& s) const {
   return out;
 }
 
-std::vector<int> graph::readers(const std::string& value) const {
-  std::vector<int> out;
-  const std::string& wanted = resolve(value);
-  for (const auto& s : steps_) {
-    if (s.dropped) continue;
-    const auto read = operands(s);
-    if (std::find(read.begin(), read.end(), wanted) != read.end()) out.push_back(s.number);
-  }
-  return out;
+const std::vector<int>& graph::readers(const std::string& value) const {
+  static const std::vector<int> nobody;
+  const auto found = links_->readers.find(resolve(value));
+  return found == links_->readers.end() ? nobody : found->second;
 }
 
 bool graph::is_output(const std::string& value) const {
@@ -112,7 +147,7 @@ bool graph::is_output(const std::string& value) const {
 }
 
 bool graph::is_parameter(const std::string& value) const {
-  return !producer_.contains(resolve(value));
+  return !tables_->producer.contains(resolve(value));
 }
 
 std::string graph::fresh_name(const std::string& name) const {
@@ -128,42 +163,43 @@ void graph::add_setup(aten_step s, tensor_type type) {
 }
 
 expected<std::vector<int>> graph::order() const {
-  // Kahn's algorithm over steps and groups; among what is ready the one with the lowest step goes first, so that the
+  // Kahn's algorithm over units, which are steps and, numbered after them, groups. A group stands where its last step
+  // stood: what it needs comes before, what needs it after. Among what is ready the lowest goes first, so that the
   // order is the task's own wherever it can be.
-  std::map<int, std::vector<int>> members;  // unit -> steps
-  const auto unit_of = [&](const graph_step& s) { return s.group >= 0 ? -1 - s.group : s.number; };
+  const std::size_t alone = steps_.size();
+  const auto unit_of = [&](const graph_step& s) {
+    return s.group >= 0 ? alone + static_cast<std::size_t>(s.group) : static_cast<std::size_t>(s.number);
+  };
+  std::vector<int> last(alone + groups_.size(), -1), waits_for(last.size());
+  std::vector<std::vector<std::size_t>> followers(last.size());
   for (const auto& s : steps_) {
-    if (!s.dropped) members[unit_of(s)].push_back(s.number);
-  }
-  std::map<int, std::set<int>> waits_for;
-  for (const auto& [unit, list] : members) {
-    for (const int number : list) {
-      for (const auto& value : operands(step_at(number))) {
-        const graph_step* made_by = producer(value);
-        if (made_by != nullptr && unit_of(*made_by) != unit) waits_for[unit].insert(unit_of(*made_by));
-      }
+    if (s.dropped) continue;
+    const std::size_t unit = unit_of(s);
+    last[unit] = s.number;
+    for (const int maker : makers()[static_cast<std::size_t>(s.number)]) {
+      const std::size_t from = unit_of(step_at(maker));
+      if (from == unit) continue;
+      followers[from].push_back(unit);
+      ++waits_for[unit];
     }
+  }
+  std::set<std::pair<int, std::size_t>> ready;
+  std::ptrdiff_t units = 0;
+  for (std::size_t unit = 0; unit < last.size(); ++unit) {
+    if (last[unit] < 0) continue;
+    ++units;
+    if (waits_for[unit] == 0) ready.emplace(last[unit], unit);
   }
   std::vector<int> out;
-  std::set<int> done;
-  while (out.size() < members.size()) {
-    int next = 0;
-    int lowest = -1;
-    for (const auto& [unit, list] : members) {
-      if (done.contains(unit)) continue;
-      const auto& needs = waits_for[unit];
-      const bool ready = std::all_of(needs.begin(), needs.end(), [&](int n) { return done.contains(n); });
-      // A group stands where its last step stood: what it needs comes before, what needs it after.
-      if (ready && (lowest < 0 || list.back() < lowest)) {
-        lowest = list.back();
-        next = unit;
-      }
+  while (!ready.empty()) {
+    const std::size_t unit = ready.extract(ready.begin()).value().second;
+    out.push_back(unit < alone ? static_cast<int>(unit) : -1 - static_cast<int>(unit - alone));
+    for (const std::size_t next : followers[unit]) {
+      if (--waits_for[next] == 0) ready.emplace(last[next], next);
     }
-    if (lowest < 0)
-      return fail(errc::invalid_argument, "these groups would need each other's results: no order runs them");
-    done.insert(next);
-    out.push_back(next);
   }
+  if (std::ssize(out) != units)
+    return fail(errc::invalid_argument, "these groups would need each other's results: no order runs them");
   return out;
 }
 

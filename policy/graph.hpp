@@ -3,10 +3,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "policy/schedule.hpp"
@@ -32,7 +35,7 @@ struct graph_step {
   int number = 0;  // in the task's program: what moves name
   const aten_step* text = nullptr;
   const operator_call* call = nullptr;
-  std::vector<tensor_type> result_types;
+  std::span<const tensor_type> result_types;
   bool dropped = false;
   std::optional<row_scale> scaling;
   std::optional<row_dot> dot;
@@ -64,14 +67,14 @@ struct kernel_group {
   std::set<std::string> decided;  // names of the parameter moves that were made already
 };
 
-// The state of lowering. Copyable: legality is tried out on copies. Points into the task, which must outlive it.
+// The state of lowering. Copyable, and that is cheap: legality is tried out on copies, so that what no move changes is
+// shared. Points into the task, which must outlive it.
 class graph {
  public:
   explicit graph(const task& t);
 
   const task& origin() const { return *task_; }
   const std::vector<graph_step>& steps() const { return steps_; }
-  graph_step& step_at(int number) { return steps_[static_cast<std::size_t>(number)]; }
   const graph_step& step_at(int number) const { return steps_[static_cast<std::size_t>(number)]; }
   bool has_step(int number) const { return number >= 0 && number < static_cast<int>(steps_.size()); }
 
@@ -80,13 +83,22 @@ class graph {
 
   // The value that stands for this one after drops.
   const std::string& resolve(const std::string& value) const;
-  void replace(const std::string& value, const std::string& by) { alias_[value] = by; }
+
+  // What moves do to steps.
+  void drop(int number);
+  void drop(int number, const std::string& replaced_by);  // which stands for its first result from now on
+  void rewrite(int number, row_scale by);
+  void rewrite(int number, row_dot by);
+  void split_product(int number) { changed(number).split_product = true; }
+  void set_group(int number, int group) { changed(number).group = group; }
 
   const tensor_type& type_of(const std::string& value) const;
   // The step that makes the (resolved) value; null for inputs and weights.
   const graph_step* producer(const std::string& value) const;
   // Live steps that read the value, in order.
-  std::vector<int> readers(const std::string& value) const;
+  const std::vector<int>& readers(const std::string& value) const;
+  // By step, the live steps that make what it reads.
+  const std::vector<std::vector<int>>& makers() const { return links_->makers; }
   // Resolved operands of a live step; of a rewritten one what it reads now.
   std::vector<std::string> operands(const graph_step& s) const;
   bool is_output(const std::string& value) const;
@@ -106,11 +118,24 @@ class graph {
   expected<std::vector<int>> order() const;
 
  private:
+  // Of the task's own program.
+  struct tables {
+    std::vector<std::vector<tensor_type>> result_types;  // by step
+    std::unordered_map<std::string, int> producer;       // the step that makes a value
+  };
+  struct links {
+    std::vector<std::vector<int>> makers;
+    std::unordered_map<std::string, std::vector<int>> readers;
+  };
+  void link();  // after a step was dropped or rewritten
+  graph_step& changed(int number) { return steps_[static_cast<std::size_t>(number)]; }
+
   const task* task_;
+  std::shared_ptr<const tables> tables_;
+  std::shared_ptr<const links> links_;
   std::vector<graph_step> steps_;
   std::vector<kernel_group> groups_;
   std::map<std::string, std::string> alias_;
-  std::map<std::string, int> producer_;
   std::vector<aten_step> setup_;
   std::map<std::string, tensor_type> setup_types_;
   bool replayed_ = false;

@@ -27,19 +27,6 @@ bool is_free(const graph& g, const graph_step& s) {
 // No kernel is tried over more of the free steps than this: networks have hundreds.
 constexpr std::size_t k_widest = 48;
 
-// By step, the live steps that make what it reads.
-std::vector<std::vector<int>> makers_of(const graph& g) {
-  std::vector<std::vector<int>> makers(g.steps().size());
-  for (const auto& s : g.steps()) {
-    if (s.dropped) continue;
-    for (const auto& value : g.operands(s)) {
-      const graph_step* made = g.producer(value);
-      if (made != nullptr) makers[static_cast<std::size_t>(s.number)].push_back(made->number);
-    }
-  }
-  return makers;
-}
-
 // Whether nothing outside of the set lies between two of its steps: else each would have to run before the other.
 bool is_convex(const std::vector<std::vector<int>>& makers, const std::vector<int>& set) {
   const int first = set.front(), last = set.back();
@@ -78,14 +65,26 @@ class components {
   std::vector<int> parent_;
 };
 
+// Whether a new group could take the whole set, and would be new: no group of pointwise steps is cut or is the set.
+bool takes_whole_groups(const graph& g, const std::vector<int>& set) {
+  return std::ranges::all_of(set, [&](int n) {
+    const int group = g.step_at(n).group;
+    if (group < 0) return true;
+    const auto& steps = g.groups()[static_cast<std::size_t>(group)].steps;
+    return steps.size() < set.size() && std::ranges::includes(set, steps);
+  });
+}
+
 // All sets that fuse and row_kernel may be tried on, the largest first: of each stretch of the free steps, those that
 // hang together with its first and its last one.
 std::vector<std::vector<int>> candidate_sets(const graph& g, bool rows) {
   std::vector<int> free;
+  std::vector<char> has_row(g.steps().size());
   for (const auto& s : g.steps()) {
     if (is_free(g, s)) free.push_back(s.number);
+    has_row[static_cast<std::size_t>(s.number)] = is_row_family(family_of(s)) ? 1 : 0;
   }
-  const auto makers = makers_of(g);
+  const auto& makers = g.makers();
   std::set<std::vector<int>> seen;
   std::vector<std::vector<int>> out;
   components linked_steps(g.steps().size());
@@ -104,7 +103,9 @@ std::vector<std::vector<int>> candidate_sets(const graph& g, bool rows) {
       for (const int n : stretch.first(count)) {
         if (linked_steps.find(n) == root) set.push_back(n);
       }
-      if (has_rows(g, set) == rows && is_convex(makers, set) && seen.insert(set).second) out.push_back(std::move(set));
+      const bool with_rows = std::ranges::any_of(set, [&](int n) { return has_row[static_cast<std::size_t>(n)] != 0; });
+      if (with_rows == rows && takes_whole_groups(g, set) && is_convex(makers, set) && seen.insert(set).second)
+        out.push_back(std::move(set));
     }
   }
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
@@ -134,7 +135,7 @@ std::string saved_traffic(const graph& g, const std::vector<int>& steps) {
     const graph_step& s = g.step_at(number);
     for (std::size_t r = 0; r < s.text->results.size(); ++r) {
       if (s.text->results[r].empty() || g.is_output(s.text->results[r])) continue;
-      const auto readers = g.readers(s.text->results[r]);
+      const auto& readers = g.readers(s.text->results[r]);
       const bool inside = std::all_of(readers.begin(), readers.end(),
                                       [&](int n) { return std::find(steps.begin(), steps.end(), n) != steps.end(); });
       if (inside) bytes += 2 * s.result_types[r].bytes();
@@ -172,7 +173,7 @@ std::vector<move> extension_candidates(const graph& g, device_kind) {
   for (const auto& s : g.steps()) {
     if (is_free(g, s) && family_of(s) == operator_family::pointwise) free.push_back(s.number);
   }
-  const auto makers = makers_of(g);
+  const auto& makers = g.makers();
   const auto linked = [&](int a, int b) {
     const auto reads = [&](int reader, int maker) {
       return std::ranges::count(makers[static_cast<std::size_t>(reader)], maker) > 0;

@@ -11,10 +11,10 @@ namespace cudal1 {
 namespace {
 
 constexpr double k_rate = 0.15;
-constexpr double k_clip = 1.5;        // of a normalised reward
-constexpr double k_weight_limit = 6;  // keeps every option possible
-constexpr double k_memory = 0.9;      // of a task's baseline
-constexpr std::size_t k_longest = 24;
+constexpr double k_clip = 1.5;         // of a normalised reward
+constexpr double k_weight_limit = 6;   // keeps every option possible
+constexpr double k_memory = 0.9;       // of a task's baseline
+constexpr std::size_t k_longest = 24;  // moves of a schedule of its own making: each costs a look at all legal ones
 constexpr int k_attempts = 12;
 
 std::string family_name(operator_family f) {
@@ -112,7 +112,7 @@ learned_policy::point learned_policy::look(const schedule_builder& at) const {
   const std::string device = at.kind() == device_kind::cpu ? "cpu" : "cuda";
   const std::string rest = has_free_steps(at.state()) ? "free" : "done";
   for (const auto& each : move_kinds()) {
-    auto moves = at.legal(each.name);
+    auto moves = at.legal(each);
     if (moves.empty()) continue;
     options.push_back({"kind " + each.name, "kind " + each.name + " " + device, "kind " + each.name + " " + rest});
     out.by_kind.push_back(std::move(moves));
@@ -161,7 +161,7 @@ std::size_t draw(const std::vector<double>& probabilities, random_source& random
 
 }  // namespace
 
-schedule learned_policy::sample(const prompt& p, random_source& random) const {
+schedule_builder learned_policy::sample(const prompt& p, random_source& random) const {
   schedule_builder at(*p.what, p.kind);
   while (at.moves().moves.size() < k_longest) {
     const point here = look(at);
@@ -170,7 +170,7 @@ schedule learned_policy::sample(const prompt& p, random_source& random) const {
     const auto& moves = here.by_kind[kind];
     if (!at.add(moves[draw(within_kind(at, moves).probabilities, random)])) break;
   }
-  return at.moves();
+  return at;
 }
 
 expected<proposal> learned_policy::propose(const prompt& p) {
@@ -179,8 +179,9 @@ expected<proposal> learned_policy::propose(const prompt& p) {
   const known_variants known(p);
   proposal out;
   for (int i = 0; i < k_attempts; ++i) {
-    out.plan = sample(p, random);
-    if (!out.plan.moves.empty() && !known.contains(p, out.plan)) break;
+    const schedule_builder made = sample(p, random);
+    out.plan = made.moves();
+    if (!out.plan.moves.empty() && !known.contains(made)) break;
   }
   out.trace.set("version", version_);
   return out;

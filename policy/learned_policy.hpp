@@ -35,7 +35,7 @@ class learned_policy final : public policy {
   point look(const schedule_builder& at) const;
   decision decide(std::vector<features> options) const;
   decision within_kind(const schedule_builder& at, const std::vector<move>& moves) const;
-  schedule sample(const prompt& p, random_source& random) const;
+  schedule_builder sample(const prompt& p, random_source& random) const;
   // Adds advantage * d log p(schedule) / d weights to the gradient.
   void add_gradient(const experience& e, double advantage, std::map<std::string, double>& gradient) const;
   std::vector<double> advantages(const std::vector<experience>& group);

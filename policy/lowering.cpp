@@ -36,7 +36,7 @@ class renaming {
 
  private:
   bool leaves(const std::string& value, const std::vector<int>& steps) const {
-    const auto readers = graph_->readers(value);
+    const auto& readers = graph_->readers(value);
     return graph_->is_output(value) || std::any_of(readers.begin(), readers.end(), [&](int n) {
              return std::find(steps.begin(), steps.end(), n) == steps.end();
            });
@@ -99,6 +99,33 @@ expected<void> add_group(const graph& g, int number, device_kind kind, const ren
 
 }  // namespace
 
+expected<program> lower(const graph& g, device_kind kind) {
+  CUDAL1_TRY(const auto order, g.order());
+  const renaming name(g);
+  const program& reference = g.origin().reference.text;
+  program out;
+  out.name = reference.name;
+  out.inputs = reference.inputs;
+  out.weights = reference.weights;
+  out.outputs = reference.outputs;
+  out.setup.assign(g.setup().begin(), g.setup().end());
+  out.how = reference.how;
+  out.how.graph = g.replayed();
+  product_splitter splitter(g, out);
+  for (const int unit : order) {
+    if (unit >= 0 && g.step_at(unit).split_product) {
+      const graph_step& product = g.step_at(unit);
+      CUDAL1_TRY(const product_operands operands, operands_of_product(g, product));
+      CUDAL1_CHECK(splitter.add(product, renamed_step(product, name), operands));
+    } else if (unit >= 0) {
+      out.steps.emplace_back(renamed_step(g.step_at(unit), name));
+    } else {
+      CUDAL1_CHECK(add_group(g, -1 - unit, kind, name, out));
+    }
+  }
+  return out;
+}
+
 expected<lowered> lower(const task& t, const schedule& s, device_kind kind) {
   graph g(t);
   lowered out;
@@ -108,28 +135,7 @@ expected<lowered> lower(const task& t, const schedule& s, device_kind kind) {
     out.explanation.push_back(std::move(note->explanation));
     if (!note->certificate.empty()) out.certificates.push_back(std::move(note->certificate));
   }
-  CUDAL1_TRY(const auto order, g.order());
-  const renaming name(g);
-  const program& reference = t.reference.text;
-  out.result.name = reference.name;
-  out.result.inputs = reference.inputs;
-  out.result.weights = reference.weights;
-  out.result.outputs = reference.outputs;
-  out.result.setup.assign(g.setup().begin(), g.setup().end());
-  out.result.how = reference.how;
-  out.result.how.graph = g.replayed();
-  product_splitter splitter(g, out.result);
-  for (const int unit : order) {
-    if (unit >= 0 && g.step_at(unit).split_product) {
-      const graph_step& product = g.step_at(unit);
-      CUDAL1_TRY(const product_operands operands, operands_of_product(g, product));
-      CUDAL1_CHECK(splitter.add(product, renamed_step(product, name), operands));
-    } else if (unit >= 0) {
-      out.result.steps.emplace_back(renamed_step(g.step_at(unit), name));
-    } else {
-      CUDAL1_CHECK(add_group(g, -1 - unit, kind, name, out.result));
-    }
-  }
+  CUDAL1_TRY(out.result, lower(g, kind));
   auto checked = check_program(out.result);
   if (!checked) return fail_in("the lowered program", checked.error());
   return out;

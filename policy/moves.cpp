@@ -94,8 +94,14 @@ expected<int> group_parameter(const graph& g, const move& m) {
 expected<void> check_group(const graph& g, int group, device_kind kind) {
   const kernel_group& what = g.groups()[static_cast<std::size_t>(group)];
   CUDAL1_TRY(const kernel_body body, build_body(g, what.steps));
-  CUDAL1_CHECK(emit_kernel({&body, what.options, kind, kernel_name(g, group), ""}));
+  CUDAL1_CHECK(check_kernel(g, group, body, kind));
   CUDAL1_CHECK(g.order());
+  return {};
+}
+
+expected<void> check_kernel(const graph& g, int group, const kernel_body& body, device_kind kind) {
+  const auto& options = g.groups()[static_cast<std::size_t>(group)].options;
+  CUDAL1_CHECK(emit_kernel({&body, options, kind, kernel_name(g, group), ""}));
   return {};
 }
 
@@ -124,7 +130,7 @@ expected<int> make_group(graph& g, std::vector<int> steps, group_kind kind, int 
   std::sort(made.steps.begin(), made.steps.end());
   made.steps.erase(std::unique(made.steps.begin(), made.steps.end()), made.steps.end());
   for (const int number : made.steps)
-    g.step_at(number).group = into;
+    g.set_group(number, into);
   return into;
 }
 
@@ -147,22 +153,6 @@ std::vector<std::pair<std::string, std::string>> move_catalogue() {
   std::vector<std::pair<std::string, std::string>> out;
   for (const auto& kind : move_kinds())
     out.emplace_back(kind.name, kind.summary);
-  return out;
-}
-
-expected<std::vector<move>> legal_moves(const task& t, const schedule& s, device_kind kind) {
-  graph g(t);
-  for (std::size_t i = 0; i < s.moves.size(); ++i) {
-    auto done = apply_move(g, s.moves[i], kind);
-    if (!done) return fail_in("move " + std::to_string(i) + " (" + s.moves[i].name + ")", done.error());
-  }
-  std::vector<move> out;
-  for (const auto& each : move_kinds()) {
-    for (auto& candidate : each.candidates(g, kind)) {
-      graph trial = g;
-      if (apply_move(trial, candidate, kind)) out.push_back(std::move(candidate));
-    }
-  }
   return out;
 }
 

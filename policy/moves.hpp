@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/graph.hpp"
+#include "policy/kernel_body.hpp"
 
 namespace cudal1 {
 
@@ -31,6 +31,9 @@ const move_kind* find_move(std::string_view name);
 // Applies a move after its name and parameters were checked.
 expected<move_note> apply_move(graph& g, const move& m, device_kind kind);
 
+// The program that a graph became; lower() of a schedule checks it too.
+expected<program> lower(const graph& g, device_kind kind);
+
 // The families of moves, each in a file of its own.
 std::vector<move_kind> grouping_moves();
 std::vector<move_kind> tuning_moves();
@@ -42,8 +45,10 @@ expected<int64_t> integer_parameter(const move& m, std::string_view name);
 expected<std::vector<int>> steps_parameter(const graph& g, const move& m, std::string_view name);
 expected<int> group_parameter(const graph& g, const move& m);
 
-// The kernel of a group can be built and written, and an order runs everything.
+// The kernel of a new or larger group can be built and written, and an order runs everything.
 expected<void> check_group(const graph& g, int group, device_kind kind);
+// The kernel of a group can be written with the options that it has now.
+expected<void> check_kernel(const graph& g, int group, const kernel_body& body, device_kind kind);
 // Makes one group of the steps, in place of pointwise groups that it takes in whole; `into` extends that group.
 expected<int> make_group(graph& g, std::vector<int> steps, group_kind kind, int into = -1);
 // "g0_relu_mul": the name of a group's kernel.

@@ -24,11 +24,14 @@ expected<move_note> apply_drop(graph& g, const move& m, device_kind) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
   if (s->split_product) return fail(errc::invalid_argument, "step {} was split into TF32 products already", s->number);
   CUDAL1_TRY(const drop_proof proof, prove_drop(g, *s));
-  if (!proof.replaced_by.empty()) g.replace(s->text->results[0], proof.replaced_by);
+  if (proof.replaced_by.empty()) {
+    g.drop(s->number);
+  } else {
+    g.drop(s->number, proof.replaced_by);
+  }
   const int group = s->group;
-  g.step_at(s->number).dropped = true;
   if (group >= 0) {
-    g.step_at(s->number).group = -1;
+    g.set_group(s->number, -1);
     g.groups()[static_cast<std::size_t>(group)] = {};
   }
   return move_note{fmt::format("step {} ({}) is left out", s->number, s->op()), proof.certificate};
@@ -37,13 +40,12 @@ expected<move_note> apply_drop(graph& g, const move& m, device_kind) {
 expected<move_note> apply_diagonal(graph& g, const move& m, device_kind kind) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
   CUDAL1_TRY(const diagonal_proof proof, prove_diagonal(g, *s));
-  graph_step& changed = g.step_at(s->number);
-  changed.scaling = proof.scaling;
-  CUDAL1_TRY(const int group, make_group(g, {changed.number}, group_kind::pointwise));
+  g.rewrite(s->number, proof.scaling);
+  CUDAL1_TRY(const int group, make_group(g, {s->number}, group_kind::pointwise));
   CUDAL1_CHECK(check_group(g, group, kind));
   return move_note{
-      fmt::format("group {}: step {} ({}) scales the {} of {} by the diagonal, without the product", group,
-                  changed.number, changed.op(), proof.scaling.scales_rows ? "rows" : "columns", proof.scaling.matrix),
+      fmt::format("group {}: step {} ({}) scales the {} of {} by the diagonal, without the product", group, s->number,
+                  s->op(), proof.scaling.scales_rows ? "rows" : "columns", proof.scaling.matrix),
       proof.certificate};
 }
 
@@ -69,14 +71,13 @@ expected<move_note> apply_pull_sum(graph& g, const move& m, device_kind kind) {
   dot.weights = summed_weight(g, proof.weight);
   if (!proof.bias.empty()) dot.offset = summed_weight(g, proof.bias);
   dot.factor = proof.factor;
-  graph_step& changed = g.step_at(s->number);
-  changed.dot = std::move(dot);
-  g.step_at(proof.linear).dropped = true;
-  CUDAL1_TRY(const int group, make_group(g, {changed.number}, group_kind::rows));
+  g.rewrite(s->number, std::move(dot));
+  g.drop(proof.linear);
+  CUDAL1_TRY(const int group, make_group(g, {s->number}, group_kind::rows));
   CUDAL1_CHECK(check_group(g, group, kind));
   return move_note{fmt::format("group {}: step {} ({}) is one product of {} with a vector; the linear layer of step {} "
                                "is left out",
-                               group, changed.number, changed.op(), proof.values, proof.linear),
+                               group, s->number, s->op(), proof.values, proof.linear),
                    proof.certificate};
 }
 

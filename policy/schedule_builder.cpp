@@ -1,38 +1,45 @@
 #include "policy/schedule_builder.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace cudal1 {
 
 namespace {
 
-constexpr double k_stop = 0.2;         // after each move of a random schedule
-constexpr std::size_t k_longest = 24;  // moves
+constexpr double k_stop = 0.2;                // after each move of a random schedule
+constexpr std::size_t k_longest_random = 24;  // moves
 
 const std::vector<std::string> k_tunings = {"block", "items", "row_threads", "unroll", "recompute"};
 
-// Adds moves of these names, the first legal one each time, until none is left or there are enough. One graph of the
-// whole program always fits.
-void exhaust(schedule_builder& b, const std::vector<std::string>& names) {
-  for (const auto& name : names) {
-    while (b.moves().moves.size() < k_longest || name == "graph") {
-      const auto next = b.first_legal(name);
-      if (!next || !b.add(*next)) break;
-    }
+using move_names = std::vector<std::string>;
+
+// Schedules of all legal moves of some names, name after name. What lists of names begin with alike is made once.
+class families {
+ public:
+  families(const task& t, device_kind kind) { made_.emplace(move_names{}, schedule_builder(t, kind)); }
+  const schedule_builder& of(const move_names& names) {
+    if (const auto known = made_.find(names); known != made_.end()) return known->second;
+    schedule_builder out = of({names.begin(), names.end() - 1});
+    out.add_all(names.back());
+    return made_.emplace(names, std::move(out)).first->second;
   }
-}
+
+ private:
+  std::map<move_names, schedule_builder> made_;
+};
 
 // What each list of names gives, without those that are a program that came before.
-std::vector<schedule> distinct(const task& t, device_kind kind, const std::vector<std::vector<std::string>>& families) {
+std::vector<schedule> distinct(const task& t, device_kind kind, const std::vector<move_names>& lists) {
   std::vector<schedule> out;
   std::set<std::string> programs;
-  for (const auto& family : families) {
-    schedule_builder b(t, kind);
-    exhaust(b, family);
+  families all(t, kind);
+  for (const auto& names : lists) {
+    const schedule_builder& b = all.of(names);
     if (b.moves().moves.empty()) continue;
-    const auto result = lower(t, b.moves(), kind);
-    if (result && programs.insert(program_id(result->result)).second) out.push_back(b.moves());
+    const auto result = b.lowered_program();
+    if (result && programs.insert(program_id(*result)).second) out.push_back(b.moves());
   }
   return out;
 }
@@ -55,64 +62,71 @@ std::size_t random_source::below(std::size_t n) {
   return n == 0 ? 0 : static_cast<std::size_t>(next() % n);
 }
 
-bool schedule_builder::add(const move& m) {
+expected<graph> schedule_builder::after(const move& m) const {
   graph trial = graph_;
-  if (!apply_move(trial, m, kind_)) return false;
-  graph_ = std::move(trial);
-  schedule_.moves.push_back(m);
-  return true;
+  CUDAL1_CHECK(apply_move(trial, m, kind_));
+  return trial;
 }
 
-bool schedule_builder::is_legal(const move& m) const {
-  graph trial = graph_;
-  return apply_move(trial, m, kind_).has_value();
-}
-
-std::vector<move> schedule_builder::legal(const std::string& name) const {
-  std::vector<move> out;
-  const move_kind* found = find_move(name);
-  if (found == nullptr) return out;
-  for (auto& candidate : found->candidates(graph_, kind_)) {
-    if (is_legal(candidate)) out.push_back(std::move(candidate));
-  }
+std::vector<move> schedule_builder::legal(const move_kind& which) const {
+  std::vector<move> out = which.candidates(graph_, kind_);
+  std::erase_if(out, [&](const move& m) { return !after(m); });
   return out;
 }
 
-std::optional<move> schedule_builder::first_legal(const std::string& name) const {
-  const move_kind* found = find_move(name);
-  if (found == nullptr) return std::nullopt;
-  for (auto& candidate : found->candidates(graph_, kind_)) {
-    if (is_legal(candidate)) return std::move(candidate);
-  }
-  return std::nullopt;
+expected<void> schedule_builder::add(const move& m) {
+  CUDAL1_TRY(graph_, after(m));
+  schedule_.moves.push_back(m);
+  return {};
 }
 
-std::optional<move> schedule_builder::any_legal(const std::string& name, random_source& random) const {
-  const move_kind* found = find_move(name);
-  if (found == nullptr) return std::nullopt;
-  for (auto left = found->candidates(graph_, kind_); !left.empty(); left.pop_back()) {
+void schedule_builder::add_all(std::string_view name) {
+  const move_kind* which = find_move(name);
+  // One move may make another legal that was refused before it, or one that was not listed.
+  for (bool added = which != nullptr; added;) {
+    added = false;
+    for (const auto& candidate : which->candidates(graph_, kind_))
+      added = add(candidate).has_value() || added;
+  }
+}
+
+bool schedule_builder::add_any(const move_kind& which, random_source& random, const move& except) {
+  for (auto left = which.candidates(graph_, kind_); !left.empty(); left.pop_back()) {
     std::swap(left[random.below(left.size())], left.back());
-    if (is_legal(left.back())) return std::move(left.back());
+    if (left.back() != except && add(left.back())) return true;
   }
-  return std::nullopt;
+  return false;
 }
 
-std::optional<move> schedule_builder::any_legal(random_source& random) const {
+bool schedule_builder::add_any(random_source& random) {
   std::vector<const move_kind*> left;
   for (const auto& kind : move_kinds())
     left.push_back(&kind);
   for (; !left.empty(); left.pop_back()) {
     std::swap(left[random.below(left.size())], left.back());
-    if (auto found = any_legal(left.back()->name, random)) return found;
+    if (add_any(*left.back(), random)) return true;
   }
-  return std::nullopt;
+  return false;
+}
+
+expected<std::vector<move>> legal_moves(const task& t, const schedule& s, device_kind kind) {
+  schedule_builder b(t, kind);
+  for (std::size_t i = 0; i < s.moves.size(); ++i) {
+    auto added = b.add(s.moves[i]);
+    if (!added) return fail_in(fmt::format("move {} ({})", i, s.moves[i].name), added.error());
+  }
+  std::vector<move> out;
+  for (const auto& each : move_kinds()) {
+    for (auto& m : b.legal(each))
+      out.push_back(std::move(m));
+  }
+  return out;
 }
 
 schedule_builder repaired(const task& t, device_kind kind, const std::vector<move>& wanted) {
   schedule_builder out(t, kind);
-  for (const auto& m : wanted) {
-    if (out.moves().moves.size() < k_longest) out.add(m);
-  }
+  for (const auto& m : wanted)
+    out.add(m);
   return out;
 }
 
@@ -134,32 +148,36 @@ std::vector<schedule> whole_schedules(const task& t, device_kind kind) {
   return distinct(t, kind, {with(fused, {"in_place"}), fused, {"row_kernel", "fuse", "in_place"}});
 }
 
-std::vector<schedule> first_schedules(const task& t, device_kind kind) {
-  std::vector<schedule> out = whole_schedules(t, kind);
-  if (out.empty()) return out;
-  const schedule_builder full = repaired(t, kind, out.front().moves);
+std::vector<schedule> further_schedules(const task& t, device_kind kind, const std::vector<schedule>& whole) {
+  std::vector<schedule> out;
+  if (whole.empty()) return out;
+  const schedule_builder full = repaired(t, kind, whole.front().moves);
   for (const auto& name : k_tunings) {
-    for (const auto& m : full.legal(name)) {
-      schedule_builder b = full;
-      if (b.add(m)) out.push_back(b.moves());
+    for (auto& m : full.legal(*find_move(name))) {
+      out.push_back(full.moves());
+      out.back().moves.push_back(std::move(m));
     }
   }
   for (auto& part :
        distinct(t, kind, {{"fuse", "in_place"}, {"row_kernel"}, {"diagonal_matmul", "drop"}, {"precision"}})) {
-    if (std::find(out.begin(), out.end(), part) == out.end()) out.push_back(std::move(part));
+    if (std::ranges::count(whole, part) + std::ranges::count(out, part) == 0) out.push_back(std::move(part));
   }
   return out;
 }
 
-schedule random_schedule(const task& t, device_kind kind, random_source& random) {
+std::vector<schedule> first_schedules(const task& t, device_kind kind) {
+  std::vector<schedule> out = whole_schedules(t, kind);
+  for (auto& s : further_schedules(t, kind, out))
+    out.push_back(std::move(s));
+  return out;
+}
+
+schedule_builder random_schedule(const task& t, device_kind kind, random_source& random) {
   schedule_builder b(t, kind);
-  while (b.moves().moves.size() < k_longest) {
-    const auto next = b.any_legal(random);
-    if (!next) break;
-    b.add(*next);
+  while (b.moves().moves.size() < k_longest_random && b.add_any(random)) {
     if (random.chance(k_stop)) break;
   }
-  return b.moves();
+  return b;
 }
 
 }  // namespace cudal1

@@ -33,19 +33,22 @@ class schedule_builder {
   const schedule& moves() const { return schedule_; }
   const graph& state() const { return graph_; }
   device_kind kind() const { return kind_; }
-  // Adds the move if it is legal here.
-  bool add(const move& m);
-  // All legal moves of one name.
-  std::vector<move> legal(const std::string& name) const;
-  // The first of them, and one of them, all equally likely: for programs of hundreds of steps, where trying all is
-  // slow.
-  std::optional<move> first_legal(const std::string& name) const;
-  std::optional<move> any_legal(const std::string& name, random_source& random) const;
-  // Of a kind of moves, all that have legal ones equally likely.
-  std::optional<move> any_legal(random_source& random) const;
+  // All legal moves of one kind.
+  std::vector<move> legal(const move_kind& which) const;
+  // Adds the move; an error where it is not legal here.
+  expected<void> add(const move& m);
+  // Adds legal moves of that name, as they are listed, until none is left.
+  void add_all(std::string_view name);
+  // Adds a legal move of that name, all but `except` equally likely; false where there is none. (For programs of
+  // hundreds of steps, where trying all is slow.)
+  bool add_any(const move_kind& which, random_source& random, const move& except = {});
+  // The same of a kind of moves, all that have legal ones equally likely.
+  bool add_any(random_source& random);
+  // What the moves lead to, as lower() gives it.
+  expected<program> lowered_program() const { return lower(graph_, kind_); }
 
  private:
-  bool is_legal(const move& m) const;
+  expected<graph> after(const move& m) const;
 
   graph graph_;
   device_kind kind_;
@@ -57,12 +60,14 @@ schedule_builder repaired(const task& t, device_kind kind, const std::vector<mov
 
 // What everybody who knows the field would try first, written as moves: all proofs, the largest row kernels and chains,
 // results in place; then the same with one kind of move left out. The fullest comes first; each is a program of its
-// own.
+// own. As long as the task takes: a network of hundreds of steps has dozens of kernels.
 std::vector<schedule> whole_schedules(const task& t, device_kind kind);
-// Those, parts of them, and the fullest with one parameter chosen.
+// What comes after those: the fullest with one parameter chosen, and parts of it.
+std::vector<schedule> further_schedules(const task& t, device_kind kind, const std::vector<schedule>& whole);
+// Both.
 std::vector<schedule> first_schedules(const task& t, device_kind kind);
 
 // A random legal schedule: kinds of moves are equally likely, then moves of a kind; never empty where a move is legal.
-schedule random_schedule(const task& t, device_kind kind, random_source& random);
+schedule_builder random_schedule(const task& t, device_kind kind, random_source& random);
 
 }  // namespace cudal1

@@ -26,21 +26,20 @@ const exemplar& tournament(const std::vector<const exemplar*>& from, random_sour
   return *best;
 }
 
-schedule with_one_more(const prompt& p, const schedule& s, random_source& random) {
+schedule_builder with_one_more(const prompt& p, const schedule& s, random_source& random) {
   schedule_builder b = repaired(*p.what, p.kind, s.moves);
-  if (const auto next = b.any_legal(random)) b.add(*next);
-  return b.moves();
+  b.add_any(random);
+  return b;
 }
 
-schedule with_one_less(const prompt& p, const schedule& s, random_source& random) {
-  if (s.moves.size() < 2) return s;
+schedule_builder with_one_less(const prompt& p, const schedule& s, random_source& random) {
   std::vector<move> moves = s.moves;
-  moves.erase(moves.begin() + static_cast<std::ptrdiff_t>(random.below(moves.size())));
-  return repaired(*p.what, p.kind, moves).moves();
+  if (moves.size() > 1) moves.erase(moves.begin() + static_cast<std::ptrdiff_t>(random.below(moves.size())));
+  return repaired(*p.what, p.kind, moves);
 }
 
 // Another legal move of the same name in the place of one; what follows is repaired.
-schedule with_one_other(const prompt& p, const schedule& s, bool tuning, random_source& random) {
+schedule_builder with_one_other(const prompt& p, const schedule& s, bool tuning, random_source& random) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < s.moves.size(); ++i) {
     if (!tuning || is_tuning(s.moves[i])) places.push_back(i);
@@ -50,23 +49,21 @@ schedule with_one_other(const prompt& p, const schedule& s, bool tuning, random_
   schedule_builder b(*p.what, p.kind);
   for (std::size_t i = 0; i < at; ++i)
     b.add(s.moves[i]);
-  std::vector<move> others = b.legal(s.moves[at].name);
-  std::erase(others, s.moves[at]);
-  if (!others.empty()) b.add(random.pick(others));
+  if (const move_kind* which = find_move(s.moves[at].name)) b.add_any(*which, random, s.moves[at]);
   for (std::size_t i = at + 1; i < s.moves.size(); ++i)
     b.add(s.moves[i]);
-  return b.moves();
+  return b;
 }
 
-schedule crossed(const prompt& p, const schedule& a, const schedule& b, random_source& random) {
+schedule_builder crossed(const prompt& p, const schedule& a, const schedule& b, random_source& random) {
   const std::size_t cut = random.below(a.moves.size() + 1);
   std::vector<move> moves(a.moves.begin(), a.moves.begin() + static_cast<std::ptrdiff_t>(cut));
   moves.insert(moves.end(), b.moves.begin(), b.moves.end());
   moves.insert(moves.end(), a.moves.begin() + static_cast<std::ptrdiff_t>(cut), a.moves.end());
-  return repaired(*p.what, p.kind, moves).moves();
+  return repaired(*p.what, p.kind, moves);
 }
 
-schedule mutated(const prompt& p, const schedule& s, random_source& random) {
+schedule_builder mutated(const prompt& p, const schedule& s, random_source& random) {
   switch (random.below(4)) {
     case 0:
       return with_one_more(p, s, random);
@@ -88,11 +85,11 @@ known_variants::known_variants(const prompt& p) {
   }
 }
 
-bool known_variants::contains(const prompt& p, const schedule& s) const {
-  if (schedules_.contains(print_schedule(s))) return true;
-  if (programs_.empty()) return false;
-  const auto result = lower(*p.what, s, p.kind);
-  return result && programs_.contains(program_id(result->result));
+bool known_variants::contains(const schedule_builder& b) const {
+  if (has_schedule(b.moves())) return true;
+  if (!has_programs()) return false;
+  const auto result = b.lowered_program();
+  return result && has_program(program_id(*result));
 }
 
 random_source random_for(uint64_t policy_seed, const prompt& p) {
@@ -147,17 +144,43 @@ expected<proposal> random_policy::propose(const prompt& p) {
   const known_variants known(p);
   proposal out;
   for (int i = 0; i < k_attempts; ++i) {
-    out.plan = random_schedule(*p.what, p.kind, random);
-    if (!known.contains(p, out.plan)) break;
+    const schedule_builder b = random_schedule(*p.what, p.kind, random);
+    out.plan = b.moves();
+    if (!known.contains(b)) break;
   }
   return out;
 }
 
-const std::vector<schedule>& evolutionary_policy::firsts_of(const prompt& p, bool any_correct) {
-  firsts& found = firsts_[{p.what->id, p.kind}];
-  auto& wanted = any_correct ? found.whole : found.all;
-  if (!wanted) wanted = any_correct ? whole_schedules(*p.what, p.kind) : first_schedules(*p.what, p.kind);
-  return *wanted;
+std::vector<evolutionary_policy::first_schedule>& evolutionary_policy::whole_of(const prompt& p) {
+  auto& found = firsts_[{p.what->id, p.kind}].whole;
+  if (!found) {
+    found.emplace();
+    for (auto& s : whole_schedules(*p.what, p.kind))
+      found->push_back({std::move(s), ""});
+  }
+  return *found;
+}
+
+std::vector<evolutionary_policy::first_schedule>& evolutionary_policy::further_of(const prompt& p) {
+  auto& found = firsts_[{p.what->id, p.kind}].further;
+  if (!found) {
+    std::vector<schedule> whole;
+    for (const auto& s : whole_of(p))
+      whole.push_back(s.plan);
+    found.emplace();
+    for (auto& s : further_schedules(*p.what, p.kind, whole))
+      found->push_back({std::move(s), ""});
+  }
+  return *found;
+}
+
+bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, first_schedule& s) {
+  if (known.has_schedule(s.plan)) return false;
+  if (!known.has_programs()) return true;
+  if (s.program.empty()) {
+    if (const auto result = lower(*p.what, s.plan, p.kind)) s.program = program_id(result->result);
+  }
+  return !known.has_program(s.program);
 }
 
 // The whole programs first, in their order; proposals side by side see the same exemplars, so now and then a later one.
@@ -167,64 +190,64 @@ std::optional<schedule> evolutionary_policy::next_first(const prompt& p, const k
   while (random.chance(k_later))
     ++later;
   const schedule* chosen = nullptr;
-  for (const auto& s : firsts_of(p, any_correct)) {
-    if (known.contains(p, s)) continue;
-    chosen = &s;
-    if (later-- == 0) break;
-  }
+  const auto look_through = [&](std::vector<first_schedule>& list) {
+    for (auto& s : list) {
+      if (!is_new(p, known, s)) continue;
+      chosen = &s.plan;
+      if (later-- == 0) return true;
+    }
+    return false;
+  };
+  if (!look_through(whole_of(p)) && !any_correct) look_through(further_of(p));
   return chosen == nullptr ? std::nullopt : std::optional(*chosen);
 }
 
-proposal evolutionary_policy::try_once(const prompt& p, const known_variants& known, random_source& random) {
-  proposal out;
+evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, const known_variants& known,
+                                                           random_source& random) {
+  attempt out;
   std::vector<const exemplar*> correct;
   for (const auto& e : p.exemplars) {
     if (e.result == outcome::correct) correct.push_back(&e);
   }
-  const auto origin = [&](const char* how) { out.trace.set("origin", how); };
+  const auto as = [&](const char* origin, const schedule_builder& b) {
+    out.made.trace.set("origin", origin);
+    out.made.plan = b.moves();
+    out.is_new = !b.moves().moves.empty() && !known.contains(b);
+    return out;
+  };
   if (auto first = next_first(p, known, !correct.empty(), random)) {
-    out.plan = std::move(*first);
-    origin("first");
+    out.made.trace.set("origin", "first");
+    out.made.plan = std::move(*first);
+    out.is_new = true;
     return out;
   }
-  if (correct.empty() || random.chance(k_fresh)) {
-    out.plan = random_schedule(*p.what, p.kind, random);
-    origin("random");
-    return out;
-  }
+  if (correct.empty() || random.chance(k_fresh)) return as("random", random_schedule(*p.what, p.kind, random));
   const exemplar* best = *std::max_element(correct.begin(), correct.end(),
                                            [](const auto* a, const auto* b) { return a->score < b->score; });
+  auto& parents = out.made.parents;
   if (random.chance(k_best)) {
-    out.plan = mutated(p, best->plan, random);
-    out.parents.push_back(best->variant);
-    origin("mutation");
-    return out;
+    parents.push_back(best->variant);
+    return as("mutation", mutated(p, best->plan, random));
   }
   const exemplar& a = tournament(correct, random);
-  out.parents.push_back(a.variant);
+  parents.push_back(a.variant);
   if (correct.size() > 1 && random.chance(k_crossover)) {
     const exemplar& b = tournament(correct, random);
-    if (b.variant != a.variant) out.parents.push_back(b.variant);
-    out.plan = crossed(p, a.plan, b.plan, random);
-    origin("crossover");
-  } else {
-    // Two steps at once, over a valley.
-    out.plan = mutated(p, mutated(p, a.plan, random), random);
-    origin("mutation");
+    if (b.variant != a.variant) parents.push_back(b.variant);
+    return as("crossover", crossed(p, a.plan, b.plan, random));
   }
-  return out;
+  // Two steps at once, over a valley.
+  return as("mutation", mutated(p, mutated(p, a.plan, random).moves(), random));
 }
 
 expected<proposal> evolutionary_policy::propose(const prompt& p) {
   CUDAL1_CHECK(check_prompt(p));
   random_source random = random_for(seed_, p);
   const known_variants known(p);
-  proposal out;
-  for (int i = 0; i < k_attempts; ++i) {
+  attempt out;
+  for (int i = 0; i < k_attempts && !out.is_new; ++i)
     out = try_once(p, known, random);
-    if (!out.plan.moves.empty() && !known.contains(p, out.plan)) break;
-  }
-  return out;
+  return std::move(out.made);
 }
 
 }  // namespace cudal1

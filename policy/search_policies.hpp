@@ -16,7 +16,10 @@ namespace cudal1 {
 class known_variants {
  public:
   explicit known_variants(const prompt& p);
-  bool contains(const prompt& p, const schedule& s) const;
+  bool contains(const schedule_builder& b) const;
+  bool has_schedule(const schedule& s) const { return schedules_.contains(print_schedule(s)); }
+  bool has_programs() const { return !programs_.empty(); }
+  bool has_program(const std::string& id) const { return programs_.contains(id); }
 
  private:
   std::set<std::string> schedules_, programs_;
@@ -51,14 +54,25 @@ class evolutionary_policy final : public search_policy {
   expected<proposal> propose(const prompt& p) override;
 
  private:
-  // The schedules that come before any search, of a task: they take seconds to find for a network of hundreds of steps.
-  struct firsts {
-    std::optional<std::vector<schedule>> whole, all;
+  // The schedules that come before any search, of a task: kept, as they take long to find for a network of hundreds of
+  // steps. So does what program each is, which is lowered when it is first asked for.
+  struct first_schedule {
+    schedule plan;
+    std::string program;  // its id; "" before that
   };
-  const std::vector<schedule>& firsts_of(const prompt& p, bool any_correct);
+  struct firsts {
+    std::optional<std::vector<first_schedule>> whole, further;
+  };
+  struct attempt {
+    proposal made;
+    bool is_new = false;  // no exemplar is this program
+  };
+  std::vector<first_schedule>& whole_of(const prompt& p);
+  std::vector<first_schedule>& further_of(const prompt& p);
+  static bool is_new(const prompt& p, const known_variants& known, first_schedule& s);
   std::optional<schedule> next_first(const prompt& p, const known_variants& known, bool any_correct,
                                      random_source& random);
-  proposal try_once(const prompt& p, const known_variants& known, random_source& random);
+  attempt try_once(const prompt& p, const known_variants& known, random_source& random);
 
   std::map<std::pair<std::string, device_kind>, firsts> firsts_;  // by the task's id
 };

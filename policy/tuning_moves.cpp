@@ -60,7 +60,7 @@ expected<move_note> apply_tuning(const tuning& what, graph& g, const move& m, de
     return fail(errc::invalid_argument, "{} {}={} can do no good for group {}", what.move, what.parameter, value,
                 number);
   group.options.*what.field = value;
-  CUDAL1_CHECK(check_group(g, number, kind));
+  CUDAL1_CHECK(check_kernel(g, number, body, kind));
   return move_note{fmt::format("group {}: {}", number, fmt::format(fmt::runtime(what.explanation), value)), ""};
 }
 
@@ -129,13 +129,12 @@ const std::vector<tuning>& tunings() {
 
 // ---- the result in place of an operand ----
 
-expected<std::string> operand_to_overwrite(const graph& g, int number) {
+expected<std::string> operand_to_overwrite(const graph& g, int number, const kernel_body& body) {
   const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
-  CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
   if (body.results.size() != 1) return fail(errc::invalid_argument, "group {} has several results", number);
   const body_operand& target = body.results[0].target;
   for (const auto& o : body.operands) {
-    const auto readers = g.readers(o.value);
+    const auto& readers = g.readers(o.value);
     const bool others = std::any_of(readers.begin(), readers.end(), [&](int n) {
       return std::find(group.steps.begin(), group.steps.end(), n) == group.steps.end();
     });
@@ -165,8 +164,9 @@ expected<move_note> apply_in_place(graph& g, const move& m, device_kind kind) {
   kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
   if (!group.decided.insert("in_place").second)
     return fail(errc::invalid_argument, "group {} writes in place already", number);
-  CUDAL1_TRY(group.options.in_place, operand_to_overwrite(g, number));
-  CUDAL1_CHECK(check_group(g, number, kind));
+  CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
+  CUDAL1_TRY(group.options.in_place, operand_to_overwrite(g, number, body));
+  CUDAL1_CHECK(check_kernel(g, number, body, kind));
   return move_note{fmt::format("group {}: writes over {}, which is in the cache and which nobody reads later", number,
                                group.options.in_place),
                    ""};

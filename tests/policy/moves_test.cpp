@@ -48,7 +48,7 @@ TEST(Moves, RandomWalksLowerToTheSameCheckedProgramEachTime) {
   random_source random(20261120);
   for (int walk = 0; walk < 300; ++walk) {
     const task& t = random.chance(0.7) ? random.pick(builtin_tasks()) : random.pick(small_tasks());
-    const schedule s = random_schedule(t, device_kind::cpu, random);
+    const schedule s = random_schedule(t, device_kind::cpu, random).moves();
     const auto result = lower(t, s, device_kind::cpu);
     ASSERT_TRUE(result) << t.name << ": " << print_schedule(s) << ": " << result.error().message;
     EXPECT_EQ(result->explanation.size(), s.moves.size());
@@ -193,7 +193,7 @@ TEST(CudaMoves, RandomWalksLowerToCheckedPrograms) {
   random_source random(20261121);
   for (int walk = 0; walk < 150; ++walk) {
     const task& t = random.chance(0.7) ? random.pick(builtin_tasks()) : random.pick(row_tasks());
-    const schedule s = random_schedule(t, device_kind::cuda, random);
+    const schedule s = random_schedule(t, device_kind::cuda, random).moves();
     const auto result = lower(t, s, device_kind::cuda);
     ASSERT_TRUE(result) << t.name << ": " << print_schedule(s) << ": " << result.error().message;
     EXPECT_EQ(parse_schedule(print_schedule(s)), s);

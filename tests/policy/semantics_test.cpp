@@ -1,5 +1,6 @@
 // Lowered programs compute what the task's program computes: real compiler, real kernels, real interpreter.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -185,6 +186,21 @@ TEST(Semantics, EveryParameterOfARowKernelGivesTheReferencesValues) {
     for (std::size_t i = 0; i < schedules.size(); i += 3)
       compare(small(name), schedules[i], {values::normal, values::special});
   }
+}
+
+// However many kernels that takes.
+TEST(Semantics, TheFullestScheduleOfANetworkFusesAllItsChainsAndGivesTheReferencesValues) {
+  const task t = chained_network(60);
+  const auto start = std::chrono::steady_clock::now();
+  const auto whole = whole_schedules(t, device_kind::cpu);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  ASSERT_FALSE(whole.empty());
+  const program lowered = value_of(lower(t, whole.front(), device_kind::cpu)).result;
+  for (const auto& s : lowered.steps) {
+    const auto* call = std::get_if<aten_step>(&s);
+    EXPECT_TRUE(call == nullptr || call->op == "aten::mm") << call->op;
+  }
+  compare(t, whole.front(), {values::normal});
 }
 
 // What a GPU would run, run here: the same source with exact barriers, shuffles and shared memory.

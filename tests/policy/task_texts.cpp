@@ -179,23 +179,52 @@ const task& small(const std::string& name) {
   return found(small_tasks(), name);
 }
 
+namespace {
+
+std::string in_quotes(const std::string& value) {
+  return "\"" + value + "\"";
+}
+
+void add_step(std::string& steps, const std::string& op, const std::string& args, const std::string& out) {
+  steps += (steps.empty() ? "" : ", ") + step(op, args, in_quotes(out));
+}
+
+}  // namespace
+
+task chained_network(int chains) {
+  std::string steps, before = "x";
+  for (int i = 0; i < chains; ++i) {
+    const auto name = [&](const char* of) { return of + std::to_string(i); };
+    add_step(steps, "mm", "\"self\": " + in_quotes(before) + ", \"mat2\": \"w\"", name("product"));
+    add_step(steps, "add.Tensor", "\"self\": " + in_quotes(name("product")) + ", \"other\": \"bias\"", name("biased"));
+    before = name("end");
+    if (i % 2 == 0) {
+      add_step(steps, "sigmoid", "\"self\": " + in_quotes(name("biased")), before);
+    } else {
+      add_step(steps, "softmax.int", "\"self\": " + in_quotes(name("biased")) + ", \"dim\": 1", before);
+    }
+  }
+  return made("chained_network",
+              tensor("x", "[8, 16]") + ", " + tensor("w", "[16, 16]") + ", " + tensor("bias", "[16]"), steps,
+              in_quotes(before));
+}
+
 task residual_network(int blocks) {
   std::string steps, before = "x";
   for (int i = 0; i < blocks; ++i) {
     const auto name = [&](const char* of) { return of + std::to_string(i); };
-    const auto quoted = [](const std::string& value) { return "\"" + value + "\""; };
     const auto add = [&](const std::string& op, const std::string& args, const std::string& out) {
-      steps += (steps.empty() ? "" : ", ") + step(op, args, quoted(out));
+      add_step(steps, op, args, out);
     };
-    add("mm", "\"self\": " + quoted(before) + ", \"mat2\": \"w\"", name("product"));
-    add("add.Tensor", "\"self\": " + quoted(name("product")) + ", \"other\": \"bias\"", name("biased"));
-    add("relu", "\"self\": " + quoted(name("biased")), name("positive"));
-    add("add.Tensor", "\"self\": " + quoted(name("positive")) + ", \"other\": " + quoted(before), name("sum"));
+    add("mm", "\"self\": " + in_quotes(before) + ", \"mat2\": \"w\"", name("product"));
+    add("add.Tensor", "\"self\": " + in_quotes(name("product")) + ", \"other\": \"bias\"", name("biased"));
+    add("relu", "\"self\": " + in_quotes(name("biased")), name("positive"));
+    add("add.Tensor", "\"self\": " + in_quotes(name("positive")) + ", \"other\": " + in_quotes(before), name("sum"));
     before = name("sum");
   }
   return made("residual_network",
               tensor("x", "[8, 16]") + ", " + tensor("w", "[16, 16]") + ", " + tensor("bias", "[16]"), steps,
-              "\"" + before + "\"");
+              in_quotes(before));
 }
 
 }  // namespace cudal1::test

@@ -19,5 +19,7 @@ const std::vector<task>& row_tasks();
 const task& small(const std::string& name);
 // A residual network: blocks of a product, a bias, a ReLU and the sum with what went in; four steps each.
 task residual_network(int blocks);
+// Products with a chain of two steps after each, of one element in turn with a softmax; three steps each.
+task chained_network(int chains);
 
 }  // namespace cudal1::test

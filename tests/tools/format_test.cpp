@@ -1,5 +1,6 @@
 #include "tools/cli/format.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,6 +74,12 @@ TEST(format, wrapping_keeps_words_whole_and_the_margin) {
 TEST(format, a_schedule_is_shown_without_its_parameter_names) {
   EXPECT_EQ(short_schedule("fuse(steps=0..1); block(group=0, threads=256)"), "fuse(0..1) block(0,256)");
   EXPECT_EQ(short_schedule("not a (schedule"), "not a (schedule");
+  std::string network, shown;
+  for (int step = 0; step < 80; ++step) {
+    network += fmt::format("{}fuse(steps={})", step > 0 ? "; " : "", step);
+    if (step < 10) shown += fmt::format("fuse({}) ", step);
+  }
+  EXPECT_EQ(short_schedule(network), shown + "... and 70 more");
 }
 
 table three_columns() {

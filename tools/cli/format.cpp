@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
+#include <span>
 #include <utility>
 
 #include <fmt/chrono.h>
@@ -16,6 +17,9 @@
 namespace cudal1::cli {
 
 namespace {
+
+// A schedule in a line of a table: a network's has a move for each of its kernels.
+constexpr std::size_t k_most_moves = 12, k_moves_of_many = 10;
 
 // Decimals that leave three significant digits after rounding (9.996 is 10.0, not 10.00).
 int decimals_of(double value) {
@@ -117,7 +121,8 @@ std::string short_schedule(const std::string& schedule) {
   const auto parsed = parse_schedule(schedule);
   if (!parsed) return schedule;
   std::string text;
-  for (const move& m : parsed->moves) {
+  const bool all = parsed->moves.size() <= k_most_moves;
+  for (const move& m : std::span(parsed->moves).first(all ? parsed->moves.size() : k_moves_of_many)) {
     std::vector<std::string> values;
     values.reserve(m.parameters.size());
     for (const auto& parameter : m.parameters)
@@ -126,6 +131,7 @@ std::string short_schedule(const std::string& schedule) {
     text += m.name;
     if (!values.empty()) text += fmt::format("({})", fmt::join(values, ","));
   }
+  if (!all) text += fmt::format(" ... and {} more", parsed->moves.size() - k_moves_of_many);
   return text;
 }
 

@@ -31,7 +31,8 @@ std::string format_count(int64_t n, std::string_view singular);
 std::string short_id(std::string_view id);
 // "wrong_answer 3, hang 1", most frequent first; "" for none. `correct` is left out.
 std::string format_failures(const std::map<std::string, int64_t>& outcomes);
-// The moves without parameter names: `fuse(2..5) block(0, 256)`. A text that is no schedule comes back as it is.
+// The moves without parameter names: `fuse(2..5) block(0,256)`; of more than twelve the first ten, and how many more. A
+// text that is no schedule comes back as it is.
 std::string short_schedule(const std::string& schedule);
 
 // "4m", "90s", "1h30m", "250ms", "90" (seconds); more than 0. The error says what is understood.

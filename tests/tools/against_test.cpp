@@ -30,8 +30,9 @@ baseline_record beside(baseline_record b, const std::string& variant, double var
   return b;
 }
 
-bool is_h200(const std::string& id) {
-  return id.starts_with("h200");
+// h200-a and h200-c are two devices of one host.
+environment of_host(const std::string& id) {
+  return {.device = "cuda:" + id, .model = id.substr(0, 4), .details = id == "h200-c" ? "h200-a" : id, .id = id};
 }
 
 const compared best_on_h200{"best", "h200-a", 50, 30};
@@ -40,7 +41,7 @@ TEST(against, what_was_measured_beside_the_variant_counts_and_its_time_then) {
   const std::vector<baseline_record> records = {
       beside(measured("eager", "h200-b", 400), "best", 40), beside(measured("eager", "h100", 900), "best", 90),
       beside(measured("eager", "h200-a", 300), "another", 60), measured("graph", "h200-a", 100)};
-  const auto a = compare(records, "eager", best_on_h200, is_h200);
+  const auto a = compare(records, "eager", best_on_h200, of_host);
   EXPECT_EQ(a.problem, "");
   EXPECT_TRUE(a.beside);
   EXPECT_EQ(a.environment_id, "h200-b") << "another machine with that GPU; of the H100 nothing is compared";
@@ -59,7 +60,7 @@ TEST(against, a_variants_time_is_that_of_a_call_from_python_as_the_bases_is) {
   auto record = beside(measured("eager", "h200-a", 300), "best", 50);
   record.variant_device_us = 45;
   record.python_us = 15;
-  const auto a = compare(std::vector{record}, "eager", best_on_h200, is_h200);
+  const auto a = compare(std::vector{record}, "eager", best_on_h200, of_host);
   EXPECT_EQ(a.variant_us, 60);
   EXPECT_DOUBLE_EQ(a.speedup, 5);
   EXPECT_GT(a.speedup_interval.high, 5);
@@ -69,27 +70,36 @@ TEST(against, a_variants_time_is_that_of_a_call_from_python_as_the_bases_is) {
 TEST(against, else_the_newest_of_the_same_environment_with_the_verdicts_time_and_a_star) {
   const std::vector<baseline_record> records = {measured("eager", "h200-a", 300), measured("eager", "h200-a", 250),
                                                 measured("eager", "h200-b", 400)};
-  const auto a = compare(records, "eager", best_on_h200, is_h200);
+  const auto a = compare(records, "eager", best_on_h200, of_host);
   EXPECT_FALSE(a.beside);
   EXPECT_DOUBLE_EQ(a.speedup, 5);
   EXPECT_EQ(a.variant_us, 50);
   EXPECT_EQ(format_against(a), "5.00x*");
 }
 
+TEST(against, a_device_beside_the_variants_own_is_as_good_where_that_one_measured_nothing) {
+  std::vector<baseline_record> records = {measured("eager", "h200-c", 200)};
+  const auto a = compare(records, "eager", best_on_h200, of_host);
+  EXPECT_EQ(a.environment_id, "h200-c");
+  EXPECT_EQ(format_against(a), "4.00x*");
+  records.insert(records.begin(), measured("eager", "h200-a", 250));
+  EXPECT_EQ(compare(records, "eager", best_on_h200, of_host).environment_id, "h200-a");
+}
+
 TEST(against, a_base_that_is_missing_elsewhere_or_failed_is_no_ratio) {
-  EXPECT_EQ(compare({}, "eager", best_on_h200, is_h200).problem, "not measured");
+  EXPECT_EQ(compare({}, "eager", best_on_h200, of_host).problem, "not measured");
   const std::vector<baseline_record> elsewhere = {measured("eager", "h200-b", 400)};
-  EXPECT_EQ(compare(elsewhere, "eager", best_on_h200, is_h200).problem, "not measured");
+  EXPECT_EQ(compare(elsewhere, "eager", best_on_h200, of_host).problem, "not measured");
   std::vector<baseline_record> failed = {measured("graph", "h200-a", 0)};
   failed[0].problem = "the capture failed";
-  const auto a = compare(failed, "graph", best_on_h200, is_h200);
+  const auto a = compare(failed, "graph", best_on_h200, of_host);
   EXPECT_EQ(a.problem, "the capture failed");
   EXPECT_EQ(format_against(a), "-");
 }
 
 TEST(against, the_reference_itself_is_not_improved) {
   const std::vector<baseline_record> records = {measured("eager", "h200-a", 300)};
-  const auto a = compare(records, "eager", {"", "h200-a", 50, 30}, is_h200);
+  const auto a = compare(records, "eager", {"", "h200-a", 50, 30}, of_host);
   EXPECT_EQ(a.base_us, 300);
   EXPECT_EQ(a.speedup, 0);
   EXPECT_EQ(format_against(a), "1.00x");

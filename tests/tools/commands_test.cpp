@@ -223,7 +223,7 @@ TEST(kernelbench_export, writes_models_an_index_and_a_script) {
   EXPECT_EQ(at(*index, "tasks.0.eager.eager_us"), json(48.0));
   EXPECT_EQ(at(*index, "tasks.0.eager.variant_us"), json(16.0));
   EXPECT_THAT(read_file(target + "/check.py"), StartsWith("#!/usr/bin/env python3\n"));
-  EXPECT_THAT(read_file(target + "/baseline.py"), HasSubstr("class Clock:"));
+  EXPECT_THAT(read_file(target + "/pytorch_calls.py"), HasSubstr("class Clock:"));
   EXPECT_THAT(read_file(target + "/README.md"),
               AllOf(HasSubstr("they say nothing about a GPU"), HasSubstr("| task | file | over eager | over program |"),
                     HasSubstr("_kernel.py` | 3.00x | 2.00x [")));

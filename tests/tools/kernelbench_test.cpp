@@ -378,7 +378,7 @@ TEST_F(model_files, hold_any_text) {
 
 TEST_F(model_files, come_with_a_script_that_python_reads) {
   EXPECT_TRUE(python_says(check_script(), "compile(text, 'check.py', 'exec')"));
-  EXPECT_TRUE(python_says(timing_script(), "compile(text, 'baseline.py', 'exec')"));
+  EXPECT_TRUE(python_says(timing_script(), "compile(text, 'pytorch_calls.py', 'exec')"));
 }
 
 TEST(fixed_content, is_written_in_base64) {

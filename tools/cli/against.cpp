@@ -13,10 +13,10 @@ std::vector<std::string> against_names() {
   return names;
 }
 
-const std::string& model_finder::of(const std::string& environment_id) {
-  const auto [found, fresh] = models_.try_emplace(environment_id);
+const environment& environment_finder::of(const std::string& id) {
+  const auto [found, fresh] = known_.try_emplace(id);
   if (fresh)
-    if (const auto where = store_.get_environment(environment_id)) found->second = where->model;
+    if (const auto where = store_.get_environment(id)) found->second = *where;
   return found->second;
 }
 
@@ -25,18 +25,21 @@ double called_from_python(double variant_us, double variant_device_us, double py
 }
 
 against_times compare(std::span<const baseline_record> records, const std::string& kind, const compared& what,
-                      const std::function<bool(const std::string&)>& same_model) {
-  const baseline_record* beside = nullptr;
-  const baseline_record* here = nullptr;
+                      const std::function<environment(const std::string&)>& where) {
+  const baseline_record *beside = nullptr, *here = nullptr, *alike = nullptr;
+  const environment own = where(what.environment_id);
   for (const auto& r : records) {
     if (r.kind != kind) continue;
-    if (r.environment_id == what.environment_id) here = &r;
+    const environment theirs = where(r.environment_id);
+    const bool same_model = !own.model.empty() && theirs.model == own.model;
     const bool has_both = r.problem.empty() && r.variant_us > 0 && r.call_us > 0;
-    if (has_both && !what.variant.empty() && r.variant == what.variant && same_model(r.environment_id)) beside = &r;
+    if (r.environment_id == what.environment_id) here = &r;
+    if (same_model && theirs.details == own.details) alike = &r;
+    if (same_model && has_both && !what.variant.empty() && r.variant == what.variant) beside = &r;
   }
   against_times a;
   a.kind = kind;
-  const baseline_record* chosen = beside ? beside : here;
+  const baseline_record* chosen = beside ? beside : here ? here : alike;
   if (chosen == nullptr) {
     a.problem = "not measured";
     return a;
@@ -47,6 +50,7 @@ against_times compare(std::span<const baseline_record> records, const std::strin
   if (!a.problem.empty()) return a;
   a.base_us = chosen->call_us;
   a.base_device_us = chosen->device_us;
+  a.program_us = chosen->program_us;
   if (what.variant.empty()) return a;
   a.beside = beside != nullptr;
   const double ours_us = a.beside ? chosen->variant_us : what.variant_us;

@@ -27,12 +27,13 @@ struct against_times {
   interval speedup_interval;  // {0, 0} where not known
   bool beside = false;        // both were measured in the same minutes; else the variant's time is its stored verdict's
   double base_device_us = 0, variant_device_us = 0;
+  double program_us = 0;       // of the task's own program, called from C++, in the base's minutes; 0 where not known
   std::string environment_id;  // that the base was measured in
   std::string check;           // its result against eager's, where that differs
 };
 BOOST_DESCRIBE_STRUCT(against_times, (),
                       (kind, problem, base_us, variant_us, speedup, speedup_interval, beside, base_device_us,
-                       variant_device_us, environment_id, check))
+                       variant_device_us, program_us, environment_id, check))
 
 // What is compared: a variant ("" is the reference itself) as a verdict has it.
 struct compared {
@@ -41,16 +42,16 @@ struct compared {
   double variant_us = 0, variant_device_us = 0;
 };
 
-// The models of devices that environments are of.
-class model_finder {
+// What environments are of: two devices of one model under the same software on the same kind of host are alike.
+class environment_finder {
  public:
-  explicit model_finder(store& s) : store_(s) {}
-  // "" where it is not known.
-  const std::string& of(const std::string& environment_id);
+  explicit environment_finder(store& s) : store_(s) {}
+  // Nothing known: empty.
+  const environment& of(const std::string& id);
 
  private:
   store& store_;
-  std::map<std::string, std::string> models_;
+  std::map<std::string, environment> known_;
 };
 
 // A variant's call time as a caller from Python would see it: what such a call takes beside the device is the base's
@@ -58,10 +59,10 @@ class model_finder {
 double called_from_python(double variant_us, double variant_device_us, double python_us);
 
 // Of a task's records (oldest first), the newest of that kind that was measured beside this variant on the same model
-// of device, else the newest of the variant's environment. `same_model` says of an environment's id whether it is of
-// the variant's model. A time measured elsewhere is not compared.
+// of device, else the newest of the variant's environment, else of one that is alike. `where` tells environments by
+// their ids. A time measured elsewhere is not compared.
 against_times compare(std::span<const baseline_record> records, const std::string& kind, const compared& what,
-                      const std::function<bool(const std::string&)>& same_model);
+                      const std::function<environment(const std::string&)>& where);
 
 // "2.31x [2.25, 2.37]", with a star where the two were not measured beside each other; "-" without a base; "1.00x" for
 // the reference itself.

@@ -134,10 +134,10 @@ expected<void> put_floors(std::vector<ranked_row>& rows, const task_record& reco
 expected<void> put_base(store& s, std::vector<ranked_row>& rows, const task_record& task, const std::string& kind) {
   if (kind == against_program) return {};  // that is what the rows say
   CUDAL1_TRY(const auto records, s.baselines_of_task(task.id));
-  model_finder models(s);
+  environment_finder environments(s);
   for (auto& row : rows)
     row.against = compare(records, kind, {row.variant, row.environment_id, row.variant_us, row.variant_device_us},
-                          [&](const std::string& id) { return models.of(id) == models.of(row.environment_id); });
+                          [&](const std::string& id) { return environments.of(id); });
   return {};
 }
 

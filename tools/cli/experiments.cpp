@@ -18,7 +18,7 @@ namespace {
 
 struct experiments_options {
   std::string id;
-  bool json = false;
+  bool all = false, json = false;
 };
 
 expected<int> one_experiment(store& s, const experiments_options& o, const context& c) {
@@ -53,10 +53,20 @@ expected<int> experiments(const experiments_options& o, context& c) {
            {.title = "budget", .drop = 3},
            {.title = "searched", .right = true},
            {.title = "begun", .drop = 2}});
-  for (const auto& e : all)
+  int64_t by_hand = 0;
+  for (const auto& e : all) {
+    if (e.policy == "hand" && !o.all) {
+      ++by_hand;
+      continue;
+    }
     t.add({e.id, enum_name(e.state), e.policy, e.device, std::to_string(e.tasks.size()), budget_of(e),
            format_clock(e.active_s), format_date(e.created_unix_ms)});
-  c.out.print(all.empty() ? "No experiment yet; `cudal1 run` makes one.\n" : t.text(c.out.width, c.out.color));
+  }
+  const auto listed = static_cast<int64_t>(all.size()) - by_hand;
+  c.out.print(listed == 0 ? "No search yet; `cudal1 run` makes one.\n" : t.text(c.out.width, c.out.color));
+  if (by_hand > 0)
+    c.out.print(fmt::format("{} by hand (`cudal1 evaluate`, `cudal1 baseline`): `cudal1 experiments --all` lists {}.\n",
+                            format_count(by_hand, "evaluation"), by_hand == 1 ? "it" : "them"));
   return exit_code::success;
 }
 
@@ -112,6 +122,7 @@ void add_experiments(CLI::App& app, context& c) {
   auto o = std::make_shared<experiments_options>();
   auto* sub = app.add_subcommand("experiments", "all experiments, or the table of one");
   sub->add_option("experiment", o->id, "an experiment, as in e3: prints its table again")->type_name("EXPERIMENT");
+  sub->add_flag("--all", o->all, "evaluations by hand as well");
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 experiments\n"

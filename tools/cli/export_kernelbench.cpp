@@ -87,7 +87,7 @@ std::string readme(const kernelbench_index& index, const kernelbench_files& made
       "(`CUDA_HOME`), and builds when it is imported.\n\n"
       "`python check.py` builds all of them, compares each with its reference and times both, as `cudal1 baseline` "
       "does "
-      "(with `baseline.py`); `python check.py --help` says more.\n\n"
+      "(with `pytorch_calls.py`); `python check.py --help` says more.\n\n"
       "*Over eager* is against PyTorch's eager mode, as `cudal1 baseline` measured it (a star: not beside the program; "
       "`-`: not measured); what a call from Python takes beside the device counts for both. *Over program* is against "
       "the task's own program, both called from C++.\n\n"
@@ -169,7 +169,7 @@ expected<kernelbench_files> make_kernelbench_files(store& s, const search_report
     index.tasks.push_back(std::move(line));
   }
   made.files.push_back({"check.py", kernelbench::check_script()});
-  made.files.push_back({"baseline.py", kernelbench::timing_script()});
+  made.files.push_back({"pytorch_calls.py", kernelbench::timing_script()});
   made.files.push_back({"index.json", to_json(index).text(2) + "\n"});
   made.files.push_back({"README.md", readme(index, made)});
   return made;

@@ -45,16 +45,15 @@ expected<void> name_environment(store& s, search_report& r, const std::string& i
 
 expected<void> put_against(store& s, search_report& r, const std::string& kind) {
   r.against = kind;
-  model_finder models(s);
+  environment_finder environments(s);
   std::vector<task_speedup> speedups;
   for (auto& row : r.tasks) {
     if (kind == against_program) {
       row.against = over_program(row);
     } else {
       CUDAL1_TRY(const auto records, s.baselines_of_task(row.task));
-      const auto& model = models.of(row.environment_id);
       row.against = compare(records, kind, {row.variant, row.environment_id, row.best_us, row.best_device_us},
-                            [&](const std::string& id) { return !model.empty() && models.of(id) == model; });
+                            [&](const std::string& id) { return environments.of(id); });
       CUDAL1_CHECK(name_environment(s, r, row.against->environment_id));
     }
     speedups.push_back(speedup_of_row(row));
@@ -74,6 +73,23 @@ task_speedup speedup_of_row(const best_row& row) {
   t.speedup = a.speedup;
   if (a.base_device_us > 0 && a.variant_device_us > 0) t.device_speedup = a.base_device_us / a.variant_device_us;
   return t;
+}
+
+// The program is what the score is over, so that it may not be slower than what people compare with.
+std::string program_beside(const search_report& r) {
+  int64_t known = 0, at_most = 0;
+  double worst = 0;
+  std::string of;
+  for (const auto& row : r.tasks) {
+    if (!row.against || !(row.against->program_us > 0) || !(row.against->base_us > 0)) continue;
+    const double ratio = row.against->program_us / row.against->base_us;
+    ++known;
+    if (ratio <= 1) ++at_most;
+    if (ratio > worst) worst = ratio, of = row.name;
+  }
+  if (known == 0) return "";
+  return fmt::format("The task's own program takes at most {}'s time in {} of {}; the worst ratio is {:.2f} ({}).\n",
+                     r.against, at_most, format_count(known, "task"), worst, of);
 }
 
 std::string print_against(const search_report& r) {
@@ -99,6 +115,7 @@ std::string print_against(const search_report& r) {
       text += fmt::format(", {} by device time", format_speedup(*over.device_geometric_mean));
     text += over.slower > 0 ? fmt::format("; {} slower than {}.\n", over.slower, r.against) : ".\n";
   }
+  if (r.against == "eager") text += program_beside(r);
   if (on_device > 0)
     text += fmt::format(
         "{}'s times are of calls from Python, so what such a call takes beside the device counts for our variants, "

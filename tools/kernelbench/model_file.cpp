@@ -163,7 +163,7 @@ std::string check_script() {
 }
 
 std::string timing_script() {
-  return std::string(texts::baseline());
+  return std::string(texts::pytorch_calls());
 }
 
 }  // namespace cudal1::kernelbench

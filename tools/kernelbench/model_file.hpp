@@ -25,7 +25,7 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
 
 // The script that checks and times a folder of such files.
 std::string check_script();
-// What that script times with: tools/python/baseline.py.
+// What that script times with: tools/python/pytorch_calls.py.
 std::string timing_script();
 
 // A Python literal of any text.

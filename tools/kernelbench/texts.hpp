@@ -17,7 +17,7 @@ std::string_view program();
 // Python.
 std::string_view model_new();
 std::string_view check();
-std::string_view baseline();  // tools/python/baseline.py, which check times with
+std::string_view pytorch_calls();  // tools/python/pytorch_calls.py, which check times with
 // CUDA: what NVRTC is given in front of a program's kernels (sandbox/cuda/compiler), and what nvcc lacks beside it.
 std::string_view prologue();
 std::string_view atomics();

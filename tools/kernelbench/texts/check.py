@@ -9,8 +9,8 @@
 The reference of a file is the class Model in it, which is the problem's own. Both sides are made after
 set_seed(42); five draws of get_inputs are compared with allclose at 1e-2 and at 1e-4, and once more after a round trip
 of the reference's weights through state_dict. Times are of a call and its synchronisation on the host's clock, as
-`cudal1 baseline` takes them: by baseline.py beside this file, which must stay the one that measured the stored eager.
-The two sides take turns in random order, the caches flushed before each call; the ratio is that of the medians.
+`cudal1 baseline` takes them: by pytorch_calls.py beside this file, which must stay the one that measured the stored
+eager. The two sides take turns in random order, the caches flushed before each call; the ratio is that of the medians.
 Builds go to $TORCH_EXTENSIONS_DIR, else to build/ in this folder.
 """
 
@@ -29,7 +29,7 @@ import time
 import types
 from typing import Any
 
-import baseline
+import pytorch_calls
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -112,17 +112,17 @@ def check(module: types.ModuleType, device: torch.device, draws: int) -> dict[st
 
 def times(module: types.ModuleType, device: torch.device, seconds: float, cores: list[int]) -> dict[str, float]:
     """The medians of both sides, over the same rotation of inputs, and their ratio."""
-    baseline.load_torch()
+    pytorch_calls.load_torch()
     with torch.no_grad():
-        reference = baseline.Subject(module, SEED, device)
+        reference = pytorch_calls.Subject(module, SEED, device)
         exported = copy.copy(reference)
         exported.model = make(module.ModelNew, module, device)
-        sides = [baseline.Calls("eager", reference), baseline.Calls("exported", exported)]
-        clock = baseline.Clock(device, 0)
+        sides = [pytorch_calls.Calls("eager", reference), pytorch_calls.Calls("exported", exported)]
+        clock = pytorch_calls.Clock(device, 0)
         for side in sides:
             side.prepare()
-        baseline.use_cores(cores)
-        baseline.measure(clock, sides, {"seed": SEED, "seconds": seconds, "least_samples": 10})
+        pytorch_calls.use_cores(cores)
+        pytorch_calls.measure(clock, sides, {"seed": SEED, "seconds": seconds, "least_samples": 10})
     eager_us, exported_us = (statistics.median(side.call_us) for side in sides)
     result = {"eager_us": eager_us, "exported_us": exported_us, "speedup": eager_us / exported_us}
     if all(side.device_us for side in sides):

@@ -1,0 +1,477 @@
+"""How PyTorch's calls are made and timed: eager, compiled, captured.
+
+A Subject is a model with a rotation of its inputs, the classes of CALLS are the ways to call it, and measure times some
+of them in turns with a Clock. `cudal1 baseline` measures with this (baseline.py), and `cudal1 export --format
+kernelbench` puts this file beside check.py, which times with it too: what eager takes there and here is to be the same.
+
+load_torch is called before anything else: torch is not imported when this file is read.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import importlib.util
+import math
+import os
+import queue
+import random
+import statistics
+import sys
+import threading
+import time
+import types
+from typing import Any, Callable
+
+MOST_SAMPLES = 2000
+MOST_DRAWS = 64
+DRAWING_S = 3.0  # no more than the least number of draws is made after that
+LONGEST_SPIN_US = 200_000.0
+IN_A_ROW = 8
+LONG_US = 10_000.0  # the host is no part of a call that takes so long
+
+
+def half_width(samples: list[float]) -> float:
+    """Half of the 95% interval of the median, as a share of it; of order statistics, so of any distribution."""
+    n = len(samples)
+    if n < 6:
+        return math.inf
+    ordered = sorted(samples)
+    reach = 0.98 * math.sqrt(n)
+    low = max(0, math.floor(n / 2 - reach))
+    high = min(n - 1, math.ceil(n / 2 + reach))
+    middle = statistics.median(ordered)
+    return (ordered[high] - ordered[low]) / 2 / middle if middle > 0 else math.inf
+
+
+class Refused(Exception):
+    """The kind cannot be measured here; the text is the whole answer."""
+
+
+# ---- the model ------------------------------------------------------------------------------------------------------
+
+
+def map_tensors(what: Any, change: Callable) -> Any:
+    """The same structure of lists, tuples and dicts with every tensor changed."""
+    if isinstance(what, torch.Tensor):
+        return change(what)
+    if isinstance(what, (list, tuple)):
+        items = [map_tensors(item, change) for item in what]
+        return type(what)(*items) if hasattr(what, "_fields") else type(what)(items)
+    if isinstance(what, dict):
+        return {key: map_tensors(item, change) for key, item in what.items()}
+    return what
+
+
+def tensors_of(what: Any) -> list:
+    found: list = []
+    map_tensors(what, lambda t: (found.append(t), t)[1])
+    return found
+
+
+def seed_everything(seed: int) -> None:
+    random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def load_module(source: str) -> types.ModuleType:
+    name = "cudal1_model_" + hashlib.sha256(source.encode()).hexdigest()[:16]
+    spec = importlib.util.spec_from_file_location(name, source)
+    if spec is None or spec.loader is None:
+        raise Refused(f"{source} cannot be loaded as a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # torch.compile looks for the source there
+    spec.loader.exec_module(module)
+    for wanted in ("Model", "get_inputs"):
+        if not hasattr(module, wanted):
+            raise Refused(f"{os.path.basename(source)} defines no {wanted}")
+    return module
+
+
+class Subject:
+    """A model and a rotation of its inputs on the device."""
+
+    def __init__(self, module: types.ModuleType, seed: int, device: torch.device):
+        self.name = module.__name__
+        self.device = device
+        seed_everything(seed)
+        initial = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
+        seed_everything(seed)
+        if isinstance(initial, dict):
+            self.model = module.Model(**initial)
+        else:
+            self.model = module.Model(*initial)
+        self.model = self.model.to(device)
+        self.draws = self.make_draws(module.get_inputs, seed)
+        self.turn = 0
+
+    def make_draws(self, get_inputs: Callable, seed: int) -> list[list]:
+        """As many draws as are larger than the cache together; at least three where memory allows, then fewer."""
+        draws: list[list] = []
+        wanted = 3
+        begin = time.perf_counter()
+        while len(draws) < wanted and (len(draws) < 3 or time.perf_counter() - begin < DRAWING_S):
+            seed_everything(seed + len(draws))
+            made = get_inputs()
+            if not isinstance(made, (list, tuple)):
+                raise Refused("get_inputs gives no list")
+            size = sum(t.numel() * t.element_size() for t in tensors_of(list(made)))
+            if draws and size > self.free_bytes() // 4:
+                break
+            draws.append([map_tensors(item, lambda t: t.to(self.device)) for item in made])
+            if len(draws) == 1 and size > 0:
+                wanted = max(3, min(MOST_DRAWS, math.ceil(2 * cache_bytes(self.device) / size)))
+        return draws
+
+    def free_bytes(self) -> int:
+        if self.device.type == "cuda":
+            return torch.cuda.mem_get_info(self.device)[0]
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def next_draw(self) -> list:
+        """Never the one of the last call, where there are two."""
+        self.turn = (self.turn + 1) % len(self.draws)
+        return self.draws[self.turn]
+
+    def forget(self) -> None:
+        self.draws.clear()
+        sys.modules.pop(self.name, None)
+
+
+def cache_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).L2_cache_size
+    return 32 << 20
+
+
+# ---- how each kind calls it -----------------------------------------------------------------------------------------
+
+
+class Calls:
+    """How one kind calls the model, and what it measured."""
+
+    def __init__(self, kind: str, subject: Subject):
+        self.kind = kind
+        self.subject = subject
+        self.call_us: list[float] = []
+        self.device_us: list[float] = []
+        self.prepare_s = 0.0
+        self.check = ""
+        self.notes: list[str] = []
+        self.spin_us = 300.0
+        self.spin_too_short = 0
+
+    def in_thread(self, what: Callable) -> Any:
+        """On the thread that calls of this kind are made on."""
+        return what()
+
+    def prepare(self) -> None:
+        """All that is done once: whatever is compiled, chosen or captured, and the warm-up."""
+        for _ in range(3):
+            self.run(self.subject.next_draw())
+            synchronize(self.subject.device)
+
+    def run(self, inputs: list) -> Any:
+        return self.subject.model(*inputs)
+
+    def settle(self) -> None:
+        """Before each timed call, off the clock."""
+
+    def close(self) -> None:
+        pass
+
+
+class Compiled(Calls):
+    def prepare(self) -> None:
+        mode = None if self.kind == "compile" else self.kind
+        self.compiled = torch.compile(self.subject.model, mode=mode)
+        torch._dynamo.utils.counters.clear()
+        # A graph of "reduce-overhead" is recorded with the second call and replayed from the third on.
+        for _ in range(3 if mode is None else 6):
+            self.settle()
+            self.run(self.subject.next_draw())
+            synchronize(self.subject.device)
+        skips = torch._dynamo.utils.counters["inductor"].get("cudagraph_skips", 0)
+        if mode is not None and skips:
+            self.notes.append(f"torch.compile skipped CUDA graphs {skips} times")
+
+    def run(self, inputs: list) -> Any:
+        return self.compiled(*inputs)
+
+    def settle(self) -> None:
+        if self.kind == "reduce-overhead":
+            torch.compiler.cudagraph_mark_step_begin()
+
+    def close(self) -> None:
+        self.compiled = None
+        torch._dynamo.reset()
+
+
+class Graphed(Calls):
+    """A CUDA graph of the model, with its inputs copied in; the output is the graph's own memory."""
+
+    def prepare(self) -> None:
+        first = self.subject.draws[0]
+        self.static = [map_tensors(item, torch.clone) for item in first]
+        self.into = tensors_of(self.static)
+        stream = torch.cuda.Stream(self.subject.device)
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self.subject.model(*self.static)
+        torch.cuda.current_stream().wait_stream(stream)
+        synchronize(self.subject.device)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.output = self.subject.model(*self.static)
+        super().prepare()
+
+    def run(self, inputs: list) -> Any:
+        for target, source in zip(self.into, tensors_of(inputs)):
+            target.copy_(source)
+        self.graph.replay()
+        return self.output
+
+    def close(self) -> None:
+        self.graph = self.output = self.static = self.into = None
+
+
+class Tuned(Calls):
+    """torch.backends.cudnn.benchmark. cuDNN's plans are kept by thread and shape, whichever way they were chosen: after
+    an eager call benchmark mode would only find eager's plans. So this kind has a thread of its own."""
+
+    def __init__(self, kind: str, subject: Subject):
+        super().__init__(kind, subject)
+        self.work: queue.Queue = queue.Queue()
+        self.results: queue.Queue = queue.Queue()
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self) -> None:
+        device = self.subject.device
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        with torch.no_grad():
+            while (what := self.work.get()) is not None:
+                result, problem = None, None
+                torch.backends.cudnn.benchmark = True  # of the whole process: off before the other thread goes on
+                try:
+                    result = what()
+                except BaseException as caught:  # goes to the thread that asked
+                    problem = caught
+                torch.backends.cudnn.benchmark = False
+                self.results.put((result, problem))
+                what = result = problem = None
+
+    def in_thread(self, what: Callable) -> Any:
+        self.work.put(what)
+        result, problem = self.results.get()
+        if problem is not None:
+            raise problem
+        return result
+
+    def prepare(self) -> None:
+        self.in_thread(super().prepare)
+
+    def close(self) -> None:
+        self.work.put(None)
+        self.thread.join()
+
+
+CALLS: dict[str, type[Calls]] = {
+    "eager": Calls,
+    "cudnn": Tuned,
+    "compile": Compiled,
+    "reduce-overhead": Compiled,
+    "graph": Graphed,
+}
+
+
+# ---- the clock ------------------------------------------------------------------------------------------------------
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class Clock:
+    """Times single calls with caches flushed, as the node's own runner does (sandbox/cuda/runner_device.cpp)."""
+
+    def __init__(self, device: torch.device, flush_bytes: int):
+        self.device = device
+        if device.type == "cuda":
+            flush_bytes = flush_bytes or max(4 * cache_bytes(device), 256 << 20)
+            self.cycles_per_us = self.calibrate()
+            # As the node's runner waits. torch.cuda.synchronize goes through a context manager of Python's, which takes
+            # microseconds of each call; what a call did on other streams is joined to this one when it returns.
+            self.wait = torch.cuda.current_stream(device).synchronize
+        else:
+            self.wait = lambda: None
+        self.buffer = torch.ones(max(1, (flush_bytes or 40 << 20) // 4), dtype=torch.float32, device=device)
+
+    def calibrate(self) -> float:
+        """Cycles of torch.cuda._sleep in a microsecond."""
+        cycles = 20_000_000
+        best = math.inf
+        for _ in range(3):
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            torch.cuda._sleep(cycles)
+            end.record()
+            end.synchronize()
+            best = min(best, begin.elapsed_time(end) * 1000)
+        return cycles / best
+
+    def flush(self) -> None:
+        torch.amax(self.buffer)
+
+    def call(self, calls: Calls, inputs: list) -> float:
+        """Microseconds of the host's clock round the call and its synchronisation."""
+        calls.settle()
+        self.flush()
+        synchronize(self.device)
+        begin = time.perf_counter_ns()
+        output = calls.run(inputs)
+        self.wait()
+        end = time.perf_counter_ns()
+        del output
+        return (end - begin) / 1000
+
+    def on_device(self, calls: Calls, inputs: list) -> float | None:
+        """Microseconds between two events, while a kernel that spins hides how long the host takes to launch. Nothing
+        where the spinning ended before the last launch: it is longer the next time."""
+        calls.settle()
+        self.flush()
+        synchronize(self.device)
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(int(calls.spin_us * self.cycles_per_us))
+        begin.record()
+        output = calls.run(inputs)
+        end.record()
+        hidden = not begin.query()
+        synchronize(self.device)
+        del output
+        if not hidden and calls.spin_us < LONGEST_SPIN_US:
+            calls.spin_us = min(2 * calls.spin_us, LONGEST_SPIN_US)
+            return None
+        if not hidden:
+            calls.spin_too_short += 1
+        return begin.elapsed_time(end) * 1000
+
+
+def take_samples(clock: Clock, calls: Calls) -> None:
+    """Some by each clock. A short call is mostly the host's, which is faster at what it did just before: such calls come
+    in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
+
+    def all_of_them() -> None:
+        first = clock.call(calls, calls.subject.next_draw())
+        if first >= LONG_US:
+            calls.call_us.append(first)
+        else:
+            for _ in range(IN_A_ROW):
+                calls.call_us.append(clock.call(calls, calls.subject.next_draw()))
+        if clock.device.type == "cuda":
+            for _ in range(IN_A_ROW // 4 if first < LONG_US else 1):
+                took = clock.on_device(calls, calls.subject.next_draw())
+                if took is not None:
+                    calls.device_us.append(took)
+
+    calls.in_thread(all_of_them)
+
+
+class Replay:
+    """One small kernel as a CUDA graph behind a module, whose output is a new tensor in each call."""
+
+    def __init__(self, device: torch.device):
+        self.spin_us, self.spin_too_short = 300.0, 0
+        value = torch.zeros(1, device=device)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            value.add_(1)
+
+        class Module(torch.nn.Module):
+            def forward(self, *inputs: Any, **options: Any) -> Any:
+                output = torch.empty_like(value)
+                graph.replay()
+                return output
+
+        self.module, self.inputs = Module(), [value]
+
+    def settle(self) -> None:
+        pass
+
+    def run(self, inputs: list) -> Any:
+        return self.module(*inputs)
+
+
+def beside_the_device_us(clock: Clock) -> float:
+    """What a call from Python takes beside the device's time, at the least: where all its work is one CUDA graph. The
+    node's own runner, which is no Python, takes less; who compares its times with these must count that. 0 on the CPU."""
+    if clock.device.type != "cuda":
+        return 0.0
+    replay = Replay(clock.device)
+    call_us, device_us = [], []
+    for _ in range(16):
+        clock.call(replay, replay.inputs)
+        call_us += [clock.call(replay, replay.inputs) for _ in range(IN_A_ROW)]
+        device_us.append(clock.on_device(replay, replay.inputs))
+    known = [us for us in device_us if us is not None]
+    # The host is at its best in a quarter of them at the least.
+    return max(0.0, sorted(call_us)[len(call_us) // 4] - statistics.median(known)) if known else 0.0
+
+
+def find_spin(clock: Clock, calls: Calls) -> None:
+    """How long the device has to spin until the host has launched a call."""
+    if clock.device.type != "cuda":
+        return
+    while calls.in_thread(lambda: clock.on_device(calls, calls.subject.next_draw())) is None:
+        pass
+    calls.spin_too_short = 0
+
+
+def enough(calls: Calls, spent_s: float, request: dict) -> bool:
+    n = len(calls.call_us)
+    if n < request["least_samples"]:
+        return n >= 3 and spent_s >= 20 * request["seconds"]  # calls of seconds
+    if n >= MOST_SAMPLES or spent_s >= request["seconds"]:
+        return True
+    on_device = calls.subject.device.type == "cuda"
+    return half_width(calls.call_us) <= 0.01 and (not on_device or half_width(calls.device_us) <= 0.01)
+
+
+def measure(clock: Clock, group: list[Calls], request: dict) -> None:
+    """The calls of a group in turns of random order, until each is known well enough or has had its time."""
+    spent = {calls.kind: 0.0 for calls in group}
+    order = random.Random(request["seed"])
+    open_calls = list(group)
+    gc.collect()
+    gc.disable()
+    try:
+        for calls in group:
+            find_spin(clock, calls)
+        while open_calls:
+            order.shuffle(open_calls)
+            for calls in open_calls:
+                begin = time.perf_counter()
+                take_samples(clock, calls)
+                spent[calls.kind] += time.perf_counter() - begin
+            open_calls = [c for c in open_calls if not enough(c, spent[c.kind], request)]
+    finally:
+        gc.enable()
+
+
+def use_cores(cores: Any) -> None:
+    """The calling thread on these, while it times on those that the node keeps free; none is all as it was."""
+    if cores:
+        try:
+            os.sched_setaffinity(0, cores)
+        except OSError:  # a container that allows fewer
+            pass
+
+
+def load_torch() -> None:
+    """Not when this file is read: what torch prints is to go where standard output was put by then."""
+    global torch
+    import torch
+    import torch._dynamo  # now, so that no task waits for it

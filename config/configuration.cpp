@@ -44,7 +44,7 @@ constexpr range ranges[] = {
     {"device.threads", 1, 1024},
     {"device.timing_core", -1, 4095},
     {"device.cores_per_gpu", 0, 64},
-    {"device.gpu_memory_limit_mb", 16, 1 << 20},
+    {"device.gpu_memory_limit_mb", 0, 1 << 20},
     {"device.flush_mb", 0, 1 << 14},
     {"compiler.workers", 0, 1024},
     {"compiler.time_limit_s", 0.5, 3600},

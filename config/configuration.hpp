@@ -59,12 +59,14 @@ BOOST_DESCRIBE_STRUCT(profiling_options, (),
 
 // The device's processes.
 struct device_options {
-  std::string devices = "auto";         // all GPUs, or cpu where there is none; or a list, as in "cpu,cuda:0"
-  int64_t threads = 1;                  // of a timed call on `cpu`
-  int64_t timing_core = -1;             // of `cpu`; -1: the last core that this process may use
-  int64_t cores_per_gpu = 2;            // near it, kept free of compiling
-  int64_t flush_mb = 0;                 // 0: 1.25 times the last-level cache, at most 64; on a GPU what its L2 asks for
-  int64_t gpu_memory_limit_mb = 16384;  // of a runner's tensors on a GPU, in place of verification.memory_limit_mb
+  std::string devices = "auto";  // all GPUs, or cpu where there is none; or a list, as in "cpu,cuda:0"
+  int64_t threads = 1;           // of a timed call on `cpu`
+  int64_t timing_core = -1;      // of `cpu`; -1: the last core that this process may use
+  int64_t cores_per_gpu = 2;     // near it, kept free of compiling
+  int64_t flush_mb = 0;          // 0: 1.25 times the last-level cache, at most 64; on a GPU what its L2 asks for
+  // Of a runner's tensors on a GPU, in place of verification.memory_limit_mb. 0: a sixth of the GPU's memory, and
+  // 16 GiB at the least.
+  int64_t gpu_memory_limit_mb = 0;
   bool allow_weak_confinement = false;  // run untrusted code although the system refuses a required confinement
 };
 BOOST_DESCRIBE_STRUCT(device_options, (),

@@ -21,8 +21,9 @@ constexpr double load_limit_ms = 30'000;
 constexpr double frame_limit_ms = 10'000;  // of what takes next to no time
 constexpr double setup_factor = 2;   // setup steps, or the calls before a capture, take so many times a call's limit
 constexpr double overhead_ms = 500;  // of a call beside it: poison, flush, guards
-constexpr int64_t progress_slice_ms = 50;  // how often is looked which call is in progress
-constexpr int residents = 2;               // programs that have tensors in the arena at the same time
+constexpr int64_t progress_slice_ms = 50;           // how often is looked which call is in progress
+constexpr int64_t least_limit = int64_t{16} << 30;  // of a runner's memory, where none is set
+constexpr int residents = 2;                        // programs that have tensors in the arena at the same time
 constexpr std::size_t most_notes = 16, most_note = 400;
 
 std::chrono::milliseconds milliseconds_of(double ms) {
@@ -142,7 +143,8 @@ expected<void> gpu_runner_link::give_arena() {
   if (arena_) return {};
   device_.give_back();
   CUDAL1_TRY(const device_room room, device_.room());
-  const int64_t bytes = std::min<int64_t>(residents * limits_.memory_bytes, room.free / 4 * 3);
+  const int64_t limit = limits_.memory_bytes > 0 ? limits_.memory_bytes : std::max(least_limit, room.total / 6);
+  const int64_t bytes = std::min<int64_t>(residents * limit, room.free / 4 * 3);
   CUDAL1_TRY(device_memory memory, device_.make_memory(bytes, false));
   CUDAL1_TRY(const unique_fd page, make_shared_memory("cudal1-progress", gpu_progress::bytes));
   CUDAL1_TRY(progress_, map_shared(page.get(), gpu_progress::bytes, false));

@@ -40,7 +40,7 @@ struct gpu_call_result {
 
 struct gpu_call_limits {
   double call_ms = 2000;
-  int64_t memory_bytes = 0;
+  int64_t memory_bytes = 0;  // 0: by the device's memory
   // More for a program's first call: captures, and libraries that choose or load their kernels then.
   double first_call_ms = 2000;
 };

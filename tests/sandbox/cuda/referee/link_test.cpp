@@ -65,10 +65,10 @@ struct linking : testing::Test {
     pool = std::move(*opened);
   }
 
-  void start(const std::function<int(int)>& body) {
+  void start(const std::function<int(int)>& body, int64_t memory_bytes = 1 << 20) {
     process = fork_process(body);
     link = std::make_unique<gpu_runner_link>(*device, std::move(process.channel), std::move(process.pidfd));
-    link->begin_request({.call_ms = 100, .memory_bytes = 1 << 20, .first_call_ms = 0});
+    link->begin_request({.call_ms = 100, .memory_bytes = memory_bytes, .first_call_ms = 0});
     const auto loaded = link->load(resident_program::variant, pool->of().reference, -1, "own");
     ASSERT_TRUE(loaded) << loaded.error().message;
   }
@@ -93,6 +93,17 @@ TEST_F(linking, takes_an_honest_answer) {
   ASSERT_TRUE(called) << called.error().message;
   EXPECT_EQ(called->microseconds, 1);
   EXPECT_EQ(called->outputs.at(0).home, output_home::arena);
+}
+
+TEST_F(linking, without_a_limit_a_runner_gets_most_of_a_small_device) {
+  start(
+      [&](int channel) {
+        return serve_calls(
+            channel, [](const frame&) { return place(512); }, false);
+      },
+      0);
+  EXPECT_GT(link->keepable_bytes(), int64_t{64} << 20);
+  EXPECT_LT(link->keepable_bytes(), int64_t{1} << 30) << "which has 1 GiB";
 }
 
 TEST_F(linking, a_failed_call_is_a_fault_and_the_runner_goes_on_where_it_answers) {

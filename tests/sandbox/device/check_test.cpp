@@ -46,6 +46,18 @@ TEST_F(check_test, the_tasks_own_program_passes) {
   EXPECT_TRUE(report->repeatable);
 }
 
+TEST_F(check_test, a_forgotten_task_is_opened_anew_with_other_draws) {
+  const task t = relu_task(elements);
+  ASSERT_TRUE(session->open_task(t));
+  const auto before = session->check(t.reference, {}, short_plan());
+  ASSERT_TRUE(before) << before.error().message;
+  ASSERT_TRUE(session->forget_tasks());
+  const auto after = session->check(t.reference, {}, short_plan());
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_FALSE(after->problem);
+  EXPECT_NE(after->draws.at(0).draw.seed, before->draws.at(0).draw.seed);
+}
+
 TEST_F(check_test, a_compiled_cuda_kernel_passes) {
   const auto compiler = host_compiler::create({});
   ASSERT_TRUE(compiler) << compiler.error().message;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/work_queue.hpp"
+#include "config/base/wall_clock.hpp"
 
 namespace cudal1 {
 
@@ -239,14 +240,13 @@ void device_state::estimate(const message::timing_step& step) {
 }
 
 void device_state::finish(verdict v) {
-  using namespace std::chrono;
   faults_in_a_row_ = 0;
   message::work_done m;
   m.lease = now_->item.lease;
   m.attempt = now_->item.attempt;
   m.has_verdict = true;
   m.result = std::move(v);
-  m.result.time_unix_ms = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+  m.result.time_unix_ms = unix_ms();
   m.where = session_->report().where;
   ended_ = clock::now();
   tell_node(std::move(m));

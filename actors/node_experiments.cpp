@@ -7,6 +7,7 @@
 #include "actors/learner.hpp"
 #include "actors/node.hpp"
 #include "config/base/hash.hpp"
+#include "config/base/wall_clock.hpp"
 #include "config/device_names.hpp"
 #include "store/blobs.hpp"
 
@@ -16,7 +17,6 @@ namespace {
 
 constexpr limit store_patience{std::chrono::minutes(1)};
 constexpr limit answer_patience{std::chrono::seconds(10)};
-constexpr const char* hand_policy = "hand";
 
 // A program may stand for a task only if it takes what the task gives and gives what the task asks for.
 expected<void> check_fits(const task& t, const checked_program& p) {
@@ -157,8 +157,7 @@ void node_state::keep_tasks(message::start_experiment m, std::vector<task_record
 }
 
 void node_state::create(message::start_experiment m, started_promise p) {
-  using namespace std::chrono;
-  m.record.created_unix_ms = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+  m.record.created_unix_ms = unix_ms();
   m.record.state = experiment_state::running;
   if (!m.program.empty()) m.record.policy = hand_policy;
   ask<experiment_record>(

@@ -165,13 +165,6 @@ std::vector<schedule> further_schedules(const task& t, device_kind kind, const s
   return out;
 }
 
-std::vector<schedule> first_schedules(const task& t, device_kind kind) {
-  std::vector<schedule> out = whole_schedules(t, kind);
-  for (auto& s : further_schedules(t, kind, out))
-    out.push_back(std::move(s));
-  return out;
-}
-
 schedule_builder random_schedule(const task& t, device_kind kind, random_source& random) {
   schedule_builder b(t, kind);
   while (b.moves().moves.size() < k_longest_random && b.add_any(random)) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,8 +63,6 @@ schedule_builder repaired(const task& t, device_kind kind, const std::vector<mov
 std::vector<schedule> whole_schedules(const task& t, device_kind kind);
 // What comes after those: the fullest with one parameter chosen, and parts of it.
 std::vector<schedule> further_schedules(const task& t, device_kind kind, const std::vector<schedule>& whole);
-// Both.
-std::vector<schedule> first_schedules(const task& t, device_kind kind);
 
 // A random legal schedule: kinds of moves are equally likely, then moves of a kind; never empty where a move is legal.
 schedule_builder random_schedule(const task& t, device_kind kind, random_source& random);

@@ -49,10 +49,13 @@ BOOST_DESCRIBE_STRUCT(variant_record, (),
 
 BOOST_DEFINE_ENUM_CLASS(experiment_state, running, finished, cancelled)
 
+// The policy of an experiment that is one variant somebody gave.
+inline constexpr const char* hand_policy = "hand";
+
 struct experiment_record {
   std::string id;                  // "e1", "e2", ... in order of creation
   std::string device;              // "cpu"
-  std::string policy;              // "random", "evolutionary", "learned"
+  std::string policy;              // "random", "evolutionary", "learned", or hand_policy
   std::vector<std::string> tasks;  // ids
   int64_t evaluations_per_task = 0;
   double time_limit_s = 0;  // 0: none; of active time, so that it goes on after a restart

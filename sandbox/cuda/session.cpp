@@ -15,7 +15,7 @@ namespace cudal1 {
 namespace {
 
 constexpr std::chrono::milliseconds conditions_last{1000};
-constexpr int most_times = 3;  // that forks are timed whose samples are dropped
+constexpr int most_times = 3;  // that forks are timed while the GPU is throttled
 constexpr std::chrono::milliseconds rest{250};
 
 // One runner serves all requests, until a variant breaks it.
@@ -143,16 +143,20 @@ expected<timing_report> cuda_session::ask_time(const time_fork_request& request,
 
 expected<timing_report> cuda_session::ask_time_all(const variant_text& variant, const unique_fd& object,
                                                    const timing_plan& plan, int first_fork) {
-  // A throttled GPU, by the products of the task before, is soon itself again.
   int64_t dropped = 0;
   for (int i = 1;; ++i) {
     const auto before = condition(conditions_last);
     CUDAL1_TRY(timing_report report, process_session::ask_time_all(variant, object, plan, first_fork));
     const auto after = condition(std::chrono::milliseconds(0));
     if (before && after) judge_conditions(*before, *after, report);
-    report.dropped_samples += dropped;
-    if (report.dropped_samples == dropped || i == most_times) return report;
-    dropped = report.dropped_samples;
+    // A throttled GPU, by the products of the task before, is soon itself again. What the variant did wrong stays said.
+    const bool sound = !report.problem && report.inconsistency.empty();
+    const bool throttled = before && after && (before->throttled || after->throttled);
+    dropped += report.dropped_samples;
+    if (!sound || !throttled || i == most_times) {
+      report.dropped_samples = dropped;
+      return report;
+    }
     std::this_thread::sleep_for(rest);
   }
 }

@@ -26,6 +26,13 @@ T value_of(expected<T> result) {
   return std::move(*result);
 }
 
+std::vector<schedule> first_schedules(const task& t, device_kind kind) {
+  std::vector<schedule> out = whole_schedules(t, kind);
+  for (auto& s : further_schedules(t, kind, out))
+    out.push_back(std::move(s));
+  return out;
+}
+
 enum class values { normal, wide, special, special_finite };
 
 // A program in this process, with its kernels.

@@ -7,6 +7,7 @@
 
 #include "config/base/describe.hpp"
 #include "sandbox/program/task.hpp"
+#include "store/store.hpp"
 #include "tests/sandbox/program/imported_example.hpp"
 #include "tests/tools/tools_fixture.hpp"
 #include "tools/cli/format.hpp"
@@ -147,6 +148,24 @@ TEST_F(commands, experiments_lists_them_and_prints_the_table_of_one) {
   EXPECT_THAT(one.out, HasSubstr("Experiment e1 (finished), policy evolutionary, device cpu"));
   EXPECT_THAT(one.out, HasSubstr("4 evaluations in 0:02 (2.00 a second); failed: wrong_answer 1."));
   EXPECT_EQ(at(document_of(run({"experiments", "--json"})), "experiments.0.seed"), json(1));
+}
+
+TEST(experiments, those_by_hand_are_counted_and_listed_where_that_is_asked_for) {
+  temporary_folder data;
+  {
+    auto writer = store::open(data / "store");
+    ASSERT_TRUE(holds(writer));
+    experiment_record e;
+    e.policy = hand_policy;
+    e.device = "cpu";
+    e.state = experiment_state::finished;
+    ASSERT_TRUE(holds((*writer)->create_experiment(e)));
+  }
+  EXPECT_EQ(run_cudal1({"experiments", "--data", data.path()}).out,
+            "No search yet; `cudal1 run` makes one.\n1 evaluation by hand (`cudal1 evaluate`, `cudal1 baseline`): "
+            "`cudal1 experiments --all` lists it.\n");
+  EXPECT_THAT(run_cudal1({"experiments", "--all", "--data", data.path()}).out,
+              AllOf(ContainsRegex("e1 +finished +hand"), Not(HasSubstr("by hand"))));
 }
 
 TEST_F(commands, status_without_a_node_counts_what_the_store_has) {

@@ -55,7 +55,7 @@ expected<int> experiments(const experiments_options& o, context& c) {
            {.title = "begun", .drop = 2}});
   int64_t by_hand = 0;
   for (const auto& e : all) {
-    if (e.policy == "hand" && !o.all) {
+    if (e.policy == hand_policy && !o.all) {
       ++by_hand;
       continue;
     }

@@ -150,7 +150,7 @@ def cache_bytes(device: torch.device) -> int:
 class Calls:
     """How one kind calls the model, and what it measured."""
 
-    def __init__(self, kind: str, subject: Subject):
+    def __init__(self, kind: str, subject: Subject | None):
         self.kind = kind
         self.subject = subject
         self.call_us: list[float] = []
@@ -380,11 +380,11 @@ def take_samples(clock: Clock, calls: Calls) -> None:
     calls.in_thread(all_of_them)
 
 
-class Replay:
+class Replay(Calls):
     """One small kernel as a CUDA graph behind a module, whose output is a new tensor in each call."""
 
     def __init__(self, device: torch.device):
-        self.spin_us, self.spin_too_short = 300.0, 0
+        super().__init__("replay", None)
         value = torch.zeros(1, device=device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -397,9 +397,6 @@ class Replay:
                 return output
 
         self.module, self.inputs = Module(), [value]
-
-    def settle(self) -> None:
-        pass
 
     def run(self, inputs: list) -> Any:
         return self.module(*inputs)

@@ -25,19 +25,31 @@ bool ledger::may_take(const book& b) const {
   return record_.evaluations_per_task <= 0 || b.shown.evaluations + b.in_flight < record_.evaluations_per_task;
 }
 
+// One for each device, so that all have work while each keeps to its task.
+void ledger::open_turns() {
+  std::erase_if(turns_, [&](const auto& t) { return !may_take(books_[t.task]) || taken(t.task) >= t.until; });
+  while (static_cast<int64_t>(turns_.size()) < std::max<int64_t>(devices_, 1)) {
+    // The fewest turns first, so that no task falls behind; among equals the next one.
+    std::optional<std::size_t> chosen;
+    for (std::size_t k = 0; k < books_.size(); ++k) {
+      const std::size_t i = (next_new_ + k) % books_.size();
+      const bool open = std::ranges::any_of(turns_, [&](const auto& t) { return t.task == i; });
+      if (!open && may_take(books_[i]) && (!chosen || taken(i) / in_a_row_ < taken(*chosen) / in_a_row_)) chosen = i;
+    }
+    if (!chosen) return;
+    turns_.push_back({*chosen, (taken(*chosen) / in_a_row_ + 1) * in_a_row_});
+    next_new_ = (*chosen + 1) % books_.size();
+  }
+}
+
 std::optional<std::size_t> ledger::next_task(time_point now) {
   if (stopped_ || out_of_time(now)) return std::nullopt;
-  // The fewest turns first, so that no task falls behind; among equals the one whose turn it is.
-  std::optional<std::size_t> chosen;
-  const auto load = [&](std::size_t i) { return books_[i].shown.evaluations + books_[i].in_flight; };
-  for (std::size_t k = 0; k < books_.size(); ++k) {
-    const std::size_t i = (turn_ + k) % books_.size();
-    if (may_take(books_[i]) && (!chosen || load(i) / in_a_row_ < load(*chosen) / in_a_row_)) chosen = i;
-  }
-  if (!chosen) return std::nullopt;
-  ++books_[*chosen].in_flight;
-  turn_ = load(*chosen) % in_a_row_ == 0 ? (*chosen + 1) % books_.size() : *chosen;
-  return chosen;
+  open_turns();
+  if (turns_.empty()) return std::nullopt;
+  next_turn_ %= turns_.size();
+  const std::size_t task = turns_[next_turn_++].task;
+  ++books_[task].in_flight;
+  return task;
 }
 
 uint64_t ledger::next_seed(std::size_t task) {

@@ -20,8 +20,8 @@ class ledger {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  // `record.tasks` in turn, so many evaluations `in_a_row` of each; `names` beside them. Active time goes on from the
-  // record's.
+  // `record.tasks` in turn, so many evaluations `in_a_row` of each, and as many turns at a time as devices are counted;
+  // `names` beside them. Active time goes on from the record's.
   ledger(experiment_record record, std::vector<std::string> names, time_point now, int64_t in_a_row = 1);
 
   // ---- whose turn -------------------------------------------------------------------------------------------------
@@ -67,12 +67,19 @@ class ledger {
     bool parked = false;    // nothing new until a verdict comes
     std::string exhausted;  // why there is nothing more to propose; "" while there may be
   };
+  struct turn {
+    std::size_t task = 0;
+    int64_t until = 0;  // that many evaluations of it are taken
+  };
   bool may_take(const book& b) const;
+  int64_t taken(std::size_t task) const { return books_[task].shown.evaluations + books_[task].in_flight; }
+  void open_turns();
 
   experiment_record record_;
   std::vector<book> books_;
   int64_t in_a_row_;
-  std::size_t turn_ = 0;
+  std::vector<turn> turns_;
+  std::size_t next_turn_ = 0, next_new_ = 0;  // whose turn it is, of turns_; where is looked for another task
   bool stopped_ = false;
   int64_t faults_ = 0, devices_ = 1;
   std::map<std::string, int64_t> outcomes_;

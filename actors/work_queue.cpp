@@ -10,6 +10,7 @@ namespace cudal1 {
 
 namespace {
 constexpr std::chrono::minutes grace{1};
+constexpr int64_t line = 3;  // so many evaluations that wait for one device take it longer than to make new draws
 }
 
 bool same_attempt(const attempt_record& a, const attempt_record& b) {
@@ -34,14 +35,45 @@ void work_queue::idle(const std::string& device) {
   if (!holds) idle_.insert(device);
 }
 
+bool work_queue::is_at_work(const std::string& device) const {
+  return idle_.contains(device) ||
+         std::ranges::any_of(leases_, [&](const auto& l) { return l.second.device == device; });
+}
+
+const std::string& work_queue::home_of(const message::work_item& item) const {
+  static const std::string none;
+  const auto found = homes_.find(item.attempt.task);
+  const bool serves = found != homes_.end() && names_device(item.device, found->second) && is_at_work(found->second);
+  return serves ? found->second : none;
+}
+
+work_queue::waiting_items::iterator work_queue::best_for(const std::string& device) {
+  std::map<std::string, int64_t> at_home;
+  for (const auto& item : waiting_)
+    if (names_device(item.device, device)) ++at_home[home_of(item)];
+  const auto is_first_choice = [&](const auto& item) {
+    const auto& home = home_of(item);
+    return names_device(item.device, device) && (home.empty() || home == device);
+  };
+  const auto first = std::ranges::find_if(waiting_, is_first_choice);
+  if (first != waiting_.end()) return first;
+  // The one that would have waited longest: the last of the longest line.
+  const auto longest = std::ranges::max_element(at_home, {}, [](const auto& home) { return home.second; });
+  if (longest == at_home.end() || longest->second < line) return waiting_.end();
+  const auto last = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const auto& item) {
+    return names_device(item.device, device) && home_of(item) == longest->first;
+  });
+  return std::prev(last.base());
+}
+
 std::optional<work_queue::assignment> work_queue::next(time_point now) {
-  for (auto item = waiting_.begin(); item != waiting_.end(); ++item) {
-    const auto device =
-        std::find_if(idle_.begin(), idle_.end(), [&](const auto& idle) { return names_device(item->device, idle); });
-    if (device == idle_.end()) continue;
-    assignment result{*device, std::move(*item)};
+  for (const auto& device : idle_) {
+    const auto item = best_for(device);
+    if (item == waiting_.end()) continue;
+    assignment result{device, std::move(*item)};
     idle_.erase(device);
     waiting_.erase(item);
+    homes_[result.item.attempt.task] = result.device;
     result.item.lease = ++last_lease_;
     leases_[last_lease_] = {result.device, result.item.attempt, now + lease_limit_};
     return result;

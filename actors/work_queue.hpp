@@ -36,7 +36,9 @@ class work_queue {
   void offer(message::work_item item);
   // A device pulls. One that holds a lease has nothing to pull.
   void idle(const std::string& device);
-  // Hands out what can be, in the order of the offers: to be called after offer() and idle().
+  // Hands out what can be, in the order of the offers: to be called after offer() and idle(). A task stays with the
+  // device that had it last, whose referee has its inputs and answers; a device that would have nothing to do takes of
+  // what waits for another one where that is a line.
   std::optional<assignment> next(time_point now);
 
   // A lease ends. Its attempt, or nothing where it ended before.
@@ -53,8 +55,15 @@ class work_queue {
   std::size_t leased() const { return leases_.size(); }
 
  private:
+  using waiting_items = std::deque<message::work_item>;
+  bool is_at_work(const std::string& device) const;
+  // The device that had its task last, where that one pulls still and may take it; else "".
+  const std::string& home_of(const message::work_item& item) const;
+  waiting_items::iterator best_for(const std::string& device);
+
   std::chrono::milliseconds lease_limit_;
-  std::deque<message::work_item> waiting_;
+  waiting_items waiting_;
+  std::map<std::string, std::string> homes_;  // the device that had a task last
   std::set<std::string> idle_;
   std::map<uint64_t, lease> leases_;
   uint64_t last_lease_ = 0;

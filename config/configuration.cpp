@@ -194,7 +194,7 @@ configuration default_configuration(std::string_view kind) {
     c.timing.confirmed_limit = 0.1;
     c.timing.screened_limit = 0.3;
     // An evaluation of a small task takes 13 ms, and the pool that it needs, with all answers, several times that.
-    c.search.in_a_row = 4;
+    c.search.in_a_row = 6;
   }
   return c;
 }

@@ -58,6 +58,15 @@ TEST(ledger, a_turn_is_not_given_up_for_a_task_with_as_many_turns) {
   EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(1));
 }
 
+TEST(ledger, there_is_a_turn_for_each_device) {
+  ledger books(record_with(4), {"a", "b", "c"}, start, 2);
+  books.count_devices(2);
+  std::vector<std::size_t> order;
+  while (const auto task = books.next_task(start))
+    order.push_back(*task);
+  EXPECT_EQ(order, (std::vector<std::size_t>{0, 1, 0, 2, 1, 0, 2, 1, 0, 2, 1, 2}));
+}
+
 TEST(ledger, a_task_that_lags_comes_first) {
   auto books = books_of(0);
   for (int i = 0; i < 4; ++i) {

@@ -119,10 +119,68 @@ TEST(work_queue, an_evaluation_waits_for_a_device_of_its_experiment_and_holds_up
   EXPECT_EQ(q.next(start)->item.attempt.variant, "a");
 }
 
+message::work_item item_of(const std::string& task, const std::string& variant) {
+  auto w = item_for("cuda", variant);
+  w.attempt.task = task;
+  return w;
+}
+
+TEST(work_queue, a_task_stays_with_the_device_that_had_it_last) {
+  work_queue q(10s);
+  q.offer(item_of("t1", "a"));
+  q.offer(item_of("t2", "b"));
+  q.idle("cuda:0");
+  q.idle("cuda:1");
+  const auto first = q.next(start), second = q.next(start);
+  ASSERT_TRUE(first && second);
+  for (const char* variant : {"c", "d"})
+    q.offer(item_of(second->item.attempt.task, variant));
+  q.release(first->item.lease);
+  q.idle(first->device);
+  EXPECT_FALSE(q.next(start)) << "it is the other one's, which will soon be idle";
+  q.offer(item_of("t3", "e"));
+  EXPECT_EQ(q.next(start)->item.attempt.variant, "e");
+  q.release(second->item.lease);
+  q.idle(second->device);
+  const auto again = q.next(start);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->item.attempt.variant, "c");
+  EXPECT_EQ(again->device, second->device);
+}
+
+TEST(work_queue, a_device_without_work_takes_of_another_ones_line) {
+  work_queue q(10s);
+  q.offer(item_of("t", "a"));
+  q.idle("cuda:0");
+  ASSERT_TRUE(q.next(start));
+  q.offer(item_of("t", "b"));
+  q.offer(item_of("t", "c"));
+  q.idle("cuda:1");
+  EXPECT_FALSE(q.next(start));
+  q.offer(item_of("t", "d"));
+  const auto taken = q.next(start);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->device, "cuda:1");
+  EXPECT_EQ(taken->item.attempt.variant, "d") << "the one that would have waited longest";
+}
+
+TEST(work_queue, a_task_does_not_wait_for_a_device_that_pulls_no_more) {
+  work_queue q(10s);
+  q.offer(item_of("t", "a"));
+  q.idle("cuda:0");
+  const auto first = q.next(start);
+  ASSERT_TRUE(first);
+  q.offer(item_of("t", "b"));
+  q.idle("cuda:1");
+  EXPECT_FALSE(q.next(start));
+  q.drop_device("cuda:0");
+  EXPECT_EQ(q.next(start)->device, "cuda:1");
+}
+
 TEST(work_queue, all_devices_of_an_experiment_pull_its_work_and_a_dead_one_gives_its_lease_to_another) {
   work_queue q(10s);
   for (const char* variant : {"a", "b", "c"})
-    q.offer(item_for("cuda", variant));
+    q.offer(item_of(std::string("task of ") + variant, variant));
   for (const char* device : {"cuda:0", "cuda:1", "cpu"})
     q.idle(device);
   const auto first = q.next(start), second = q.next(start);

@@ -204,6 +204,11 @@ std::vector<std::byte> in_order(const tensor_view& t) {
   return bytes;
 }
 
+uint64_t product_of_halves(uint64_t value, uint64_t key) {
+  return uint64_t{static_cast<uint32_t>(value) + static_cast<uint32_t>(key)} *
+         (static_cast<uint32_t>(value >> 32) + static_cast<uint32_t>(key >> 32));
+}
+
 }  // namespace
 
 fingerprint hash_on_host(std::span<const tensor_view> outputs, uint64_t key) {
@@ -212,12 +217,16 @@ fingerprint hash_on_host(std::span<const tensor_view> outputs, uint64_t key) {
     const hash_launch h = hash_of_output(outputs[i].type, outputs[i].data, key, i);
     sum += h.base;
     auto bytes = in_order(outputs[i]);
-    bytes.resize((bytes.size() + 7) / 8 * 8);
-    for (uint64_t w = 0; w < bytes.size() / 8; ++w) {
-      uint64_t value = 0;
-      std::memcpy(&value, &bytes[8 * w], 8);
-      sum.low += mixed(value ^ mixed(h.first_secret + 0x9e3779b97f4a7c15 * (w + 1)));
-      sum.high += mixed(value + mixed(h.second_secret ^ 0xd1b54a32d192ed03 * (w + 1)));
+    bytes.resize((bytes.size() + 15) / 16 * 16);
+    for (uint64_t p = 0; p < bytes.size() / 16; ++p) {
+      uint64_t values[2];
+      std::memcpy(values, &bytes[16 * p], sizeof values);
+      const uint64_t first = mixed(h.first_secret + 0x9e3779b97f4a7c15 * (p + 1)),
+                     second = mixed(h.second_secret ^ 0xd1b54a32d192ed03 * (p + 1)),
+                     third = (first ^ (second >> 29)) * 0xbf58476d1ce4e5b9,
+                     fourth = (second ^ (first >> 31)) * 0x94d049bb133111eb;
+      sum.low += product_of_halves(values[0], first) + product_of_halves(values[1], second);
+      sum.high += product_of_halves(values[0], third) + product_of_halves(values[1], fourth);
     }
   }
   return sum;

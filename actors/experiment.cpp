@@ -31,7 +31,10 @@ void experiment_flow::begin(experiment_actor::pointer self, experiment_setup set
   books_.emplace(setup_.record, std::move(names), now, setup_.in_a_row);
   books_->count_devices(setup_.devices);
   for (const auto& v : setup_.verdicts)
-    if (const auto task = books_->index_of(v.task)) books_->settle(*task, v, now, false);
+    if (const auto task = books_->index_of(v.task)) {
+      tried_[*task].insert(v.variant);
+      books_->settle(*task, v, now, false);
+    }
   for (int64_t i = 0; i < setup_.faults; ++i)
     books_->count_fault();
   given_.assign(setup_.given.begin(), setup_.given.end());
@@ -59,6 +62,7 @@ void experiment_flow::take_given() {
     const auto task = books_->index_of(next.variant.task);
     if (!task) continue;
     books_->take(*task);
+    tried_[*task].insert(next.variant.id);
     auto& s = slots_[++last_slot_];
     s.task = *task;
     s.variant = std::move(next.variant);
@@ -97,7 +101,7 @@ void experiment_flow::propose(slot_id id) {
   auto& s = slots_.at(id);
   if (s.tries == 0) s.since = clock::now();
   message::propose question{setup_.tasks[s.task], books_->record().id, books_->record().device,
-                            books_->next_seed(s.task)};
+                            tried_[s.task], books_->next_seed(s.task)};
   ask<message::proposed>(
       self_, setup_.generator, policy_patience, std::move(question),
       [this, id](message::proposed& p) { proposed(id, std::move(p)); },
@@ -108,6 +112,7 @@ void experiment_flow::proposed(slot_id id, message::proposed p) {
   silent_generator_ = 0;
   if (stopping_) return drop(id);
   auto& s = slots_.at(id);
+  tried_[s.task].insert(p.variant.id);
   s.variant = std::move(p.variant);
   s.program = std::move(p.program);
   s.problem = std::move(p.problem);

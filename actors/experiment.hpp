@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ struct experiment_setup {
   int64_t devices = 1;        // that it runs on
   int64_t in_a_row = 1;       // evaluations of a task in one turn
   int credit = 2;             // variants in preparation or on a device, at most
-  int proposals = 64;         // in a row that bring nothing new, before a task is exhausted
+  int proposals = 8;          // in a row that bring nothing new, before a task is exhausted
   limit compile_patience{0};
 };
 
@@ -102,6 +103,7 @@ class experiment_flow {
   std::optional<ledger> books_;
   std::map<slot_id, slot> slots_;
   slot_id last_slot_ = 0;
+  std::map<std::size_t, std::set<std::string>> tried_;  // by task: ids of its variants, however they ended
   std::deque<given_variant> given_;
   std::deque<std::function<void()>> later_;  // with the next tick
   clock::time_point saved_{};

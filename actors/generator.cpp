@@ -25,11 +25,12 @@ std::vector<exemplar> read_exemplars(const std::vector<message::stored_exemplar>
 
 }  // namespace
 
-expected<message::proposed> propose_variant(policy& writer, const proposal_context& c) {
+expected<message::proposed> propose_variant(policy& writer, proposal_context c) {
   prompt p;
   p.what = &*c.what;
   CUDAL1_TRY(p.kind, kind_of_device(c.device));
   p.exemplars = read_exemplars(c.exemplars);
+  p.tried = std::move(c.tried);
   p.seed = c.seed;
   CUDAL1_TRY(proposal idea, writer.propose(p));
 
@@ -72,7 +73,7 @@ caf::result<message::proposed> generator_state::propose(const message::propose& 
       self, store, store_patience, message::draw_exemplars{m.what->id, m.experiment, exemplars},
       [this, promise, m](message::exemplars& drawn) mutable {
         auto result = answer_at_edge(name, [&] {
-          return propose_variant(*writer, {m.what, m.experiment, m.device, std::move(drawn.items), m.seed});
+          return propose_variant(*writer, {m.what, m.experiment, m.device, std::move(drawn.items), m.tried, m.seed});
         });
         if (result.flag == caf::rt_value) {
           promise.deliver(std::move(result.value.get_mutable_as<message::proposed>(0)));

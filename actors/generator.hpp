@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 
 #include "actors/interfaces.hpp"
 #include "policy/policy.hpp"
@@ -13,12 +14,13 @@ struct proposal_context {
   shared_task what;
   std::string experiment, device;
   std::vector<message::stored_exemplar> exemplars;
+  std::set<std::string> tried;
   uint64_t seed = 0;
 };
 
 // One proposal: a checked program with its record, or the record of a schedule that gives no legal program and why.
 // Plain logic.
-expected<message::proposed> propose_variant(policy& writer, const proposal_context& c);
+expected<message::proposed> propose_variant(policy& writer, proposal_context c);
 
 struct generator_state {
   static constexpr const char* name = "generator";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -150,9 +151,10 @@ BOOST_DESCRIBE_STRUCT(note_event, (), (event))
 struct propose {
   shared_task what;
   std::string experiment, device;
+  std::set<std::string> tried;  // the task's variants that the experiment has, or has had under way
   uint64_t seed = 0;
 };
-BOOST_DESCRIBE_STRUCT(propose, (), (what, experiment, device, seed))
+BOOST_DESCRIBE_STRUCT(propose, (), (what, experiment, device, tried, seed))
 
 struct proposed {
   variant_record variant;

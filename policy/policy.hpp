@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct prompt {
   const task* what = nullptr;
   device_kind kind = device_kind::cpu;
   std::vector<exemplar> exemplars;  // best first
+  // The ids of all variants proposed so far, also of those that failed or are under way: to propose one again is in
+  // vain. The exemplars are some of them.
+  std::set<std::string> tried;
   uint64_t seed = 0;                // all randomness of a proposal comes from here
 };
 

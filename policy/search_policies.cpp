@@ -78,7 +78,7 @@ schedule_builder mutated(const prompt& p, const schedule& s, random_source& rand
 
 }  // namespace
 
-known_variants::known_variants(const prompt& p) {
+known_variants::known_variants(const prompt& p) : tried_(p.tried) {
   for (const auto& e : p.exemplars) {
     schedules_.insert(print_schedule(e.plan));
     if (!e.variant.empty()) programs_.insert(e.variant);

@@ -12,17 +12,18 @@
 
 namespace cudal1 {
 
-// What the exemplars show already: their schedules, and the programs that they are.
+// What was proposed already: the exemplars' schedules, and the programs of all. Holds on to the prompt.
 class known_variants {
  public:
   explicit known_variants(const prompt& p);
   bool contains(const schedule_builder& b) const;
   bool has_schedule(const schedule& s) const { return schedules_.contains(print_schedule(s)); }
-  bool has_programs() const { return !programs_.empty(); }
-  bool has_program(const std::string& id) const { return programs_.contains(id); }
+  bool has_programs() const { return !programs_.empty() || !tried_.empty(); }
+  bool has_program(const std::string& id) const { return programs_.contains(id) || tried_.contains(id); }
 
  private:
   std::set<std::string> schedules_, programs_;
+  const std::set<std::string>& tried_;
 };
 
 // Search without learning: all that there is to keep is the seed.
@@ -65,7 +66,7 @@ class evolutionary_policy final : public search_policy {
   };
   struct attempt {
     proposal made;
-    bool is_new = false;  // no exemplar is this program
+    bool is_new = false;  // this program was not proposed before
   };
   std::vector<first_schedule>& whole_of(const prompt& p);
   std::vector<first_schedule>& further_of(const prompt& p);

@@ -54,7 +54,7 @@ class learning : public testing::Test {
     return c;
   }
   message::proposed propose(uint64_t seed) {
-    auto p = ask_blocking<message::proposed>(*self_, generator_, 30s, message::propose{task_, "e1", "cpu", seed});
+    auto p = ask_blocking<message::proposed>(*self_, generator_, 30s, message::propose{task_, "e1", "cpu", {}, seed});
     EXPECT_TRUE(p) << p.error().message;
     return p.value_or(message::proposed{});
   }

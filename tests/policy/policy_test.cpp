@@ -68,6 +68,32 @@ double mean_score(policy& by, const task& t, int proposals) {
   return sum / proposals;
 }
 
+// A prompt shows some of what was tried; a policy that took the rest for new would propose it for ever.
+TEST(Policy, WhatWasTriedIsNotProposedAgainThoughNoExemplarShowsIt) {
+  const task& t = builtin("softmax");
+  for (const auto& name : policy_names()) {
+    auto by = made(name);
+    std::vector<exemplar> seen;
+    std::set<std::string> tried;
+    int in_vain = 0;
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      prompt p = prompt_of(t, seed, seen);
+      p.kind = device_kind::cuda;
+      p.tried = tried;
+      const auto proposed = by->propose(p);
+      ASSERT_TRUE(proposed);
+      const auto result = lower(t, proposed->plan, device_kind::cuda);
+      ASSERT_TRUE(result);
+      exemplar e{proposed->plan, program_id(result->result), outcome::correct, 1.0 + static_cast<double>(seed % 7)};
+      if (!tried.insert(e.variant).second) ++in_vain;
+      if (seed % 3 != 0) seen.push_back(std::move(e));  // every third failed
+      std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+      if (seen.size() > 8) seen.resize(8);
+    }
+    EXPECT_LE(in_vain, 6) << name << ", " << tried.size() << " variants";
+  }
+}
+
 TEST(Policy, EveryNameMakesOneAndUnknownNamesAreRefused) {
   for (const auto& name : policy_names())
     EXPECT_EQ(made(name)->name(), name);

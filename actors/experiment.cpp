@@ -100,8 +100,8 @@ void experiment_flow::drop(slot_id id) {
 void experiment_flow::propose(slot_id id) {
   auto& s = slots_.at(id);
   if (s.tries == 0) s.since = clock::now();
-  message::propose question{setup_.tasks[s.task], books_->record().id, books_->record().device,
-                            tried_[s.task], books_->next_seed(s.task)};
+  message::propose question{setup_.tasks[s.task], books_->record().id, books_->record().device, tried_[s.task],
+                            books_->next_seed(s.task)};
   ask<message::proposed>(
       self_, setup_.generator, policy_patience, std::move(question),
       [this, id](message::proposed& p) { proposed(id, std::move(p)); },

@@ -30,7 +30,7 @@ struct prompt {
   // The ids of all variants proposed so far, also of those that failed or are under way: to propose one again is in
   // vain. The exemplars are some of them.
   std::set<std::string> tried;
-  uint64_t seed = 0;                // all randomness of a proposal comes from here
+  uint64_t seed = 0;  // all randomness of a proposal comes from here
 };
 
 struct proposal {

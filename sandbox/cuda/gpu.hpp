@@ -33,7 +33,8 @@ expected<std::vector<gpu_description>> find_gpus();
 // What would make a timing of this moment worthless.
 struct gpu_condition {
   int sm_clock_mhz = 0, max_sm_clock_mhz = 0;
-  bool throttled = false;  // by heat or power, not by idleness
+  bool throttled = false;     // by heat or power, not by idleness
+  bool at_power_cap = false;  // throttled by that alone: its work takes all the power that it may
   std::string throttle_reasons;
   std::vector<int> processes;          // that have a context on it, by their ids outside of namespaces where visible
   int64_t uncorrected_ecc_errors = 0;  // since the driver was loaded; -1 where not counted
@@ -41,8 +42,16 @@ struct gpu_condition {
   int64_t program_xid_errors = 0;      // the same of those that a faulty kernel causes (any process's)
 };
 BOOST_DESCRIBE_STRUCT(gpu_condition, (),
-                      (sm_clock_mhz, max_sm_clock_mhz, throttled, throttle_reasons, processes, uncorrected_ecc_errors,
-                       xid_errors, program_xid_errors))
+                      (sm_clock_mhz, max_sm_clock_mhz, throttled, at_power_cap, throttle_reasons, processes,
+                       uncorrected_ecc_errors, xid_errors, program_xid_errors))
+
+// What two looks at a GPU, round a batch of timed calls, say of its throttling: why the samples are worth nothing, or
+// what is to be noted beside them; "" for neither. What takes all the power that the GPU may have, on the last try too,
+// is never measured in another way.
+struct throttle_judgement {
+  std::string dropped, noted;
+};
+throttle_judgement judge_throttling(const gpu_condition& before, const gpu_condition& after, bool last_try);
 
 // Watches one GPU. Not thread-safe; cheap to ask (well under a millisecond).
 class gpu_watch {

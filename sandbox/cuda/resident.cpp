@@ -162,21 +162,28 @@ expected<void> resident::capture_copying(std::span<const tensor_view> inputs, co
   return {};
 }
 
-expected<void> resident::capture(std::span<const tensor_view> first, std::span<const tensor_view> second) {
-  // Once outside of a capture: libraries load their kernels, choose their algorithms and make their workspaces. Then
-  // once to see which blocks the outputs are.
-  CUDAL1_CHECK(program_->call(first));
+// Once outside of a capture: libraries load their kernels, choose their algorithms and make their workspaces. Then once
+// to see which blocks the outputs are. With other weights it is the same.
+expected<void> resident::run_before(std::span<const tensor_view> inputs) {
+  if (has_run_) return {};
+  CUDAL1_CHECK(program_->call(inputs));
   CUDAL1_CUDA(cudaStreamSynchronize(stream_));
   program_->release();
+  if (wants_graph_) {
+    arena_.count_from_here();
+    CUDAL1_CHECK(program_->call(inputs));
+    CUDAL1_CUDA(cudaStreamSynchronize(stream_));
+    for (const auto& output : program_->outputs())
+      if (const auto ordinal = arena_.ordinal_of(output.data)) output_ordinals_.insert(*ordinal);
+    program_->release();
+  }
   has_run_ = true;
+  return {};
+}
+
+expected<void> resident::capture(std::span<const tensor_view> first, std::span<const tensor_view> second) {
+  CUDAL1_CHECK(run_before(first));
   if (!wants_graph_) return {};
-  arena_.count_from_here();
-  CUDAL1_CHECK(program_->call(first));
-  CUDAL1_CUDA(cudaStreamSynchronize(stream_));
-  output_ordinals_.clear();
-  for (const auto& output : program_->outputs())
-    if (const auto ordinal = arena_.ordinal_of(output.data)) output_ordinals_.insert(*ordinal);
-  program_->release();
   if (auto bound = bind(first, second); !bound) {
     drop_graph();
     return bound;

@@ -56,6 +56,7 @@ class resident {
   };
   expected<capture_result> capture_once(std::span<const tensor_view> inputs);
   expected<void> bind(std::span<const tensor_view> first, std::span<const tensor_view> second);
+  expected<void> run_before(std::span<const tensor_view> inputs);
   expected<void> capture_copying(std::span<const tensor_view> inputs, const std::string& why);
   expected<void> call_graph(std::span<const tensor_view> inputs);
   void drop_graph();

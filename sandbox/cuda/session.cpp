@@ -47,7 +47,7 @@ class cuda_session final : public process_session {
   expected<void> start_runner();
   void end_runner();
   // Drops the samples of a time in which the device was not itself.
-  void judge_conditions(const gpu_condition& before, const gpu_condition& after, timing_report& report);
+  void judge_conditions(const gpu_condition& before, const gpu_condition& after, bool last_try, timing_report& report);
   // To ask takes longer than a fork of a small task: what was asked lately is good enough for a beginning, since errors
   // are counted and what throttles a GPU lasts.
   std::optional<gpu_condition> condition(std::chrono::milliseconds at_most_old);
@@ -116,11 +116,10 @@ std::optional<gpu_condition> cuda_session::condition(std::chrono::milliseconds a
   return last_condition_;
 }
 
-void cuda_session::judge_conditions(const gpu_condition& before, const gpu_condition& after, timing_report& report) {
-  std::string why;
-  if (before.throttled || after.throttled)
-    why = fmt::format("the GPU was throttled ({}, {} of {} MHz)", after.throttle_reasons, after.sm_clock_mhz,
-                      after.max_sm_clock_mhz);
+void cuda_session::judge_conditions(const gpu_condition& before, const gpu_condition& after, bool last_try,
+                                    timing_report& report) {
+  auto [why, note] = judge_throttling(before, after, last_try);
+  if (!note.empty()) report.notes.push_back(std::move(note));
   if (after.xid_errors > before.xid_errors) why = "the driver reported an error of the GPU (Xid)";
   if (after.uncorrected_ecc_errors > before.uncorrected_ecc_errors) why = "the GPU's memory had an uncorrected error";
   if (!why.empty()) {
@@ -148,7 +147,7 @@ expected<timing_report> cuda_session::ask_time_all(const variant_text& variant, 
     const auto before = condition(conditions_last);
     CUDAL1_TRY(timing_report report, process_session::ask_time_all(variant, object, plan, first_fork));
     const auto after = condition(std::chrono::milliseconds(0));
-    if (before && after) judge_conditions(*before, *after, report);
+    if (before && after) judge_conditions(*before, *after, i == most_times, report);
     // A throttled GPU, by the products of the task before, is soon itself again. What the variant did wrong stays said.
     const bool sound = !report.problem && report.inconsistency.empty();
     const bool throttled = before && after && (before->throttled || after->throttled);

@@ -12,10 +12,11 @@ struct clock_reason {
   bool throttles;  // by heat or power; the others are idleness and settings
   const char* text;
 };
+constexpr unsigned long long power_cap = 0x04;
 constexpr clock_reason clock_reasons[] = {
     {0x01, false, "idle"},
     {0x02, false, "clocks set by an administrator"},
-    {0x04, true, "power cap"},
+    {power_cap, true, "power cap"},
     {0x08, true, "hardware slowdown"},
     {0x10, false, "sync boost"},
     {0x20, true, "heat (software)"},
@@ -31,6 +32,17 @@ constexpr bool caused_by_a_program(unsigned long long xid) {
 }
 
 }  // namespace
+
+throttle_judgement judge_throttling(const gpu_condition& before, const gpu_condition& after, bool last_try) {
+  if (!before.throttled && !after.throttled) return {};
+  const auto& seen = after.throttled ? after : before;
+  const std::string how =
+      fmt::format("{}, {} of {} MHz", seen.throttle_reasons, seen.sm_clock_mhz, seen.max_sm_clock_mhz);
+  const bool by_power_alone = (before.at_power_cap || !before.throttled) && (after.at_power_cap || !after.throttled);
+  if (by_power_alone && last_try)
+    return {"", fmt::format("the GPU was throttled, as both sides' calls keep it ({})", how)};
+  return {fmt::format("the GPU was throttled ({})", how), ""};
+}
 
 struct gpu_watch::state {
   std::shared_ptr<const nvml> library;
@@ -109,11 +121,14 @@ expected<gpu_condition> gpu_watch::condition() {
   c.max_sm_clock_mhz = static_cast<int>(mhz);
   unsigned long long reasons = 0;
   CUDAL1_CHECK(library.check(library.clock_reasons(state_->device, &reasons), "why a GPU's clock is what it is"));
+  unsigned long long throttling = 0;
   for (const auto& reason : clock_reasons) {
-    if ((reasons & reason.bit) == 0) continue;
-    c.throttled = c.throttled || reason.throttles;
-    if (reason.throttles) c.throttle_reasons += (c.throttle_reasons.empty() ? "" : ", ") + std::string(reason.text);
+    if (!reason.throttles || (reasons & reason.bit) == 0) continue;
+    throttling |= reason.bit;
+    c.throttle_reasons += (c.throttle_reasons.empty() ? "" : ", ") + std::string(reason.text);
   }
+  c.throttled = throttling != 0;
+  c.at_power_cap = throttling == power_cap;
   CUDAL1_TRY(c.processes, state_->processes());
   unsigned long long ecc = 0;
   const nvml_status counted = library.ecc_errors(state_->device, nvml_uncorrected_error, nvml_since_load, &ecc);

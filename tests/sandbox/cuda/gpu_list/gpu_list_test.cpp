@@ -111,6 +111,7 @@ TEST_F(machine, a_gpus_condition_tells_what_makes_a_timing_worthless) {
   EXPECT_EQ(c.sm_clock_mhz, 1845);
   EXPECT_EQ(c.max_sm_clock_mhz, 1980);
   EXPECT_TRUE(c.throttled);
+  EXPECT_FALSE(c.at_power_cap) << "it is hot as well";
   EXPECT_EQ(c.throttle_reasons, "power cap, heat (hardware)");
   EXPECT_THAT(c.processes, ElementsAre(1000, 1001, 1002));
   EXPECT_EQ(c.uncorrected_ecc_errors, 3);
@@ -130,6 +131,27 @@ TEST_F(machine, an_idle_gpu_is_not_throttled_and_what_is_not_counted_is_said) {
   EXPECT_EQ(c.uncorrected_ecc_errors, -1);
   EXPECT_EQ(c.xid_errors, -1);
   EXPECT_EQ(c.processes.size(), 500U) << "more than the first buffer holds";
+}
+
+TEST(throttling, drops_samples_until_a_power_cap_has_shown_to_be_the_works_own) {
+  const auto throttled = [](int mhz, bool by_power, const std::string& reasons) {
+    gpu_condition c;
+    c.sm_clock_mhz = mhz;
+    c.max_sm_clock_mhz = 1980;
+    c.throttled = true;
+    c.at_power_cap = by_power;
+    c.throttle_reasons = reasons;
+    return c;
+  };
+  const gpu_condition calm, capped = throttled(1500, true, "power cap"), hot = throttled(900, false, "heat (hardware)");
+  EXPECT_EQ(judge_throttling(calm, calm, false).dropped, "");
+  EXPECT_EQ(judge_throttling(calm, calm, true).noted, "");
+  EXPECT_EQ(judge_throttling(calm, capped, false).dropped, "the GPU was throttled (power cap, 1500 of 1980 MHz)");
+  const auto last = judge_throttling(capped, capped, true);
+  EXPECT_EQ(last.dropped, "");
+  EXPECT_EQ(last.noted, "the GPU was throttled, as both sides' calls keep it (power cap, 1500 of 1980 MHz)");
+  EXPECT_EQ(judge_throttling(hot, calm, true).dropped, "the GPU was throttled (heat (hardware), 900 of 1980 MHz)");
+  EXPECT_NE(judge_throttling(capped, hot, true).dropped, "");
 }
 
 TEST_F(machine, a_gpu_that_is_not_there_cannot_be_watched) {

@@ -98,12 +98,14 @@ void device_state::start_failed(const error& e) {
 void device_state::tick() {
   self_->delayed_send(device_actor(self_), pulse, message::tick{});
   if (!session_ && !given_up_ && !now_ && clock::now() >= next_start_) start_session();
-  if (auto again = std::exchange(unacknowledged_, std::nullopt)) tell_node(std::move(*again));
+  tell_first();
   pull();
 }
 
+// No more than one evaluation ahead of what is kept.
 void device_state::pull() {
-  if (session_ && !now_ && !given_up_) self_->send(setup_.node, message::device_idle{setup_.session.device});
+  if (session_ && !now_ && !given_up_ && to_tell_.size() < 2)
+    self_->send(setup_.node, message::device_idle{setup_.session.device});
 }
 
 void device_state::probe() {
@@ -248,7 +250,6 @@ void device_state::finish(verdict v) {
   m.result = std::move(v);
   m.result.time_unix_ms = unix_ms();
   m.where = session_->report().where;
-  ended_ = clock::now();
   tell_node(std::move(m));
 }
 
@@ -266,20 +267,34 @@ void device_state::fault(const error& e, bool task_refused) {
       self_->send(setup_.node, trouble(setup_.session.device, e, true));
     }
   }
-  ended_ = clock::now();
   tell_node(std::move(m));
 }
 
-// The lease ends with the node's acknowledgement; until then the device takes nothing else.
 void device_state::tell_node(message::work_done m) {
   if (held_) forget_tasks();
   self_->send(setup_.profiler, message::forget_timing{m.lease});
+  now_.reset();
+  to_tell_.push_back(std::move(m));
+  tell_first();
+  pull();
+}
+
+void device_state::tell_first() {
+  if (telling_ || to_tell_.empty()) return;
+  telling_ = true;
   ask<message::done>(
-      self_, setup_.node, commit_patience, m, [this](const message::done&) { free_device(); },
-      [this, m](const error& e) mutable {
-        spdlog::warn("device {}: {} is not acknowledged yet: {}", setup_.session.device, attempt_key(m.attempt),
-                     e.message);
-        unacknowledged_ = std::move(m);
+      self_, setup_.node, commit_patience, to_tell_.front(),
+      [this, from = clock::now()](const message::done&) {
+        last_commit_ms_ = std::chrono::duration<double, std::milli>(clock::now() - from).count();
+        telling_ = false;
+        to_tell_.pop_front();
+        tell_first();
+        pull();
+      },
+      [this](const error& e) {
+        spdlog::warn("device {}: {} is not acknowledged yet: {}", setup_.session.device,
+                     attempt_key(to_tell_.front().attempt), e.message);
+        telling_ = false;
       });
 }
 
@@ -292,12 +307,6 @@ void device_state::forget_tasks() {
   if (!session_) return;
   if (const auto forgotten = session_->forget_tasks(); !forgotten)
     spdlog::warn("device {}: {}", setup_.session.device, forgotten.error().message);
-}
-
-void device_state::free_device() {
-  last_commit_ms_ += std::chrono::duration<double, std::milli>(clock::now() - ended_).count();
-  now_.reset();
-  pull();
 }
 
 device_actor::behavior_type run_device(device_actor::stateful_pointer<device_state> self, device_setup setup) {

@@ -2,6 +2,7 @@
 // verdict while the variant is resident. Everything on the device is serial.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -92,8 +93,9 @@ class device_state {
   void add_notes(const std::vector<std::string>& notes);  // to the verdict, each once
   void finish(verdict v);
   void fault(const error& e, bool task_refused = false);
+  // The device goes on to the next evaluation while what came of the last one is kept.
   void tell_node(message::work_done m);
-  void free_device();
+  void tell_first();
   void forget_tasks();
   // Whether the session can go on after a fault; else it is dropped and started again.
   void probe();
@@ -104,8 +106,8 @@ class device_state {
   device_setup setup_;
   std::unique_ptr<device_session> session_;
   std::unique_ptr<evaluation> now_;
-  std::optional<message::work_done> unacknowledged_;  // said again with the next tick
-  std::chrono::steady_clock::time_point ended_{};     // the evaluation, but for its acknowledgement
+  std::deque<message::work_done> to_tell_;  // the first until the node acknowledges it: again with each tick
+  bool telling_ = false;
   double last_commit_ms_ = 0;
   int start_failures_ = 0, faults_in_a_row_ = 0;
   bool given_up_ = false, held_ = false;

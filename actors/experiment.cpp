@@ -257,8 +257,7 @@ caf::result<message::done> experiment_flow::work_done(const message::work_done& 
 
 void experiment_flow::commit(slot_id id, verdict v, const environment& where, std::optional<done_promise> promise) {
   const auto& s = slots_.at(id);
-  double device_ms = device_ms_of(v.stage_ms);
-  if (const auto other = v.stage_ms.find("commit"); other != v.stage_ms.end()) device_ms -= other->second;
+  const double device_ms = device_ms_of(v.stage_ms);
   for (const auto& [stage, ms] : s.stage_ms)
     v.stage_ms[stage] = ms;
   if (s.offered) {

@@ -136,9 +136,9 @@ bool node_state::any_usable(const std::string& devices) const {
 void node_state::device_gone(const std::string& device) {
   auto& entry = devices_[device];
   entry.actor = nullptr;
-  if (const auto lost = queue_->drop_device(device)) {
+  for (const auto& lost : queue_->drop_device(device)) {
     message::work_done m;
-    m.attempt = lost->attempt;
+    m.attempt = lost.attempt;
     m.fault = fmt::format("the actor of device {} died", device);
     lease_lost(m);
   }
@@ -189,6 +189,7 @@ void node_state::hand_out() {
 
 caf::result<message::done> node_state::work_done(const message::work_done& m) {
   auto promise = self_->make_response_promise<message::done>();
+  queue_->measured(m.lease);
   const auto found = experiments_.find(m.attempt.experiment);
   if (found == experiments_.end() || !found->second.actor) {
     queue_->release(m.lease);

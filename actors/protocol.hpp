@@ -69,7 +69,7 @@ BOOST_DESCRIBE_STRUCT(task_progress, (), (task, name, evaluations, correct, best
 // to the store (that of the evaluation before it: its own is not over when the verdict is written). The others in
 // stage_ms
 // (`propose`, `compile`, and `wait` for the device) are latencies beside the device's work, and many run at once.
-inline constexpr std::array<std::string_view, 4> device_stages = {"open", "check", "time", "commit"};
+inline constexpr std::array<std::string_view, 3> device_stages = {"open", "check", "time"};
 inline double device_ms_of(const std::map<std::string, double>& stage_ms) {
   double sum = 0;
   for (const auto stage : device_stages)

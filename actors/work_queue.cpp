@@ -11,7 +11,7 @@ namespace cudal1 {
 namespace {
 constexpr std::chrono::minutes grace{1};
 constexpr int64_t line = 3;  // so many evaluations that wait for one device take it longer than to make new draws
-}
+}  // namespace
 
 bool same_attempt(const attempt_record& a, const attempt_record& b) {
   return a.experiment == b.experiment && a.task == b.task && a.variant == b.variant && a.number == b.number;
@@ -30,21 +30,22 @@ void work_queue::offer(message::work_item item) {
 }
 
 void work_queue::idle(const std::string& device) {
-  const bool holds =
-      std::any_of(leases_.begin(), leases_.end(), [&](const auto& l) { return l.second.device == device; });
-  if (!holds) idle_.insert(device);
+  if (!measures(device)) idle_.insert(device);
 }
 
-bool work_queue::is_at_work(const std::string& device) const {
-  return idle_.contains(device) ||
-         std::ranges::any_of(leases_, [&](const auto& l) { return l.second.device == device; });
+void work_queue::measured(uint64_t id) {
+  if (const auto found = leases_.find(id); found != leases_.end()) found->second.measured = true;
+}
+
+bool work_queue::measures(const std::string& device) const {
+  return std::ranges::any_of(leases_, [&](const auto& l) { return l.second.device == device && !l.second.measured; });
 }
 
 const std::string& work_queue::home_of(const message::work_item& item) const {
   static const std::string none;
   const auto found = homes_.find(item.attempt.task);
-  const bool serves = found != homes_.end() && names_device(item.device, found->second) && is_at_work(found->second);
-  return serves ? found->second : none;
+  if (found == homes_.end() || !names_device(item.device, found->second)) return none;
+  return idle_.contains(found->second) || measures(found->second) ? found->second : none;
 }
 
 work_queue::waiting_items::iterator work_queue::best_for(const std::string& device) {
@@ -89,17 +90,19 @@ std::optional<work_queue::lease> work_queue::release(uint64_t id) {
   return ended;
 }
 
-std::optional<work_queue::lease> work_queue::drop_device(const std::string& device) {
+std::vector<work_queue::lease> work_queue::drop_device(const std::string& device) {
   idle_.erase(device);
+  std::vector<lease> lost;
   for (const auto& [id, held] : leases_)
-    if (held.device == device) return release(id);
-  return std::nullopt;
+    if (held.device == device) lost.push_back(held);
+  std::erase_if(leases_, [&](const auto& l) { return l.second.device == device; });
+  return lost;
 }
 
 std::vector<std::pair<uint64_t, work_queue::lease>> work_queue::overdue(time_point now) {
   std::vector<std::pair<uint64_t, lease>> result;
   for (auto& [id, held] : leases_) {
-    if (held.reports >= 2 || now < held.deadline) continue;
+    if (held.measured || held.reports >= 2 || now < held.deadline) continue;
     ++held.reports;
     held.deadline = now + grace;
     result.emplace_back(id, held);

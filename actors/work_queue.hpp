@@ -23,7 +23,8 @@ class work_queue {
     std::string device;
     attempt_record attempt;
     time_point deadline;
-    int reports = 0;  // how often it was reported as overdue
+    int reports = 0;        // how often it was reported as overdue
+    bool measured = false;  // what came of it is on its way to the store, and the device is free
   };
   struct assignment {
     std::string device;
@@ -34,8 +35,10 @@ class work_queue {
 
   // Keeps an evaluation until one of its devices pulls it. The same attempt twice is kept once.
   void offer(message::work_item item);
-  // A device pulls. One that holds a lease has nothing to pull.
+  // A device pulls. One that measures has nothing to pull.
   void idle(const std::string& device);
+  // The device has measured it. The lease goes on until what came of it is kept.
+  void measured(uint64_t id);
   // Hands out what can be, in the order of the offers: to be called after offer() and idle(). A task stays with the
   // device that had it last, whose referee has its inputs and answers; a device that would have nothing to do takes of
   // what waits for another one where that is a line.
@@ -43,8 +46,8 @@ class work_queue {
 
   // A lease ends. Its attempt, or nothing where it ended before.
   std::optional<lease> release(uint64_t id);
-  // A device died: it is no longer idle, and its lease comes back.
-  std::optional<lease> drop_device(const std::string& device);
+  // A device died: it is no longer idle, and its leases come back.
+  std::vector<lease> drop_device(const std::string& device);
   // Leases past their deadline, each reported once, and once more after a grace of a minute (then cancelling did not
   // help). The device keeps its lease until it answers or dies.
   std::vector<std::pair<uint64_t, lease>> overdue(time_point now);
@@ -56,7 +59,7 @@ class work_queue {
 
  private:
   using waiting_items = std::deque<message::work_item>;
-  bool is_at_work(const std::string& device) const;
+  bool measures(const std::string& device) const;
   // The device that had its task last, where that one pulls still and may take it; else "".
   const std::string& home_of(const message::work_item& item) const;
   waiting_items::iterator best_for(const std::string& device);

@@ -48,6 +48,7 @@ struct gpu_watch::state {
   std::shared_ptr<const nvml> library;
   nvml_device device = nullptr;
   nvml_event_set events = nullptr;  // null where Xids cannot be watched
+  unsigned max_sm_clock_mhz = 0;    // asked for once: it takes the better part of a millisecond
   int64_t xid_errors = 0, program_xid_errors = 0;
 
   ~state() {
@@ -96,6 +97,8 @@ expected<gpu_watch> gpu_watch::open(const std::string& uuid) {
   auto s = std::make_unique<state>();
   s->library = std::move(library);
   CUDAL1_CHECK(s->library->check(s->library->by_uuid(uuid.c_str(), &s->device), "of GPU " + uuid));
+  CUDAL1_CHECK(s->library->check(s->library->max_clock(s->device, nvml_clock_sm, &s->max_sm_clock_mhz),
+                                 "a GPU's highest clock"));
   s->watch_xids();
   return gpu_watch(s.release());
 }
@@ -117,8 +120,7 @@ expected<gpu_condition> gpu_watch::condition() {
   unsigned mhz = 0;
   CUDAL1_CHECK(library.check(library.clock(state_->device, nvml_clock_sm, &mhz), "a GPU's clock"));
   c.sm_clock_mhz = static_cast<int>(mhz);
-  CUDAL1_CHECK(library.check(library.max_clock(state_->device, nvml_clock_sm, &mhz), "a GPU's highest clock"));
-  c.max_sm_clock_mhz = static_cast<int>(mhz);
+  c.max_sm_clock_mhz = static_cast<int>(state_->max_sm_clock_mhz);
   unsigned long long reasons = 0;
   CUDAL1_CHECK(library.check(library.clock_reasons(state_->device, &reasons), "why a GPU's clock is what it is"));
   unsigned long long throttling = 0;

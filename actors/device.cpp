@@ -137,7 +137,6 @@ void device_state::open() {
   now_->draft.variant = item.attempt.variant;
   now_->draft.attempt = item.attempt.number;
   now_->draft.environment_id = session_->report().where.id;
-  now_->draft.stage_ms["commit"] = std::exchange(last_commit_ms_, 0);
   if (item.code) now_->draft.resources = item.code->resources;
   const auto from = clock::now();
   if (auto opened = session_->open_task(*item.what); !opened) {
@@ -284,8 +283,7 @@ void device_state::tell_first() {
   telling_ = true;
   ask<message::done>(
       self_, setup_.node, commit_patience, to_tell_.front(),
-      [this, from = clock::now()](const message::done&) {
-        last_commit_ms_ = std::chrono::duration<double, std::milli>(clock::now() - from).count();
+      [this](const message::done&) {
         telling_ = false;
         to_tell_.pop_front();
         tell_first();

@@ -108,7 +108,6 @@ class device_state {
   std::unique_ptr<evaluation> now_;
   std::deque<message::work_done> to_tell_;  // the first until the node acknowledges it: again with each tick
   bool telling_ = false;
-  double last_commit_ms_ = 0;
   int start_failures_ = 0, faults_in_a_row_ = 0;
   bool given_up_ = false, held_ = false;
   std::chrono::steady_clock::time_point next_start_{};

@@ -264,11 +264,13 @@ void experiment_flow::commit(slot_id id, verdict v, const environment& where, st
     const double since = std::chrono::duration<double, std::milli>(clock::now() - s.since).count();
     v.stage_ms["wait"] = std::max(0.0, since - device_ms);
   }
+  v.stage_ms["commit"] = std::exchange(last_commit_ms_, 0);  // of those before, as this one is written now
   message::commit_verdict question{s.attempt, v, where};
   ask<message::done>(
       self_, setup_.store, store_patience, std::move(question),
-      [this, id, v, promise](const message::done&) mutable {
+      [this, id, v, promise, from = clock::now()](const message::done&) mutable {
         if (promise) promise->deliver(message::done{});
+        last_commit_ms_ += std::chrono::duration<double, std::milli>(clock::now() - from).count();
         if (find(id) != nullptr) settled(id, v);
       },
       [this, id, v, where, promise](error e) mutable {

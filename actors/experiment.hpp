@@ -103,6 +103,7 @@ class experiment_flow {
   std::optional<ledger> books_;
   std::map<slot_id, slot> slots_;
   slot_id last_slot_ = 0;
+  double last_commit_ms_ = 0;
   std::map<std::size_t, std::set<std::string>> tried_;  // by task: ids of its variants, however they ended
   std::deque<given_variant> given_;
   std::deque<std::function<void()>> later_;  // with the next tick

@@ -47,7 +47,7 @@ struct profiling_options {
   double decided_half_width = 0.05;  // enough where the interval leaves out the old best
   int64_t max_forks = 12;            // a would-be best is measured on at most this many
   double max_seconds = 3;            // and no batch is begun after this long, screening included
-  double confirmed_limit = 0.25;     // half width above which a best is not confirmed
+  double confirmed_limit = 0.25;     // half width above which a best is not confirmed; twice that for one far ahead
   double screened_limit = 0.6;       // and above which any other right variant is unmeasurable
   double fork_bias = 0.02;           // what a fork is off by, as far as the forks of a measurement cannot tell
   double least_gain = 0;             // a would-be best whose screening does not leave out the best looks faster by this

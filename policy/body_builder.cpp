@@ -245,8 +245,8 @@ expected<void> body_builder::add_step(const graph_step& s) {
     CUDAL1_TRY(const int matrix, operand_value(s.scaling->matrix, s.result_types[0], dtype::float32));
     return bind(s, 0, pointwise("$0 * $1", {scale, matrix}));
   }
-  if (const auto* build = find_pointwise(s.op())) return (*build)(*this, s);
-  if (const auto* row = find_row_operator(s.op())) {
+  if (const auto* build = find_pointwise(s)) return (*build)(*this, s);
+  if (const auto* row = find_row_operator(s)) {
     CUDAL1_TRY(const row_domain own, rows_of(*graph_, s, *row));
     if (own != domain_) {
       // A reduction over what the kernel has one value a row of is over one element only where sizes are 1.
@@ -299,7 +299,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
   for (const int number : steps) {
     const graph_step& s = g.step_at(number);
     if (s.scaling) continue;
-    if (const auto* row = find_row_operator(s.op())) {
+    if (const auto* row = find_row_operator(s)) {
       CUDAL1_TRY(row_domain own, rows_of(g, s, *row));
       if (domain && *domain != own)
         return fail(errc::unsupported, "steps {} go over different rows", print_steps(steps));
@@ -327,8 +327,8 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
 
 operator_family family_of(const graph_step& s) {
   if (s.scaling) return operator_family::pointwise;
-  if (find_pointwise(s.op()) != nullptr) return operator_family::pointwise;
-  if (const auto* row = find_row_operator(s.op())) return row->family;
+  if (find_pointwise(s) != nullptr) return operator_family::pointwise;
+  if (const auto* row = find_row_operator(s)) return row->family;
   return operator_family::other;
 }
 

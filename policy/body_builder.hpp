@@ -75,9 +75,9 @@ class body_builder {
   std::map<std::string, bound_value> bound_;
 };
 
-// Operators of one value an element. Null where the operator is not one.
+// Operators of one value an element. Null where the step is none.
 using operator_builder = std::function<expected<void>(body_builder&, const graph_step&)>;
-const operator_builder* find_pointwise(std::string_view op);
+const operator_builder* find_pointwise(const graph_step& s);
 
 // Operators that go over the columns of rows.
 struct row_operator {
@@ -85,7 +85,9 @@ struct row_operator {
   std::function<expected<row_domain>(const graph&, const graph_step&)> domain;
   operator_builder build;
 };
-const row_operator* find_row_operator(std::string_view op);
+const row_operator* find_row_operator(const graph_step& s);
+// Of batch norm: statistics of what it normalises, and not given ones.
+bool uses_batch_statistics(const graph_step& s);
 // The rows that a step of such an operator goes over.
 expected<row_domain> rows_of(const graph& g, const graph_step& s, const row_operator& op);
 // factor * (row . weights + offset), in place of a sum over a linear layer's features.

@@ -222,8 +222,6 @@ expected<void> build_masked_fill(body_builder& b, const graph_step& s) {
 // Batch norm with given statistics: an affine map a channel.
 expected<void> build_batch_norm(body_builder& b, const graph_step& s) {
   CUDAL1_CHECK(require_float(s));
-  if (boolean_argument(s, "training").value_or(true))
-    return fail(errc::unsupported, "batch norm over the batch's own statistics stays a library call");
   const tensor_type& result = s.result_types[0];
   CUDAL1_TRY(const int x, b.operand(s, "input", result, dtype::float32));
   if (b.domain().shape != result.shape) return fail(errc::unsupported, "batch norm over other rows than the kernel's");
@@ -292,10 +290,10 @@ std::map<std::string, operator_builder, std::less<>> make_table() {
 
 }  // namespace
 
-const operator_builder* find_pointwise(std::string_view op) {
+const operator_builder* find_pointwise(const graph_step& s) {
   static const auto table = make_table();
-  const auto found = table.find(op);
-  return found == table.end() ? nullptr : &found->second;
+  const auto found = table.find(s.op());
+  return found == table.end() || uses_batch_statistics(s) ? nullptr : &found->second;
 }
 
 }  // namespace cudal1

@@ -78,6 +78,31 @@ expected<row_domain> group_dims(const graph& g, const graph_step& s) {
   return out;
 }
 
+// Every channel of the batch is a row, or every channel of each sample.
+std::function<expected<row_domain>(const graph&, const graph_step&)> channel_dims(bool of_batch) {
+  return [=](const graph& g, const graph_step& s) -> expected<row_domain> {
+    const tensor_type& type = type_of_argument(g, s, "input");
+    std::vector<int64_t> dims;
+    for (int64_t d = 0; d < type.dim(); ++d)
+      if (d > 1 || (d == 0 && of_batch)) dims.push_back(d);
+    if (dims.empty()) return fail(errc::unsupported, "{} of {}", s.op(), type.text());
+    return reduce_dims(type, std::move(dims));
+  };
+}
+
+// All but the first two dimensions, where one average is left of them.
+expected<row_domain> pooled_dims(const graph& g, const graph_step& s) {
+  const tensor_type& type = type_of_argument(g, s, "self");
+  const tensor_type& result = s.result_types[0];
+  std::vector<int64_t> dims;
+  for (int64_t d = 2; d < type.dim(); ++d) {
+    dims.push_back(d);
+    if (result.shape[static_cast<std::size_t>(d)] != 1)
+      return fail(errc::unsupported, "{} to more than one element a channel stays a library call", s.op());
+  }
+  return reduce_dims(type, std::move(dims));
+}
+
 // The elements of `self` as a node of the full shape.
 expected<int> elements(body_builder& b, const graph_step& s, const char* name = "self") {
   tensor_type full;
@@ -198,7 +223,7 @@ expected<void> scale_and_shift(body_builder& b, const graph_step& s, int y, cons
   return b.bind(s, 0, y);
 }
 
-// Layer and group norm: zero mean and unit variance over the row; eps inside of the root.
+// Layer, group, batch and instance norm: zero mean and unit variance over the row; eps inside of the root.
 expected<void> build_standardized(body_builder& b, const graph_step& s, const std::vector<int64_t>& dims) {
   for (std::size_t r = 1; r < s.text->results.size(); ++r) {
     const std::string& statistic = s.text->results[r];
@@ -218,7 +243,7 @@ expected<void> build_layer_norm(body_builder& b, const graph_step& s) {
   return build_standardized(b, s, b.domain().reduced);
 }
 
-expected<void> build_group_norm(body_builder& b, const graph_step& s) {
+expected<void> build_channel_norm(body_builder& b, const graph_step& s) {
   return build_standardized(b, s, {1});
 }
 
@@ -271,7 +296,11 @@ std::map<std::string, row_operator, std::less<>> make_table() {
   table["aten::layer_norm"] =
       table["aten::native_layer_norm"] = {family::normalization, normalized_dims, build_layer_norm};
   table["aten::rms_norm"] = {family::normalization, normalized_dims, build_rms_norm};
-  table["aten::group_norm"] = {family::normalization, group_dims, build_group_norm};
+  table["aten::group_norm"] = {family::normalization, group_dims, build_channel_norm};
+  table["aten::batch_norm"] = {family::normalization, channel_dims(true), build_channel_norm};
+  table["aten::instance_norm"] = {family::normalization, channel_dims(false), build_channel_norm};
+  for (const char* op : {"aten::adaptive_avg_pool1d", "aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d"})
+    table[op] = {family::reduction, pooled_dims, build_mean};
   table["aten::cumsum"] = {family::scan, one_dim, build_cumsum};
   table["aten::mse_loss"] = {family::reduction, every_dim, loss("($0 - $1) * ($0 - $1)", 3)};
   table["aten::l1_loss"] = {family::reduction, every_dim, loss("fabsf($0 - $1)", 2)};
@@ -302,10 +331,15 @@ expected<void> build_row_dot(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, y);
 }
 
-const row_operator* find_row_operator(std::string_view op) {
+bool uses_batch_statistics(const graph_step& s) {
+  return s.op() == "aten::batch_norm" && boolean_argument(s, "training").value_or(true);
+}
+
+const row_operator* find_row_operator(const graph_step& s) {
   static const auto table = make_table();
-  const auto found = table.find(op);
-  return found == table.end() ? nullptr : &found->second;
+  const auto found = table.find(s.op());
+  if (found == table.end() || (s.op() == "aten::batch_norm" && !uses_batch_statistics(s))) return nullptr;
+  return &found->second;
 }
 
 }  // namespace cudal1

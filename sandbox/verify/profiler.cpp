@@ -16,6 +16,8 @@ constexpr double noise_of_a_lone_pair = 0.2;          // one pair in each fork s
 constexpr double shamos_to_deviation = 0.9538725524;  // median |difference| of two normal deviates, of deviation 1
 constexpr double shamos_efficiency = 0.86;
 constexpr int least_pairs_to_confirm = 10;
+// Where a best's gain is large, its half width may be this share of it, up to so many times the limit.
+constexpr double share_of_gain = 0.25, most_of_limit = 2;
 
 // The middle of `values`, which are reordered; the mean of the middle two where their number is even.
 double median(std::vector<double>& values) {
@@ -207,7 +209,10 @@ timing_decider::action timing_decider::after_confirmation() {
     plan(options_.refinement_forks, options_.refinement_pairs, options_.max_forks - e.forks);
     return action::measure;
   }
-  confirmed_ = half_width <= options_.confirmed_limit;
+  // What is faster by far is so, though its host's part varies more.
+  const double gain = new_best ? std::log(e.score / best_) : 0;
+  const double more = std::min(share_of_gain * gain, most_of_limit * options_.confirmed_limit);
+  confirmed_ = half_width <= std::max(options_.confirmed_limit, more);
   return action::stop;
 }
 

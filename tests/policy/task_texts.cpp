@@ -90,6 +90,31 @@ std::vector<task> make_small() {
                          step("mul.Scalar", R"("self": "s", "other": 0.25)", "\"t\"") + ", " +
                          step("softmax.int", R"("self": "t", "dim": -1)", "\"y\""),
                      "\"y\""));
+  // Norms over a channel of the batch or of a sample, and the average of a channel.
+  const std::string batch_norm =
+      R"("running_mean": null, "running_var": null, "training": true, "momentum": 0.1, "eps": 1e-05, "cudnn_enabled": true)";
+  out.push_back(made("batch_norm_relu",
+                     tensor("x", "[4, 6, 5, 7]") + ", " + tensor("w", "[6]") + ", " + tensor("b", "[6]"),
+                     step("batch_norm", R"("input": "x", "weight": "w", "bias": "b", )" + batch_norm, "\"n\"") + ", " +
+                         step("relu", R"("self": "n")", "\"y\""),
+                     "\"y\""));
+  out.push_back(made("batch_norm_of_features", tensor("x", "[40, 12]"),
+                     step("tanh", R"("self": "x")", "\"t\"") + ", " +
+                         step("batch_norm", R"("input": "t", "weight": null, "bias": null, )" + batch_norm, "\"y\""),
+                     "\"y\""));
+  out.push_back(made("instance_norm",
+                     tensor("x", "[3, 5, 6, 7]") + ", " + tensor("w", "[5]") + ", " + tensor("b", "[5]"),
+                     step("instance_norm", R"("input": "x", "weight": "w", "bias": "b", "running_mean": null,
+                          "running_var": null, "use_input_stats": true, "momentum": 0.1, "eps": 1e-05,
+                          "cudnn_enabled": true)",
+                          "\"n\"") +
+                         ", " + step("div.Scalar", R"("self": "n", "other": 2.0)", "\"y\""),
+                     "\"y\""));
+  out.push_back(made("global_average", tensor("x", "[3, 5, 4, 6]"),
+                     step("relu", R"("self": "x")", "\"r\"") + ", " +
+                         step("adaptive_avg_pool2d", R"("self": "r", "output_size": [1, 1])", "\"p\"") + ", " +
+                         step("sigmoid", R"("self": "p")", "\"y\""),
+                     "\"y\""));
   out.push_back(made("column_scale", tensor("b", "[12, 20]") + ", " + tensor("a", "[20, 20]", "\"diagonal\""),
                      step("mm", R"("self": "b", "mat2": "a")", "\"y\""), "\"y\""));
   out.push_back(made(
@@ -167,6 +192,13 @@ const std::vector<task>& row_tasks() {
     one("[3000, 12]", "log_softmax.int", R"(, "dim": 0)");
     one("[2, 5, 3000]", "amax", R"(, "dim": [0, 2])");
     one("[3, 8, 100]", "mean.dim", R"(, "dim": [0])");
+    for (const char* shape : {"[4, 3, 64, 65]", "[2, 200, 3, 3]"})
+      out.push_back(made("batch_norm" + std::to_string(out.size()), tensor("x", shape),
+                         step("batch_norm", R"("input": "x", "weight": null, "bias": null, "running_mean": null,
+                              "running_var": null, "training": true, "momentum": 0.1, "eps": 1e-05,
+                              "cudnn_enabled": true)",
+                              "\"y\""),
+                         "\"y\""));
     return out;
   }();
   return tasks;

@@ -119,5 +119,40 @@ TEST(missing_baselines, are_those_without_a_record_here_and_cheap_ones_beside_an
   EXPECT_THAT(missing_kinds(records, kinds, "here", ""), IsEmpty()) << "a failure is an answer";
 }
 
+kind_times times_of(const std::string& kind, double call_us, double device_us, double python_us = 0) {
+  kind_times k;
+  k.kind = kind;
+  k.call_us = {call_us, call_us, call_us};
+  k.device_us = {device_us, device_us, device_us};
+  k.python_us = python_us;
+  return k;
+}
+
+TEST(beside_a_variant, only_kinds_that_keep_the_hosts_pace_are_measured_again) {
+  EXPECT_THAT(kinds_of_host({times_of("eager", 40, 20), times_of("graph", 21, 20), times_of("compile", 40, 20)}),
+              ElementsAre("eager"))
+      << "the graph is the device's, and torch.compile's minute is not spent twice";
+}
+
+TEST(beside_a_variant, times_before_and_after_it_are_one_where_the_host_kept_its_pace) {
+  std::vector<kind_times> times = {times_of("eager", 40, 20, 9), times_of("graph", 21, 20, 9)};
+  EXPECT_NEAR(take_along({times_of("eager", 41, 20, 8)}, times, false), 0.025, 0.001);
+  EXPECT_EQ(times[0].call_us.size(), 6U);
+  EXPECT_EQ(times[0].python_us, 8);
+  EXPECT_EQ(times[1].call_us.size(), 3U);
+
+  EXPECT_GT(take_along({times_of("eager", 52, 20, 11)}, times, false), 0.2);
+  EXPECT_THAT(times[0].call_us, ElementsAre(52, 52, 52)) << "the variant's next try is beside these";
+  EXPECT_EQ(times[0].python_us, 8);
+
+  EXPECT_GT(take_along({times_of("eager", 40, 20, 9)}, times, true), 0.2);
+  EXPECT_EQ(times[0].call_us.size(), 6U) << "the variant's last try stands between both";
+
+  kind_times failed;
+  failed.kind = "eager";
+  failed.problem = "out of memory";
+  EXPECT_EQ(take_along({failed}, times, false), 0) << "what failed says nothing of the host";
+}
+
 }  // namespace
 }  // namespace cudal1::cli

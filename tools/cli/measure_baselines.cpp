@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -28,6 +29,14 @@ using clock = std::chrono::steady_clock;
 // Eager is as fast as its host is just then, and so are these; what torch.compile makes costs a minute and stays.
 bool is_cheap(const std::string& kind) {
   return kind == "eager" || kind == "cudnn" || kind == "graph";
+}
+
+constexpr double same_pace = 0.05, share_of_host = 0.1;
+constexpr int most_beside = 3;
+
+double median_or_0(const std::vector<double>& samples) {
+  const auto e = estimate_median(samples);
+  return e ? e->value : 0;
 }
 
 class baseline_measurement {
@@ -81,19 +90,41 @@ class baseline_measurement {
       return m;
     }
     if (doing) doing(fmt::format("{}: {}", t.name, fmt::join(kinds, ", ")));
-    CUDAL1_TRY(const auto times, python_times(t, kinds));
-    for (const auto& kind : wish_.kinds)
-      for (const auto& k : times)
-        if (k.kind == kind) m.records.push_back(record_of(t, k));
+    CUDAL1_TRY(auto times, python_times(t, kinds));
+    m.records = records_of(t, times);
     CUDAL1_CHECK(keep(t, m.records));
     if (!best || !has_times(m.records)) return m;
     if (doing) doing(fmt::format("{}: variant {}", t.name, best->variant.id.substr(0, 12)));
-    CUDAL1_CHECK(put_variant(t, best->variant, m));
+    CUDAL1_CHECK(measure_beside(t, best->variant, times, m));
     CUDAL1_CHECK(keep(t, m.records));
     return m;
   }
 
  private:
+  // The variant, and after it once more what is as fast as the host is just then: where that had another pace than
+  // before the variant, the pace of neither is the variant's, and all begins again.
+  expected<void> measure_beside(const task& t, const variant_record& best, std::vector<kind_times>& times,
+                                measured_task& m) {
+    for (int i = 1;; ++i) {
+      CUDAL1_TRY(const auto evaluated, evaluate(t, best, m));
+      const auto hosts = kinds_of_host(times);
+      double change = 0;
+      if (evaluated && !hosts.empty()) {
+        CUDAL1_TRY(auto after, python_times(t, hosts));
+        change = take_along(std::move(after), times, i == most_beside);
+      }
+      m.records = records_of(t, times);
+      put_variant(best, evaluated, m.records);
+      if (change <= same_pace) return {};
+      if (i < most_beside) continue;
+      for (auto& b : m.records)
+        if (is_cheap(b.kind))
+          b.notes.push_back(fmt::format("the host's pace changed by {:.0f}% meanwhile, in each of {} tries",
+                                        100 * change, most_beside));
+      return {};
+    }
+  }
+
   static bool has_times(const std::vector<baseline_record>& records) {
     return std::any_of(records.begin(), records.end(), [](const auto& r) { return r.problem.empty(); });
   }
@@ -119,6 +150,14 @@ class baseline_measurement {
     r.threads = hold_.threads;
     r.cores = hold_.cores;
     return process_->measure(r);
+  }
+
+  std::vector<baseline_record> records_of(const task& t, const std::vector<kind_times>& times) const {
+    std::vector<baseline_record> records;
+    for (const auto& kind : wish_.kinds)
+      for (const auto& k : times)
+        if (k.kind == kind) records.push_back(record_of(t, k));
+    return records;
   }
 
   baseline_record record_of(const task& t, const kind_times& k) const {
@@ -162,8 +201,9 @@ class baseline_measurement {
     return {};
   }
 
-  // Through the same machine as a program written by hand, so with fresh draws and fresh pairs.
-  expected<void> put_variant(const task& t, const variant_record& best, measured_task& m) {
+  // Through the same machine as a program written by hand, so with fresh draws and fresh pairs. Nothing where it is not
+  // correct now; why is said in `m`.
+  expected<std::optional<verdict>> evaluate(const task& t, const variant_record& best, measured_task& m) {
     client_request r;
     r.verb = client_verb::evaluate;
     r.device = wish_.device;
@@ -172,14 +212,21 @@ class baseline_measurement {
     r.origin = "measured again beside PyTorch";
     auto evaluated = ask_for_verdict(client_, r, wake_fd_);
     if (!evaluated && evaluated.error().code == errc::cancelled) return tl::unexpected<error>(evaluated.error());
+    m.variant_problem.clear();
     if (!evaluated) {
       m.variant_problem = evaluated.error().message;
     } else if (evaluated->result != outcome::correct) {
       m.variant_problem = fmt::format("{}: {}", enum_name(evaluated->result), evaluated->reason);
     }
-    for (auto& b : m.records) {
+    if (!m.variant_problem.empty()) return std::nullopt;
+    return std::optional(std::move(*evaluated));
+  }
+
+  static void put_variant(const variant_record& best, const std::optional<verdict>& evaluated,
+                          std::vector<baseline_record>& records) {
+    for (auto& b : records) {
       b.variant = best.id;
-      if (!m.variant_problem.empty()) continue;
+      if (!evaluated) continue;
       const verdict& v = *evaluated;
       b.program_us = v.reference_us;
       b.variant_us = v.variant_us;
@@ -192,7 +239,6 @@ class baseline_measurement {
         b.variant_interval = {v.variant_us * v.score_interval.low / v.score,
                               v.variant_us * v.score_interval.high / v.score};
     }
-    return {};
   }
 
   const std::string& data_;
@@ -205,6 +251,40 @@ class baseline_measurement {
 };
 
 }  // namespace
+
+std::vector<std::string> kinds_of_host(const std::vector<kind_times>& times) {
+  std::vector<std::string> kinds;
+  for (const auto& k : times) {
+    const double call = median_or_0(k.call_us), device = median_or_0(k.device_us);
+    if (is_cheap(k.kind) && device > 0 && call - device > share_of_host * call) kinds.push_back(k.kind);
+  }
+  return kinds;
+}
+
+double take_along(std::vector<kind_times> after, std::vector<kind_times>& times, bool last) {
+  double change = 0;
+  const auto before_of = [&](const kind_times& k) {
+    const bool measured = !k.call_us.empty();
+    return std::ranges::find_if(times,
+                                [&](const auto& b) { return measured && b.kind == k.kind && !b.call_us.empty(); });
+  };
+  for (const auto& k : after)
+    if (const auto before = before_of(k); before != times.end())
+      change = std::max(change, std::abs(std::log(median_or_0(k.call_us) / median_or_0(before->call_us))));
+  for (auto& k : after) {
+    const auto before = before_of(k);
+    if (before == times.end()) continue;
+    if (change <= same_pace || last) {
+      before->call_us.insert(before->call_us.end(), k.call_us.begin(), k.call_us.end());
+      before->device_us.insert(before->device_us.end(), k.device_us.begin(), k.device_us.end());
+    } else {
+      before->call_us = std::move(k.call_us);
+      before->device_us = std::move(k.device_us);
+    }
+    if (k.python_us > 0) before->python_us = std::min(before->python_us, k.python_us);
+  }
+  return change;
+}
 
 std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,
                                        const std::vector<std::string>& kinds, const std::string& environment_id,

@@ -62,4 +62,12 @@ std::vector<std::string> missing_kinds(const std::vector<baseline_record>& recor
                                        const std::vector<std::string>& kinds, const std::string& environment_id,
                                        const std::string& variant);
 
+// Those of the kinds that cost little whose calls are the host's for a good part: they keep its pace.
+std::vector<std::string> kinds_of_host(const std::vector<kind_times>& times);
+
+// Times that were taken after a variant's beside those from before it. Returns by how much their calls differ at the
+// most, as a logarithm. Where that is little, or this is the `last` try, both are kept as one in `times`; else what
+// came after takes the place. What a call from Python takes is the least that was seen: all else is disturbance.
+double take_along(std::vector<kind_times> after, std::vector<kind_times>& times, bool last);
+
 }  // namespace cudal1::cli

@@ -67,7 +67,9 @@ class device_state {
     try {
       step();
     } catch (const std::exception& e) {
-      fault({errc::infrastructure, std::string("the device's actor threw: ") + e.what()});
+      const error problem{errc::infrastructure, std::string("the device's actor threw: ") + e.what()};
+      if (!now_) return spdlog::error("device {}: {}", setup_.session.device, problem.message);
+      fault(problem);
     }
   }
   // Asks one of the actors that think, and goes on with the answer; without one the attempt is lost.

@@ -159,12 +159,18 @@ expected<emitted_kernel> emit_one(const emit_request& request) {
   return emit_rows(request);
 }
 
+// The last phase alone may write over what it reads: the others are done with it by then.
+bool may_end_in_place(const std::vector<kernel_body>& phases, const std::string& operand) {
+  return phases.back().results.size() == 1 &&
+         std::ranges::count(phases.back().operands, operand, &body_operand::value) == 1;
+}
+
 // One kernel, or the phases of one that few blocks would have to do.
 expected<emitted_kernel> emit_for_cuda(const emit_request& request) {
+  const std::string& in_place = request.options.in_place;
   std::vector<kernel_body> phases;
-  if (request.options.in_place.empty() && request.body->has_reduction() && !is_elementwise(*request.body))
-    phases = split_rows(*request.body, request.name);
-  if (phases.empty()) return emit_one(request);
+  if (request.body->has_reduction() && !is_elementwise(*request.body)) phases = split_rows(*request.body, request.name);
+  if (phases.empty() || (!in_place.empty() && !may_end_in_place(phases, in_place))) return emit_one(request);
   emitted_kernel out;
   for (std::size_t i = 0; i < phases.size(); ++i) {
     emit_request phase = request;
@@ -172,6 +178,7 @@ expected<emitted_kernel> emit_for_cuda(const emit_request& request) {
     phase.name = i + 1 == phases.size() ? request.name : fmt::format("{}_phase{}", request.name, i);
     phase.comment = fmt::format("{}: phase {} of {}", request.comment, i + 1, phases.size());
     if (i > 0) phase.options = {};  // choices are for the kernel that reads everything
+    phase.options.in_place = i + 1 == phases.size() ? in_place : "";
     CUDAL1_TRY(emitted_kernel kernel, emit_one(phase));
     out.source += (i > 0 ? "\n" : "") + kernel.source;
     out.steps.insert(out.steps.end(), std::make_move_iterator(kernel.steps.begin()),
@@ -188,6 +195,8 @@ bool wants_tiles(const kernel_body& body) {
   const auto column = body.domain.size() - 1;
   int64_t beside = 0, along = 0;
   for (const auto& o : body.operands) {
+    // One value a row is read once, however it lies.
+    if (std::all_of(o.strides.begin() + body.row_dims, o.strides.end(), [](int64_t s) { return s == 0; })) continue;
     if (o.strides[row] == 1) ++beside;
     if (o.strides[column] == 1) ++along;
   }

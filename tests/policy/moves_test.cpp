@@ -58,6 +58,36 @@ TEST(Moves, RandomWalksLowerToTheSameCheckedProgramEachTime) {
   }
 }
 
+// The sets of steps that the first whole schedule makes kernels over rows of.
+std::vector<std::string> row_kernels(const task& t, device_kind kind) {
+  std::vector<std::string> out;
+  const auto whole = whole_schedules(t, kind);
+  if (whole.empty()) return out;
+  for (const auto& m : whole.front().moves)
+    if (m.name == "row_kernel") out.push_back(m.parameters.front().second);
+  return out;
+}
+
+TEST(Moves, NormsOfABatchAndPoolsAreOneKernelWithWhatIsAroundThem) {
+  for (const auto kind : {device_kind::cpu, device_kind::cuda}) {
+    for (const char* name : {"batch_norm_relu", "batch_norm_of_features", "instance_norm"})
+      EXPECT_THAT(row_kernels(small(name), kind), ::testing::ElementsAre("0..1")) << name;
+    EXPECT_THAT(row_kernels(small("global_average"), kind), ::testing::ElementsAre("0..2"));
+    for (const char* name :
+         {"max_pool", "max_pool_with_a_rest", "max_pool_overlapping", "max_pool_apart", "average_pool"})
+      EXPECT_THAT(row_kernels(small(name), kind), ::testing::ElementsAre("0..3")) << name;
+    EXPECT_THAT(row_kernels(small("pool_of_volumes"), kind), ::testing::ElementsAre("0..1"))
+        << "the ReLU is an output, and its windows tile the input";
+    EXPECT_THAT(row_kernels(small("padded_pool"), kind), ::testing::IsEmpty());
+  }
+}
+
+TEST(Moves, ElementsOutsideOfAllWindowsAreNoResultOfAPoolsKernel) {
+  EXPECT_THAT(refusal(small("pool_beside_its_input"), "row_kernel(steps=0..1)"),
+              HasSubstr("in no window, or in several"));
+  EXPECT_EQ(refusal(small("pool_of_volumes"), "row_kernel(steps=0..1)"), "accepted");
+}
+
 TEST(Moves, IllegalOnesAreRefusedWithTheirNumberAndAReason) {
   EXPECT_THAT(refusal(builtin("softmax"), "row_kernel(steps=0); row_kernel(steps=0)"), HasSubstr("move 1"));
   EXPECT_THAT(refusal(builtin("softmax"), "fuse(steps=0)"), HasSubstr("row_kernel's"));
@@ -150,6 +180,18 @@ TEST(CudaMoves, OneLongRowIsReducedByManyBlocks) {
   const program p = lowered_for_cuda(builtin("mse_loss"), "row_kernel(steps=0..2)");
   EXPECT_GE(launch_of(p).grid[0], 64);
   EXPECT_EQ(launch_of(p, 1).grid[0], 1);
+}
+
+TEST(CudaMoves, ASplitRowKernelWritesInPlaceWithItsLastPhase) {
+  const auto& tasks = row_tasks();
+  const auto t = std::ranges::find(tasks, "batch_norm_over_its_input", &task::name);
+  ASSERT_NE(t, tasks.end());
+  const auto result = lower(*t, parsed("row_kernel(steps=1..2); in_place(group=0)"), device_kind::cuda);
+  ASSERT_TRUE(result) << result.error().message;
+  const std::string text = print_program(result->result);
+  EXPECT_THAT(text, HasSubstr("phase 5 of 5"));
+  EXPECT_THAT(text, HasSubstr(R"({"inout":"y"})"));
+  EXPECT_EQ(text.find(R"({"inout":"y"})"), text.rfind(R"({"inout":"y"})")) << "the other phases only read";
 }
 
 TEST(CudaMoves, AGraphIsAMoveOfItsOwnAndOnlyThere) {

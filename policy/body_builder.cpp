@@ -45,12 +45,6 @@ std::string c_literal(double v, dtype type) {
   return text;
 }
 
-bool row_domain::is_tiled() const {
-  return std::ranges::all_of(windows, [&](const row_window& w) {
-    return w.dilation == 1 && w.stride == w.size && w.count * w.size == shape[static_cast<std::size_t>(w.dim)];
-  });
-}
-
 body_builder::body_builder(const graph& g, row_domain domain) : graph_(&g), domain_(std::move(domain)) {
   const auto is_reduced = [&](int64_t d) {
     return std::find(domain_.reduced.begin(), domain_.reduced.end(), d) != domain_.reduced.end();
@@ -58,9 +52,10 @@ body_builder::body_builder(const graph& g, row_domain domain) : graph_(&g), doma
   std::vector<domain_dim> rows, columns;
   for (int64_t d = 0; d < static_cast<int64_t>(domain_.shape.size()); ++d) {
     const int64_t size = domain_.shape[static_cast<std::size_t>(d)];
-    if (const auto w = std::ranges::find(domain_.windows, d, &row_window::dim); w != domain_.windows.end()) {
-      rows.push_back({d, w->count, w->stride, true});
-      columns.push_back({d, w->size, w->dilation, true});
+    if (d == domain_.split_dim) {
+      const int64_t inner = size / domain_.groups;
+      rows.push_back({d, domain_.groups, inner});
+      columns.push_back({d, inner, 1});
     } else {
       (is_reduced(d) ? columns : rows).push_back({d, size, 1});
     }
@@ -77,30 +72,23 @@ body_builder::body_builder(const graph& g, row_domain domain) : graph_(&g), doma
 
 std::optional<value_form> body_builder::form_of(const std::vector<int64_t>& shape) const {
   if (shape == domain_.shape) return value_form::full;
+  if (domain_.split_dim >= 0) return std::nullopt;
   std::vector<int64_t> kept = domain_.shape, squeezed;
   for (const auto d : domain_.reduced)
     kept[static_cast<std::size_t>(d)] = 1;
-  for (const auto& w : domain_.windows)
-    kept[static_cast<std::size_t>(w.dim)] = w.count;
   if (shape == kept) return value_form::row_kept;
   for (int64_t d = 0; d < static_cast<int64_t>(domain_.shape.size()); ++d) {
     if (std::find(domain_.reduced.begin(), domain_.reduced.end(), d) == domain_.reduced.end())
-      squeezed.push_back(kept[static_cast<std::size_t>(d)]);
+      squeezed.push_back(domain_.shape[static_cast<std::size_t>(d)]);
   }
   if (shape == squeezed) return value_form::row_squeezed;
   return std::nullopt;
 }
 
-// Of a value of one a row, which has one element for each window.
-std::vector<int64_t> body_builder::domain_strides(const std::vector<int64_t>& by_dim, value_form form) const {
+std::vector<int64_t> body_builder::domain_strides(const std::vector<int64_t>& by_dim) const {
   std::vector<int64_t> out;
-  for (std::size_t i = 0; i < dims_.size(); ++i) {
-    const auto& d = dims_[i];
-    const bool is_row = i < static_cast<std::size_t>(body_.row_dims);
-    const int64_t a_window = is_row ? 1 : 0;
-    const int64_t multiplier = d.in_windows && form != value_form::full ? a_window : d.multiplier;
-    out.push_back(d.size == 1 ? 0 : by_dim[static_cast<std::size_t>(d.dim)] * multiplier);
-  }
+  for (const auto& d : dims_)
+    out.push_back(d.size == 1 ? 0 : by_dim[static_cast<std::size_t>(d.dim)] * d.multiplier);
   return out;
 }
 
@@ -138,7 +126,7 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides) {
   n.type = graph_->type_of(value).type;
   n.value = value;
   n.operand = static_cast<int>(body_.operands.size());
-  n.per_row = domain_.has_rows() &&
+  n.per_row = !domain_.reduced.empty() &&
               std::all_of(strides.begin() + body_.row_dims, strides.end(), [](int64_t s) { return s == 0; });
   n.cost = 0;
   body_.operands.push_back({value, graph_->type_of(value), std::move(strides), starts_aligned(*graph_, value)});
@@ -146,7 +134,7 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides) {
 }
 
 int body_builder::strided_load(const std::string& value, const std::vector<int64_t>& strides) {
-  return load(value, domain_strides(strides, value_form::full));
+  return load(value, domain_strides(strides));
 }
 
 int body_builder::converted(int n, dtype wanted) {
@@ -174,7 +162,7 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
   }
   if (type.shape.size() > result.shape.size())
     return fail(errc::unsupported, "{} has more dimensions than the result", value);
-  return converted(load(value, domain_strides(strides_in_result(type, result), *result_form)), wanted);
+  return converted(load(value, domain_strides(strides_in_result(type, result))), wanted);
 }
 
 expected<int> body_builder::operand(const graph_step& s, std::string_view name, const tensor_type& result,
@@ -285,11 +273,7 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
       const tensor_type& type = s.result_types[r];
       if (!type.is_contiguous())
         return fail(errc::unsupported, "{} is {}, and kernels write contiguous", value, type.text());
-      const value_form form = known->second.form;
-      if (form == value_form::full && !domain_.is_tiled())
-        return fail(errc::unsupported, "{} has elements in no window, or in several", value);
-      body_.results.push_back(
-          {known->second.node, {value, type, domain_strides(strides_in_result(type, type), form), true}});
+      body_.results.push_back({known->second.node, {value, type, domain_strides(strides_in_result(type, type)), true}});
     }
   }
   if (body_.results.empty()) return fail(errc::invalid_argument, "nothing reads what these steps make");
@@ -324,7 +308,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
   }
   if (!domain) {
     // Elements only: all results have one shape.
-    domain = row_domain{g.step_at(steps.back()).result_types[0].shape, {}, {}};
+    domain = row_domain{g.step_at(steps.back()).result_types[0].shape, {}, -1, 1};
   }
   body_builder builder(g, *domain);
   for (const int number : steps)

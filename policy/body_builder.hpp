@@ -16,25 +16,15 @@ namespace cudal1 {
 // How a value lies in the domain of rows and columns.
 enum class value_form {
   full,          // one value an element
-  row_kept,      // one a row, the reduced dimensions kept with size 1, those in windows with the number of windows
+  row_kept,      // one a row, the reduced dimensions kept with size 1
   row_squeezed,  // one a row, the reduced dimensions gone
 };
 
-// A dimension that is reduced in windows: one row for each of `count`, `stride` elements apart, of `size` elements that
-// are `dilation` apart. The groups of group norm are such windows, and those of pooling.
-struct row_window {
-  int64_t dim = 0, count = 1, stride = 1, size = 1, dilation = 1;
-  bool operator==(const row_window&) const = default;
-};
-
-// Which dimensions of the full shape a step reduces, as a whole or in windows.
+// Which dimensions of the full shape a step reduces, and how one of them is split in two (group norm).
 struct row_domain {
-  std::vector<int64_t> shape;       // the full shape
-  std::vector<int64_t> reduced;     // ascending dimensions of `shape`
-  std::vector<row_window> windows;  // of others, ascending
-  bool has_rows() const { return !reduced.empty() || !windows.empty(); }
-  // Whether every element lies in one window, and no element in two.
-  bool is_tiled() const;
+  std::vector<int64_t> shape;    // the full shape
+  std::vector<int64_t> reduced;  // ascending dimensions of `shape`
+  int64_t split_dim = -1, groups = 1;
   bool operator==(const row_domain&) const = default;
 };
 
@@ -64,7 +54,7 @@ class body_builder {
 
  private:
   std::optional<value_form> form_of(const std::vector<int64_t>& shape) const;
-  std::vector<int64_t> domain_strides(const std::vector<int64_t>& by_dim, value_form form) const;
+  std::vector<int64_t> domain_strides(const std::vector<int64_t>& by_dim) const;
   std::vector<int64_t> strides_in_result(const tensor_type& type, const tensor_type& result) const;
   int load(const std::string& value, std::vector<int64_t> strides);
   int converted(int n, dtype wanted);
@@ -76,7 +66,6 @@ class body_builder {
   };
   struct domain_dim {
     int64_t dim = 0, size = 0, multiplier = 1;
-    bool in_windows = false;
   };
   const graph* graph_;
   row_domain domain_;

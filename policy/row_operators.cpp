@@ -70,11 +70,11 @@ expected<row_domain> group_dims(const graph& g, const graph_step& s) {
   if (type.dim() < 2 || groups < 1 || type.shape[1] % groups != 0)
     return fail(errc::unsupported, "{} of {} in {} groups", s.op(), type.text(), groups);
   std::vector<int64_t> dims;
-  for (int64_t d = 2; d < type.dim(); ++d)
+  for (int64_t d = 1; d < type.dim(); ++d)
     dims.push_back(d);
   CUDAL1_TRY(row_domain out, reduce_dims(type, std::move(dims)));
-  const int64_t channels = type.shape[1] / groups;
-  out.windows = {{.dim = 1, .count = groups, .stride = channels, .size = channels}};
+  out.split_dim = 1;
+  out.groups = groups;
   return out;
 }
 
@@ -101,37 +101,6 @@ std::function<expected<row_domain>(const graph&, const graph_step&)> pooled_dims
         return fail(errc::unsupported, "{} to more than one element a channel stays a library call", s.op());
     }
     return reduce_dims(type, std::move(dims));
-  };
-}
-
-// Of a list of one size for each dimension, or one for all.
-int64_t listed(const graph_step& s, const char* name, std::size_t i, int64_t otherwise) {
-  const auto list = integers_argument(s, name);
-  if (!list || list->empty()) return otherwise;
-  return list->size() == 1 ? list->front() : list->at(i);
-}
-
-// Windows of so many of the last dimensions that never reach beyond the input.
-std::function<expected<row_domain>(const graph&, const graph_step&)> window_dims(int64_t last) {
-  return [=](const graph& g, const graph_step& s) -> expected<row_domain> {
-    const tensor_type& type = type_of_argument(g, s, "self");
-    const tensor_type& result = s.result_types[0];
-    CUDAL1_TRY(row_domain out, reduce_dims(type, {}));
-    for (int64_t i = 0; i < last; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      row_window w;
-      w.dim = type.dim() - last + i;
-      w.count = result.shape[static_cast<std::size_t>(w.dim)];
-      w.size = listed(s, "kernel_size", at, 1);
-      w.stride = listed(s, "stride", at, w.size);
-      w.dilation = listed(s, "dilation", at, 1);
-      const int64_t end = (w.count - 1) * w.stride + (w.size - 1) * w.dilation + 1;
-      if (listed(s, "padding", at, 0) != 0 || end > type.shape[static_cast<std::size_t>(w.dim)])
-        return fail(errc::unsupported, "{} whose windows reach beyond the input stays a library call", s.op());
-      out.windows.push_back(w);
-    }
-    if (result.shape == type.shape) return fail(errc::unsupported, "{} of single elements", s.op());
-    return out;
   };
 }
 
@@ -163,11 +132,6 @@ operator_builder plain_reduction(reduction_kind how) {
 expected<void> build_mean(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, elements(b, s));
   return b.bind(s, 0, mean_of(b, x));
-}
-
-expected<void> build_average_pool(body_builder& b, const graph_step& s) {
-  if (integer_argument(s, "divisor_override")) return fail(errc::unsupported, "{} with a divisor of its own", s.op());
-  return build_mean(b, s);
 }
 
 // max.dim and min.dim, where nobody reads the indices.
@@ -336,12 +300,8 @@ std::map<std::string, row_operator, std::less<>> make_table() {
   table["aten::group_norm"] = {family::normalization, group_dims, build_channel_norm};
   table["aten::batch_norm"] = {family::normalization, channel_dims(true), build_channel_norm};
   table["aten::instance_norm"] = {family::normalization, channel_dims(false), build_channel_norm};
-  for (int64_t d = 1; d <= 3; ++d) {
-    const auto named = [&](const char* text) { return fmt::format("aten::{}_pool{}d", text, d); };
-    table[named("adaptive_avg")] = {family::reduction, pooled_dims(d), build_mean};
-    table[named("avg")] = {family::reduction, window_dims(d), build_average_pool};
-    table[named("max")] = {family::reduction, window_dims(d), plain_reduction(reduction_kind::max)};
-  }
+  for (int64_t d = 1; d <= 3; ++d)
+    table[fmt::format("aten::adaptive_avg_pool{}d", d)] = {family::reduction, pooled_dims(d), build_mean};
   table["aten::cumsum"] = {family::scan, one_dim, build_cumsum};
   table["aten::mse_loss"] = {family::reduction, every_dim, loss("($0 - $1) * ($0 - $1)", 3)};
   table["aten::l1_loss"] = {family::reduction, every_dim, loss("fabsf($0 - $1)", 2)};

@@ -68,24 +68,12 @@ std::vector<std::string> row_kernels(const task& t, device_kind kind) {
   return out;
 }
 
-TEST(Moves, NormsOfABatchAndPoolsAreOneKernelWithWhatIsAroundThem) {
+TEST(Moves, NormsOfABatchAndGlobalAveragesAreOneKernelWithWhatIsAroundThem) {
   for (const auto kind : {device_kind::cpu, device_kind::cuda}) {
     for (const char* name : {"batch_norm_relu", "batch_norm_of_features", "instance_norm"})
       EXPECT_THAT(row_kernels(small(name), kind), ::testing::ElementsAre("0..1")) << name;
     EXPECT_THAT(row_kernels(small("global_average"), kind), ::testing::ElementsAre("0..2"));
-    for (const char* name :
-         {"max_pool", "max_pool_with_a_rest", "max_pool_overlapping", "max_pool_apart", "average_pool"})
-      EXPECT_THAT(row_kernels(small(name), kind), ::testing::ElementsAre("0..3")) << name;
-    EXPECT_THAT(row_kernels(small("pool_of_volumes"), kind), ::testing::ElementsAre("0..1"))
-        << "the ReLU is an output, and its windows tile the input";
-    EXPECT_THAT(row_kernels(small("padded_pool"), kind), ::testing::IsEmpty());
   }
-}
-
-TEST(Moves, ElementsOutsideOfAllWindowsAreNoResultOfAPoolsKernel) {
-  EXPECT_THAT(refusal(small("pool_beside_its_input"), "row_kernel(steps=0..1)"),
-              HasSubstr("in no window, or in several"));
-  EXPECT_EQ(refusal(small("pool_of_volumes"), "row_kernel(steps=0..1)"), "accepted");
 }
 
 TEST(Moves, IllegalOnesAreRefusedWithTheirNumberAndAReason) {

@@ -110,31 +110,6 @@ std::vector<task> make_small() {
                           "\"n\"") +
                          ", " + step("div.Scalar", R"("self": "n", "other": 2.0)", "\"y\""),
                      "\"y\""));
-  // Windows: that tile the input, leave a rest of it, overlap, lie apart; of elements that the kernel makes, and with
-  // more to do with what comes of them.
-  const auto pool = [&](const std::string& name, const std::string& shape, const std::string& op,
-                        const std::string& args) {
-    out.push_back(made(name, tensor("x", shape) + ", " + tensor("b", "[5, 1, 1]"),
-                       step("tanh", R"("self": "x")", "\"t\"") + ", " + step(op, R"("self": "t", )" + args, "\"p\"") +
-                           ", " + step("add.Tensor", R"("self": "p", "other": "b")", "\"s\"") + ", " +
-                           step("sigmoid", R"("self": "s")", "\"y\""),
-                       "\"y\""));
-  };
-  pool("max_pool", "[3, 5, 8, 12]", "max_pool2d", R"("kernel_size": [2, 2], "stride": [2, 2])");
-  pool("max_pool_with_a_rest", "[3, 5, 9, 13]", "max_pool2d", R"("kernel_size": [2], "stride": [2, 3])");
-  pool("max_pool_overlapping", "[2, 5, 9, 13]", "max_pool2d", R"("kernel_size": [3, 3], "stride": [2, 2])");
-  pool("max_pool_apart", "[2, 5, 11, 14]", "max_pool2d",
-       R"("kernel_size": [2, 3], "stride": [1, 2], "dilation": [3, 2])");
-  pool("average_pool", "[5, 9, 12]", "avg_pool2d", R"("kernel_size": [3, 3])");
-  pool("padded_pool", "[2, 5, 8, 8]", "max_pool2d", R"("kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1])");
-  out.push_back(made("pool_beside_its_input", tensor("x", "[2, 3, 9]"),
-                     step("relu", R"("self": "x")", "\"r\"") + ", " +
-                         step("avg_pool1d", R"("self": "r", "kernel_size": [2], "stride": [2])", "\"y\""),
-                     R"("y", "r")"));
-  out.push_back(made("pool_of_volumes", tensor("x", "[2, 3, 4, 6, 8]"),
-                     step("relu", R"("self": "x")", "\"r\"") + ", " +
-                         step("avg_pool3d", R"("self": "r", "kernel_size": [2, 2, 2], "stride": [2, 2, 2])", "\"y\""),
-                     R"("y", "r")"));
   out.push_back(made("global_average_of_one_sample", tensor("x", "[5, 4, 6]"),
                      step("adaptive_avg_pool2d", R"("self": "x", "output_size": [1, 1])", "\"y\""), "\"y\""));
   out.push_back(made("global_average", tensor("x", "[3, 5, 4, 6]"),

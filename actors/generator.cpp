@@ -73,7 +73,7 @@ caf::result<message::proposed> generator_state::propose(const message::propose& 
       self, store, store_patience, message::draw_exemplars{m.what->id, m.experiment, exemplars},
       [this, promise, m](message::exemplars& drawn) mutable {
         auto result = answer_at_edge(name, [&] {
-          return propose_variant(*writer, {m.what, m.experiment, m.device, std::move(drawn.items), std::move(m.tried), m.seed});
+          return propose_variant(*writer, {m.what, m.experiment, m.device, std::move(drawn.items), m.tried, m.seed});
         });
         if (result.flag == caf::rt_value) {
           promise.deliver(std::move(result.value.get_mutable_as<message::proposed>(0)));

@@ -3,34 +3,51 @@
 namespace cudal1 {
 namespace {
 
-program chain(int kernels) {
+constexpr std::string_view add_one = R"(__global__ void add_one(const float* x, float* y) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  y[i] = x[i] + 1.0f;
+})";
+
+// So many steps from x to the last value, each made of the one before.
+program chain(int count, std::string_view source, std::string (*step)(const std::string& from, const std::string& to)) {
   std::string steps;
-  for (int i = 0; i < kernels; ++i)
-    steps += fmt::format(R"({}{{"aten":"aten::add.Scalar","args":{{"self":"{}","other":1}},"out":["v{}"]}})",
-                         i == 0 ? "" : ",", i == 0 ? "x" : fmt::format("v{}", i - 1), i);
-  const auto text =
-      fmt::format(R"({{"format":1,"name":"chain","inputs":[{{"name":"x","dtype":"float32","shape":[1024]}}],)"
-                  R"("steps":[{}],"outputs":["v{}"]}})",
-                  steps, kernels - 1);
+  for (int i = 0; i < count; ++i)
+    steps += (i == 0 ? "" : ",") + step(i == 0 ? "x" : fmt::format("v{}", i - 1), fmt::format("v{}", i));
+  auto text = fmt::format(R"({{"format":1,"name":"chain","inputs":[{{"name":"x","dtype":"float32","shape":[1024]}}],)"
+                          R"("steps":[{}],"outputs":["v{}"]}})",
+                          steps, count - 1);
+  if (!source.empty()) text += "\n---\n" + std::string(source) + "\n";
   return read_program(text).value();
+}
+
+std::string operator_step(const std::string& from, const std::string& to) {
+  return fmt::format(R"({{"aten":"aten::add.Scalar","args":{{"self":"{}","other":1}},"out":["{}"]}})", from, to);
+}
+
+std::string kernel_step(const std::string& from, const std::string& to) {
+  return fmt::format(R"({{"alloc":"{1}","dtype":"float32","shape":[1024]}},{{"launch":"add_one","grid":[4,1,1],)"
+                     R"("block":[256,1,1],"args":[{{"in":"{0}"}},{{"out":"{1}"}}]}})",
+                     from, to);
 }
 
 using call_cost = gpu_test;
 
 TEST_F(call_cost, a_rebound_graph_is_cheaper_than_launches_from_three_kernels_on) {
-  std::printf("kernels  launched one by one  re-bound graph (us a synchronised call)\n");
-  for (const int kernels : {1, 3, 5, 20}) {
-    const program p = chain(kernels);
+  std::printf("us a synchronised call of so many operators or kernels of ours, in turn or as a re-bound graph\n");
+  std::printf("count  operators   kernels  graph of operators  graph of kernels\n");
+  const std::string object = cubin_of(add_one);
+  for (const int count : {1, 3, 5, 20}) {
+    const program operators = chain(count, "", operator_step), kernels = chain(count, add_one, kernel_step);
     std::vector<given_memory> draws;
     for (uint64_t seed = 1; seed <= 4; ++seed)
-      draws.push_back(draw(p.inputs, {input_spec{}}, seed));
+      draws.push_back(draw(kernels.inputs, {input_spec{}}, seed));
     const given_memory none = draw({}, {}, 0);
-    const auto plain = load(p, none);
-    const auto graph = load(with_graph(p), none);
-    const double launched = cost(*plain, draws), replayed = cost(*graph, draws);
-    std::printf("%7d  %19.1f  %14.1f\n", kernels, launched, replayed);
-    if (kernels >= 3) {
-      EXPECT_LT(replayed, launched) << kernels << " kernels";
+    const auto cost_of = [&](const program& p, std::string_view code) { return cost(*load(p, none, code), draws); };
+    const double launched = cost_of(kernels, object), replayed = cost_of(with_graph(kernels), object);
+    std::printf("%5d  %9.1f  %8.1f  %18.1f  %16.1f\n", count, cost_of(operators, ""), launched,
+                cost_of(with_graph(operators), ""), replayed);
+    if (count >= 3) {
+      EXPECT_LT(replayed, launched) << count << " kernels";
     }
   }
 }

@@ -10,6 +10,9 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+
+#include "sandbox/cuda/compiler/nvrtc_call.hpp"
 
 namespace cudal1 {
 
@@ -92,6 +95,16 @@ std::vector<tensor_view> gpu_test::at_other_addresses(const given_memory& g, dev
   for (auto& view : views)
     view.data = keeper.data() + (static_cast<std::byte*>(view.data) - g.mapped.data());
   return views;
+}
+
+std::string gpu_test::cubin_of(std::string_view source) {
+  int major = 0, minor = 0;
+  EXPECT_EQ(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), cudaSuccess);
+  EXPECT_EQ(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), cudaSuccess);
+  const auto compiled =
+      compile_with_nvrtc("extern \"C\" " + std::string(source), fmt::format("sm_{}{}", major, minor), {}, 16 << 10);
+  EXPECT_EQ(compiled.status, compile_status::compiled) << compiled.log;
+  return compiled.cubin;
 }
 
 std::unique_ptr<resident> gpu_test::load(const program& p, const given_memory& weights, std::string_view object) {

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "sandbox/cuda/compiler/nvrtc_call.hpp"
 #include "tests/sandbox/cuda/runner/gpu_fixture.hpp"
 
 namespace cudal1 {
@@ -98,15 +97,7 @@ program convolution_chains(int lanes) {
 
 class cuda_lanes : public gpu_test {
  protected:
-  static std::string wander_object() {
-    int major = 0, minor = 0;
-    EXPECT_EQ(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), cudaSuccess);
-    EXPECT_EQ(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), cudaSuccess);
-    const auto compiled =
-        compile_with_nvrtc("extern \"C\" " + std::string(wander), fmt::format("sm_{}{}", major, minor), {}, 16 << 10);
-    EXPECT_EQ(compiled.status, compile_status::compiled) << compiled.log;
-    return compiled.cubin;
-  }
+  static std::string wander_object() { return cubin_of(wander); }
 
   // A program of one lane and one of several agree on every draw, launched one by one and as a graph.
   template <class Make>

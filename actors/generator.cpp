@@ -56,14 +56,8 @@ expected<message::proposed> propose_variant(policy& writer, proposal_context c) 
   for (auto& line : code->certificates)
     v.explanation.push_back("proof: " + line);
   v.program = print_program(code->result);
-  auto checked = check_program(std::move(code->result));
-  if (!checked) {
-    v.id = sha256_hex(v.program);
-    result.problem = std::move(checked).error().message;
-    return result;
-  }
-  v.id = checked->id;
-  result.program = shared_program(std::move(*checked));
+  v.id = code->checked.id;
+  result.program = shared_program(std::move(code->checked));
   return result;
 }
 

@@ -138,6 +138,7 @@ expected<lowered> lower(const task& t, const schedule& s, device_kind kind) {
   CUDAL1_TRY(out.result, lower(g, kind));
   auto checked = check_program(out.result);
   if (!checked) return fail_in("the lowered program", checked.error());
+  out.checked = std::move(*checked);
   return out;
 }
 

@@ -32,6 +32,7 @@ expected<schedule> parse_schedule(std::string_view text);
 // A schedule put onto a task's program for a kind of device.
 struct lowered {
   program result;
+  checked_program checked;               // the same
   std::vector<std::string> explanation;  // one line a move: what it does here and why it may pay
   std::vector<std::string>
       certificates;  // one for each move that needed a proof: the precondition, and where it was found
@@ -39,8 +40,7 @@ struct lowered {
 
 // All moves that are legal after `s`, in a fixed order.
 expected<std::vector<move>> legal_moves(const task& t, const schedule& s, device_kind kind);
-// errc::invalid_argument with the move's number and the reason where a move is not legal. The result passes
-// check_program.
+// errc::invalid_argument with the move's number and the reason where a move is not legal.
 expected<lowered> lower(const task& t, const schedule& s, device_kind kind);
 // One sentence about a kind of move: for --help, prompts and `cudal1 show`.
 std::vector<std::pair<std::string, std::string>> move_catalogue();

@@ -178,7 +178,7 @@ bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, f
   if (known.has_schedule(s.plan)) return false;
   if (!known.has_programs()) return true;
   if (s.program.empty()) {
-    if (const auto result = lower(*p.what, s.plan, p.kind)) s.program = program_id(result->result);
+    if (const auto result = lower(*p.what, s.plan, p.kind)) s.program = result->checked.id;
   }
   return !known.has_program(s.program);
 }

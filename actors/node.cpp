@@ -96,6 +96,8 @@ void node_state::spawn_device(const node_device& device) {
   entry.control = d.control;
   entry.ready = false;
   entry.actor = self_->spawn<caf::monitored + caf::detached>(run_device, std::move(d));
+  const bool held = std::ranges::any_of(holds_, [&](const auto& h) { return h.second == device.name; });
+  if (held) self_->send(entry.actor, message::device_held{true});
 }
 
 void node_state::device_changed(const message::device_state_changed& m) {

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
+#include "config/device_names.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/floors.hpp"
 #include "tools/cli/format.hpp"
@@ -133,17 +134,20 @@ expected<int> baseline(const baseline_options& o, context& c) {
   }
   // What needs no node is checked before one is started.
   node_flags flags = o.node;
-  flags.device = o.device;
-  if (flags.device.empty() && !o.experiment.empty()) {
-    CUDAL1_TRY(flags.device, device_of_experiment(o.experiment, c));
+  std::string wanted = flags.device = o.device;
+  if (!o.experiment.empty()) {
+    CUDAL1_TRY(const std::string of, device_of_experiment(o.experiment, c));
+    if (wanted.empty()) wanted = of;
+    // Others may measure on its other GPUs meanwhile, on the same node.
+    if (o.device.empty() || names_device(of, o.device)) flags.device = of;
   }
-  CUDAL1_CHECK(read_kinds(o.kinds, flags.device));
-  if (!o.folder.empty()) CUDAL1_CHECK(check_tasks(o.folder, o.names, flags.device));
+  CUDAL1_CHECK(read_kinds(o.kinds, wanted));
+  if (!o.folder.empty()) CUDAL1_CHECK(check_tasks(o.folder, o.names, wanted));
   if (o.folder.empty() && !store_exists(c)) CUDAL1_CHECK(open_for_reading(c));
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   CUDAL1_TRY(connected_node node, connect_or_start(
                                       c.data, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
-  CUDAL1_TRY(const device_report device, choose_device(node.status, flags.device));
+  CUDAL1_TRY(const device_report device, choose_device(node.status, wanted));
   baseline_wish wish;
   wish.device = device.where.device;
   wish.experiment = o.experiment;

@@ -331,7 +331,14 @@ caf::result<message::progress_answer> node_state::progress(const message::progre
         [promise](experiment_progress& now) mutable {
           promise.deliver(message::progress_answer{std::move(now), false, ""});
         },
-        [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); });
+        [this, id = m.experiment, promise](error e) mutable {
+          // It may have ended meanwhile: what it said last came before this answer.
+          if (const auto& end = experiments_[id].last) {
+            promise.deliver(message::progress_answer{end->last, true, end->problem});
+          } else {
+            promise.deliver(to_caf(std::move(e)));
+          }
+        });
   }
   return promise;
 }
@@ -347,7 +354,13 @@ caf::result<message::done> node_state::stop(const message::stop_experiment& m) {
     ask<message::done>(
         self_, found->second.actor, answer_patience, m,
         [promise](const message::done&) mutable { promise.deliver(message::done{}); },
-        [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); });
+        [this, id = m.experiment, promise](error e) mutable {
+          if (experiments_[id].last) {
+            promise.deliver(message::done{});
+          } else {
+            promise.deliver(to_caf(std::move(e)));
+          }
+        });
   }
   return promise;
 }

@@ -62,7 +62,6 @@ void experiment_flow::take_given() {
     const auto task = books_->index_of(next.variant.task);
     if (!task) continue;
     books_->take(*task);
-    tried_[*task].insert(next.variant.id);
     auto& s = slots_[++last_slot_];
     s.task = *task;
     s.variant = std::move(next.variant);
@@ -112,7 +111,6 @@ void experiment_flow::proposed(slot_id id, message::proposed p) {
   silent_generator_ = 0;
   if (stopping_) return drop(id);
   auto& s = slots_.at(id);
-  tried_[s.task].insert(p.variant.id);
   s.variant = std::move(p.variant);
   s.program = std::move(p.program);
   s.problem = std::move(p.problem);
@@ -142,6 +140,7 @@ void experiment_flow::no_proposal(slot_id id, const error& e) {
 
 void experiment_flow::reserve(slot_id id) {
   const auto& s = slots_.at(id);
+  tried_[s.task].insert(s.variant.id);
   ask<attempt_record>(
       self_, setup_.store, store_patience, message::reserve_attempt{s.variant, books_->record().id},
       [this, id](const attempt_record& a) { reserved(id, a); }, [this, id](const error& e) { not_reserved(id, e); });

@@ -55,7 +55,7 @@ expected<message::proposed> propose_variant(policy& writer, proposal_context c) 
   v.explanation = std::move(code->explanation);
   for (auto& line : code->certificates)
     v.explanation.push_back("proof: " + line);
-  v.program = print_program(code->result);
+  v.program = print_program(code->checked.text);
   v.id = code->checked.id;
   result.program = shared_program(std::move(code->checked));
   return result;

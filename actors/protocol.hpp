@@ -65,10 +65,10 @@ struct task_progress {
 };
 BOOST_DESCRIBE_STRUCT(task_progress, (), (task, name, evaluations, correct, best, best_variant))
 
-// The stages of an evaluation that hold its device, in order: the task's pool, correctness, timing, the verdict's way
-// to the store (that of the evaluation before it: its own is not over when the verdict is written). The others in
-// stage_ms
-// (`propose`, `compile`, and `wait` for the device) are latencies beside the device's work, and many run at once.
+// The stages of an evaluation that hold its device, in order: the task's pool, correctness, timing. The others in
+// stage_ms (`propose`, `compile`, `wait` for the device, and `commit`, the verdict's way to the store, of the
+// evaluation before it: its own is not over when the verdict is written) are latencies beside the device's work, and
+// many run at once.
 inline constexpr std::array<std::string_view, 3> device_stages = {"open", "check", "time"};
 inline double device_ms_of(const std::map<std::string, double>& stage_ms) {
   double sum = 0;

@@ -49,9 +49,6 @@ const std::string& work_queue::home_of(const message::work_item& item) const {
 }
 
 work_queue::waiting_items::iterator work_queue::best_for(const std::string& device) {
-  std::map<std::string, int64_t> at_home;
-  for (const auto& item : waiting_)
-    if (names_device(item.device, device)) ++at_home[home_of(item)];
   const auto is_first_choice = [&](const auto& item) {
     const auto& home = home_of(item);
     return names_device(item.device, device) && (home.empty() || home == device);
@@ -59,6 +56,9 @@ work_queue::waiting_items::iterator work_queue::best_for(const std::string& devi
   const auto first = std::ranges::find_if(waiting_, is_first_choice);
   if (first != waiting_.end()) return first;
   // The one that would have waited longest: the last of the longest line.
+  std::map<std::string, int64_t> at_home;
+  for (const auto& item : waiting_)
+    if (names_device(item.device, device)) ++at_home[home_of(item)];
   const auto longest = std::ranges::max_element(at_home, {}, [](const auto& home) { return home.second; });
   if (longest == at_home.end() || longest->second < line) return waiting_.end();
   const auto last = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const auto& item) {

@@ -126,8 +126,7 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides) {
   n.type = graph_->type_of(value).type;
   n.value = value;
   n.operand = static_cast<int>(body_.operands.size());
-  n.per_row = !domain_.reduced.empty() &&
-              std::all_of(strides.begin() + body_.row_dims, strides.end(), [](int64_t s) { return s == 0; });
+  n.per_row = !domain_.reduced.empty() && is_one_a_row(strides, body_.row_dims);
   n.cost = 0;
   body_.operands.push_back({value, graph_->type_of(value), std::move(strides), starts_aligned(*graph_, value)});
   return add_node(std::move(n));
@@ -278,6 +277,10 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
   }
   if (body_.results.empty()) return fail(errc::invalid_argument, "nothing reads what these steps make");
   return std::move(body_);
+}
+
+bool is_one_a_row(const std::vector<int64_t>& strides, int row_dims) {
+  return std::all_of(strides.begin() + row_dims, strides.end(), [](int64_t s) { return s == 0; });
 }
 
 int64_t kernel_body::rows() const {

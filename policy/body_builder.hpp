@@ -79,10 +79,13 @@ class body_builder {
 using operator_builder = std::function<expected<void>(body_builder&, const graph_step&)>;
 const operator_builder* find_pointwise(const graph_step& s);
 
+// The rows of a step.
+using domain_finder = std::function<expected<row_domain>(const graph&, const graph_step&)>;
+
 // Operators that go over the columns of rows.
 struct row_operator {
   operator_family family = operator_family::reduction;
-  std::function<expected<row_domain>(const graph&, const graph_step&)> domain;
+  domain_finder domain;
   operator_builder build;
 };
 const row_operator* find_row_operator(const graph_step& s);

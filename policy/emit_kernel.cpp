@@ -31,8 +31,7 @@ kernel_body with_columns(kernel_body body) {
   }
   for (auto& n : body.nodes) {
     if (n.kind == node_kind::load) {
-      const auto& strides = body.operands[static_cast<std::size_t>(n.operand)].strides;
-      n.per_row = std::all_of(strides.begin() + body.row_dims, strides.end(), [](int64_t s) { return s == 0; });
+      n.per_row = is_one_a_row(body.operands[static_cast<std::size_t>(n.operand)].strides, body.row_dims);
     } else if (n.kind == node_kind::pointwise) {
       n.per_row = std::all_of(n.operands.begin(), n.operands.end(),
                               [&](int o) { return body.nodes[static_cast<std::size_t>(o)].per_row; });
@@ -196,7 +195,7 @@ bool wants_tiles(const kernel_body& body) {
   int64_t beside = 0, along = 0;
   for (const auto& o : body.operands) {
     // One value a row is read once, however it lies.
-    if (std::all_of(o.strides.begin() + body.row_dims, o.strides.end(), [](int64_t s) { return s == 0; })) continue;
+    if (is_one_a_row(o.strides, body.row_dims)) continue;
     if (o.strides[row] == 1) ++beside;
     if (o.strides[column] == 1) ++along;
   }

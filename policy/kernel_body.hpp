@@ -32,6 +32,9 @@ struct body_operand {
   bool aligned = true;  // the first element lies on 16 bytes: all memory does but a view into the middle of one
 };
 
+// Whether a tensor of these strides has one value for all columns of a row.
+bool is_one_a_row(const std::vector<int64_t>& strides, int row_dims);
+
 struct body_result {
   int node = -1;
   body_operand target;  // strides of 0 over all columns: one value a row

@@ -135,8 +135,8 @@ expected<lowered> lower(const task& t, const schedule& s, device_kind kind) {
     out.explanation.push_back(std::move(note->explanation));
     if (!note->certificate.empty()) out.certificates.push_back(std::move(note->certificate));
   }
-  CUDAL1_TRY(out.result, lower(g, kind));
-  auto checked = check_program(out.result);
+  CUDAL1_TRY(program text, lower(g, kind));
+  auto checked = check_program(std::move(text));
   if (!checked) return fail_in("the lowered program", checked.error());
   out.checked = std::move(*checked);
   return out;

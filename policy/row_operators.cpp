@@ -79,7 +79,7 @@ expected<row_domain> group_dims(const graph& g, const graph_step& s) {
 }
 
 // Every channel of the batch is a row, or every channel of each sample.
-std::function<expected<row_domain>(const graph&, const graph_step&)> channel_dims(bool of_batch) {
+domain_finder channel_dims(bool of_batch) {
   return [=](const graph& g, const graph_step& s) -> expected<row_domain> {
     const tensor_type& type = type_of_argument(g, s, "input");
     std::vector<int64_t> dims;
@@ -91,7 +91,7 @@ std::function<expected<row_domain>(const graph&, const graph_step&)> channel_dim
 }
 
 // So many of the last dimensions, where one average is left of them.
-std::function<expected<row_domain>(const graph&, const graph_step&)> pooled_dims(int64_t last) {
+domain_finder pooled_dims(int64_t last) {
   return [=](const graph& g, const graph_step& s) -> expected<row_domain> {
     const tensor_type& type = type_of_argument(g, s, "self");
     std::vector<int64_t> dims;

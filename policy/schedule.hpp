@@ -31,8 +31,7 @@ expected<schedule> parse_schedule(std::string_view text);
 
 // A schedule put onto a task's program for a kind of device.
 struct lowered {
-  program result;
-  checked_program checked;               // the same
+  checked_program checked;
   std::vector<std::string> explanation;  // one line a move: what it does here and why it may pay
   std::vector<std::string>
       certificates;  // one for each move that needed a proof: the precondition, and where it was found

@@ -54,7 +54,7 @@ TEST(Moves, RandomWalksLowerToTheSameCheckedProgramEachTime) {
     EXPECT_EQ(result->explanation.size(), s.moves.size());
     EXPECT_EQ(parse_schedule(print_schedule(s)), s);
     const auto again = lower(t, s, device_kind::cpu);
-    EXPECT_EQ(program_id(again->result), program_id(result->result)) << "lowering is not deterministic";
+    EXPECT_EQ(program_id(again->checked.text), program_id(result->checked.text)) << "lowering is not deterministic";
   }
 }
 
@@ -108,8 +108,8 @@ TEST(Moves, ProofsAreOfferedOnlyWithTheFactAndLeaveACertificate) {
   ASSERT_TRUE(dropped);
   ASSERT_EQ(dropped->certificates.size(), 1u);
   EXPECT_THAT(dropped->certificates[0], HasSubstr("product of two upper-triangular"));
-  EXPECT_EQ(dropped->result.steps.size(), 1u);
-  EXPECT_EQ(dropped->result.outputs, builtin("triangular_matmul").reference.text.outputs);
+  EXPECT_EQ(dropped->checked.text.steps.size(), 1u);
+  EXPECT_EQ(dropped->checked.text.outputs, builtin("triangular_matmul").reference.text.outputs);
 }
 
 TEST(Moves, ASumIsPulledThroughALinearLayerWithConstantWeightsOnly) {
@@ -119,8 +119,8 @@ TEST(Moves, ASumIsPulledThroughALinearLayerWithConstantWeightsOnly) {
   EXPECT_FALSE(offers(small("sum_rows"), "pull_sum_through_linear"));
   const auto pulled = lower(t, parsed("pull_sum_through_linear(step=1)"), device_kind::cpu);
   ASSERT_TRUE(pulled) << pulled.error().message;
-  EXPECT_EQ(pulled->result.setup.size(), 2u);
-  for (const auto& s : pulled->result.steps) {
+  EXPECT_EQ(pulled->checked.text.setup.size(), 2u);
+  for (const auto& s : pulled->checked.text.steps) {
     const auto* aten = std::get_if<aten_step>(&s);
     EXPECT_TRUE(aten == nullptr || aten->op != "aten::linear");
   }
@@ -138,7 +138,7 @@ const launch_step& launch_of(const program& p, std::size_t number = 0) {
 program lowered_for_cuda(const task& t, const std::string& text) {
   auto result = lower(t, parsed(text), device_kind::cuda);
   if (!result) throw std::runtime_error(text + ": " + result.error().message);
-  return std::move(result->result);
+  return std::move(result->checked.text);
 }
 
 TEST(CudaMoves, ElementsAreReadInVectorsWhereTheyAreAligned) {
@@ -176,7 +176,7 @@ TEST(CudaMoves, ASplitRowKernelWritesInPlaceWithItsLastPhase) {
   ASSERT_NE(t, tasks.end());
   const auto result = lower(*t, parsed("row_kernel(steps=1..2); in_place(group=0)"), device_kind::cuda);
   ASSERT_TRUE(result) << result.error().message;
-  const std::string text = print_program(result->result);
+  const std::string text = print_program(result->checked.text);
   EXPECT_THAT(text, HasSubstr("phase 5 of 5"));
   EXPECT_THAT(text, HasSubstr(R"({"inout":"y"})"));
   EXPECT_EQ(text.find(R"({"inout":"y"})"), text.rfind(R"({"inout":"y"})")) << "the other phases only read";

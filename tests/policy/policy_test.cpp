@@ -18,7 +18,7 @@ namespace {
 double score_of(const task& t, const schedule& s) {
   const auto result = lower(t, s, device_kind::cpu);
   if (!result) return 0;
-  const auto calls = std::count_if(result->result.steps.begin(), result->result.steps.end(),
+  const auto calls = std::count_if(result->checked.text.steps.begin(), result->checked.text.steps.end(),
                                    [](const step& x) { return !std::holds_alternative<alloc_step>(x); });
   return static_cast<double>(t.reference.text.steps.size()) / static_cast<double>(calls);
 }
@@ -40,7 +40,7 @@ prompt prompt_of(const task& t, uint64_t seed, std::vector<exemplar> exemplars =
 exemplar exemplar_of(const task& t, const schedule& s) {
   exemplar e;
   e.plan = s;
-  e.variant = program_id(lower(t, s, device_kind::cpu)->result);
+  e.variant = program_id(lower(t, s, device_kind::cpu)->checked.text);
   e.score = score_of(t, s);
   return e;
 }
@@ -84,7 +84,8 @@ TEST(Policy, WhatWasTriedIsNotProposedAgainThoughNoExemplarShowsIt) {
       ASSERT_TRUE(proposed);
       const auto result = lower(t, proposed->plan, device_kind::cuda);
       ASSERT_TRUE(result);
-      exemplar e{proposed->plan, program_id(result->result), outcome::correct, 1.0 + static_cast<double>(seed % 7)};
+      exemplar e{proposed->plan, program_id(result->checked.text), outcome::correct,
+                 1.0 + static_cast<double>(seed % 7)};
       if (!tried.insert(e.variant).second) ++in_vain;
       if (seed % 3 != 0) seen.push_back(std::move(e));  // every third failed
       std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
@@ -169,7 +170,7 @@ TEST(Policy, ANetworkOfHundredsOfStepsIsProposedForInSeconds) {
     const auto lowered = lower(t, proposed->plan, device_kind::cuda);
     ASSERT_TRUE(lowered) << lowered.error().message;
     exemplar e;
-    e.variant = program_id(lowered->result);
+    e.variant = program_id(lowered->checked.text);
     e.plan = proposed->plan;
     e.result = outcome::correct;
     e.score = 1;

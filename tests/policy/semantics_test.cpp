@@ -125,7 +125,7 @@ program runnable(program p) {
 
 void compare(const task& t, const schedule& s, const std::vector<values>& kinds, device_kind kind = device_kind::cpu) {
   loaded reference(t.reference.text);
-  loaded variant(runnable(value_of(lower(t, s, kind)).result));
+  loaded variant(runnable(value_of(lower(t, s, kind)).checked.text));
   std::mt19937_64 random(5);
   std::vector<std::vector<float>> weight_memory;
   std::vector<tensor_view> weights;
@@ -202,7 +202,7 @@ TEST(Semantics, TheFullestScheduleOfANetworkFusesAllItsChainsAndGivesTheReferenc
   const auto whole = whole_schedules(t, device_kind::cpu);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   ASSERT_FALSE(whole.empty());
-  const program lowered = value_of(lower(t, whole.front(), device_kind::cpu)).result;
+  const program lowered = value_of(lower(t, whole.front(), device_kind::cpu)).checked.text;
   for (const auto& s : lowered.steps) {
     const auto* call = std::get_if<aten_step>(&s);
     EXPECT_TRUE(call == nullptr || call->op == "aten::mm") << call->op;

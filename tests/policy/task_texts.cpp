@@ -25,6 +25,14 @@ std::string step(const std::string& op, const std::string& args, const std::stri
   return R"({"aten": "aten::)" + op + R"(", "args": {)" + args + R"(}, "out": [)" + out + "]}";
 }
 
+// Over the statistics of the batch.
+std::string batch_norm(const std::string& of, const std::string& parameters, const std::string& out) {
+  return step("batch_norm", "\"input\": \"" + of + "\", " + parameters + R"(, "running_mean": null, "running_var": null,
+              "training": true, "momentum": 0.1, "eps": 1e-05, "cudnn_enabled": true)",
+              "\"" + out + "\"");
+}
+constexpr const char* no_parameters = R"("weight": null, "bias": null)";
+
 std::vector<task> make_small() {
   std::vector<task> out;
   const auto one = [&](const std::string& name, const std::string& shape, const std::string& op,
@@ -91,17 +99,11 @@ std::vector<task> make_small() {
                          step("softmax.int", R"("self": "t", "dim": -1)", "\"y\""),
                      "\"y\""));
   // Norms over a channel of the batch or of a sample, and the average of a channel.
-  const std::string batch_norm =
-      R"("running_mean": null, "running_var": null, "training": true, "momentum": 0.1, "eps": 1e-05, "cudnn_enabled": true)";
-  out.push_back(made("batch_norm_relu",
-                     tensor("x", "[4, 6, 5, 7]") + ", " + tensor("w", "[6]") + ", " + tensor("b", "[6]"),
-                     step("batch_norm", R"("input": "x", "weight": "w", "bias": "b", )" + batch_norm, "\"n\"") + ", " +
-                         step("relu", R"("self": "n")", "\"y\""),
-                     "\"y\""));
+  out.push_back(made(
+      "batch_norm_relu", tensor("x", "[4, 6, 5, 7]") + ", " + tensor("w", "[6]") + ", " + tensor("b", "[6]"),
+      batch_norm("x", R"("weight": "w", "bias": "b")", "n") + ", " + step("relu", R"("self": "n")", "\"y\""), "\"y\""));
   out.push_back(made("batch_norm_of_features", tensor("x", "[40, 12]"),
-                     step("tanh", R"("self": "x")", "\"t\"") + ", " +
-                         step("batch_norm", R"("input": "t", "weight": null, "bias": null, )" + batch_norm, "\"y\""),
-                     "\"y\""));
+                     step("tanh", R"("self": "x")", "\"t\"") + ", " + batch_norm("t", no_parameters, "y"), "\"y\""));
   out.push_back(made("instance_norm",
                      tensor("x", "[3, 5, 6, 7]") + ", " + tensor("w", "[5]") + ", " + tensor("b", "[5]"),
                      step("instance_norm", R"("input": "x", "weight": "w", "bias": "b", "running_mean": null,
@@ -196,19 +198,11 @@ const std::vector<task>& row_tasks() {
     one("[3, 8, 100]", "mean.dim", R"(, "dim": [0])");
     out.push_back(made("batch_norm_over_its_input", tensor("x", "[4, 3, 64, 65]"),
                        step("flip", R"("self": "x", "dims": [0])", "\"f\"") + ", " +
-                           step("batch_norm", R"("input": "f", "weight": null, "bias": null, "running_mean": null,
-                                "running_var": null, "training": true, "momentum": 0.1, "eps": 1e-05,
-                                "cudnn_enabled": true)",
-                                "\"n\"") +
-                           ", " + step("relu", R"("self": "n")", "\"y\""),
+                           batch_norm("f", no_parameters, "n") + ", " + step("relu", R"("self": "n")", "\"y\""),
                        "\"y\""));
     for (const char* shape : {"[4, 3, 64, 65]", "[2, 200, 3, 3]"})
       out.push_back(made("batch_norm" + std::to_string(out.size()), tensor("x", shape),
-                         step("batch_norm", R"("input": "x", "weight": null, "bias": null, "running_mean": null,
-                              "running_var": null, "training": true, "momentum": 0.1, "eps": 1e-05,
-                              "cudnn_enabled": true)",
-                              "\"y\""),
-                         "\"y\""));
+                         batch_norm("x", no_parameters, "y"), "\"y\""));
     return out;
   }();
   return tasks;

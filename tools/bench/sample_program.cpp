@@ -25,7 +25,7 @@ const task& task_named(const std::string& name) {
 std::string generated_program(const task& t) {
   for (const auto& m : must(legal_moves(t, {}, device_kind::cpu))) {
     const auto l = lower(t, schedule{{m}}, device_kind::cpu);
-    if (l && !l->result.source.empty()) return print_program(l->result);
+    if (l && !l->checked.text.source.empty()) return print_program(l->checked.text);
   }
   return {};
 }

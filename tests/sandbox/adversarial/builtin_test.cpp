@@ -33,7 +33,7 @@ TEST_F(builtin_tasks, pass_every_draw_as_they_are_and_as_whole_schedules) {
     if (whole.empty()) continue;
     auto lowered = lower(t, whole.front(), device_kind::cpu);
     ASSERT_TRUE(lowered) << lowered.error().message;
-    auto variant = check_program(std::move(lowered->result));
+    auto variant = check_program(std::move(lowered->checked.text));
     ASSERT_TRUE(variant) << variant.error().message;
     const finding f = check(t, *variant);
     EXPECT_EQ(f.result, outcome::correct) << print_schedule(whole.front()) << ": " << f;

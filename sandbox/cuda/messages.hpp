@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@
 #include "sandbox/process/control_block.hpp"
 
 namespace cudal1 {
+
+// How long each of them looks for what comes next before it sleeps.
+inline constexpr std::chrono::microseconds awake_for{300};
 
 // Answered by `done` with a gpu_reply, or by `failed`: errc::variant_fault is the program's doing (the text says which
 // step and what), after which the process may be of no more use (`fatal` of the error's text is not parsed: the
@@ -30,7 +34,7 @@ BOOST_DESCRIBE_STRUCT(gpu_arena_message, (), (bytes))
 // load: descriptor {object}, or none for a program without kernels. Replaces the resident program of that kind.
 struct gpu_load_message {
   resident_program which = resident_program::variant;
-  std::string program;
+  std::string program;  // or "": the one that it replaces, at other addresses
 };
 BOOST_DESCRIBE_STRUCT(gpu_load_message, (), (which, program))
 
@@ -50,9 +54,9 @@ BOOST_DESCRIBE_STRUCT(gpu_tensors_message, (), (id, weights, bytes))
 
 // drop: unmaps what `tensors` mapped.
 struct gpu_drop_message {
-  int64_t id = 0;
+  std::vector<int64_t> ids;
 };
-BOOST_DESCRIBE_STRUCT(gpu_drop_message, (), (id))
+BOOST_DESCRIBE_STRUCT(gpu_drop_message, (), (ids))
 
 BOOST_DEFINE_ENUM_CLASS(call_mode, untimed,
                         timed,         // caches flushed, then host clock round the call and its synchronisation; one

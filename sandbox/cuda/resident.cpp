@@ -23,20 +23,21 @@ bool overlap(const tensor_view& a, const tensor_view& b) {
 
 }  // namespace
 
-expected<std::unique_ptr<resident>> resident::load(const std::string& program, std::string_view object, int device,
-                                                   device_arena& arena, cudaStream_t stream) {
-  std::unique_ptr<resident> result(new resident(arena, stream));
-  CUDAL1_TRY(auto checked, check_program_text(program));
-  result->input_types_ = types_of(checked.text.inputs);
-  result->weight_types_ = types_of(checked.text.weights);
-  for (const auto& input : checked.text.inputs)
+expected<std::unique_ptr<resident>> resident::load(std::shared_ptr<known_program> known, std::string_view object,
+                                                   int device, device_arena& arena, cudaStream_t stream) {
+  std::unique_ptr<resident> result(new resident(std::move(known), arena, stream));
+  const checked_program& program = result->known_->program;
+  const auto& text = program.text;
+  result->input_types_ = types_of(text.inputs);
+  result->weight_types_ = types_of(text.weights);
+  for (const auto& input : text.inputs)
     result->input_names_.push_back(input.name);
-  result->wants_graph_ = checked.text.how.graph;
+  result->wants_graph_ = text.how.graph;
   if (!object.empty()) {
     CUDAL1_TRY(result->kernels_, load_cubin(object, device));
   }
-  if (checked.text.how.lanes > 1) result->lanes_ = make_cuda_lanes(device, arena);
-  CUDAL1_TRY(result->program_, interpreter::load(std::move(checked), result->kernels_.get(),
+  if (text.how.lanes > 1) result->lanes_ = make_cuda_lanes(device, arena);
+  CUDAL1_TRY(result->program_, interpreter::load(program, result->kernels_.get(),
                                                  {.threads = 1, .cuda_device = device, .lanes = result->lanes_.get()}));
   return result;
 }
@@ -75,7 +76,7 @@ void resident::release() {
 }
 
 expected<resident::capture_result> resident::capture_once(std::span<const tensor_view> inputs) {
-  arena_.begin_capture(output_ordinals_);
+  arena_.begin_capture(known_->output_ordinals);
   CUDAL1_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed));
   const auto called = program_->call(inputs);
   std::vector<tensor_view> outputs(program_->outputs().begin(), program_->outputs().end());
@@ -163,9 +164,9 @@ expected<void> resident::capture_copying(std::span<const tensor_view> inputs, co
 }
 
 // Once outside of a capture: libraries load their kernels, choose their algorithms and make their workspaces. Then once
-// to see which blocks the outputs are. With other weights it is the same.
+// to see which blocks the outputs are. With other weights, or loaded again, it is the same.
 expected<void> resident::run_before(std::span<const tensor_view> inputs) {
-  if (has_run_) return {};
+  if (known_->has_run) return {};
   CUDAL1_CHECK(program_->call(inputs));
   CUDAL1_CUDA(cudaStreamSynchronize(stream_));
   program_->release();
@@ -174,10 +175,10 @@ expected<void> resident::run_before(std::span<const tensor_view> inputs) {
     CUDAL1_CHECK(program_->call(inputs));
     CUDAL1_CUDA(cudaStreamSynchronize(stream_));
     for (const auto& output : program_->outputs())
-      if (const auto ordinal = arena_.ordinal_of(output.data)) output_ordinals_.insert(*ordinal);
+      if (const auto ordinal = arena_.ordinal_of(output.data)) known_->output_ordinals.insert(*ordinal);
     program_->release();
   }
-  has_run_ = true;
+  known_->has_run = true;
   return {};
 }
 

@@ -15,11 +15,19 @@
 
 namespace cudal1 {
 
+// A program, and what its runs in this process have shown of it, whatever its addresses.
+struct known_program {
+  explicit known_program(checked_program p) : program(std::move(p)) {}
+  checked_program program;
+  bool has_run = false;                   // outside of a capture
+  std::set<std::size_t> output_ordinals;  // of a graph: which of the arena's blocks of a call are outputs
+};
+
 class resident {
  public:
   // `object`: the cubin, "" for a program without kernels.
-  static expected<std::unique_ptr<resident>> load(const std::string& program, std::string_view object, int device,
-                                                  device_arena& arena, cudaStream_t stream);
+  static expected<std::unique_ptr<resident>> load(std::shared_ptr<known_program> known, std::string_view object,
+                                                  int device, device_arena& arena, cudaStream_t stream);
   ~resident();
   resident(const resident&) = delete;
   resident& operator=(const resident&) = delete;
@@ -33,7 +41,7 @@ class resident {
   // Captures the graph where the program wants one and there is none. With several lanes, runs it once at least, for
   // the libraries' workspaces, which they make for each stream. `first` and `second`: the same inputs at two addresses.
   // Not timed; begin_call() of the arena comes before.
-  bool wants_capture() const { return (wants_graph_ && !graph_) || (lanes_ && !has_run_); }
+  bool wants_capture() const { return (wants_graph_ && !graph_) || (lanes_ && !known_->has_run); }
   expected<void> capture(std::span<const tensor_view> first, std::span<const tensor_view> second);
 
   // Before a call, once the arena has begun it: the graph's memory is this call's.
@@ -48,7 +56,8 @@ class resident {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  resident(device_arena& arena, cudaStream_t stream) : arena_(arena), stream_(stream) {}
+  resident(std::shared_ptr<known_program> known, device_arena& arena, cudaStream_t stream)
+      : known_(std::move(known)), arena_(arena), stream_(stream) {}
   struct capture_result {
     captured_graph graph;
     std::vector<tensor_view> outputs;
@@ -62,6 +71,7 @@ class resident {
   void drop_graph();
   void drop_outputs();
 
+  std::shared_ptr<known_program> known_;
   device_arena& arena_;
   cudaStream_t stream_;
   std::unique_ptr<kernel_library> kernels_;
@@ -72,14 +82,11 @@ class resident {
   std::vector<tensor_view> outputs_;
   std::vector<std::string> notes_;
 
-  bool has_run_ = false;
-
   // Of the graph. Ranges: the inputs, then those outputs that have memory of their own.
   bool wants_graph_ = false;
   std::unique_ptr<rebound_graph> graph_;
   device_arena::held_memory held_;
   std::vector<tensor_view> captured_outputs_;
-  std::set<std::size_t> output_ordinals_;  // which of the arena's blocks of a call are outputs
   struct bound_output {
     std::size_t output = 0;
     bool fixed = false;     // no node points to it: it stays where it was captured

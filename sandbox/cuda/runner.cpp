@@ -51,6 +51,7 @@ class cuda_runner {
 
  private:
   struct slot {
+    std::shared_ptr<known_program> known;
     std::unique_ptr<resident> program;
     int64_t weights = 0, generation = 0;  // of those that are set
     bool weights_are_set = false;
@@ -115,14 +116,21 @@ expected<void> cuda_runner::begin(uint64_t seed, bool counts) {
 expected<gpu_reply> cuda_runner::load(frame& f) {
   CUDAL1_TRY(const auto message, record_of<gpu_load_message>(f));
   slot& s = slot_of(message.which);
+  auto known = std::move(s.known);
   s = {};
   device_->arena().forget_needs();
+  if (!message.program.empty()) {
+    CUDAL1_TRY(auto checked, check_program_text(message.program));
+    known = std::make_shared<known_program>(std::move(checked));
+  }
+  if (!known) return fail(errc::corrupt, "a {} is loaded again that never was", enum_name(message.which));
   mapping object;
   if (!f.descriptors.empty()) {
     CUDAL1_TRY(const int64_t bytes, sealed_size(f.descriptors[0].get()));
     CUDAL1_TRY(object, map_shared(f.descriptors[0].get(), bytes, false));
   }
-  CUDAL1_TRY(s.program, resident::load(message.program, {reinterpret_cast<const char*>(object.data()), object.size()},
+  s.known = known;
+  CUDAL1_TRY(s.program, resident::load(std::move(known), {reinterpret_cast<const char*>(object.data()), object.size()},
                                        device_->index(), device_->arena(), device_->stream()));
   return gpu_reply{};
 }
@@ -148,9 +156,11 @@ expected<gpu_reply> cuda_runner::take_tensors(frame& f) {
 expected<gpu_reply> cuda_runner::drop(frame& f) {
   CUDAL1_TRY(const auto message, record_of<gpu_drop_message>(f));
   CUDAL1_CHECK(device_->finish());
-  given_.erase(message.id);
-  for (auto& s : slots_)
-    if (s.weights == message.id) s.weights_are_set = false;
+  for (const int64_t id : message.ids) {
+    given_.erase(id);
+    for (auto& s : slots_)
+      if (s.weights == id) s.weights_are_set = false;
+  }
   return gpu_reply{};
 }
 
@@ -394,6 +404,7 @@ int run_cuda_runner(const worker_settings& settings, int channel, int zygote) {
   }
   if (!send_record(channel, frame_type::done, gpu_reply{}, deadline_in(answer_limit))) return exit_broken;
   for (;;) {
+    spin_until_readable(channel, awake_for);
     auto f = receive_frame(channel, deadline_in(patience));
     if (!f) return f.error().code == errc::not_found ? exit_orderly : exit_broken;
     const auto reply = self.answer(*f);

@@ -28,7 +28,6 @@ expected<void> wait_for(int socket, short events, deadline until) {
 expected<void> send_bytes(int socket, std::string_view bytes, std::span<const int> descriptors, deadline until) {
   alignas(cmsghdr) control_buffer control{};
   while (!bytes.empty()) {
-    CUDAL1_CHECK(wait_for(socket, POLLOUT, until));
     iovec part{const_cast<char*>(bytes.data()), bytes.size()};
     msghdr message{};
     message.msg_iov = &part;
@@ -44,7 +43,11 @@ expected<void> send_bytes(int socket, std::string_view bytes, std::span<const in
     }
     const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
-      if (errno == EINTR || errno == EAGAIN) continue;
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN) {
+        CUDAL1_CHECK(wait_for(socket, POLLOUT, until));
+        continue;
+      }
       if (errno == EPIPE || errno == ECONNRESET) return fail(errc::not_found, "the other side is gone");
       return fail(errc::io_error, "sendmsg: {}", std::strerror(errno));
     }
@@ -69,7 +72,6 @@ void take_descriptors(msghdr& message, std::vector<unique_fd>& taken) {
 
 expected<void> receive_bytes(int socket, std::span<std::byte> target, std::vector<unique_fd>& taken, deadline until) {
   while (!target.empty()) {
-    CUDAL1_CHECK(wait_for(socket, POLLIN, until));
     alignas(cmsghdr) control_buffer control;
     iovec part{target.data(), target.size()};
     msghdr message{};
@@ -79,7 +81,11 @@ expected<void> receive_bytes(int socket, std::span<std::byte> target, std::vecto
     message.msg_controllen = control.size();
     const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0) {
-      if (errno == EINTR || errno == EAGAIN) continue;
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN) {
+        CUDAL1_CHECK(wait_for(socket, POLLIN, until));
+        continue;
+      }
       if (errno == ECONNRESET) return fail(errc::not_found, "the other side is gone");
       return fail(errc::io_error, "recvmsg: {}", std::strerror(errno));
     }
@@ -142,6 +148,13 @@ expected<void> send_frame(int socket, frame_type type, const json& body, std::sp
   std::memcpy(bytes.data(), &header, sizeof header);
   bytes += text;
   return send_bytes(socket, bytes, descriptors, until);
+}
+
+void spin_until_readable(int socket, std::chrono::microseconds span) {
+  const auto until = std::chrono::steady_clock::now() + span;
+  pollfd entry{socket, POLLIN, 0};
+  while (::poll(&entry, 1, 0) == 0 && std::chrono::steady_clock::now() < until) {
+  }
 }
 
 expected<frame> receive_frame(int socket, deadline until, const frame_limits& limits) {

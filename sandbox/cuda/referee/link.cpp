@@ -87,6 +87,7 @@ expected<frame> gpu_runner_link::exchange(frame_type type, const json& body, std
   const deadline until = deadline_in(milliseconds_of(limit_ms));
   if (const auto sent = send_frame(channel_.get(), type, body, descriptors, until); !sent)
     return fail(sent.error().code == errc::timeout ? errc::timeout : errc::not_found, "{}", sent.error().message);
+  spin_until_readable(channel_.get(), awake_for);
   CUDAL1_TRY(frame reply, receive_frame(channel_.get(), until, runner_frame_limits));
   if (reply.type != frame_type::done && reply.type != frame_type::failed)
     return fail(errc::corrupt, "a {} frame is no answer", enum_name(reply.type));
@@ -160,27 +161,29 @@ expected<void> gpu_runner_link::load(resident_program which, const checked_progr
     end();
     return fail(errc::infrastructure, "the runner of the GPU does not start: {}", given.error().message);
   }
-  side(which) = {};
+  resident_side& resident = side(which);
+  std::string sent = std::move(resident.sent);
+  resident = {};
   const auto start = std::chrono::steady_clock::now();
-  const gpu_load_message message{which, print_program(p.text)};
+  const gpu_load_message message{which, sent == p.id ? "" : print_program(p.text)};
   CUDAL1_CHECK(device_.synchronise());
   CUDAL1_CHECK(ask(which, frame_type::load, to_json(message), std::span(&object, object >= 0 ? 1 : 0), load_limit_ms));
-  side(which).program = p;
-  side(which).key = key;
+  resident.program = p;
+  resident.sent = p.id;
+  resident.key = key;
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   load_ms_ += took.count();
   return {};
 }
 
 expected<void> gpu_runner_link::drop_unused() {
-  for (auto it = given_.begin(); it != given_.end();) {
-    if (!it->second.expired()) {
-      ++it;
-      continue;
-    }
-    CUDAL1_CHECK(tell(frame_type::drop, to_json(gpu_drop_message{it->first}), {}, frame_limit_ms));
-    it = given_.erase(it);
-  }
+  gpu_drop_message message;
+  for (const auto& [id, tensors] : given_)
+    if (tensors.expired()) message.ids.push_back(id);
+  if (message.ids.empty()) return {};
+  CUDAL1_CHECK(tell(frame_type::drop, to_json(message), {}, frame_limit_ms));
+  for (const int64_t id : message.ids)
+    given_.erase(id);
   return {};
 }
 

@@ -231,6 +231,7 @@ int run_cuda_referee(const worker_settings& settings, int socket, int zygote) {
   if (!prepared) return exit_broken;
   if (prepared->enter().failed() != nullptr && !settings.allow_weak_confinement) return exit_confinement;
   for (;;) {
+    spin_until_readable(socket, awake_for);
     auto f = receive_frame(socket, deadline_in(patience));
     if (!f) return f.error().code == errc::not_found ? exit_orderly : exit_broken;
     const auto reply = (*self)->answer(*f);

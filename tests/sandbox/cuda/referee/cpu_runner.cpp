@@ -55,13 +55,15 @@ class cpu_runner {
       case frame_type::unload: {
         CUDAL1_TRY(const auto m, record_of<gpu_unload_message>(f));
         programs_.erase(m.which);
+        texts_.erase(m.which);
         return gpu_reply{};
       }
       case frame_type::tensors:
         return take_tensors(f);
       case frame_type::drop: {
         CUDAL1_TRY(const auto m, record_of<gpu_drop_message>(f));
-        if (given_.erase(m.id) == 0) return fail(errc::corrupt, "there is nothing to drop");
+        for (const int64_t id : m.ids)
+          if (given_.erase(id) == 0) return fail(errc::corrupt, "there is nothing to drop");
         return gpu_reply{};
       }
       case frame_type::call:
@@ -88,7 +90,8 @@ class cpu_runner {
     if (!f.descriptors.empty()) {
       CUDAL1_TRY(p.kernels, kernel_library::load(f.descriptors[0].get()));
     }
-    CUDAL1_TRY(auto checked, check_program_text(m.program));
+    if (!m.program.empty()) texts_[m.which] = m.program;
+    CUDAL1_TRY(auto checked, check_program_text(texts_[m.which]));
     for (const auto& d : checked.text.inputs)
       p.inputs.push_back(d.type);
     for (const auto& d : checked.text.weights)
@@ -181,6 +184,7 @@ class cpu_runner {
   std::size_t kept_ = 0;  // in the arena, up to there
   mapping arena_;
   std::map<resident_program, resident_program_on_cpu> programs_;
+  std::map<resident_program, std::string> texts_;  // that came last
   std::map<int64_t, given_tensors> given_;
 };
 

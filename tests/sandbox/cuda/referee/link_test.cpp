@@ -230,9 +230,9 @@ TEST_F(linking, memory_is_given_once_serves_renewed_draws_and_is_dropped_with_it
   const auto got = ::read(pipe_ends[0], marks, sizeof marks - 1);
   ::close(pipe_ends[0]);
   ::close(pipe_ends[1]);
-  // arena and load; inputs, weights, a call; a call; the same memory; both gone, both new, a call.
+  // arena and load; inputs, weights, a call; a call; the same memory; both gone at once, both new, a call.
   EXPECT_EQ(std::string(marks, static_cast<std::size_t>(std::max<ssize_t>(got, 0))),
-            "cctt" + first + first + renewed + "ddtt" + other);
+            "cctt" + first + first + renewed + "dtt" + other);
 }
 
 // Each call has its own limit, and the one in progress is the one that is blamed.

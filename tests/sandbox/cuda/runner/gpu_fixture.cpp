@@ -108,7 +108,8 @@ std::string gpu_test::cubin_of(std::string_view source) {
 }
 
 std::unique_ptr<resident> gpu_test::load(const program& p, const given_memory& weights, std::string_view object) {
-  auto loaded = resident::load(print_program(p), object, 0, device().arena(), device().stream());
+  auto known = std::make_shared<known_program>(check_program(p).value());
+  auto loaded = resident::load(std::move(known), object, 0, device().arena(), device().stream());
   EXPECT_TRUE(loaded) << loaded.error().message;
   EXPECT_TRUE(device().arena().begin_call(1));
   const auto set = (*loaded)->set_weights(weights.views);

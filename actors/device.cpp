@@ -138,6 +138,9 @@ void device_state::open() {
   now_->draft.attempt = item.attempt.number;
   now_->draft.environment_id = session_->report().where.id;
   if (item.code) now_->draft.resources = item.code->resources;
+  // The answer is there once the task is open.
+  consult<check_plan>(setup_.verifier, message::plan_verification{item.what},
+                      [this](check_plan& plan) { check(std::move(plan)); });
   const auto from = clock::now();
   if (auto opened = session_->open_task(*item.what); !opened) {
     const errc code = opened.error().code;
@@ -146,12 +149,17 @@ void device_state::open() {
     return fault(opened.error(), of_task);
   }
   add_stage("open", from);
-  consult<check_plan>(setup_.verifier, message::plan_verification{item.what},
-                      [this](check_plan& plan) { check(std::move(plan)); });
 }
 
 void device_state::check(check_plan plan) {
   now_->plan = std::move(plan);
+  // So is this one after the check; the store is asked, which may be writing.
+  const auto& a = now_->item.attempt;
+  consult<message::timing_step>(setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment},
+                                [this](const message::timing_step& step) {
+                                  now_->first_step = step;
+                                  time_once_right();
+                                });
   const auto from = clock::now();
   auto report = session_->check(*now_->item.program, *now_->item.code, now_->plan);
   add_stage("check", from);
@@ -163,16 +171,19 @@ void device_state::judge(check_report report) {
   now_->draft.checks = report.draws;
   add_notes(report.notes);
   now_->checked = std::move(report);
-  consult<message::judged>(
-      setup_.verifier, message::judge_report{now_->item.what, now_->plan, now_->checked}, [this](message::judged& j) {
-        now_->draft.result = j.result;
-        now_->draft.reason = std::move(j.reason);
-        now_->draft.gates = std::move(j.gates);
-        if (j.result != outcome::correct) return finish(now_->draft);
-        const auto& a = now_->item.attempt;
-        consult<message::timing_step>(setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment},
-                                      [this](const message::timing_step& step) { time(step); });
-      });
+  consult<message::judged>(setup_.verifier, message::judge_report{now_->item.what, now_->plan, now_->checked},
+                           [this](message::judged& j) {
+                             now_->draft.result = j.result;
+                             now_->draft.reason = std::move(j.reason);
+                             now_->draft.gates = std::move(j.gates);
+                             if (j.result != outcome::correct) return finish(now_->draft);
+                             now_->is_right = true;
+                             time_once_right();
+                           });
+}
+
+void device_state::time_once_right() {
+  if (now_->is_right && now_->first_step) time(message::timing_step(*now_->first_step));
 }
 
 void device_state::time(const message::timing_step& step) {

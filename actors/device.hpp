@@ -57,6 +57,8 @@ class device_state {
     verdict draft;
     check_plan plan;
     check_report checked;
+    bool is_right = false;
+    std::optional<message::timing_step> first_step;
     timing_report timed;      // all of it
     int64_t asked_pairs = 0;  // since the pool was renewed
   };
@@ -72,13 +74,19 @@ class device_state {
       fault(problem);
     }
   }
-  // Asks one of the actors that think, and goes on with the answer; without one the attempt is lost.
+  // Asks one of the actors that think, and goes on with the answer; without one the attempt is lost. What concerns an
+  // evaluation that has ended is nobody's.
   template <class Reply, class Destination, class Message, class Next>
   void consult(const Destination& destination, Message m, Next next) {
+    const auto still = [this, lease = now_->item.lease] { return now_ && now_->item.lease == lease; };
     ask<Reply>(
         self_, destination, std::chrono::minutes(1), std::move(m),
-        [this, next](Reply& reply) { guarded([&] { next(reply); }); },
-        [this](const error& e) { guarded([&] { fault(e); }); });
+        [this, next, still](Reply& reply) {
+          if (still()) guarded([&] { next(reply); });
+        },
+        [this, still](const error& e) {
+          if (still()) guarded([&] { fault(e); });
+        });
   }
 
   void start_session();
@@ -89,6 +97,7 @@ class device_state {
   void open();
   void check(check_plan plan);
   void judge(check_report report);
+  void time_once_right();
   void time(const message::timing_step& step);
   void estimate(const message::timing_step& step);
   void add_timing(const timing_report& r);

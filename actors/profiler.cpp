@@ -4,7 +4,11 @@ namespace cudal1 {
 
 namespace {
 constexpr limit store_patience{std::chrono::seconds(30)};
+
+error forgotten(uint64_t lease) {
+  return {errc::infrastructure, fmt::format("the profiler knows no lease {}: it was forgotten or never begun", lease)};
 }
+}  // namespace
 
 message::timing_step profiler_state::step_of(const timing_decider& d) {
   message::timing_step step;
@@ -32,11 +36,16 @@ message::timing_step profiler_state::step_of(const timing_decider& d) {
 
 caf::result<message::timing_step> profiler_state::begin(const message::begin_timing& m) {
   auto promise = self->make_response_promise<message::timing_step>();
+  leases.insert_or_assign(m.lease, std::nullopt);
   ask<message::score>(
       self, store, store_patience, message::best_score{m.task, m.experiment},
       [this, promise, lease = m.lease](const message::score& best) mutable {
-        auto& d = leases.insert_or_assign(lease, timing_decider(options, best.value)).first->second;
-        promise.deliver(step_of(d));
+        const auto found = leases.find(lease);
+        if (found == leases.end()) {
+          promise.deliver(to_caf(forgotten(lease)));
+        } else {
+          promise.deliver(step_of(found->second.emplace(options, best.value)));
+        }
       },
       [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); });
   return promise;
@@ -44,10 +53,9 @@ caf::result<message::timing_step> profiler_state::begin(const message::begin_tim
 
 expected<message::timing_step> profiler_state::add(const message::add_timing& m) {
   const auto found = leases.find(m.lease);
-  if (found == leases.end())
-    return fail(errc::infrastructure, "the profiler knows no lease {}: it was forgotten or never begun", m.lease);
-  found->second.add(m.report);
-  return step_of(found->second);
+  if (found == leases.end() || !found->second) return tl::unexpected<error>(forgotten(m.lease));
+  found->second->add(m.report);
+  return step_of(*found->second);
 }
 
 profiler_actor::behavior_type run_profiler(profiler_actor::stateful_pointer<profiler_state> self,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "actors/interfaces.hpp"
 #include "config/configuration.hpp"
@@ -14,7 +15,7 @@ struct profiler_state {
   profiler_actor::pointer self = nullptr;
   profiling_options options;
   store_actor store;
-  std::map<uint64_t, timing_decider> leases;
+  std::map<uint64_t, std::optional<timing_decider>> leases;  // those that wait for the best score have none yet
 
   caf::result<message::timing_step> begin(const message::begin_timing& m);
   expected<message::timing_step> add(const message::add_timing& m);

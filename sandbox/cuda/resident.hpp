@@ -35,6 +35,8 @@ class resident {
   const std::vector<tensor_type>& input_types() const { return input_types_; }
   const std::vector<tensor_type>& weight_types() const { return weight_types_; }
 
+  // Whether it has weights or setup steps.
+  bool wants_weights() const { return !weight_types_.empty() || !known_->program.text.setup.empty(); }
   // Runs the setup steps; a captured graph is given up, since weights are constants of it.
   expected<void> set_weights(std::span<const tensor_view> weights);
 

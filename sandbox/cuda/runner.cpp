@@ -192,20 +192,22 @@ expected<std::vector<tensor_view>> cuda_runner::views_of(const device_mapping* m
 
 expected<void> cuda_runner::set_weights(slot& s, const gpu_call& m, gpu_call_record& record) {
   if (has_weights(s, m)) return {};
-  const device_mapping* memory = nullptr;
-  if (m.weights != 0) {
-    CUDAL1_TRY(const auto* const given, tensors_of(m.weights, true));
-    memory = &given->mapped;
-  }
-  CUDAL1_TRY(const auto views, views_of(memory, s.program->weight_types()));
   s.weights_are_set = false;
-  CUDAL1_CHECK(begin(m.seed ^ 1, false));
-  const auto start = clock::now();
-  CUDAL1_CHECK(s.program->set_weights(views));
-  CUDAL1_CHECK(device_->finish());
-  record.setup_ms = milliseconds_since(start);
   s.weights = m.weights;
   s.generation = m.generation;
+  if (s.program->wants_weights()) {
+    const device_mapping* memory = nullptr;
+    if (m.weights != 0) {
+      CUDAL1_TRY(const auto* const given, tensors_of(m.weights, true));
+      memory = &given->mapped;
+    }
+    CUDAL1_TRY(const auto views, views_of(memory, s.program->weight_types()));
+    CUDAL1_CHECK(begin(m.seed ^ 1, false));
+    const auto start = clock::now();
+    CUDAL1_CHECK(s.program->set_weights(views));
+    CUDAL1_CHECK(device_->finish());
+    record.setup_ms = milliseconds_since(start);
+  }
   s.weights_are_set = true;
   return {};
 }

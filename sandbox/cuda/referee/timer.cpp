@@ -93,9 +93,6 @@ expected<void> gpu_call_timer::run(gpu_runner_link& runner, const time_fork_requ
   }
   const auto device_pairs = std::min<std::size_t>(pairs, request.plan.forks > 1 ? 1 : device_timed_pairs);
   in_full_ = static_cast<int64_t>(random() % std::max<std::size_t>(pairs + device_pairs, 1));
-  CUDAL1_CHECK(run_steps(runner, steps, order, request.variant.key, report));
-  if (!report.inconsistency.empty()) return {};
-  steps.clear();
   for (std::size_t i = 0; i < device_pairs; ++i)
     for (const bool of_variant : {false, true})
       steps.push_back({of_variant, of_variant ? i + 1 : i + 2, call_mode::device_timed, i});

@@ -36,9 +36,10 @@ struct baseline_record {
   // What a call from Python takes beside the device's time, at the least: where all its work is one CUDA graph. Our own
   // calls take less, which is no merit of a variant.
   double python_us = 0;
-  std::string check;  // its result against eager's: "" is alike within 1e-2, else a sentence
+  int64_t dropped_calls = 0;  // beside call_samples, of rows in which that took longer than at the host's best
+  std::string check;          // its result against eager's: "" is alike within 1e-2, else a sentence
   std::vector<std::string> notes;
-  std::vector<double> call_samples, device_samples;  // raw, in the order they were taken
+  std::vector<double> call_samples, device_samples;  // raw, in the order they were taken, those that count
   // The task's best confirmed variant and the task's own program, measured again with fresh pairs right after: a ratio
   // to call_us is one of the same minute. "" and 0 where nothing was.
   std::string variant;
@@ -51,8 +52,8 @@ struct baseline_record {
 };
 BOOST_DESCRIBE_STRUCT(baseline_record, (),
                       (task, kind, environment_id, torch, source, seed, problem, call_us, call_interval, device_us,
-                       device_interval, prepare_s, python_us, check, notes, call_samples, device_samples, variant,
-                       program_us, variant_us, program_device_us, variant_device_us, variant_interval, program_ratio,
-                       program_ratio_interval, time_unix_ms))
+                       device_interval, prepare_s, python_us, dropped_calls, check, notes, call_samples, device_samples,
+                       variant, program_us, variant_us, program_device_us, variant_device_us, variant_interval,
+                       program_ratio, program_ratio_interval, time_unix_ms))
 
 }  // namespace cudal1

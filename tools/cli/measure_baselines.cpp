@@ -31,8 +31,13 @@ bool is_cheap(const std::string& kind) {
   return kind == "eager" || kind == "cudnn" || kind == "graph";
 }
 
-constexpr double same_pace = 0.05, share_of_host = 0.1;
+constexpr double same_pace = 1.15, share_of_host = 0.1;  // the first as in pytorch_calls.py
 constexpr int most_beside = 3;
+
+// A good part of a call's time.
+bool is_hosts(double call_us, double device_us) {
+  return device_us > 0 && call_us - device_us > share_of_host * call_us;
+}
 
 double median_or_0(const std::vector<double>& samples) {
   const auto e = estimate_median(samples);
@@ -54,6 +59,7 @@ class baseline_measurement {
     if (std::filesystem::exists(store_folder(data_))) {
       CUDAL1_TRY(store_, store::open_reader(store_folder(data_)));
       CUDAL1_CHECK(store_->refresh());
+      CUDAL1_CHECK(find_best_pace());
     }
     return {};
   }
@@ -79,7 +85,8 @@ class baseline_measurement {
       CUDAL1_TRY(known, store_->baselines_of_task(t.id));
     }
     const auto kinds =
-        wish_.again ? wish_.kinds : missing_kinds(known, wish_.kinds, where().id, best ? best->variant.id : "");
+        wish_.again ? wish_.kinds
+                    : missing_kinds(known, wish_.kinds, where().id, best ? best->variant.id : "", best_python_us_);
     if (kinds.empty()) {
       m.fresh = true;
       return m;
@@ -90,7 +97,7 @@ class baseline_measurement {
       return m;
     }
     if (doing) doing(fmt::format("{}: {}", t.name, fmt::join(kinds, ", ")));
-    CUDAL1_TRY(auto times, python_times(t, kinds));
+    CUDAL1_TRY(const auto times, python_times(t, kinds));
     m.records = records_of(t, times);
     CUDAL1_CHECK(keep(t, m.records));
     if (!best || !has_times(m.records)) return m;
@@ -101,26 +108,22 @@ class baseline_measurement {
   }
 
  private:
-  // The variant, and after it once more what is as fast as the host is just then: where that had another pace than
-  // before the variant, the pace of neither is the variant's, and all begins again.
-  expected<void> measure_beside(const task& t, const variant_record& best, std::vector<kind_times>& times,
+  // The variant, while the host is as fast as it was for PyTorch's calls.
+  expected<void> measure_beside(const task& t, const variant_record& best, const std::vector<kind_times>& times,
                                 measured_task& m) {
+    const double python_us = pace_of_host(times);
     for (int i = 1;; ++i) {
       CUDAL1_TRY(const auto evaluated, evaluate(t, best, m));
-      const auto hosts = kinds_of_host(times);
-      double change = 0;
-      if (evaluated && !hosts.empty()) {
-        CUDAL1_TRY(auto after, python_times(t, hosts));
-        change = take_along(std::move(after), times, i == most_beside);
-      }
-      m.records = records_of(t, times);
       put_variant(best, evaluated, m.records);
-      if (change <= same_pace) return {};
+      if (!evaluated || python_us <= 0) return {};
+      CUDAL1_TRY(const double now_us, process_->pace_us(request_of(t)));
+      const double slower = now_us / python_us;
+      if (slower <= same_pace) return {};
       if (i < most_beside) continue;
       for (auto& b : m.records)
         if (is_cheap(b.kind))
-          b.notes.push_back(fmt::format("the host's pace changed by {:.0f}% meanwhile, in each of {} tries",
-                                        100 * change, most_beside));
+          b.notes.push_back(fmt::format("the host was {:.2f} times slower beside the variant, in each of {} tries",
+                                        slower, most_beside));
       return {};
     }
   }
@@ -139,17 +142,38 @@ class baseline_measurement {
       o.wake_fd = wake_fd_;
       process_ = std::make_unique<baseline_process>(std::move(o));
     }
+    baseline_request r = request_of(t);
+    r.kinds = kinds;
+    CUDAL1_TRY(auto times, process_->measure(r));
+    for (const auto& k : times)
+      if (k.python_us > 0 && (best_python_us_ <= 0 || k.python_us < best_python_us_)) best_python_us_ = k.python_us;
+    return times;
+  }
+
+  baseline_request request_of(const task& t) const {
     baseline_request r;
     r.task = t.name;
     r.source = blobs(data_).folder() + "/" + t.origin->source;
     r.seed = static_cast<uint64_t>(t.origin->seed);
-    r.kinds = kinds;
     r.seconds = wish_.seconds;
     r.prepare_seconds = wish_.prepare_seconds;
     r.flush_bytes = hold_.flush_bytes;
     r.threads = hold_.threads;
     r.cores = hold_.cores;
-    return process_->measure(r);
+    r.best_python_us = best_python_us_;
+    return r;
+  }
+
+  // The best pace of this host that is on record.
+  expected<void> find_best_pace() {
+    for (const auto& t : wish_.tasks) {
+      CUDAL1_TRY(const auto known, store_->baselines_of_task(t.id));
+      for (const auto& r : known)
+        if (r.environment_id == where().id && r.python_us > 0 &&
+            (best_python_us_ <= 0 || r.python_us < best_python_us_))
+          best_python_us_ = r.python_us;
+    }
+    return {};
   }
 
   std::vector<baseline_record> records_of(const task& t, const std::vector<kind_times>& times) const {
@@ -171,6 +195,7 @@ class baseline_measurement {
     b.problem = k.problem;
     b.prepare_s = k.prepare_s;
     b.python_us = k.python_us;
+    b.dropped_calls = k.dropped_calls;
     b.check = k.check;
     b.notes = k.notes;
     b.call_samples = k.call_us;
@@ -248,47 +273,23 @@ class baseline_measurement {
   device_hold hold_;
   std::unique_ptr<store> store_;  // none where the folder has no store yet
   std::unique_ptr<baseline_process> process_;
+  double best_python_us_ = 0;  // 0: none is known
 };
 
 }  // namespace
 
-std::vector<std::string> kinds_of_host(const std::vector<kind_times>& times) {
-  std::vector<std::string> kinds;
+double pace_of_host(const std::vector<kind_times>& times) {
+  double python_us = 0;
   for (const auto& k : times) {
     const double call = median_or_0(k.call_us), device = median_or_0(k.device_us);
-    if (is_cheap(k.kind) && device > 0 && call - device > share_of_host * call) kinds.push_back(k.kind);
+    if (is_cheap(k.kind) && is_hosts(call, device)) python_us = std::max(python_us, k.python_us);
   }
-  return kinds;
-}
-
-double take_along(std::vector<kind_times> after, std::vector<kind_times>& times, bool last) {
-  double change = 0;
-  const auto before_of = [&](const kind_times& k) {
-    const bool measured = !k.call_us.empty();
-    return std::ranges::find_if(times,
-                                [&](const auto& b) { return measured && b.kind == k.kind && !b.call_us.empty(); });
-  };
-  for (const auto& k : after)
-    if (const auto before = before_of(k); before != times.end())
-      change = std::max(change, std::abs(std::log(median_or_0(k.call_us) / median_or_0(before->call_us))));
-  for (auto& k : after) {
-    const auto before = before_of(k);
-    if (before == times.end()) continue;
-    if (change <= same_pace || last) {
-      before->call_us.insert(before->call_us.end(), k.call_us.begin(), k.call_us.end());
-      before->device_us.insert(before->device_us.end(), k.device_us.begin(), k.device_us.end());
-    } else {
-      before->call_us = std::move(k.call_us);
-      before->device_us = std::move(k.device_us);
-    }
-    if (k.python_us > 0) before->python_us = std::min(before->python_us, k.python_us);
-  }
-  return change;
+  return python_us;
 }
 
 std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,
                                        const std::vector<std::string>& kinds, const std::string& environment_id,
-                                       const std::string& variant) {
+                                       const std::string& variant, double best_python_us) {
   std::vector<std::string> missing;
   for (const auto& kind : kinds) {
     const baseline_record* newest = nullptr;
@@ -296,7 +297,9 @@ std::vector<std::string> missing_kinds(const std::vector<baseline_record>& recor
       if (r.kind == kind && r.environment_id == environment_id) newest = &r;
     const bool other_best =
         newest && !variant.empty() && newest->variant != variant && newest->problem.empty() && is_cheap(kind);
-    if (newest == nullptr || other_best) missing.push_back(kind);
+    const bool slow_host = newest && best_python_us > 0 && newest->python_us > same_pace * best_python_us &&
+                           is_cheap(kind) && is_hosts(newest->call_us, newest->device_us);
+    if (newest == nullptr || other_best || slow_host) missing.push_back(kind);
   }
   return missing;
 }

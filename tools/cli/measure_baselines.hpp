@@ -56,18 +56,15 @@ struct baseline_observer {
 expected<measured_baselines> measure_baselines(const std::string& data, node_client& client, const baseline_wish& wish,
                                                const baseline_observer& observer, int wake_fd);
 
-// The kinds of that list that have to be measured: those without a record in this environment, and those that cost
-// little to measure and were measured beside another variant than the present best ("" is none).
+// The kinds of that list that have to be measured: those without a record in this environment, and of those that cost
+// little to measure what was measured beside another variant than the present best ("" is none), or is the host's for a
+// good part and was measured while that was slower than at its best (kind_times::python_us; 0: unknown).
 std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,
                                        const std::vector<std::string>& kinds, const std::string& environment_id,
-                                       const std::string& variant);
+                                       const std::string& variant, double best_python_us);
 
-// Those of the kinds that cost little whose calls are the host's for a good part: they keep its pace.
-std::vector<std::string> kinds_of_host(const std::vector<kind_times>& times);
-
-// Times that were taken after a variant's beside those from before it. Returns by how much their calls differ at the
-// most, as a logarithm. Where that is little, or this is the `last` try, both are kept as one in `times`; else what
-// came after takes the place. What a call from Python takes is the least that was seen: all else is disturbance.
-double take_along(std::vector<kind_times> after, std::vector<kind_times>& times, bool last);
+// How fast the host was (kind_times::python_us) for those of the kinds that cost little whose calls are the host's for
+// a good part; 0 where none is.
+double pace_of_host(const std::vector<kind_times>& times);
 
 }  // namespace cudal1::cli

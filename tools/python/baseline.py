@@ -5,13 +5,17 @@ A process that measures on one device. It reads JSON objects from its standard i
 standard output likewise; whatever torch prints goes to standard error. What it is asked:
 
   {"task": "softmax", "source": "/path/23_Softmax.py", "seed": 42, "kinds": ["eager", "graph"],
-   "seconds": 1.0, "least_samples": 10, "prepare_seconds": 120, "flush_bytes": 0, "threads": 1, "cores": [6, 7]}
+   "seconds": 1.0, "least_samples": 10, "prepare_seconds": 120, "flush_bytes": 0, "threads": 1, "cores": [6, 7],
+   "best_python_us": 9.5, "pace": false}
+
+With "pace" it is asked for the host's pace alone (pytorch_calls.Pace); "best_python_us" is the best that is known, or 0.
 
 What it answers:
 
   {"event": "ready", "torch": "torch 2.11.0+cu130, Python 3.11.2"}             once, when torch is loaded
   {"event": "begin", "kinds": ["graph"], "doing": "...", "limit_s": 130.0}     it may be silent for so long now
   {"event": "kind", "kind": "graph", "problem": "", "call_us": [...], ...}     one for each kind that was asked for
+  {"event": "pace", "python_us": 9.6}                                          the host's, now
   {"event": "done"}                                                            the next request may come
   {"event": "broken", "problem": "..."}                                        it cannot go on measuring, and ends
 
@@ -32,13 +36,14 @@ import math
 import os
 import platform
 import signal
+import statistics
 import sys
 import time
 import traceback
 from typing import Any, Callable
 
-from pytorch_calls import (CALLS, Calls, Clock, Refused, Subject, beside_the_device_us, load_module, load_torch,
-                           measure, seed_everything, synchronize, tensors_of, use_cores)
+from pytorch_calls import (CALLS, Calls, Clock, Pace, Refused, Subject, load_module, load_torch, measure,
+                           seed_everything, synchronize, tensors_of, use_cores)
 
 KINDS = ("eager", "cudnn", "compile", "reduce-overhead", "graph")
 CLOSE = 1e-2  # results that differ by more, absolutely or relatively, are said to differ
@@ -129,10 +134,9 @@ def release_memory(device: torch.device) -> None:
 
 
 class Task:
-    def __init__(self, request: dict, device: torch.device):
-        self.request, self.device = request, device
+    def __init__(self, request: dict, device: torch.device, pace: Pace):
+        self.request, self.device, self.pace = request, device, pace
         self.answered: set[str] = set()
-        self.python_us: float | None = None
 
     def answer(self, kind: str, problem: str = "", calls: Calls | None = None) -> None:
         if kind in self.answered:
@@ -147,7 +151,8 @@ class Task:
             prepare_s=calls.prepare_s if calls else 0.0,
             check=calls.check if calls else "",
             notes=calls.notes if calls else [],
-            python_us=self.python_us or 0.0,
+            python_us=calls.python_us if calls else 0.0,
+            dropped_calls=calls.dropped_calls if calls else 0,
         )
 
     def begin(self, kinds: list[str], doing: str, limit_s: float) -> None:
@@ -221,9 +226,7 @@ class Task:
             try:
                 for calls in group:
                     calls.in_thread(lambda: use_cores(self.request["cores"]))
-                if self.python_us is None:
-                    self.python_us = beside_the_device_us(clock)
-                measure(clock, group, self.request)
+                measure(clock, self.pace, group, self.request)
             finally:
                 use_cores(before)
             for calls in group:
@@ -281,6 +284,14 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+def say_pace(request: dict, pace: Pace, device: torch.device) -> None:
+    before = os.sched_getaffinity(0)
+    use_cores(request["cores"])
+    clock = Clock(device, request["flush_bytes"])
+    say("pace", python_us=statistics.median(pace.now_us(clock) for _ in range(9)))
+    use_cores(before)
+
+
 def import_torch() -> None:
     """For the calls and for this file, once standard output was put elsewhere."""
     global torch
@@ -308,15 +319,18 @@ def main() -> int:
         triton = f", Triton {found.__version__}"
     except ImportError:
         pass
+    pace = Pace(device)
     say("ready", torch=f"torch {torch.__version__}, Python {platform.python_version()}{triton}")
     for line in sys.stdin:
         request = json.loads(line)
+        pace.known_us = request["best_python_us"]
         if device.type == "cpu":
             torch.set_num_threads(max(1, request["threads"]))
         with torch.no_grad():
-            usable = Task(request, device).run()
-        if not usable:
-            return 1
+            if request["pace"]:
+                say_pace(request, pace, device)
+            elif not Task(request, device, pace).run():
+                return 1
         say("done")
     return 0
 

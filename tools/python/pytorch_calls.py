@@ -9,6 +9,8 @@ load_torch is called before anything else: torch is not imported when this file 
 
 from __future__ import annotations
 
+import bisect
+import dataclasses
 import gc
 import hashlib
 import importlib.util
@@ -29,6 +31,8 @@ DRAWING_S = 3.0  # no more than the least number of draws is made after that
 LONGEST_SPIN_US = 200_000.0
 IN_A_ROW = 8
 LONG_US = 10_000.0  # the host is no part of a call that takes so long
+SAME_PACE = 1.15  # a host that is so many times slower than at its best is still as good as that
+MOST_TIMES = 20  # the seconds that were asked for, until enough calls count
 
 
 def half_width(samples: list[float]) -> float:
@@ -147,14 +151,26 @@ def cache_bytes(device: torch.device) -> int:
 # ---- how each kind calls it -----------------------------------------------------------------------------------------
 
 
+@dataclasses.dataclass
+class Row:
+    """Calls one after the other, and how fast the host was then."""
+
+    call_us: list[float]
+    pace_us: float
+    is_hosts: bool  # the host is a part of their time
+
+
 class Calls:
     """How one kind calls the model, and what it measured."""
 
     def __init__(self, kind: str, subject: Subject | None):
         self.kind = kind
         self.subject = subject
-        self.call_us: list[float] = []
+        self.rows: list[Row] = []
         self.device_us: list[float] = []
+        self.call_us: list[float] = []  # of the rows that count, once all are taken, and the host's pace in them
+        self.python_us = 0.0
+        self.dropped_calls = 0
         self.prepare_s = 0.0
         self.check = ""
         self.notes: list[str] = []
@@ -360,26 +376,6 @@ class Clock:
         return begin.elapsed_time(end) * 1000
 
 
-def take_samples(clock: Clock, calls: Calls) -> None:
-    """Some by each clock. A short call is mostly the host's, which is faster at what it did just before: such calls come
-    in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
-
-    def all_of_them() -> None:
-        first = clock.call(calls, calls.subject.next_draw())
-        if first >= LONG_US:
-            calls.call_us.append(first)
-        else:
-            for _ in range(IN_A_ROW):
-                calls.call_us.append(clock.call(calls, calls.subject.next_draw()))
-        if clock.device.type == "cuda":
-            for _ in range(IN_A_ROW // 4 if first < LONG_US else 1):
-                took = clock.on_device(calls, calls.subject.next_draw())
-                if took is not None:
-                    calls.device_us.append(took)
-
-    calls.in_thread(all_of_them)
-
-
 class Replay(Calls):
     """One small kernel as a CUDA graph behind a module, whose output is a new tensor in each call."""
 
@@ -402,20 +398,62 @@ class Replay(Calls):
         return self.module(*inputs)
 
 
-def beside_the_device_us(clock: Clock) -> float:
-    """What a call from Python takes beside the device's time, at the least: where all its work is one CUDA graph. The
-    node's own runner, which is no Python, takes less; who compares its times with these must count that. 0 on the CPU."""
-    if clock.device.type != "cuda":
-        return 0.0
-    replay = Replay(clock.device)
-    call_us, device_us = [], []
-    for _ in range(16):
-        clock.call(replay, replay.inputs)
-        call_us += [clock.call(replay, replay.inputs) for _ in range(IN_A_ROW)]
-        device_us.append(clock.on_device(replay, replay.inputs))
-    known = [us for us in device_us if us is not None]
-    # The host is at its best in a quarter of them at the least.
-    return max(0.0, sorted(call_us)[len(call_us) // 4] - statistics.median(known)) if known else 0.0
+def take_samples(clock: Clock, pace: Pace, calls: Calls) -> None:
+    """Some by each clock. A short call is mostly the host's, which is faster at what it did just before: such calls come
+    in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
+
+    def all_of_them() -> None:
+        first = clock.call(calls, calls.subject.next_draw())
+        long = first >= LONG_US
+        row = [first] if long else [clock.call(calls, calls.subject.next_draw()) for _ in range(IN_A_ROW)]
+        calls.rows.append(Row(row, pace.now_us(clock), not long))
+        if clock.device.type == "cuda":
+            for _ in range(1 if long else IN_A_ROW // 4):
+                took = clock.on_device(calls, calls.subject.next_draw())
+                if took is not None:
+                    calls.device_us.append(took)
+
+    calls.in_thread(all_of_them)
+
+
+class Pace:
+    """How fast the host makes calls from Python just now: what a call takes beside the device's time, at the least, where
+    all its work is one CUDA graph. The node's own runner, which is no Python, takes less; who compares its times with
+    these must count that. A host that serves others as well changes its pace by up to two times from second to second,
+    and with it the time of every short call of PyTorch: such times count where the host was at its best. 0 on the CPU."""
+
+    def __init__(self, device: torch.device, known_us: float = 0.0):
+        self.device = device
+        self.replay: Replay | None = None
+        self.device_us = 0.0  # of the replay
+        self.known_us = known_us  # its best, as others saw it; 0: nobody did
+        self.least: list[float] = []
+
+    def now_us(self, clock: Clock) -> float:
+        if self.device.type != "cuda":
+            return 0.0
+        if self.replay is None:
+            self.replay = Replay(self.device)
+            times = [clock.on_device(self.replay, self.replay.inputs) for _ in range(16)]
+            self.device_us = statistics.median([us for us in times if us is not None] or [0.0])
+        clock.call(self.replay, self.replay.inputs)
+        took = statistics.median(clock.call(self.replay, self.replay.inputs) for _ in range(3))
+        us = max(0.1, took - self.device_us)
+        bisect.insort(self.least, us)
+        del self.least[3:]
+        return us
+
+    def best_us(self) -> float:
+        """As seen three times here."""
+        return self.least[-1] if self.least else 0.0
+
+    def wanted_us(self) -> float:
+        """Its best, as anybody saw it."""
+        return min(self.known_us or self.best_us(), self.best_us())
+
+    @staticmethod
+    def counting(rows: list[Row], best_us: float) -> list[Row]:
+        return [row for row in rows if not row.is_hosts or row.pace_us <= SAME_PACE * best_us]
 
 
 def find_spin(clock: Clock, calls: Calls) -> None:
@@ -427,17 +465,41 @@ def find_spin(clock: Clock, calls: Calls) -> None:
     calls.spin_too_short = 0
 
 
-def enough(calls: Calls, spent_s: float, request: dict) -> bool:
-    n = len(calls.call_us)
-    if n < request["least_samples"]:
-        return n >= 3 and spent_s >= 20 * request["seconds"]  # calls of seconds
-    if n >= MOST_SAMPLES or spent_s >= request["seconds"]:
+def samples_of(rows: list[Row]) -> list[float]:
+    return [us for row in rows for us in row.call_us]
+
+
+def enough(calls: Calls, pace: Pace, spent_s: float, request: dict) -> bool:
+    taken = sum(len(row.call_us) for row in calls.rows)
+    counted = samples_of(pace.counting(calls.rows, pace.wanted_us()))
+    if taken >= MOST_SAMPLES:
+        return True
+    if len(counted) < request["least_samples"]:
+        return taken >= 3 and spent_s >= MOST_TIMES * request["seconds"]  # calls of seconds, a host that is slow
+    if spent_s >= request["seconds"]:
         return True
     on_device = calls.subject.device.type == "cuda"
-    return half_width(calls.call_us) <= 0.01 and (not on_device or half_width(calls.device_us) <= 0.01)
+    return half_width(counted) <= 0.01 and (not on_device or half_width(calls.device_us) <= 0.01)
 
 
-def measure(clock: Clock, group: list[Calls], request: dict) -> None:
+def count_rows(calls: Calls, pace: Pace, least: int) -> None:
+    """Those in which the host was at its best; where they are few, at the best that was seen here, or the fastest."""
+    counted = pace.counting(calls.rows, pace.wanted_us())
+    if len(samples_of(counted)) < least:
+        counted = pace.counting(calls.rows, pace.best_us())
+    for slowest_us in sorted(row.pace_us for row in calls.rows):
+        if len(samples_of(counted)) >= least:
+            break
+        counted = [row for row in calls.rows if not row.is_hosts or row.pace_us <= slowest_us]
+    calls.call_us = samples_of(counted)
+    calls.dropped_calls = len(samples_of(calls.rows)) - len(calls.call_us)
+    calls.python_us = statistics.median([row.pace_us for row in counted])
+    slower = calls.python_us / pace.wanted_us() if pace.wanted_us() > 0 else 1.0
+    if slower > SAME_PACE and any(row.is_hosts for row in counted):
+        calls.notes.append(f"the host was {slower:.2f} times slower than at its best all the while")
+
+
+def measure(clock: Clock, pace: Pace, group: list[Calls], request: dict) -> None:
     """The calls of a group in turns of random order, until each is known well enough or has had its time."""
     spent = {calls.kind: 0.0 for calls in group}
     order = random.Random(request["seed"])
@@ -445,17 +507,21 @@ def measure(clock: Clock, group: list[Calls], request: dict) -> None:
     gc.collect()
     gc.disable()
     try:
+        for _ in range(16):
+            pace.now_us(clock)
         for calls in group:
             find_spin(clock, calls)
         while open_calls:
             order.shuffle(open_calls)
             for calls in open_calls:
                 begin = time.perf_counter()
-                take_samples(clock, calls)
+                take_samples(clock, pace, calls)
                 spent[calls.kind] += time.perf_counter() - begin
-            open_calls = [c for c in open_calls if not enough(c, spent[c.kind], request)]
+            open_calls = [c for c in open_calls if not enough(c, pace, spent[c.kind], request)]
     finally:
         gc.enable()
+    for calls in group:
+        count_rows(calls, pace, request["least_samples"])
 
 
 def use_cores(cores: Any) -> None:

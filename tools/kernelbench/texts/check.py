@@ -10,7 +10,8 @@ The reference of a file is the class Model in it, which is the problem's own. Bo
 set_seed(42); five draws of get_inputs are compared with allclose at 1e-2 and at 1e-4, and once more after a round trip
 of the reference's weights through state_dict. Times are of a call and its synchronisation on the host's clock, as
 `cudal1 baseline` takes them: by pytorch_calls.py beside this file, which must stay the one that measured the stored
-eager. The two sides take turns in random order, the caches flushed before each call; the ratio is that of the medians.
+eager. The two sides take turns in random order, the caches flushed before each call; the ratio is that of the medians. Calls count where the host was as fast as when the
+stored ones were measured, where that comes to pass.
 Builds go to $TORCH_EXTENSIONS_DIR, else to build/ in this folder.
 """
 
@@ -110,8 +111,8 @@ def check(module: types.ModuleType, device: torch.device, draws: int) -> dict[st
     return result
 
 
-def times(module: types.ModuleType, device: torch.device, seconds: float, cores: list[int]) -> dict[str, float]:
-    """The medians of both sides, over the same rotation of inputs, and their ratio."""
+def times(module: types.ModuleType, device: torch.device, options: argparse.Namespace) -> dict[str, float]:
+    """The medians of both sides, over the same rotation of inputs, their ratio, and how fast the host was."""
     pytorch_calls.load_torch()
     with torch.no_grad():
         reference = pytorch_calls.Subject(module, SEED, device)
@@ -121,10 +122,12 @@ def times(module: types.ModuleType, device: torch.device, seconds: float, cores:
         clock = pytorch_calls.Clock(device, 0)
         for side in sides:
             side.prepare()
-        pytorch_calls.use_cores(cores)
-        pytorch_calls.measure(clock, sides, {"seed": SEED, "seconds": seconds, "least_samples": 10})
+        pytorch_calls.use_cores(options.cores)
+        pace = pytorch_calls.Pace(device, options.python_us)
+        pytorch_calls.measure(clock, pace, sides, {"seed": SEED, "seconds": options.seconds, "least_samples": 10})
     eager_us, exported_us = (statistics.median(side.call_us) for side in sides)
-    result = {"eager_us": eager_us, "exported_us": exported_us, "speedup": eager_us / exported_us}
+    result = {"eager_us": eager_us, "exported_us": exported_us, "speedup": eager_us / exported_us,
+              "python_us": sides[0].python_us}
     if all(side.device_us for side in sides):
         eager_us, exported_us = (statistics.median(side.device_us) for side in sides)
         result.update(eager_device_us=eager_us, exported_device_us=exported_us)
@@ -139,7 +142,7 @@ def one(path: pathlib.Path, options: argparse.Namespace) -> dict[str, Any]:
     device = torch.device(options.device)
     result = check(module, device, options.draws)
     if not options.no_time:
-        result.update(times(module, device, options.seconds, options.cores))
+        result.update(times(module, device, options))
     return result
 
 
@@ -182,19 +185,20 @@ def stored_speedups() -> dict[str, Any]:
     return {t["file"]: t for t in index["tasks"] if t.get("file")}
 
 
-def row(name: str, result: dict[str, Any], stored: dict[str, Any]) -> str:
-    known = stored.get(f"{name}.py", {})
-    eager = known.get("eager")
+def row(name: str, result: dict[str, Any], known: dict[str, Any]) -> str:
+    eager = known.get("eager") or {}
     was = f"{eager['speedup']:.2f}x" if eager else "-"
+    then_us, now_us = eager.get("python_us", 0), result.get("python_us", 0)
+    host = f"{now_us / then_us:.2f}" if then_us > 0 and now_us > 0 else "-"
     over_program = f"{known['speedup']:.2f}x" if "speedup" in known else "-"
     if "error" in result:
-        return f"{name:44} {'FAILED':>9} {'-':>9} {was:>8} {over_program:>8}  {result['error']}"
+        return f"{name:44} {'FAILED':>9} {'-':>9} {was:>8} {'-':>5} {over_program:>8}  {result['error']}"
     verdict = "correct" if result["close_0.0001"] else "loose" if result["close_0.01"] else "WRONG"
     speed = f"{result['speedup']:.2f}x" if "speedup" in result else "-"
     times = f"{result['eager_us']:.1f} -> {result['exported_us']:.1f} us" if "speedup" in result else ""
     if "exported_device_us" in result:
         times += f" ({result['eager_device_us']:.1f} -> {result['exported_device_us']:.1f} on the device)"
-    return f"{name:44} {verdict:>9} {speed:>9} {was:>8} {over_program:>8}  {times} {'; '.join(result['notes'])}".rstrip()
+    return f"{name:44} {verdict:>9} {speed:>9} {was:>8} {host:>5} {over_program:>8}  {times} {'; '.join(result['notes'])}".rstrip()
 
 
 def main() -> int:
@@ -209,6 +213,7 @@ def main() -> int:
                         help="that the timed calls are made on, as in 6,7; all where not said")
     parser.add_argument("--no-time", action="store_true", help="correctness only")
     parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--python-us", type=float, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--build", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     os.environ.setdefault("TORCH_EXTENSIONS_DIR", str(HERE / "build"))
@@ -225,20 +230,23 @@ def main() -> int:
         return 2
     failed = build_all(names, options)
     results: dict[str, dict[str, Any]] = {}
-    print("speedup: eager over exported, here and now; stored: the same as cudal1 measured it (index.json); program: over "
-          "the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
-    print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8} {'program':>8}  eager -> exported")
+    print("speedup: eager over exported, here and now; stored: the same as cudal1 measured it (index.json); host: what a call "
+          "takes beside the device, over what it took then (above 1 eager is slower than it was, and the speedup larger); "
+          "program: over the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
+    print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8} {'host':>5} {'program':>8}  eager -> exported")
     for name in names:
+        known = stored.get(f"{name}.py", {})
         if name in failed:
             results[name] = {"error": failed[name]}
         else:
-            done = subprocess.run(command(name, options), capture_output=True, text=True)
+            python_us = (known.get("eager") or {}).get("python_us", 0)
+            done = subprocess.run(command(name, options, "--python-us", str(python_us)), capture_output=True, text=True)
             if done.returncode == 0:
                 results[name] = json.loads(done.stdout.strip().splitlines()[-1])
             else:
                 lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
                 results[name] = {"error": lines[-1][:300]}
-        print(row(name, results[name], stored), flush=True)
+        print(row(name, results[name], known), flush=True)
     (HERE / "check.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     right = [r for r in results.values() if r.get("close_0.01")]
     speedups = [r["speedup"] for r in right if "speedup" in r]

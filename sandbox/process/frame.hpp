@@ -87,8 +87,8 @@ expected<void> send_record(int socket, frame_type type, const T& record, deadlin
 // errc::timeout; errc::not_found where the other side has closed the socket; errc::corrupt for what is no frame.
 expected<frame> receive_frame(int socket, deadline until, const frame_limits& limits = {});
 
-// Looks again and again whether something has come, for so long at most: a core that sleeps takes some 50 us to wake up.
-// For processes with a core of their own, while nothing is timed.
+// Looks again and again whether something has come, for so long at most: a core that sleeps takes some 50 us to wake
+// up. For processes with a core of their own, while nothing is timed.
 void spin_until_readable(int socket, std::chrono::microseconds span);
 
 // A `failed` frame carries this.

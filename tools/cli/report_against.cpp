@@ -75,9 +75,11 @@ task_speedup speedup_of_row(const best_row& row) {
   return t;
 }
 
+constexpr double same_time = 1.02;  // of two medians that are known to 1% each
+
 // The program is what the score is over, so that it may not be slower than what people compare with.
 std::string program_beside(const search_report& r) {
-  int64_t known = 0, at_most = 0;
+  int64_t known = 0, at_most = 0, same = 0;
   double worst = 0;
   std::string of;
   for (const auto& row : r.tasks) {
@@ -85,11 +87,14 @@ std::string program_beside(const search_report& r) {
     const double ratio = row.against->program_us / row.against->base_us;
     ++known;
     if (ratio <= 1) ++at_most;
+    if (ratio <= same_time) ++same;
     if (ratio > worst) worst = ratio, of = row.name;
   }
   if (known == 0) return "";
-  return fmt::format("The task's own program takes at most {}'s time in {} of {}; the worst ratio is {:.2f} ({}).\n",
-                     r.against, at_most, format_count(known, "task"), worst, of);
+  return fmt::format(
+      "The task's own program takes at most {}'s time in {} of {}, up to 2% more in {}; the worst ratio is {:.2f} "
+      "({}).\n",
+      r.against, at_most, format_count(known, "task"), same - at_most, worst, of);
 }
 
 std::string print_against(const search_report& r) {

@@ -17,8 +17,7 @@ uint64_t seed_of(uint64_t seed, tensor_role role, std::size_t index) {
 constexpr int renewals_of_other_kinds = 4;
 constexpr int64_t least_share_free = 8;  // one part of so many of the device's memory
 
-// Ids and generations.
-int64_t next_id() {
+int64_t next_generation() {
   static int64_t last = 0;
   return ++last;
 }
@@ -33,12 +32,12 @@ std::span<const tensor_view> views_of(const std::shared_ptr<const shared_tensors
 
 }  // namespace
 
-gpu_draw_pool::gpu_draw_pool(task t, weight_contents contents, answering_programs programs, referee_device& device,
+gpu_draw_pool::gpu_draw_pool(task t, weight_contents contents, answering_programs programs, tensor_memory& memory,
                              output_comparer& comparer, int64_t memory_bound, std::function<void()> others_go)
     : task_(std::move(t)),
       contents_(std::move(contents)),
       programs_(std::move(programs)),
-      device_(device),
+      memory_(memory),
       comparer_(comparer),
       memory_bound_(memory_bound),
       others_go_(std::move(others_go)) {
@@ -49,11 +48,11 @@ gpu_draw_pool::gpu_draw_pool(task t, weight_contents contents, answering_program
   renew();
 }
 
-expected<std::unique_ptr<gpu_draw_pool>> gpu_draw_pool::open(task t, weight_contents contents, referee_device& device,
+expected<std::unique_ptr<gpu_draw_pool>> gpu_draw_pool::open(task t, weight_contents contents, tensor_memory& memory,
                                                              output_comparer& comparer, int64_t memory_bound,
                                                              std::function<void()> others_go) {
-  CUDAL1_TRY(auto programs, answering_programs::load(t, device));
-  std::unique_ptr<gpu_draw_pool> pool(new gpu_draw_pool(std::move(t), std::move(contents), std::move(programs), device,
+  CUDAL1_TRY(auto programs, answering_programs::load(t, memory.device()));
+  std::unique_ptr<gpu_draw_pool> pool(new gpu_draw_pool(std::move(t), std::move(contents), std::move(programs), memory,
                                                         comparer, memory_bound, std::move(others_go)));
   CUDAL1_CHECK(pool->get({}, 0));
   return pool;
@@ -82,40 +81,16 @@ void gpu_draw_pool::judge_by(const tolerances& allowed) {
   forget_draws(false);
 }
 
-int64_t gpu_draw_pool::spare_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& m : memory_)
-    if (m.use_count() == 1) bytes += m->memory.bytes;
-  return bytes;
-}
-
-expected<std::shared_ptr<shared_tensors>> gpu_draw_pool::take_memory(tensor_role role) {
-  const bool weights = role == tensor_role::weight;
-  const auto spare =
-      std::ranges::find_if(memory_, [&](const auto& m) { return m.use_count() == 1 && m->weights == weights; });
-  if (spare != memory_.end()) return *spare;
-  const auto& types = weights ? weight_types_ : input_types_;
-  const device_layout layout = device_layout_of(types);
-  auto made = std::make_shared<shared_tensors>();
-  made->id = next_id();
-  made->weights = weights;
-  CUDAL1_TRY(made->memory, device_.make_memory(layout.bytes, true));
-  for (std::size_t i = 0; i < types.size(); ++i)
-    made->views.push_back({types[i], made->memory.data + layout.offsets[i]});
-  memory_.push_back(made);
-  return made;
-}
-
 expected<std::shared_ptr<const shared_tensors>> gpu_draw_pool::make_tensors(tensor_role role,
                                                                             const draw_request& request) {
   const bool input = role == tensor_role::input;
   const auto& types = input ? input_types_ : weight_types_;
   const auto& specs = input ? task_.inputs : task_.weights;
   if (types.empty()) return std::shared_ptr<const shared_tensors>();
-  CUDAL1_TRY(const auto made, take_memory(role));
-  made->generation = next_id();
+  CUDAL1_TRY(const auto made, memory_.take(types, !input));
+  made->generation = next_generation();
   for (std::size_t i = 0; i < types.size(); ++i) {
-    const auto target = tensor_over(types[i], made->views[i].data, device_.where());
+    const auto target = tensor_over(types[i], made->views[i].data, memory_.device().where());
     CUDAL1_CHECK(fill_draw(target, types[i], specs[i], role, request.kind, seed_of(request.seed, role, i),
                            input ? nullptr : contents_.of(i)));
   }
@@ -163,8 +138,8 @@ expected<std::shared_ptr<const gpu_draw>> gpu_draw_pool::make_somehow(const draw
 
 // The runner's libraries and other tasks want some of it as well.
 expected<void> gpu_draw_pool::give_back_where_short() {
-  CUDAL1_TRY(const device_room room, device_.room());
-  if (room.free < room.total / least_share_free) device_.give_back();
+  CUDAL1_TRY(const device_room room, memory_.device().room());
+  if (room.free < room.total / least_share_free) memory_.device().give_back();
   return {};
 }
 
@@ -204,12 +179,7 @@ void gpu_draw_pool::make_room(int64_t more, std::size_t kept) {
 }
 
 void gpu_draw_pool::trim_spare() {
-  int64_t over = bytes() - memory_bound_;
-  std::erase_if(memory_, [&](const auto& m) {
-    const bool goes = over > 0 && m.use_count() == 1;
-    if (goes) over -= m->memory.bytes;
-    return goes;
-  });
+  memory_.trim(std::max<int64_t>(memory_bound_ - bytes_, 0));
 }
 
 }  // namespace cudal1

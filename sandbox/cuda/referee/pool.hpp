@@ -11,20 +11,11 @@
 #include <utility>
 
 #include "sandbox/cuda/referee/answers.hpp"
+#include "sandbox/cuda/referee/tensor_memory.hpp"
 #include "sandbox/process/referee/contents.hpp"
 #include "sandbox/process/referee/draws.hpp"
 
 namespace cudal1 {
-
-// A draw's inputs or weights. A runner maps the memory by its id, which no other memory ever has in this process. When
-// nobody holds the tensors any more, their pool may fill the same memory with others: the id stays, and with it the
-// runner's mapping, and the generation is another one.
-struct shared_tensors {
-  int64_t id = 0, generation = 0;
-  bool weights = false;
-  device_memory memory;
-  std::vector<tensor_view> views;  // in `memory`, which is laid out by device_layout_of
-};
 
 // A shared draw and its tensors stay as they are as long as somebody holds them; a link tells its runner to let go of
 // memory that is gone.
@@ -49,7 +40,7 @@ class gpu_draw_pool {
   // `others_go` frees the device's memory of all that is not this pool's or that nobody holds any more: called where
   // there is none for a draw.
   static expected<std::unique_ptr<gpu_draw_pool>> open(
-      task t, weight_contents contents, referee_device& device, output_comparer& comparer, int64_t memory_bound,
+      task t, weight_contents contents, tensor_memory& memory, output_comparer& comparer, int64_t memory_bound,
       std::function<void()> others_go = [] {});
 
   const task& of() const { return task_; }
@@ -69,33 +60,31 @@ class gpu_draw_pool {
   static int draws_of_fork(int pairs) { return std::clamp(pairs + 1, 2, most_timing_draws); }
   // How many draws may be held at the same time, at least one.
   int draws_at_once() const;
-  // Memory of its draws, and what it keeps of former ones for the next.
-  int64_t bytes() const { return bytes_ + spare_bytes(); }
+  // Memory of its draws.
+  int64_t bytes() const { return bytes_; }
 
   // The next `declared` draws, which calls are timed on, are ones that nobody has seen, on other weights (where these
   // are drawn); so are those of the other kinds every fourth time, in which nothing is timed.
   void renew();
 
  private:
-  gpu_draw_pool(task t, weight_contents contents, answering_programs programs, referee_device& device,
+  gpu_draw_pool(task t, weight_contents contents, answering_programs programs, tensor_memory& memory,
                 output_comparer& comparer, int64_t memory_bound, std::function<void()> others_go);
   expected<std::shared_ptr<const gpu_draw>> make(const draw_request& request);
   // make(), with what else is in the device's memory given up for it where it must be.
   expected<std::shared_ptr<const gpu_draw>> make_somehow(const draw_request& request);
   expected<std::shared_ptr<const shared_tensors>> make_tensors(tensor_role role, const draw_request& request);
-  // Memory for tensors of that role: some that nobody holds any more, or new.
-  expected<std::shared_ptr<shared_tensors>> take_memory(tensor_role role);
-  int64_t spare_bytes() const;
   void forget_draws(bool declared_alone);
   // The oldest draws go until so many bytes more are within the bound, but for so many draws.
   void make_room(int64_t more, std::size_t kept);
+  // What is spare and the draws together are within the bound.
   void trim_spare();
   expected<void> give_back_where_short();
 
   task task_;
   weight_contents contents_;
   answering_programs programs_;
-  referee_device& device_;
+  tensor_memory& memory_;
   output_comparer& comparer_;
   int64_t memory_bound_ = 0, bytes_ = 0, draw_bytes_ = 0;
   std::function<void()> others_go_;
@@ -104,7 +93,6 @@ class gpu_draw_pool {
   std::vector<tensor_type> input_types_, weight_types_;
   std::map<std::pair<draw_kind, int>, uint64_t> seeds_;
   uint64_t declared_weight_seed_ = 0;
-  std::vector<std::shared_ptr<shared_tensors>> memory_;  // all that was made; spare where this holds it alone
   std::shared_ptr<const shared_tensors> declared_weights_;
   std::list<std::shared_ptr<const gpu_draw>> draws_;  // the one used last comes first
 };

@@ -34,7 +34,7 @@ int object_of(const frame& f) {
 }  // namespace
 
 gpu_referee::gpu_referee(std::unique_ptr<referee_device> device, int64_t memory_bound)
-    : device_(std::move(device)), comparer_(*device_), memory_bound_(memory_bound) {}
+    : device_(std::move(device)), comparer_(*device_), memory_(*device_), memory_bound_(memory_bound) {}
 
 expected<referee_reply> gpu_referee::attach(frame& f) {
   if (f.descriptors.size() != 2) return fail(errc::corrupt, "attach carries a runner's channel and its pidfd");
@@ -56,6 +56,7 @@ expected<void> gpu_referee::forget_old_tasks() {
     if (old) bytes -= it->pool->bytes();
     it = old ? tasks_.erase(it) : std::next(it);
   }
+  memory_.trim(std::max<int64_t>(memory_bound_ - bytes, 0));
   return device_->synchronise();
 }
 
@@ -71,7 +72,7 @@ expected<referee_reply> gpu_referee::open(const frame& f) {
   } else {
     CUDAL1_TRY(task t, read_task(request.task, "cuda"));
     CUDAL1_TRY(auto contents, weight_contents::map(t, f.descriptors));
-    CUDAL1_TRY(auto pool, gpu_draw_pool::open(std::move(t), std::move(contents), *device_, comparer_, memory_bound_,
+    CUDAL1_TRY(auto pool, gpu_draw_pool::open(std::move(t), std::move(contents), memory_, comparer_, memory_bound_,
                                               [this, text = request.task] { forget_tasks_but(text); }));
     auto& state = tasks_.emplace_front();
     state.text = request.task;
@@ -83,6 +84,7 @@ expected<referee_reply> gpu_referee::open(const frame& f) {
 
 void gpu_referee::forget_tasks_but(const std::string& text) {
   tasks_.remove_if([&](const open_task_state& t) { return t.text != text; });
+  memory_.trim(0);
   if (runner_) runner_->let_go();
   device_->give_back();
 }

@@ -48,7 +48,8 @@ class gpu_referee {
 
   std::unique_ptr<referee_device> device_;
   output_comparer comparer_;
-  int64_t memory_bound_;
+  tensor_memory memory_;
+  int64_t memory_bound_;              // of draws and what they left
   std::list<open_task_state> tasks_;  // the current one comes first
   std::optional<gpu_runner_link> runner_;
   std::string last_program_;  // the text that the last one was read from

@@ -13,13 +13,14 @@ TEST(gpu_pool, draws_and_answers_of_every_built_in_task_can_be_made) {
   auto device = make_gpu_device(0);
   ASSERT_TRUE(device) << device.error().message;
   output_comparer comparer(**device);
+  tensor_memory memory(**device);
   const auto folder = builtin_task_folder();
   ASSERT_TRUE(folder) << folder.error().message;
   const auto tasks = load_tasks(*folder, "cuda");
   ASSERT_TRUE(tasks) << tasks.error().message;
   for (const auto& t : *tasks) {
     SCOPED_TRACE(t.name);
-    auto pool = gpu_draw_pool::open(t, {}, **device, comparer, int64_t{16} << 30);
+    auto pool = gpu_draw_pool::open(t, {}, memory, comparer, int64_t{16} << 30);
     ASSERT_TRUE(pool) << pool.error().message;
     for (int i = 0; i < 3; ++i) {
       const auto d = (*pool)->get({draw_kind::declared, 0}, i);

@@ -55,12 +55,13 @@ int serve_calls(int channel, const answers& of_call, bool stop) {
 struct linking : testing::Test {
   std::unique_ptr<referee_device> device = make_cpu_device();
   output_comparer comparer{*device};
+  tensor_memory memory{*device};
   std::unique_ptr<gpu_draw_pool> pool;
   forked_process process;
   std::unique_ptr<gpu_runner_link> link;
 
   void SetUp() override {
-    auto opened = gpu_draw_pool::open(add_relu_task(1000), {}, *device, comparer, int64_t{1} << 28);
+    auto opened = gpu_draw_pool::open(add_relu_task(1000), {}, memory, comparer, int64_t{1} << 28);
     ASSERT_TRUE(opened) << opened.error().message;
     pool = std::move(*opened);
   }
@@ -194,7 +195,7 @@ TEST_F(linking, a_call_that_took_longer_than_it_may_is_a_hang) {
   EXPECT_EQ(kind(), outcome::hang);
 }
 
-TEST_F(linking, memory_is_given_once_serves_renewed_draws_and_is_dropped_with_its_pool) {
+TEST_F(linking, memory_is_given_once_serves_renewed_draws_and_is_dropped_when_it_is_gone) {
   int pipe_ends[2];
   ASSERT_EQ(::pipe(pipe_ends), 0);
   start([&](int channel) {
@@ -223,6 +224,8 @@ TEST_F(linking, memory_is_given_once_serves_renewed_draws_and_is_dropped_with_it
   const std::string renewed = said(**pool->get({}, 0));
   EXPECT_NE(renewed, first);
   EXPECT_EQ(renewed.substr(0, renewed.rfind(' ')), first.substr(0, first.rfind(' '))) << "only the generation is new";
+  pool.reset();
+  memory.trim(0);
   SetUp();  // another pool
   ASSERT_TRUE(call());
   const std::string other = said(**pool->get({}, 0));

@@ -1,6 +1,8 @@
 // The pool: draws with answers, their memory, and what becomes of them.
 #include "sandbox/cuda/referee/pool.hpp"
 
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "tests/sandbox/cuda/referee/cpu_device.hpp"
@@ -12,8 +14,9 @@ namespace {
 struct pools : testing::Test {
   std::unique_ptr<referee_device> device = make_cpu_device();
   output_comparer comparer{*device};
+  tensor_memory memory{*device};
   std::unique_ptr<gpu_draw_pool> open(task t, int64_t bound = int64_t{1} << 30) {
-    auto pool = gpu_draw_pool::open(std::move(t), {}, *device, comparer, bound);
+    auto pool = gpu_draw_pool::open(std::move(t), {}, memory, comparer, bound);
     EXPECT_TRUE(pool) << pool.error().message;
     return std::move(*pool);
   }
@@ -50,7 +53,7 @@ TEST_F(pools, declared_weights_are_their_content_and_others_are_drawn) {
   const task t = example.load();
   auto contents = weight_contents::open(t, example.blobs());
   ASSERT_TRUE(contents) << contents.error().message;
-  auto opened = gpu_draw_pool::open(t, std::move(*contents), *device, comparer, int64_t{1} << 30);
+  auto opened = gpu_draw_pool::open(t, std::move(*contents), memory, comparer, int64_t{1} << 30);
   ASSERT_TRUE(opened) << opened.error().message;
   gpu_draw_pool& pool = **opened;
   const auto declared = get(pool, {}, 0), other = get(pool, {draw_kind::around_one, 0});
@@ -97,7 +100,7 @@ TEST_F(pools, a_renewed_draw_takes_over_the_memory_and_has_its_own_values_and_an
   std::map<int64_t, float> ids;
   for (int i = 1; i < 4; ++i)
     ids[get(*pool, {}, i)->inputs->id] = element(get(*pool, {}, i)->inputs->views[0], 7);
-  const int64_t before = pool->bytes();
+  const int64_t before = pool->bytes() + memory.spare_bytes();
   pool->renew();
   for (int i = 0; i < 3; ++i) {
     const auto d = get(*pool, {}, i);
@@ -108,7 +111,42 @@ TEST_F(pools, a_renewed_draw_takes_over_the_memory_and_has_its_own_values_and_an
     ids.erase(d->inputs->id);
   }
   EXPECT_EQ(element(held->inputs->views[0], 7), held_value) << "what somebody holds stays";
-  EXPECT_LE(pool->bytes(), before);
+  EXPECT_LE(pool->bytes() + memory.spare_bytes(), before);
+}
+
+TEST_F(pools, what_a_task_leaves_serves_the_next_that_is_laid_out_in_as_much) {
+  auto first = open(add_relu_task(5000));
+  const auto held = get(*first, {}, 1)->inputs;
+  const float held_value = element(held->views[0], 7);
+  std::set<int64_t> left{get(*first, {}, 0)->inputs->id, get(*first, {}, 2)->inputs->id};
+  const int64_t weights = get(*first, {}, 0)->weights->id;
+  first.reset();
+  EXPECT_GT(memory.spare_bytes(), 0);
+  const auto larger = open(add_relu_task(1 << 20));
+  EXPECT_FALSE(left.contains(get(*larger, {}, 0)->inputs->id)) << "too small";
+  const auto next = open(add_relu_task(4000));
+  for (int i = 0; i < 3; ++i) {
+    const auto d = get(*next, {}, i);
+    const float x = element(d->inputs->views[0], 3999), w = element(d->weights->views[0], 3999);
+    EXPECT_EQ(d->answers.eager[0].const_data_ptr<float>()[3999], std::max(x + w, 0.F));
+    EXPECT_EQ(d->weights->id, weights);
+    left.erase(d->inputs->id);
+  }
+  EXPECT_TRUE(left.empty());
+  EXPECT_EQ(element(held->views[0], 7), held_value) << "what somebody holds stays";
+  EXPECT_EQ(memory.spare_bytes(), 0);
+}
+
+TEST_F(pools, memory_that_is_spare_goes_back_to_the_device_when_it_is_trimmed) {
+  auto pool = open(add_relu_task(5000));
+  const auto held = get(*pool, {}, 0);
+  (void)get(*pool, {}, 1);
+  pool.reset();
+  EXPECT_EQ(memory.spare_bytes(), held->inputs->memory.bytes);
+  memory.trim(memory.spare_bytes());
+  EXPECT_EQ(memory.spare_bytes(), held->inputs->memory.bytes);
+  memory.trim(1);
+  EXPECT_EQ(memory.spare_bytes(), 0);
 }
 
 TEST_F(pools, weights_in_the_memory_of_others_have_another_generation) {
@@ -144,10 +182,10 @@ TEST_F(pools, keep_within_their_bound_with_what_they_keep_for_later) {
     for (const auto kind : {draw_kind::declared, draw_kind::standard_normal, draw_kind::heavy_tails})
       for (int i = 0; i < 3; ++i) {
         (void)get(*pool, {kind, 0}, i);
-        EXPECT_LE(pool->bytes(), bound);
+        EXPECT_LE(pool->bytes() + memory.spare_bytes(), bound);
       }
     pool->renew();
-    EXPECT_LE(pool->bytes(), bound);
+    EXPECT_LE(pool->bytes() + memory.spare_bytes(), bound);
   }
 }
 
@@ -155,12 +193,14 @@ TEST_F(pools, other_tasks_and_then_its_own_draws_give_way_where_the_device_has_n
   constexpr int64_t draw = int64_t{2} << 20;  // what a draw's inputs are laid out in, and the weights
   const auto small = make_cpu_device(5 * draw);
   output_comparer compares{*small};
+  tensor_memory there{*small};
   std::unique_ptr<gpu_draw_pool> other;  // with one draw and its weights
   int asked = 0;
   const auto open_there = [&] {
-    return gpu_draw_pool::open(add_relu_task(1 << 14), {}, *small, compares, int64_t{1} << 30, [&] {
+    return gpu_draw_pool::open(add_relu_task(1 << 14), {}, there, compares, int64_t{1} << 30, [&] {
       ++asked;
       other.reset();
+      there.trim(0);
     });
   };
   auto first = open_there(), second = open_there();

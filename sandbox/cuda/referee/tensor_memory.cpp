@@ -1,0 +1,52 @@
+#include "sandbox/cuda/referee/tensor_memory.hpp"
+
+#include <algorithm>
+
+#include "sandbox/cuda/memory.hpp"
+
+namespace cudal1 {
+namespace {
+
+bool is_spare(const std::shared_ptr<shared_tensors>& tensors) {
+  return tensors.use_count() == 1;
+}
+
+}  // namespace
+
+expected<std::shared_ptr<shared_tensors>> tensor_memory::take(const std::vector<tensor_type>& types, bool weights) {
+  const device_layout layout = device_layout_of(types);
+  auto found = std::ranges::find_if(
+      all_, [&](const auto& t) { return is_spare(t) && t->weights == weights && t->layout_bytes == layout.bytes; });
+  if (found == all_.end()) {
+    auto made = std::make_shared<shared_tensors>();
+    static int64_t last_id = 0;
+    made->id = ++last_id;
+    made->weights = weights;
+    made->layout_bytes = layout.bytes;
+    CUDAL1_TRY(made->memory, device_.make_memory(layout.bytes, true));
+    found = all_.insert(all_.end(), std::move(made));
+  }
+  shared_tensors& tensors = **found;
+  tensors.views.clear();
+  for (std::size_t i = 0; i < types.size(); ++i)
+    tensors.views.push_back({types[i], tensors.memory.data + layout.offsets[i]});
+  return *found;
+}
+
+int64_t tensor_memory::spare_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& t : all_)
+    if (is_spare(t)) bytes += t->memory.bytes;
+  return bytes;
+}
+
+void tensor_memory::trim(int64_t most_spare_bytes) {
+  int64_t over = spare_bytes() - most_spare_bytes;
+  std::erase_if(all_, [&](const auto& t) {
+    const bool goes = over > 0 && is_spare(t);
+    if (goes) over -= t->memory.bytes;
+    return goes;
+  });
+}
+
+}  // namespace cudal1

@@ -97,8 +97,16 @@ class Enough(unittest.TestCase):
         self.assertFalse(enough(calls_of(row(40, 10), row(80, 10), row(60, 10)), pace, 0.1, REQUEST))
 
     def test_samples_have_an_end(self) -> None:
-        many = calls_of(*[row(60, 15)] * (pytorch_calls.MOST_SAMPLES // 8))
-        self.assertTrue(enough(many, pace_that_saw(10), 0.1, REQUEST))
+        many = [row(us, 10) for us in (40, 60)] * (pytorch_calls.MOST_SAMPLES // 16)
+        self.assertFalse(enough(calls_of(*many[:-1]), pace_that_saw(10), 0.1, REQUEST))
+        self.assertTrue(enough(calls_of(*many), pace_that_saw(10), 0.1, REQUEST))
+
+    def test_a_host_is_slow_by_what_it_was_last(self) -> None:
+        pace = pace_that_saw(10)
+        self.assertFalse(pace.is_slow())
+        pace.note(13)
+        self.assertTrue(pace.is_slow())
+        self.assertFalse(Pace(GPU).is_slow())
 
 
 if __name__ == "__main__":

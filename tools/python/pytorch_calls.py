@@ -32,6 +32,7 @@ LONGEST_SPIN_US = 200_000.0
 IN_A_ROW = 8
 LONG_US = 10_000.0  # the host is no part of a call that takes so long
 SAME_PACE = 1.15  # a host that is so many times slower than at its best is still as good as that
+PAUSE_S = 0.01  # before calls on a host that is slower
 KEPT_FOR = 9  # times that its pace is looked at, before it counts as one that the host keeps
 MOST_TIMES = 20  # the seconds that were asked for, until enough calls count
 
@@ -404,6 +405,8 @@ def take_samples(clock: Clock, pace: Pace, calls: Calls) -> None:
     in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
 
     def all_of_them() -> None:
+        if pace.is_slow():
+            time.sleep(PAUSE_S)
         first = clock.call(calls, calls.subject.next_draw())
         long = first >= LONG_US
         row = [first] if long else [clock.call(calls, calls.subject.next_draw()) for _ in range(IN_A_ROW)]
@@ -428,6 +431,7 @@ class Pace:
         self.replay: Replay | None = None
         self.device_us = 0.0  # of the replay
         self.known_us = known_us  # its best, as others saw it; 0: nobody did
+        self.last_us = 0.0
         self.recent: list[float] = []
         self.kept: list[float] = []  # in order of size
 
@@ -445,6 +449,7 @@ class Pace:
         return us
 
     def note(self, us: float) -> None:
+        self.last_us = us
         self.recent.append(us)
         if len(self.recent) == KEPT_FOR:
             bisect.insort(self.kept, statistics.median(self.recent))
@@ -459,6 +464,9 @@ class Pace:
     def wanted_us(self) -> float:
         """Its best, as anybody saw it."""
         return min(self.known_us or self.best_us(), self.best_us())
+
+    def is_slow(self) -> bool:
+        return self.last_us > SAME_PACE * self.wanted_us()
 
     @staticmethod
     def counting(rows: list[Row], best_us: float) -> list[Row]:
@@ -481,11 +489,9 @@ def samples_of(rows: list[Row]) -> list[float]:
 def enough(calls: Calls, pace: Pace, spent_s: float, request: dict) -> bool:
     taken = sum(len(row.call_us) for row in calls.rows)
     counted = samples_of(pace.counting(calls.rows, pace.wanted_us()))
-    if taken >= MOST_SAMPLES:
-        return True
     if len(counted) < request["least_samples"]:
         return taken >= 3 and spent_s >= MOST_TIMES * request["seconds"]  # calls of seconds, a host that is slow
-    if spent_s >= request["seconds"]:
+    if len(counted) >= MOST_SAMPLES or spent_s >= request["seconds"]:
         return True
     on_device = calls.subject.device.type == "cuda"
     return half_width(counted) <= 0.01 and (not on_device or half_width(calls.device_us) <= 0.01)

@@ -33,6 +33,7 @@ IN_A_ROW = 8
 LONG_US = 10_000.0  # the host is no part of a call that takes so long
 SAME_PACE = 1.15  # a host that is so many times slower than at its best is still as good as that
 PAUSE_S = 0.01  # before calls on a host that is slower
+WATCHED_S = 2.0  # how long its pace is looked at where nothing is known of it
 KEPT_FOR = 9  # times that its pace is looked at, before it counts as one that the host keeps
 MOST_TIMES = 20  # the seconds that were asked for, until enough calls count
 
@@ -448,6 +449,15 @@ class Pace:
         self.note(us)
         return us
 
+    def watch(self, clock: Clock) -> None:
+        """Before the first calls: longer where nobody saw its best yet."""
+        until = time.perf_counter() + (0.0 if self.known_us or self.kept else WATCHED_S)
+        for _ in range(KEPT_FOR):
+            self.now_us(clock)
+        while self.replay is not None and time.perf_counter() < until:
+            time.sleep(PAUSE_S)
+            self.now_us(clock)
+
     def note(self, us: float) -> None:
         self.last_us = us
         self.recent.append(us)
@@ -522,8 +532,7 @@ def measure(clock: Clock, pace: Pace, group: list[Calls], request: dict) -> None
     gc.collect()
     gc.disable()
     try:
-        for _ in range(KEPT_FOR):
-            pace.now_us(clock)
+        pace.watch(clock)
         for calls in group:
             find_spin(clock, calls)
         while open_calls:

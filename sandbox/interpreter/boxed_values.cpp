@@ -65,8 +65,11 @@ expected<c10::IValue> boxed(const argument_value& value, schema_type type) {
 }
 
 at::Tensor wrap(const tensor_view& view, at::Device device) {
-  return at::from_blob(view.data, view.type.shape, view.type.strides,
-                       at::TensorOptions(scalar_type_of(view.type.type)).device(device));
+  return at::for_blob(view.data, view.type.shape)
+      .strides(view.type.strides)
+      .target_device(device)
+      .options(at::TensorOptions(scalar_type_of(view.type.type)).device(device))
+      .make_tensor();
 }
 
 void rebind(const at::Tensor& wrapped, void* data) {

@@ -1,4 +1,4 @@
-// Between our types and LibTorch's. For the .cpp files of this folder only: it includes ATen.
+// Between our types and LibTorch's. For .cpp files: it includes ATen.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@ at::ScalarType scalar_type_of(dtype t);
 // An argument that is no tensor, as the dispatcher's boxed calls take it. `type`: the schema's.
 expected<c10::IValue> boxed(const argument_value& value, schema_type type);
 
-// Memory of somebody else as a tensor on that device, and the same tensor moved to other memory.
+// Memory of somebody else, which outlives it, as a tensor on that device; and the same tensor moved to other memory.
 at::Tensor wrap(const tensor_view& view, at::Device device = at::kCPU);
 void rebind(const at::Tensor& wrapped, void* data);
 

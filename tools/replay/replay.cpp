@@ -7,7 +7,8 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "config/device_names.hpp"
-#include "sandbox/cuda/referee/tensors.hpp"
+#include "sandbox/cuda/referee/without_exceptions.hpp"
+#include "sandbox/interpreter/boxed_values.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/process/referee/contents.hpp"
 #include "sandbox/program/safetensors.hpp"
@@ -23,7 +24,7 @@ at::Device device_of(const std::string& name) {
 
 // A copy on the device, with the strides that are declared.
 at::Tensor tensor_of(const tensor_type& type, const std::byte* elements, at::Device device) {
-  const auto source = tensor_over(contiguous(type.type, type.shape), const_cast<std::byte*>(elements), at::kCPU);
+  const auto source = wrap({contiguous(type.type, type.shape), const_cast<std::byte*>(elements)}, at::kCPU);
   auto target = at::empty_strided(type.shape, type.strides, source.options().device(device));
   auto written = target;
   auto seen = source;
@@ -59,7 +60,7 @@ expected<void> write_outputs(const task& t, const interpreter& run, at::Device d
   stored_tensors tensors;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto& output = run.outputs()[i];
-    kept.push_back(tensor_over(output.type, output.data, device).to(at::kCPU).contiguous());
+    kept.push_back(wrap({output.type, output.data}, device).to(at::kCPU).contiguous());
     tensors[names[i]] = {output.type.type,
                          output.type.shape,
                          {static_cast<const std::byte*>(kept.back().const_data_ptr()), kept.back().nbytes()}};

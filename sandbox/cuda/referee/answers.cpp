@@ -5,7 +5,8 @@
 
 #include <ATen/Context.h>
 
-#include "sandbox/cuda/referee/tensors.hpp"
+#include "sandbox/cuda/referee/without_exceptions.hpp"
+#include "sandbox/interpreter/boxed_values.hpp"
 
 namespace cudal1 {
 namespace {
@@ -78,8 +79,8 @@ expected<std::vector<tensor_view>> widened(std::span<const tensor_view> have, co
       }
       // All of the storage, so that a strided tensor keeps its form.
       const int64_t count = have[i].type.storage_bytes() / size_of(have[i].type.type);
-      const auto flat = tensor_over(contiguous(have[i].type.type, {count}), have[i].data, device);
-      copies.push_back(flat.to(element_type(want[i].type)));
+      const auto flat = wrap({contiguous(have[i].type.type, {count}), have[i].data}, device);
+      copies.push_back(flat.to(scalar_type_of(want[i].type)));
       views.push_back({want[i], copies.back().mutable_data_ptr()});
     }
     return views;
@@ -130,7 +131,7 @@ expected<std::vector<at::Tensor>> answering_programs::run_side(side& s, std::spa
   auto kept = without_exceptions("keeping the answers", [&]() -> expected<std::vector<at::Tensor>> {
     std::vector<at::Tensor> result;
     for (const auto& output : s.run->outputs())
-      result.push_back(tensor_over(output.type, output.data, where).clone(at::MemoryFormat::Contiguous));
+      result.push_back(wrap({output.type, output.data}, where).clone(at::MemoryFormat::Contiguous));
     return result;
   });
   // What is in flight still reads the copies and the outputs.

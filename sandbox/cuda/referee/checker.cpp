@@ -4,7 +4,8 @@
 #include <chrono>
 #include <map>
 
-#include "sandbox/cuda/referee/tensors.hpp"
+#include "sandbox/cuda/referee/without_exceptions.hpp"
+#include "sandbox/interpreter/boxed_values.hpp"
 #include "sandbox/process/referee/answer_form.hpp"
 
 namespace cudal1 {
@@ -51,7 +52,7 @@ expected<gpu_checker::flat_outputs> gpu_checker::start(const checked_program& va
     const std::byte* flat = memory.data;
     if (!type.is_contiguous()) {
       CUDAL1_TRY(auto copy, without_exceptions("gathering an output", [&]() -> expected<at::Tensor> {
-                   return tensor_over(type, memory.data, device_.where()).contiguous();
+                   return wrap({type, memory.data}, device_.where()).contiguous();
                  }));
       flat = static_cast<const std::byte*>(copy.const_data_ptr());
       result.copies.push_back(std::move(copy));

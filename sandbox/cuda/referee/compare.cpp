@@ -10,7 +10,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "sandbox/cuda/referee/kernels.hpp"
-#include "sandbox/cuda/referee/tensors.hpp"
+#include "sandbox/cuda/referee/without_exceptions.hpp"
 
 namespace cudal1 {
 namespace {

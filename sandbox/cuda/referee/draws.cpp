@@ -12,7 +12,8 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
 
-#include "sandbox/cuda/referee/tensors.hpp"
+#include "sandbox/cuda/referee/without_exceptions.hpp"
+#include "sandbox/interpreter/boxed_values.hpp"
 #include "sandbox/process/referee/outliers.hpp"
 
 namespace cudal1 {
@@ -246,7 +247,7 @@ void keep_fact(fact f, const at::Tensor& values, at::Generator& random) {
 
 // In the host's memory; nobody writes to it.
 at::Tensor tensor_of(const std::byte* content, const tensor_type& type) {
-  return tensor_over(contiguous(type.type, type.shape), const_cast<std::byte*>(content), at::kCPU);
+  return wrap({contiguous(type.type, type.shape), const_cast<std::byte*>(content)}, at::kCPU);
 }
 
 // `values`: contiguous.

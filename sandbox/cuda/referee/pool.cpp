@@ -4,7 +4,7 @@
 
 #include "sandbox/cuda/memory.hpp"
 #include "sandbox/cuda/referee/draws.hpp"
-#include "sandbox/cuda/referee/tensors.hpp"
+#include "sandbox/interpreter/boxed_values.hpp"
 
 namespace cudal1 {
 namespace {
@@ -90,7 +90,7 @@ expected<std::shared_ptr<const shared_tensors>> gpu_draw_pool::make_tensors(tens
   CUDAL1_TRY(const auto made, memory_.take(types, !input));
   made->generation = next_generation();
   for (std::size_t i = 0; i < types.size(); ++i) {
-    const auto target = tensor_over(types[i], made->views[i].data, memory_.device().where());
+    const auto target = wrap({types[i], made->views[i].data}, memory_.device().where());
     CUDAL1_CHECK(fill_draw(target, types[i], specs[i], role, request.kind, seed_of(request.seed, role, i),
                            input ? nullptr : contents_.of(i)));
   }

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sandbox/cuda/referee/tensors.hpp"
+#include "sandbox/interpreter/boxed_values.hpp"
 #include "sandbox/process/referee/elements.hpp"
 
 namespace cudal1::test {
@@ -18,7 +18,7 @@ std::vector<double> drawn(const tensor_type& type, const input_spec& spec, tenso
                           uint64_t seed) {
   std::vector<std::byte> memory(static_cast<std::size_t>(type.storage_bytes())),
       flat(static_cast<std::size_t>(type.bytes()));
-  const auto done = fill_draw(tensor_over(type, memory.data(), at::kCPU), type, spec, role, kind, seed);
+  const auto done = fill_draw(wrap({type, memory.data()}, at::kCPU), type, spec, role, kind, seed);
   EXPECT_TRUE(done) << done.error().message;
   gather(type, memory.data(), flat.data());
   std::vector<double> values(static_cast<std::size_t>(type.numel()));
@@ -246,7 +246,7 @@ struct drawn_content : testing::Test {
   }
   std::vector<float> draw(draw_kind kind, const tensor_type& type = contiguous(dtype::float32, {40, 100})) const {
     std::vector<float> values(static_cast<std::size_t>(type.storage_bytes()) / sizeof(float));
-    const auto done = fill_draw(tensor_over(type, values.data(), at::kCPU), type, spec, tensor_role::weight, kind, 7,
+    const auto done = fill_draw(wrap({type, values.data()}, at::kCPU), type, spec, tensor_role::weight, kind, 7,
                                 reinterpret_cast<const std::byte*>(content.data()));
     EXPECT_TRUE(done) << done.error().message;
     return values;

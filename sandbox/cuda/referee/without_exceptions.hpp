@@ -1,18 +1,12 @@
-// Between our types and ATen's, on any device. For the .cpp files of this folder: it includes ATen.
+// Calls of ATen that end as errors. For .cpp files: it includes ATen.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
-#include "sandbox/interpreter/interpreter.hpp"
+#include "config/base/error.hpp"
 
 namespace cudal1 {
-
-at::ScalarType element_type(dtype t);
-
-// Memory of somebody else as a tensor; it must outlive the tensor.
-at::Tensor tensor_over(const tensor_type& type, void* data, at::Device device);
 
 // What ATen throws in `work`, as errc::infrastructure ("out of memory" is in the text where that is it).
 template <class F>

@@ -46,8 +46,8 @@ class cuda_session final : public process_session {
                                       std::chrono::milliseconds limit);
   expected<void> start_runner();
   void end_runner();
-  // Drops the samples of a time in which the device was not itself.
-  void judge_conditions(const gpu_condition& before, const gpu_condition& after, bool last_try, timing_report& report);
+  // Drops the samples of a time in which the device was not itself; whether it may soon be.
+  bool judge_conditions(const gpu_condition& before, const gpu_condition& after, bool last_try, timing_report& report);
   // To ask takes longer than a fork of a small task: what was asked lately is good enough for a beginning, since errors
   // are counted and what throttles a GPU lasts.
   std::optional<gpu_condition> condition(std::chrono::milliseconds at_most_old);
@@ -116,9 +116,10 @@ std::optional<gpu_condition> cuda_session::condition(std::chrono::milliseconds a
   return last_condition_;
 }
 
-void cuda_session::judge_conditions(const gpu_condition& before, const gpu_condition& after, bool last_try,
+bool cuda_session::judge_conditions(const gpu_condition& before, const gpu_condition& after, bool last_try,
                                     timing_report& report) {
   auto [why, note] = judge_throttling(before, after, last_try);
+  const bool throttled = !why.empty();
   if (!note.empty()) report.notes.push_back(std::move(note));
   if (after.xid_errors > before.xid_errors) why = "the driver reported an error of the GPU (Xid)";
   if (after.uncorrected_ecc_errors > before.uncorrected_ecc_errors) why = "the GPU's memory had an uncorrected error";
@@ -131,6 +132,7 @@ void cuda_session::judge_conditions(const gpu_condition& before, const gpu_condi
   for (const int process : after.processes)
     if (process != referee_pid() && std::ranges::count(ours, process) == 0)
       report.notes.push_back(fmt::format("process {} has a context on this GPU as well", process));
+  return throttled;
 }
 
 expected<timing_report> cuda_session::ask_time(const time_fork_request& request, const unique_fd& object) {
@@ -147,10 +149,9 @@ expected<timing_report> cuda_session::ask_time_all(const variant_text& variant, 
     const auto before = condition(conditions_last);
     CUDAL1_TRY(timing_report report, process_session::ask_time_all(variant, object, plan, first_fork));
     const auto after = condition(std::chrono::milliseconds(0));
-    if (before && after) judge_conditions(*before, *after, i == most_times, report);
+    const bool throttled = before && after && judge_conditions(*before, *after, i == most_times, report);
     // A throttled GPU, by the products of the task before, is soon itself again. What the variant did wrong stays said.
     const bool sound = !report.problem && report.inconsistency.empty();
-    const bool throttled = before && after && (before->throttled || after->throttled);
     dropped += report.dropped_samples;
     if (!sound || !throttled || i == most_times) {
       report.dropped_samples = dropped;

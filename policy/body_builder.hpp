@@ -89,8 +89,9 @@ struct row_operator {
   operator_builder build;
 };
 const row_operator* find_row_operator(const graph_step& s);
-// Of batch norm: statistics of what it normalises, and not given ones.
-bool uses_batch_statistics(const graph_step& s);
+// What the tables know the step's operator by: batch norm over the batch's own statistics is another one than with
+// given ones.
+std::string_view operator_key(const graph_step& s);
 // The rows that a step of such an operator goes over.
 expected<row_domain> rows_of(const graph& g, const graph_step& s, const row_operator& op);
 // factor * (row . weights + offset), in place of a sum over a linear layer's features.

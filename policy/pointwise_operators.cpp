@@ -292,8 +292,8 @@ std::map<std::string, operator_builder, std::less<>> make_table() {
 
 const operator_builder* find_pointwise(const graph_step& s) {
   static const auto table = make_table();
-  const auto found = table.find(s.op());
-  return found == table.end() || uses_batch_statistics(s) ? nullptr : &found->second;
+  const auto found = table.find(operator_key(s));
+  return found == table.end() ? nullptr : &found->second;
 }
 
 }  // namespace cudal1

@@ -8,6 +8,8 @@ namespace cudal1 {
 
 namespace {
 
+constexpr std::string_view norm_over_batch = "aten::batch_norm over the batch";
+
 constexpr int k_exponential = 12;
 
 const tensor_type& type_of_argument(const graph& g, const graph_step& s, const char* name) {
@@ -298,7 +300,7 @@ std::map<std::string, row_operator, std::less<>> make_table() {
       table["aten::native_layer_norm"] = {family::normalization, normalized_dims, build_layer_norm};
   table["aten::rms_norm"] = {family::normalization, normalized_dims, build_rms_norm};
   table["aten::group_norm"] = {family::normalization, group_dims, build_channel_norm};
-  table["aten::batch_norm"] = {family::normalization, channel_dims(true), build_channel_norm};
+  table[std::string(norm_over_batch)] = {family::normalization, channel_dims(true), build_channel_norm};
   table["aten::instance_norm"] = {family::normalization, channel_dims(false), build_channel_norm};
   for (int64_t d = 1; d <= 3; ++d)
     table[fmt::format("aten::adaptive_avg_pool{}d", d)] = {family::reduction, pooled_dims(d), build_mean};
@@ -332,15 +334,15 @@ expected<void> build_row_dot(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, y);
 }
 
-bool uses_batch_statistics(const graph_step& s) {
-  return s.op() == "aten::batch_norm" && boolean_argument(s, "training").value_or(true);
+std::string_view operator_key(const graph_step& s) {
+  const bool over_batch = s.op() == "aten::batch_norm" && boolean_argument(s, "training").value_or(true);
+  return over_batch ? norm_over_batch : s.op();
 }
 
 const row_operator* find_row_operator(const graph_step& s) {
   static const auto table = make_table();
-  const auto found = table.find(s.op());
-  if (found == table.end() || (s.op() == "aten::batch_norm" && !uses_batch_statistics(s))) return nullptr;
-  return &found->second;
+  const auto found = table.find(operator_key(s));
+  return found == table.end() ? nullptr : &found->second;
 }
 
 }  // namespace cudal1

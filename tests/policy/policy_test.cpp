@@ -40,7 +40,7 @@ prompt prompt_of(const task& t, uint64_t seed, std::vector<exemplar> exemplars =
 exemplar exemplar_of(const task& t, const schedule& s) {
   exemplar e;
   e.plan = s;
-  e.variant = program_id(lower(t, s, device_kind::cpu)->checked.text);
+  e.variant = lower(t, s, device_kind::cpu)->checked.id;
   e.score = score_of(t, s);
   return e;
 }
@@ -84,8 +84,7 @@ TEST(Policy, WhatWasTriedIsNotProposedAgainThoughNoExemplarShowsIt) {
       ASSERT_TRUE(proposed);
       const auto result = lower(t, proposed->plan, device_kind::cuda);
       ASSERT_TRUE(result);
-      exemplar e{proposed->plan, program_id(result->checked.text), outcome::correct,
-                 1.0 + static_cast<double>(seed % 7)};
+      exemplar e{proposed->plan, result->checked.id, outcome::correct, 1.0 + static_cast<double>(seed % 7)};
       if (!tried.insert(e.variant).second) ++in_vain;
       if (seed % 3 != 0) seen.push_back(std::move(e));  // every third failed
       std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
@@ -170,7 +169,7 @@ TEST(Policy, ANetworkOfHundredsOfStepsIsProposedForInSeconds) {
     const auto lowered = lower(t, proposed->plan, device_kind::cuda);
     ASSERT_TRUE(lowered) << lowered.error().message;
     exemplar e;
-    e.variant = program_id(lowered->checked.text);
+    e.variant = lowered->checked.id;
     e.plan = proposed->plan;
     e.result = outcome::correct;
     e.score = 1;

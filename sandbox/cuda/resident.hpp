@@ -32,6 +32,7 @@ class resident {
   resident(const resident&) = delete;
   resident& operator=(const resident&) = delete;
 
+  const std::shared_ptr<known_program>& known() const { return known_; }
   const std::vector<tensor_type>& input_types() const { return input_types_; }
   const std::vector<tensor_type>& weight_types() const { return weight_types_; }
 

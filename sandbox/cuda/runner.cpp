@@ -51,7 +51,6 @@ class cuda_runner {
 
  private:
   struct slot {
-    std::shared_ptr<known_program> known;
     std::unique_ptr<resident> program;
     int64_t weights = 0, generation = 0;  // of those that are set
     bool weights_are_set = false;
@@ -116,7 +115,7 @@ expected<void> cuda_runner::begin(uint64_t seed, bool counts) {
 expected<gpu_reply> cuda_runner::load(frame& f) {
   CUDAL1_TRY(const auto message, record_of<gpu_load_message>(f));
   slot& s = slot_of(message.which);
-  auto known = std::move(s.known);
+  auto known = s.program ? s.program->known() : std::shared_ptr<known_program>();
   s = {};
   device_->arena().forget_needs();
   if (!message.program.empty()) {
@@ -129,7 +128,6 @@ expected<gpu_reply> cuda_runner::load(frame& f) {
     CUDAL1_TRY(const int64_t bytes, sealed_size(f.descriptors[0].get()));
     CUDAL1_TRY(object, map_shared(f.descriptors[0].get(), bytes, false));
   }
-  s.known = known;
   CUDAL1_TRY(s.program, resident::load(std::move(known), {reinterpret_cast<const char*>(object.data()), object.size()},
                                        device_->index(), device_->arena(), device_->stream()));
   return gpu_reply{};

@@ -162,14 +162,13 @@ expected<void> gpu_runner_link::load(resident_program which, const checked_progr
     return fail(errc::infrastructure, "the runner of the GPU does not start: {}", given.error().message);
   }
   resident_side& resident = side(which);
-  std::string sent = std::move(resident.sent);
+  const bool again = resident.program && resident.program->id == p.id;
   resident = {};
   const auto start = std::chrono::steady_clock::now();
-  const gpu_load_message message{which, sent == p.id ? "" : print_program(p.text)};
+  const gpu_load_message message{which, again ? "" : print_program(p.text)};
   CUDAL1_CHECK(device_.synchronise());
   CUDAL1_CHECK(ask(which, frame_type::load, to_json(message), std::span(&object, object >= 0 ? 1 : 0), load_limit_ms));
   resident.program = p;
-  resident.sent = p.id;
   resident.key = key;
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   load_ms_ += took.count();

@@ -84,8 +84,7 @@ class gpu_runner_link {
 
  private:
   struct resident_side {
-    std::optional<checked_program> program;
-    std::string sent;  // the id of the program whose text the runner has
+    std::optional<checked_program> program;  // whose text the runner has
     bool called = false;
     std::string key;                            // what the caller knows it by
     std::pair<int64_t, int64_t> weights{0, 0};  // id and generation of its last call's

@@ -35,9 +35,9 @@ std::string system_text(int e) {
 struct event_line {
   std::string event, torch, problem, doing;
   std::vector<std::string> kinds;
-  double limit_s = 0, python_us = 0;
+  double limit_s = 0;
 };
-BOOST_DESCRIBE_STRUCT(event_line, (), (event, torch, problem, doing, kinds, limit_s, python_us))
+BOOST_DESCRIBE_STRUCT(event_line, (), (event, torch, problem, doing, kinds, limit_s))
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
@@ -181,7 +181,6 @@ expected<std::optional<baseline_process::interruption>> baseline_process::exchan
       at.problem = said.problem;
       return std::optional(at);
     }
-    if (said.event == "pace") pace_us_ = said.python_us;
     if (said.event == "begin") {
       at.kinds = said.kinds;
       at.doing = said.doing;
@@ -195,15 +194,12 @@ expected<std::optional<baseline_process::interruption>> baseline_process::exchan
 }
 
 expected<double> baseline_process::pace_us(baseline_request r) {
-  if (pid_ <= 0) CUDAL1_CHECK(start());
-  r.kinds.clear();
-  r.pace = true;
-  std::vector<kind_times> none;
-  CUDAL1_TRY(const auto stopped, exchange(r, none));
-  if (!stopped) return pace_us_;
-  end();
+  r.kinds = {"pace"};
+  CUDAL1_TRY(const auto answers, measure(r));
+  const kind_times& pace = answers.front();
+  if (pace.problem.empty()) return pace.python_us;
   return fail(errc::infrastructure, "the measuring process was asked for the host's pace: {}; its log is {}",
-              stopped->problem, options_.log);
+              pace.problem, options_.log);
 }
 
 expected<std::vector<kind_times>> baseline_process::measure(const baseline_request& r) {

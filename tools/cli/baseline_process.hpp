@@ -28,11 +28,10 @@ struct baseline_request {
   int64_t threads = 1;           // on cpu
   std::vector<int> cores;        // to time on; empty: any
   double best_python_us = 0;     // kind_times::python_us where the host was at its best; 0: unknown
-  bool pace = false;             // asks for the host's pace alone
 };
 BOOST_DESCRIBE_STRUCT(baseline_request, (),
                       (task, source, seed, kinds, seconds, least_samples, prepare_seconds, flush_bytes, threads, cores,
-                       best_python_us, pace))
+                       best_python_us))
 
 // What came of one kind. Microseconds.
 struct kind_times {
@@ -94,7 +93,6 @@ class baseline_process {
   pid_t pid_ = -1;
   unique_fd link_;  // its standard input and output
   std::string bytes_, torch_;
-  double pace_us_ = 0;
 };
 
 }  // namespace cudal1::cli

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -60,7 +59,7 @@ class baseline_measurement {
     if (std::filesystem::exists(store_folder(data_))) {
       CUDAL1_TRY(store_, store::open_reader(store_folder(data_)));
       CUDAL1_CHECK(store_->refresh());
-      CUDAL1_CHECK(find_best_pace());
+      CUDAL1_CHECK(read_paces());
     }
     return {};
   }
@@ -165,7 +164,7 @@ class baseline_measurement {
     return r;
   }
 
-  expected<void> find_best_pace() {
+  expected<void> read_paces() {
     for (const auto& t : wish_.tasks) {
       CUDAL1_TRY(const auto known, store_->baselines_of_task(t.id));
       for (const auto& r : known)

@@ -6,16 +6,16 @@ standard output likewise; whatever torch prints goes to standard error. What it 
 
   {"task": "softmax", "source": "/path/23_Softmax.py", "seed": 42, "kinds": ["eager", "graph"],
    "seconds": 1.0, "least_samples": 10, "prepare_seconds": 120, "flush_bytes": 0, "threads": 1, "cores": [6, 7],
-   "best_python_us": 9.5, "pace": false}
+   "best_python_us": 9.5}
 
-With "pace" it is asked for the host's pace alone (pytorch_calls.Pace); "best_python_us" is the best that is known, or 0.
+"best_python_us" is the host's best pace that is known (pytorch_calls.Pace), or 0. The kind "pace", by itself, is answered
+with the pace now as its "python_us".
 
 What it answers:
 
   {"event": "ready", "torch": "torch 2.11.0+cu130, Python 3.11.2"}             once, when torch is loaded
   {"event": "begin", "kinds": ["graph"], "doing": "...", "limit_s": 130.0}     it may be silent for so long now
   {"event": "kind", "kind": "graph", "problem": "", "call_us": [...], ...}     one for each kind that was asked for
-  {"event": "pace", "python_us": 9.6}                                          the host's, now
   {"event": "done"}                                                            the next request may come
   {"event": "broken", "problem": "..."}                                        it cannot go on measuring, and ends
 
@@ -42,7 +42,7 @@ import time
 import traceback
 from typing import Any, Callable
 
-from pytorch_calls import (CALLS, Calls, Clock, Pace, Refused, Subject, load_module, load_torch, measure,
+from pytorch_calls import (CALLS, KEPT_FOR, Calls, Clock, Pace, Refused, Subject, load_module, load_torch, measure,
                            seed_everything, synchronize, tensors_of, use_cores)
 
 KINDS = ("eager", "cudnn", "compile", "reduce-overhead", "graph")
@@ -288,7 +288,7 @@ def say_pace(request: dict, pace: Pace, device: torch.device) -> None:
     before = os.sched_getaffinity(0)
     use_cores(request["cores"])
     clock = Clock(device, request["flush_bytes"])
-    say("pace", python_us=statistics.median(pace.now_us(clock) for _ in range(9)))
+    say("kind", kind="pace", python_us=statistics.median(pace.now_us(clock) for _ in range(KEPT_FOR)))
     use_cores(before)
 
 
@@ -327,7 +327,7 @@ def main() -> int:
         if device.type == "cpu":
             torch.set_num_threads(max(1, request["threads"]))
         with torch.no_grad():
-            if request["pace"]:
+            if request["kinds"] == ["pace"]:
                 say_pace(request, pace, device)
             elif not Task(request, device, pace).run():
                 return 1

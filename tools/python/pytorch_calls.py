@@ -379,6 +379,9 @@ class Clock:
         return begin.elapsed_time(end) * 1000
 
 
+# ---- the host's pace -------------------------------------------------------------------------------------------------
+
+
 class Replay(Calls):
     """One small kernel as a CUDA graph behind a module, whose output is a new tensor in each call."""
 
@@ -399,26 +402,6 @@ class Replay(Calls):
 
     def run(self, inputs: list) -> Any:
         return self.module(*inputs)
-
-
-def take_samples(clock: Clock, pace: Pace, calls: Calls) -> None:
-    """Some by each clock. A short call is mostly the host's, which is faster at what it did just before: such calls come
-    in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
-
-    def all_of_them() -> None:
-        if pace.is_slow():
-            time.sleep(PAUSE_S)
-        first = clock.call(calls, calls.subject.next_draw())
-        long = first >= LONG_US
-        row = [first] if long else [clock.call(calls, calls.subject.next_draw()) for _ in range(IN_A_ROW)]
-        calls.rows.append(Row(row, pace.now_us(clock), not long))
-        if clock.device.type == "cuda":
-            for _ in range(1 if long else IN_A_ROW // 4):
-                took = clock.on_device(calls, calls.subject.next_draw())
-                if took is not None:
-                    calls.device_us.append(took)
-
-    calls.in_thread(all_of_them)
 
 
 class Pace:
@@ -481,6 +464,29 @@ class Pace:
     @staticmethod
     def counting(rows: list[Row], best_us: float) -> list[Row]:
         return [row for row in rows if not row.is_hosts or row.pace_us <= SAME_PACE * best_us]
+
+
+# ---- measuring -------------------------------------------------------------------------------------------------------
+
+
+def take_samples(clock: Clock, pace: Pace, calls: Calls) -> None:
+    """Some by each clock. A short call is mostly the host's, which is faster at what it did just before: such calls come
+    in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
+
+    def all_of_them() -> None:
+        if pace.is_slow():
+            time.sleep(PAUSE_S)
+        first = clock.call(calls, calls.subject.next_draw())
+        long = first >= LONG_US
+        row = [first] if long else [clock.call(calls, calls.subject.next_draw()) for _ in range(IN_A_ROW)]
+        calls.rows.append(Row(row, pace.now_us(clock), not long))
+        if clock.device.type == "cuda":
+            for _ in range(1 if long else IN_A_ROW // 4):
+                took = clock.on_device(calls, calls.subject.next_draw())
+                if took is not None:
+                    calls.device_us.append(took)
+
+    calls.in_thread(all_of_them)
 
 
 def find_spin(clock: Clock, calls: Calls) -> None:

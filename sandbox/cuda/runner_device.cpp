@@ -14,9 +14,8 @@
 #include <ATen/ops/sum.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/cuda/CUDAStream.h>
-#include <c10/util/Exception.h>
-#include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
+#include "sandbox/cuda/install_arena.hpp"
 #include "sandbox/cuda/runner_kernels.hpp"
 
 namespace cudal1 {
@@ -58,7 +57,7 @@ expected<void> runner_device::start(int arena_fd, int64_t arena_bytes, int64_t f
   CUDAL1_CUDA(cudaMalloc(&flush_buffer_, static_cast<std::size_t>(flush_bytes_)));
   CUDAL1_CUDA(cudaMemset(flush_buffer_, 0x5a, static_cast<std::size_t>(flush_bytes_)));
   CUDAL1_CHECK(make_arena(arena_fd, arena_bytes));
-  CUDAL1_CHECK(take_allocator());
+  CUDAL1_CHECK(install_arena(*arena_, device_));
   try {
     at::globalContext().lazyInitDevice(c10::kCUDA);
     const auto stream = c10::cuda::getStreamFromPool(false, static_cast<c10::DeviceIndex>(device_));
@@ -141,23 +140,6 @@ runner_device::call_findings runner_device::found() const {
 
 expected<void> runner_device::copy(void* to, const void* from, std::size_t bytes) {
   return cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync");
-}
-
-expected<void> runner_device::take_allocator() {
-  const auto allocate = [this](std::size_t bytes, int, cudaStream_t) -> void* {
-    void* const block = arena_->allocate(bytes);
-    TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr || bytes == 0, bytes, " bytes were asked for with ",
-                     arena_->bytes_in_use(), " in use of ", arena_->bytes());
-    return block;
-  };
-  const auto release = [this](void* block, std::size_t, int, cudaStream_t) { arena_->release(block); };
-  try {
-    torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(
-        torch::cuda::CUDAPluggableAllocator::createCustomAllocator(allocate, release));
-  } catch (const std::exception& e) {
-    return fail(errc::infrastructure, "LibTorch's allocator: {}", e.what());
-  }
-  return {};
 }
 
 // Handles, workspaces and lazily loaded kernels of the libraries, before the process is locked down.

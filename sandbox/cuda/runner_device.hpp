@@ -54,7 +54,6 @@ class runner_device {
   explicit runner_device(int device) : device_(device) {}
   expected<void> start(int arena_fd, int64_t arena_bytes, int64_t flush_bytes);
   expected<void> make_arena(int arena_fd, int64_t bytes);
-  expected<void> take_allocator();
   expected<void> poison(std::span<const word_range> ranges, uint64_t seed);
   expected<void> warm_up();
 

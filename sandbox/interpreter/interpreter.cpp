@@ -8,8 +8,9 @@
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 
 #include "sandbox/interpreter/arena.hpp"
@@ -54,6 +55,7 @@ class program_interpreter final : public interpreter {
         device_(options.cuda_device < 0 ? at::Device(at::kCPU)
                                         : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.cuda_device))),
         values_(plan_.slots.size()) {
+    if (!device_.is_cpu()) at::globalContext().lazyInitDevice(device_.type());
     for (const auto& name : program_.text.outputs)
       outputs_.push_back({program_.types.at(name), nullptr});
   }
@@ -139,9 +141,11 @@ class program_interpreter final : public interpreter {
     return run(plan_.steps, nullptr);
   }
 
+  // Past the dispatcher, which takes longer than the rest of it.
   at::Tensor empty(at::IntArrayRef shape, at::ScalarType element) const {
-    return device_.is_cpu() ? at::detail::empty_cpu(shape, element)
-                            : at::empty(shape, at::TensorOptions(element).device(device_));
+    if (device_.is_cpu()) return at::detail::empty_cpu(shape, element);
+    return at::detail::empty_generic(shape, c10::GetAllocator(c10::kCUDA), c10::DispatchKeySet(c10::DispatchKey::CUDA),
+                                     element, std::nullopt);
   }
 
   static at::Tensor zero_filled(at::Tensor t) {
@@ -171,6 +175,7 @@ class program_interpreter final : public interpreter {
   expected<void> guarded(auto&& work) {
     if (at::get_num_threads() != options_.threads) at::set_num_threads(options_.threads);
     const c10::InferenceMode no_autograd;
+    const c10::OptionalDeviceGuard there(device_.is_cpu() ? std::nullopt : std::optional(device_));
     expected<void> result;
     try {
       result = work();

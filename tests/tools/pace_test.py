@@ -30,8 +30,8 @@ def calls_of(*rows: Row) -> Calls:
     return calls
 
 
-def row(us: float, pace_us: float, is_hosts: bool = True) -> Row:
-    return Row([us] * 8, pace_us, is_hosts)
+def row(us: float, pace_us: float) -> Row:
+    return Row([us] * 8, pace_us)
 
 
 class Counting(unittest.TestCase):
@@ -44,10 +44,14 @@ class Counting(unittest.TestCase):
         self.assertEqual(calls.notes, [])
 
     def test_what_is_the_devices_counts_at_any_pace(self) -> None:
-        calls = calls_of(Row([12_000], 15, False), Row([12_001], 10, False))
+        calls = calls_of(row(1_020, 15), row(1_021, 10))
+        calls.device_us = [1_000.0] * 50
         count_rows(calls, pace_that_saw(10), least=10)
-        self.assertEqual(calls.call_us, [12_000, 12_001])
+        self.assertEqual(calls.call_us, [1_020] * 8 + [1_021] * 8)
         self.assertEqual(calls.notes, [])
+        slow = calls_of(*[row(1_020, 15)] * 20)
+        slow.device_us = [1_000.0] * 50
+        self.assertTrue(enough(slow, pace_that_saw(10), 0.1, REQUEST), "and is not waited for")
 
     def test_lucky_moments_are_not_its_best(self) -> None:
         pace = Pace(GPU)

@@ -30,7 +30,8 @@ MOST_DRAWS = 64
 DRAWING_S = 3.0  # no more than the least number of draws is made after that
 LONGEST_SPIN_US = 200_000.0
 IN_A_ROW = 8
-LONG_US = 10_000.0  # the host is no part of a call that takes so long
+LONG_US = 10_000.0  # a call that takes so long is a row by itself
+SHARE_OF_HOST = 0.1  # of a call's time, beside the device's; what is more makes it the host's as well
 SAME_PACE = 1.15  # a host that is so many times slower than at its best is still as good as that
 PAUSE_S = 0.01  # before calls on a host that is slower
 WATCHED_S = 2.0  # how long its pace is looked at where nothing is known of it
@@ -160,7 +161,6 @@ class Row:
 
     call_us: list[float]
     pace_us: float
-    is_hosts: bool  # the host is a part of their time
 
 
 class Calls:
@@ -198,6 +198,14 @@ class Calls:
 
     def close(self) -> None:
         pass
+
+    def counting_rows(self, pace_us: float) -> list[Row]:
+        """Those in which the host was no slower than that, or no good part of the time: the device's is the rest."""
+        most_us = self.device_time_us() / (1 - SHARE_OF_HOST)
+        return [row for row in self.rows if row.pace_us <= pace_us or statistics.median(row.call_us) <= most_us]
+
+    def device_time_us(self) -> float:
+        return statistics.median(self.device_us) if self.device_us else 0.0
 
 
 class Compiled(Calls):
@@ -461,10 +469,6 @@ class Pace:
     def is_slow(self) -> bool:
         return self.last_us > SAME_PACE * self.wanted_us()
 
-    @staticmethod
-    def counting(rows: list[Row], best_us: float) -> list[Row]:
-        return [row for row in rows if not row.is_hosts or row.pace_us <= SAME_PACE * best_us]
-
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
 
@@ -479,7 +483,7 @@ def take_samples(clock: Clock, pace: Pace, calls: Calls) -> None:
         first = clock.call(calls, calls.subject.next_draw())
         long = first >= LONG_US
         row = [first] if long else [clock.call(calls, calls.subject.next_draw()) for _ in range(IN_A_ROW)]
-        calls.rows.append(Row(row, pace.now_us(clock), not long))
+        calls.rows.append(Row(row, pace.now_us(clock)))
         if clock.device.type == "cuda":
             for _ in range(1 if long else IN_A_ROW // 4):
                 took = clock.on_device(calls, calls.subject.next_draw())
@@ -504,7 +508,7 @@ def samples_of(rows: list[Row]) -> list[float]:
 
 def enough(calls: Calls, pace: Pace, spent_s: float, request: dict) -> bool:
     taken = sum(len(row.call_us) for row in calls.rows)
-    counted = samples_of(pace.counting(calls.rows, pace.wanted_us()))
+    counted = samples_of(calls.counting_rows(SAME_PACE * pace.wanted_us()))
     if len(counted) < request["least_samples"]:
         return taken >= 3 and spent_s >= MOST_TIMES * request["seconds"]  # calls of seconds, a host that is slow
     if len(counted) >= MOST_SAMPLES or spent_s >= request["seconds"]:
@@ -515,18 +519,18 @@ def enough(calls: Calls, pace: Pace, spent_s: float, request: dict) -> bool:
 
 def count_rows(calls: Calls, pace: Pace, least: int) -> None:
     """Those in which the host was at its best; where they are few, at the best that was seen here, or the fastest."""
-    counted = pace.counting(calls.rows, pace.wanted_us())
+    counted = calls.counting_rows(SAME_PACE * pace.wanted_us())
     if len(samples_of(counted)) < least:
-        counted = pace.counting(calls.rows, pace.best_us())
+        counted = calls.counting_rows(SAME_PACE * pace.best_us())
     for slowest_us in sorted(row.pace_us for row in calls.rows):
         if len(samples_of(counted)) >= least:
             break
-        counted = [row for row in calls.rows if not row.is_hosts or row.pace_us <= slowest_us]
+        counted = calls.counting_rows(slowest_us)
     calls.call_us = samples_of(counted)
     calls.dropped_calls = len(samples_of(calls.rows)) - len(calls.call_us)
     calls.python_us = statistics.median([row.pace_us for row in counted])
     slower = calls.python_us / pace.wanted_us() if pace.wanted_us() > 0 else 1.0
-    if slower > SAME_PACE and any(row.is_hosts for row in counted):
+    if slower > SAME_PACE and len(calls.counting_rows(0.0)) < len(counted):
         calls.notes.append(f"the host was {slower:.2f} times slower than at its best all the while")
 
 

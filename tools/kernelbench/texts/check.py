@@ -10,8 +10,8 @@ The reference of a file is the class Model in it, which is the problem's own. Bo
 set_seed(42); five draws of get_inputs are compared with allclose at 1e-2 and at 1e-4, and once more after a round trip
 of the reference's weights through state_dict. Times are of a call and its synchronisation on the host's clock, as
 `cudal1 baseline` takes them: by pytorch_calls.py beside this file, which must stay the one that measured the stored
-eager. The two sides take turns in random order, the caches flushed before each call; the ratio is that of the medians. Calls count where the host was as fast as when the
-stored ones were measured, where that comes to pass.
+eager. The two sides take turns in random order, the caches flushed before each call; the ratio is that of the medians.
+Calls count where the host was as fast as when the stored ones were measured, where that comes to pass.
 Builds go to $TORCH_EXTENSIONS_DIR, else to build/ in this folder.
 """
 
@@ -198,7 +198,8 @@ def row(name: str, result: dict[str, Any], known: dict[str, Any]) -> str:
     times = f"{result['eager_us']:.1f} -> {result['exported_us']:.1f} us" if "speedup" in result else ""
     if "exported_device_us" in result:
         times += f" ({result['eager_device_us']:.1f} -> {result['exported_device_us']:.1f} on the device)"
-    return f"{name:44} {verdict:>9} {speed:>9} {was:>8} {host:>5} {over_program:>8}  {times} {'; '.join(result['notes'])}".rstrip()
+    line = f"{name:44} {verdict:>9} {speed:>9} {was:>8} {host:>5} {over_program:>8}  {times} {'; '.join(result['notes'])}"
+    return line.rstrip()
 
 
 def main() -> int:
@@ -230,9 +231,9 @@ def main() -> int:
         return 2
     failed = build_all(names, options)
     results: dict[str, dict[str, Any]] = {}
-    print("speedup: eager over exported, here and now; stored: the same as cudal1 measured it (index.json); host: what a call "
-          "takes beside the device, over what it took then (above 1 eager is slower than it was, and the speedup larger); "
-          "program: over the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
+    print("speedup: eager over exported, here and now; stored: the same as cudal1 measured it (index.json); host: what a "
+          "call takes beside the device, over what it took then (above 1 eager is slower than it was, and the speedup "
+          "larger); program: over the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
     print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8} {'host':>5} {'program':>8}  eager -> exported")
     for name in names:
         known = stored.get(f"{name}.py", {})

@@ -33,10 +33,12 @@ struct baseline_record {
   double device_us = 0;        // median of device_samples: between two events, the host's gaps hidden; 0: no such clock
   interval device_interval;
   double prepare_s = 0;  // compilation, capture, warm-up
+  double pace_us =
+      0;  // how fast the host was: what a call of known operators took from Python, beside the device's time
   // What a call from Python takes beside the device's time, at the least: where all its work is one CUDA graph. Our own
   // calls take less, which is no merit of a variant.
   double python_us = 0;
-  int64_t dropped_calls = 0;  // beside call_samples, of rows in which that took longer than at the host's best
+  int64_t dropped_calls = 0;  // beside call_samples, of rows in which the host was slower than at its best
   std::string check;          // its result against eager's: "" is alike within 1e-2, else a sentence
   std::vector<std::string> notes;
   std::vector<double> call_samples, device_samples;  // raw, in the order they were taken, those that count
@@ -52,8 +54,8 @@ struct baseline_record {
 };
 BOOST_DESCRIBE_STRUCT(baseline_record, (),
                       (task, kind, environment_id, torch, source, seed, problem, call_us, call_interval, device_us,
-                       device_interval, prepare_s, python_us, dropped_calls, check, notes, call_samples, device_samples,
-                       variant, program_us, variant_us, program_device_us, variant_device_us, variant_interval,
-                       program_ratio, program_ratio_interval, time_unix_ms))
+                       device_interval, prepare_s, pace_us, python_us, dropped_calls, check, notes, call_samples,
+                       device_samples, variant, program_us, variant_us, program_device_us, variant_device_us,
+                       variant_interval, program_ratio, program_ratio_interval, time_unix_ms))
 
 }  // namespace cudal1

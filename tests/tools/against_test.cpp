@@ -109,42 +109,49 @@ TEST(missing_baselines, are_cheap_ones_of_a_host_that_was_slower_than_it_can_be)
   const std::vector<std::string> kinds = {"eager", "graph", "compile"};
   std::vector<baseline_record> records;
   for (const auto& kind : kinds) {
-    records.push_back(measured(kind, "here", 40));
-    records.back().python_us = 14;
+    records.push_back(beside(measured(kind, "here", 40), "best", 20));
+    records.back().pace_us = 35;
     records.back().device_us = kind == "graph" ? 39 : 20;
+    records.back().program_us = 60;
   }
-  EXPECT_THAT(missing_kinds(records, kinds, "here", "", 10), ElementsAre("eager")) << "the graph is the device's";
-  EXPECT_THAT(missing_kinds(records, kinds, "here", "", 13), IsEmpty());
+  EXPECT_THAT(missing_kinds(records, kinds, {"here", "best", 30, 0}), ElementsAre("eager"))
+      << "the graph is the device's";
+  EXPECT_THAT(missing_kinds(records, kinds, {"here", "best", 33, 0}), IsEmpty());
+  EXPECT_THAT(missing_kinds(records, kinds, {"here", "best", 33, 58}), IsEmpty());
+  EXPECT_THAT(missing_kinds(records, kinds, {"here", "best", 33, 50}), ElementsAre("eager", "graph"))
+      << "the program was slow beside them";
 }
 
 TEST(missing_baselines, are_those_without_a_record_here_and_cheap_ones_beside_another_best) {
   const std::vector<std::string> kinds = {"eager", "compile", "graph"};
-  EXPECT_EQ(missing_kinds({}, kinds, "here", "", 0), kinds);
+  EXPECT_EQ(missing_kinds({}, kinds, {"here", ""}), kinds);
   std::vector<baseline_record> records = {beside(measured("eager", "here", 300), "best", 50),
                                           beside(measured("compile", "here", 200), "best", 50),
                                           measured("graph", "elsewhere", 100)};
-  EXPECT_THAT(missing_kinds(records, kinds, "here", "best", 0), ElementsAre("graph"));
-  EXPECT_THAT(missing_kinds(records, kinds, "here", "better", 0), ElementsAre("eager", "graph"))
+  EXPECT_THAT(missing_kinds(records, kinds, {"here", "best"}), ElementsAre("graph"));
+  EXPECT_THAT(missing_kinds(records, kinds, {"here", "better"}), ElementsAre("eager", "graph"))
       << "torch.compile costs a minute";
   records[0].problem = "out of memory";
   records.push_back(measured("graph", "here", 100));
-  EXPECT_THAT(missing_kinds(records, kinds, "here", "", 0), IsEmpty()) << "a failure is an answer";
+  EXPECT_THAT(missing_kinds(records, kinds, {"here", ""}), IsEmpty()) << "a failure is an answer";
 }
 
-kind_times times_of(const std::string& kind, double call_us, double device_us, double python_us = 0) {
-  kind_times k;
-  k.kind = kind;
-  k.call_us = {call_us, call_us, call_us};
-  k.device_us = {device_us, device_us, device_us};
-  k.python_us = python_us;
-  return k;
+TEST(beside_a_variant, the_host_is_as_slow_as_the_slower_of_both_programs_shows) {
+  verdict v;
+  v.reference_us = 120;
+  v.variant_us = 22;
+  EXPECT_EQ(slower_than_best(v, 100, 20), 1.2);
+  EXPECT_EQ(slower_than_best(v, 120, 20), 1.1);
+  EXPECT_EQ(slower_than_best(v, 0, 20), 1.1);
+  EXPECT_EQ(slower_than_best(v, 150, 0), 0.8);
+  EXPECT_EQ(slower_than_best(v, 0, 0), 1) << "nothing is known";
 }
 
-TEST(beside_a_variant, the_hosts_pace_is_that_of_calls_that_are_its_own_and_cost_little) {
-  EXPECT_EQ(
-      pace_of_host({times_of("eager", 40, 20, 9), times_of("graph", 21, 20, 11), times_of("compile", 40, 20, 14)}), 9)
-      << "the graph is the device's, and torch.compile's minute is not spent twice";
-  EXPECT_EQ(pace_of_host({times_of("graph", 21, 20, 11)}), 0);
+TEST(lowest_tenth, is_what_was_kept_and_no_luck) {
+  EXPECT_EQ(lowest_tenth({}), 0);
+  EXPECT_EQ(lowest_tenth({7}), 7);
+  EXPECT_EQ(lowest_tenth({9, 8, 7, 9}), 7);
+  EXPECT_EQ(lowest_tenth({9, 8, 7, 9, 9, 9, 9, 9, 9, 9}), 8);
 }
 
 }  // namespace

@@ -118,24 +118,6 @@ TEST_F(measuring, survives_what_a_model_does) {
   EXPECT_THAT(read_file(folder_ / "log"), AllOf(HasSubstr("chatter of a model"), HasSubstr("no model today")));
 }
 
-TEST_F(measuring, tells_the_hosts_pace_between_tasks) {
-  baseline_process p(options());
-  const auto request = request_for(model("good.py", diagonal_model), {"eager"});
-  const auto pace = p.pace_us(request);
-  ASSERT_TRUE(holds(pace));
-  EXPECT_EQ(*pace, 0) << "of calls to a GPU";
-  const int process = p.pid();
-  EXPECT_EQ(only(p.measure(request)).problem, "");
-  EXPECT_TRUE(holds(p.pace_us(request)));
-  EXPECT_EQ(p.pid(), process);
-
-  auto broken = options();
-  broken.device = "cuda:99";
-  const auto none = baseline_process(broken).pace_us(request);
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().code, errc::infrastructure);
-}
-
 TEST_F(measuring, says_why_no_process_starts) {
   auto o = options();
   o.script = folder_ / "no_such_script.py";

@@ -31,7 +31,7 @@ def calls_of(*rows: Row) -> Calls:
 
 
 def row(us: float, pace_us: float) -> Row:
-    return Row([us] * 8, pace_us)
+    return Row([us] * 8, pace_us, pace_us / 4)
 
 
 class Counting(unittest.TestCase):
@@ -39,7 +39,8 @@ class Counting(unittest.TestCase):
         calls = calls_of(row(60, 15), row(40, 10), row(41, 11), row(55, 14))
         count_rows(calls, pace_that_saw(10), least=10)
         self.assertEqual(calls.call_us, [40] * 8 + [41] * 8)
-        self.assertEqual(calls.python_us, 10.5)
+        self.assertEqual(calls.pace_us, 10.5)
+        self.assertEqual(calls.python_us, 10.5 / 4)
         self.assertEqual(calls.dropped_calls, 16)
         self.assertEqual(calls.notes, [])
 
@@ -84,7 +85,7 @@ class Counting(unittest.TestCase):
         calls = calls_of(row(60, 0), row(40, 0))
         count_rows(calls, pace, least=10)
         self.assertEqual(len(calls.call_us), 16)
-        self.assertEqual(calls.python_us, 0)
+        self.assertEqual(calls.pace_us, 0)
 
 
 class Enough(unittest.TestCase):

@@ -51,6 +51,7 @@ against_times compare(std::span<const baseline_record> records, const std::strin
   a.base_us = chosen->call_us;
   a.base_device_us = chosen->device_us;
   a.program_us = chosen->program_us;
+  a.pace_us = chosen->pace_us;
   a.python_us = chosen->python_us;
   if (what.variant.empty()) return a;
   a.beside = beside != nullptr;

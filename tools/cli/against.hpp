@@ -27,14 +27,14 @@ struct against_times {
   interval speedup_interval;  // {0, 0} where not known
   bool beside = false;        // both were measured in the same minutes; else the variant's time is its stored verdict's
   double base_device_us = 0, variant_device_us = 0;
-  double python_us = 0;        // what a call from Python took beside the device's time: how fast the host was
+  double pace_us = 0, python_us = 0;  // of the base: how fast the host was (baseline_record)
   double program_us = 0;       // of the task's own program, called from C++, in the base's minutes; 0 where not known
   std::string environment_id;  // that the base was measured in
   std::string check;           // its result against eager's, where that differs
 };
 BOOST_DESCRIBE_STRUCT(against_times, (),
                       (kind, problem, base_us, variant_us, speedup, speedup_interval, beside, base_device_us,
-                       variant_device_us, python_us, program_us, environment_id, check))
+                       variant_device_us, pace_us, python_us, program_us, environment_id, check))
 
 // What is compared: a variant ("" is the reference itself) as a verdict has it.
 struct compared {

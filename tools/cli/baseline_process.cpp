@@ -193,15 +193,6 @@ expected<std::optional<baseline_process::interruption>> baseline_process::exchan
   }
 }
 
-expected<double> baseline_process::pace_us(baseline_request r) {
-  r.kinds = {"pace"};
-  CUDAL1_TRY(const auto answers, measure(r));
-  const kind_times& pace = answers.front();
-  if (pace.problem.empty()) return pace.python_us;
-  return fail(errc::infrastructure, "the measuring process was asked for the host's pace: {}; its log is {}",
-              pace.problem, options_.log);
-}
-
 expected<std::vector<kind_times>> baseline_process::measure(const baseline_request& r) {
   std::vector<kind_times> answers;
   std::deque<std::vector<std::string>> batches = {r.kinds};

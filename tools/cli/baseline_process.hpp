@@ -27,24 +27,25 @@ struct baseline_request {
   int64_t flush_bytes = 0;       // 0: by the size of the device's cache
   int64_t threads = 1;           // on cpu
   std::vector<int> cores;        // to time on; empty: any
-  double best_python_us = 0;     // kind_times::python_us where the host was at its best; 0: unknown
+  double best_pace_us = 0;       // kind_times::pace_us where the host was at its best; 0: unknown
 };
 BOOST_DESCRIBE_STRUCT(baseline_request, (),
                       (task, source, seed, kinds, seconds, least_samples, prepare_seconds, flush_bytes, threads, cores,
-                       best_python_us))
+                       best_pace_us))
 
 // What came of one kind. Microseconds.
 struct kind_times {
   std::string kind, problem;  // `problem`: why there are no times
   std::vector<double> call_us, device_us;
   double prepare_s = 0;
-  double python_us = 0;       // what a call from Python takes beside the device's time, at the pace of these
+  double pace_us = 0;         // what a call of known operators took beside the device's time: how fast the host was
+  double python_us = 0;       // what a call from Python takes beside the device's time, at that pace
   int64_t dropped_calls = 0;  // in which the host was slower than at its best
   std::string check;
   std::vector<std::string> notes;
 };
 BOOST_DESCRIBE_STRUCT(kind_times, (),
-                      (kind, problem, call_us, device_us, prepare_s, python_us, dropped_calls, check, notes))
+                      (kind, problem, call_us, device_us, prepare_s, pace_us, python_us, dropped_calls, check, notes))
 
 struct baseline_process_options {
   std::string python, script, device;
@@ -65,9 +66,6 @@ class baseline_process {
   // its problem, and the others are measured by a fresh one. errc::cancelled where it was interrupted;
   // errc::infrastructure where no process can be started.
   expected<std::vector<kind_times>> measure(const baseline_request& r);
-  // What a call from Python takes beside the device's time just now, microseconds: how fast the host is. 0 on the CPU.
-  // errc::infrastructure where the process does not answer.
-  expected<double> pace_us(baseline_request r);
 
   // "torch 2.11.0+cu130, Python 3.11.2"; "" before the first measure().
   const std::string& torch() const { return torch_; }

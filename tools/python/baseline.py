@@ -6,10 +6,9 @@ standard output likewise; whatever torch prints goes to standard error. What it 
 
   {"task": "softmax", "source": "/path/23_Softmax.py", "seed": 42, "kinds": ["eager", "graph"],
    "seconds": 1.0, "least_samples": 10, "prepare_seconds": 120, "flush_bytes": 0, "threads": 1, "cores": [6, 7],
-   "best_python_us": 9.5}
+   "best_pace_us": 32.5}
 
-"best_python_us" is the host's best pace that is known (pytorch_calls.Pace), or 0. The kind "pace", by itself, is answered
-with the pace now as its "python_us".
+"best_pace_us" is the host's best pace that is known (pytorch_calls.Pace), or 0.
 
 What it answers:
 
@@ -36,13 +35,12 @@ import math
 import os
 import platform
 import signal
-import statistics
 import sys
 import time
 import traceback
 from typing import Any, Callable
 
-from pytorch_calls import (CALLS, KEPT_FOR, Calls, Clock, Pace, Refused, Subject, load_module, load_torch, measure,
+from pytorch_calls import (CALLS, Calls, Clock, Pace, Refused, Subject, load_module, load_torch, measure,
                            seed_everything, synchronize, tensors_of, use_cores)
 
 KINDS = ("eager", "cudnn", "compile", "reduce-overhead", "graph")
@@ -151,6 +149,7 @@ class Task:
             prepare_s=calls.prepare_s if calls else 0.0,
             check=calls.check if calls else "",
             notes=calls.notes if calls else [],
+            pace_us=calls.pace_us if calls else 0.0,
             python_us=calls.python_us if calls else 0.0,
             dropped_calls=calls.dropped_calls if calls else 0,
         )
@@ -284,14 +283,6 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def say_pace(request: dict, pace: Pace, device: torch.device) -> None:
-    before = os.sched_getaffinity(0)
-    use_cores(request["cores"])
-    clock = Clock(device, request["flush_bytes"])
-    say("kind", kind="pace", python_us=statistics.median(pace.now_us(clock) for _ in range(KEPT_FOR)))
-    use_cores(before)
-
-
 def import_torch() -> None:
     """For the calls and for this file, once standard output was put elsewhere."""
     global torch
@@ -323,13 +314,11 @@ def main() -> int:
     say("ready", torch=f"torch {torch.__version__}, Python {platform.python_version()}{triton}")
     for line in sys.stdin:
         request = json.loads(line)
-        pace.known_us = request["best_python_us"]
+        pace.known_us = request["best_pace_us"]
         if device.type == "cpu":
             torch.set_num_threads(max(1, request["threads"]))
         with torch.no_grad():
-            if request["kinds"] == ["pace"]:
-                say_pace(request, pace, device)
-            elif not Task(request, device, pace).run():
+            if not Task(request, device, pace).run():
                 return 1
         say("done")
     return 0

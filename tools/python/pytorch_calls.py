@@ -32,7 +32,7 @@ LONGEST_SPIN_US = 200_000.0
 IN_A_ROW = 8
 LONG_US = 10_000.0  # a call that takes so long is a row by itself
 SHARE_OF_HOST = 0.1  # of a call's time, beside the device's; what is more makes it the host's as well
-SAME_PACE = 1.15  # a host that is so many times slower than at its best is still as good as that
+SAME_PACE = 1.1  # a host that is so many times slower than at its best is still as good as that
 PAUSE_S = 0.01  # before calls on a host that is slower
 WATCHED_S = 2.0  # how long its pace is looked at where nothing is known of it
 KEPT_FOR = 9  # times that its pace is looked at, before it counts as one that the host keeps
@@ -161,6 +161,7 @@ class Row:
 
     call_us: list[float]
     pace_us: float
+    python_us: float
 
 
 class Calls:
@@ -171,7 +172,8 @@ class Calls:
         self.subject = subject
         self.rows: list[Row] = []
         self.device_us: list[float] = []
-        self.call_us: list[float] = []  # of the rows that count, once all are taken, and the host's pace in them
+        self.call_us: list[float] = []  # of the rows that count, once all are taken, and of Pace in them:
+        self.pace_us = 0.0
         self.python_us = 0.0
         self.dropped_calls = 0
         self.prepare_s = 0.0
@@ -390,38 +392,61 @@ class Clock:
 # ---- the host's pace -------------------------------------------------------------------------------------------------
 
 
-class Replay(Calls):
-    """One small kernel as a CUDA graph behind a module, whose output is a new tensor in each call."""
+class Known(Calls):
+    """A module without a subject, whose time beside the device's is the host's alone."""
 
-    def __init__(self, device: torch.device):
-        super().__init__("replay", None)
-        value = torch.zeros(1, device=device)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            value.add_(1)
-
-        class Module(torch.nn.Module):
-            def forward(self, *inputs: Any, **options: Any) -> Any:
-                output = torch.empty_like(value)
-                graph.replay()
-                return output
-
-        self.module, self.inputs = Module(), [value]
+    def __init__(self, module: torch.nn.Module, value: torch.Tensor):
+        super().__init__("known", None)
+        self.module, self.inputs = module, [value]
 
     def run(self, inputs: list) -> Any:
         return self.module(*inputs)
 
+    def host_us(self, clock: Clock, times: int) -> float:
+        """What a call takes beside the device's time; the first is not counted."""
+        if not self.device_us:
+            found = [clock.on_device(self, self.inputs) for _ in range(16)]
+            self.device_us = [us for us in found if us is not None] or [0.0]
+        took = [clock.call(self, self.inputs) for _ in range(1 + times)]
+        return max(0.1, statistics.median(took[1:]) - self.device_time_us())
+
+
+def known_operators(device: torch.device) -> Known:
+    """Five small operators, each in a module of its own: what PyTorch's calls are made of."""
+    return Known(torch.nn.Sequential(*[torch.nn.ReLU() for _ in range(5)]), torch.zeros(1, device=device))
+
+
+def known_replay(device: torch.device) -> Known:
+    """One small kernel as a CUDA graph behind a module, whose output is a new tensor in each call."""
+    value = torch.zeros(1, device=device)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        value.add_(1)
+
+    class Module(torch.nn.Module):
+        def forward(self, *inputs: Any, **options: Any) -> Any:
+            output = torch.empty_like(value)
+            graph.replay()
+            return output
+
+    return Known(Module(), value)
+
 
 class Pace:
-    """How fast the host makes calls from Python just now: what a call takes beside the device's time, at the least, where
-    all its work is one CUDA graph. The node's own runner, which is no Python, takes less; who compares its times with
-    these must count that. A host that serves others as well changes its pace by up to two times from second to second,
-    and with it the time of every short call of PyTorch: such times count where the host was at its best. 0 on the CPU."""
+    """How fast the host makes calls from Python just now: what a call of known operators takes beside the device's time.
+    A host that serves others as well changes its pace by up to two times from second to second, and with it the time of
+    every short call of PyTorch: such times count where the host was at its best.
+
+    python_us is the least that a call from Python takes beside the device's time, where all its work is one CUDA graph.
+    The node's own runner, which is no Python, takes less; who compares its times with these must count that.
+
+    Both are 0 on the CPU."""
 
     def __init__(self, device: torch.device, known_us: float = 0.0):
         self.device = device
-        self.replay: Replay | None = None
-        self.device_us = 0.0  # of the replay
+        self.operators: Known | None = None
+        self.replay: Known | None = None
+        self.python_us = 0.0
         self.known_us = known_us  # its best, as others saw it; 0: nobody did
         self.last_us = 0.0
         self.recent: list[float] = []
@@ -430,13 +455,10 @@ class Pace:
     def now_us(self, clock: Clock) -> float:
         if self.device.type != "cuda":
             return 0.0
-        if self.replay is None:
-            self.replay = Replay(self.device)
-            times = [clock.on_device(self.replay, self.replay.inputs) for _ in range(16)]
-            self.device_us = statistics.median([us for us in times if us is not None] or [0.0])
-        clock.call(self.replay, self.replay.inputs)
-        took = statistics.median(clock.call(self.replay, self.replay.inputs) for _ in range(3))
-        us = max(0.1, took - self.device_us)
+        if self.operators is None or self.replay is None:
+            self.operators, self.replay = known_operators(self.device), known_replay(self.device)
+        us = self.operators.host_us(clock, 3)
+        self.python_us = self.replay.host_us(clock, 1)
         self.note(us)
         return us
 
@@ -445,7 +467,7 @@ class Pace:
         until = time.perf_counter() + (0.0 if self.known_us or self.kept else WATCHED_S)
         for _ in range(KEPT_FOR):
             self.now_us(clock)
-        while self.replay is not None and time.perf_counter() < until:
+        while self.device.type == "cuda" and time.perf_counter() < until:
             time.sleep(PAUSE_S)
             self.now_us(clock)
 
@@ -478,12 +500,12 @@ def take_samples(clock: Clock, pace: Pace, calls: Calls) -> None:
     in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
 
     def all_of_them() -> None:
-        if pace.is_slow():
+        if pace.is_slow() and not calls.counting_rows(0.0):
             time.sleep(PAUSE_S)
         first = clock.call(calls, calls.subject.next_draw())
         long = first >= LONG_US
         row = [first] if long else [clock.call(calls, calls.subject.next_draw()) for _ in range(IN_A_ROW)]
-        calls.rows.append(Row(row, pace.now_us(clock)))
+        calls.rows.append(Row(row, pace.now_us(clock), pace.python_us))
         if clock.device.type == "cuda":
             for _ in range(1 if long else IN_A_ROW // 4):
                 took = clock.on_device(calls, calls.subject.next_draw())
@@ -528,8 +550,9 @@ def count_rows(calls: Calls, pace: Pace, least: int) -> None:
         counted = calls.counting_rows(slowest_us)
     calls.call_us = samples_of(counted)
     calls.dropped_calls = len(samples_of(calls.rows)) - len(calls.call_us)
-    calls.python_us = statistics.median([row.pace_us for row in counted])
-    slower = calls.python_us / pace.wanted_us() if pace.wanted_us() > 0 else 1.0
+    calls.pace_us = statistics.median(row.pace_us for row in counted)
+    calls.python_us = statistics.median(row.python_us for row in counted)
+    slower = calls.pace_us / pace.wanted_us() if pace.wanted_us() > 0 else 1.0
     if slower > SAME_PACE and len(calls.counting_rows(0.0)) < len(counted):
         calls.notes.append(f"the host was {slower:.2f} times slower than at its best all the while")
 

@@ -123,11 +123,11 @@ def times(module: types.ModuleType, device: torch.device, options: argparse.Name
         for side in sides:
             side.prepare()
         pytorch_calls.use_cores(options.cores)
-        pace = pytorch_calls.Pace(device, options.python_us)
+        pace = pytorch_calls.Pace(device, options.pace_us)
         pytorch_calls.measure(clock, pace, sides, {"seed": SEED, "seconds": options.seconds, "least_samples": 10})
     eager_us, exported_us = (statistics.median(side.call_us) for side in sides)
     result = {"eager_us": eager_us, "exported_us": exported_us, "speedup": eager_us / exported_us,
-              "python_us": sides[0].python_us}
+              "pace_us": sides[0].pace_us}
     if all(side.device_us for side in sides):
         eager_us, exported_us = (statistics.median(side.device_us) for side in sides)
         result.update(eager_device_us=eager_us, exported_device_us=exported_us)
@@ -188,7 +188,7 @@ def stored_speedups() -> dict[str, Any]:
 def row(name: str, result: dict[str, Any], known: dict[str, Any]) -> str:
     eager = known.get("eager") or {}
     was = f"{eager['speedup']:.2f}x" if eager else "-"
-    then_us, now_us = eager.get("python_us", 0), result.get("python_us", 0)
+    then_us, now_us = eager.get("pace_us", 0), result.get("pace_us", 0)
     host = f"{now_us / then_us:.2f}" if then_us > 0 and now_us > 0 else "-"
     over_program = f"{known['speedup']:.2f}x" if "speedup" in known else "-"
     if "error" in result:
@@ -198,8 +198,8 @@ def row(name: str, result: dict[str, Any], known: dict[str, Any]) -> str:
     times = f"{result['eager_us']:.1f} -> {result['exported_us']:.1f} us" if "speedup" in result else ""
     if "exported_device_us" in result:
         times += f" ({result['eager_device_us']:.1f} -> {result['exported_device_us']:.1f} on the device)"
-    line = f"{name:44} {verdict:>9} {speed:>9} {was:>8} {host:>5} {over_program:>8}  {times} {'; '.join(result['notes'])}"
-    return line.rstrip()
+    line = f"{name:44} {verdict:>9} {speed:>9} {was:>8} {host:>5} {over_program:>8}  {times}"
+    return f"{line} {'; '.join(result['notes'])}".rstrip()
 
 
 def main() -> int:
@@ -214,7 +214,7 @@ def main() -> int:
                         help="that the timed calls are made on, as in 6,7; all where not said")
     parser.add_argument("--no-time", action="store_true", help="correctness only")
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--python-us", type=float, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--pace-us", type=float, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--build", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     os.environ.setdefault("TORCH_EXTENSIONS_DIR", str(HERE / "build"))
@@ -231,17 +231,17 @@ def main() -> int:
         return 2
     failed = build_all(names, options)
     results: dict[str, dict[str, Any]] = {}
-    print("speedup: eager over exported, here and now; stored: the same as cudal1 measured it (index.json); host: what a "
-          "call takes beside the device, over what it took then (above 1 eager is slower than it was, and the speedup "
-          "larger); program: over the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
+    print("speedup: eager over exported, here and now; stored: the same as cudal1 measured it (index.json); host: how long "
+          "known operators take, over then (above 1 eager is slower than it was, and the speedup larger); program: over "
+          "the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
     print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8} {'host':>5} {'program':>8}  eager -> exported")
     for name in names:
         known = stored.get(f"{name}.py", {})
         if name in failed:
             results[name] = {"error": failed[name]}
         else:
-            python_us = (known.get("eager") or {}).get("python_us", 0)
-            done = subprocess.run(command(name, options, "--python-us", str(python_us)), capture_output=True, text=True)
+            pace_us = (known.get("eager") or {}).get("pace_us", 0)
+            done = subprocess.run(command(name, options, "--pace-us", str(pace_us)), capture_output=True, text=True)
             if done.returncode == 0:
                 results[name] = json.loads(done.stdout.strip().splitlines()[-1])
             else:

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tools/cli/measure_baselines.hpp"
+#include "tools/cli/host_pace.hpp"
 
 namespace cudal1::cli {
 namespace {

@@ -17,6 +17,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/evaluate.hpp"
 #include "tools/cli/floors.hpp"
+#include "tools/cli/host_pace.hpp"
 #include "tools/cli/python.hpp"
 #include "tools/cli/report.hpp"
 #include "tools/cli/speedup_statistics.hpp"
@@ -27,27 +28,14 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Eager is as fast as its host is just then, and so are these; what torch.compile makes costs a minute and stays.
-bool is_cheap(const std::string& kind) {
-  return kind == "eager" || kind == "cudnn" || kind == "graph";
-}
-
-constexpr double same_pace = 1.1, share_of_host = 0.1;  // as in pytorch_calls.py
 constexpr int most_beside = 5;
 
-// A good part of a call's time.
-bool is_hosts(double call_us, double device_us) {
-  return device_us > 0 && call_us - device_us > share_of_host * call_us;
-}
-
-bool has_other_variant(const baseline_record& r, const std::string& variant) {
-  return !variant.empty() && r.variant != variant && r.problem.empty();
-}
-
-bool was_slow(const baseline_record& r, const known_best& best) {
-  const bool call = best.pace_us > 0 && r.pace_us > same_pace * best.pace_us && is_hosts(r.call_us, r.device_us);
-  const bool program = best.program_us > 0 && r.program_us > same_pace * best.program_us;
-  return call || program;
+// The same task measured again, some kinds of it.
+void take_newer(measured_task newer, measured_task& m) {
+  m.variant_problem = std::move(newer.variant_problem);
+  for (auto& b : newer.records)
+    *std::find_if(m.records.begin(), m.records.end(), [&](const auto& old) { return old.kind == b.kind; }) =
+        std::move(b);
 }
 
 class baseline_measurement {
@@ -62,19 +50,15 @@ class baseline_measurement {
     CUDAL1_TRY(client_answer answer, client_.ask(r, std::chrono::minutes(1)));
     if (!answer.hold) return fail(errc::infrastructure, "the node gave the device away without saying how");
     hold_ = std::move(*answer.hold);
-    if (std::filesystem::exists(store_folder(data_))) {
-      CUDAL1_TRY(store_, store::open_reader(store_folder(data_)));
-      CUDAL1_CHECK(store_->refresh());
-      CUDAL1_CHECK(read_paces());
-    }
-    return {};
+    CUDAL1_CHECK(read_store());
+    return store_ ? read_paces() : expected<void>();
   }
 
   const environment& where() const { return hold_.device.where; }
   std::string torch() const { return process_ ? process_->torch() : ""; }
 
-  // errc::cancelled where it was interrupted.
-  expected<measured_task> measure(const task& t, const std::function<void(const std::string&)>& doing) {
+  // What is missing, or all kinds where `again`. errc::cancelled where it was interrupted.
+  expected<measured_task> measure(const task& t, bool again, const std::function<void(const std::string&)>& doing) {
     measured_task m;
     m.task = t.id;
     m.name = t.name;
@@ -85,6 +69,7 @@ class baseline_measurement {
     std::optional<store::ranked> best;
     std::vector<baseline_record> known;
     best_times at_best;
+    CUDAL1_CHECK(read_store());
     if (store_) {
       if (wish_.variants) {
         CUDAL1_TRY(best, best_find(*store_, t.id, t.reference.id, wish_.experiment));
@@ -93,7 +78,7 @@ class baseline_measurement {
       CUDAL1_TRY(at_best, times_at_best(t, best ? best->variant.id : "", known));
     }
     const known_best before{where().id, best ? best->variant.id : "", lowest_tenth(paces_us_), at_best.program_us};
-    const auto kinds = wish_.again ? wish_.kinds : missing_kinds(known, wish_.kinds, before);
+    const auto kinds = again ? wish_.kinds : missing_kinds(known, wish_.kinds, before);
     if (kinds.empty()) {
       m.fresh = true;
       return m;
@@ -118,6 +103,14 @@ class baseline_measurement {
   struct best_times {
     double program_us = 0, variant_us = 0;
   };
+
+  // With what was kept meanwhile, by us or others.
+  expected<void> read_store() {
+    if (!store_ && std::filesystem::exists(store_folder(data_))) {
+      CUDAL1_TRY(store_, store::open_reader(store_folder(data_)));
+    }
+    return store_ ? store_->refresh() : expected<void>();
+  }
 
   // Of calls by the node, on devices and hosts like this one. Nothing on the CPU, whose measurements take long.
   expected<best_times> times_at_best(const task& t, const std::string& variant,
@@ -313,34 +306,6 @@ class baseline_measurement {
 
 }  // namespace
 
-double lowest_tenth(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
-
-double slower_than_best(const verdict& v, double best_program_us, double best_variant_us) {
-  double slower = 0;
-  if (best_program_us > 0) slower = v.reference_us / best_program_us;
-  if (best_variant_us > 0) slower = std::max(slower, v.variant_us / best_variant_us);
-  return slower > 0 ? slower : 1;
-}
-
-std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,
-                                       const std::vector<std::string>& kinds, const known_best& best) {
-  std::vector<std::string> missing;
-  for (const auto& kind : kinds) {
-    const baseline_record* newest = nullptr;
-    for (const auto& r : records)
-      if (r.kind == kind && r.environment_id == best.environment_id) newest = &r;
-    const bool again =
-        newest != nullptr && is_cheap(kind) && (has_other_variant(*newest, best.variant) || was_slow(*newest, best));
-    if (newest == nullptr || again) missing.push_back(kind);
-  }
-  return missing;
-}
-
 expected<measured_baselines> measure_baselines(const std::string& data, node_client& client, const baseline_wish& wish,
                                                const baseline_observer& observer, int wake_fd) {
   baseline_measurement measurement(data, client, wish, wake_fd);
@@ -348,22 +313,37 @@ expected<measured_baselines> measure_baselines(const std::string& data, node_cli
   measured_baselines all;
   all.where = measurement.where();
   const auto begun = clock::now();
-  for (const auto& t : wish.tasks) {
+  const auto is_over = [&] {
     const bool out_of_time =
         wish.time_limit_s > 0 && clock::now() - begun >= std::chrono::duration<double>(wish.time_limit_s);
-    if (out_of_time || all.interrupted) {
-      ++all.left;
-      continue;
-    }
-    auto m = measurement.measure(t, observer.doing);
-    if (!m && m.error().code == errc::cancelled) {
-      all.interrupted = true;
-      ++all.left;
-      continue;
-    }
+    return out_of_time || all.interrupted;
+  };
+  const auto measure = [&](const task& t, bool again) -> expected<std::optional<measured_task>> {
+    if (is_over()) return std::nullopt;
+    auto m = measurement.measure(t, again, observer.doing);
+    all.interrupted = !m && m.error().code == errc::cancelled;
+    if (all.interrupted) return std::nullopt;
     if (!m) return tl::unexpected<error>(std::move(m).error());
+    return std::optional(std::move(*m));
+  };
+  std::vector<const task*> measured;
+  for (const auto& t : wish.tasks) {
+    CUDAL1_TRY(auto m, measure(t, wish.again));
+    if (!m) {
+      ++all.left;
+      continue;
+    }
     if (observer.finished) observer.finished(*m);
+    if (!m->records.empty()) measured.push_back(&t);
     all.tasks.push_back(std::move(*m));
+  }
+  // What the host was slow for: how fast it can be may have shown only later.
+  for (const task* t : measured) {
+    CUDAL1_TRY(auto m, measure(*t, false));
+    if (!m || m->records.empty()) continue;
+    if (observer.finished) observer.finished(*m);
+    const auto first = std::find_if(all.tasks.begin(), all.tasks.end(), [&](const auto& k) { return k.task == t->id; });
+    take_newer(std::move(*m), *first);
   }
   all.torch = measurement.torch();
   return all;

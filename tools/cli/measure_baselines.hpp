@@ -56,24 +56,4 @@ struct baseline_observer {
 expected<measured_baselines> measure_baselines(const std::string& data, node_client& client, const baseline_wish& wish,
                                                const baseline_observer& observer, int wake_fd);
 
-// What is known before: "" and 0 where nothing is.
-struct known_best {
-  std::string environment_id, variant;  // where we are; the present best
-  double pace_us = 0;                   // baseline_record::pace_us where the host was at its best
-  double program_us = 0;                // the call time of the task's own program there
-};
-
-// The kinds of that list that have to be measured: those without a record in this environment, and of those that cost
-// little to measure what was measured beside another variant than the present best, or on a host that was slower than
-// it can be, where that shows.
-std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,
-                                       const std::vector<std::string>& kinds, const known_best& best);
-
-// How many times slower than at its best the host was in this evaluation, by the call times of both programs. At least
-// one of the best is known, or it is 1.
-double slower_than_best(const verdict& v, double best_program_us, double best_variant_us);
-
-// What the host kept for a tenth of the time; 0 of nothing. The least of all is luck.
-double lowest_tenth(std::vector<double> values);
-
 }  // namespace cudal1::cli

@@ -402,12 +402,12 @@ class Known(Calls):
     def run(self, inputs: list) -> Any:
         return self.module(*inputs)
 
-    def host_us(self, clock: Clock, times: int) -> float:
-        """What a call takes beside the device's time; the first is not counted."""
+    def host_us(self, clock: Clock) -> float:
+        """What a call takes beside the device's time. The first is not counted."""
         if not self.device_us:
             found = [clock.on_device(self, self.inputs) for _ in range(16)]
             self.device_us = [us for us in found if us is not None] or [0.0]
-        took = [clock.call(self, self.inputs) for _ in range(1 + times)]
+        took = [clock.call(self, self.inputs) for _ in range(4)]
         return max(0.1, statistics.median(took[1:]) - self.device_time_us())
 
 
@@ -457,8 +457,8 @@ class Pace:
             return 0.0
         if self.operators is None or self.replay is None:
             self.operators, self.replay = known_operators(self.device), known_replay(self.device)
-        us = self.operators.host_us(clock, 3)
-        self.python_us = self.replay.host_us(clock, 1)
+        us = self.operators.host_us(clock)
+        self.python_us = self.replay.host_us(clock)
         self.note(us)
         return us
 

@@ -10,8 +10,8 @@ The reference of a file is the class Model in it, which is the problem's own. Bo
 set_seed(42); five draws of get_inputs are compared with allclose at 1e-2 and at 1e-4, and once more after a round trip
 of the reference's weights through state_dict. Times are of a call and its synchronisation on the host's clock, as
 `cudal1 baseline` takes them: by pytorch_calls.py beside this file, which must stay the one that measured the stored
-eager. The two sides take turns in random order, the caches flushed before each call; the ratio is that of the medians.
-Calls count where the host was as fast as when the stored ones were measured, where that comes to pass.
+eager. One side after the other, as that was, the caches flushed before each call; the ratio is that of the medians. Calls
+count where the host was as fast as when the stored ones were measured, where that comes to pass.
 Builds go to $TORCH_EXTENSIONS_DIR, else to build/ in this folder.
 """
 
@@ -124,7 +124,8 @@ def times(module: types.ModuleType, device: torch.device, options: argparse.Name
             side.prepare()
         pytorch_calls.use_cores(options.cores)
         pace = pytorch_calls.Pace(device, options.pace_us)
-        pytorch_calls.measure(clock, pace, sides, {"seed": SEED, "seconds": options.seconds, "least_samples": 10})
+        for side in sides:
+            pytorch_calls.measure(clock, pace, [side], {"seed": SEED, "seconds": options.seconds, "least_samples": 10})
     eager_us, exported_us = (statistics.median(side.call_us) for side in sides)
     result = {"eager_us": eager_us, "exported_us": exported_us, "speedup": eager_us / exported_us,
               "pace_us": sides[0].pace_us}

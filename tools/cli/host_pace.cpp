@@ -1,0 +1,60 @@
+#include "tools/cli/host_pace.hpp"
+
+#include <algorithm>
+
+namespace cudal1::cli {
+
+namespace {
+
+constexpr double share_of_host = 0.1;  // of a call's time, as in pytorch_calls.py
+
+// The host is a good part of a call's time.
+bool is_hosts(double call_us, double device_us) {
+  return device_us > 0 && call_us - device_us > share_of_host * call_us;
+}
+
+bool has_other_variant(const baseline_record& r, const std::string& variant) {
+  return !variant.empty() && r.variant != variant && r.problem.empty();
+}
+
+bool was_slow(const baseline_record& r, const known_best& best) {
+  const bool call = best.pace_us > 0 && r.pace_us > same_pace * best.pace_us && is_hosts(r.call_us, r.device_us);
+  const bool program = best.program_us > 0 && r.program_us > same_pace * best.program_us;
+  return call || program;
+}
+
+}  // namespace
+
+bool is_cheap(const std::string& kind) {
+  return kind == "eager" || kind == "cudnn" || kind == "graph";
+}
+
+double lowest_tenth(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+double slower_than_best(const verdict& v, double best_program_us, double best_variant_us) {
+  double slower = 0;
+  if (best_program_us > 0) slower = v.reference_us / best_program_us;
+  if (best_variant_us > 0) slower = std::max(slower, v.variant_us / best_variant_us);
+  return slower > 0 ? slower : 1;
+}
+
+std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,
+                                       const std::vector<std::string>& kinds, const known_best& best) {
+  std::vector<std::string> missing;
+  for (const auto& kind : kinds) {
+    const baseline_record* newest = nullptr;
+    for (const auto& r : records)
+      if (r.kind == kind && r.environment_id == best.environment_id) newest = &r;
+    const bool again =
+        newest != nullptr && is_cheap(kind) && (has_other_variant(*newest, best.variant) || was_slow(*newest, best));
+    if (newest == nullptr || again) missing.push_back(kind);
+  }
+  return missing;
+}
+
+}  // namespace cudal1::cli

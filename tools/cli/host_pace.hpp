@@ -1,0 +1,39 @@
+// What to think of times whose host serves others as well, and is slower at one moment than at another.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sandbox/evaluation.hpp"
+#include "store/baseline.hpp"
+
+namespace cudal1::cli {
+
+// A host that is so many times slower than at its best is still as good as that (as in tools/python/pytorch_calls.py).
+inline constexpr double same_pace = 1.1;
+
+// What the host kept for a tenth of the time; 0 of nothing. The least of all is luck.
+double lowest_tenth(std::vector<double> values);
+
+// How many times slower than at its best the host was in this evaluation, by the call times of both programs. 0: not
+// known; 1 where neither is.
+double slower_than_best(const verdict& v, double best_program_us, double best_variant_us);
+
+// Eager is as fast as its host is just then, and so are cudnn and graph; what torch.compile makes costs a minute, and
+// stays.
+bool is_cheap(const std::string& kind);
+
+// What is known before: "" and 0 where nothing is.
+struct known_best {
+  std::string environment_id, variant;  // where we are; the present best
+  double pace_us = 0;                   // baseline_record::pace_us where the host was at its best
+  double program_us = 0;                // the call time of the task's own program there
+};
+
+// The kinds of that list that have to be measured: those without a record in this environment, and of those that cost
+// little to measure what was measured beside another variant than the present best, or on a host that was slower than
+// it can be, where that shows.
+std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,
+                                       const std::vector<std::string>& kinds, const known_best& best);
+
+}  // namespace cudal1::cli

@@ -43,7 +43,9 @@ from typing import Any, Callable
 from pytorch_calls import (CALLS, Calls, Clock, Pace, Refused, Subject, load_module, load_torch, measure,
                            seed_everything, synchronize, tensors_of, use_cores)
 
-KINDS = ("eager", "cudnn", "compile", "reduce-overhead", "graph")
+# As they are measured. Compiled ones first: the others, which are beside the node's own measurements, then come last. A
+# failed capture needs a fresh process for the rest: so graph is before what cannot fail.
+KINDS = ("compile", "reduce-overhead", "cudnn", "graph", "eager")
 CLOSE = 1e-2  # results that differ by more, absolutely or relatively, are said to differ
 
 answers = None  # our standard output, once fd 1 is everybody else's standard error
@@ -196,54 +198,35 @@ class Task:
         patience = self.request["prepare_seconds"]
         agreement = Agreement(subject, self.request["seed"])
         clock = Clock(self.device, self.request["flush_bytes"])
-        # Compiled kinds first: the others, which are beside the node's own measurements, then come last.
-        for kind in [k for k in kinds if k in ("compile", "reduce-overhead")]:
-            self.measure_group(subject, agreement, clock, [kind], patience)
-        # Not in turns with others: their thread slept meanwhile, and wakes with cold caches.
-        if "cudnn" in kinds:
-            self.measure_group(subject, agreement, clock, ["cudnn"], patience)
-        # A failed capture needs a fresh process for the rest: so that is tried first.
-        cheap = sorted((k for k in kinds if k in ("eager", "graph")), key=lambda k: k != "graph")
-        if cheap:
-            self.measure_group(subject, agreement, clock, cheap, patience)
+        for kind in KINDS:
+            if kind in kinds:
+                self.measure_kind(subject, agreement, clock, kind, patience)
 
-    def measure_group(self, subject: Subject, agreement: Agreement, clock: Clock, kinds: list[str],
-                      patience: float) -> None:
-        group: list[Calls] = []
+    def measure_kind(self, subject: Subject, agreement: Agreement, clock: Clock, kind: str, patience: float) -> None:
+        calls = CALLS[kind](kind, subject)
         try:
-            for kind in kinds:
-                calls = CALLS[kind](kind, subject)
-                group.append(calls)
-                if not self.ready(calls, agreement, patience):
-                    group.remove(calls)
-                    calls.close()
-            if not group:
+            if not self.ready(calls, agreement, patience):
                 return
-            left = [c.kind for c in group]
-            self.begin(left, "measure", 60 + 40 * len(left) * self.request["seconds"])
+            self.begin([kind], "measure", 60 + 40 * self.request["seconds"])
             before = os.sched_getaffinity(0)
             try:
-                for calls in group:
-                    calls.in_thread(lambda: use_cores(self.request["cores"]))
-                measure(clock, self.pace, group, self.request)
+                calls.in_thread(lambda: use_cores(self.request["cores"]))
+                measure(clock, self.pace, calls, self.request)
             finally:
                 use_cores(before)
-            for calls in group:
-                if calls.spin_too_short:
-                    calls.notes.append("device time has launch gaps: the call waits for the device, or queues more than "
-                                       "it takes")
-                self.answer(calls.kind, calls=calls)
+            if calls.spin_too_short:
+                calls.notes.append("device time has launch gaps: the call waits for the device, or queues more than it "
+                                   "takes")
+            self.answer(kind, calls=calls)
         except Spoiled:
             raise
         except Exception as problem:
             traceback.print_exc()
-            for kind in kinds:
-                self.answer(kind, sentence(problem))
+            self.answer(kind, sentence(problem))
             if broken := gpu_is_broken(self.device):
                 raise Spoiled(broken) from problem
         finally:
-            for calls in group:
-                calls.close()
+            calls.close()
             release_memory(self.device)
 
     def ready(self, calls: Calls, agreement: Agreement, patience: float) -> bool:

@@ -1,7 +1,7 @@
 """How PyTorch's calls are made and timed: eager, compiled, captured.
 
-A Subject is a model with a rotation of its inputs, the classes of CALLS are the ways to call it, and measure times some
-of them in turns with a Clock. `cudal1 baseline` measures with this (baseline.py), and `cudal1 export --format
+A Subject is a model with a rotation of its inputs, the classes of CALLS are the ways to call it, and measure times one
+of them with a Clock. `cudal1 baseline` measures with this (baseline.py), and `cudal1 export --format
 kernelbench` puts this file beside check.py, which times with it too: what eager takes there and here is to be the same.
 
 load_torch is called before anything else: torch is not imported when this file is read.
@@ -433,9 +433,9 @@ def known_replay(device: torch.device) -> Known:
 
 
 class Pace:
-    """How fast the host makes calls from Python just now: what a call of known operators takes beside the device's time.
-    A host that serves others as well changes its pace by up to two times from second to second, and with it the time of
-    every short call of PyTorch: such times count where the host was at its best.
+    """How fast the host makes calls from Python just now: what a call of known operators takes beside the device's
+    time. A host that serves others as well changes its pace by up to two times from second to second, and with it the
+    time of every short call of PyTorch: such times count where the host was at its best.
 
     python_us is the least that a call from Python takes beside the device's time, where all its work is one CUDA graph.
     The node's own runner, which is no Python, takes less; who compares its times with these must count that.
@@ -496,8 +496,8 @@ class Pace:
 
 
 def take_samples(clock: Clock, pace: Pace, calls: Calls) -> None:
-    """Some by each clock. A short call is mostly the host's, which is faster at what it did just before: such calls come
-    in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
+    """Some by each clock. A short call is mostly the host's, which is faster at what it did just before: such calls
+    come in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
 
     def all_of_them() -> None:
         if pace.is_slow() and not calls.counting_rows(0.0):
@@ -557,28 +557,22 @@ def count_rows(calls: Calls, pace: Pace, least: int) -> None:
         calls.notes.append(f"the host was {slower:.2f} times slower than at its best all the while")
 
 
-def measure(clock: Clock, pace: Pace, group: list[Calls], request: dict) -> None:
-    """The calls of a group in turns of random order, until each is known well enough or has had its time."""
-    spent = {calls.kind: 0.0 for calls in group}
-    order = random.Random(request["seed"])
-    open_calls = list(group)
+def measure(clock: Clock, pace: Pace, calls: Calls, request: dict) -> None:
+    """Until the calls' median is known well enough, or they have had their time. By themselves, not in turns with
+    others: those would leave their own code and data in the caches."""
+    spent = 0.0
     gc.collect()
     gc.disable()
     try:
         pace.watch(clock)
-        for calls in group:
-            find_spin(clock, calls)
-        while open_calls:
-            order.shuffle(open_calls)
-            for calls in open_calls:
-                begin = time.perf_counter()
-                take_samples(clock, pace, calls)
-                spent[calls.kind] += time.perf_counter() - begin
-            open_calls = [c for c in open_calls if not enough(c, pace, spent[c.kind], request)]
+        find_spin(clock, calls)
+        while not calls.rows or not enough(calls, pace, spent, request):
+            begin = time.perf_counter()
+            take_samples(clock, pace, calls)
+            spent += time.perf_counter() - begin
     finally:
         gc.enable()
-    for calls in group:
-        count_rows(calls, pace, request["least_samples"])
+    count_rows(calls, pace, request["least_samples"])
 
 
 def use_cores(cores: Any) -> None:

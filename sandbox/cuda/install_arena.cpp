@@ -24,8 +24,8 @@ void release_block(void* block) {
   installed->release(block);
 }
 
-// What LibTorch has for custom allocators, but for the tensors' memory: there it keeps a table and a lock of its own and
-// asks for the current device, which every operator of a timed call would pay for.
+// What LibTorch has for custom allocators, but for the tensors' memory: there it keeps a table and a lock of its own
+// and asks for the current device, which every operator of a timed call would pay for.
 class arena_allocator final : public pluggable::CUDAPluggableAllocator {
  public:
   explicit arena_allocator(int device)

@@ -133,28 +133,35 @@ class baseline_measurement {
     return best_times{lowest_tenth(std::move(programs)), lowest_tenth(std::move(variants))};
   }
 
-  // The variant and the task's program, while the host is at its best: of several tries the fastest.
+  // The variant and the task's program, while the host is at its best: of several tries the fastest. No times where one
+  // of them shows that the variant is not correct.
   expected<void> measure_beside(const task& t, const variant_record& best, const best_times& at_best,
                                 measured_task& m) {
+    const int most = is_gpu(wish_.device) ? most_beside : 1;
     std::optional<verdict> fastest;
     double slower = 0;
-    for (int i = 0; i < most_beside && (!fastest || slower > same_pace); ++i) {
-      CUDAL1_TRY(auto evaluated, evaluate(t, best, m));
-      if (!evaluated) continue;
-      const double by = slower_than_best(*evaluated, at_best.program_us, at_best.variant_us);
+    for (int i = 0; i < most && (!fastest || slower > same_pace); ++i) {
+      auto tried = evaluate(t, best);
+      if (!tried && tried.error().code == errc::cancelled) return tl::unexpected<error>(std::move(tried).error());
+      const bool measured = tried && tried->result == outcome::correct;
+      if (!measured) m.variant_problem = tried ? problem_of(*tried) : tried.error().message;
+      if (tried && tried->result == outcome::unmeasurable) continue;
+      if (!measured) {
+        fastest.reset();
+        break;
+      }
+      const double by = slower_than_best(*tried, at_best.program_us, at_best.variant_us);
       if (fastest && by >= slower) continue;
-      fastest = std::move(evaluated);
+      fastest = std::move(*tried);
       slower = by;
     }
-    put_variant(best, fastest, m.records);
     if (fastest) m.variant_problem.clear();
+    put_variant(best, fastest, m.records);
     if (!fastest || slower <= same_pace) return {};
+    const auto note = fmt::format(
+        "the host was {:.2f} times slower beside the variant than at its best, in each of {} tries", slower, most);
     for (auto& b : m.records)
-      if (is_cheap(b.kind))
-        b.notes.push_back(
-            fmt::format("the host was {:.2f} times slower beside the variant than at its best, in each of "
-                        "{} tries",
-                        slower, most_beside));
+      if (is_cheap(b.kind)) b.notes.push_back(note);
     return {};
   }
 
@@ -254,26 +261,18 @@ class baseline_measurement {
     return {};
   }
 
-  // Through the same machine as a program written by hand, so with fresh draws and fresh pairs. Nothing where it is not
-  // correct now; why is said in `m`.
-  expected<std::optional<verdict>> evaluate(const task& t, const variant_record& best, measured_task& m) {
+  // Through the same machine as a program written by hand, so with fresh draws and fresh pairs.
+  expected<verdict> evaluate(const task& t, const variant_record& best) {
     client_request r;
     r.verb = client_verb::evaluate;
     r.device = wish_.device;
     r.task = canonical_text(t);
     r.program = best.program;
     r.origin = "measured again beside PyTorch";
-    auto evaluated = ask_for_verdict(client_, r, wake_fd_);
-    if (!evaluated && evaluated.error().code == errc::cancelled) return tl::unexpected<error>(evaluated.error());
-    m.variant_problem.clear();
-    if (!evaluated) {
-      m.variant_problem = evaluated.error().message;
-    } else if (evaluated->result != outcome::correct) {
-      m.variant_problem = fmt::format("{}: {}", enum_name(evaluated->result), evaluated->reason);
-    }
-    if (!m.variant_problem.empty()) return std::nullopt;
-    return std::optional(std::move(*evaluated));
+    return ask_for_verdict(client_, r, wake_fd_);
   }
+
+  static std::string problem_of(const verdict& v) { return fmt::format("{}: {}", enum_name(v.result), v.reason); }
 
   static void put_variant(const variant_record& best, const std::optional<verdict>& evaluated,
                           std::vector<baseline_record>& records) {

@@ -28,7 +28,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr int most_beside = 5;
+constexpr int most_beside = 10;  // half a second each, where an evaluation is short
 
 // The same task measured again, some kinds of it.
 void take_newer(measured_task newer, measured_task& m) {

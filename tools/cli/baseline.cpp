@@ -147,17 +147,18 @@ expected<int> baseline(const baseline_options& o, context& c) {
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   CUDAL1_TRY(connected_node node, connect_or_start(
                                       c.data, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
-  CUDAL1_TRY(const device_report device, choose_device(node.status, wanted));
+  CUDAL1_TRY(const auto devices, choose_devices(node.status, wanted));
   baseline_wish wish;
-  wish.device = device.where.device;
+  for (const auto& d : devices)
+    wish.devices.push_back(d.where.device);
   wish.experiment = o.experiment;
   wish.again = o.again;
   wish.variants = !o.no_variant;
   wish.time_limit_s = time_limit_s;
   wish.seconds = o.seconds;
   wish.prepare_seconds = o.prepare_seconds;
-  CUDAL1_TRY(wish.kinds, read_kinds(o.kinds, wish.device));
-  CUDAL1_TRY(const std::string profile, profile_of(wish.device));
+  CUDAL1_TRY(wish.kinds, read_kinds(o.kinds, wish.devices.front()));
+  CUDAL1_TRY(const std::string profile, profile_of(wish.devices.front()));
   if (o.folder.empty()) {
     CUDAL1_TRY(wish.tasks, stored_tasks(o, c, profile));
   } else {
@@ -166,8 +167,8 @@ expected<int> baseline(const baseline_options& o, context& c) {
   }
   if (!o.json)
     c.out.print(c.out.bold(fmt::format("{} of {} on {}: {}", fmt::join(wish.kinds, ", "),
-                                       format_count(static_cast<int64_t>(wish.tasks.size()), "task"), wish.device,
-                                       device.where.model)) +
+                                       format_count(static_cast<int64_t>(wish.tasks.size()), "task"),
+                                       fmt::join(wish.devices, ", "), devices.front().where.model)) +
                 "\n");
   baseline_observer observer;
   observer.doing = [&](const std::string& what) {
@@ -176,7 +177,7 @@ expected<int> baseline(const baseline_options& o, context& c) {
   observer.finished = [&](const measured_task& m) {
     if (!o.json) c.out.print(line_of(m) + "\n");
   };
-  CUDAL1_TRY(const auto all, measure_baselines(c.data, node.client, wish, observer, interrupt.fd()));
+  CUDAL1_TRY(const auto all, measure_baselines(c.data, wish, observer, interrupt.fd()));
   if (o.json)
     print_json(c, to_json(all));
   else
@@ -198,7 +199,9 @@ void add_baseline(CLI::App& app, context& c) {
                   fmt::format("some of {}, or all (default: eager,cudnn,graph on a GPU, eager on cpu)",
                               fmt::join(baseline_kinds, ",")))
       ->type_name("KINDS");
-  sub->add_option("--device", o->device, "cpu, cuda:0, ... (default: the experiment's, else the first GPU, else cpu)")
+  sub->add_option(
+         "--device", o->device,
+         "cpu, cuda:0, cuda:0,cuda:1, cuda (every GPU); default: the experiment's, else the first GPU, else cpu")
       ->type_name("DEVICE");
   sub->add_option("--time", o->time, "begin no task after this much time, as in 8m; the same command goes on then")
       ->type_name("DURATION");
@@ -218,9 +221,10 @@ void add_baseline(CLI::App& app, context& c) {
              "  cudal1 baseline --experiment e1 --kinds all --time 8m   in chunks: the same command goes on\n"
              "  cudal1 baseline --tasks imported --task level1_023\n"
              "A GPU's kinds: eager; cudnn (torch.backends.cudnn.benchmark); compile; reduce-overhead (torch.compile's "
-             "mode);\ngraph (a CUDA graph whose inputs are copied in). While it measures nothing else uses the device.",
+             "mode);\ngraph (a CUDA graph whose inputs are copied in). Several GPUs share the tasks; nothing else uses "
+             "them meanwhile.",
              "  0    measured; a kind that cannot be is a line that says why\n"
-             "  1    an experiment runs on that device\n"
+             "  1    an experiment runs on one of the devices\n"
              "  2    the command line, a task or an experiment on it is not right, or there is no Python with torch\n"
              "  3    no node could be reached or started, or it was lost\n"
              "  130  Ctrl-C: what was measured is kept"));

@@ -49,7 +49,7 @@ std::vector<std::string> missing_kinds(const std::vector<baseline_record>& recor
   for (const auto& kind : kinds) {
     const baseline_record* newest = nullptr;
     for (const auto& r : records)
-      if (r.kind == kind && r.environment_id == best.environment_id) newest = &r;
+      if (r.kind == kind) newest = &r;
     const bool again =
         newest != nullptr && is_cheap(kind) && (has_other_variant(*newest, best.variant) || was_slow(*newest, best));
     if (newest == nullptr || again) missing.push_back(kind);

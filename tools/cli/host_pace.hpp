@@ -25,14 +25,14 @@ bool is_cheap(const std::string& kind);
 
 // What is known before: "" and 0 where nothing is.
 struct known_best {
-  std::string environment_id, variant;  // where we are; the present best
-  double pace_us = 0;                   // baseline_record::pace_us where the host was at its best
-  double program_us = 0;                // the call time of the task's own program there
+  std::string variant;    // the present best
+  double pace_us = 0;     // baseline_record::pace_us where the host was at its best
+  double program_us = 0;  // the call time of the task's own program there
 };
 
-// The kinds of that list that have to be measured: those without a record in this environment, and of those that cost
-// little to measure what was measured beside another variant than the present best, or on a host that was slower than
-// it can be, where that shows.
+// The kinds of that list that have to be measured: those without a record, and of those that cost little to measure
+// what was measured beside another variant than the present best, or on a host that was slower than it can be, where
+// that shows. `records` are of devices and hosts like the present one.
 std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,
                                        const std::vector<std::string>& kinds, const known_best& best);
 

@@ -1,26 +1,15 @@
 #include "tools/cli/measure_baselines.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include "config/base/blob.hpp"
-#include "config/base/describe.hpp"
-#include "config/base/wall_clock.hpp"
-#include "store/blobs.hpp"
-#include "tools/cli/against.hpp"
-#include "tools/cli/command.hpp"
-#include "tools/cli/evaluate.hpp"
-#include "tools/cli/floors.hpp"
 #include "tools/cli/host_pace.hpp"
-#include "tools/cli/python.hpp"
-#include "tools/cli/report.hpp"
-#include "tools/cli/speedup_statistics.hpp"
+#include "tools/cli/share_out.hpp"
 
 namespace cudal1::cli {
 
@@ -28,323 +17,115 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr int most_beside = 10;  // half a second each, where an evaluation is short
-
-// The same task measured again, some kinds of it.
-void take_newer(measured_task newer, measured_task& m) {
+// The same task measured again, or other kinds of it.
+void add_newer(measured_task newer, measured_task& m) {
+  m.fresh = m.fresh && newer.fresh;
+  if (newer.records.empty()) return;
   m.variant_problem = std::move(newer.variant_problem);
-  for (auto& b : newer.records)
-    *std::find_if(m.records.begin(), m.records.end(), [&](const auto& old) { return old.kind == b.kind; }) =
-        std::move(b);
+  for (auto& b : newer.records) {
+    std::erase_if(m.records, [&](const auto& old) { return old.kind == b.kind; });
+    m.records.push_back(std::move(b));
+  }
 }
 
-class baseline_measurement {
+class baseline_rounds {
  public:
-  baseline_measurement(const std::string& data, node_client& client, const baseline_wish& wish, int wake_fd)
-      : data_(data), client_(client), wish_(wish), wake_fd_(wake_fd) {}
+  baseline_rounds(const baseline_wish& wish, const baseline_observer& observer,
+                  const std::vector<std::unique_ptr<device_baselines>>& devices)
+      : wish_(wish), observer_(observer), devices_(devices), found_(wish.tasks.size()), rounds_(wish.tasks.size()) {}
 
-  expected<void> begin() {
-    client_request r;
-    r.verb = client_verb::hold;
-    r.device = wish_.device;
-    CUDAL1_TRY(client_answer answer, client_.ask(r, std::chrono::minutes(1)));
-    if (!answer.hold) return fail(errc::infrastructure, "the node gave the device away without saying how");
-    hold_ = std::move(*answer.hold);
-    CUDAL1_CHECK(read_store());
-    return store_ ? read_paces() : expected<void>();
+  // Those kinds of all tasks.
+  expected<void> measure(const std::vector<std::string>& kinds) {
+    if (kinds.empty()) return {};
+    ++wanted_rounds_;
+    return share_out(
+        devices_.size(), wish_.tasks.size(), [&] { return is_over(); },
+        [&](std::size_t device, std::size_t i) { return measure_one(device, i, kinds, wish_.again); });
   }
 
-  const environment& where() const { return hold_.device.where; }
-  std::string torch() const { return process_ ? process_->torch() : ""; }
+  // Those of what was measured that a slow host is the reason to measure again.
+  expected<void> measure_slow_ones(const std::vector<std::string>& kinds) {
+    if (kinds.empty()) return {};
+    std::vector<std::size_t> measured;
+    for (std::size_t i = 0; i < found_.size(); ++i)
+      if (found_[i] && !found_[i]->records.empty()) measured.push_back(i);
+    return share_out(
+        devices_.size(), measured.size(), [&] { return is_over(); },
+        [&](std::size_t device, std::size_t i) { return measure_one(device, measured[i], kinds, false); });
+  }
 
-  // What is missing, or all kinds where `again`. errc::cancelled where it was interrupted.
-  expected<measured_task> measure(const task& t, bool again, const std::function<void(const std::string&)>& doing) {
-    measured_task m;
-    m.task = t.id;
-    m.name = t.name;
-    if (!t.origin) {
-      m.skipped = "it has no Python source";
-      return m;
+  measured_baselines result() && {
+    measured_baselines all;
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      if (rounds_[i] < wanted_rounds_) ++all.left;
+      if (found_[i]) all.tasks.push_back(std::move(*found_[i]));
     }
-    std::optional<store::ranked> best;
-    std::vector<baseline_record> known;
-    best_times at_best;
-    CUDAL1_CHECK(read_store());
-    if (store_) {
-      if (wish_.variants) {
-        CUDAL1_TRY(best, best_find(*store_, t.id, t.reference.id, wish_.experiment));
-      }
-      CUDAL1_TRY(known, store_->baselines_of_task(t.id));
-      CUDAL1_TRY(at_best, times_at_best(t, best ? best->variant.id : "", known));
-    }
-    const known_best before{where().id, best ? best->variant.id : "", lowest_tenth(paces_us_), at_best.program_us};
-    const auto kinds = again ? wish_.kinds : missing_kinds(known, wish_.kinds, before);
-    if (kinds.empty()) {
-      m.fresh = true;
-      return m;
-    }
-    const auto& source = t.origin->source;
-    if (const auto readable = open_blob(blobs(data_).folder(), source); !readable) {
-      m.skipped = readable.error().message;
-      return m;
-    }
-    if (doing) doing(fmt::format("{}: {}", t.name, fmt::join(kinds, ", ")));
-    CUDAL1_TRY(const auto times, python_times(t, kinds));
-    m.records = records_of(t, times);
-    CUDAL1_CHECK(keep(t, m.records));
-    if (!best || !has_times(m.records)) return m;
-    if (doing) doing(fmt::format("{}: variant {}", t.name, best->variant.id.substr(0, 12)));
-    CUDAL1_CHECK(measure_beside(t, best->variant, at_best, m));
-    CUDAL1_CHECK(keep(t, m.records));
-    return m;
+    all.interrupted = interrupted_;
+    return all;
   }
 
  private:
-  struct best_times {
-    double program_us = 0, variant_us = 0;
-  };
-
-  // With what was kept meanwhile, by us or others.
-  expected<void> read_store() {
-    if (!store_ && std::filesystem::exists(store_folder(data_))) {
-      CUDAL1_TRY(store_, store::open_reader(store_folder(data_)));
-    }
-    return store_ ? store_->refresh() : expected<void>();
+  bool is_over() const {
+    const bool out_of_time =
+        wish_.time_limit_s > 0 && clock::now() - begun_ >= std::chrono::duration<double>(wish_.time_limit_s);
+    return out_of_time || interrupted_;
   }
 
-  // Of calls by the node, on devices and hosts like this one. Nothing on the CPU, whose measurements take long.
-  expected<best_times> times_at_best(const task& t, const std::string& variant,
-                                     const std::vector<baseline_record>& known) {
-    if (!is_gpu(wish_.device)) return best_times{};
-    environment_finder environments(*store_);
-    std::vector<double> programs, variants;
-    const auto note = [&](const std::string& environment_id, const std::string& id, double program_us,
-                          double variant_us) {
-      const environment& there = environments.of(environment_id);
-      if (there.model != where().model || there.details != where().details || program_us <= 0) return;
-      programs.push_back(program_us);
-      if (id == variant) variants.push_back(variant_us);
+  expected<void> measure_one(std::size_t device, std::size_t i, const std::vector<std::string>& kinds, bool again) {
+    const auto doing = [&](const std::string& what) {
+      const std::lock_guard lock(mutex_);
+      if (observer_.doing) observer_.doing(what);
     };
-    CUDAL1_TRY(const auto verdicts, store_->verdicts_of_task(t.id));
-    for (const auto& v : verdicts)
-      if (v.result == outcome::correct) note(v.environment_id, v.variant, v.reference_us, v.variant_us);
-    for (const auto& b : known)
-      note(b.environment_id, b.variant, b.program_us, b.variant_us);
-    return best_times{lowest_tenth(std::move(programs)), lowest_tenth(std::move(variants))};
-  }
-
-  // The variant and the task's program, while the host is at its best: of several tries the fastest. No times where one
-  // of them shows that the variant is not correct.
-  expected<void> measure_beside(const task& t, const variant_record& best, const best_times& at_best,
-                                measured_task& m) {
-    const int most = is_gpu(wish_.device) ? most_beside : 1;
-    std::optional<verdict> fastest;
-    double slower = 0;
-    for (int i = 0; i < most && (!fastest || slower > same_pace); ++i) {
-      auto tried = evaluate(t, best);
-      if (!tried && tried.error().code == errc::cancelled) return tl::unexpected<error>(std::move(tried).error());
-      const bool measured = tried && tried->result == outcome::correct;
-      if (!measured) m.variant_problem = tried ? problem_of(*tried) : tried.error().message;
-      if (tried && tried->result == outcome::unmeasurable) continue;
-      if (!measured) {
-        fastest.reset();
-        break;
-      }
-      const double by = slower_than_best(*tried, at_best.program_us, at_best.variant_us);
-      if (fastest && by >= slower) continue;
-      fastest = std::move(*tried);
-      slower = by;
+    auto m = devices_[device]->measure(wish_.tasks[i], kinds, again, doing);
+    if (!m && m.error().code == errc::cancelled) {
+      interrupted_ = true;
+      return {};
     }
-    if (fastest) m.variant_problem.clear();
-    put_variant(best, fastest, m.records);
-    if (!fastest || slower <= same_pace) return {};
-    const auto note = fmt::format(
-        "the host was {:.2f} times slower beside the variant than at its best, in each of {} tries", slower, most);
-    for (auto& b : m.records)
-      if (is_cheap(b.kind)) b.notes.push_back(note);
-    return {};
-  }
-
-  static bool has_times(const std::vector<baseline_record>& records) {
-    return std::any_of(records.begin(), records.end(), [](const auto& r) { return r.problem.empty(); });
-  }
-
-  expected<std::vector<kind_times>> python_times(const task& t, const std::vector<std::string>& kinds) {
-    if (!process_) {
-      baseline_process_options o;
-      CUDAL1_TRY(o.python, find_python());
-      CUDAL1_TRY(o.script, python_script("baseline.py"));
-      o.device = wish_.device;
-      o.log = data_ + "/baseline.log";
-      o.wake_fd = wake_fd_;
-      process_ = std::make_unique<baseline_process>(std::move(o));
-    }
-    baseline_request r = request_of(t);
-    r.kinds = kinds;
-    CUDAL1_TRY(auto times, process_->measure(r));
-    for (const auto& k : times)
-      if (k.pace_us > 0) paces_us_.push_back(k.pace_us);
-    return times;
-  }
-
-  baseline_request request_of(const task& t) const {
-    baseline_request r;
-    r.task = t.name;
-    r.source = blobs(data_).folder() + "/" + t.origin->source;
-    r.seed = static_cast<uint64_t>(t.origin->seed);
-    r.seconds = wish_.seconds;
-    r.prepare_seconds = wish_.prepare_seconds;
-    r.flush_bytes = hold_.flush_bytes;
-    r.threads = hold_.threads;
-    r.cores = hold_.cores;
-    r.best_pace_us = lowest_tenth(paces_us_);
-    return r;
-  }
-
-  expected<void> read_paces() {
-    for (const auto& t : wish_.tasks) {
-      CUDAL1_TRY(const auto known, store_->baselines_of_task(t.id));
-      for (const auto& r : known)
-        if (r.environment_id == where().id && r.pace_us > 0) paces_us_.push_back(r.pace_us);
+    if (!m) return tl::unexpected<error>(std::move(m).error());
+    const std::lock_guard lock(mutex_);
+    const bool first = ++rounds_[i] == 1;
+    if (observer_.finished && (first || !m->records.empty())) observer_.finished(*m);
+    if (first) {
+      found_[i] = std::move(*m);
+    } else {
+      add_newer(std::move(*m), *found_[i]);
     }
     return {};
   }
 
-  std::vector<baseline_record> records_of(const task& t, const std::vector<kind_times>& times) const {
-    std::vector<baseline_record> records;
-    for (const auto& kind : wish_.kinds)
-      for (const auto& k : times)
-        if (k.kind == kind) records.push_back(record_of(t, k));
-    return records;
-  }
-
-  baseline_record record_of(const task& t, const kind_times& k) const {
-    baseline_record b;
-    b.task = t.id;
-    b.kind = k.kind;
-    b.environment_id = where().id;
-    b.torch = process_->torch();
-    b.source = t.origin->source;
-    b.seed = static_cast<uint64_t>(t.origin->seed);
-    b.problem = k.problem;
-    b.prepare_s = k.prepare_s;
-    b.pace_us = k.pace_us;
-    b.python_us = k.python_us;
-    b.dropped_calls = k.dropped_calls;
-    b.check = k.check;
-    b.notes = k.notes;
-    b.call_samples = k.call_us;
-    b.device_samples = k.device_us;
-    const auto call = estimate_median(k.call_us), device = estimate_median(k.device_us);
-    if (call) {
-      b.call_us = call->value;
-      b.call_interval = call->range;
-    } else if (b.problem.empty()) {
-      b.problem = "it gave no times";
-    }
-    if (device) {
-      b.device_us = device->value;
-      b.device_interval = device->range;
-    }
-    b.time_unix_ms = unix_ms();
-    return b;
-  }
-
-  expected<void> keep(const task& t, const std::vector<baseline_record>& records) {
-    client_request r;
-    r.verb = client_verb::keep_baseline;
-    r.task = canonical_text(t);
-    for (const auto& record : records) {
-      r.baseline = record;
-      CUDAL1_CHECK(client_.ask(r, std::chrono::minutes(2)));
-    }
-    return {};
-  }
-
-  // Through the same machine as a program written by hand, so with fresh draws and fresh pairs.
-  expected<verdict> evaluate(const task& t, const variant_record& best) {
-    client_request r;
-    r.verb = client_verb::evaluate;
-    r.device = wish_.device;
-    r.task = canonical_text(t);
-    r.program = best.program;
-    r.origin = "measured again beside PyTorch";
-    return ask_for_verdict(client_, r, wake_fd_);
-  }
-
-  static std::string problem_of(const verdict& v) { return fmt::format("{}: {}", enum_name(v.result), v.reason); }
-
-  static void put_variant(const variant_record& best, const std::optional<verdict>& evaluated,
-                          std::vector<baseline_record>& records) {
-    for (auto& b : records) {
-      b.variant = best.id;
-      if (!evaluated) continue;
-      const verdict& v = *evaluated;
-      b.program_us = v.reference_us;
-      b.variant_us = v.variant_us;
-      b.program_device_us = v.reference_device_us;
-      b.variant_device_us = v.variant_device_us;
-      b.program_ratio = v.score;
-      b.program_ratio_interval = v.score_interval;
-      // As uncertain as the score, which is paired and knows of the bias of a process.
-      if (v.score > 0)
-        b.variant_interval = {v.variant_us * v.score_interval.low / v.score,
-                              v.variant_us * v.score_interval.high / v.score};
-    }
-  }
-
-  const std::string& data_;
-  node_client& client_;
   const baseline_wish& wish_;
-  int wake_fd_;
-  device_hold hold_;
-  std::unique_ptr<store> store_;  // none where the folder has no store yet
-  std::unique_ptr<baseline_process> process_;
-  std::vector<double> paces_us_;  // kind_times::pace_us of all that was measured here
+  const baseline_observer& observer_;
+  const std::vector<std::unique_ptr<device_baselines>>& devices_;
+  const clock::time_point begun_ = clock::now();
+  std::mutex mutex_;
+  std::vector<std::optional<measured_task>> found_;  // by task
+  std::vector<int> rounds_;                          // that each task has been through
+  int wanted_rounds_ = 0;
+  std::atomic<bool> interrupted_ = false;
 };
 
 }  // namespace
 
-expected<measured_baselines> measure_baselines(const std::string& data, node_client& client, const baseline_wish& wish,
+expected<measured_baselines> measure_baselines(const std::string& data, const baseline_wish& wish,
                                                const baseline_observer& observer, int wake_fd) {
-  baseline_measurement measurement(data, client, wish, wake_fd);
-  CUDAL1_CHECK(measurement.begin());
-  measured_baselines all;
-  all.where = measurement.where();
-  const auto begun = clock::now();
-  const auto is_over = [&] {
-    const bool out_of_time =
-        wish.time_limit_s > 0 && clock::now() - begun >= std::chrono::duration<double>(wish.time_limit_s);
-    return out_of_time || all.interrupted;
-  };
-  const auto measure = [&](const task& t, bool again) -> expected<std::optional<measured_task>> {
-    if (is_over()) return std::nullopt;
-    auto m = measurement.measure(t, again, observer.doing);
-    all.interrupted = !m && m.error().code == errc::cancelled;
-    if (all.interrupted) return std::nullopt;
-    if (!m) return tl::unexpected<error>(std::move(m).error());
-    return std::optional(std::move(*m));
-  };
-  std::vector<const task*> measured;
-  for (const auto& t : wish.tasks) {
-    CUDAL1_TRY(auto m, measure(t, wish.again));
-    if (!m) {
-      ++all.left;
-      continue;
-    }
-    if (observer.finished) observer.finished(*m);
-    if (!m->records.empty()) measured.push_back(&t);
-    all.tasks.push_back(std::move(*m));
+  std::vector<std::unique_ptr<device_baselines>> devices;
+  for (const auto& name : wish.devices) {
+    CUDAL1_TRY(devices.emplace_back(), device_baselines::hold(data, wish, name, wake_fd));
   }
-  // What the host was slow for: how fast it can be may have shown only later.
-  for (const task* t : measured) {
-    CUDAL1_TRY(auto m, measure(*t, false));
-    if (!m || m->records.empty()) continue;
-    if (observer.finished) observer.finished(*m);
-    const auto first = std::find_if(all.tasks.begin(), all.tasks.end(), [&](const auto& k) { return k.task == t->id; });
-    take_newer(std::move(*m), *first);
+  std::vector<std::string> compiled = wish.kinds;
+  const auto cheap_ones =
+      std::stable_partition(compiled.begin(), compiled.end(), [](const auto& kind) { return !is_cheap(kind); });
+  const std::vector<std::string> cheap(cheap_ones, compiled.end());
+  compiled.erase(cheap_ones, compiled.end());
+  baseline_rounds rounds(wish, observer, devices);
+  CUDAL1_CHECK(rounds.measure(compiled));
+  CUDAL1_CHECK(rounds.measure(cheap));
+  CUDAL1_CHECK(rounds.measure_slow_ones(cheap));
+  measured_baselines all = std::move(rounds).result();
+  for (const auto& d : devices) {
+    all.where.push_back(d->where());
+    if (all.torch.empty()) all.torch = d->torch();
   }
-  all.torch = measurement.torch();
   return all;
 }
 

@@ -167,11 +167,11 @@ expected<std::string> find_sibling(const std::string& name) {
   return beside;
 }
 
-expected<device_report> choose_device(const node_status& status, const std::string& wanted) {
+expected<std::vector<device_report>> choose_devices(const node_status& status, const std::string& wanted) {
   const auto& devices = status.devices;
   if (devices.empty())
     return fail(errc::infrastructure, "the node on {} has no device that works; `cudal1 doctor` says why", status.data);
-  if (wanted.empty()) return devices.front();
+  if (wanted.empty()) return std::vector{devices.front()};
   CUDAL1_TRY(const auto asked, read_device_list(wanted));
   for (const auto& name : asked) {
     const auto is_meant = [&](const device_report& d) { return names_device(name, d.where.device); };
@@ -188,8 +188,15 @@ expected<device_report> choose_device(const node_status& status, const std::stri
                 "may have others",
                 status.data, name, fmt::join(names, ", "));
   }
-  return *std::find_if(devices.begin(), devices.end(),
-                       [&](const device_report& d) { return names_device(wanted, d.where.device); });
+  std::vector<device_report> chosen;
+  std::copy_if(devices.begin(), devices.end(), std::back_inserter(chosen),
+               [&](const device_report& d) { return names_device(wanted, d.where.device); });
+  return chosen;
+}
+
+expected<device_report> choose_device(const node_status& status, const std::string& wanted) {
+  CUDAL1_TRY(const auto chosen, choose_devices(status, wanted));
+  return chosen.front();
 }
 
 expected<connected_node> connect_to_node(const std::string& data) {

@@ -28,9 +28,11 @@ struct connected_node {
   bool started = false;  // by us
 };
 
-// The device that a command means: the first of those that were named, else the first GPU, else cpu.
-// errc::invalid_argument with the devices there are where the node has not all that were named, errc::infrastructure
-// where one of them does not work.
+// The devices that a command means: those that were named, else the first GPU, else cpu. errc::invalid_argument with
+// the devices there are where the node has not all that were named, errc::infrastructure where one of them does not
+// work.
+expected<std::vector<device_report>> choose_devices(const node_status& status, const std::string& wanted);
+// The first of them.
 expected<device_report> choose_device(const node_status& status, const std::string& wanted);
 
 // Asks a running node who it is. errc::not_found where none runs.

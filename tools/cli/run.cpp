@@ -172,16 +172,17 @@ expected<run_options> with_imported_tasks(run_options o, const context& c) {
   return o;
 }
 
-// PyTorch beside what was just found, on the first of its devices. What cannot be measured is missing in the table.
+// PyTorch beside what was just found, on its devices. What cannot be measured is missing in the table.
 // False where it was interrupted.
 expected<bool> measure_base(const run_options& o, const std::string& experiment, connected_node& node, const context& c,
                             run_view& view, int wake_fd) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
-  CUDAL1_TRY(const device_report device, choose_device(node.status, e.device));
+  CUDAL1_TRY(const auto devices, choose_devices(node.status, e.device));
   baseline_wish wish;
   wish.kinds = {o.against};
-  wish.device = device.where.device;
+  for (const auto& d : devices)
+    wish.devices.push_back(d.where.device);
   wish.experiment = e.id;
   for (const auto& id : e.tasks) {
     CUDAL1_TRY(const auto record, reader->get_task(id));
@@ -190,7 +191,7 @@ expected<bool> measure_base(const run_options& o, const std::string& experiment,
   }
   baseline_observer observer;
   observer.doing = [&](const std::string& what) { view.remark("measuring PyTorch: " + what); };
-  CUDAL1_TRY(const auto measured, measure_baselines(c.data, node.client, wish, observer, wake_fd));
+  CUDAL1_TRY(const auto measured, measure_baselines(c.data, wish, observer, wake_fd));
   return !measured.interrupted;
 }
 

@@ -1,0 +1,319 @@
+#include "tools/cli/device_baselines.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config/base/blob.hpp"
+#include "config/base/describe.hpp"
+#include "config/base/wall_clock.hpp"
+#include "store/blobs.hpp"
+#include "tools/cli/against.hpp"
+#include "tools/cli/baseline_process.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/evaluate.hpp"
+#include "tools/cli/floors.hpp"
+#include "tools/cli/host_pace.hpp"
+#include "tools/cli/python.hpp"
+#include "tools/cli/report.hpp"
+#include "tools/cli/speedup_statistics.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+constexpr int most_beside = 10;  // half a second each, where an evaluation is short
+
+class held_device final : public device_baselines {
+ public:
+  held_device(const std::string& data, node_client client, const baseline_wish& wish, std::string device, int wake_fd)
+      : data_(data), client_(std::move(client)), wish_(wish), device_(std::move(device)), wake_fd_(wake_fd) {}
+
+  expected<void> begin() {
+    client_request r;
+    r.verb = client_verb::hold;
+    r.device = device_;
+    CUDAL1_TRY(client_answer answer, client_.ask(r, std::chrono::minutes(1)));
+    if (!answer.hold) return fail(errc::infrastructure, "the node gave the device away without saying how");
+    hold_ = std::move(*answer.hold);
+    CUDAL1_CHECK(read_store());
+    return store_ ? read_paces() : expected<void>();
+  }
+
+  const environment& where() const override { return hold_.device.where; }
+  std::string torch() const override { return process_ ? process_->torch() : ""; }
+
+  expected<measured_task> measure(const task& t, const std::vector<std::string>& wanted, bool again,
+                                  const std::function<void(const std::string&)>& doing) override {
+    measured_task m;
+    m.task = t.id;
+    m.name = t.name;
+    if (!t.origin) {
+      m.skipped = "it has no Python source";
+      return m;
+    }
+    std::optional<store::ranked> best;
+    std::vector<baseline_record> known;
+    best_times at_best;
+    CUDAL1_CHECK(read_store());
+    if (store_) {
+      if (wish_.variants) {
+        CUDAL1_TRY(best, best_find(*store_, t.id, t.reference.id, wish_.experiment));
+      }
+      CUDAL1_TRY(known, store_->baselines_of_task(t.id));
+      std::erase_if(known, [&](const auto& b) { return !is_alike(b.environment_id); });
+      CUDAL1_TRY(at_best, times_at_best(t, best ? best->variant.id : "", known));
+    }
+    const known_best before{best ? best->variant.id : "", lowest_tenth(paces_us_), at_best.program_us};
+    const auto kinds = again ? wanted : missing_kinds(known, wanted, before);
+    if (kinds.empty()) {
+      m.fresh = true;
+      return m;
+    }
+    const auto& source = t.origin->source;
+    if (const auto readable = open_blob(blobs(data_).folder(), source); !readable) {
+      m.skipped = readable.error().message;
+      return m;
+    }
+    if (doing) doing(fmt::format("{}: {}", t.name, fmt::join(kinds, ", ")));
+    CUDAL1_TRY(const auto times, python_times(t, kinds));
+    m.records = records_of(t, kinds, times);
+    CUDAL1_CHECK(keep(t, m.records));
+    if (!best || !has_times(m.records)) return m;
+    if (doing) doing(fmt::format("{}: variant {}", t.name, best->variant.id.substr(0, 12)));
+    CUDAL1_CHECK(measure_beside(t, best->variant, at_best, m));
+    CUDAL1_CHECK(keep(t, m.records));
+    return m;
+  }
+
+ private:
+  struct best_times {
+    double program_us = 0, variant_us = 0;
+  };
+
+  // With what was kept meanwhile, by us or others.
+  expected<void> read_store() {
+    if (!store_ && std::filesystem::exists(store_folder(data_))) {
+      CUDAL1_TRY(store_, store::open_reader(store_folder(data_)));
+    }
+    return store_ ? store_->refresh() : expected<void>();
+  }
+
+  // Of a device and a host like these.
+  bool is_alike(const std::string& environment_id) {
+    const auto [known, fresh] = alike_.try_emplace(environment_id, false);
+    if (fresh) {
+      const environment there = environment_finder(*store_).of(environment_id);
+      known->second = there.model == where().model && there.details == where().details;
+    }
+    return known->second;
+  }
+
+  // Of calls by the node. Nothing on the CPU, whose measurements take long.
+  expected<best_times> times_at_best(const task& t, const std::string& variant,
+                                     const std::vector<baseline_record>& known) {
+    if (!is_gpu(device_)) return best_times{};
+    std::vector<double> programs, variants;
+    const auto note = [&](const std::string& id, double program_us, double variant_us) {
+      if (program_us <= 0) return;
+      programs.push_back(program_us);
+      if (id == variant) variants.push_back(variant_us);
+    };
+    CUDAL1_TRY(const auto verdicts, store_->verdicts_of_task(t.id));
+    for (const auto& v : verdicts)
+      if (v.result == outcome::correct && is_alike(v.environment_id)) note(v.variant, v.reference_us, v.variant_us);
+    for (const auto& b : known)
+      note(b.variant, b.program_us, b.variant_us);
+    return best_times{lowest_tenth(std::move(programs)), lowest_tenth(std::move(variants))};
+  }
+
+  // The variant and the task's program, while the host is at its best: of several tries the fastest. No times where one
+  // of them shows that the variant is not correct.
+  expected<void> measure_beside(const task& t, const variant_record& best, const best_times& at_best,
+                                measured_task& m) {
+    const int most = is_gpu(device_) ? most_beside : 1;
+    std::optional<verdict> fastest;
+    double slower = 0;
+    for (int i = 0; i < most && (!fastest || slower > same_pace); ++i) {
+      auto tried = evaluate(t, best);
+      if (!tried && tried.error().code == errc::cancelled) return tl::unexpected<error>(std::move(tried).error());
+      const bool measured = tried && tried->result == outcome::correct;
+      if (!measured) m.variant_problem = tried ? problem_of(*tried) : tried.error().message;
+      if (tried && tried->result == outcome::unmeasurable) continue;
+      if (!measured) {
+        fastest.reset();
+        break;
+      }
+      const double by = slower_than_best(*tried, at_best.program_us, at_best.variant_us);
+      if (fastest && by >= slower) continue;
+      fastest = std::move(*tried);
+      slower = by;
+    }
+    if (fastest) m.variant_problem.clear();
+    put_variant(best, fastest, m.records);
+    if (!fastest || slower <= same_pace) return {};
+    const auto note = fmt::format(
+        "the host was {:.2f} times slower beside the variant than at its best, in each of {} tries", slower, most);
+    for (auto& b : m.records)
+      if (is_cheap(b.kind)) b.notes.push_back(note);
+    return {};
+  }
+
+  static bool has_times(const std::vector<baseline_record>& records) {
+    return std::any_of(records.begin(), records.end(), [](const auto& r) { return r.problem.empty(); });
+  }
+
+  expected<std::vector<kind_times>> python_times(const task& t, const std::vector<std::string>& kinds) {
+    if (!process_) {
+      baseline_process_options o;
+      CUDAL1_TRY(o.python, find_python());
+      CUDAL1_TRY(o.script, python_script("baseline.py"));
+      o.device = device_;
+      o.log = data_ + "/baseline.log";
+      o.wake_fd = wake_fd_;
+      process_ = std::make_unique<baseline_process>(std::move(o));
+    }
+    baseline_request r = request_of(t);
+    r.kinds = kinds;
+    CUDAL1_TRY(auto times, process_->measure(r));
+    for (const auto& k : times)
+      if (k.pace_us > 0) paces_us_.push_back(k.pace_us);
+    return times;
+  }
+
+  baseline_request request_of(const task& t) const {
+    baseline_request r;
+    r.task = t.name;
+    r.source = blobs(data_).folder() + "/" + t.origin->source;
+    r.seed = static_cast<uint64_t>(t.origin->seed);
+    r.seconds = wish_.seconds;
+    r.prepare_seconds = wish_.prepare_seconds;
+    r.flush_bytes = hold_.flush_bytes;
+    r.threads = hold_.threads;
+    r.cores = hold_.cores;
+    r.best_pace_us = lowest_tenth(paces_us_);
+    return r;
+  }
+
+  expected<void> read_paces() {
+    for (const auto& t : wish_.tasks) {
+      CUDAL1_TRY(const auto known, store_->baselines_of_task(t.id));
+      for (const auto& r : known)
+        if (r.pace_us > 0 && is_alike(r.environment_id)) paces_us_.push_back(r.pace_us);
+    }
+    return {};
+  }
+
+  std::vector<baseline_record> records_of(const task& t, const std::vector<std::string>& kinds,
+                                          const std::vector<kind_times>& times) const {
+    std::vector<baseline_record> records;
+    for (const auto& kind : kinds)
+      for (const auto& k : times)
+        if (k.kind == kind) records.push_back(record_of(t, k));
+    return records;
+  }
+
+  baseline_record record_of(const task& t, const kind_times& k) const {
+    baseline_record b;
+    b.task = t.id;
+    b.kind = k.kind;
+    b.environment_id = where().id;
+    b.torch = process_->torch();
+    b.source = t.origin->source;
+    b.seed = static_cast<uint64_t>(t.origin->seed);
+    b.problem = k.problem;
+    b.prepare_s = k.prepare_s;
+    b.pace_us = k.pace_us;
+    b.python_us = k.python_us;
+    b.dropped_calls = k.dropped_calls;
+    b.check = k.check;
+    b.notes = k.notes;
+    b.call_samples = k.call_us;
+    b.device_samples = k.device_us;
+    const auto call = estimate_median(k.call_us), device = estimate_median(k.device_us);
+    if (call) {
+      b.call_us = call->value;
+      b.call_interval = call->range;
+    } else if (b.problem.empty()) {
+      b.problem = "it gave no times";
+    }
+    if (device) {
+      b.device_us = device->value;
+      b.device_interval = device->range;
+    }
+    b.time_unix_ms = unix_ms();
+    return b;
+  }
+
+  expected<void> keep(const task& t, const std::vector<baseline_record>& records) {
+    client_request r;
+    r.verb = client_verb::keep_baseline;
+    r.task = canonical_text(t);
+    for (const auto& record : records) {
+      r.baseline = record;
+      CUDAL1_CHECK(client_.ask(r, std::chrono::minutes(2)));
+    }
+    return {};
+  }
+
+  // Through the same machine as a program written by hand, so with fresh draws and fresh pairs.
+  expected<verdict> evaluate(const task& t, const variant_record& best) {
+    client_request r;
+    r.verb = client_verb::evaluate;
+    r.device = device_;
+    r.task = canonical_text(t);
+    r.program = best.program;
+    r.origin = "measured again beside PyTorch";
+    return ask_for_verdict(client_, r, wake_fd_);
+  }
+
+  static std::string problem_of(const verdict& v) { return fmt::format("{}: {}", enum_name(v.result), v.reason); }
+
+  static void put_variant(const variant_record& best, const std::optional<verdict>& evaluated,
+                          std::vector<baseline_record>& records) {
+    for (auto& b : records) {
+      b.variant = best.id;
+      if (!evaluated) continue;
+      const verdict& v = *evaluated;
+      b.program_us = v.reference_us;
+      b.variant_us = v.variant_us;
+      b.program_device_us = v.reference_device_us;
+      b.variant_device_us = v.variant_device_us;
+      b.program_ratio = v.score;
+      b.program_ratio_interval = v.score_interval;
+      // As uncertain as the score, which is paired and knows of the bias of a process.
+      if (v.score > 0)
+        b.variant_interval = {v.variant_us * v.score_interval.low / v.score,
+                              v.variant_us * v.score_interval.high / v.score};
+    }
+  }
+
+  const std::string& data_;
+  node_client client_;
+  const baseline_wish& wish_;
+  std::string device_;
+  int wake_fd_;
+  device_hold hold_;
+  std::unique_ptr<store> store_;  // none where the folder has no store yet
+  std::unique_ptr<baseline_process> process_;
+  std::map<std::string, bool> alike_;  // environments by id
+  std::vector<double> paces_us_;       // kind_times::pace_us of all that was measured here
+};
+
+}  // namespace
+
+expected<std::unique_ptr<device_baselines>> device_baselines::hold(const std::string& data, const baseline_wish& wish,
+                                                                   const std::string& device, int wake_fd) {
+  CUDAL1_TRY(auto client, node_client::connect(data));
+  auto held = std::make_unique<held_device>(data, std::move(client), wish, device, wake_fd);
+  CUDAL1_CHECK(held->begin());
+  return held;
+}
+
+}  // namespace cudal1::cli

@@ -31,6 +31,7 @@ expected<device_hold> node_state::hold(const message::hold_device& m) {
   h.threads = static_cast<int>(settings.threads);
   h.flush_bytes = settings.flush_mb << 20;
   h.cores = setup_.options.cores.timing_of(m.device);
+  h.seen = setup_.options.cores.seen_by(m.device);
   holds_[h.number] = m.device;
   self_->send(found->second.actor, message::device_held{true});
   spdlog::info("device {} is held by a client", m.device);

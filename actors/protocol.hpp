@@ -116,8 +116,9 @@ struct device_hold {
   int threads = 1;          // of a timed call on cpu
   int64_t flush_bytes = 0;  // read before each timed call; 0: by the size of the device's cache
   std::vector<int> cores;   // kept free for what is timed; empty: none are
+  std::vector<int> seen;    // all that its client may use: those kept free for other devices are not among them
 };
-BOOST_DESCRIBE_STRUCT(device_hold, (), (number, device, threads, flush_bytes, cores))
+BOOST_DESCRIBE_STRUCT(device_hold, (), (number, device, threads, flush_bytes, cores, seen))
 
 struct client_answer {
   bool last = false;

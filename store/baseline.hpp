@@ -33,8 +33,8 @@ struct baseline_record {
   double device_us = 0;        // median of device_samples: between two events, the host's gaps hidden; 0: no such clock
   interval device_interval;
   double prepare_s = 0;  // compilation, capture, warm-up
-  double pace_us =
-      0;  // how fast the host was: what a call of known operators took from Python, beside the device's time
+  // How fast the host was: what a call of known operators took from Python, beside the device's time.
+  double pace_us = 0;
   // What a call from Python takes beside the device's time, at the least: where all its work is one CUDA graph. Our own
   // calls take less, which is no merit of a variant.
   double python_us = 0;

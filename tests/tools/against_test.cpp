@@ -134,17 +134,6 @@ TEST(missing_baselines, are_those_without_a_record_here_and_cheap_ones_beside_an
   EXPECT_THAT(missing_kinds(records, kinds, {""}), IsEmpty()) << "a failure is an answer";
 }
 
-TEST(beside_a_variant, the_host_is_as_slow_as_the_slower_of_both_programs_shows) {
-  verdict v;
-  v.reference_us = 120;
-  v.variant_us = 22;
-  EXPECT_EQ(slower_than_best(v, 100, 20), 1.2);
-  EXPECT_EQ(slower_than_best(v, 120, 20), 1.1);
-  EXPECT_EQ(slower_than_best(v, 0, 20), 1.1);
-  EXPECT_EQ(slower_than_best(v, 150, 0), 0.8);
-  EXPECT_EQ(slower_than_best(v, 0, 0), 1) << "nothing is known";
-}
-
 TEST(lowest_tenth, is_what_was_kept_and_no_luck) {
   EXPECT_EQ(lowest_tenth({}), 0);
   EXPECT_EQ(lowest_tenth({7}), 7);

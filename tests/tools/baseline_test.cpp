@@ -1,6 +1,7 @@
 // PyTorch is measured by real processes of Python, and beside what a real node finds. Importing torch takes seconds, so
 // each test goes through several things.
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -116,6 +117,16 @@ TEST_F(measuring, survives_what_a_model_does) {
   hangs.prepare_seconds = 1;
   EXPECT_THAT(only(p.measure(hangs)).problem, HasSubstr("it did not end within 1 s"));
   EXPECT_THAT(read_file(folder_ / "log"), AllOf(HasSubstr("chatter of a model"), HasSubstr("no model today")));
+}
+
+TEST_F(measuring, does_not_blame_a_kind_for_a_process_that_had_ended_before) {
+  baseline_process p(options());
+  const auto request = request_for(model("good.py", diagonal_model), {"eager"});
+  EXPECT_EQ(only(p.measure(request)).problem, "");
+  const int first = p.pid();
+  ASSERT_EQ(::kill(first, SIGKILL), 0);
+  EXPECT_EQ(only(p.measure(request)).problem, "");
+  EXPECT_NE(p.pid(), first);
 }
 
 TEST_F(measuring, says_why_no_process_starts) {

@@ -27,7 +27,7 @@ struct against_times {
   interval speedup_interval;  // {0, 0} where not known
   bool beside = false;        // both were measured in the same minutes; else the variant's time is its stored verdict's
   double base_device_us = 0, variant_device_us = 0;
-  double pace_us = 0, python_us = 0;  // of the base: how fast the host was (baseline_record)
+  double pace_us = 0, python_us = 0;  // of the base (baseline_record)
   double program_us = 0;       // of the task's own program, called from C++, in the base's minutes; 0 where not known
   std::string environment_id;  // that the base was measured in
   std::string check;           // its result against eager's, where that differs

@@ -84,6 +84,16 @@ expected<std::string> device_of_experiment(const std::string& experiment, const 
   return e.device;
 }
 
+// Whose times can be compared.
+expected<std::vector<device_report>> devices_of_a_kind(const node_status& status, const std::string& wanted) {
+  CUDAL1_TRY(auto devices, choose_devices(status, wanted));
+  for (const auto& d : devices)
+    if (d.where.model != devices.front().where.model)
+      return fail(errc::invalid_argument, "{} is {} and {} is {}: name devices of one model with --device",
+                  devices.front().where.device, devices.front().where.model, d.where.device, d.where.model);
+  return devices;
+}
+
 std::string line_of(const measured_task& m) {
   if (!m.skipped.empty()) return fmt::format("{}: skipped: {}", m.name, m.skipped);
   if (m.fresh) return fmt::format("{}: measured already", m.name);
@@ -147,7 +157,7 @@ expected<int> baseline(const baseline_options& o, context& c) {
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   CUDAL1_TRY(connected_node node, connect_or_start(
                                       c.data, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
-  CUDAL1_TRY(const auto devices, choose_devices(node.status, wanted));
+  CUDAL1_TRY(const auto devices, devices_of_a_kind(node.status, wanted));
   baseline_wish wish;
   for (const auto& d : devices)
     wish.devices.push_back(d.where.device);
@@ -182,6 +192,7 @@ expected<int> baseline(const baseline_options& o, context& c) {
     print_json(c, to_json(all));
   else
     c.out.print((all.torch.empty() ? "" : c.out.dim(all.torch) + "\n") + summary_of(all) + "\n");
+  if (all.fault) return tl::unexpected<error>(*all.fault);
   return all.interrupted ? exit_code::interrupted : exit_code::success;
 }
 
@@ -205,7 +216,8 @@ void add_baseline(CLI::App& app, context& c) {
       ->type_name("DEVICE");
   sub->add_option("--time", o->time, "begin no task after this much time, as in 8m; the same command goes on then")
       ->type_name("DURATION");
-  sub->add_option("--seconds", o->seconds, "of measuring a kind, where its median is not known to 1% before")
+  sub->add_option("--seconds", o->seconds,
+                  "of measuring a kind, where its median is not known to 1% before; up to 20 times that on a slow host")
       ->check(CLI::Range(0.01, 600.0))
       ->capture_default_str();
   sub->add_option("--prepare", o->prepare_seconds, "seconds that a kind may compile or capture")
@@ -224,7 +236,7 @@ void add_baseline(CLI::App& app, context& c) {
              "mode);\ngraph (a CUDA graph whose inputs are copied in). Several GPUs share the tasks; nothing else uses "
              "them meanwhile.",
              "  0    measured; a kind that cannot be is a line that says why\n"
-             "  1    an experiment runs on one of the devices\n"
+             "  1    an experiment runs on one of the devices, or another `baseline` measures there\n"
              "  2    the command line, a task or an experiment on it is not right, or there is no Python with torch\n"
              "  3    no node could be reached or started, or it was lost\n"
              "  130  Ctrl-C: what was measured is kept"));

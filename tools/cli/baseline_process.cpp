@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -25,7 +26,8 @@ namespace cudal1::cli {
 namespace {
 
 using clock = std::chrono::steady_clock;
-constexpr std::string_view measuring = "measure";  // what the process calls that
+constexpr std::string_view measuring = "measure";        // what the process calls that
+constexpr std::string_view taking = "take the request";  // and we what comes before
 
 std::string system_text(int e) {
   return std::strerror(e);  // NOLINT(concurrency-mt-unsafe)
@@ -157,7 +159,7 @@ expected<std::optional<std::string>> baseline_process::receive(clock::time_point
 
 expected<std::optional<baseline_process::interruption>> baseline_process::exchange(const baseline_request& r,
                                                                                    std::vector<kind_times>& answers) {
-  interruption at{"", r.kinds, "take the request"};
+  interruption at{"", r.kinds, std::string(taking)};
   auto until = clock::now() + milliseconds(r.prepare_seconds) + options_.grace;
   double limit_s = r.prepare_seconds;
   if (!send(to_text(r) + "\n")) {
@@ -196,6 +198,7 @@ expected<std::optional<baseline_process::interruption>> baseline_process::exchan
 expected<std::vector<kind_times>> baseline_process::measure(const baseline_request& r) {
   std::vector<kind_times> answers;
   std::deque<std::vector<std::string>> batches = {r.kinds};
+  bool asked_again = false;
   while (!batches.empty()) {
     baseline_request next = r;
     next.kinds = std::move(batches.front());
@@ -217,6 +220,11 @@ expected<std::vector<kind_times>> baseline_process::measure(const baseline_reque
     const auto& stopped = *exchanged;
     if (stopped) end();
     if (left.empty()) continue;
+    // It had ended before: no fault of what is asked now.
+    if (stopped && stopped->doing == taking && !std::exchange(asked_again, true)) {
+      batches.push_front(std::move(left));
+      continue;
+    }
     const auto was_at = [&](const std::string& kind) { return !stopped || contains(stopped->kinds, kind); };
     std::vector<std::string> blamed, others;
     for (const auto& kind : left)

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/client.hpp"
+#include "actors/cores.hpp"
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/wall_clock.hpp"
@@ -49,7 +51,7 @@ class held_device final : public device_baselines {
   const environment& where() const override { return hold_.device.where; }
   std::string torch() const override { return process_ ? process_->torch() : ""; }
 
-  expected<measured_task> measure(const task& t, const std::vector<std::string>& wanted, bool again,
+  expected<measured_task> measure(const task& t, const std::vector<std::string>& wanted, what_to_measure what,
                                   const std::function<void(const std::string&)>& doing) override {
     measured_task m;
     m.task = t.id;
@@ -60,7 +62,6 @@ class held_device final : public device_baselines {
     }
     std::optional<store::ranked> best;
     std::vector<baseline_record> known;
-    best_times at_best;
     CUDAL1_CHECK(read_store());
     if (store_) {
       if (wish_.variants) {
@@ -68,10 +69,11 @@ class held_device final : public device_baselines {
       }
       CUDAL1_TRY(known, store_->baselines_of_task(t.id));
       std::erase_if(known, [&](const auto& b) { return !is_alike(b.environment_id); });
-      CUDAL1_TRY(at_best, times_at_best(t, best ? best->variant.id : "", known));
     }
-    const known_best before{best ? best->variant.id : "", lowest_tenth(paces_us_), at_best.program_us};
-    const auto kinds = again ? wanted : missing_kinds(known, wanted, before);
+    CUDAL1_TRY(const double program_us, program_at_best(t));
+    const bool any_variant = !best || what == what_to_measure::slow;
+    const known_best before{any_variant ? "" : best->variant.id, lowest_tenth(paces_us_), program_us};
+    const auto kinds = what == what_to_measure::all ? wanted : missing_kinds(known, wanted, before);
     if (kinds.empty()) {
       m.fresh = true;
       return m;
@@ -87,16 +89,12 @@ class held_device final : public device_baselines {
     CUDAL1_CHECK(keep(t, m.records));
     if (!best || !has_times(m.records)) return m;
     if (doing) doing(fmt::format("{}: variant {}", t.name, best->variant.id.substr(0, 12)));
-    CUDAL1_CHECK(measure_beside(t, best->variant, at_best, m));
+    CUDAL1_CHECK(measure_beside(t, best->variant, program_us, m));
     CUDAL1_CHECK(keep(t, m.records));
     return m;
   }
 
  private:
-  struct best_times {
-    double program_us = 0, variant_us = 0;
-  };
-
   // With what was kept meanwhile, by us or others.
   expected<void> read_store() {
     if (!store_ && std::filesystem::exists(store_folder(data_))) {
@@ -107,61 +105,55 @@ class held_device final : public device_baselines {
 
   // Of a device and a host like these.
   bool is_alike(const std::string& environment_id) {
-    const auto [known, fresh] = alike_.try_emplace(environment_id, false);
-    if (fresh) {
-      const environment there = environment_finder(*store_).of(environment_id);
-      known->second = there.model == where().model && there.details == where().details;
-    }
-    return known->second;
+    if (const auto known = alike_.find(environment_id); known != alike_.end()) return known->second;
+    const environment there = environment_finder(*store_).of(environment_id);
+    const bool alike = there.model == where().model && there.details == where().details;
+    if (!there.id.empty()) alike_[environment_id] = alike;
+    return alike;
   }
 
-  // Of calls by the node. Nothing on the CPU, whose measurements take long.
-  expected<best_times> times_at_best(const task& t, const std::string& variant,
-                                     const std::vector<baseline_record>& known) {
-    if (!is_gpu(device_)) return best_times{};
-    std::vector<double> programs, variants;
-    const auto note = [&](const std::string& id, double program_us, double variant_us) {
-      if (program_us <= 0) return;
-      programs.push_back(program_us);
-      if (id == variant) variants.push_back(variant_us);
-    };
+  // The call time of the task's own program while the host was at its best; 0: not known, as on the CPU, whose
+  // measurements take long.
+  expected<double> program_at_best(const task& t) {
+    if (!store_ || !is_gpu(device_)) return 0.0;
+    if (const auto known = programs_us_.find(t.id); known != programs_us_.end()) return known->second;
+    std::vector<double> times;
     CUDAL1_TRY(const auto verdicts, store_->verdicts_of_task(t.id));
     for (const auto& v : verdicts)
-      if (v.result == outcome::correct && is_alike(v.environment_id)) note(v.variant, v.reference_us, v.variant_us);
-    for (const auto& b : known)
-      note(b.variant, b.program_us, b.variant_us);
-    return best_times{lowest_tenth(std::move(programs)), lowest_tenth(std::move(variants))};
+      if (v.result == outcome::correct && is_alike(v.environment_id)) times.push_back(v.reference_us);
+    return programs_us_[t.id] = lowest_tenth(std::move(times));
   }
 
-  // The variant and the task's program, while the host is at its best: of several tries the fastest. No times where one
-  // of them shows that the variant is not correct.
-  expected<void> measure_beside(const task& t, const variant_record& best, const best_times& at_best,
-                                measured_task& m) {
+  // The variant and the task's program, while the host is at its best. That is told by the program alone, so that the
+  // variant's time is not chosen by itself; of several tries the one in which the program was fastest. No times where
+  // one of them shows that the variant is not correct.
+  expected<void> measure_beside(const task& t, const variant_record& best, double program_us, measured_task& m) {
     const int most = is_gpu(device_) ? most_beside : 1;
+    const auto slower = [&](const verdict& v) { return program_us > 0 ? v.reference_us / program_us : 1; };
     std::optional<verdict> fastest;
-    double slower = 0;
-    for (int i = 0; i < most && (!fastest || slower > same_pace); ++i) {
+    bool is_wrong = false;
+    for (int i = 0; i < most && !is_wrong && (!fastest || slower(*fastest) > same_pace); ++i) {
       auto tried = evaluate(t, best);
       if (!tried && tried.error().code == errc::cancelled) return tl::unexpected<error>(std::move(tried).error());
-      const bool measured = tried && tried->result == outcome::correct;
-      if (!measured) m.variant_problem = tried ? problem_of(*tried) : tried.error().message;
-      if (tried && tried->result == outcome::unmeasurable) continue;
-      if (!measured) {
-        fastest.reset();
+      if (!tried) {
+        m.variant_problem = tried.error().message;
         break;
       }
-      const double by = slower_than_best(*tried, at_best.program_us, at_best.variant_us);
-      if (fastest && by >= slower) continue;
-      fastest = std::move(*tried);
-      slower = by;
+      if (tried->result != outcome::correct) {
+        m.variant_problem = fmt::format("{}: {}", enum_name(tried->result), tried->reason);
+        is_wrong = tried->result != outcome::unmeasurable;
+      } else if (!fastest || tried->reference_us < fastest->reference_us) {
+        fastest = std::move(*tried);
+      }
     }
+    if (is_wrong) fastest.reset();
     if (fastest) m.variant_problem.clear();
-    put_variant(best, fastest, m.records);
-    if (!fastest || slower <= same_pace) return {};
-    const auto note = fmt::format(
-        "the host was {:.2f} times slower beside the variant than at its best, in each of {} tries", slower, most);
+    if (fastest || is_wrong) put_variant(best, fastest, m.records);
+    if (!fastest || slower(*fastest) <= same_pace) return {};
     for (auto& b : m.records)
-      if (is_cheap(b.kind)) b.notes.push_back(note);
+      b.notes.push_back(
+          fmt::format("the host was {:.2f} times slower beside the variant than at its best, in each of {} tries",
+                      slower(*fastest), most));
     return {};
   }
 
@@ -171,6 +163,7 @@ class held_device final : public device_baselines {
 
   expected<std::vector<kind_times>> python_times(const task& t, const std::vector<std::string>& kinds) {
     if (!process_) {
+      if (!hold_.seen.empty()) CUDAL1_CHECK(move_this_thread(hold_.seen));
       baseline_process_options o;
       CUDAL1_TRY(o.python, find_python());
       CUDAL1_TRY(o.script, python_script("baseline.py"));
@@ -201,8 +194,10 @@ class held_device final : public device_baselines {
     return r;
   }
 
+  // Of all tasks.
   expected<void> read_paces() {
-    for (const auto& t : wish_.tasks) {
+    CUDAL1_TRY(const auto tasks, store_->tasks());
+    for (const auto& t : tasks) {
       CUDAL1_TRY(const auto known, store_->baselines_of_task(t.id));
       for (const auto& r : known)
         if (r.pace_us > 0 && is_alike(r.environment_id)) paces_us_.push_back(r.pace_us);
@@ -273,8 +268,6 @@ class held_device final : public device_baselines {
     return ask_for_verdict(client_, r, wake_fd_);
   }
 
-  static std::string problem_of(const verdict& v) { return fmt::format("{}: {}", enum_name(v.result), v.reason); }
-
   static void put_variant(const variant_record& best, const std::optional<verdict>& evaluated,
                           std::vector<baseline_record>& records) {
     for (auto& b : records) {
@@ -302,8 +295,9 @@ class held_device final : public device_baselines {
   device_hold hold_;
   std::unique_ptr<store> store_;  // none where the folder has no store yet
   std::unique_ptr<baseline_process> process_;
-  std::map<std::string, bool> alike_;  // environments by id
-  std::vector<double> paces_us_;       // kind_times::pace_us of all that was measured here
+  std::map<std::string, bool> alike_;          // environments by id
+  std::map<std::string, double> programs_us_;  // at their best, by task
+  std::vector<double> paces_us_;               // kind_times::pace_us of all that was measured here
 };
 
 }  // namespace

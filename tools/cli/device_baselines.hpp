@@ -36,6 +36,9 @@ struct measured_task {
 };
 BOOST_DESCRIBE_STRUCT(measured_task, (), (task, name, skipped, fresh, records, variant_problem))
 
+// Which of the wanted kinds: those that are missing, all, or those that a slow host is the reason to measure again.
+enum class what_to_measure { missing, all, slow };
+
 class device_baselines {
  public:
   // Through a connection to the running node of its own, which has the device until this goes. `data` is the data
@@ -48,9 +51,10 @@ class device_baselines {
   virtual const environment& where() const = 0;
   virtual std::string torch() const = 0;  // "" where nothing had to be measured
 
-  // Those of the wanted kinds that are missing, or all where `again`. `doing` is told before it. errc::cancelled where
-  // it was interrupted.
-  virtual expected<measured_task> measure(const task& t, const std::vector<std::string>& wanted, bool again,
+  // `doing` is told before it. errc::cancelled where it was interrupted. On one thread that lives until this goes: the
+  // process of Python ends with it. That thread keeps to the cores that are not kept free for other devices, and so do
+  // the process and its compilers.
+  virtual expected<measured_task> measure(const task& t, const std::vector<std::string>& wanted, what_to_measure what,
                                           const std::function<void(const std::string&)>& doing) = 0;
 };
 

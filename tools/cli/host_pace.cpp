@@ -1,6 +1,7 @@
 #include "tools/cli/host_pace.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace cudal1::cli {
 
@@ -34,13 +35,6 @@ double lowest_tenth(std::vector<double> values) {
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10);
   std::nth_element(values.begin(), at, values.end());
   return *at;
-}
-
-double slower_than_best(const verdict& v, double best_program_us, double best_variant_us) {
-  double slower = 0;
-  if (best_program_us > 0) slower = v.reference_us / best_program_us;
-  if (best_variant_us > 0) slower = std::max(slower, v.variant_us / best_variant_us);
-  return slower > 0 ? slower : 1;
 }
 
 std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,

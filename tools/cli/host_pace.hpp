@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/evaluation.hpp"
 #include "store/baseline.hpp"
 
 namespace cudal1::cli {
@@ -12,12 +11,8 @@ namespace cudal1::cli {
 // A host that is so many times slower than at its best is still as good as that (as in tools/python/pytorch_calls.py).
 inline constexpr double same_pace = 1.1;
 
-// What the host kept for a tenth of the time; 0 of nothing. The least of all is luck.
+// What the host kept for a tenth of the time: the least of many is luck. The least of fewer than ten; 0 of nothing.
 double lowest_tenth(std::vector<double> values);
-
-// How many times slower than at its best the host was in this evaluation, by the call times of both programs. 0: not
-// known; 1 where neither is.
-double slower_than_best(const verdict& v, double best_program_us, double best_variant_us);
 
 // Eager is as fast as its host is just then, and so are cudnn and graph; what torch.compile makes costs a minute, and
 // stays.
@@ -25,7 +20,7 @@ bool is_cheap(const std::string& kind);
 
 // What is known before: "" and 0 where nothing is.
 struct known_best {
-  std::string variant;    // the present best
+  std::string variant;    // the present best, where another one is a reason to measure again
   double pace_us = 0;     // baseline_record::pace_us where the host was at its best
   double program_us = 0;  // the call time of the task's own program there
 };

@@ -1,15 +1,15 @@
 #include "tools/cli/measure_baselines.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
+#include "tools/cli/crew.hpp"
 #include "tools/cli/host_pace.hpp"
-#include "tools/cli/share_out.hpp"
 
 namespace cudal1::cli {
 
@@ -20,6 +20,7 @@ using clock = std::chrono::steady_clock;
 // The same task measured again, or other kinds of it.
 void add_newer(measured_task newer, measured_task& m) {
   m.fresh = m.fresh && newer.fresh;
+  m.skipped = std::move(newer.skipped);
   if (newer.records.empty()) return;
   m.variant_problem = std::move(newer.variant_problem);
   for (auto& b : newer.records) {
@@ -32,35 +33,31 @@ class baseline_rounds {
  public:
   baseline_rounds(const baseline_wish& wish, const baseline_observer& observer,
                   const std::vector<std::unique_ptr<device_baselines>>& devices)
-      : wish_(wish), observer_(observer), devices_(devices), found_(wish.tasks.size()), rounds_(wish.tasks.size()) {}
+      : wish_(wish), observer_(observer), devices_(devices), crew_(devices.size()), found_(wish.tasks.size()) {}
 
-  // Those kinds of all tasks.
-  expected<void> measure(const std::vector<std::string>& kinds) {
-    if (kinds.empty()) return {};
-    ++wanted_rounds_;
-    return share_out(
-        devices_.size(), wish_.tasks.size(), [&] { return is_over(); },
-        [&](std::size_t device, std::size_t i) { return measure_one(device, i, kinds, wish_.again); });
-  }
-
-  // Those of what was measured that a slow host is the reason to measure again.
-  expected<void> measure_slow_ones(const std::vector<std::string>& kinds) {
-    if (kinds.empty()) return {};
-    std::vector<std::size_t> measured;
+  expected<void> go() {
+    std::vector<std::string> compiled, cheap;
+    for (const auto& kind : wish_.kinds)
+      (is_cheap(kind) ? cheap : compiled).push_back(kind);
+    const auto what = wish_.again ? what_to_measure::all : what_to_measure::missing;
+    left_.clear();
+    for (std::size_t i = 0; i < wish_.tasks.size(); ++i)
+      left_.insert(i);
+    if (!compiled.empty()) CUDAL1_CHECK(measure(compiled, what, cheap.empty()));
+    if (cheap.empty()) return {};
+    CUDAL1_CHECK(measure(cheap, what, true));
+    if (is_over()) return {};
     for (std::size_t i = 0; i < found_.size(); ++i)
-      if (found_[i] && !found_[i]->records.empty()) measured.push_back(i);
-    return share_out(
-        devices_.size(), measured.size(), [&] { return is_over(); },
-        [&](std::size_t device, std::size_t i) { return measure_one(device, measured[i], kinds, false); });
+      if (found_[i] && !found_[i]->records.empty()) left_.insert(i);
+    return measure(cheap, what_to_measure::slow, true);
   }
 
   measured_baselines result() && {
     measured_baselines all;
-    for (std::size_t i = 0; i < found_.size(); ++i) {
-      if (rounds_[i] < wanted_rounds_) ++all.left;
-      if (found_[i]) all.tasks.push_back(std::move(*found_[i]));
-    }
+    all.left = static_cast<int64_t>(left_.size());
     all.interrupted = interrupted_;
+    for (auto& m : found_)
+      if (m) all.tasks.push_back(std::move(*m));
     return all;
   }
 
@@ -71,25 +68,37 @@ class baseline_rounds {
     return out_of_time || interrupted_;
   }
 
-  expected<void> measure_one(std::size_t device, std::size_t i, const std::vector<std::string>& kinds, bool again) {
-    const auto doing = [&](const std::string& what) {
+  // Those kinds of all tasks that are left. `last`: nothing is left of them then.
+  expected<void> measure(const std::vector<std::string>& kinds, what_to_measure what, bool last) {
+    const std::vector<std::size_t> tasks(left_.begin(), left_.end());
+    return crew_.share_out(
+        tasks.size(), [&] { return is_over(); },
+        [&](std::size_t device, std::size_t i) { return measure_one(device, tasks[i], kinds, what, last); });
+  }
+
+  expected<void> measure_one(std::size_t device, std::size_t i, const std::vector<std::string>& kinds,
+                             what_to_measure what, bool last) {
+    const auto doing = [&](const std::string& text) {
       const std::lock_guard lock(mutex_);
-      if (observer_.doing) observer_.doing(what);
+      if (observer_.doing) observer_.doing(text);
     };
-    auto m = devices_[device]->measure(wish_.tasks[i], kinds, again, doing);
+    auto m = devices_[device]->measure(wish_.tasks[i], kinds, what, doing);
     if (!m && m.error().code == errc::cancelled) {
       interrupted_ = true;
       return {};
     }
     if (!m) return tl::unexpected<error>(std::move(m).error());
     const std::lock_guard lock(mutex_);
-    const bool first = ++rounds_[i] == 1;
-    if (observer_.finished && (first || !m->records.empty())) observer_.finished(*m);
-    if (first) {
-      found_[i] = std::move(*m);
-    } else {
+    if (last) left_.erase(i);
+    const bool measured = !m->records.empty();
+    if (measured && observer_.finished) observer_.finished(*m);
+    if (found_[i]) {
       add_newer(std::move(*m), *found_[i]);
+    } else {
+      found_[i] = std::move(*m);
     }
+    // Nothing was to be done.
+    if (last && found_[i]->records.empty() && observer_.finished) observer_.finished(*found_[i]);
     return {};
   }
 
@@ -97,10 +106,10 @@ class baseline_rounds {
   const baseline_observer& observer_;
   const std::vector<std::unique_ptr<device_baselines>>& devices_;
   const clock::time_point begun_ = clock::now();
+  crew crew_;
   std::mutex mutex_;
   std::vector<std::optional<measured_task>> found_;  // by task
-  std::vector<int> rounds_;                          // that each task has been through
-  int wanted_rounds_ = 0;
+  std::set<std::size_t> left_;                       // tasks
   std::atomic<bool> interrupted_ = false;
 };
 
@@ -112,16 +121,10 @@ expected<measured_baselines> measure_baselines(const std::string& data, const ba
   for (const auto& name : wish.devices) {
     CUDAL1_TRY(devices.emplace_back(), device_baselines::hold(data, wish, name, wake_fd));
   }
-  std::vector<std::string> compiled = wish.kinds;
-  const auto cheap_ones =
-      std::stable_partition(compiled.begin(), compiled.end(), [](const auto& kind) { return !is_cheap(kind); });
-  const std::vector<std::string> cheap(cheap_ones, compiled.end());
-  compiled.erase(cheap_ones, compiled.end());
   baseline_rounds rounds(wish, observer, devices);
-  CUDAL1_CHECK(rounds.measure(compiled));
-  CUDAL1_CHECK(rounds.measure(cheap));
-  CUDAL1_CHECK(rounds.measure_slow_ones(cheap));
+  const auto done = rounds.go();
   measured_baselines all = std::move(rounds).result();
+  if (!done) all.fault = done.error();
   for (const auto& d : devices) {
     all.where.push_back(d->where());
     if (all.torch.empty()) all.torch = d->torch();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,9 @@ struct measured_baselines {
   std::vector<environment> where;  // of the devices
   std::string torch;               // "" where nothing had to be measured
   std::vector<measured_task> tasks;
-  int64_t left = 0;  // not all measured when the time was up or somebody interrupted
+  int64_t left = 0;  // not done with when the time was up, somebody interrupted or a device failed
   bool interrupted = false;
+  std::optional<error> fault;  // that ended it
 };
 BOOST_DESCRIBE_STRUCT(measured_baselines, (), (where, torch, tasks, left, interrupted))
 
@@ -29,8 +31,8 @@ struct baseline_observer {
 };
 
 // Each device takes the next task as soon as it has nothing to do. First what is compiled, of all tasks, since
-// compilers take the host's cores; then the other kinds; then once more what the host was too slow for, whose best pace
-// is known by then. errc::refused where an experiment uses one of the devices.
+// compilers take the host's cores; then the other kinds; then once more those of them that the host was too slow for,
+// whose best pace is known by then. errc::refused where an experiment or another client uses one of the devices.
 expected<measured_baselines> measure_baselines(const std::string& data, const baseline_wish& wish,
                                                const baseline_observer& observer, int wake_fd);
 

@@ -188,9 +188,10 @@ expected<std::vector<device_report>> choose_devices(const node_status& status, c
                 "may have others",
                 status.data, name, fmt::join(names, ", "));
   }
+  const auto names = fmt::format("{}", fmt::join(asked, ","));
   std::vector<device_report> chosen;
   std::copy_if(devices.begin(), devices.end(), std::back_inserter(chosen),
-               [&](const device_report& d) { return names_device(wanted, d.where.device); });
+               [&](const device_report& d) { return names_device(names, d.where.device); });
   return chosen;
 }
 

@@ -174,11 +174,11 @@ expected<run_options> with_imported_tasks(run_options o, const context& c) {
 
 // PyTorch beside what was just found, on its devices. What cannot be measured is missing in the table.
 // False where it was interrupted.
-expected<bool> measure_base(const run_options& o, const std::string& experiment, connected_node& node, const context& c,
-                            run_view& view, int wake_fd) {
+expected<bool> measure_base(const run_options& o, const std::string& experiment, const node_status& node,
+                            const context& c, run_view& view, int wake_fd) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
-  CUDAL1_TRY(const auto devices, choose_devices(node.status, e.device));
+  CUDAL1_TRY(const auto devices, choose_devices(node, e.device));
   baseline_wish wish;
   wish.kinds = {o.against};
   for (const auto& d : devices)
@@ -192,6 +192,7 @@ expected<bool> measure_base(const run_options& o, const std::string& experiment,
   baseline_observer observer;
   observer.doing = [&](const std::string& what) { view.remark("measuring PyTorch: " + what); };
   CUDAL1_TRY(const auto measured, measure_baselines(c.data, wish, observer, wake_fd));
+  if (measured.fault) return tl::unexpected<error>(*measured.fault);
   return !measured.interrupted;
 }
 
@@ -227,7 +228,7 @@ expected<int> run(run_options o, context& c) {
   auto experiment = follower.follow(node.client);
   bool interrupted = follower.interrupted();
   if (experiment && o.against != against_program && !interrupted) {
-    const auto measured = measure_base(o, *experiment, node, c, view, interrupt.fd());
+    const auto measured = measure_base(o, *experiment, node.status, c, view, interrupt.fd());
     if (!measured) view.note(fmt::format("{} was not measured: {}", o.against, measured.error().message));
     interrupted = measured && !*measured;
   }

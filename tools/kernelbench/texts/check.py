@@ -10,8 +10,8 @@ The reference of a file is the class Model in it, which is the problem's own. Bo
 set_seed(42); five draws of get_inputs are compared with allclose at 1e-2 and at 1e-4, and once more after a round trip
 of the reference's weights through state_dict. Times are of a call and its synchronisation on the host's clock, as
 `cudal1 baseline` takes them: by pytorch_calls.py beside this file, which must stay the one that measured the stored
-eager. One side after the other, the caches flushed before each call; the ratio is that of the medians. Calls count where
-the host was as fast as when the stored ones were measured, where that comes to pass.
+eager. One side after the other, the caches flushed before each call; the ratio is that of the medians. Calls count
+where the host was as fast as when the stored ones were measured, where that comes to pass.
 Builds go to $TORCH_EXTENSIONS_DIR, else to build/ in this folder.
 """
 
@@ -233,8 +233,8 @@ def main() -> int:
     failed = build_all(names, options)
     results: dict[str, dict[str, Any]] = {}
     print("speedup: eager over exported, here and now; stored: the same as cudal1 measured it (index.json); host: how "
-          "long known operators take, over then (above 1 eager is slower than it was, and the speedup larger); program: "
-          "over the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
+          "long known operators take, over then (above 1 eager is slower than it was, and the speedup larger); "
+          "program: over the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
     print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8} {'host':>5} {'program':>8}  eager -> exported")
     for name in names:
         known = stored.get(f"{name}.py", {})

@@ -1,9 +1,8 @@
-// Work that several workers share.
-#include "tools/cli/share_out.hpp"
+// Threads that share work.
+#include "tools/cli/crew.hpp"
 
 #include <atomic>
 #include <barrier>
-#include <numeric>
 #include <set>
 #include <thread>
 #include <vector>
@@ -21,12 +20,13 @@ bool never() {
   return false;
 }
 
-TEST(share_out, does_each_item_once_with_all_workers_at_once) {
+TEST(crew, does_each_item_once_with_all_workers_at_once) {
   constexpr std::size_t workers = 4, items = 200;
   std::vector<std::atomic<int>> times(items);
   std::vector<std::set<std::thread::id>> threads(workers);
   std::barrier all_have_one(workers);
-  const auto done = share_out(workers, items, never, [&](std::size_t worker, std::size_t item) -> expected<void> {
+  crew all(workers);
+  const auto done = all.share_out(items, never, [&](std::size_t worker, std::size_t item) -> expected<void> {
     if (threads[worker].empty()) all_have_one.arrive_and_wait();  // else the test hangs
     threads[worker].insert(std::this_thread::get_id());
     ++times[item];
@@ -37,9 +37,10 @@ TEST(share_out, does_each_item_once_with_all_workers_at_once) {
   EXPECT_THAT(threads, Each(testing::SizeIs(1)));
 }
 
-TEST(share_out, begins_nothing_after_an_error_and_gives_it) {
+TEST(crew, begins_nothing_after_an_error_and_gives_it) {
   std::vector<std::size_t> begun;
-  const auto done = share_out(1, 10, never, [&](std::size_t, std::size_t item) -> expected<void> {
+  crew one(1);
+  const auto done = one.share_out(10, never, [&](std::size_t, std::size_t item) -> expected<void> {
     begun.push_back(item);
     if (item == 2) return fail(errc::refused, "no");
     return {};
@@ -49,17 +50,34 @@ TEST(share_out, begins_nothing_after_an_error_and_gives_it) {
   EXPECT_THAT(begun, ElementsAre(0, 1, 2));
 }
 
-TEST(share_out, begins_nothing_once_it_is_over) {
+TEST(crew, begins_nothing_once_it_is_over) {
   std::atomic<int> begun = 0;
   const auto work = [&](std::size_t, std::size_t) -> expected<void> {
     ++begun;
     return {};
   };
-  EXPECT_TRUE(share_out(
-      3, 100, [&] { return begun >= 10; }, work));
+  crew three(3);
+  EXPECT_TRUE(three.share_out(
+      100, [&] { return begun >= 10; }, work));
   EXPECT_GE(begun, 10);
   EXPECT_LT(begun, 13);
-  EXPECT_TRUE(share_out(3, 0, never, work));
+  EXPECT_TRUE(three.share_out(0, never, work));
+}
+
+// What a worker starts may end with its thread.
+TEST(crew, keeps_its_threads_from_round_to_round) {
+  constexpr std::size_t workers = 3;
+  crew all(workers);
+  std::vector<std::set<std::thread::id>> threads(workers);
+  for (int round = 0; round < 20; ++round) {
+    std::barrier all_have_one(workers);
+    EXPECT_TRUE(all.share_out(workers, never, [&](std::size_t worker, std::size_t) -> expected<void> {
+      all_have_one.arrive_and_wait();
+      threads[worker].insert(std::this_thread::get_id());
+      return {};
+    }));
+  }
+  EXPECT_THAT(threads, Each(testing::SizeIs(1)));
 }
 
 }  // namespace

@@ -106,16 +106,6 @@ TEST_F(check_test, another_shape_or_dtype_is_a_type_problem) {
       << report->draws.at(0).outputs.at(0).type_problem;
 }
 
-TEST_F(check_test, an_output_that_is_an_input_is_a_type_problem) {
-  const auto p = check_program_text(
-      R"({"format":1,"name":"pass","inputs":[{"name":"a","dtype":"float32","shape":[4096]}],"steps":[)"
-      R"({"aten":"aten::relu","args":{"self":"a"},"out":["r"]}],"outputs":["a"]})");
-  if (!p) GTEST_SKIP() << "the format refuses it: " << p.error().message;
-  const auto report = session->check(*p, {}, short_plan());
-  ASSERT_TRUE(report) << report.error().message;
-  EXPECT_NE(report->draws.at(0).outputs.at(0).type_problem.find("shares memory"), std::string::npos);
-}
-
 // State that native code keeps from call to call; the object rules would refuse it.
 TEST_F(check_test, an_answer_kept_from_an_earlier_call_is_wrong_on_the_next_draw) {
   const auto report =

@@ -13,11 +13,15 @@ std::vector<std::string> against_names() {
   return names;
 }
 
+bool are_alike(const environment& a, const environment& b) {
+  return !a.model.empty() && a.model == b.model && a.details == b.details;
+}
+
 const environment& environment_finder::of(const std::string& id) {
-  const auto [found, fresh] = known_.try_emplace(id);
-  if (fresh)
-    if (const auto where = store_.get_environment(id)) found->second = *where;
-  return found->second;
+  static const environment unknown;
+  if (const auto known = known_.find(id); known != known_.end()) return known->second;
+  const auto where = store_.get_environment(id);
+  return where ? known_.emplace(id, *where).first->second : unknown;
 }
 
 double called_from_python(double variant_us, double variant_device_us, double python_us) {
@@ -34,7 +38,7 @@ against_times compare(std::span<const baseline_record> records, const std::strin
     const bool same_model = !own.model.empty() && theirs.model == own.model;
     const bool has_both = r.problem.empty() && r.variant_us > 0 && r.call_us > 0;
     if (r.environment_id == what.environment_id) here = &r;
-    if (same_model && theirs.details == own.details) alike = &r;
+    if (are_alike(own, theirs)) alike = &r;
     if (same_model && has_both && !what.variant.empty() && r.variant == what.variant) beside = &r;
   }
   against_times a;

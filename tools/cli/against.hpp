@@ -43,7 +43,10 @@ struct compared {
   double variant_us = 0, variant_device_us = 0;
 };
 
-// What environments are of: two devices of one model under the same software on the same kind of host are alike.
+// Whether they are of devices of one model, under the same software on the same kind of host.
+bool are_alike(const environment& a, const environment& b);
+
+// Environments by their ids.
 class environment_finder {
  public:
   explicit environment_finder(store& s) : store_(s) {}

@@ -159,8 +159,7 @@ expected<int> baseline(const baseline_options& o, context& c) {
                                       c.data, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
   CUDAL1_TRY(const auto devices, devices_of_a_kind(node.status, wanted));
   baseline_wish wish;
-  for (const auto& d : devices)
-    wish.devices.push_back(d.where.device);
+  wish.devices = names_of(devices);
   wish.experiment = o.experiment;
   wish.again = o.again;
   wish.variants = !o.no_variant;

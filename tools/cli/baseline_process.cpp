@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <deque>
 #include <utility>
 
 #include <fcntl.h>
@@ -26,8 +25,7 @@ namespace cudal1::cli {
 namespace {
 
 using clock = std::chrono::steady_clock;
-constexpr std::string_view measuring = "measure";        // what the process calls that
-constexpr std::string_view taking = "take the request";  // and we what comes before
+constexpr std::string_view taking = "take the request";  // before the process says what it does
 
 std::string system_text(int e) {
   return std::strerror(e);  // NOLINT(concurrency-mt-unsafe)
@@ -197,13 +195,9 @@ expected<std::optional<baseline_process::interruption>> baseline_process::exchan
 
 expected<std::vector<kind_times>> baseline_process::measure(const baseline_request& r) {
   std::vector<kind_times> answers;
-  std::deque<std::vector<std::string>> batches = {r.kinds};
+  baseline_request next = r;  // what is left of it
   bool asked_again = false;
-  while (!batches.empty()) {
-    baseline_request next = r;
-    next.kinds = std::move(batches.front());
-    batches.pop_front();
-    if (next.kinds.empty()) continue;
+  while (!next.kinds.empty()) {
     if (pid_ <= 0) CUDAL1_CHECK(start());
     const std::size_t before = answers.size();
     auto exchanged = exchange(next, answers);
@@ -219,35 +213,29 @@ expected<std::vector<kind_times>> baseline_process::measure(const baseline_reque
     std::copy_if(next.kinds.begin(), next.kinds.end(), std::back_inserter(left), left_over);
     const auto& stopped = *exchanged;
     if (stopped) end();
-    if (left.empty()) continue;
+    if (left.empty()) break;
     // It had ended before: no fault of what is asked now.
     if (stopped && stopped->doing == taking && !std::exchange(asked_again, true)) {
-      batches.push_front(std::move(left));
+      next.kinds = std::move(left);
       continue;
     }
     const auto was_at = [&](const std::string& kind) { return !stopped || contains(stopped->kinds, kind); };
     std::vector<std::string> blamed, others;
     for (const auto& kind : left)
       (was_at(kind) ? blamed : others).push_back(kind);
-    // Several kinds at once: which of them it was shows when each has a process for itself.
-    if (stopped && stopped->doing == measuring && blamed.size() > 1) {
-      for (auto& kind : blamed)
-        batches.push_back({std::move(kind)});
-    } else {
-      for (const auto& kind : blamed)
-        answers.push_back({.kind = kind,
-                           .problem = stopped ? fmt::format("when it was to {}: {}", stopped->doing, stopped->problem)
-                                              : std::string("the measuring process gave no answer"),
-                           .call_us = {},
-                           .device_us = {},
-                           .check = {},
-                           .notes = {}});
-      // With nobody to blame the rest would be asked for in vain for ever.
-      if (blamed.empty() && answers.size() == before)
-        return fail(errc::infrastructure, "the measuring process does not work: {}; its log is {}",
-                    stopped ? stopped->problem : "it gave no answer", options_.log);
-    }
-    batches.push_front(std::move(others));
+    for (const auto& kind : blamed)
+      answers.push_back({.kind = kind,
+                         .problem = stopped ? fmt::format("when it was to {}: {}", stopped->doing, stopped->problem)
+                                            : std::string("the measuring process gave no answer"),
+                         .call_us = {},
+                         .device_us = {},
+                         .check = {},
+                         .notes = {}});
+    // With nobody to blame the rest would be asked for in vain for ever.
+    if (blamed.empty() && answers.size() == before)
+      return fail(errc::infrastructure, "the measuring process does not work: {}; its log is {}",
+                  stopped ? stopped->problem : "it gave no answer", options_.log);
+    next.kinds = std::move(others);
   }
   return answers;
 }

@@ -49,8 +49,7 @@ class held_device final : public device_baselines {
     CUDAL1_TRY(client_answer answer, client_.ask(r, std::chrono::minutes(1)));
     if (!answer.hold) return fail(errc::infrastructure, "the node gave the device away without saying how");
     hold_ = std::move(*answer.hold);
-    CUDAL1_CHECK(read_store());
-    return store_ ? read_paces() : expected<void>();
+    return {};
   }
 
   const environment& where() const override { return hold_.device.where; }
@@ -100,22 +99,17 @@ class held_device final : public device_baselines {
   }
 
  private:
-  // With what was kept meanwhile, by us or others.
+  // With what was kept meanwhile, by us or others; the first time with the paces of all tasks.
   expected<void> read_store() {
-    if (!store_ && std::filesystem::exists(store_folder(data_))) {
-      CUDAL1_TRY(store_, store::open_reader(store_folder(data_)));
-    }
-    return store_ ? store_->refresh() : expected<void>();
+    if (store_) return store_->refresh();
+    if (!std::filesystem::exists(store_folder(data_))) return {};
+    CUDAL1_TRY(store_, store::open_reader(store_folder(data_)));
+    environments_.emplace(*store_);
+    CUDAL1_CHECK(store_->refresh());
+    return read_paces();
   }
 
-  // Of a device and a host like these.
-  bool is_alike(const std::string& environment_id) {
-    if (const auto known = alike_.find(environment_id); known != alike_.end()) return known->second;
-    const environment there = environment_finder(*store_).of(environment_id);
-    const bool alike = there.model == where().model && there.details == where().details;
-    if (!there.id.empty()) alike_[environment_id] = alike;
-    return alike;
-  }
+  bool is_alike(const std::string& environment_id) { return are_alike(environments_->of(environment_id), where()); }
 
   // The call time of the task's own program while the host was at its best; 0: not known, as on the CPU, whose
   // measurements take long.
@@ -181,17 +175,16 @@ class held_device final : public device_baselines {
       o.wake_fd = wake_fd_;
       process_ = std::make_unique<baseline_process>(std::move(o));
     }
-    baseline_request r = request_of(t);
-    r.kinds = kinds;
-    CUDAL1_TRY(auto times, process_->measure(r));
+    CUDAL1_TRY(auto times, process_->measure(request_of(t, kinds)));
     for (const auto& k : times)
       if (k.pace_us > 0) paces_us_.push_back(k.pace_us);
     return times;
   }
 
-  baseline_request request_of(const task& t) const {
+  baseline_request request_of(const task& t, const std::vector<std::string>& kinds) const {
     baseline_request r;
     r.task = t.name;
+    r.kinds = kinds;
     r.source = blobs(data_).folder() + "/" + t.origin->source;
     r.seed = static_cast<uint64_t>(t.origin->seed);
     r.seconds = wish_.seconds;
@@ -203,7 +196,6 @@ class held_device final : public device_baselines {
     return r;
   }
 
-  // Of all tasks.
   expected<void> read_paces() {
     CUDAL1_TRY(const auto tasks, store_->tasks());
     for (const auto& t : tasks) {
@@ -302,7 +294,8 @@ class held_device final : public device_baselines {
   std::string device_;
   int wake_fd_;
   device_hold hold_;
-  std::unique_ptr<store> store_;  // none where the folder has no store yet
+  std::unique_ptr<store> store_;                    // none where the folder has no store yet
+  std::optional<environment_finder> environments_;  // of it
   std::unique_ptr<baseline_process> process_;
   std::map<std::string, bool> alike_;          // environments by id
   std::map<std::string, double> programs_us_;  // at their best, by task

@@ -40,7 +40,6 @@ class baseline_rounds {
     for (const auto& kind : wish_.kinds)
       (is_cheap(kind) ? cheap : compiled).push_back(kind);
     const auto what = wish_.again ? what_to_measure::all : what_to_measure::missing;
-    left_.clear();
     for (std::size_t i = 0; i < wish_.tasks.size(); ++i)
       left_.insert(i);
     if (!compiled.empty()) CUDAL1_CHECK(measure(compiled, what, cheap.empty()));

@@ -179,25 +179,29 @@ expected<std::vector<device_report>> choose_devices(const node_status& status, c
     for (const auto& t : status.troubled)
       if (names_device(name, t.device))
         return fail(errc::infrastructure, "device {} does not work: {}", t.device, t.problem);
-    std::vector<std::string> names;
-    names.reserve(devices.size());
-    for (const auto& d : devices)
-      names.push_back(d.where.device);
     return fail(errc::invalid_argument,
                 "the node that runs on {} has no device \"{}\"; it has: {}. `cudal1 stop --node` ends it, and the next "
                 "may have others",
-                status.data, name, fmt::join(names, ", "));
+                status.data, name, fmt::join(names_of(devices), ", "));
   }
-  const auto names = fmt::format("{}", fmt::join(asked, ","));
   std::vector<device_report> chosen;
-  std::copy_if(devices.begin(), devices.end(), std::back_inserter(chosen),
-               [&](const device_report& d) { return names_device(names, d.where.device); });
+  for (const auto& d : devices)
+    if (std::any_of(asked.begin(), asked.end(), [&](const auto& name) { return names_device(name, d.where.device); }))
+      chosen.push_back(d);
   return chosen;
 }
 
 expected<device_report> choose_device(const node_status& status, const std::string& wanted) {
   CUDAL1_TRY(const auto chosen, choose_devices(status, wanted));
   return chosen.front();
+}
+
+std::vector<std::string> names_of(const std::vector<device_report>& devices) {
+  std::vector<std::string> names;
+  names.reserve(devices.size());
+  for (const auto& d : devices)
+    names.push_back(d.where.device);
+  return names;
 }
 
 expected<connected_node> connect_to_node(const std::string& data) {

@@ -34,6 +34,8 @@ struct connected_node {
 expected<std::vector<device_report>> choose_devices(const node_status& status, const std::string& wanted);
 // The first of them.
 expected<device_report> choose_device(const node_status& status, const std::string& wanted);
+// "cuda:0" and so on.
+std::vector<std::string> names_of(const std::vector<device_report>& devices);
 
 // Asks a running node who it is. errc::not_found where none runs.
 expected<connected_node> connect_to_node(const std::string& data);

@@ -181,8 +181,7 @@ expected<bool> measure_base(const run_options& o, const std::string& experiment,
   CUDAL1_TRY(const auto devices, choose_devices(node, e.device));
   baseline_wish wish;
   wish.kinds = {o.against};
-  for (const auto& d : devices)
-    wish.devices.push_back(d.where.device);
+  wish.devices = names_of(devices);
   wish.experiment = e.id;
   for (const auto& id : e.tasks) {
     CUDAL1_TRY(const auto record, reader->get_task(id));

@@ -567,7 +567,7 @@ def measure(clock: Clock, pace: Pace, calls: Calls, request: dict) -> None:
     try:
         pace.watch(clock)
         find_spin(clock, calls)
-        while not calls.rows or not enough(calls, pace, spent, request):
+        while not enough(calls, pace, spent, request):
             begin = time.perf_counter()
             take_samples(clock, pace, calls)
             spent += time.perf_counter() - begin

@@ -1,10 +1,6 @@
 #include "actors/cores.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
-
-#include <sched.h>
 
 namespace cudal1 {
 
@@ -37,12 +33,16 @@ std::vector<int> take_cores(std::vector<int>& left, const core_wish& wish, int64
 core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_wish>& wishes) {
   core_layout l;
   l.all = std::move(allowed);
-  for (const bool least : {false, true}) {
+  int64_t most = 0;
+  for (const auto& wish : wishes)
+    most = std::max(most, wish.count);
+  for (; most >= 0; --most) {
     l.others = l.all;
     l.timing.clear();
     for (const auto& wish : wishes)
-      l.timing[wish.device] = take_cores(l.others, wish, least ? std::min(wish.least, wish.count) : wish.count);
-    if (!l.others.empty()) return l;
+      l.timing[wish.device] =
+          take_cores(l.others, wish, std::max(std::min(most, wish.count), std::min(wish.least, wish.count)));
+    if (2 * l.others.size() >= l.all.size() || (most == 0 && !l.others.empty())) return l;
   }
   l.others = l.all;
   for (auto& [device, cores] : l.timing)
@@ -60,26 +60,6 @@ std::vector<int> core_layout::seen_by(const std::string& device) const {
   for (const auto& entry : timing)
     if (entry.first != device) std::erase_if(seen, [&](int core) { return holds(entry.second, core); });
   return seen;
-}
-
-std::vector<int> cores_of_this_thread() {
-  std::vector<int> cores;
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int c = 0; c < CPU_SETSIZE; ++c)
-    if (CPU_ISSET(c, &set)) cores.push_back(c);
-  return cores;
-}
-
-expected<void> move_this_thread(const std::vector<int>& cores) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int c : cores)
-    CPU_SET(c, &set);
-  if (::sched_setaffinity(0, sizeof set, &set) != 0)
-    return fail(errc::io_error, "cannot choose the cores of a thread: {}",
-                std::error_code(errno, std::generic_category()).message());
-  return {};
 }
 
 }  // namespace cudal1

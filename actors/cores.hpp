@@ -6,15 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "config/base/error.hpp"
-
 namespace cudal1 {
 
 // What a device asks for.
 struct core_wish {
   std::string device;
   int64_t count = 1;        // cores of its own
-  int64_t least = 1;        // what it is content with where others have none otherwise
+  int64_t least = 1;        // what it is content with where the rest would have less than half otherwise
   std::vector<int> near;    // taken first; empty where all are the same
   int64_t fixed_core = -1;  // this one, where it is not -1
 };
@@ -29,12 +27,8 @@ struct core_layout {
   std::vector<int> timing_of(const std::string& device) const;
 };
 
-// Devices are served in their order, each from the end of what is left: near cores first. Where nothing would be left
-// for the rest, every device gets the least it wants, and where that does not help, none of its own.
+// Devices are served in their order, each from the end of what is left: near cores first. As many each as leave half of
+// the cores to the rest, or the least that they want where that leaves any; else none of their own.
 core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_wish>& wishes);
-
-// Of the calling thread, and of the threads and processes that it starts from then on.
-std::vector<int> cores_of_this_thread();
-expected<void> move_this_thread(const std::vector<int>& cores);
 
 }  // namespace cudal1

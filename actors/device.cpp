@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/work_queue.hpp"
+#include "config/base/thread_cores.hpp"
 #include "config/base/wall_clock.hpp"
 
 namespace cudal1 {

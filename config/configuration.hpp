@@ -62,7 +62,7 @@ struct device_options {
   std::string devices = "auto";  // all GPUs, or cpu where there is none; or a list, as in "cpu,cuda:0"
   int64_t threads = 1;           // of a timed call on `cpu`
   int64_t timing_core = -1;      // of `cpu`; -1: the last core that this process may use
-  int64_t cores_per_gpu = 2;     // near it, kept free of compiling
+  int64_t cores_per_gpu = 4;     // near it, kept free of compiling: what is timed takes one that is fast
   int64_t flush_mb = 0;          // 0: 1.25 times the last-level cache, at most 64; on a GPU what its L2 asks for
   // Of a runner's tensors on a GPU, in place of verification.memory_limit_mb. 0: a sixth of the GPU's memory, and
   // 16 GiB at the least.

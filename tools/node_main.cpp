@@ -20,6 +20,7 @@
 #include "actors/machine_devices.hpp"
 #include "actors/node.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/thread_cores.hpp"
 #include "config/configuration.hpp"
 #include "tools/node_compilers.hpp"
 

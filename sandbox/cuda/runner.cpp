@@ -1,5 +1,6 @@
 #include "sandbox/cuda/runner.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -8,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,6 +16,7 @@
 #include "sandbox/cuda/referee/device.hpp"
 #include "sandbox/cuda/resident.hpp"
 #include "sandbox/cuda/runner_device.hpp"
+#include "sandbox/process/core_choice.hpp"
 #include "sandbox/process/frame.hpp"
 #include "sandbox/process/roles.hpp"
 #include "sandbox/process/shared_memory.hpp"
@@ -44,8 +45,10 @@ struct given_tensors {
 
 class cuda_runner {
  public:
-  explicit cuda_runner(const worker_settings& settings) : settings_(settings) {}
+  explicit cuda_runner(const worker_settings& settings) : settings_(settings), core_(cores_of(settings)) {}
   expected<void> start(frame& f);
+  // CUDA's own threads are there by then and keep every core that the process was given.
+  expected<void> choose_core() { return core_.choose(); }
   expected<gpu_reply> answer(frame& f);
   bool is_broken() const { return device_->is_broken(); }
 
@@ -85,7 +88,14 @@ class cuda_runner {
   gpu_output_place place_of(const tensor_view& output, std::span<const tensor_view> inputs,
                             std::span<const tensor_view> weights) const;
 
+  static std::vector<int> cores_of(const worker_settings& settings) {
+    std::vector<int> cores{settings.timing_core};
+    cores.insert(cores.end(), settings.other_cores.begin(), settings.other_cores.end());
+    return cores;
+  }
+
   worker_settings settings_;
+  core_choice core_;
   std::unique_ptr<runner_device> device_;
   slot slots_[2];
   std::map<int64_t, given_tensors> given_;
@@ -341,6 +351,9 @@ expected<gpu_reply> cuda_runner::calls(frame& f) {
   gpu_reply reply;
   last_is_unknown_ = false;  // where the last frame's calls ended with a fault
   device_->arena().let_kept_go();
+  // For all of them: what is compared is called one after the other, on the same core.
+  if (std::ranges::any_of(message.calls, [](const auto& m) { return m.mode == call_mode::timed; }))
+    CUDAL1_CHECK(choose_core());
   for (const auto& m : message.calls) {
     progress_->calls.fetch_add(1, std::memory_order_relaxed);
     CUDAL1_CHECK(call(m, reply));
@@ -367,16 +380,6 @@ expected<gpu_reply> cuda_runner::answer(frame& f) {
   }
 }
 
-// CUDA's own threads are there already and keep every core that the process was given.
-expected<void> bind_to_core(int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(core), &set);
-  if (::sched_setaffinity(0, sizeof set, &set) != 0)
-    return fail(errc::infrastructure, "core {}: {}", core, std::strerror(errno));
-  return {};
-}
-
 // The driver's device files stay writable: CUDA opens them again for new mappings.
 expected<void> lock_down(const worker_settings& settings, int zygote) {
   confinement_options options{.role = confined_role::referee, .expected_parent = zygote};
@@ -386,7 +389,7 @@ expected<void> lock_down(const worker_settings& settings, int zygote) {
   if (const auto* step = confined.failed(); step != nullptr && !settings.allow_weak_confinement)
     return fail(errc::infrastructure, "confinement of the runner: {}: {}", step->name,
                 std::strerror(step->error_number));
-  return bind_to_core(settings.timing_core);
+  return {};
 }
 
 }  // namespace
@@ -398,6 +401,7 @@ int run_cuda_runner(const worker_settings& settings, int channel, int zygote) {
   if (!first) return exit_broken;
   auto started = self.start(*first);
   if (started) started = lock_down(settings, zygote);
+  if (started) started = self.choose_core();
   if (!started) {
     (void)send_failure(channel, started.error(), deadline_in(answer_limit));
     return exit_confinement;

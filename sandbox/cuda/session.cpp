@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "config/base/hash.hpp"
+#include "config/base/thread_cores.hpp"
 #include "config/device_names.hpp"
 #include "sandbox/cuda/gpu.hpp"
 #include "sandbox/device/process_session.hpp"
@@ -181,9 +182,9 @@ expected<gpu_description> find_gpu(const std::string& device) {
   return *found;
 }
 
-// The timed process on one core near its GPU, its referee on another.
+// What is timed goes from one to another of the cores near its GPU, to where it is fast (core_choice).
 expected<worker_settings> settings_of(const session_options& options) {
-  std::vector<int> cores = options.cores.empty() ? allowed_cores() : options.cores;
+  std::vector<int> cores = options.cores.empty() ? cores_of_this_thread() : options.cores;
   if (cores.empty()) return fail(errc::infrastructure, "this process may run on no core");
   worker_settings settings;
   settings.threads = 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "config/base/thread_cores.hpp"
 #include "sandbox/device/machine.hpp"
 #include "sandbox/device/process_session.hpp"
 #include "sandbox/process/control_block.hpp"
@@ -121,7 +122,7 @@ expected<timing_report> cpu_session::ask_time(const time_fork_request& request, 
 constexpr int64_t longest_flush = int64_t{64} << 20;
 
 expected<worker_settings> settings_of(const session_options& options) {
-  const std::vector<int> cores = allowed_cores();
+  const std::vector<int> cores = cores_of_this_thread();
   worker_settings settings;
   settings.threads = options.threads;
   settings.timing_core = options.timing_core < 0 ? cores.back() : options.timing_core;

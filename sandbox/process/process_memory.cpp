@@ -6,7 +6,6 @@
 #include <sstream>
 #include <string_view>
 
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -62,16 +61,6 @@ int64_t last_level_cache_bytes() {
     largest = std::max(
         largest, bytes_of(first_line("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size")));
   return largest > 0 ? largest : int64_t{32} << 20;
-}
-
-std::vector<int> allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
-  return cores;
 }
 
 std::string processor_model() {

@@ -7,11 +7,11 @@
 #include <new>
 #include <vector>
 
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "config/base/thread_cores.hpp"
 #include "sandbox/cpu/launch_threads.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/process/fault_handler.hpp"
@@ -79,12 +79,7 @@ expected<mapped_tensors> map_tensors(const frame& f, const std::vector<tensor_ty
 
 expected<void> bind_to_core(const worker_settings& settings) {
   if (settings.threads > 1) return {};  // its threads spread over the cores that are allowed
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(settings.timing_core), &set);
-  if (::sched_setaffinity(0, sizeof set, &set) != 0)
-    return fail(errc::infrastructure, "core {}: {}", settings.timing_core, std::strerror(errno));
-  return {};
+  return move_this_thread({settings.timing_core});
 }
 
 expected<void> runner::map_arena(int arena, int64_t bytes, uint64_t seed) {

@@ -61,24 +61,33 @@ TEST(cores, the_last_ones_time_on_cpu_and_the_rest_works) {
   EXPECT_THAT(layout(cores_from(0, 7), "cpu", {}, o).timing_of("cpu"), ElementsAre(3));
 }
 
-TEST(cores, each_gpu_gets_two_near_it) {
-  const std::vector<gpu_description> gpus = {gpu(0, cores_from(0, 7)), gpu(1, cores_from(8, 15))};
-  const auto l = layout(cores_from(0, 15), "auto", gpus);
-  EXPECT_THAT(l.timing_of("cuda:0"), ElementsAre(6, 7));
-  EXPECT_THAT(l.timing_of("cuda:1"), ElementsAre(14, 15));
-  EXPECT_EQ(l.others.size(), 12U);
-  EXPECT_EQ(l.seen_by("cuda:0").size(), 14U) << "all but those of the other GPU";
-  const auto with_cpu = layout(cores_from(0, 15), "cpu,cuda", gpus);
-  EXPECT_THAT(with_cpu.timing_of("cpu"), ElementsAre(15));
-  EXPECT_THAT(with_cpu.timing_of("cuda:1"), ElementsAre(13, 14));
+TEST(cores, each_gpu_gets_four_near_it) {
+  const std::vector<gpu_description> gpus = {gpu(0, cores_from(0, 15)), gpu(1, cores_from(16, 31))};
+  const auto l = layout(cores_from(0, 31), "auto", gpus);
+  EXPECT_THAT(l.timing_of("cuda:0"), ElementsAre(12, 13, 14, 15));
+  EXPECT_THAT(l.timing_of("cuda:1"), ElementsAre(28, 29, 30, 31));
+  EXPECT_EQ(l.others.size(), 24U);
+  EXPECT_EQ(l.seen_by("cuda:0").size(), 28U) << "all but those of the other GPU";
+  const auto with_cpu = layout(cores_from(0, 31), "cpu,cuda", gpus);
+  EXPECT_THAT(with_cpu.timing_of("cpu"), ElementsAre(31));
+  EXPECT_THAT(with_cpu.timing_of("cuda:1"), ElementsAre(27, 28, 29, 30));
+}
+
+TEST(cores, half_of_them_are_left_to_the_rest) {
+  const std::vector<gpu_description> gpus = {gpu(0, cores_from(0, 3)), gpu(1, cores_from(4, 7))};
+  const auto l = layout(cores_from(0, 7), "auto", gpus);
+  EXPECT_THAT(l.timing_of("cuda:0"), ElementsAre(2, 3));
+  EXPECT_THAT(l.timing_of("cuda:1"), ElementsAre(6, 7));
+  EXPECT_EQ(layout(cores_from(0, 11), "auto", gpus).timing_of("cuda:1").size(), 3U);
+  EXPECT_EQ(layout(cores_from(0, 3), "auto", {gpu(0, {})}).timing_of("cuda:0").size(), 2U);
 }
 
 TEST(cores, a_gpu_whose_near_cores_are_taken_or_not_allowed_gets_others) {
   const auto near = cores_from(0, 2);
-  const auto l = layout({1, 2, 30, 31, 32}, "auto", {gpu(0, near), gpu(1, near)});
+  const auto l = layout({1, 2, 28, 29, 30, 31, 32, 33}, "auto", {gpu(0, near), gpu(1, near)});
   EXPECT_THAT(l.timing_of("cuda:0"), ElementsAre(1, 2));
-  EXPECT_THAT(l.timing_of("cuda:1"), ElementsAre(31, 32));
-  EXPECT_THAT(l.others, ElementsAre(30));
+  EXPECT_THAT(l.timing_of("cuda:1"), ElementsAre(32, 33));
+  EXPECT_THAT(l.others, ElementsAre(28, 29, 30, 31));
 }
 
 TEST(cores, where_they_are_few_a_gpu_gets_one_or_none) {

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "actors/cores.hpp"
 #include "actors/data_lock.hpp"
+#include "config/base/thread_cores.hpp"
 
 namespace cudal1 {
 namespace {

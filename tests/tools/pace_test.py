@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 import types
@@ -10,7 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "python"))
 
 import pytorch_calls  # noqa: E402
-from pytorch_calls import Calls, Pace, Row, count_rows, enough  # noqa: E402
+from pytorch_calls import Calls, Cores, Pace, Row, count_rows, enough  # noqa: E402
 
 GPU = types.SimpleNamespace(type="cuda")
 REQUEST = {"least_samples": 10, "seconds": 1.0}
@@ -112,6 +113,71 @@ class Enough(unittest.TestCase):
         pace.note(13)
         self.assertTrue(pace.is_slow())
         self.assertFalse(Pace(GPU).is_slow())
+
+
+class CoresOfSpeeds(Cores):
+    """Whose work takes what the test says."""
+
+    def __init__(self, **took: float):
+        super().__init__(int(core[1:]) for core in took)
+        self.took = {int(core[1:]): us for core, us in took.items()}
+        self.at = -1
+        self.visits: list[int] = []
+
+    def go(self, core: int) -> None:
+        self.at = core
+        self.visits.append(core)
+        if self.took[core] < 0:
+            raise OSError("not allowed")
+
+    def work_us(self) -> float:
+        return self.took[self.at]
+
+
+class Choosing(unittest.TestCase):
+    def test_the_first_time_all_are_looked_at(self) -> None:
+        cores = CoresOfSpeeds(c4=16, c5=10, c6=10.5, c7=15)
+        self.assertTrue(cores.go_to_a_fast_one())
+        self.assertEqual(cores.at, 5)
+
+    def test_it_stays_where_it_is_fast_and_goes_on_from_there_where_not(self) -> None:
+        cores = CoresOfSpeeds(c4=16, c5=10, c6=15, c7=10.5)
+        cores.go_to_a_fast_one()
+        cores.visits.clear()
+        self.assertTrue(cores.go_to_a_fast_one())
+        self.assertEqual(set(cores.visits), {5})
+        cores.took[5] = 16
+        self.assertTrue(cores.go_to_a_fast_one())
+        self.assertEqual(cores.at, 7)
+        self.assertNotIn(4, cores.visits)
+
+    def test_where_none_is_fast_it_takes_the_fastest_and_says_so(self) -> None:
+        cores = CoresOfSpeeds(c0=10, c1=10)
+        cores.go_to_a_fast_one()
+        cores.took.update({0: 16, 1: 15})
+        self.assertFalse(cores.go_to_a_fast_one())
+        self.assertEqual(cores.at, 1)
+
+    def test_a_core_is_left_where_calls_were_slow_though_work_is_not(self) -> None:
+        cores = CoresOfSpeeds(c0=10, c1=10.2)
+        cores.go_to_a_fast_one()
+        self.assertEqual(cores.at, 0)
+        self.assertTrue(cores.go_to_a_fast_one(leave=True))
+        self.assertEqual(cores.at, 1)
+
+    def test_those_that_are_not_allowed_are_forgotten(self) -> None:
+        cores = CoresOfSpeeds(c0=-1, c1=10)
+        self.assertTrue(cores.go_to_a_fast_one())
+        self.assertEqual((cores.at, cores.allowed), (1, [1]))
+        self.assertTrue(Cores([]).go_to_a_fast_one(), "none to choose from")
+
+    def test_real_ones(self) -> None:
+        before = os.sched_getaffinity(0)
+        try:
+            Cores(before).go_to_a_fast_one()
+            self.assertEqual(len(os.sched_getaffinity(0)), 1)
+        finally:
+            os.sched_setaffinity(0, before)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@
 #include <fmt/ranges.h>
 
 #include "actors/client.hpp"
-#include "actors/cores.hpp"
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/thread_cores.hpp"
 #include "config/base/wall_clock.hpp"
 #include "store/blobs.hpp"
 #include "tools/cli/against.hpp"
@@ -191,7 +191,8 @@ class held_device final : public device_baselines {
     r.prepare_seconds = wish_.prepare_seconds;
     r.flush_bytes = hold_.flush_bytes;
     r.threads = hold_.threads;
-    r.cores = hold_.cores;
+    // On a GPU a call is one thread's, which goes to the core that is fast at the moment.
+    r.cores = is_gpu(device_) ? hold_.seen : hold_.cores;
     r.best_pace_us = lowest_tenth(paces_us_);
     return r;
   }

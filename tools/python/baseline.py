@@ -41,7 +41,7 @@ import traceback
 from typing import Any, Callable
 
 from pytorch_calls import (CALLS, Calls, Clock, Pace, Refused, Subject, load_module, load_torch, measure,
-                           seed_everything, synchronize, tensors_of, use_cores)
+                           seed_everything, synchronize, tensors_of)
 
 # As they are measured. Compiled ones first: the others, which are beside the node's own measurements, then come last. A
 # failed capture needs a fresh process for the rest: so graph is before what cannot fail.
@@ -208,12 +208,7 @@ class Task:
             if not self.ready(calls, agreement, patience):
                 return
             self.begin([kind], "measure", 60 + 40 * self.request["seconds"])
-            before = os.sched_getaffinity(0)
-            try:
-                calls.in_thread(lambda: use_cores(self.request["cores"]))
-                measure(clock, self.pace, calls, self.request)
-            finally:
-                use_cores(before)
+            measure(clock, self.pace, calls, self.request)
             if calls.spin_too_short:
                 calls.notes.append("device time has launch gaps: the call waits for the device, or queues more than it "
                                    "takes")

@@ -33,7 +33,7 @@ IN_A_ROW = 8
 LONG_US = 10_000.0  # a call that takes so long is a row by itself
 SHARE_OF_HOST = 0.1  # of a call's time, beside the device's; what is more makes it the host's as well
 SAME_PACE = 1.1  # a host that is so many times slower than at its best is still as good as that
-PAUSE_S = 0.01  # before calls on a host that is slower
+PAUSE_S = 0.01  # before calls on a host of which every core is slower
 WATCHED_S = 2.0  # how long its pace is looked at where nothing is known of it
 KEPT_FOR = 9  # times that its pace is looked at, before it counts as one that the host keeps
 MOST_TIMES = 20  # the seconds that were asked for, until enough calls count
@@ -393,6 +393,56 @@ class Clock:
 # ---- the host's pace -------------------------------------------------------------------------------------------------
 
 
+def known_work_us() -> float:
+    """Of some ten microseconds on a core that nobody else uses."""
+    begin = time.perf_counter_ns()
+    value = 0
+    for i in range(300):
+        value = (value * 1664525 + i) & 0xFFFFFFFF
+    return (time.perf_counter_ns() - begin) / 1000
+
+
+class Cores:
+    """Where a thread goes for its timed calls. On a machine that is shared a core is 1.5 times slower and more while
+    somebody else uses the other hyperthread of it, for tenths of a second to seconds, each core by itself; at nearly
+    every moment there is one that is not."""
+
+    def __init__(self, allowed: Any):
+        self.allowed = sorted(allowed)  # the one where it is comes first, once it is at one
+        self.best_us = math.inf
+
+    def go(self, core: int) -> None:
+        os.sched_setaffinity(0, {core})
+
+    def work_us(self) -> float:
+        return min(known_work_us() for _ in range(3))
+
+    def go_to_a_fast_one(self, leave: bool = False) -> bool:
+        """The calling thread, to the first that is about as fast as any ever was, beginning with where it is, or behind
+        that where it is to leave; where there is none, to the fastest, and the answer is no."""
+        first_time = math.isinf(self.best_us)
+        if leave and self.allowed:
+            self.allowed.append(self.allowed.pop(0))
+        took: dict[int, float] = {}
+        for core in list(self.allowed):
+            try:
+                self.go(core)
+            except OSError:  # a container that allows fewer
+                self.allowed.remove(core)
+                continue
+            took[core] = self.work_us()
+            self.best_us = min(self.best_us, took[core])
+            if not first_time and took[core] <= SAME_PACE * self.best_us:
+                break
+        if not took:
+            return True
+        fastest = min(took, key=took.__getitem__)
+        self.go(fastest)
+        at = self.allowed.index(fastest)
+        self.allowed = self.allowed[at:] + self.allowed[:at]
+        return took[fastest] <= SAME_PACE * self.best_us
+
+
 class Known(Calls):
     """A module without a subject, whose time beside the device's is the host's alone."""
 
@@ -445,6 +495,7 @@ class Pace:
 
     def __init__(self, device: torch.device, known_us: float = 0.0):
         self.device = device
+        self.cores = Cores([])
         self.operators: Known | None = None
         self.replay: Known | None = None
         self.python_us = 0.0
@@ -467,10 +518,14 @@ class Pace:
         """Before the first calls: longer where nobody saw its best yet."""
         until = time.perf_counter() + (0.0 if self.known_us or self.kept else WATCHED_S)
         for _ in range(KEPT_FOR):
-            self.now_us(clock)
+            self.look(clock)
         while self.device.type == "cuda" and time.perf_counter() < until:
+            self.look(clock)
+
+    def look(self, clock: Clock) -> None:
+        if not self.cores.go_to_a_fast_one():
             time.sleep(PAUSE_S)
-            self.now_us(clock)
+        self.now_us(clock)
 
     def note(self, us: float) -> None:
         self.last_us = us
@@ -501,7 +556,8 @@ def take_samples(clock: Clock, pace: Pace, calls: Calls) -> None:
     come in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
 
     def all_of_them() -> None:
-        if pace.is_slow() and not calls.counting_rows(0.0):
+        is_hosts = not calls.counting_rows(0.0)
+        if not pace.cores.go_to_a_fast_one(leave=is_hosts and pace.is_slow()) and is_hosts:
             time.sleep(PAUSE_S)
         first = clock.call(calls, calls.subject.next_draw())
         long = first >= LONG_US
@@ -560,11 +616,17 @@ def count_rows(calls: Calls, pace: Pace, least: int) -> None:
 
 def measure(clock: Clock, pace: Pace, calls: Calls, request: dict) -> None:
     """Until the calls' median is known well enough, or they have had their time. By themselves, not in turns with
-    others: those would leave their own code and data in the caches."""
+    others: those would leave their own code and data in the caches. On request["cores"], or where there are none on
+    those that this thread may use: calls on a GPU on one of them at a time."""
     spent = 0.0
+    before = os.sched_getaffinity(0)
+    cores = request["cores"] or before
+    pace.cores = Cores(cores if clock.device.type == "cuda" else [])
     gc.collect()
     gc.disable()
     try:
+        if clock.device.type == "cpu":
+            calls.in_thread(lambda: use_cores(cores))
         pace.watch(clock)
         find_spin(clock, calls)
         while not enough(calls, pace, spent, request):
@@ -573,16 +635,16 @@ def measure(clock: Clock, pace: Pace, calls: Calls, request: dict) -> None:
             spent += time.perf_counter() - begin
     finally:
         gc.enable()
+        use_cores(before)
     count_rows(calls, pace, request["least_samples"])
 
 
 def use_cores(cores: Any) -> None:
-    """The calling thread on these, while it times on those that the node keeps free; none is all as it was."""
-    if cores:
-        try:
-            os.sched_setaffinity(0, cores)
-        except OSError:  # a container that allows fewer
-            pass
+    """The calling thread on all of these."""
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError:  # a container that allows fewer
+        pass
 
 
 def load_torch() -> None:

@@ -1,10 +1,9 @@
 #include "sandbox/process/referee/core_control.hpp"
 
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 
-#include <sched.h>
+#include "config/base/thread_cores.hpp"
 
 namespace cudal1 {
 
@@ -14,28 +13,18 @@ expected<core_control> core_control::create(const worker_settings& settings) {
   result.waiting_ = settings.other_cores.empty() ? result.timing_ : settings.other_cores;
   CUDAL1_TRY(result.memory_, map_private(settings.flush_bytes > 0 ? settings.flush_bytes : int64_t{1} << 20));
   std::memset(result.memory_.data(), 1, result.memory_.size());
-  CUDAL1_CHECK(result.move_to(result.waiting_));
+  CUDAL1_CHECK(move_this_thread(result.waiting_));
   return result;
-}
-
-expected<void> core_control::move_to(const std::vector<int>& cores) const {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int core : cores)
-    CPU_SET(static_cast<std::size_t>(core), &set);
-  if (::sched_setaffinity(0, sizeof set, &set) != 0)
-    return fail(errc::infrastructure, "core {}: {}", cores.front(), std::strerror(errno));
-  return {};
 }
 
 expected<double> core_control::flush() {
   const auto start = std::chrono::steady_clock::now();
-  CUDAL1_CHECK(move_to(timing_));
+  CUDAL1_CHECK(move_this_thread(timing_));
   // Reads only: lines that it wrote would have to go back to memory during the timed call, at that call's expense.
   constexpr std::size_t line = 64;
   for (std::size_t i = 0; i + sizeof(uint64_t) <= memory_.size(); i += line)
     (void)*reinterpret_cast<const volatile uint64_t*>(memory_.data() + i);
-  CUDAL1_CHECK(move_to(waiting_));
+  CUDAL1_CHECK(move_this_thread(waiting_));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   return took.count();
 }

@@ -19,7 +19,6 @@ class core_control {
   expected<double> flush();
 
  private:
-  expected<void> move_to(const std::vector<int>& cores) const;
   std::vector<int> timing_, waiting_;
   mapping memory_;
 };

@@ -9,9 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "config/base/thread_cores.hpp"
 #include "sandbox/process/fault_text.hpp"
 #include "sandbox/process/messages.hpp"
-#include "sandbox/process/process_memory.hpp"
 #include "sandbox/process/referee/draws.hpp"
 
 namespace cudal1 {
@@ -230,7 +230,7 @@ expected<void> runner_link::arm() {
 }
 
 expected<double> runner_link::timed_call() {
-  static const bool alone = allowed_cores().size() < 2;
+  static const bool alone = cores_of_this_thread().size() < 2;
   const wait_options options{.spin = std::chrono::milliseconds(alone ? 0 : 20), .watched = pidfd_.get()};
   const deadline until = deadline_in(milliseconds_of(limits_.call_ms));
   const auto start = std::chrono::steady_clock::now();

@@ -122,10 +122,10 @@ def times(module: types.ModuleType, device: torch.device, options: argparse.Name
         clock = pytorch_calls.Clock(device, 0)
         for side in sides:
             side.prepare()
-        pytorch_calls.use_cores(options.cores)
         pace = pytorch_calls.Pace(device, options.pace_us)
         for side in sides:
-            pytorch_calls.measure(clock, pace, side, {"seconds": options.seconds, "least_samples": 10})
+            pytorch_calls.measure(clock, pace, side, {"seconds": options.seconds, "least_samples": 10,
+                                                      "cores": options.cores})
     eager_us, exported_us = (statistics.median(side.call_us) for side in sides)
     result = {"eager_us": eager_us, "exported_us": exported_us, "speedup": eager_us / exported_us,
               "pace_us": sides[0].pace_us}
@@ -212,7 +212,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1.0,
                         help="of timing a side, where its median is not known to 1%% before")
     parser.add_argument("--cores", type=lambda text: [int(word) for word in text.split(",") if word], default=[],
-                        help="that the timed calls are made on, as in 6,7; all where not said")
+                        help="that timed calls are made on, each time on one that is fast, as in 6,7; all where not said")
     parser.add_argument("--no-time", action="store_true", help="correctness only")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--pace-us", type=float, default=0, help=argparse.SUPPRESS)

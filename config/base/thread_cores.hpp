@@ -1,0 +1,14 @@
+// The cores that a thread may run on.
+#pragma once
+
+#include <vector>
+
+#include "config/base/error.hpp"
+
+namespace cudal1 {
+
+// Ascending. Of the calling thread, and of the threads and processes that it starts from then on.
+std::vector<int> cores_of_this_thread();
+expected<void> move_this_thread(const std::vector<int>& cores);
+
+}  // namespace cudal1

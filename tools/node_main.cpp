@@ -157,7 +157,7 @@ void watch_the_end(int code) {
 
 // Moves this thread, and with it all that the process starts, off the cores that are timing.
 core_layout set_timing_cores_aside(const node_options& o) {
-  const core_layout cores = lay_out_cores(cores_of_this_thread(), core_wishes_of(o.devices, o.settings.device));
+  core_layout cores = lay_out_cores(cores_of_this_thread(), core_wishes_of(o.devices, o.settings.device));
   for (const auto& [device, own] : cores.timing) {
     if (!own.empty())
       spdlog::info("device {}: cores {} are kept free for it", device, fmt::join(own, ", "));

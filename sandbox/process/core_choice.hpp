@@ -18,10 +18,10 @@ class core_choice {
       : cores_(std::move(cores)), work_us_(std::move(work_us)) {}
 
   // Moves the calling thread to the first of them, from the one that it took last on, that is about as fast as any of
-  // them ever was; where none is, to the fastest. Takes some tens of microseconds for each core that is looked at.
+  // them ever was; where none is, to the fastest. Takes some twenty microseconds for each core that is looked at.
   expected<void> choose();
 
-  // Some ten microseconds of sorting.
+  // Some microseconds of sorting: many instructions at once, so that a second hyperthread is felt.
   static double known_work_us();
 
  private:

@@ -163,7 +163,7 @@ expected<void> runner::guarded(auto&& work) {
   const int bytes[] = {0xff, 0x7e, static_cast<int>(seed >> 8 & 0xff)};
   std::memset(low, bytes[seed % 3], near_bytes);
   asm volatile("" : : "r"(low) : "memory");
-  auto* const end = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(low) / page * page - 2 * page);
+  auto* const end = static_cast<std::byte*>(low) - reinterpret_cast<uintptr_t>(low) % page - 2 * page;
   // Fails where the stack ends, after the part that is there.
   (void)::madvise(end - all_bytes, all_bytes, MADV_DONTNEED);
 }

@@ -93,7 +93,7 @@ class held_device final : public device_baselines {
     CUDAL1_CHECK(keep(t, m.records));
     if (!best || !has_times(m.records)) return m;
     if (doing) doing(fmt::format("{}: variant {}", t.name, best->variant.id.substr(0, 12)));
-    CUDAL1_CHECK(measure_beside(t, best->variant, program_us, m));
+    CUDAL1_CHECK(measure_beside(t, *best, program_us, m));
     CUDAL1_CHECK(keep(t, m.records));
     return m;
   }
@@ -126,7 +126,7 @@ class held_device final : public device_baselines {
   // The variant and the task's program, while the host is at its best. That is told by the program alone, so that the
   // variant's time is not chosen by itself; of several tries the one in which the program was fastest. No times where
   // one of them shows that the variant is not correct.
-  expected<void> measure_beside(const task& t, const variant_record& best, double program_us, measured_task& m) {
+  expected<void> measure_beside(const task& t, const store::ranked& best, double program_us, measured_task& m) {
     const int most = is_gpu(device_) ? most_beside : 1;
     const auto until = clock::now() + longest_beside;
     const auto slower = [&](const verdict& v) { return program_us > 0 ? v.reference_us / program_us : 1; };
@@ -136,7 +136,7 @@ class held_device final : public device_baselines {
     while (!is_wrong && (!fastest || slower(*fastest) > same_pace) && (tries == 0 || clock::now() < until) &&
            tries < most) {
       ++tries;
-      auto tried = evaluate(t, best);
+      auto tried = evaluate(t, best.variant);
       if (!tried && tried.error().code == errc::cancelled) return tl::unexpected<error>(std::move(tried).error());
       if (!tried) {
         m.variant_problem = tried.error().message;
@@ -151,13 +151,30 @@ class held_device final : public device_baselines {
     }
     if (is_wrong) fastest.reset();
     if (fastest) m.variant_problem.clear();
-    if (fastest || is_wrong) put_variant(best, fastest, m.records);
-    if (!fastest || slower(*fastest) <= same_pace) return {};
-    for (auto& b : m.records)
-      b.notes.push_back(
+    if (fastest || is_wrong) put_variant(best.variant, fastest, m.records);
+    if (!fastest) return {};
+    std::vector<std::string> notes = changes_on_device(best.result, *fastest);
+    if (slower(*fastest) > same_pace)
+      notes.push_back(
           fmt::format("the host was {:.2f} times slower beside the variant than at its best (in the best of {})",
                       slower(*fastest), format_count(tries, "evaluation")));
+    for (auto& b : m.records)
+      b.notes.insert(b.notes.end(), notes.begin(), notes.end());
     return {};
+  }
+
+  // What took the device another time than when the variant was confirmed: no host explains that, but a library that
+  // chose another algorithm may, or memory that lies elsewhere. An interval of one evaluation does not know of it.
+  static std::vector<std::string> changes_on_device(const verdict& then, const verdict& now) {
+    std::vector<std::string> notes;
+    const auto compare = [&](const char* what, double before_us, double us) {
+      if (before_us > 0 && us > 0 && std::max(us / before_us, before_us / us) > same_pace)
+        notes.push_back(fmt::format("{} took the device {} here, and {} when the variant was confirmed", what,
+                                    format_time(us), format_time(before_us)));
+    };
+    compare("the variant", then.variant_device_us, now.variant_device_us);
+    compare("the task's own program", then.reference_device_us, now.reference_device_us);
+    return notes;
   }
 
   static bool has_times(const std::vector<baseline_record>& records) {

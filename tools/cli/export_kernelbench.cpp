@@ -19,12 +19,14 @@ struct eager_comparison {
   double speedup = 0;
   interval speedup_interval;
   double eager_us = 0, variant_us = 0;
+  double eager_device_us = 0, variant_device_us = 0;
   double pace_us = 0;          // how fast the host was (baseline_record::pace_us)
   bool beside = false;         // in the same minutes; else the variant's time is its verdict's
   std::string environment_id;  // that eager was measured in
 };
 BOOST_DESCRIBE_STRUCT(eager_comparison, (),
-                      (speedup, speedup_interval, eager_us, variant_us, pace_us, beside, environment_id))
+                      (speedup, speedup_interval, eager_us, variant_us, eager_device_us, variant_device_us, pace_us,
+                       beside, environment_id))
 
 // A line of index.json.
 struct exported_model {
@@ -60,8 +62,8 @@ const environment* environment_of(const search_report& r, const std::string& id)
 std::optional<eager_comparison> over_eager(const best_row& row) {
   if (!row.against || !row.against->problem.empty() || !(row.against->speedup > 0)) return std::nullopt;
   const auto& a = *row.against;
-  return eager_comparison{a.speedup, a.speedup_interval, a.base_us,       a.variant_us,
-                          a.pace_us, a.beside,           a.environment_id};
+  return eager_comparison{a.speedup,           a.speedup_interval, a.base_us, a.variant_us,    a.base_device_us,
+                          a.variant_device_us, a.pace_us,          a.beside,  a.environment_id};
 }
 
 std::string measured(const best_row& row, const environment* where) {

@@ -74,7 +74,7 @@ TEST_F(core_choice_on_this_machine, known_work_takes_microseconds) {
   double least = core_choice::known_work_us();
   for (int i = 0; i < 100; ++i)
     least = std::min(least, core_choice::known_work_us());
-  EXPECT_GT(least, 0.5) << "it was not left out";
+  EXPECT_GT(least, 2) << "it was not left out, and is long enough for the clock";
   EXPECT_LT(least, 1000);
 }
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import gc
 import json
 import os
 import pathlib
@@ -142,6 +143,10 @@ def one(path: pathlib.Path, options: argparse.Namespace) -> dict[str, Any]:
         return {}
     device = torch.device(options.device)
     result = check(module, device, options.draws)
+    # So that what is timed does not lie in pieces of memory that the checks have left.
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
     if not options.no_time:
         result.update(times(module, device, options))
     return result
@@ -186,20 +191,25 @@ def stored_speedups() -> dict[str, Any]:
     return {t["file"]: t for t in index["tasks"] if t.get("file")}
 
 
+def over_then(now_us: float | None, then_us: float | None) -> str:
+    return f"{now_us / then_us:.2f}" if now_us and then_us else "-"
+
+
 def row(name: str, result: dict[str, Any], known: dict[str, Any]) -> str:
     eager = known.get("eager") or {}
     was = f"{eager['speedup']:.2f}x" if eager else "-"
-    then_us, now_us = eager.get("pace_us", 0), result.get("pace_us", 0)
-    host = f"{now_us / then_us:.2f}" if then_us > 0 and now_us > 0 else "-"
+    host = over_then(result.get("pace_us"), eager.get("pace_us"))
+    device = "/".join(over_then(result.get(f"{now}_device_us"), eager.get(f"{then}_device_us"))
+                      for now, then in (("eager", "eager"), ("exported", "variant")))
     over_program = f"{known['speedup']:.2f}x" if "speedup" in known else "-"
     if "error" in result:
-        return f"{name:44} {'FAILED':>9} {'-':>9} {was:>8} {'-':>5} {over_program:>8}  {result['error']}"
+        return f"{name:44} {'FAILED':>9} {'-':>9} {was:>8} {'-':>5} {'-/-':>9} {over_program:>8}  {result['error']}"
     verdict = "correct" if result["close_0.0001"] else "loose" if result["close_0.01"] else "WRONG"
     speed = f"{result['speedup']:.2f}x" if "speedup" in result else "-"
     times = f"{result['eager_us']:.1f} -> {result['exported_us']:.1f} us" if "speedup" in result else ""
     if "exported_device_us" in result:
         times += f" ({result['eager_device_us']:.1f} -> {result['exported_device_us']:.1f} on the device)"
-    line = f"{name:44} {verdict:>9} {speed:>9} {was:>8} {host:>5} {over_program:>8}  {times}"
+    line = f"{name:44} {verdict:>9} {speed:>9} {was:>8} {host:>5} {device:>9} {over_program:>8}  {times}"
     return f"{line} {'; '.join(result['notes'])}".rstrip()
 
 
@@ -233,9 +243,11 @@ def main() -> int:
     failed = build_all(names, options)
     results: dict[str, dict[str, Any]] = {}
     print("speedup: eager over exported, here and now; stored: the same as cudal1 measured it (index.json); host: how "
-          "long known operators take, over then (above 1 eager is slower than it was, and the speedup larger); "
-          "program: over the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
-    print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8} {'host':>5} {'program':>8}  eager -> exported")
+          "long known operators take, over then (above 1 eager is slower than it was, and the speedup larger); device: "
+          "the device's times of eager and of exported, over then; program: over the task's own program, both called "
+          "from C++; verdict: at 1e-4, loose at 1e-2")
+    print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8} {'host':>5} {'device':>9} {'program':>8}  "
+          "eager -> exported")
     for name in names:
         known = stored.get(f"{name}.py", {})
         if name in failed:

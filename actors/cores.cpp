@@ -39,9 +39,11 @@ core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_wish>
   for (; most >= 0; --most) {
     l.others = l.all;
     l.timing.clear();
-    for (const auto& wish : wishes)
-      l.timing[wish.device] =
-          take_cores(l.others, wish, std::max(std::min(most, wish.count), std::min(wish.least, wish.count)));
+    for (const bool fixed : {true, false})
+      for (const auto& wish : wishes)
+        if ((wish.fixed_core >= 0) == fixed)
+          l.timing[wish.device] =
+              take_cores(l.others, wish, std::max(std::min(most, wish.count), std::min(wish.least, wish.count)));
     if (2 * l.others.size() >= l.all.size() || (most == 0 && !l.others.empty())) return l;
   }
   l.others = l.all;

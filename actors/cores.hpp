@@ -27,8 +27,9 @@ struct core_layout {
   std::vector<int> timing_of(const std::string& device) const;
 };
 
-// Devices are served in their order, each from the end of what is left: near cores first. As many each as leave half of
-// the cores to the rest, or the least that they want where that leaves any; else none of their own.
+// Devices are served in their order, those with a fixed core before, each from the end of what is left: near cores
+// first. As many each as leave half of the cores to the rest, or the least that they want where that leaves any; else
+// none of their own.
 core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_wish>& wishes);
 
 }  // namespace cudal1

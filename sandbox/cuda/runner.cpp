@@ -1,6 +1,5 @@
 #include "sandbox/cuda/runner.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -351,9 +350,8 @@ expected<gpu_reply> cuda_runner::calls(frame& f) {
   gpu_reply reply;
   last_is_unknown_ = false;  // where the last frame's calls ended with a fault
   device_->arena().let_kept_go();
-  // For all of them: what is compared is called one after the other, on the same core.
-  if (std::ranges::any_of(message.calls, [](const auto& m) { return m.mode == call_mode::timed; }))
-    CUDAL1_CHECK(choose_core());
+  // What is timed comes behind calls that are not, perhaps in several frames: all that is compared is on one core.
+  if (!message.calls.empty() && message.calls.front().mode == call_mode::untimed) CUDAL1_CHECK(choose_core());
   for (const auto& m : message.calls) {
     progress_->calls.fetch_add(1, std::memory_order_relaxed);
     CUDAL1_CHECK(call(m, reply));

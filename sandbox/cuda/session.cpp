@@ -182,10 +182,10 @@ expected<gpu_description> find_gpu(const std::string& device) {
   return *found;
 }
 
-// What is timed goes from one to another of the cores near its GPU, to where it is fast (core_choice).
+// What is timed goes from one to another of the cores, to where it is fast (core_choice).
 expected<worker_settings> settings_of(const session_options& options) {
   std::vector<int> cores = options.cores.empty() ? cores_of_this_thread() : options.cores;
-  if (cores.empty()) return fail(errc::infrastructure, "this process may run on no core");
+  if (cores.empty()) return fail(errc::infrastructure, "this process may run on no core that it knows of");
   worker_settings settings;
   settings.threads = 1;
   settings.timing_core = cores.back();

@@ -123,6 +123,7 @@ constexpr int64_t longest_flush = int64_t{64} << 20;
 
 expected<worker_settings> settings_of(const session_options& options) {
   const std::vector<int> cores = cores_of_this_thread();
+  if (cores.empty()) return fail(errc::infrastructure, "this process may run on no core that it knows of");
   worker_settings settings;
   settings.threads = options.threads;
   settings.timing_core = options.timing_core < 0 ? cores.back() : options.timing_core;

@@ -18,11 +18,11 @@ namespace cudal1 {
 
 struct session_options {
   std::string device = "cpu";
-  std::string worker;                             // path of cudal1-worker; "" finds it beside this program
-  int threads = 1;                                // of a timed call on `cpu`
-  int timing_core = -1;                           // core for the timed process on `cpu`; -1: the last one allowed
-  std::vector<int> cores;                         // kept free for a GPU's referee and runner; empty: none are
-  int64_t flush_bytes = 0;                        // 0: by the size of the device's cache
+  std::string worker;       // path of cudal1-worker; "" finds it beside this program
+  int threads = 1;          // of a timed call on `cpu`
+  int timing_core = -1;     // core for the timed process on `cpu`; -1: the last one allowed
+  std::vector<int> cores;   // that a GPU's calls are timed on, kept free; empty: any, and none is kept free
+  int64_t flush_bytes = 0;  // 0: by the size of the device's cache
   int64_t memory_limit_bytes = int64_t{2} << 30;  // of a runner's tensors
   std::string blobs;                              // folder of the tasks' weights; "" where no task has any
   verification_options verification;              // that the draws of the timing pool are judged by

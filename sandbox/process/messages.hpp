@@ -18,7 +18,7 @@ namespace cudal1 {
 struct worker_settings {
   int threads = 1;
   int timing_core = 0;
-  std::vector<int> other_cores;  // where the referee waits, and on a GPU what may be timed, too; may be empty
+  std::vector<int> other_cores;  // where the referee of `cpu` waits; on a GPU where calls may be timed as well
   int64_t flush_bytes = 0;
   bool allow_weak_confinement = false;
   int cuda_device = -1;  // -1: the CPU; else referee and runner are those of that GPU

@@ -73,6 +73,14 @@ TEST(cores, each_gpu_gets_four_near_it) {
   EXPECT_THAT(with_cpu.timing_of("cuda:1"), ElementsAre(27, 28, 29, 30));
 }
 
+TEST(cores, a_fixed_core_is_nobody_elses) {
+  device_options o;
+  o.timing_core = 15;
+  const auto l = layout(cores_from(0, 15), "cuda,cpu", {gpu(0, {})}, o);
+  EXPECT_THAT(l.timing_of("cpu"), ElementsAre(15));
+  EXPECT_THAT(l.timing_of("cuda:0"), ElementsAre(11, 12, 13, 14));
+}
+
 TEST(cores, half_of_them_are_left_to_the_rest) {
   const std::vector<gpu_description> gpus = {gpu(0, cores_from(0, 3)), gpu(1, cores_from(4, 7))};
   const auto l = layout(cores_from(0, 7), "auto", gpus);

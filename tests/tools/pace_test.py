@@ -7,6 +7,7 @@ import pathlib
 import sys
 import types
 import unittest
+from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "python"))
 
@@ -107,13 +108,6 @@ class Enough(unittest.TestCase):
         self.assertFalse(enough(calls_of(*many[:-1]), pace_that_saw(10), 0.1, REQUEST))
         self.assertTrue(enough(calls_of(*many), pace_that_saw(10), 0.1, REQUEST))
 
-    def test_a_host_is_slow_by_what_it_was_last(self) -> None:
-        pace = pace_that_saw(10)
-        self.assertFalse(pace.is_slow())
-        pace.note(13)
-        self.assertTrue(pace.is_slow())
-        self.assertFalse(Pace(GPU).is_slow())
-
 
 class CoresOfSpeeds(Cores):
     """Whose work takes what the test says."""
@@ -132,6 +126,81 @@ class CoresOfSpeeds(Cores):
 
     def work_us(self) -> float:
         return self.took[self.at]
+
+
+class GoingOn(unittest.TestCase):
+    def pace(self, **took: float) -> tuple[Pace, CoresOfSpeeds]:
+        pace = pace_that_saw(10)
+        pace.cores = cores = CoresOfSpeeds(**took)
+        cores.go_to_a_fast_one()
+        cores.visits.clear()
+        return pace, cores
+
+    def test_a_core_on_which_calls_are_slow_twice_is_left(self) -> None:
+        pace, cores = self.pace(c0=10, c1=10)
+        pace.note(13)
+        pace.go_on(is_hosts=True)
+        self.assertEqual(cores.at, 0, "once may be anything")
+        pace.note(13)
+        pace.go_on(is_hosts=True)
+        self.assertEqual(cores.at, 1)
+        pace.note(13)
+        pace.go_on(is_hosts=True)
+        self.assertEqual(cores.at, 1, "the next one has two tries as well")
+
+    def test_calls_that_are_the_devices_stay(self) -> None:
+        pace, cores = self.pace(c0=10, c1=10)
+        for _ in range(5):
+            pace.note(13)
+            pace.go_on(is_hosts=False)
+        self.assertEqual(set(cores.visits), {0})
+
+
+class Measuring(unittest.TestCase):
+    """The whole of it, without torch: calls of a CPU's clock."""
+
+    class Subject:
+        device = types.SimpleNamespace(type="cpu")
+        turn = 0
+
+        def next_draw(self) -> list:
+            return []
+
+    class Watched(Calls):
+        def __init__(self, subject: Any, fails: bool = False):
+            super().__init__("eager", subject)
+            self.cores: set[int] = set()
+            self.fails = fails
+
+        def run(self, inputs: list) -> Any:
+            self.cores |= os.sched_getaffinity(0)
+            if self.fails:
+                raise ValueError("it fails")
+
+    class Clock(pytorch_calls.Clock):
+        def __init__(self) -> None:
+            self.device = types.SimpleNamespace(type="cpu")
+            self.wait = lambda: None
+
+        def flush(self) -> None:
+            pass
+
+    def test_on_the_cores_that_are_asked_for_and_back(self) -> None:
+        before = os.sched_getaffinity(0)
+        wanted = {max(before)}
+        calls = self.Watched(self.Subject())
+        pytorch_calls.measure(self.Clock(), Pace(self.Subject.device), calls,
+                              {"seconds": 0.01, "least_samples": 3, "cores": sorted(wanted)})
+        self.assertEqual(calls.cores, wanted)
+        self.assertGreaterEqual(len(calls.call_us), 3)
+        self.assertEqual(os.sched_getaffinity(0), before)
+
+    def test_back_after_a_failure_too(self) -> None:
+        before = os.sched_getaffinity(0)
+        with self.assertRaises(ValueError):
+            pytorch_calls.measure(self.Clock(), Pace(self.Subject.device), self.Watched(self.Subject(), fails=True),
+                                  {"seconds": 0.01, "least_samples": 3, "cores": [max(before)]})
+        self.assertEqual(os.sched_getaffinity(0), before)
 
 
 class Choosing(unittest.TestCase):
@@ -157,6 +226,23 @@ class Choosing(unittest.TestCase):
         cores.took.update({0: 16, 1: 15})
         self.assertFalse(cores.go_to_a_fast_one())
         self.assertEqual(cores.at, 1)
+
+    def test_all_slow_at_first_is_not_the_best_for_ever(self) -> None:
+        cores = CoresOfSpeeds(c0=16, c1=16.1)
+        cores.go_to_a_fast_one()
+        cores.took[1] = 10
+        for _ in range(pytorch_calls.LOOK_EVERYWHERE_EVERY):
+            cores.go_to_a_fast_one()
+        self.assertEqual(cores.at, 1)
+
+    def test_a_lucky_look_is_not_the_best(self) -> None:
+        cores = CoresOfSpeeds(c0=10, c1=10)
+        for _ in range(20):
+            cores.go_to_a_fast_one()
+        cores.took.update({0: 5, 1: 5})
+        cores.go_to_a_fast_one()
+        cores.took.update({0: 10, 1: 10})
+        self.assertTrue(cores.go_to_a_fast_one())
 
     def test_a_core_is_left_where_calls_were_slow_though_work_is_not(self) -> None:
         cores = CoresOfSpeeds(c0=10, c1=10.2)

@@ -26,7 +26,7 @@ struct baseline_request {
   double prepare_seconds = 120;  // of each kind's compilation, capture and warm-up
   int64_t flush_bytes = 0;       // 0: by the size of the device's cache
   int64_t threads = 1;           // on cpu
-  std::vector<int> cores;        // to time on; empty: any
+  std::vector<int> cores;        // to time on (on a GPU on one at a time); empty: any
   double best_pace_us = 0;       // kind_times::pace_us where the host was at its best; 0: unknown
 };
 BOOST_DESCRIBE_STRUCT(baseline_request, (),

@@ -153,7 +153,8 @@ class held_device final : public device_baselines {
     if (fastest) m.variant_problem.clear();
     if (fastest || is_wrong) put_variant(best.variant, fastest, m.records);
     if (!fastest) return {};
-    std::vector<std::string> notes = changes_on_device(best.result, *fastest);
+    std::vector<std::string> notes;
+    if (is_alike(best.result.environment_id)) notes = changes_on_device(best.result, *fastest);
     if (slower(*fastest) > same_pace)
       notes.push_back(
           fmt::format("the host was {:.2f} times slower beside the variant than at its best (in the best of {})",
@@ -208,8 +209,7 @@ class held_device final : public device_baselines {
     r.prepare_seconds = wish_.prepare_seconds;
     r.flush_bytes = hold_.flush_bytes;
     r.threads = hold_.threads;
-    // On a GPU a call is one thread's, which goes to the core that is fast at the moment.
-    r.cores = is_gpu(device_) ? hold_.seen : hold_.cores;
+    r.cores = hold_.cores;
     r.best_pace_us = lowest_tenth(paces_us_);
     return r;
   }

@@ -8,7 +8,8 @@ standard output likewise; whatever torch prints goes to standard error. What it 
    "seconds": 1.0, "least_samples": 10, "prepare_seconds": 120, "flush_bytes": 0, "threads": 1, "cores": [6, 7],
    "best_pace_us": 32.5}
 
-"best_pace_us" is the host's best pace that is known (pytorch_calls.Pace), or 0.
+"cores" are those to time on, a GPU's calls on one of them at a time; none is any. "best_pace_us" is the host's best
+pace that is known (pytorch_calls.Pace), or 0.
 
 What it answers:
 

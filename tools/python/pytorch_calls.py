@@ -10,6 +10,7 @@ load_torch is called before anything else: torch is not imported when this file 
 from __future__ import annotations
 
 import bisect
+import collections
 import dataclasses
 import gc
 import hashlib
@@ -33,6 +34,9 @@ IN_A_ROW = 8
 LONG_US = 10_000.0  # a call that takes so long is a row by itself
 SHARE_OF_HOST = 0.1  # of a call's time, beside the device's; what is more makes it the host's as well
 SAME_PACE = 1.1  # a host that is so many times slower than at its best is still as good as that
+LOOKS_KEPT = 64  # at cores
+LOOK_EVERYWHERE_EVERY = 16  # times that a core is chosen
+SLOW_TIMES = 2  # in a row that calls were slow, until their core is left though it seems fast
 PAUSE_S = 0.01  # before calls on a host of which every core is slower
 WATCHED_S = 2.0  # how long its pace is looked at where nothing is known of it
 KEPT_FOR = 9  # times that its pace is looked at, before it counts as one that the host keeps
@@ -404,12 +408,17 @@ def known_work_us() -> float:
 
 class Cores:
     """Where a thread goes for its timed calls. On a machine that is shared a core is 1.5 times slower and more while
-    somebody else uses the other hyperthread of it, for tenths of a second to seconds, each core by itself; at nearly
-    every moment there is one that is not."""
+    somebody else uses the other hyperthread of it, for tenths of a second to seconds, each core by itself. (The node's
+    runners do the same: sandbox/process/core_choice.hpp.)"""
 
     def __init__(self, allowed: Any):
-        self.allowed = sorted(allowed)  # the one where it is comes first, once it is at one
-        self.best_us = math.inf
+        self.looks_us: collections.deque[float] = collections.deque(maxlen=LOOKS_KEPT)  # the last ones, at any core
+        self.choices = 0  # since all were looked at
+        self.use(allowed)
+
+    def use(self, allowed: Any) -> None:
+        """Only these from now on."""
+        self.allowed = sorted(allowed)  # the one that was chosen last comes first
 
     def go(self, core: int) -> None:
         os.sched_setaffinity(0, {core})
@@ -417,12 +426,20 @@ class Cores:
     def work_us(self) -> float:
         return min(known_work_us() for _ in range(3))
 
+    def best_us(self) -> float:
+        """The lowest tenth of what was seen lately: the least of all is luck."""
+        return sorted(self.looks_us)[len(self.looks_us) // 10]
+
     def go_to_a_fast_one(self, leave: bool = False) -> bool:
-        """The calling thread, to the first that is about as fast as any ever was, beginning with where it is, or behind
-        that where it is to leave; where there is none, to the fastest, and the answer is no."""
-        first_time = math.isinf(self.best_us)
+        """The calling thread, to the first that is about as fast as the fastest were lately, beginning with where it
+        is, or behind that where it is to leave; where there is none, to the fastest, and the answer is no. Now and
+        then it looks at all."""
         if leave and self.allowed:
             self.allowed.append(self.allowed.pop(0))
+        self.choices += 1
+        everywhere = not self.looks_us or self.choices >= LOOK_EVERYWHERE_EVERY
+        if everywhere:
+            self.choices = 0
         took: dict[int, float] = {}
         for core in list(self.allowed):
             try:
@@ -431,8 +448,8 @@ class Cores:
                 self.allowed.remove(core)
                 continue
             took[core] = self.work_us()
-            self.best_us = min(self.best_us, took[core])
-            if not first_time and took[core] <= SAME_PACE * self.best_us:
+            self.looks_us.append(took[core])
+            if not everywhere and took[core] <= SAME_PACE * self.best_us():
                 break
         if not took:
             return True
@@ -440,7 +457,7 @@ class Cores:
         self.go(fastest)
         at = self.allowed.index(fastest)
         self.allowed = self.allowed[at:] + self.allowed[:at]
-        return took[fastest] <= SAME_PACE * self.best_us
+        return took[fastest] <= SAME_PACE * self.best_us()
 
 
 class Known(Calls):
@@ -486,7 +503,8 @@ def known_replay(device: torch.device) -> Known:
 class Pace:
     """How fast the host makes calls from Python just now: what a call of known operators takes beside the device's
     time. A host that serves others as well changes its pace by up to two times from second to second, and with it the
-    time of every short call of PyTorch: such times count where the host was at its best.
+    time of every short call of PyTorch, on any core (Cores) and for other reasons: such times count where the host was
+    at its best.
 
     python_us is the least that a call from Python takes beside the device's time, where all its work is one CUDA graph.
     The node's own runner, which is no Python, takes less; who compares its times with these must count that.
@@ -500,7 +518,7 @@ class Pace:
         self.replay: Known | None = None
         self.python_us = 0.0
         self.known_us = known_us  # its best, as others saw it; 0: nobody did
-        self.last_us = 0.0
+        self.slow_times = 0  # in a row, lately
         self.recent: list[float] = []
         self.kept: list[float] = []  # in order of size
 
@@ -523,16 +541,15 @@ class Pace:
             self.look(clock)
 
     def look(self, clock: Clock) -> None:
-        if not self.cores.go_to_a_fast_one():
-            time.sleep(PAUSE_S)
+        self.go_on(is_hosts=self.device.type == "cuda")
         self.now_us(clock)
 
     def note(self, us: float) -> None:
-        self.last_us = us
         self.recent.append(us)
         if len(self.recent) == KEPT_FOR:
             bisect.insort(self.kept, statistics.median(self.recent))
             self.recent.clear()
+        self.slow_times = self.slow_times + 1 if us > SAME_PACE * self.wanted_us() else 0
 
     def best_us(self) -> float:
         """What it kept for a tenth of the time that was looked at: the least of all is luck."""
@@ -544,8 +561,14 @@ class Pace:
         """Its best, as anybody saw it."""
         return min(self.known_us or self.best_us(), self.best_us())
 
-    def is_slow(self) -> bool:
-        return self.last_us > SAME_PACE * self.wanted_us()
+    def go_on(self, is_hosts: bool) -> None:
+        """Before calls, whose time is the host's for a part or not: to a core that is fast, after a pause where that
+        does not help."""
+        stuck = is_hosts and self.slow_times >= SLOW_TIMES
+        if stuck:
+            self.slow_times = 0
+        if (not self.cores.go_to_a_fast_one(leave=stuck) or stuck) and is_hosts:
+            time.sleep(PAUSE_S)
 
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
@@ -556,9 +579,7 @@ def take_samples(clock: Clock, pace: Pace, calls: Calls) -> None:
     come in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
 
     def all_of_them() -> None:
-        is_hosts = not calls.counting_rows(0.0)
-        if not pace.cores.go_to_a_fast_one(leave=is_hosts and pace.is_slow()) and is_hosts:
-            time.sleep(PAUSE_S)
+        pace.go_on(is_hosts=not calls.counting_rows(0.0) and clock.device.type == "cuda")
         first = clock.call(calls, calls.subject.next_draw())
         long = first >= LONG_US
         row = [first] if long else [clock.call(calls, calls.subject.next_draw()) for _ in range(IN_A_ROW)]
@@ -621,13 +642,15 @@ def measure(clock: Clock, pace: Pace, calls: Calls, request: dict) -> None:
     spent = 0.0
     before = os.sched_getaffinity(0)
     cores = request["cores"] or before
-    pace.cores = Cores(cores if clock.device.type == "cuda" else [])
+    # Until the end this thread is on one core, or on few: threads that start meanwhile stay there.
+    if clock.device.type == "cuda":
+        pace.cores.use(cores)
+    else:
+        calls.in_thread(lambda: use_cores(cores))
     gc.collect()
     gc.disable()
     try:
-        if clock.device.type == "cpu":
-            calls.in_thread(lambda: use_cores(cores))
-        pace.watch(clock)
+        calls.in_thread(lambda: pace.watch(clock))
         find_spin(clock, calls)
         while not enough(calls, pace, spent, request):
             begin = time.perf_counter()

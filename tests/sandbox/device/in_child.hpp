@@ -11,11 +11,12 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "config/base/thread_cores.hpp"
 
 namespace cudal1::testing_device {
 
@@ -60,12 +61,8 @@ inline bool deny_calls(const std::vector<int>& calls, int error) {
 }
 
 inline bool stay_on_one_core() {
-  cpu_set_t allowed, one;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
-  CPU_ZERO(&one);
-  for (std::size_t core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core)
-    if (CPU_ISSET(core, &allowed)) CPU_SET(core, &one);
-  return ::sched_setaffinity(0, sizeof one, &one) == 0;
+  const auto cores = cores_of_this_thread();
+  return !cores.empty() && move_this_thread({cores.front()});
 }
 
 }  // namespace cudal1::testing_device

@@ -222,7 +222,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1.0,
                         help="of timing a side, where its median is not known to 1%% before")
     parser.add_argument("--cores", type=lambda text: [int(word) for word in text.split(",") if word], default=[],
-                        help="that timed calls are made on, each time on one that is fast, as in 6,7; all where not said")
+                        help="that timed calls are made on, on one that is fast, as in 6,7; all where not said")
     parser.add_argument("--no-time", action="store_true", help="correctness only")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--pace-us", type=float, default=0, help=argparse.SUPPRESS)
@@ -244,8 +244,8 @@ def main() -> int:
     results: dict[str, dict[str, Any]] = {}
     print("speedup: eager over exported, here and now; stored: the same as cudal1 measured it (index.json); host: how "
           "long known operators take, over then (above 1 eager is slower than it was, and the speedup larger); device: "
-          "the device's times of eager and of exported, over then; program: over the task's own program, both called "
-          "from C++; verdict: at 1e-4, loose at 1e-2")
+          "the device's times, of eager over then, and of exported over the variant's in cudal1's own runner; program: "
+          "over the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
     print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8} {'host':>5} {'device':>9} {'program':>8}  "
           "eager -> exported")
     for name in names:

@@ -5,12 +5,16 @@
 #include <gtest/gtest.h>
 
 #include "tools/cli/host_pace.hpp"
+#include "tools/cli/report.hpp"
 
 namespace cudal1::cli {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 baseline_record measured(const std::string& kind, const std::string& environment_id, double call_us) {
   baseline_record b;
@@ -51,6 +55,42 @@ TEST(against, what_was_measured_beside_the_variant_counts_and_its_time_then) {
   EXPECT_LT(a.speedup_interval.low, 9.8);
   EXPECT_GT(a.speedup_interval.low, 9.7);
   EXPECT_EQ(format_against(a), "10.0x [9.8, 10.2]");
+}
+
+TEST(against, what_makes_a_time_doubtful_stays_with_it) {
+  auto doubtful = beside(measured("eager", "h200-a", 300), "best", 50);
+  doubtful.notes = {"the host was slow"};
+  EXPECT_THAT(compare(std::vector{doubtful, measured("eager", "h200-b", 400)}, "eager", best_on_h200, of_host).notes,
+              ElementsAre("the host was slow"));
+}
+
+TEST(against, a_report_counts_the_doubtful) {
+  search_report r;
+  r.against = "eager";
+  r.over.emplace().measured = 2;
+  for (const bool doubtful : {true, false}) {
+    auto& a = r.tasks.emplace_back().against.emplace();
+    a.base_us = 20;
+    if (doubtful) a.notes = {"the host was slow", "so was the device"};
+  }
+  EXPECT_THAT(print_against(r), HasSubstr("1 time of eager with notes"));
+  r.tasks.erase(r.tasks.begin());
+  EXPECT_THAT(print_against(r), Not(HasSubstr("notes")));
+}
+
+TEST(against, another_time_on_the_device_than_when_it_was_confirmed_is_said) {
+  verdict then, now;
+  then.variant_device_us = 284;
+  then.reference_device_us = now.reference_device_us = 337;
+  now.variant_device_us = 226;
+  EXPECT_THAT(changes_on_device(then, now),
+              ElementsAre(AllOf(HasSubstr("the variant"), HasSubstr("226 µs here"), HasSubstr("284 µs when"))));
+  now.variant_device_us = 280;
+  EXPECT_THAT(changes_on_device(then, now), IsEmpty());
+  then.reference_device_us = 300;
+  EXPECT_THAT(changes_on_device(then, now), ElementsAre(HasSubstr("own program")));
+  now = {};
+  EXPECT_THAT(changes_on_device(then, now), IsEmpty()) << "no clock of a device";
 }
 
 TEST(against, a_variants_time_is_that_of_a_call_from_python_as_the_bases_is) {

@@ -51,6 +51,7 @@ against_times compare(std::span<const baseline_record> records, const std::strin
   a.environment_id = chosen->environment_id;
   a.problem = chosen->problem;
   a.check = chosen->check;
+  a.notes = chosen->notes;
   if (!a.problem.empty()) return a;
   a.base_us = chosen->call_us;
   a.base_device_us = chosen->device_us;

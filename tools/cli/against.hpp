@@ -31,10 +31,11 @@ struct against_times {
   double program_us = 0;       // of the task's own program, called from C++, in the base's minutes; 0 where not known
   std::string environment_id;  // that the base was measured in
   std::string check;           // its result against eager's, where that differs
+  std::vector<std::string> notes;  // of the base's record: what makes its times doubtful
 };
 BOOST_DESCRIBE_STRUCT(against_times, (),
                       (kind, problem, base_us, variant_us, speedup, speedup_interval, beside, base_device_us,
-                       variant_device_us, pace_us, python_us, program_us, environment_id, check))
+                       variant_device_us, pace_us, python_us, program_us, environment_id, check, notes))
 
 // What is compared: a variant ("" is the reference itself) as a verdict has it.
 struct compared {

@@ -1,5 +1,6 @@
 // cudal1 best: the best variants that the store has.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -149,6 +150,11 @@ std::string about_base(const std::vector<ranked_row>& rows) {
   };
   if (has([](const against_times& a) { return a.speedup > 0 && !a.beside; }))
     text += "* not measured beside this variant: the variant's time is its verdict's, of another hour.\n";
+  std::set<std::string> notes;
+  for (const auto& r : rows)
+    if (r.against) notes.insert(r.against->notes.begin(), r.against->notes.end());
+  for (const auto& note : notes)
+    text += fmt::format("{}: {}\n", rows.front().against->kind, note);
   for (const auto& r : rows)
     if (r.against && r.against->problem == "not measured")
       return text + fmt::format("{} was not measured here: `cudal1 baseline --kinds {}` does that.\n", r.against->kind,

@@ -164,20 +164,6 @@ class held_device final : public device_baselines {
     return {};
   }
 
-  // What took the device another time than when the variant was confirmed: no host explains that, but a library that
-  // chose another algorithm may, or memory that lies elsewhere. An interval of one evaluation does not know of it.
-  static std::vector<std::string> changes_on_device(const verdict& then, const verdict& now) {
-    std::vector<std::string> notes;
-    const auto compare = [&](const char* what, double before_us, double us) {
-      if (before_us > 0 && us > 0 && std::max(us / before_us, before_us / us) > same_pace)
-        notes.push_back(fmt::format("{} took the device {} here, and {} when the variant was confirmed", what,
-                                    format_time(us), format_time(before_us)));
-    };
-    compare("the variant", then.variant_device_us, now.variant_device_us);
-    compare("the task's own program", then.reference_device_us, now.reference_device_us);
-    return notes;
-  }
-
   static bool has_times(const std::vector<baseline_record>& records) {
     return std::any_of(records.begin(), records.end(), [](const auto& r) { return r.problem.empty(); });
   }

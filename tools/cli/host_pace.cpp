@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 
+#include <fmt/format.h>
+
+#include "tools/cli/format.hpp"
+
 namespace cudal1::cli {
 
 namespace {
@@ -49,6 +53,18 @@ std::vector<std::string> missing_kinds(const std::vector<baseline_record>& recor
     if (newest == nullptr || again) missing.push_back(kind);
   }
   return missing;
+}
+
+std::vector<std::string> changes_on_device(const verdict& then, const verdict& now) {
+  std::vector<std::string> notes;
+  const auto compare = [&](const char* what, double before_us, double us) {
+    if (before_us > 0 && us > 0 && std::max(us / before_us, before_us / us) > same_pace)
+      notes.push_back(fmt::format("{} took the device {} here, and {} when the variant was confirmed", what,
+                                  format_time(us), format_time(before_us)));
+  };
+  compare("the variant", then.variant_device_us, now.variant_device_us);
+  compare("the task's own program", then.reference_device_us, now.reference_device_us);
+  return notes;
 }
 
 }  // namespace cudal1::cli

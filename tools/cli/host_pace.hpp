@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sandbox/evaluation.hpp"
 #include "store/baseline.hpp"
 
 namespace cudal1::cli {
@@ -30,5 +31,10 @@ struct known_best {
 // that shows. `records` are of devices and hosts like the present one.
 std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,
                                        const std::vector<std::string>& kinds, const known_best& best);
+
+// A sentence for each of the two programs that took the device another time than when the variant was confirmed. No
+// host explains that, but a library that chose another algorithm may, or memory that lies elsewhere; the interval of
+// one evaluation does not know of it. Both of alike devices.
+std::vector<std::string> changes_on_device(const verdict& then, const verdict& now);
 
 }  // namespace cudal1::cli

@@ -101,7 +101,7 @@ std::string print_against(const search_report& r) {
   if (r.against.empty() || r.against == against_program || !r.over) return "";
   const auto& over = *r.over;
   std::string text;
-  int64_t beside = 0, apart = 0, differ = 0, without_source = 0, on_device = 0;
+  int64_t beside = 0, apart = 0, differ = 0, without_source = 0, on_device = 0, noted = 0;
   std::map<std::string, int64_t> problems;
   for (const auto& row : r.tasks) {
     if (!row.against) continue;
@@ -111,6 +111,7 @@ std::string print_against(const search_report& r) {
     if (a.speedup > 0) ++(a.beside ? beside : apart);
     if (a.speedup > 0 && a.variant_device_us > 0) ++on_device;
     if (!a.check.empty() && a.problem.empty()) ++differ;
+    if (!a.notes.empty() && a.problem.empty()) ++noted;
   }
   if (over.measured > 0) {
     text = fmt::format("Over {}, of {} that {} measured: geometric mean {} (what is no faster counts as 1)", r.against,
@@ -132,6 +133,9 @@ std::string print_against(const search_report& r) {
   if (differ > 0)
     text += fmt::format("{} of {} gave another result than eager (`--json` says how).\n", format_count(differ, "task"),
                         r.against);
+  if (noted > 0)
+    text += fmt::format("{} of {} with notes, as of a slow host (`cudal1 best TASK --against {}` prints them).\n",
+                        format_count(noted, "time"), r.against, r.against);
   for (const auto& [problem, n] : problems) {
     if (problem == "not measured")
       text +=

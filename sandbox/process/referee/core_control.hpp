@@ -18,6 +18,9 @@ class core_control {
   // nothing of a draw. The referee is back on its own cores afterwards. Returns milliseconds.
   expected<double> flush();
 
+  // The referee has no core but the timing one: while it waits there awake, the runner does not run.
+  bool is_shared() const { return waiting_ == timing_; }
+
  private:
   std::vector<int> timing_, waiting_;
   mapping memory_;

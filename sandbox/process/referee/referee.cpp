@@ -156,7 +156,7 @@ expected<referee_reply> referee::time_fork(frame& f) {
   CUDAL1_TRY(const auto request, record_of<time_fork_request>(f));
   CUDAL1_TRY(auto* const state, current());
   CUDAL1_TRY(const auto variant, check_program_text(request.variant.program));
-  const call_limits limits{request.plan.call_limit_ms, request.plan.memory_limit_bytes};
+  const call_limits limits{request.plan.call_limit_ms, request.plan.memory_limit_bytes, cores_.is_shared()};
   const checked_program& original = state->pool->of().reference;
   CUDAL1_TRY(auto reference_runner, runner_link::attach(runner_of(f, 0), original, limits));
   CUDAL1_TRY(auto variant_runner, runner_link::attach(runner_of(f, 1), variant, limits));

@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "config/base/thread_cores.hpp"
 #include "sandbox/process/fault_text.hpp"
 #include "sandbox/process/messages.hpp"
 #include "sandbox/process/referee/draws.hpp"
@@ -230,8 +229,7 @@ expected<void> runner_link::arm() {
 }
 
 expected<double> runner_link::timed_call() {
-  static const bool alone = cores_of_this_thread().size() < 2;
-  const wait_options options{.spin = std::chrono::milliseconds(alone ? 0 : 20), .watched = pidfd_.get()};
+  const wait_options options{.spin = std::chrono::milliseconds(limits_.sleeps ? 0 : 20), .watched = pidfd_.get()};
   const deadline until = deadline_in(milliseconds_of(limits_.call_ms));
   const auto start = std::chrono::steady_clock::now();
   set_state(control(), call_state::go);

@@ -27,6 +27,7 @@ struct output_memory {
 struct call_limits {
   double call_ms = 2000;
   int64_t memory_bytes = 0;
+  bool sleeps = false;  // the referee, while a timed call runs: its waking up is in the call's time then
 };
 
 class runner_link {

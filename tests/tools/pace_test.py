@@ -257,6 +257,14 @@ class Choosing(unittest.TestCase):
         self.assertEqual((cores.at, cores.allowed), (1, [1]))
         self.assertTrue(Cores([]).go_to_a_fast_one(), "none to choose from")
 
+    def test_the_same_cores_again_are_no_change(self) -> None:
+        cores = CoresOfSpeeds(c0=16, c1=10)
+        cores.go_to_a_fast_one()
+        cores.use([0, 1])
+        self.assertEqual(cores.allowed, [1, 0])
+        cores.use([1, 2])
+        self.assertEqual(cores.allowed, [1, 2])
+
     def test_real_ones(self) -> None:
         before = os.sched_getaffinity(0)
         try:

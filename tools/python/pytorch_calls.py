@@ -412,13 +412,14 @@ class Cores:
     runners do the same: sandbox/process/core_choice.hpp.)"""
 
     def __init__(self, allowed: Any):
+        self.allowed: list[int] = sorted(allowed)  # the one that was chosen last comes first
         self.looks_us: collections.deque[float] = collections.deque(maxlen=LOOKS_KEPT)  # the last ones, at any core
         self.choices = 0  # since all were looked at
-        self.use(allowed)
 
     def use(self, allowed: Any) -> None:
         """Only these from now on."""
-        self.allowed = sorted(allowed)  # the one that was chosen last comes first
+        if set(allowed) != set(self.allowed):
+            self.allowed = sorted(allowed)
 
     def go(self, core: int) -> None:
         os.sched_setaffinity(0, {core})

@@ -43,7 +43,7 @@ core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_wish>
       for (const auto& wish : wishes)
         if ((wish.fixed_core >= 0) == fixed)
           l.timing[wish.device] =
-              take_cores(l.others, wish, std::max(std::min(most, wish.count), std::min(wish.least, wish.count)));
+              take_cores(l.others, wish, std::clamp(most, std::min(wish.least, wish.count), wish.count));
     if (2 * l.others.size() >= l.all.size() || (most == 0 && !l.others.empty())) return l;
   }
   l.others = l.all;

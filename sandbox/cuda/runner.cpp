@@ -1,6 +1,5 @@
 #include "sandbox/cuda/runner.hpp"
 
-#include <cerrno>
 #include <cstring>
 #include <map>
 #include <memory>

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "config/base/lowest_tenth.hpp"
 #include "config/base/thread_cores.hpp"
 
 namespace cudal1 {
@@ -46,14 +47,6 @@ double core_choice::look() {
   return us;
 }
 
-// The lowest tenth: the least of all is luck.
-double core_choice::best_us() const {
-  std::vector<double> looks(looks_us_.begin(), looks_us_.end());
-  const auto at = looks.begin() + static_cast<std::ptrdiff_t>(looks.size() / 10);
-  std::nth_element(looks.begin(), at, looks.end());
-  return *at;
-}
-
 expected<void> core_choice::choose() {
   if (cores_.empty()) return {};
   if (cores_.size() == 1) return move_this_thread(cores_);
@@ -69,7 +62,7 @@ expected<void> core_choice::choose() {
     }
     const double us = look();
     if (!fastest || us < fastest->first) fastest = {us, core};
-    if (!all && us <= about_as_fast * best_us()) break;
+    if (!all && us <= about_as_fast * lowest_tenth({looks_us_.begin(), looks_us_.end()})) break;
   }
   if (!fastest) return tl::unexpected<error>(std::move(*problem));
   std::rotate(cores_.begin(), std::find(cores_.begin(), cores_.end(), fastest->second), cores_.end());

@@ -29,7 +29,6 @@ class core_choice {
 
  private:
   double look();
-  double best_us() const;
 
   std::vector<int> cores_;  // the one that was chosen last comes first
   std::function<double()> work_us_;

@@ -1,5 +1,4 @@
 // The runner: holds one program, in a process that may do next to nothing else.
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <exception>

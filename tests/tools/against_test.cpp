@@ -174,12 +174,5 @@ TEST(missing_baselines, are_those_without_a_record_here_and_cheap_ones_beside_an
   EXPECT_THAT(missing_kinds(records, kinds, {""}), IsEmpty()) << "a failure is an answer";
 }
 
-TEST(lowest_tenth, is_what_was_kept_and_no_luck) {
-  EXPECT_EQ(lowest_tenth({}), 0);
-  EXPECT_EQ(lowest_tenth({7}), 7);
-  EXPECT_EQ(lowest_tenth({9, 8, 7, 9}), 7);
-  EXPECT_EQ(lowest_tenth({9, 8, 7, 9, 9, 9, 9, 9, 9, 9}), 8);
-}
-
 }  // namespace
 }  // namespace cudal1::cli

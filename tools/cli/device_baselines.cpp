@@ -13,6 +13,7 @@
 #include "actors/client.hpp"
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/lowest_tenth.hpp"
 #include "config/base/thread_cores.hpp"
 #include "config/base/wall_clock.hpp"
 #include "store/blobs.hpp"
@@ -301,7 +302,6 @@ class held_device final : public device_baselines {
   std::unique_ptr<store> store_;                    // none where the folder has no store yet
   std::optional<environment_finder> environments_;  // of it
   std::unique_ptr<baseline_process> process_;
-  std::map<std::string, bool> alike_;          // environments by id
   std::map<std::string, double> programs_us_;  // at their best, by task
   std::vector<double> paces_us_;               // kind_times::pace_us of all that was measured here
 };

@@ -1,7 +1,6 @@
 #include "tools/cli/host_pace.hpp"
 
 #include <algorithm>
-#include <cstddef>
 
 #include <fmt/format.h>
 
@@ -32,13 +31,6 @@ bool was_slow(const baseline_record& r, const known_best& best) {
 
 bool is_cheap(const std::string& kind) {
   return kind == "eager" || kind == "cudnn" || kind == "graph";
-}
-
-double lowest_tenth(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
 }
 
 std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,

@@ -12,9 +12,6 @@ namespace cudal1::cli {
 // A host that is so many times slower than at its best is still as good as that (as in tools/python/pytorch_calls.py).
 inline constexpr double same_pace = 1.1;
 
-// What the host kept for a tenth of the time: the least of many is luck. The least of fewer than ten; 0 of nothing.
-double lowest_tenth(std::vector<double> values);
-
 // Eager is as fast as its host is just then, and so are cudnn and graph; what torch.compile makes costs a minute, and
 // stays.
 bool is_cheap(const std::string& kind);

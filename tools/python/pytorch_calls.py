@@ -397,6 +397,11 @@ class Clock:
 # ---- the host's pace -------------------------------------------------------------------------------------------------
 
 
+def lowest_tenth(in_order: list[float]) -> float:
+    """What was kept for a tenth of the time that was looked at: the least of all is luck."""
+    return in_order[len(in_order) // 10]
+
+
 def known_work_us() -> float:
     """Of some ten microseconds on a core that nobody else uses."""
     begin = time.perf_counter_ns()
@@ -428,8 +433,7 @@ class Cores:
         return min(known_work_us() for _ in range(3))
 
     def best_us(self) -> float:
-        """The lowest tenth of what was seen lately: the least of all is luck."""
-        return sorted(self.looks_us)[len(self.looks_us) // 10]
+        return lowest_tenth(sorted(self.looks_us))
 
     def go_to_a_fast_one(self, leave: bool = False) -> bool:
         """The calling thread, to the first that is about as fast as the fastest were lately, beginning with where it
@@ -542,7 +546,7 @@ class Pace:
             self.look(clock)
 
     def look(self, clock: Clock) -> None:
-        self.go_on(is_hosts=self.device.type == "cuda")
+        self.go_on(is_hosts=True)
         self.now_us(clock)
 
     def note(self, us: float) -> None:
@@ -553,9 +557,8 @@ class Pace:
         self.slow_times = self.slow_times + 1 if us > SAME_PACE * self.wanted_us() else 0
 
     def best_us(self) -> float:
-        """What it kept for a tenth of the time that was looked at: the least of all is luck."""
         if self.kept:
-            return self.kept[len(self.kept) // 10]
+            return lowest_tenth(self.kept)
         return statistics.median(self.recent) if self.recent else 0.0
 
     def wanted_us(self) -> float:
@@ -565,6 +568,8 @@ class Pace:
     def go_on(self, is_hosts: bool) -> None:
         """Before calls, whose time is the host's for a part or not: to a core that is fast, after a pause where that
         does not help."""
+        if self.device.type != "cuda":
+            return
         stuck = is_hosts and self.slow_times >= SLOW_TIMES
         if stuck:
             self.slow_times = 0
@@ -580,7 +585,7 @@ def take_samples(clock: Clock, pace: Pace, calls: Calls) -> None:
     come in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
 
     def all_of_them() -> None:
-        pace.go_on(is_hosts=not calls.counting_rows(0.0) and clock.device.type == "cuda")
+        pace.go_on(is_hosts=not calls.counting_rows(0.0))
         first = clock.call(calls, calls.subject.next_draw())
         long = first >= LONG_US
         row = [first] if long else [clock.call(calls, calls.subject.next_draw()) for _ in range(IN_A_ROW)]

@@ -17,7 +17,7 @@
 
 #include "actors/caf_layer.hpp"
 #include "config/base/describe.hpp"
-#include "sandbox/compiler.hpp"
+#include "sandbox/device/compiler.hpp"
 #include "sandbox/program/check.hpp"
 #include "sandbox/program/task.hpp"
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "actors/cores.hpp"
-#include "actors/node.hpp"
+#include "actors/node_actor.hpp"
 #include "config/configuration.hpp"
-#include "sandbox/cuda/gpu.hpp"
+#include "sandbox/cuda/gpus/gpu.hpp"
 
 namespace cudal1 {
 

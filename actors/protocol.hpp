@@ -16,7 +16,7 @@
 
 #include "sandbox/device/session.hpp"
 #include "sandbox/evaluation.hpp"
-#include "store/baseline.hpp"
+#include "store/baseline_record.hpp"
 
 namespace cudal1 {
 

@@ -18,7 +18,7 @@
 #include "config/base/error.hpp"
 #include "config/base/json.hpp"
 #include "sandbox/evaluation.hpp"
-#include "store/baseline.hpp"
+#include "store/baseline_record.hpp"
 
 namespace cudal1 {
 

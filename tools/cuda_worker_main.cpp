@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include "config/base/describe.hpp"
-#include "sandbox/cuda/referee/referee.hpp"
-#include "sandbox/cuda/runner.hpp"
+#include "sandbox/cuda/referee/cuda_referee.hpp"
+#include "sandbox/cuda/runner/cuda_runner.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
-#include "sandbox/process/roles.hpp"
+#include "sandbox/isolation/zygote.hpp"
 
 int main(int argc, char** argv) {
   if (argc != 3 || std::strcmp(argv[1], "zygote") != 0) {

@@ -2,7 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/cuda/compiler/nvrtc_compiler.hpp"
 
 namespace cudal1 {

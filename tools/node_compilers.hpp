@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/node.hpp"
+#include "actors/node_actor.hpp"
 
 namespace cudal1 {
 

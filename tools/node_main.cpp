@@ -18,7 +18,7 @@
 #include "actors/cores.hpp"
 #include "actors/data_lock.hpp"
 #include "actors/machine_devices.hpp"
-#include "actors/node.hpp"
+#include "actors/node_actor.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/thread_cores.hpp"
 #include "config/configuration.hpp"

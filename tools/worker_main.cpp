@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "config/base/describe.hpp"
+#include "sandbox/cpu/runner/cpu_roles.hpp"
 #include "sandbox/cuda/compiler/compile_zygote.hpp"
-#include "sandbox/process/roles.hpp"
 
 int main(int argc, char** argv) {
   if (argc == 3 && std::strcmp(argv[1], "compile-cuda") == 0) return cudal1::run_compile_zygote(argv[2]);

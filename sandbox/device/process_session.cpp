@@ -10,8 +10,8 @@
 
 #include "config/base/blob.hpp"
 #include "config/base/hash.hpp"
-#include "sandbox/process/fault_text.hpp"
-#include "sandbox/process/shared_memory.hpp"
+#include "sandbox/isolation/fault_text.hpp"
+#include "sandbox/isolation/shared_memory.hpp"
 #include "sandbox/verify/verifier.hpp"
 
 namespace cudal1 {

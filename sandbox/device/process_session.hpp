@@ -14,7 +14,8 @@
 
 #include "sandbox/device/session.hpp"
 #include "sandbox/device/worker_process.hpp"
-#include "sandbox/process/messages.hpp"
+#include "sandbox/isolation/zygote_messages.hpp"
+#include "sandbox/referee/referee_messages.hpp"
 
 namespace cudal1 {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "config/configuration.hpp"
-#include "sandbox/compiler.hpp"
+#include "sandbox/device/compiler.hpp"
 #include "sandbox/evaluation.hpp"
-#include "sandbox/process/confine.hpp"
+#include "sandbox/isolation/confine.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1 {

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox/process/roles.hpp"
+#include "sandbox/isolation/zygote.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 

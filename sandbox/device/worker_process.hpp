@@ -7,8 +7,8 @@
 
 #include <sys/types.h>
 
-#include "sandbox/process/frame.hpp"
-#include "sandbox/process/messages.hpp"
+#include "sandbox/isolation/frame.hpp"
+#include "sandbox/isolation/zygote_messages.hpp"
 
 namespace cudal1 {
 

@@ -13,9 +13,9 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 
-#include "sandbox/interpreter/arena.hpp"
-#include "sandbox/interpreter/plan.hpp"
 #include "sandbox/interpreter/recurrent_weights.hpp"
+#include "sandbox/interpreter/step_plan.hpp"
+#include "sandbox/interpreter/tensor_arena.hpp"
 
 namespace cudal1 {
 

@@ -3,7 +3,7 @@
 // files of this folder only: it includes ATen.
 #pragma once
 
-#include "sandbox/interpreter/plan.hpp"
+#include "sandbox/interpreter/step_plan.hpp"
 
 namespace cudal1 {
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "sandbox/interpreter/interpreter.hpp"
-#include "sandbox/program/operator_lines.hpp"
+#include "sandbox/program/operators/operator_lines.hpp"
 
 namespace cudal1 {
 

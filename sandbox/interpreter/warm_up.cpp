@@ -7,7 +7,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "sandbox/interpreter/interpreter.hpp"
-#include "sandbox/program/operators.hpp"
+#include "sandbox/program/operators/operators.hpp"
 
 namespace cudal1 {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sandbox/program/operators.hpp"
+#include "sandbox/program/operators/operators.hpp"
 #include "sandbox/program/program.hpp"
 
 namespace cudal1 {

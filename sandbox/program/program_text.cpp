@@ -11,7 +11,7 @@
 #include "sandbox/program/canonical.hpp"
 #include "sandbox/program/form.hpp"
 #include "sandbox/program/near_miss.hpp"
-#include "sandbox/program/operators.hpp"
+#include "sandbox/program/operators/operators.hpp"
 #include "sandbox/program/program.hpp"
 
 namespace cudal1 {

@@ -10,7 +10,7 @@
 
 #include "config/device_data.hpp"
 #include "sandbox/evaluation.hpp"
-#include "sandbox/program/work.hpp"
+#include "sandbox/program/operators/work.hpp"
 #include "sandbox/verify/profiler.hpp"
 
 namespace cudal1 {

@@ -13,7 +13,7 @@
 #include <boost/describe.hpp>
 
 #include "config/device_data.hpp"
-#include "sandbox/program/work.hpp"
+#include "sandbox/program/operators/work.hpp"
 
 namespace cudal1 {
 

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "actors/generator.hpp"
-#include "actors/learner.hpp"
-#include "actors/store.hpp"
+#include "actors/generator_actor.hpp"
+#include "actors/learner_actor.hpp"
+#include "actors/store_actor.hpp"
 
 namespace cudal1 {
 namespace {

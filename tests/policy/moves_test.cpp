@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "policy/schedule_builder.hpp"
+#include "policy/search/schedule_builder.hpp"
 #include "tests/policy/task_texts.hpp"
 
 namespace cudal1::test {

@@ -1,5 +1,5 @@
 // Policies on an objective that is real and cheap: few steps and few bytes between them.
-#include "policy/policy.hpp"
+#include "policy/search/policy.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "policy/schedule_builder.hpp"
+#include "policy/search/schedule_builder.hpp"
 #include "tests/policy/task_texts.hpp"
 
 namespace cudal1::test {

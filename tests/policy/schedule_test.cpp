@@ -1,4 +1,4 @@
-#include "policy/schedule.hpp"
+#include "policy/graph/schedule.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

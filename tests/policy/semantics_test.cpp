@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "config/base/unique_fd.hpp"
-#include "policy/schedule_builder.hpp"
-#include "sandbox/cpu/host_compiler.hpp"
+#include "policy/search/schedule_builder.hpp"
+#include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "tests/policy/task_texts.hpp"
 

@@ -1,11 +1,11 @@
 // Which of a task's baselines a best is compared with, and which have to be measured (again).
-#include "tools/cli/against.hpp"
+#include "tools/cli/report/against.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tools/cli/host_pace.hpp"
-#include "tools/cli/report.hpp"
+#include "tools/baseline/host_pace.hpp"
+#include "tools/cli/report/report.hpp"
 
 namespace cudal1::cli {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "config/base/hash.hpp"
 #include "tests/tools/tools_fixture.hpp"
-#include "tools/cli/baseline_process.hpp"
-#include "tools/cli/python.hpp"
+#include "tools/baseline/baseline_process.hpp"
+#include "tools/cli/python_process.hpp"
 
 namespace cudal1::cli {
 namespace {

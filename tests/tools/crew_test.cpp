@@ -1,5 +1,5 @@
 // Threads that share work.
-#include "tools/cli/crew.hpp"
+#include "tools/baseline/crew.hpp"
 
 #include <atomic>
 #include <barrier>

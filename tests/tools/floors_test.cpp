@@ -1,5 +1,5 @@
 // Floors beside results: the tables of a GPU, on stores of real records.
-#include "tools/cli/floors.hpp"
+#include "tools/cli/report/floors.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

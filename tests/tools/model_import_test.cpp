@@ -1,5 +1,5 @@
 // PyTorch models on the command line: found, imported by our Python, put to our rules, imported once for a search.
-#include "tools/cli/model_import.hpp"
+#include "tools/kernelbench/model_import.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 #include "sandbox/program/task.hpp"
 #include "tests/tools/tools_fixture.hpp"
-#include "tools/cli/python.hpp"
+#include "tools/cli/python_process.hpp"
 
 namespace cudal1::cli {
 namespace {

@@ -1,5 +1,5 @@
 // The figures below were computed by hand.
-#include "tools/cli/speedup_statistics.hpp"
+#include "tools/cli/report/speedup_statistics.hpp"
 
 #include <cmath>
 

@@ -5,7 +5,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/device/session.hpp"
 #include "sandbox/verify/profiler.hpp"
 #include "sandbox/verify/verifier.hpp"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "policy/schedule.hpp"
+#include "policy/graph/schedule.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1::bench {

@@ -8,8 +8,8 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include "tools/cli/against.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/report/against.hpp"
 
 namespace cudal1::cli {
 

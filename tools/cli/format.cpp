@@ -12,7 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
-#include "policy/schedule.hpp"
+#include "policy/graph/schedule.hpp"
 
 namespace cudal1::cli {
 

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "config/device_names.hpp"
-#include "sandbox/cuda/gpu.hpp"
+#include "sandbox/cuda/gpus/gpu.hpp"
 #include "store/blobs.hpp"
 
 namespace cudal1::cli {

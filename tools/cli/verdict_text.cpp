@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
-#include "tools/cli/floors.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/report/floors.hpp"
 #include "tools/cli/table.hpp"
 
 namespace cudal1::cli {

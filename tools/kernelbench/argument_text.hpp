@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/program/operators.hpp"
+#include "sandbox/program/operators/operators.hpp"
 
 namespace cudal1::kernelbench {
 

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "sandbox/interpreter/lanes.hpp"
+#include "sandbox/interpreter/lane_plan.hpp"
 #include "tools/kernelbench/argument_text.hpp"
-#include "tools/kernelbench/texts.hpp"
+#include "tools/kernelbench/runtime_texts.hpp"
 
 namespace cudal1::kernelbench {
 

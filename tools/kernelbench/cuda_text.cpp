@@ -8,7 +8,7 @@
 
 #include "tools/kernelbench/cpp_text.hpp"
 #include "tools/kernelbench/device_words.hpp"
-#include "tools/kernelbench/texts.hpp"
+#include "tools/kernelbench/runtime_texts.hpp"
 
 namespace cudal1::kernelbench {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "sandbox/cpu/tokens.hpp"
+#include "sandbox/cpu/compiler/tokens.hpp"
 
 namespace cudal1::kernelbench {
 

@@ -15,7 +15,7 @@
 #include "tools/kernelbench/cpp_text.hpp"
 #include "tools/kernelbench/cuda_text.hpp"
 #include "tools/kernelbench/fixed_content.hpp"
-#include "tools/kernelbench/texts.hpp"
+#include "tools/kernelbench/runtime_texts.hpp"
 
 namespace cudal1::kernelbench {
 

@@ -330,7 +330,7 @@ def synchronize(device: torch.device) -> None:
 
 
 class Clock:
-    """Times single calls with caches flushed, as the node's own runner does (sandbox/cuda/runner_device.cpp)."""
+    """Times single calls with caches flushed, as the node's own runner does (sandbox/cuda/runner/runner_device.cpp)."""
 
     def __init__(self, device: torch.device, flush_bytes: int):
         self.device = device
@@ -414,7 +414,7 @@ def known_work_us() -> float:
 class Cores:
     """Where a thread goes for its timed calls. On a machine that is shared a core is 1.5 times slower and more while
     somebody else uses the other hyperthread of it, for tenths of a second to seconds, each core by itself. (The node's
-    runners do the same: sandbox/process/core_choice.hpp.)"""
+    runners do the same: sandbox/isolation/core_choice.hpp.)"""
 
     def __init__(self, allowed: Any):
         self.allowed: list[int] = sorted(allowed)  # the one that was chosen last comes first

@@ -10,8 +10,8 @@
 #include "sandbox/cuda/referee/without_exceptions.hpp"
 #include "sandbox/interpreter/boxed_values.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
-#include "sandbox/process/referee/contents.hpp"
 #include "sandbox/program/safetensors.hpp"
+#include "sandbox/referee/weight_contents.hpp"
 
 namespace cudal1 {
 

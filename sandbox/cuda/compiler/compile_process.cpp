@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "sandbox/device/worker_process.hpp"
-#include "sandbox/process/frame.hpp"
-#include "sandbox/process/messages.hpp"
+#include "sandbox/isolation/frame.hpp"
+#include "sandbox/isolation/zygote_messages.hpp"
 
 namespace cudal1 {
 namespace {

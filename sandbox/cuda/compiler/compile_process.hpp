@@ -6,7 +6,7 @@
 #include <string>
 
 #include "config/base/unique_fd.hpp"
-#include "sandbox/cuda/compiler/messages.hpp"
+#include "sandbox/cuda/compiler/compile_messages.hpp"
 
 namespace cudal1 {
 

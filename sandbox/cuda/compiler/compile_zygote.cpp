@@ -17,13 +17,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sandbox/cuda/compiler/compile_messages.hpp"
 #include "sandbox/cuda/compiler/header_folders.hpp"
-#include "sandbox/cuda/compiler/messages.hpp"
 #include "sandbox/cuda/compiler/nvrtc_call.hpp"
-#include "sandbox/process/confine.hpp"
-#include "sandbox/process/frame.hpp"
-#include "sandbox/process/process_memory.hpp"
-#include "sandbox/process/roles.hpp"
+#include "sandbox/isolation/confine.hpp"
+#include "sandbox/isolation/frame.hpp"
+#include "sandbox/isolation/process_memory.hpp"
+#include "sandbox/isolation/zygote.hpp"
 
 namespace cudal1 {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "sandbox/cpu/tokens.hpp"
+#include "sandbox/cpu/compiler/tokens.hpp"
 
 namespace cudal1 {
 namespace {

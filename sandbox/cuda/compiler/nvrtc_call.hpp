@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/cuda/compiler/messages.hpp"
+#include "sandbox/cuda/compiler/compile_messages.hpp"
 
 namespace cudal1 {
 

@@ -11,7 +11,7 @@
 
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
-#include "sandbox/cpu/object_cache.hpp"
+#include "sandbox/cpu/compiler/object_cache.hpp"
 #include "sandbox/cuda/compiler/compile_process.hpp"
 #include "sandbox/cuda/compiler/kernel_text.hpp"
 #include "sandbox/cuda/compiler/nvrtc_call.hpp"

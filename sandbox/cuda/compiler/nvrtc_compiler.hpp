@@ -7,7 +7,7 @@
 #include <string>
 
 #include "config/base/error.hpp"
-#include "sandbox/compiler.hpp"
+#include "sandbox/device/compiler.hpp"
 
 namespace cudal1 {
 

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <string_view>
 
-#include "sandbox/process/control_block.hpp"
+#include "sandbox/isolation/control_block.hpp"
 
 namespace cudal1 {
 namespace {

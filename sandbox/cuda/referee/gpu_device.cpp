@@ -7,10 +7,10 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/InferenceMode.h>
 
-#include "sandbox/cuda/memory.hpp"
-#include "sandbox/cuda/referee/device.hpp"
-#include "sandbox/cuda/referee/kernels.hpp"
-#include "sandbox/cuda/service_kernels.hpp"
+#include "sandbox/cuda/referee/comparison_kernels.hpp"
+#include "sandbox/cuda/referee/referee_device.hpp"
+#include "sandbox/cuda/runtime/device_memory.hpp"
+#include "sandbox/cuda/runtime/service_kernels.hpp"
 
 namespace cudal1 {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sandbox/cuda/memory.hpp"
+#include "sandbox/cuda/runtime/device_memory.hpp"
 
 namespace cudal1 {
 namespace {

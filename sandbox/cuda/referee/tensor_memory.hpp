@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "sandbox/cuda/referee/device.hpp"
+#include "sandbox/cuda/referee/referee_device.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 
 namespace cudal1 {

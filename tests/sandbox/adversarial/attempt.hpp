@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/device/session.hpp"
 #include "sandbox/verify/verifier.hpp"
 

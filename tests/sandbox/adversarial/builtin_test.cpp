@@ -1,7 +1,7 @@
 // Every built-in task's own program, and what the moves make of it, pass all draws.
 #include "attempt.hpp"
 
-#include "policy/schedule_builder.hpp"
+#include "policy/search/schedule_builder.hpp"
 #include "tests/policy/task_texts.hpp"
 
 namespace cudal1::testing_adversarial {

@@ -4,7 +4,7 @@
 #include "attempt.hpp"
 #include "native_object.hpp"
 
-#include "sandbox/process/control_block.hpp"
+#include "sandbox/isolation/control_block.hpp"
 
 namespace cudal1::testing_adversarial {
 namespace {

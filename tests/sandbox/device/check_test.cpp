@@ -4,7 +4,7 @@
 
 #include "native_object.hpp"
 
-#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/verify/verifier.hpp"
 
 namespace cudal1::testing_device {

@@ -2,7 +2,7 @@
 #include "native_object.hpp"
 #include <gmock/gmock.h>
 
-#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "tests/sandbox/program/imported_example.hpp"
 
 namespace cudal1::testing_device {

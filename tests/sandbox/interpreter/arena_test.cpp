@@ -1,5 +1,3 @@
-#include "sandbox/interpreter/arena.hpp"
-
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -8,6 +6,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+
+#include "sandbox/interpreter/tensor_arena.hpp"
 
 namespace cudal1 {
 namespace {

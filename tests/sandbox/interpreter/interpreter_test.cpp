@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "config/base/unique_fd.hpp"
-#include "sandbox/cpu/host_compiler.hpp"
+#include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/interpreter/boxed_values.hpp"
 
 namespace cudal1 {

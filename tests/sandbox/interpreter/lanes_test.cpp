@@ -1,5 +1,3 @@
-#include "sandbox/interpreter/lanes.hpp"
-
 #include <algorithm>
 #include <random>
 #include <set>
@@ -11,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "sandbox/interpreter/interpreter.hpp"
+#include "sandbox/interpreter/lane_plan.hpp"
 
 namespace cudal1 {
 namespace {

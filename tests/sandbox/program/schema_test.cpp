@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sandbox/program/operators.hpp"
+#include "sandbox/program/operators/operators.hpp"
 
 namespace cudal1 {
 namespace {

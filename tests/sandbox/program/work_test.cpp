@@ -1,4 +1,4 @@
-#include "sandbox/program/work.hpp"
+#include "sandbox/program/operators/work.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

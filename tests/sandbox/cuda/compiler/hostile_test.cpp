@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sandbox/cuda/compiler/compile_process.hpp"
-#include "sandbox/process/landlock.hpp"
+#include "sandbox/isolation/landlock.hpp"
 #include "tests/sandbox/cuda/compiler/harness.hpp"
 
 namespace cudal1::test {

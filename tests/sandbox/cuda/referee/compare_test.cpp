@@ -1,6 +1,4 @@
 // The comparison on the device against compare_output() of the CPU's referee, number by number, and the fingerprints.
-#include "sandbox/cuda/referee/compare.hpp"
-
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,8 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "sandbox/process/referee/compare.hpp"
-#include "sandbox/process/referee/elements.hpp"
+#include "sandbox/cuda/referee/compare_on_device.hpp"
+#include "sandbox/referee/compare_on_host.hpp"
+#include "sandbox/referee/elements.hpp"
 #include "tests/sandbox/cuda/referee/cpu_device.hpp"
 #include "tests/sandbox/cuda/referee/cpu_runner.hpp"
 

@@ -4,9 +4,9 @@
 
 #include <ATen/Parallel.h>
 
-#include "sandbox/cuda/referee/kernels.hpp"
-#include "sandbox/process/shared_memory.hpp"
-#include "tests/sandbox/cpu/harness.hpp"
+#include "sandbox/cuda/referee/comparison_kernels.hpp"
+#include "sandbox/isolation/shared_memory.hpp"
+#include "tests/sandbox/cpu/compiler/harness.hpp"
 
 namespace cudal1::test {
 namespace {

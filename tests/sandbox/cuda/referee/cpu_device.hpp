@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "sandbox/cuda/referee/device.hpp"
+#include "sandbox/cuda/referee/referee_device.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1::test {

@@ -11,12 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox/cpu/kernel_library.hpp"
-#include "sandbox/cuda/memory.hpp"
-#include "sandbox/cuda/messages.hpp"
+#include "sandbox/cpu/runtime/kernel_library.hpp"
+#include "sandbox/cuda/runner/gpu_messages.hpp"
+#include "sandbox/cuda/runtime/device_memory.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
-#include "sandbox/process/frame.hpp"
-#include "sandbox/process/shared_memory.hpp"
+#include "sandbox/isolation/frame.hpp"
+#include "sandbox/isolation/shared_memory.hpp"
 
 namespace cudal1::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "config/base/unique_fd.hpp"
-#include "sandbox/cuda/fingerprints.hpp"
+#include "sandbox/cuda/runtime/fingerprints.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 
 namespace cudal1::test {

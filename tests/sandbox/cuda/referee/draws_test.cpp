@@ -1,6 +1,4 @@
 // Draws made by ATen, against what the specification says of them.
-#include "sandbox/cuda/referee/draws.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -8,8 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include "sandbox/cuda/referee/gpu_draws.hpp"
 #include "sandbox/interpreter/boxed_values.hpp"
-#include "sandbox/process/referee/elements.hpp"
+#include "sandbox/referee/elements.hpp"
 
 namespace cudal1::test {
 namespace {

@@ -1,8 +1,8 @@
 // Draws, answers and comparison on a real GPU, in one process; skipped where there is none.
+#include "sandbox/cuda/referee/gpu_pool.hpp"
+
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
-
-#include "sandbox/cuda/referee/pool.hpp"
 
 namespace cudal1 {
 namespace {

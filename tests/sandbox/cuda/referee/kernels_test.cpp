@@ -1,11 +1,10 @@
 // The kernels' text goes through the compiler of a GPU, where there is none.
-#include "sandbox/cuda/referee/kernels.hpp"
-
 #include <gtest/gtest.h>
 #include <nvrtc.h>
 
-#include "sandbox/cuda/fingerprints.hpp"
-#include "sandbox/cuda/runner_kernels.hpp"
+#include "sandbox/cuda/referee/comparison_kernels.hpp"
+#include "sandbox/cuda/runner/runner_kernels.hpp"
+#include "sandbox/cuda/runtime/fingerprints.hpp"
 
 namespace cudal1 {
 namespace {

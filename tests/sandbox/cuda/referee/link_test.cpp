@@ -1,12 +1,11 @@
 // The link against a runner that fails, lies, hangs or dies: what it makes of each, and whether it goes on.
-#include "sandbox/cuda/referee/link.hpp"
-
 #include <cmath>
 #include <csignal>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "sandbox/cuda/referee/gpu_runner_link.hpp"
 #include "tests/sandbox/cuda/referee/cpu_device.hpp"
 #include "tests/sandbox/cuda/referee/cpu_runner.hpp"
 

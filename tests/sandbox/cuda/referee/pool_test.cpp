@@ -1,10 +1,9 @@
 // The pool: draws with answers, their memory, and what becomes of them.
-#include "sandbox/cuda/referee/pool.hpp"
-
 #include <set>
 
 #include <gtest/gtest.h>
 
+#include "sandbox/cuda/referee/gpu_pool.hpp"
 #include "tests/sandbox/cuda/referee/cpu_device.hpp"
 #include "tests/sandbox/program/imported_example.hpp"
 

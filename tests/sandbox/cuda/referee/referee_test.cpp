@@ -1,12 +1,11 @@
 // A whole referee of the kind that a GPU has, on the CPU: requests of a session in, reports out.
-#include "sandbox/cuda/referee/referee.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sandbox/process/shared_memory.hpp"
+#include "sandbox/cuda/referee/cuda_referee.hpp"
+#include "sandbox/isolation/shared_memory.hpp"
 #include "sandbox/verify/verifier.hpp"
-#include "tests/sandbox/cpu/harness.hpp"
+#include "tests/sandbox/cpu/compiler/harness.hpp"
 #include "tests/sandbox/cuda/referee/cpu_device.hpp"
 #include "tests/sandbox/cuda/referee/cpu_runner.hpp"
 

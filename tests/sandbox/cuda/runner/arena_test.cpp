@@ -1,9 +1,9 @@
-#include "sandbox/cuda/arena.hpp"
-
 #include <cstring>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "sandbox/cuda/runtime/gpu_arena.hpp"
 
 namespace cudal1 {
 namespace {

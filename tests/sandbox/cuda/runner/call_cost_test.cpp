@@ -1,4 +1,4 @@
-#include "sandbox/cuda/cubin_library.hpp"
+#include "sandbox/cuda/runtime/cubin_library.hpp"
 #include "tests/sandbox/cuda/runner/gpu_fixture.hpp"
 
 namespace cudal1 {

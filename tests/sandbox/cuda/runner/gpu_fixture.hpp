@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sandbox/cuda/resident.hpp"
-#include "sandbox/cuda/runner_device.hpp"
+#include "sandbox/cuda/runner/resident.hpp"
+#include "sandbox/cuda/runner/runner_device.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1 {

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "sandbox/cuda/compiler/nvrtc_compiler.hpp"
-#include "sandbox/cuda/gpu.hpp"
+#include "sandbox/cuda/gpus/gpu.hpp"
 #include "sandbox/verify/verifier.hpp"
 
 namespace cudal1 {

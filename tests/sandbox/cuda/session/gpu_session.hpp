@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sandbox/compiler.hpp"
+#include "sandbox/device/compiler.hpp"
 #include "sandbox/device/session.hpp"
 #include "sandbox/program/task.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "config/configuration.hpp"
-#include "sandbox/cuda/gpu.hpp"
+#include "sandbox/cuda/gpus/gpu.hpp"
 #include "tests/sandbox/cuda/session/gpu_session.hpp"
 
 namespace cudal1 {

@@ -1,0 +1,333 @@
+#include "actors/device_actor.hpp"
+
+#include <algorithm>
+
+#include "actors/work_queue.hpp"
+#include "config/base/thread_cores.hpp"
+#include "config/base/wall_clock.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+constexpr limit commit_patience{std::chrono::minutes(2)};  // of the node: the store syncs
+constexpr std::chrono::milliseconds pulse{1000};
+constexpr int start_failures_allowed = 5;
+constexpr int faults_in_a_row_allowed = 6;
+
+// What does not heal by trying again: a refused confinement, a missing library, a GPU that is not there.
+bool lasts(errc code) {
+  return code == errc::refused || code == errc::unsupported || code == errc::not_found ||
+         code == errc::invalid_argument;
+}
+
+message::device_state_changed trouble(const std::string& device, const error& e, bool given_up) {
+  message::device_state_changed m;
+  m.device = device;
+  m.error_code = enum_name(e.code);
+  m.problem = e.message;
+  m.given_up = given_up;
+  return m;
+}
+
+}  // namespace
+
+void device_control::attach(device_session* session) {
+  const std::lock_guard lock(mutex_);
+  session_ = session;
+}
+
+void device_control::detach() {
+  attach(nullptr);
+}
+
+void device_control::cancel() {
+  const std::lock_guard lock(mutex_);
+  if (session_ != nullptr) session_->cancel();
+}
+
+std::map<std::string, std::vector<int>> device_control::processes() const {
+  const std::lock_guard lock(mutex_);
+  if (session_ == nullptr) return {};
+  return {{"zygote", {session_->zygote_pid()}},
+          {"referee", {session_->referee_pid()}},
+          {"runner", session_->runner_pids()}};
+}
+
+device_state::~device_state() {
+  if (setup_.control) setup_.control->detach();
+}
+
+void device_state::begin(device_actor::pointer self, device_setup setup) {
+  self_ = self;
+  setup_ = std::move(setup);
+  self_->send(device_actor(self_), message::tick{});
+}
+
+// ---- the session --------------------------------------------------------------------------------------------------
+
+// The session gives its processes their cores, so it must see all but the other devices'; this thread goes back to
+// where the node works.
+expected<std::unique_ptr<device_session>> device_state::start_on_its_cores() const {
+  CUDAL1_CHECK(move_this_thread(setup_.cores.seen_by(setup_.session.device)));
+  auto started = device_session::start(setup_.session);
+  CUDAL1_CHECK(move_this_thread(setup_.cores.others));
+  return started;
+}
+
+void device_state::start_session() {
+  auto started = start_on_its_cores();
+  if (!started) return start_failed(started.error());
+  session_ = std::move(*started);
+  setup_.control->attach(session_.get());
+  start_failures_ = 0;
+  message::device_state_changed m;
+  m.device = setup_.session.device;
+  m.report = session_->report();
+  self_->send(setup_.node, m);
+}
+
+void device_state::start_failed(const error& e) {
+  ++start_failures_;
+  given_up_ = lasts(e.code) || start_failures_ >= start_failures_allowed;
+  spdlog::error("device {} does not start (try {}): {}", setup_.session.device, start_failures_, e.message);
+  next_start_ = clock::now() + pulse * (1 << start_failures_);
+  self_->send(setup_.node, trouble(setup_.session.device, e, given_up_));
+}
+
+void device_state::tick() {
+  self_->delayed_send(device_actor(self_), pulse, message::tick{});
+  if (!session_ && !given_up_ && !now_ && clock::now() >= next_start_) start_session();
+  tell_first();
+  pull();
+}
+
+// No more than one evaluation ahead of what is kept.
+void device_state::pull() {
+  if (session_ && !now_ && !given_up_ && to_tell_.size() < 2)
+    self_->send(setup_.node, message::device_idle{setup_.session.device});
+}
+
+void device_state::probe() {
+  if (session_->open_task(*now_->item.what)) return;
+  spdlog::warn("device {}: its session cannot go on and is started again", setup_.session.device);
+  setup_.control->detach();
+  session_.reset();
+}
+
+// ---- one evaluation -----------------------------------------------------------------------------------------------
+
+void device_state::add_stage(const char* stage, clock::time_point from) {
+  now_->draft.stage_ms[stage] += std::chrono::duration<double, std::milli>(clock::now() - from).count();
+}
+
+void device_state::take(const message::work_item& item) {
+  if (now_ || !session_) {
+    spdlog::warn("device {}: work {} came unasked", setup_.session.device, attempt_key(item.attempt));
+    return;
+  }
+  now_ = std::make_unique<evaluation>();
+  now_->item = item;
+  guarded([&] { open(); });
+}
+
+void device_state::open() {
+  const auto& item = now_->item;
+  now_->draft.task = item.attempt.task;
+  now_->draft.variant = item.attempt.variant;
+  now_->draft.attempt = item.attempt.number;
+  now_->draft.environment_id = session_->report().where.id;
+  if (item.code) now_->draft.resources = item.code->resources;
+  // The answer is there once the task is open.
+  consult<check_plan>(setup_.verifier, message::plan_verification{item.what},
+                      [this](check_plan& plan) { check(std::move(plan)); });
+  const auto from = clock::now();
+  if (auto opened = session_->open_task(*item.what); !opened) {
+    const errc code = opened.error().code;
+    const bool of_task = code == errc::unsupported || code == errc::invalid_program || code == errc::variant_fault ||
+                         code == errc::not_found || code == errc::corrupt;  // the last two: of its weights' files
+    return fault(opened.error(), of_task);
+  }
+  add_stage("open", from);
+}
+
+void device_state::check(check_plan plan) {
+  now_->plan = std::move(plan);
+  // So is this one after the check; the store is asked, which may be writing.
+  const auto& a = now_->item.attempt;
+  consult<message::timing_step>(setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment},
+                                [this](const message::timing_step& step) {
+                                  now_->first_step = step;
+                                  time_once_right();
+                                });
+  const auto from = clock::now();
+  auto report = session_->check(*now_->item.program, *now_->item.code, now_->plan);
+  add_stage("check", from);
+  if (!report) return fault(report.error(), report.error().code == errc::unsupported);
+  judge(std::move(*report));
+}
+
+void device_state::judge(check_report report) {
+  now_->draft.checks = report.draws;
+  add_notes(report.notes);
+  now_->checked = std::move(report);
+  consult<message::judged>(setup_.verifier, message::judge_report{now_->item.what, now_->plan, now_->checked},
+                           [this](message::judged& j) {
+                             now_->draft.result = j.result;
+                             now_->draft.reason = std::move(j.reason);
+                             now_->draft.gates = std::move(j.gates);
+                             if (j.result != outcome::correct) return finish(now_->draft);
+                             now_->is_right = true;
+                             time_once_right();
+                           });
+}
+
+void device_state::time_once_right() {
+  if (now_->is_right && now_->first_step) time(message::timing_step(*now_->first_step));
+}
+
+void device_state::time(const message::timing_step& step) {
+  if (!step.measure) return estimate(step);
+  const auto from = clock::now();
+  if (step.renew) {
+    if (auto renewed = session_->open_task(*now_->item.what, true); !renewed) return fault(renewed.error());
+    now_->asked_pairs = 0;
+  }
+  timing_plan plan = step.plan;
+  plan.call_limit_ms = now_->plan.call_limit_ms;
+  plan.memory_limit_bytes = now_->plan.memory_limit_bytes;
+  auto report = session_->time(*now_->item.program, *now_->item.code, plan, step.first_fork);
+  add_stage("time", from);
+  if (!report) return fault(report.error(), report.error().code == errc::unsupported);
+  now_->asked_pairs += int64_t{plan.forks} * plan.pairs;
+  add_timing(*report);
+  if (report->problem || !report->inconsistency.empty()) {
+    auto& draft = now_->draft;
+    draft.result = report->problem ? report->problem->kind : outcome::inconsistent;
+    draft.reason = "when timed: " + (report->problem ? report->problem->reason : report->inconsistency);
+    draft.samples = now_->timed.samples;
+    return finish(draft);
+  }
+  consult<message::timing_step>(setup_.profiler, message::add_timing{now_->item.lease, std::move(*report)},
+                                [this](const message::timing_step& next) { time(next); });
+}
+
+void device_state::add_timing(const timing_report& r) {
+  auto& all = now_->timed;
+  all.samples.insert(all.samples.end(), r.samples.begin(), r.samples.end());
+  all.outputs_fingerprinted += r.outputs_fingerprinted;
+  all.outputs_compared += r.outputs_compared;
+  all.dropped_samples += r.dropped_samples;
+  all.notes.insert(all.notes.end(), r.notes.begin(), r.notes.end());
+  add_notes(r.notes);
+  all.total_ms += r.total_ms;
+  all.flush_ms += r.flush_ms;
+  all.load_ms += r.load_ms;
+}
+
+void device_state::add_notes(const std::vector<std::string>& notes) {
+  auto& all = now_->draft.notes;
+  for (const auto& note : notes)
+    if (std::find(all.begin(), all.end(), note) == all.end()) all.push_back(note);
+}
+
+void device_state::estimate(const message::timing_step& step) {
+  auto& draft = now_->draft;
+  draft.samples = now_->timed.samples;
+  if (!step.estimated) {
+    draft.result = outcome::unmeasurable;
+    draft.reason = "right, but no pair of calls could be timed";
+    return finish(draft);
+  }
+  draft.score = step.score;
+  draft.score_interval = step.score_interval;
+  draft.reference_us = step.reference_us;
+  draft.variant_us = step.variant_us;
+  draft.reference_device_us = step.reference_device_us;
+  draft.variant_device_us = step.variant_device_us;
+  draft.confirmed = step.confirmed;
+  message::audit evidence{
+      now_->item.what, draft, now_->checked, now_->timed, step, now_->asked_pairs, session_->report().where.model};
+  consult<verdict>(setup_.auditor, std::move(evidence), [this](verdict& v) { finish(std::move(v)); });
+}
+
+void device_state::finish(verdict v) {
+  faults_in_a_row_ = 0;
+  message::work_done m;
+  m.lease = now_->item.lease;
+  m.attempt = now_->item.attempt;
+  m.has_verdict = true;
+  m.result = std::move(v);
+  m.result.time_unix_ms = unix_ms();
+  m.where = session_->report().where;
+  tell_node(std::move(m));
+}
+
+void device_state::fault(const error& e, bool task_refused) {
+  spdlog::warn("device {}: {} is lost: {}", setup_.session.device, attempt_key(now_->item.attempt), e.message);
+  message::work_done m;
+  m.lease = now_->item.lease;
+  m.attempt = now_->item.attempt;
+  m.fault = e.message;
+  m.task_refused = task_refused;
+  if (!task_refused) {
+    probe();
+    if (++faults_in_a_row_ >= faults_in_a_row_allowed) {
+      given_up_ = true;
+      self_->send(setup_.node, trouble(setup_.session.device, e, true));
+    }
+  }
+  tell_node(std::move(m));
+}
+
+void device_state::tell_node(message::work_done m) {
+  if (held_) forget_tasks();
+  self_->send(setup_.profiler, message::forget_timing{m.lease});
+  now_.reset();
+  to_tell_.push_back(std::move(m));
+  tell_first();
+  pull();
+}
+
+void device_state::tell_first() {
+  if (telling_ || to_tell_.empty()) return;
+  telling_ = true;
+  ask<message::done>(
+      self_, setup_.node, commit_patience, to_tell_.front(),
+      [this](const message::done&) {
+        telling_ = false;
+        to_tell_.pop_front();
+        tell_first();
+        pull();
+      },
+      [this](const error& e) {
+        spdlog::warn("device {}: {} is not acknowledged yet: {}", setup_.session.device,
+                     attempt_key(to_tell_.front().attempt), e.message);
+        telling_ = false;
+      });
+}
+
+void device_state::held(const message::device_held& m) {
+  held_ = m.held;
+  if (held_ && !now_) forget_tasks();
+}
+
+void device_state::forget_tasks() {
+  if (!session_) return;
+  if (const auto forgotten = session_->forget_tasks(); !forgotten)
+    spdlog::warn("device {}: {}", setup_.session.device, forgotten.error().message);
+}
+
+device_actor::behavior_type run_device(device_actor::stateful_pointer<device_state> self, device_setup setup) {
+  prepare(self);
+  auto& s = self->state;
+  s.begin(self, std::move(setup));
+  return {
+      [&s](const message::work_item& m) { at_edge(s.name, [&] { s.take(m); }); },
+      [&s](const message::device_held& m) { at_edge(s.name, [&] { s.held(m); }); },
+      [&s](const message::tick&) { at_edge(s.name, [&] { s.tick(); }); },
+  };
+}
+
+}  // namespace cudal1

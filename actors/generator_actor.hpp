@@ -1,0 +1,41 @@
+// Draws exemplars, asks the policy, lowers and checks what it proposes.
+#pragma once
+
+#include <memory>
+#include <set>
+
+#include "actors/interfaces.hpp"
+#include "policy/search/policy.hpp"
+
+namespace cudal1 {
+
+// What a proposal needs beside the policy.
+struct proposal_context {
+  shared_task what;
+  std::string experiment, device;
+  std::vector<message::stored_exemplar> exemplars;
+  std::set<std::string> tried;
+  uint64_t seed = 0;
+};
+
+// One proposal: a checked program with its record, or the record of a schedule that gives no legal program and why.
+// Plain logic.
+expected<message::proposed> propose_variant(policy& writer, proposal_context c);
+
+struct generator_state {
+  static constexpr const char* name = "generator";
+  generator_actor::pointer self = nullptr;
+  std::unique_ptr<policy> writer;
+  store_actor store;
+  int64_t exemplars = 16;
+
+  caf::result<message::proposed> propose(const message::propose& m);
+  void take_version(const message::policy_version& m);
+};
+
+// To be spawned detached.
+generator_actor::behavior_type run_generator(generator_actor::stateful_pointer<generator_state> self,
+                                             const std::shared_ptr<std::unique_ptr<policy>>& writer, store_actor store,
+                                             int64_t exemplars);
+
+}  // namespace cudal1

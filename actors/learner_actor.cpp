@@ -1,0 +1,70 @@
+#include "actors/learner_actor.hpp"
+
+namespace cudal1 {
+
+namespace {
+constexpr limit store_patience{std::chrono::seconds(30)};
+constexpr std::size_t least_group = 2;
+}  // namespace
+
+expected<message::done> learner_state::learn(const message::learn& m) {
+  // A variant that took its worker down, or that a loaded machine could not time, says nothing of the policy; one
+  // written by hand is not of its making.
+  const bool telling = m.result != outcome::quarantined && m.result != outcome::unmeasurable;
+  if (!telling || m.variant.schedule.empty()) return message::done{false};
+  CUDAL1_TRY(const device_kind kind, kind_of_device(m.device));
+  CUDAL1_TRY(schedule plan, parse_schedule(m.variant.schedule));
+  auto& g = groups[m.what->id];
+  if (!g.what) g.what = m.what;
+  g.items.push_back({&*g.what, kind, std::move(plan), m.variant.trace, m.result, m.score});
+  if (g.items.size() < group_size) return message::done{false};
+  CUDAL1_TRY(const bool changed, teach(g));
+  if (changed) publish();
+  return message::done{changed};
+}
+
+expected<bool> learner_state::teach(group& g) {
+  const std::vector<experience> items = std::move(g.items);
+  g.items.clear();
+  return student->learn(items);
+}
+
+expected<message::done> learner_state::learn_rest() {
+  bool any = false;
+  for (auto& [task, g] : groups) {
+    if (g.items.size() < least_group) continue;
+    CUDAL1_TRY(const bool changed, teach(g));
+    any = any || changed;
+  }
+  if (any) publish();
+  return message::done{any};
+}
+
+void learner_state::publish() {
+  const message::policy_version version{student->version(), student->save()};
+  // On disk first: a generator never proposes from a version that could be lost.
+  ask<message::done>(
+      self, store, store_patience, message::save_policy{student->name(), version.version, version.blob},
+      [this, version](const message::done&) { self->send(generator, version); },
+      [this, version](const error& e) {
+        spdlog::error("learner: version {} of policy {} was not kept: {}", version.version, student->name(), e.message);
+      });
+}
+
+learner_actor::behavior_type run_learner(learner_actor::stateful_pointer<learner_state> self,
+                                         std::shared_ptr<std::unique_ptr<policy>> student, store_actor store,
+                                         generator_actor generator, std::size_t group_size) {
+  prepare(self);
+  auto& s = self->state;
+  s.self = self;
+  s.student = std::move(*student);
+  s.store = std::move(store);
+  s.generator = std::move(generator);
+  s.group_size = group_size;
+  return {
+      [&s](const message::learn& m) { return answer_at_edge(s.name, [&] { return s.learn(m); }); },
+      [&s](const message::learn_rest&) { return answer_at_edge(s.name, [&] { return s.learn_rest(); }); },
+  };
+}
+
+}  // namespace cudal1

@@ -1,0 +1,75 @@
+#include "actors/profiler_actor.hpp"
+
+namespace cudal1 {
+
+namespace {
+constexpr limit store_patience{std::chrono::seconds(30)};
+
+error forgotten(uint64_t lease) {
+  return {errc::infrastructure, fmt::format("the profiler knows no lease {}: it was forgotten or never begun", lease)};
+}
+}  // namespace
+
+message::timing_step profiler_state::step_of(const timing_decider& d) {
+  message::timing_step step;
+  if (d.next() != timing_decider::action::stop) {
+    step.measure = true;
+    step.renew = d.next() == timing_decider::action::confirm;
+    step.plan = d.plan();
+    step.first_fork = d.next_fork();
+    return step;
+  }
+  step.confirmed = d.confirmed();
+  if (const auto e = d.result()) {
+    step.estimated = true;
+    step.score = e->score;
+    step.score_interval = e->score_interval;
+    step.reference_us = e->reference_us;
+    step.variant_us = e->variant_us;
+    step.reference_device_us = e->reference_device_us;
+    step.variant_device_us = e->variant_device_us;
+    step.pairs = e->pairs;
+    step.forks = e->forks;
+  }
+  return step;
+}
+
+caf::result<message::timing_step> profiler_state::begin(const message::begin_timing& m) {
+  auto promise = self->make_response_promise<message::timing_step>();
+  leases.insert_or_assign(m.lease, std::nullopt);
+  ask<message::score>(
+      self, store, store_patience, message::best_score{m.task, m.experiment},
+      [this, promise, lease = m.lease](const message::score& best) mutable {
+        const auto found = leases.find(lease);
+        if (found == leases.end()) {
+          promise.deliver(to_caf(forgotten(lease)));
+        } else {
+          promise.deliver(step_of(found->second.emplace(options, best.value)));
+        }
+      },
+      [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); });
+  return promise;
+}
+
+expected<message::timing_step> profiler_state::add(const message::add_timing& m) {
+  const auto found = leases.find(m.lease);
+  if (found == leases.end() || !found->second) return tl::unexpected<error>(forgotten(m.lease));
+  found->second->add(m.report);
+  return step_of(*found->second);
+}
+
+profiler_actor::behavior_type run_profiler(profiler_actor::stateful_pointer<profiler_state> self,
+                                           profiling_options options, store_actor store) {
+  prepare(self);
+  auto& s = self->state;
+  s.self = self;
+  s.options = options;
+  s.store = std::move(store);
+  return {
+      [&s](const message::begin_timing& m) { return s.begin(m); },
+      [&s](const message::add_timing& m) { return answer_at_edge(s.name, [&] { return s.add(m); }); },
+      [&s](const message::forget_timing& m) { s.leases.erase(m.lease); },
+  };
+}
+
+}  // namespace cudal1

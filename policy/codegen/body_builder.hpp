@@ -1,0 +1,105 @@
+// Building a kernel body step by step: which operators there are, and what each is made of.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/codegen/kernel_body.hpp"
+
+namespace cudal1 {
+
+// How a value lies in the domain of rows and columns.
+enum class value_form {
+  full,          // one value an element
+  row_kept,      // one a row, the reduced dimensions kept with size 1
+  row_squeezed,  // one a row, the reduced dimensions gone
+};
+
+// Which dimensions of the full shape a step reduces, and how one of them is split in two (group norm).
+struct row_domain {
+  std::vector<int64_t> shape;    // the full shape
+  std::vector<int64_t> reduced;  // ascending dimensions of `shape`
+  int64_t split_dim = -1, groups = 1;
+  bool operator==(const row_domain&) const = default;
+};
+
+class body_builder {
+ public:
+  body_builder(const graph& g, row_domain domain);
+
+  expected<void> add_step(const graph_step& s);
+  expected<kernel_body> finish(const std::vector<int>& steps) &&;
+
+  // ---- for operators ----
+  const graph& program() const { return *graph_; }
+  const row_domain& domain() const { return domain_; }
+  int64_t columns() const { return columns_; }
+  // The node of an argument, as an operand of a step with this result.
+  expected<int> operand(const graph_step& s, std::string_view name, const tensor_type& result, dtype wanted);
+  expected<int> operand_value(const std::string& value, const tensor_type& result, dtype wanted);
+  // A value of `shape` spread over the full shape by hand: strides by dimension of the full shape.
+  int strided_load(const std::string& value, const std::vector<int64_t>& strides);
+  int constant(double v, dtype type = dtype::float32);
+  int pointwise(std::string expression, std::vector<int> operands, dtype type = dtype::float32, int cost = 1);
+  int reduce(reduction_kind how, int node);
+  int scan(int node);
+  // Binds a result of the step to its node.
+  expected<void> bind(const graph_step& s, std::size_t result, int node);
+  body_node& node(int n) { return body_.nodes[static_cast<std::size_t>(n)]; }
+
+ private:
+  std::optional<value_form> form_of(const std::vector<int64_t>& shape) const;
+  std::vector<int64_t> domain_strides(const std::vector<int64_t>& by_dim) const;
+  std::vector<int64_t> strides_in_result(const tensor_type& type, const tensor_type& result) const;
+  int load(const std::string& value, std::vector<int64_t> strides);
+  int converted(int n, dtype wanted);
+  int add_node(body_node n);
+
+  struct bound_value {
+    int node = -1;
+    value_form form = value_form::full;
+  };
+  struct domain_dim {
+    int64_t dim = 0, size = 0, multiplier = 1;
+  };
+  const graph* graph_;
+  row_domain domain_;
+  std::vector<domain_dim> dims_;  // of the body's domain, rows first
+  int64_t columns_ = 1;
+  kernel_body body_;
+  std::map<std::string, bound_value> bound_;
+};
+
+// Operators of one value an element. Null where the step is none.
+using operator_builder = std::function<expected<void>(body_builder&, const graph_step&)>;
+const operator_builder* find_pointwise(const graph_step& s);
+
+// The rows of a step.
+using domain_finder = std::function<expected<row_domain>(const graph&, const graph_step&)>;
+
+// Operators that go over the columns of rows.
+struct row_operator {
+  operator_family family = operator_family::reduction;
+  domain_finder domain;
+  operator_builder build;
+};
+const row_operator* find_row_operator(const graph_step& s);
+// What the tables know the step's operator by: batch norm over the batch's own statistics is another one than with
+// given ones.
+std::string_view operator_key(const graph_step& s);
+// The rows that a step of such an operator goes over.
+expected<row_domain> rows_of(const graph& g, const graph_step& s, const row_operator& op);
+// factor * (row . weights + offset), in place of a sum over a linear layer's features.
+expected<void> build_row_dot(body_builder& b, const graph_step& s);
+
+// C's name of an element type; "" where kernels do not use it yet.
+std::string c_type(dtype t);
+// A literal of exactly this value.
+std::string c_literal(double v, dtype type);
+
+}  // namespace cudal1

@@ -1,0 +1,132 @@
+// One index over all elements: an element a thread, or a run of them.
+#include <numeric>
+
+#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/kernel_writer.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+class elements_writer {
+ public:
+  explicit elements_writer(const emit_request& request) : w_(request) {
+    for (const auto size : w_.body().domain)
+      elements_ *= size;
+  }
+
+  emitted_kernel write() {
+    const auto& options = w_.request().options;
+    threads_ = options.threads > 0 ? options.threads : default_threads(w_.body(), w_.request().kind);
+    items_ = options.items > 0 ? options.items : default_items(w_.body(), w_.request().kind);
+    if (w_.body().domain.size() > 1) items_ = 1;  // an index of several dimensions is taken apart a thread
+    w_.open_kernel();
+    if (items_ == 1) {
+      write_single();
+    } else {
+      write_run();
+    }
+    w_.close();
+    emitted_kernel out;
+    out.source = w_.text();
+    out.steps = w_.allocations();
+    launch_step launch;
+    launch.kernel = w_.request().name;
+    const int64_t per_block = threads_ * items_;
+    launch.grid = {(elements_ + per_block - 1) / per_block, 1, 1};
+    launch.block = {threads_, 1, 1};
+    launch.args = w_.arguments();
+    out.steps.emplace_back(std::move(launch));
+    return out;
+  }
+
+ private:
+  void write_single() {
+    w_.line("int i = blockIdx.x * blockDim.x + threadIdx.x;");
+    const bool exact = elements_ % threads_ == 0;
+    if (!exact) w_.open(fmt::format("if (i < {})", elements_));
+    const auto& domain = w_.body().domain;
+    if (domain.size() > 1) {
+      int64_t below = 1;
+      for (std::size_t d = domain.size(); d-- > 0;) {
+        std::string index = below == 1 ? "i" : fmt::format("i / {}", below);
+        if (d > 0) index = below == 1 ? fmt::format("i % {}", domain[d]) : fmt::format("({}) % {}", index, domain[d]);
+        w_.line(fmt::format("const int i{} = {};", d, index));
+        below *= domain[d];
+      }
+    }
+    write_values();
+    if (!exact) w_.close();
+  }
+
+  void write_run() {
+    w_.line(fmt::format("const int first = (int)(blockIdx.x * blockDim.x + threadIdx.x) * {};", items_));
+    if (elements_ % (threads_ * items_) == 0) {
+      w_.open(fmt::format("for (int i = first; i < first + {}; ++i)", items_));
+    } else {
+      w_.line(fmt::format("const int last = first + {0} < {1} ? first + {0} : {1};", items_, elements_));
+      w_.open("for (int i = first; i < last; ++i)");
+    }
+    write_values();
+    w_.close();
+  }
+
+  std::string offset(const std::vector<int64_t>& strides) const {
+    if (w_.body().domain.empty()) return "0";
+    if (strides.size() == 1) {
+      if (strides[0] == 0) return "0";
+      return strides[0] == 1 ? "i" : fmt::format("i * {}", strides[0]);
+    }
+    std::string out;
+    for (std::size_t d = 0; d < strides.size(); ++d) {
+      if (strides[d] == 0) continue;
+      if (!out.empty()) out += " + ";
+      out += strides[d] == 1 ? fmt::format("i{}", d) : fmt::format("i{} * {}", d, strides[d]);
+    }
+    return out.empty() ? "0" : out;
+  }
+
+  void write_values() {
+    std::vector<bool> needed(w_.body().nodes.size(), false);
+    for (const auto& r : w_.body().results)
+      needed[static_cast<std::size_t>(r.node)] = true;
+    for (std::size_t n = needed.size(); n-- > 0;) {
+      if (!needed[n]) continue;
+      for (const int o : w_.body().nodes[n].operands)
+        needed[static_cast<std::size_t>(o)] = true;
+    }
+    for (std::size_t n = 0; n < needed.size(); ++n) {
+      const int number = static_cast<int>(n);
+      const body_node& from = w_.node(number);
+      if (!needed[n] || from.kind == node_kind::constant) continue;
+      std::string value;
+      if (from.kind == node_kind::load) {
+        value = w_.pointer(from.operand) + "[" +
+                offset(w_.body().operands[static_cast<std::size_t>(from.operand)].strides) + "]";
+      } else {
+        value = w_.expression(number, [&](int o) { return spell(o); });
+      }
+      w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(number), value, w_.remark(number)));
+    }
+    for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
+      const auto& result = w_.body().results[r];
+      w_.line(fmt::format("{}[{}] = {};", w_.target(static_cast<int>(r)), offset(result.target.strides),
+                          spell(result.node)));
+    }
+  }
+
+  std::string spell(int n) const {
+    return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
+  }
+
+  kernel_writer w_;
+  int64_t elements_ = 1, threads_ = 0, items_ = 0;
+};
+
+}  // namespace
+
+expected<emitted_kernel> emit_elements(const emit_request& request) {
+  return elements_writer(request).write();
+}
+
+}  // namespace cudal1

@@ -1,0 +1,395 @@
+// A thread a row: the loops over its columns run inside of the thread, with accumulators side by side so that they
+// vectorise (float sums are never reassociated by the compiler), in as many passes as there are rounds of reductions.
+#include <algorithm>
+#include <set>
+
+#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/kernel_writer.hpp"
+#include "policy/codegen/pass_plan.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_block_columns = 64;     // additions into one float accumulator before it is emptied into a double
+constexpr int64_t k_kept_elements = 16384;  // of a row, kept on the thread's stack for a later pass
+constexpr int64_t k_scan_lanes = 8;
+
+class rows_writer {
+ public:
+  explicit rows_writer(const emit_request& request) : w_(request), plan_(w_.body()) {}
+
+  expected<emitted_kernel> write() {
+    const kernel_body& body = w_.body();
+    columns_.assign(body.domain.begin() + body.row_dims, body.domain.end());
+    inner_ = columns_.empty() ? 1 : columns_.back();
+    threads_ =
+        w_.request().options.threads > 0 ? w_.request().options.threads : default_threads(body, w_.request().kind);
+    lanes_ = w_.request().options.accumulators > 0 ? w_.request().options.accumulators : default_accumulators();
+    CUDAL1_CHECK(plan_.check_row_kernel(!w_.request().options.in_place.empty()));
+    w_.open_kernel();
+    open_row();
+    for (int pass = 0; pass < plan_.passes(); ++pass)
+      write_pass(pass);
+    write_row_results();
+    if (guarded_) w_.close();
+    w_.close();
+    return w_.finished((w_.body().rows() + threads_ - 1) / threads_, threads_);
+  }
+
+ private:
+  // ---- the row ----
+
+  void open_row() {
+    const int64_t rows = w_.body().rows();
+    w_.line("const int row = blockIdx.x * blockDim.x + threadIdx.x;");
+    guarded_ = rows % threads_ != 0;
+    if (guarded_) w_.open(fmt::format("if (row < {})", rows));
+    const auto& domain = w_.body().domain;
+    int64_t below = 1;
+    for (int d = w_.body().row_dims; d-- > 0;) {
+      if (w_.body().row_dims > 1) {
+        std::string index = below == 1 ? "row" : fmt::format("row / {}", below);
+        if (d > 0) index = fmt::format("({}) % {}", index, domain[static_cast<std::size_t>(d)]);
+        w_.line(fmt::format("const int r{} = {};", d, index));
+      }
+      below *= domain[static_cast<std::size_t>(d)];
+    }
+    for (std::size_t i = 0; i < w_.body().operands.size(); ++i) {
+      const auto& o = w_.body().operands[i];
+      if (!w_.operand_used(static_cast<int>(i))) continue;
+      const bool over = w_.in_place(o);
+      w_.line(fmt::format("{}{}* {}_r = {}{};", over ? "" : "const ", c_type(o.type.type),
+                          w_.pointer(static_cast<int>(i)), w_.pointer(static_cast<int>(i)), row_offset(o.strides)));
+    }
+    if (!w_.request().options.in_place.empty()) return;
+    for (std::size_t i = 0; i < w_.body().results.size(); ++i) {
+      const auto& t = w_.body().results[i].target;
+      w_.line(fmt::format("{}* {}_r = {}{};", c_type(t.type.type), w_.target(static_cast<int>(i)),
+                          w_.target(static_cast<int>(i)), row_offset(t.strides)));
+    }
+  }
+
+  std::string row_offset(const std::vector<int64_t>& strides) const {
+    std::string out;
+    for (int d = 0; d < w_.body().row_dims; ++d) {
+      const int64_t stride = strides[static_cast<std::size_t>(d)];
+      if (stride == 0) continue;
+      const std::string index = w_.body().row_dims > 1 ? fmt::format("r{}", d) : "row";
+      out += fmt::format(" + (long long){} * {}", index, stride);
+    }
+    return out;
+  }
+
+  // ---- passes ----
+
+  void write_pass(int pass) {
+    const pass_work work = plan_.work_of(pass, kept_);
+    if (work.empty()) return;
+    for (const int n : work.elements)
+      for (const int o : w_.node(n).operands)
+        need_row_value(o);
+    for (const int n : work.reduced)
+      need_row_value(w_.node(n).operands[0]);
+    for (const int r : work.results)
+      need_row_value(w_.body().results[static_cast<std::size_t>(r)].node);
+    if (w_.request().options.keep_expensive) storing_ = plan_.worth_keeping(work, pass, kept_, k_kept_elements);
+    for (const int n : storing_)
+      w_.line(fmt::format("{} kept_{}[{}];", c_type(w_.node(n).type), w_.variable(n), w_.body().columns()));
+    if (work.scanned.empty()) {
+      write_columns(work);
+    } else {
+      write_scan(work);
+    }
+    kept_.insert(storing_.begin(), storing_.end());
+    storing_.clear();
+  }
+
+  // Lanes keep partial results; sums of long rows are emptied into a double now and then.
+  void write_columns(const pass_work& work) {
+    const bool reduces = !work.reduced.empty();
+    const int64_t block = lanes_ * k_block_columns;
+    const bool blocked = reduces && w_.body().columns() > 2 * block;
+    for (const int n : work.reduced) {
+      if (blocked) w_.line(fmt::format("double total_{} = {};", w_.variable(n), neutral_total(n)));
+      if (!blocked) declare_lanes(n);
+    }
+    open_outer_columns();
+    if (blocked && inner_ > 2 * block) {
+      w_.open(fmt::format("for (int b = 0; b < {}; b += {})", inner_, block));
+      for (const int n : work.reduced)
+        declare_lanes(n);
+      const std::string end = inner_ % block == 0 ? fmt::format("b + {}", block)
+                                                  : fmt::format("(b + {0} < {1} ? b + {0} : {1})", block, inner_);
+      write_inner(work, "b", end, inner_ % block == 0 || inner_ % lanes_ == 0);
+      for (const int n : work.reduced)
+        empty_lanes(n);
+      w_.close();
+    } else {
+      if (blocked) {
+        for (const int n : work.reduced)
+          declare_lanes(n);
+      }
+      write_inner(work, "0", std::to_string(inner_), inner_ % lanes_ == 0);
+      if (blocked) {
+        for (const int n : work.reduced)
+          empty_lanes(n);
+      }
+    }
+    close_outer_columns();
+    for (const int n : work.reduced) {
+      if (blocked) {
+        w_.line(fmt::format("const {1} {0} = ({1})total_{0};", w_.variable(n), c_type(w_.node(n).type)));
+      } else {
+        combine_lanes(n);
+        w_.line(fmt::format("const {1} {0} = lanes_{0}[0];", w_.variable(n), c_type(w_.node(n).type)));
+      }
+      ready_.insert(n);
+    }
+  }
+
+  std::string neutral_total(int n) const {
+    const auto how = w_.node(n).reduction;
+    return how == reduction_kind::sum || how == reduction_kind::product ? neutral(how) : "(double)" + neutral(how);
+  }
+
+  void declare_lanes(int n) {
+    w_.line(fmt::format("{} lanes_{}[{}];", c_type(w_.node(n).type), w_.variable(n), lanes_));
+    w_.line("#pragma unroll");
+    w_.line(fmt::format("for (int l = 0; l < {}; ++l) lanes_{}[l] = {};", lanes_, w_.variable(n),
+                        neutral(w_.node(n).reduction)));
+  }
+
+  void combine_lanes(int n) {
+    const std::string lanes = "lanes_" + w_.variable(n);
+    const auto how = w_.node(n).reduction;
+    if (how == reduction_kind::max || how == reduction_kind::min) {
+      combine_extremes(lanes, how == reduction_kind::max);
+      return;
+    }
+    for (int64_t width = lanes_ / 2; width > 0; width /= 2) {
+      w_.line("#pragma unroll");
+      w_.line(fmt::format("for (int l = 0; l < {}; ++l) {}", width,
+                          accumulate(how, lanes + "[l]", fmt::format("{}[l + {}]", lanes, width))));
+    }
+  }
+
+  // As integers in the order of the floats, NaN beyond all: that has no branches and vectorises; comparisons of floats
+  // that let NaN through do neither here.
+  void combine_extremes(const std::string& lanes, bool largest) {
+    const char* nan = largest ? "0x7fffffff" : "(-0x7fffffff - 1)";
+    w_.line(fmt::format("int best_{} = {};", lanes, largest ? "(-0x7fffffff - 1)" : "0x7fffffff"));
+    w_.open(fmt::format("for (int l = 0; l < {}; ++l)", lanes_));
+    w_.line(fmt::format("const int bits = __float_as_int({}[l]);", lanes));
+    w_.line(fmt::format("const int key = {0}[l] != {0}[l] ? {1} : bits ^ ((bits >> 31) & 0x7fffffff);", lanes, nan));
+    w_.line(fmt::format("best_{0} = key {1} best_{0} ? key : best_{0};", lanes, largest ? ">" : "<"));
+    w_.close();
+    w_.line(fmt::format("{0}[0] = __int_as_float(best_{0} ^ ((best_{0} >> 31) & 0x7fffffff));", lanes));
+  }
+
+  void empty_lanes(int n) {
+    combine_lanes(n);
+    w_.line(accumulate(w_.node(n).reduction, "total_" + w_.variable(n), fmt::format("lanes_{}[0]", w_.variable(n))));
+  }
+
+  void open_outer_columns() {
+    for (std::size_t d = 0; d + 1 < columns_.size(); ++d)
+      w_.open(fmt::format("for (int c{0} = 0; c{0} < {1}; ++c{0})", d, columns_[d]));
+  }
+
+  void close_outer_columns() {
+    for (std::size_t d = 0; d + 1 < columns_.size(); ++d)
+      w_.close();
+  }
+
+  // The innermost columns from `first` to `end`; `whole`: they are a multiple of the lanes.
+  void write_inner(const pass_work& work, const std::string& first, const std::string& end, bool whole) {
+    if (work.reduced.empty()) {
+      w_.open(fmt::format("for (int j = {}; j < {}; ++j)", first, end));
+      write_elements(work, "j", "");
+      w_.close();
+      return;
+    }
+    const bool any_whole = inner_ >= lanes_;
+    if (any_whole) {
+      if (whole) {
+        w_.open(fmt::format("for (int j = {}; j < {}; j += {})", first, end, lanes_));
+      } else {
+        w_.open(fmt::format("for (int j = {0}; j + {2} <= {1}; j += {2})", first, end, lanes_));
+      }
+      w_.open(fmt::format("for (int l = 0; l < {}; ++l)", lanes_));
+      write_elements(work, "(j + l)", "[l]");
+      w_.close();
+      w_.close();
+    }
+    if (whole) return;
+    const std::string tail = any_whole ? fmt::format("{0} + ({1} - {0}) / {2} * {2}", first, end, lanes_) : first;
+    w_.open(fmt::format("for (int j = {}; j < {}; ++j)", tail, end));
+    write_elements(work, "j", any_whole ? "[0]" : fmt::format("[j & {}]", lanes_ - 1));
+    w_.close();
+  }
+
+  // ---- values ----
+
+  std::string column_offset(const std::vector<int64_t>& strides, const std::string& j) const {
+    std::string out;
+    for (std::size_t d = 0; d < columns_.size(); ++d) {
+      const int64_t stride = strides[static_cast<std::size_t>(w_.body().row_dims) + d];
+      if (stride == 0) continue;
+      const std::string index = d + 1 == columns_.size() ? j : fmt::format("c{}", d);
+      if (!out.empty()) out += " + ";
+      out += stride == 1 ? index : fmt::format("{} * {}", index, stride);
+    }
+    return out.empty() ? "0" : out;
+  }
+
+  std::string kept_offset(const std::string& j) const {
+    std::vector<int64_t> strides(w_.body().domain.size(), 0);
+    int64_t below = 1;
+    for (std::size_t d = columns_.size(); d-- > 0;) {
+      strides[static_cast<std::size_t>(w_.body().row_dims) + d] = below;
+      below *= columns_[d];
+    }
+    return column_offset(strides, j);
+  }
+
+  std::string spell(int n) const {
+    return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
+  }
+
+  void write_element(int number, const std::string& j) {
+    const body_node& n = w_.node(number);
+    std::string value;
+    if (kept_.contains(number)) {
+      value = fmt::format("kept_{}[{}]", w_.variable(number), kept_offset(j));
+    } else if (n.kind == node_kind::load) {
+      value = fmt::format("{}_r[{}]", w_.pointer(n.operand),
+                          column_offset(w_.body().operands[static_cast<std::size_t>(n.operand)].strides, j));
+    } else {
+      value = w_.expression(number, [&](int o) { return spell(o); });
+    }
+    w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
+  }
+
+  void write_elements(const pass_work& work, const std::string& j, const std::string& lane) {
+    for (const int n : work.elements)
+      write_element(n, j);
+    finish_elements(work, j, lane);
+  }
+
+  void finish_elements(const pass_work& work, const std::string& j, const std::string& lane) {
+    for (const int n : work.reduced) {
+      w_.line(accumulate(w_.node(n).reduction, "lanes_" + w_.variable(n) + lane, spell(w_.node(n).operands[0])));
+    }
+    for (const int n : storing_)
+      w_.line(fmt::format("kept_{}[{}] = {};", w_.variable(n), kept_offset(j), w_.variable(n)));
+    for (const int r : work.results) {
+      const auto& result = w_.body().results[static_cast<std::size_t>(r)];
+      w_.line(fmt::format("{}_r[{}] = {};", w_.target(r), column_offset(result.target.strides, j), spell(result.node)));
+    }
+  }
+
+  // Values a row that this pass uses, and what they are made of.
+  void need_row_value(int number) {
+    const body_node& n = w_.node(number);
+    if (!n.per_row || n.kind == node_kind::constant || n.kind == node_kind::reduce || ready_.contains(number)) return;
+    for (const int o : n.operands)
+      need_row_value(o);
+    std::string value;
+    if (n.kind == node_kind::load) {
+      value = w_.pointer(n.operand) + "_r[0]";
+    } else {
+      value = w_.expression(number, [&](int o) { return spell(o); });
+    }
+    w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
+    ready_.insert(number);
+  }
+
+  void write_row_results() {
+    for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
+      const auto& result = w_.body().results[r];
+      if (!plan_.is_row_result(result)) continue;
+      need_row_value(result.node);
+      w_.line(fmt::format("{}_r[0] = {};", w_.target(static_cast<int>(r)), spell(result.node)));
+    }
+  }
+
+  // ---- running sums ----
+
+  // Sums within a few columns first, which do not wait for the columns before; then what came before, in a double.
+  void write_scan(const pass_work& work) {
+    std::set<int> behind;  // what needs a running sum
+    for (const int n : work.elements) {
+      const auto& operands = w_.node(n).operands;
+      if (w_.node(n).kind == node_kind::scan ||
+          std::any_of(operands.begin(), operands.end(), [&](int o) { return behind.contains(o); }))
+        behind.insert(n);
+    }
+    for (const int n : work.scanned)
+      w_.line(fmt::format("double before_{} = 0.0;", w_.variable(n)));
+    const int64_t whole = inner_ / k_scan_lanes * k_scan_lanes;
+    if (whole > 0) {
+      w_.open(fmt::format("for (int j = 0; j < {}; j += {})", whole, k_scan_lanes));
+      for (const int n : work.scanned)
+        write_scan_lanes(work, behind, n);
+      w_.line("#pragma unroll");
+      w_.open(fmt::format("for (int l = 0; l < {}; ++l)", k_scan_lanes));
+      for (const int n : work.elements) {
+        if (w_.node(n).kind == node_kind::scan) {
+          w_.line(fmt::format("const float {0} = (float)(before_{0} + (double)part_{0}[l]);{1}", w_.variable(n),
+                              w_.remark(n)));
+        } else {
+          write_element(n, "(j + l)");
+        }
+      }
+      finish_elements(work, "(j + l)", "");
+      w_.close();
+      for (const int n : work.scanned)
+        w_.line(fmt::format("before_{0} += (double)part_{0}[{1}];", w_.variable(n), k_scan_lanes - 1));
+      w_.close();
+    }
+    if (whole == inner_) return;
+    w_.open(fmt::format("for (int j = {}; j < {}; ++j)", whole, inner_));
+    for (const int n : work.elements) {
+      if (w_.node(n).kind == node_kind::scan) {
+        w_.line(fmt::format("before_{} += (double){};", w_.variable(n), spell(w_.node(n).operands[0])));
+        w_.line(fmt::format("const float {0} = (float)before_{0};{1}", w_.variable(n), w_.remark(n)));
+      } else {
+        write_element(n, "j");
+      }
+    }
+    finish_elements(work, "j", "");
+    w_.close();
+  }
+
+  void write_scan_lanes(const pass_work& work, const std::set<int>& behind, int scan) {
+    const std::string part = "part_" + w_.variable(scan);
+    w_.line(fmt::format("float {}[{}];", part, k_scan_lanes));
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int l = 0; l < {}; ++l)", k_scan_lanes));
+    for (const int n : work.elements) {
+      if (!behind.contains(n)) write_element(n, "(j + l)");
+    }
+    w_.line(fmt::format("{}[l] = {};", part, spell(w_.node(scan).operands[0])));
+    w_.close();
+    w_.line("#pragma unroll");
+    w_.line(fmt::format("for (int l = 1; l < {0}; ++l) {1}[l] = {1}[l - 1] + {1}[l];", k_scan_lanes, part));
+  }
+
+  kernel_writer w_;
+  pass_plan plan_;
+  std::vector<int64_t> columns_;
+  int64_t inner_ = 1, threads_ = 0, lanes_ = 0;
+  bool guarded_ = false;
+  std::set<int> kept_;  // nodes whose elements earlier passes kept
+  std::vector<int> storing_;
+  std::set<int> ready_;  // values a row that have a variable
+};
+
+}  // namespace
+
+expected<emitted_kernel> emit_rows(const emit_request& request) {
+  return rows_writer(request).write();
+}
+
+}  // namespace cudal1

@@ -1,0 +1,261 @@
+// A thread a tile of neighbouring rows, where the rows lie side by side in memory and their columns far apart (a
+// softmax over channels, a sum over the batch): each pass walks down the columns and takes the whole tile at each.
+#include <algorithm>
+#include <set>
+
+#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/kernel_writer.hpp"
+#include "policy/codegen/pass_plan.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_block_columns = 128;    // additions into one float before it is emptied into a double
+constexpr int64_t k_kept_elements = 16384;  // of a tile
+
+class tiles_writer {
+ public:
+  explicit tiles_writer(const emit_request& request) : w_(request), plan_(w_.body()) {}
+
+  expected<emitted_kernel> write() {
+    const kernel_body& body = w_.body();
+    const auto& options = w_.request().options;
+    side_ = body.domain[static_cast<std::size_t>(body.row_dims) - 1];
+    columns_.assign(body.domain.begin() + body.row_dims, body.domain.end());
+    tile_ = std::min<int64_t>(side_, options.items > 0 ? options.items : default_items(body, w_.request().kind));
+    threads_ = options.threads > 0 ? options.threads : default_threads(body, w_.request().kind);
+    if (!options.in_place.empty() && plan_.reads_after_write())
+      return fail(errc::unsupported, "the operand to write over is still read after the first write");
+    w_.open_kernel();
+    open_tile();
+    for (int pass = 0; pass < plan_.passes(); ++pass)
+      write_pass(pass);
+    write_row_results();
+    if (guarded_) w_.close();
+    w_.close();
+    return w_.finished((tiles() + threads_ - 1) / threads_, threads_);
+  }
+
+ private:
+  int64_t tiles_a_side() const { return (side_ + tile_ - 1) / tile_; }
+  int64_t tiles() const { return w_.body().rows() / side_ * tiles_a_side(); }
+
+  void open_tile() {
+    w_.line("const int tile = blockIdx.x * blockDim.x + threadIdx.x;");
+    guarded_ = tiles() % threads_ != 0;
+    if (guarded_) w_.open(fmt::format("if (tile < {})", tiles()));
+    w_.line(fmt::format("const int first = tile % {} * {};", tiles_a_side(), tile_));
+    if (side_ % tile_ != 0)
+      w_.line(fmt::format("const int width = {0} - first < {1} ? {0} - first : {1};", side_, tile_));
+    int64_t below = tiles_a_side();
+    for (int d = w_.body().row_dims - 1; d-- > 0;) {
+      std::string index = fmt::format("tile / {}", below);
+      if (d > 0) index = fmt::format("{} % {}", index, w_.body().domain[static_cast<std::size_t>(d)]);
+      w_.line(fmt::format("const int r{} = {};", d, index));
+      below *= w_.body().domain[static_cast<std::size_t>(d)];
+    }
+    const auto pointer = [&](const std::string& name, const body_operand& o, bool written) {
+      std::string offset;
+      for (int d = 0; d < w_.body().row_dims; ++d) {
+        const int64_t stride = o.strides[static_cast<std::size_t>(d)];
+        if (stride == 0) continue;
+        offset +=
+            fmt::format(" + (long long){} * {}", d + 1 == w_.body().row_dims ? "first" : fmt::format("r{}", d), stride);
+      }
+      w_.line(fmt::format("{0}{1}* {2}_r = {2}{3};", written ? "" : "const ", c_type(o.type.type), name, offset));
+    };
+    for (std::size_t i = 0; i < w_.body().operands.size(); ++i) {
+      const auto& o = w_.body().operands[i];
+      if (w_.operand_used(static_cast<int>(i))) pointer(w_.pointer(static_cast<int>(i)), o, w_.in_place(o));
+    }
+    if (!w_.request().options.in_place.empty()) return;
+    for (std::size_t i = 0; i < w_.body().results.size(); ++i)
+      pointer(w_.target(static_cast<int>(i)), w_.body().results[i].target, true);
+  }
+
+  void open_side() {
+    w_.open(fmt::format("for (int t = 0; t < {}; ++t)", side_ % tile_ == 0 ? std::to_string(tile_) : "width"));
+  }
+
+  void write_pass(int pass) {
+    const pass_work work = plan_.work_of(pass, kept_);
+    if (work.empty()) return;
+    std::set<int> rows;
+    const auto need = [&](int n) { collect_row_values(n, rows); };
+    for (const int n : work.elements)
+      for (const int o : w_.node(n).operands)
+        need(o);
+    for (const int n : work.reduced)
+      need(w_.node(n).operands[0]);
+    for (const int r : work.results)
+      need(w_.body().results[static_cast<std::size_t>(r)].node);
+    write_row_values(rows);
+    storing_.clear();
+    if (w_.request().options.keep_expensive) storing_ = plan_.worth_keeping(work, pass, kept_, k_kept_elements / tile_);
+    for (const int n : storing_)
+      w_.line(fmt::format("{} kept_{}[{}];", c_type(w_.node(n).type), w_.variable(n), w_.body().columns() * tile_));
+    const bool blocked = w_.body().columns() > 2 * k_block_columns;
+    for (const int n : work.reduced)
+      declare(n, blocked);
+    for (const int n : work.scanned) {
+      w_.line(fmt::format("double before_{}[{}];", w_.variable(n), tile_));
+      w_.line(fmt::format("for (int t = 0; t < {}; ++t) before_{}[t] = 0.0;", tile_, w_.variable(n)));
+    }
+    for (std::size_t d = 0; d < columns_.size(); ++d)
+      w_.open(fmt::format("for (int c{0} = 0; c{0} < {1}; ++c{0})", d, columns_[d]));
+    open_side();
+    write_elements(work);
+    w_.close();
+    if (blocked && !work.reduced.empty()) {
+      w_.open(fmt::format("if (({0} & {1}) == {1})", column_number(), k_block_columns - 1));
+      empty(work);
+      w_.close();
+    }
+    for (std::size_t d = 0; d < columns_.size(); ++d)
+      w_.close();
+    if (blocked && !work.reduced.empty()) empty(work);
+    if (blocked) {
+      for (const int n : work.reduced) {
+        if (is_sum(n))
+          w_.line(fmt::format("for (int t = 0; t < {1}; ++t) {0}[t] = (float)total_{0}[t];", w_.variable(n), tile_));
+      }
+    }
+    ready_.insert(work.reduced.begin(), work.reduced.end());
+    kept_.insert(storing_.begin(), storing_.end());
+    storing_.clear();
+  }
+
+  bool is_sum(int n) const { return w_.node(n).reduction == reduction_kind::sum; }
+
+  void declare(int n, bool blocked) {
+    w_.line(fmt::format("float {}[{}];", w_.variable(n), tile_));
+    w_.line(
+        fmt::format("for (int t = 0; t < {}; ++t) {}[t] = {};", tile_, w_.variable(n), neutral(w_.node(n).reduction)));
+    if (!blocked || !is_sum(n)) return;
+    w_.line(fmt::format("double total_{}[{}];", w_.variable(n), tile_));
+    w_.line(fmt::format("for (int t = 0; t < {}; ++t) total_{}[t] = 0.0;", tile_, w_.variable(n)));
+  }
+
+  void empty(const pass_work& work) {
+    for (const int n : work.reduced) {
+      if (!is_sum(n)) continue;
+      w_.line(fmt::format("for (int t = 0; t < {1}; ++t) {{ total_{0}[t] += (double){0}[t]; {0}[t] = 0.0f; }}",
+                          w_.variable(n), tile_));
+    }
+  }
+
+  std::string column_number() const {
+    std::string out;
+    int64_t below = 1;
+    for (std::size_t d = columns_.size(); d-- > 0;) {
+      out = fmt::format("c{}{}{}{}", d, below == 1 ? "" : fmt::format(" * {}", below), out.empty() ? "" : " + ", out);
+      below *= columns_[d];
+    }
+    return columns_.size() == 1 ? out : "(" + out + ")";
+  }
+
+  std::string offset(const std::vector<int64_t>& strides) const {
+    std::string out;
+    const int64_t side = strides[static_cast<std::size_t>(w_.body().row_dims) - 1];
+    for (std::size_t d = 0; d < columns_.size(); ++d) {
+      const int64_t stride = strides[static_cast<std::size_t>(w_.body().row_dims) + d];
+      if (stride != 0) out += fmt::format("c{} * {} + ", d, stride);
+    }
+    if (side == 0) return out + "0";
+    return out + (side == 1 ? "t" : fmt::format("t * {}", side));
+  }
+
+  std::string spell(int n) const {
+    if (w_.node(n).kind == node_kind::constant) return w_.node(n).expression;
+    return w_.variable(n) + (w_.node(n).per_row ? "[t]" : "");
+  }
+
+  void write_elements(const pass_work& work) {
+    const std::string kept_index = fmt::format("{} * {} + t", column_number(), tile_);
+    for (const int number : work.elements) {
+      const body_node& n = w_.node(number);
+      std::string value;
+      if (kept_.contains(number)) {
+        value = fmt::format("kept_{}[{}]", w_.variable(number), kept_index);
+      } else if (n.kind == node_kind::load) {
+        value = fmt::format("{}_r[{}]", w_.pointer(n.operand),
+                            offset(w_.body().operands[static_cast<std::size_t>(n.operand)].strides));
+      } else if (n.kind == node_kind::scan) {
+        w_.line(fmt::format("before_{}[t] += (double){};", w_.variable(number), spell(n.operands[0])));
+        value = fmt::format("(float)before_{}[t]", w_.variable(number));
+      } else {
+        value = w_.expression(number, [&](int o) { return spell(o); });
+      }
+      w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
+    }
+    for (const int n : work.reduced)
+      w_.line(accumulate(w_.node(n).reduction, w_.variable(n) + "[t]", spell(w_.node(n).operands[0])));
+    for (const int n : storing_)
+      w_.line(fmt::format("kept_{}[{}] = {};", w_.variable(n), kept_index, w_.variable(n)));
+    for (const int r : work.results) {
+      const auto& result = w_.body().results[static_cast<std::size_t>(r)];
+      w_.line(fmt::format("{}_r[{}] = {};", w_.target(r), offset(result.target.strides), spell(result.node)));
+    }
+  }
+
+  void collect_row_values(int number, std::set<int>& out) const {
+    const body_node& n = w_.node(number);
+    if (!n.per_row || n.kind == node_kind::constant || n.kind == node_kind::reduce || ready_.contains(number)) return;
+    for (const int o : n.operands)
+      collect_row_values(o, out);
+    out.insert(number);
+  }
+
+  void write_row_values(const std::set<int>& values) {
+    if (values.empty()) return;
+    for (const int n : values)
+      w_.line(fmt::format("{} {}[{}];{}", c_type(w_.node(n).type), w_.variable(n), tile_, w_.remark(n)));
+    open_side();
+    for (const int n : values) {
+      const auto& from = w_.node(n);
+      std::string value;
+      if (from.kind == node_kind::load) {
+        const int64_t side = w_.body()
+                                 .operands[static_cast<std::size_t>(from.operand)]
+                                 .strides[static_cast<std::size_t>(w_.body().row_dims) - 1];
+        value = fmt::format("{}_r[t * {}]", w_.pointer(from.operand), side);
+      } else {
+        value = w_.expression(n, [&](int o) { return spell(o); });
+      }
+      w_.line(fmt::format("{}[t] = {};", w_.variable(n), value));
+    }
+    w_.close();
+    ready_.insert(values.begin(), values.end());
+  }
+
+  void write_row_results() {
+    for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
+      const auto& result = w_.body().results[r];
+      if (!plan_.is_row_result(result)) continue;
+      std::set<int> values;
+      collect_row_values(result.node, values);
+      write_row_values(values);
+      open_side();
+      const int64_t side = result.target.strides[static_cast<std::size_t>(w_.body().row_dims) - 1];
+      w_.line(fmt::format("{}_r[t * {}] = {};", w_.target(static_cast<int>(r)), side, spell(result.node)));
+      w_.close();
+    }
+  }
+
+  kernel_writer w_;
+  pass_plan plan_;
+  std::vector<int64_t> columns_;
+  int64_t side_ = 1, tile_ = 1, threads_ = 0;
+  bool guarded_ = false;
+  std::set<int> kept_, ready_;
+  std::vector<int> storing_;
+};
+
+}  // namespace
+
+expected<emitted_kernel> emit_tiles(const emit_request& request) {
+  return tiles_writer(request).write();
+}
+
+}  // namespace cudal1

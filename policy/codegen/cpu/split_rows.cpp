@@ -1,0 +1,214 @@
+// Few rows with long columns on a device of many processors: the rounds of reductions as kernels of their own.
+#include <algorithm>
+#include <optional>
+
+#include "policy/codegen/cuda/cuda_layout.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_enough_blocks = 132;  // row blocks that keep a large GPU busy
+constexpr int64_t k_worth_it = 1 << 15;   // elements that a second kernel pays for
+constexpr int64_t k_blocks = 4 * 132;     // of parts, about
+constexpr int64_t k_part_along = 4096;    // elements of a part, at least, where columns are contiguous
+constexpr int64_t k_part_across = 32;     // and where rows are
+
+bool has_scan(const kernel_body& body) {
+  return std::any_of(body.nodes.begin(), body.nodes.end(), [](const auto& n) { return n.kind == node_kind::scan; });
+}
+
+// How many parts: a divisor of the outermost column dimension near to what the device wants; 1 for none.
+int64_t parts_of(const kernel_body& body, const row_layout& l) {
+  const int64_t size = body.domain[static_cast<std::size_t>(body.row_dims)];
+  const int64_t beside = body.columns() / size;  // elements of a step along that dimension
+  const int64_t smallest = l.across ? k_part_across : k_part_along;
+  const int64_t blocks = (body.rows() + l.rows - 1) / l.rows;
+  const int64_t wanted = std::min(k_blocks / std::max<int64_t>(blocks, 1), body.columns() / smallest);
+  const auto divides = [&](int64_t parts) { return size % parts == 0 && size / parts * beside >= smallest / 4; };
+  for (int64_t parts = wanted; parts <= std::min(4 * wanted, size) && wanted > 1; ++parts)
+    if (divides(parts)) return parts;
+  for (int64_t parts = std::min(wanted, size); parts > 1; --parts)
+    if (divides(parts)) return parts;
+  return 1;
+}
+
+// Every tensor with the outermost column dimension in two: parts as the first row dimension, and what is in a part.
+void cut(kernel_body& body, int64_t parts) {
+  const auto at = static_cast<std::size_t>(body.row_dims);
+  const int64_t inside = body.domain[at] / parts;
+  body.domain[at] = inside;
+  body.domain.insert(body.domain.begin(), parts);
+  for (auto& o : body.operands) {
+    const int64_t stride = o.strides[at];
+    o.strides.insert(o.strides.begin(), stride * inside);
+    o.aligned = o.aligned && stride * inside * size_of(o.type.type) % 16 == 0;
+  }
+  ++body.row_dims;
+}
+
+// The reductions of the first round, that is of nothing that comes from a reduction.
+std::vector<int> first_round(const kernel_body& body, const pass_plan& plan) {
+  std::vector<int> out;
+  for (std::size_t n = 0; n < body.nodes.size(); ++n) {
+    if (body.nodes[n].kind == node_kind::reduce && plan.level(static_cast<int>(n)) == 1)
+      out.push_back(static_cast<int>(n));
+  }
+  return out;
+}
+
+// A tensor of one value for each index of the first `dims` dimensions, contiguous in their order.
+body_operand row_tensor(const kernel_body& body, const std::string& name, dtype type, int dims) {
+  body_operand out;
+  out.value = name;
+  out.strides.assign(body.domain.size(), 0);
+  int64_t below = 1;
+  for (int d = dims; d-- > 0;) {
+    out.strides[static_cast<std::size_t>(d)] = below;
+    below *= body.domain[static_cast<std::size_t>(d)];
+  }
+  out.type = contiguous(type, {below});
+  return out;
+}
+
+int add_load(kernel_body& body, body_operand from, bool per_row) {
+  body_node load;
+  load.kind = node_kind::load;
+  load.type = from.type.type;
+  load.value = from.value;
+  load.operand = static_cast<int>(body.operands.size());
+  load.per_row = per_row;
+  load.cost = 0;
+  body.operands.push_back(std::move(from));
+  body.nodes.push_back(std::move(load));
+  return static_cast<int>(body.nodes.size()) - 1;
+}
+
+// Nodes in an order that has operands before their users again; nodes and tensors that nobody needs are gone.
+void tidy(kernel_body& body) {
+  std::vector<int> place(body.nodes.size(), -1);
+  std::vector<body_node> nodes;
+  std::vector<body_operand> operands;
+  const auto visit = [&](const auto& self, int n) -> int {
+    auto& at = place[static_cast<std::size_t>(n)];
+    if (at >= 0) return at;
+    body_node copy = body.nodes[static_cast<std::size_t>(n)];
+    for (auto& o : copy.operands)
+      o = self(self, o);
+    if (copy.kind == node_kind::load) {
+      operands.push_back(body.operands[static_cast<std::size_t>(copy.operand)]);
+      copy.operand = static_cast<int>(operands.size()) - 1;
+    }
+    nodes.push_back(std::move(copy));
+    return at = static_cast<int>(nodes.size()) - 1;
+  };
+  for (auto& r : body.results)
+    r.node = visit(visit, r.node);
+  body.nodes = std::move(nodes);
+  body.operands = std::move(operands);
+}
+
+bool only_row_results(const kernel_body& body, const pass_plan& plan) {
+  return std::all_of(body.results.begin(), body.results.end(), [&](const auto& r) { return plan.is_row_result(r); });
+}
+
+// The domain of the rows and their parts, for the second kernel: (rows, parts).
+void rows_and_parts(kernel_body& total, const kernel_body& parts) {
+  total.domain.assign(parts.domain.begin() + 1, parts.domain.begin() + parts.row_dims);
+  total.domain.push_back(parts.domain[0]);
+  total.row_dims = static_cast<int>(total.domain.size()) - 1;
+}
+
+body_operand as_part(const body_operand& partial, int row_dims) {
+  body_operand out = partial;
+  out.strides.assign(partial.strides.begin() + 1, partial.strides.begin() + row_dims);
+  out.strides.push_back(partial.strides[0]);
+  return out;
+}
+
+}  // namespace
+
+std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string& prefix) {
+  const row_layout layout = row_layout_of(whole, {});
+  if (has_scan(whole) || whole.rows() * whole.columns() < k_worth_it ||
+      (whole.rows() + layout.rows - 1) / layout.rows >= k_enough_blocks)
+    return {};
+  const pass_plan plan(whole);
+  const std::vector<int> sums = first_round(whole, plan);
+  const int64_t count = parts_of(whole, layout);
+  if (sums.empty() || count < 2) return {};
+
+  kernel_body parts = whole;
+  cut(parts, count);
+  parts.results.clear();
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const dtype type = whole.nodes[static_cast<std::size_t>(sums[i])].type;
+    parts.results.push_back({sums[i], row_tensor(parts, fmt::format("{}_part{}", prefix, i), type, parts.row_dims)});
+  }
+
+  // Where rows have results only, the second kernel goes on to them; else it makes the sums, and a third one the rest.
+  const bool ends = plan.passes() == 2 && only_row_results(whole, plan);
+  kernel_body total = whole;
+  rows_and_parts(total, parts);
+  const auto to_rows = [&](body_operand& o) {
+    o.strides.resize(static_cast<std::size_t>(whole.row_dims));
+    o.strides.push_back(0);
+  };
+  for (auto& o : total.operands)
+    to_rows(o);
+  for (auto& r : total.results)
+    to_rows(r.target);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const int load = add_load(total, as_part(parts.results[i].target, parts.row_dims), false);
+    total.nodes[static_cast<std::size_t>(sums[i])].operands = {load};
+  }
+  std::vector<kernel_body> out;
+  if (ends) {
+    tidy(parts);
+    tidy(total);
+    return {std::move(parts), std::move(total)};
+  }
+  kernel_body rest = whole;
+  total.results.clear();
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const auto sum = static_cast<std::size_t>(sums[i]);
+    body_operand value = row_tensor(total, fmt::format("{}_row{}", prefix, i), whole.nodes[sum].type, whole.row_dims);
+    total.results.push_back({sums[i], value});
+    value.strides.resize(static_cast<std::size_t>(whole.row_dims));
+    value.strides.resize(whole.domain.size(), 0);
+    const int load = add_load(rest, std::move(value), true);
+    for (auto& n : rest.nodes)
+      std::replace(n.operands.begin(), n.operands.end(), sums[i], load);
+    for (auto& r : rest.results)
+      if (r.node == sums[i]) r.node = load;
+  }
+  const bool rounds_left = plan.passes() > 2;
+  if (!rounds_left) {
+    // Values a row are done with the sums; the rest is elements.
+    for (const auto& r : whole.results) {
+      if (!plan.is_row_result(r)) continue;
+      body_result moved = r;
+      to_rows(moved.target);
+      total.results.push_back(std::move(moved));
+    }
+    std::erase_if(rest.results, [&](const auto& r) { return plan.is_row_result(r); });
+  }
+  tidy(parts);
+  tidy(total);
+  tidy(rest);
+  out.push_back(std::move(parts));
+  out.push_back(std::move(total));
+  if (rest.has_reduction()) {
+    auto later = split_rows(rest, prefix + "_then");
+    if (later.empty()) later.push_back(std::move(rest));
+    for (auto& each : later)
+      out.push_back(std::move(each));
+  } else {
+    rest.row_dims = static_cast<int>(rest.domain.size());
+    collapse_dimensions(rest);
+    out.push_back(std::move(rest));
+  }
+  return out;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,132 @@
+#include "policy/codegen/cuda/cuda_layout.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_block = 128;                // threads, where rows are short
+constexpr int64_t k_processors = 132;           // of a large GPU
+constexpr int64_t k_whole_device = 1 << 17;     // threads that keep a large GPU busy, about
+constexpr int64_t k_vectors_a_thread = 4;       // independent 128-bit reads that hide the memory's latency
+constexpr int64_t k_cached_elements = 1 << 16;  // of a tensor: fewer stay in a processor's own cache
+constexpr int64_t k_warp_row = 256;             // vectors of a row that one warp may take alone
+constexpr int64_t k_values_in_flight = 16;      // that a thread reads before it computes, where a row is not resident
+
+int64_t power_below(int64_t v) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
+}
+int64_t power_above(int64_t v) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
+}
+
+bool has_scan(const kernel_body& body) {
+  return std::any_of(body.nodes.begin(), body.nodes.end(), [](const auto& n) { return n.kind == node_kind::scan; });
+}
+
+// Tensors that a thread holds pieces of at once.
+int64_t arrays_of(const kernel_body& body) {
+  int64_t count = 0;
+  for (const auto& n : body.nodes) {
+    if (n.kind == node_kind::load && !n.per_row)
+      count += streams(body, body.operands[static_cast<std::size_t>(n.operand)]);
+  }
+  return std::max<int64_t>(count, 1);
+}
+
+// Whether a second pass goes over the elements.
+bool reads_again(const kernel_body& body) {
+  const pass_plan plan(body);
+  const auto is_row = [&](const auto& r) { return plan.is_row_result(r); };
+  return plan.passes() > 2 || (plan.passes() == 2 && !std::all_of(body.results.begin(), body.results.end(), is_row));
+}
+
+// Registers that a thread of such a block can spend on a row's values: half of what it has, at most.
+int64_t register_budget(int64_t block_threads) {
+  return block_threads > 512 ? 24 : block_threads > 256 ? 48 : 72;
+}
+
+int64_t default_row_threads(const kernel_body& body, const row_layout& l) {
+  const int64_t rows = body.rows();
+  if (l.across) {
+    if (has_scan(body)) return 1;
+    int64_t threads = 1;
+    while (threads < 32 && (l.vectors > 16 * threads || (rows * threads < k_whole_device && l.vectors > 2 * threads)))
+      threads *= 2;
+    return threads;
+  }
+  if (l.vectors <= 32) return power_above(l.vectors);
+  const bool many = rows * 32 >= k_whole_device;
+  if (l.vectors <= k_warp_row && many) return 32;
+  const int64_t wanted = many ? l.vectors / k_vectors_a_thread : l.vectors / 2;
+  // A row that is read once streams through; one that is read again should fit into the block's registers.
+  if (!reads_again(body)) return std::clamp<int64_t>(power_below(wanted), 32, rows < k_processors ? 1024 : 256);
+  return std::clamp<int64_t>(power_below(wanted), 32, l.vectors >= 4096 ? 1024 : 512);
+}
+
+}  // namespace
+
+vector_access access_of(const body_operand& o, int64_t width) {
+  if (o.strides.empty() || o.strides.back() == 0) return vector_access::uniform;
+  if (width == 1 || o.strides.back() != 1 || !o.aligned) return vector_access::apart;
+  const bool stays_aligned =
+      std::all_of(o.strides.begin(), o.strides.end() - 1, [&](int64_t s) { return s % width == 0; });
+  return stays_aligned ? vector_access::vector : vector_access::apart;
+}
+
+int64_t vector_width(const kernel_body& body, int64_t limit) {
+  if (body.domain.empty()) return 1;
+  int64_t width = limit;
+  const auto fits = [&](const body_operand& o) {
+    return o.strides.back() != 1 || access_of(o, width) == vector_access::vector;
+  };
+  for (; width > 1; width /= 2) {
+    // A single run of elements has a scalar tail; the rows of several dimensions must end with a vector.
+    if (body.domain.size() > 1 && body.domain.back() % width != 0) continue;
+    if (body.domain.back() < width) continue;
+    if (std::all_of(body.operands.begin(), body.operands.end(), fits) &&
+        std::all_of(body.results.begin(), body.results.end(), [&](const auto& r) { return fits(r.target); }))
+      break;
+  }
+  return width;
+}
+
+std::string index_type(int64_t elements) {
+  // Beyond the last element a block may still count on.
+  return elements < std::numeric_limits<int>::max() - (1 << 20) ? "int" : "long long";
+}
+
+bool streams(const kernel_body& body, const body_operand& o) {
+  const bool differs = body.row_dims == 0 || std::any_of(o.strides.begin(), o.strides.begin() + body.row_dims,
+                                                         [](int64_t s) { return s != 0; });
+  return differs && (o.type.numel() >= k_cached_elements || 4 * o.type.numel() >= body.rows() * body.columns());
+}
+
+row_layout row_layout_of(const kernel_body& body, const group_options& options) {
+  row_layout l;
+  l.across = wants_tiles(body);
+  l.width = l.across ? 1 : vector_width(body);
+  if (body.domain.back() % l.width != 0) l.width = 1;
+  l.vectors = body.columns() / l.width;
+  l.row_threads = options.row_threads > 0 ? options.row_threads : default_row_threads(body, l);
+  l.row_threads = std::min(l.row_threads, power_above(l.vectors));
+  if (l.across && has_scan(body)) l.row_threads = 1;
+  int64_t block = options.threads > 0 ? options.threads : std::max(l.row_threads * (l.across ? 32 : 1), k_block);
+  block = std::clamp<int64_t>(block, 32, 1024);
+  if (l.across) l.row_threads = std::min(l.row_threads, block / 32);
+  if (!l.across) block = std::max(block, l.row_threads);
+  l.rows = block / l.row_threads;
+  const int64_t share = (l.vectors + l.row_threads - 1) / l.row_threads;
+  const int64_t arrays = arrays_of(body);
+  const bool keeps = reads_again(body) && options.keep_expensive;
+  l.resident = keeps && share * l.width * arrays <= register_budget(block);
+  const int64_t in_flight =
+      options.accumulators > 0 ? options.accumulators : std::max<int64_t>(k_values_in_flight / (l.width * arrays), 1);
+  l.unrolled = l.resident ? share : std::min(share, in_flight);
+  return l;
+}
+
+}  // namespace cudal1

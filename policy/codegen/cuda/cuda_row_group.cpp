@@ -1,0 +1,200 @@
+#include "policy/codegen/cuda/cuda_row_group.hpp"
+
+#include "policy/codegen/body_builder.hpp"
+
+namespace cudal1 {
+
+void cuda_row_group::write_row() {
+  const int64_t rows = w_->body().rows();
+  const auto& domain = w_->body().domain;
+  const std::string in_block = l_->across             ? fmt::format("(int)threadIdx.x % {}", l_->rows)
+                               : l_->rows == 1        ? "0"
+                               : l_->row_threads == 1 ? "(int)threadIdx.x"
+                                                      : fmt::format("(int)threadIdx.x / {}", l_->row_threads);
+  if (l_->across) {
+    w_->line(fmt::format("const int lane = (int)threadIdx.x / {};", l_->rows));
+  } else {
+    w_->line(fmt::format("const int lane = (int)threadIdx.x % {};", l_->row_threads));
+  }
+  const std::string row =
+      l_->rows == 1 ? "(int)blockIdx.x" : fmt::format("(int)blockIdx.x * {} + {}", l_->rows, in_block);
+  if (guarded()) {
+    w_->line(fmt::format("const int wanted = {};", row));
+    w_->line(fmt::format("const bool live = wanted < {};", rows));
+    w_->line(fmt::format("const int row = live ? wanted : {};", rows - 1));
+  } else {
+    w_->line(fmt::format("const int row = {};", row));
+  }
+  int64_t below = 1;
+  for (int d = w_->body().row_dims; d-- > 0;) {
+    if (w_->body().row_dims > 1) {
+      std::string index = below == 1 ? "row" : fmt::format("row / {}", below);
+      if (d > 0) index = fmt::format("({}) % {}", index, domain[static_cast<std::size_t>(d)]);
+      w_->line(fmt::format("const int r{} = {};", d, index));
+    }
+    below *= domain[static_cast<std::size_t>(d)];
+  }
+  write_pointers();
+}
+
+void cuda_row_group::write_pointers() {
+  for (std::size_t i = 0; i < w_->body().operands.size(); ++i) {
+    const auto& o = w_->body().operands[i];
+    if (!w_->operand_used(static_cast<int>(i))) continue;
+    w_->line(fmt::format("{0}{1}* {2}_r = {2}{3};", w_->in_place(o) ? "" : "const ", c_type(o.type.type),
+                         w_->pointer(static_cast<int>(i)), row_offset(o.strides)));
+  }
+  if (!w_->request().options.in_place.empty()) return;
+  for (std::size_t i = 0; i < w_->body().results.size(); ++i) {
+    const auto& t = w_->body().results[i].target;
+    w_->line(fmt::format("{0}* {1}_r = {1}{2};", c_type(t.type.type), w_->target(static_cast<int>(i)),
+                         row_offset(t.strides)));
+  }
+}
+
+// Where rows follow each other at one distance, by the row's number: simple enough for the compiler to see alignment.
+std::string cuda_row_group::row_offset(const std::vector<int64_t>& strides) const {
+  const auto rows = static_cast<std::size_t>(w_->body().row_dims);
+  bool linear = rows > 0;
+  for (std::size_t d = 1; d < rows; ++d)
+    linear = linear && strides[d - 1] == strides[d] * w_->body().domain[d];
+  if (linear) return strides[rows - 1] == 0 ? "" : fmt::format(" + (long long)row * {}", strides[rows - 1]);
+  std::string out;
+  for (std::size_t d = 0; d < rows; ++d) {
+    if (strides[d] != 0) out += fmt::format(" + (long long)r{} * {}", d, strides[d]);
+  }
+  return out;
+}
+
+void cuda_row_group::open_live() {
+  if (guarded()) w_->open("if (live)");
+}
+void cuda_row_group::close_live() {
+  if (guarded()) w_->close();
+}
+
+void cuda_row_group::open_first() {
+  if (l_->row_threads == 1 && !guarded()) return;
+  const std::string first = l_->row_threads == 1 ? "" : "lane == 0";
+  const std::string live = guarded() ? "live" : "";
+  w_->open(fmt::format("if ({}{}{})", first, first.empty() || live.empty() ? "" : " && ", live));
+}
+void cuda_row_group::close_first() {
+  if (l_->row_threads > 1 || guarded()) w_->close();
+}
+
+// The elements of a vector, in pairs.
+void cuda_row_group::combine_vector(const group_value& v) {
+  for (int64_t half = l_->width / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i)
+      w_->line(accumulate(v.how, fmt::format("part_{}[{}]", v.name, i), fmt::format("part_{}[{}]", v.name, i + half)));
+  }
+}
+
+void cuda_row_group::combine_warp(const group_value& v, int64_t lanes) {
+  if (lanes < 2) return;
+  w_->line("#pragma unroll");
+  w_->open(fmt::format("for (int d = {}; d > 0; d /= 2)", lanes / 2));
+  w_->line(fmt::format("const {} other = __shfl_xor_sync(0xffffffffu, sum_{}, d);", v.accumulator, v.name));
+  w_->line(accumulate(v.how, "sum_" + v.name, "other"));
+  w_->close();
+}
+
+void cuda_row_group::write_reductions(const std::vector<group_value>& values) {
+  for (const auto& v : values) {
+    combine_vector(v);
+    w_->line(fmt::format("{0} sum_{1} = part_{1}[0];", v.accumulator, v.name));
+    if (!l_->across) combine_warp(v, std::min<int64_t>(l_->row_threads, 32));
+  }
+  if (!values.empty() && l_->row_threads > (l_->across ? 1 : 32)) combine_shared(values);
+  for (const auto& v : values)
+    w_->line(
+        fmt::format("const {0} {1} = {2}sum_{1};", v.type, v.name, v.type == v.accumulator ? "" : "(" + v.type + ")"));
+}
+
+void cuda_row_group::combine_shared(const std::vector<group_value>& values) {
+  for (const auto& v : values) {
+    w_->line(fmt::format("__shared__ {} shared_{}[{}];", v.accumulator, v.name,
+                         l_->across ? l_->threads() : l_->threads() / 32));
+    if (l_->across) {
+      w_->line(fmt::format("shared_{0}[threadIdx.x] = sum_{0};", v.name));
+    } else {
+      w_->line(fmt::format("if (threadIdx.x % 32 == 0) shared_{0}[threadIdx.x / 32] = sum_{0};", v.name));
+    }
+  }
+  w_->line("__syncthreads();");
+  for (const auto& v : values) {
+    if (l_->across) {
+      w_->line(fmt::format("sum_{0} = shared_{0}[threadIdx.x % {1}];", v.name, l_->rows));
+      w_->line("#pragma unroll");
+      w_->open(fmt::format("for (int k = 1; k < {}; ++k)", l_->row_threads));
+      w_->line(
+          fmt::format("const {0} other = shared_{1}[k * {2} + threadIdx.x % {2}];", v.accumulator, v.name, l_->rows));
+      w_->line(accumulate(v.how, "sum_" + v.name, "other"));
+      w_->close();
+    } else {
+      const std::string first = l_->rows == 1 ? "" : fmt::format("threadIdx.x / {} * {} + ", l_->row_threads, warps());
+      w_->line(fmt::format("sum_{0} = shared_{0}[{1}threadIdx.x % {2}];", v.name, first, warps()));
+      combine_warp(v, warps());
+    }
+  }
+}
+
+void cuda_row_group::declare_scan(int node) {
+  const std::string& name = w_->variable(node);
+  w_->line(fmt::format("double before_{} = 0.0;", name));
+  if (!l_->across && warps() > 1) {
+    // Two in turn: a warp may already write the next round's while another still reads this one's.
+    w_->line(fmt::format("__shared__ float totals_{}[2][{}];", name, l_->threads() / 32));
+    w_->line(fmt::format("int turn_{} = 0;", name));
+  }
+}
+
+void cuda_row_group::open_scan(int node) {
+  const std::string& name = w_->variable(node);
+  w_->line(fmt::format("float run_{}[{}];", name, l_->width));
+  for (int64_t l = 0; l < l_->width; ++l)
+    w_->line(fmt::format("run_{}[{}] = 0.0f;", name, l));
+}
+
+void cuda_row_group::close_scan(int node) {
+  const std::string& name = w_->variable(node);
+  for (int64_t l = 1; l < l_->width; ++l)
+    w_->line(fmt::format("run_{0}[{1}] = run_{0}[{2}] + run_{0}[{1}];", name, l, l - 1));
+  const std::string own = fmt::format("run_{}[{}]", name, l_->width - 1);
+  if (l_->row_threads == 1) {
+    w_->line(fmt::format("const float ahead_{0} = (float)before_{0};", name));
+    w_->line(fmt::format("before_{} += (double){};", name, own));
+    return;
+  }
+  const int64_t lanes = std::min<int64_t>(l_->row_threads, 32);
+  w_->line(fmt::format("const int at_{} = lane % {};", name, lanes));
+  w_->line(fmt::format("float up_{} = {};", name, own));
+  w_->line("#pragma unroll");
+  w_->open(fmt::format("for (int d = 1; d < {}; d *= 2)", lanes));
+  w_->line(fmt::format("const float other = __shfl_up_sync(0xffffffffu, up_{}, d, {});", name, lanes));
+  w_->line(fmt::format("if (at_{0} >= d) up_{0} = other + up_{0};", name));
+  w_->close();
+  w_->line(fmt::format("float left_{0} = __shfl_up_sync(0xffffffffu, up_{0}, 1, {1});", name, lanes));
+  w_->line(fmt::format("if (at_{0} == 0) left_{0} = 0.0f;", name));
+  if (l_->row_threads <= 32) {
+    w_->line(
+        fmt::format("const float total_{0} = __shfl_sync(0xffffffffu, up_{0}, {1}, {2});", name, lanes - 1, lanes));
+    w_->line(fmt::format("const float warp_{} = 0.0f;", name));
+  } else {
+    const std::string first = l_->rows == 1 ? "" : fmt::format("threadIdx.x / {} * {} + ", l_->row_threads, warps());
+    w_->line(fmt::format("if (at_{0} == 31) totals_{0}[turn_{0}][threadIdx.x / 32] = up_{0};", name));
+    w_->line("__syncthreads();");
+    w_->line(fmt::format("float total_{0} = 0.0f, warp_{0} = 0.0f;", name));
+    w_->line("#pragma unroll");
+    w_->open(fmt::format("for (int k = 0; k < {}; ++k)", warps()));
+    w_->line(fmt::format("if (k == lane / 32) warp_{0} = total_{0};", name));
+    w_->line(fmt::format("total_{0} += totals_{0}[turn_{0}][{1}k];", name, first));
+    w_->close();
+    w_->line(fmt::format("turn_{0} ^= 1;", name));
+  }
+  w_->line(fmt::format("const float ahead_{0} = (float)(before_{0} + (double)(warp_{0} + left_{0}));", name));
+  w_->line(fmt::format("before_{0} += (double)total_{0};", name));
+}
+
+}  // namespace cudal1

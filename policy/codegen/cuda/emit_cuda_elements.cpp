@@ -1,0 +1,257 @@
+// One index over all elements, for GPUs: a thread takes a few vectors of neighbouring elements, a block apart from each
+// other, and reads all of them before it computes, so that enough bytes are on their way.
+#include <algorithm>
+#include <set>
+
+#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/cuda/cuda_vectors.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_threads = 256;
+constexpr int64_t k_reads = 4;                // vectors that a thread reads before it computes, over all operands
+constexpr int64_t k_enough_blocks = 2 * 132;  // of a large GPU
+
+class cuda_elements_writer {
+ public:
+  explicit cuda_elements_writer(const emit_request& request) : w_(request) {
+    for (const auto size : w_.body().domain)
+      elements_ *= size;
+  }
+
+  emitted_kernel write() {
+    choose();
+    w_.open_kernel(threads_);
+    for (std::size_t n = 0; n < w_.body().nodes.size(); ++n) {
+      if (is_single(static_cast<int>(n))) write_single(static_cast<int>(n));
+    }
+    w_.line(fmt::format("const {0} first = ({0})blockIdx.x * {1} + (int)threadIdx.x;", index_, threads_ * count_));
+    if (count_ > 1) {
+      write_unrolled();
+    } else {
+      open_guard("first");
+      write_loads("first", "0", width_);
+      write_values("first", "0", width_);
+      close_guard();
+    }
+    write_tail();
+    w_.close();
+    return w_.finished(std::max<int64_t>((vectors_ + threads_ * count_ - 1) / (threads_ * count_), 1), threads_);
+  }
+
+ private:
+  void choose() {
+    const auto& body = w_.body();
+    const auto& options = w_.request().options;
+    threads_ = options.threads > 0 ? options.threads : k_threads;
+    const int64_t items = options.items;
+    width_ = vector_width(body, items > 0 ? std::min<int64_t>(items, 4) : 4);
+    vectors_ = elements_ / width_;
+    int64_t streams = 0;
+    for (std::size_t i = 0; i < body.operands.size(); ++i)
+      streams += w_.operand_used(static_cast<int>(i)) && is_stream(body.operands[i]);
+    count_ = items > 0 ? std::max<int64_t>(items / width_, 1) : k_reads / std::clamp<int64_t>(streams, 1, k_reads);
+    while (items == 0 && count_ > 1 && vectors_ / (threads_ * count_) < k_enough_blocks)
+      count_ /= 2;
+    index_ = index_type(elements_);
+  }
+
+  // Read once an element, from memory: not a scalar, a row or a column that stays in the caches.
+  bool is_stream(const body_operand& o) const { return 2 * o.type.numel() >= elements_; }
+
+  bool is_needed(int n) {
+    if (needed_.empty()) {
+      std::vector<int> reach;
+      for (const auto& r : w_.body().results)
+        reach.push_back(r.node);
+      while (!reach.empty()) {
+        const int at = reach.back();
+        reach.pop_back();
+        if (!needed_.insert(at).second) continue;
+        reach.insert(reach.end(), w_.node(at).operands.begin(), w_.node(at).operands.end());
+      }
+    }
+    return needed_.contains(n);
+  }
+
+  const body_operand& operand_of(int n) const {
+    return w_.body().operands[static_cast<std::size_t>(w_.node(n).operand)];
+  }
+  // A load of one value for the whole kernel.
+  bool is_single(int n) {
+    if (!is_needed(n) || w_.node(n).kind != node_kind::load) return false;
+    const auto& strides = operand_of(n).strides;
+    return std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0; });
+  }
+  void write_single(int n) {
+    w_.line(
+        fmt::format("const {} {} = {}[0];", c_type(w_.node(n).type), w_.variable(n), w_.pointer(w_.node(n).operand)));
+  }
+
+  std::string array(int n) const { return w_.variable(n) + "_q"; }
+  bool whole() const { return vectors_ % (threads_ * count_) == 0; }
+  void open_guard(const std::string& i) {
+    if (!whole()) w_.open(fmt::format("if ({} < {})", i, vectors_));
+  }
+  void close_guard() {
+    if (!whole()) w_.close();
+  }
+
+  void write_unrolled() {
+    for (std::size_t n = 0; n < w_.body().nodes.size(); ++n)
+      declare(static_cast<int>(n), count_);
+    const std::string i = fmt::format("const {} i = first + k * {};", index_, threads_);
+    const auto open = [&] {
+      w_.line("#pragma unroll");
+      w_.open(fmt::format("for (int k = 0; k < {}; ++k)", count_));
+      w_.line(i);
+      open_guard("i");
+    };
+    const auto close = [&] {
+      close_guard();
+      w_.close();
+    };
+    open();
+    write_loads("i", "k", width_);
+    close();
+    open();
+    write_indices("i", width_, false);
+    write_values("i", "k", width_);
+    close();
+  }
+
+  bool is_array(int n) { return is_needed(n) && w_.node(n).kind == node_kind::load && !is_single(n); }
+  int64_t array_width(int n, int64_t width) const {
+    return access_of(operand_of(n), width) == vector_access::uniform ? 1 : width;
+  }
+
+  void declare(int n, int64_t count) {
+    if (is_array(n))
+      w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), count * array_width(n, width_)));
+  }
+
+  // One step from each element to the next: its place is the element's number.
+  bool is_linear(const body_operand& o) const {
+    for (std::size_t d = 1; d < o.strides.size(); ++d) {
+      if (o.strides[d - 1] != o.strides[d] * w_.body().domain[d]) return false;
+    }
+    return true;
+  }
+
+  // The indices along each dimension of the first element of vector `i`, where reading or writing needs them.
+  void write_indices(const std::string& i, int64_t width, bool reading) {
+    const auto& domain = w_.body().domain;
+    bool straight = true;
+    for (std::size_t n = 0; n < w_.body().nodes.size() && reading; ++n)
+      straight = straight && (!is_array(static_cast<int>(n)) || is_linear(operand_of(static_cast<int>(n))));
+    for (std::size_t r = 0; r < w_.body().results.size() && !reading; ++r)
+      straight = straight && is_linear(w_.body().results[r].target);
+    if (straight) return;
+    int64_t below = 1;
+    for (std::size_t d = domain.size(); d-- > 0;) {
+      const int64_t size = d + 1 == domain.size() ? domain[d] / width : domain[d];
+      std::string index = below == 1 ? i : fmt::format("{} / {}", i, below);
+      if (d > 0) index = below == 1 ? fmt::format("{} % {}", i, size) : fmt::format("({}) % {}", index, size);
+      if (d + 1 == domain.size() && width > 1) index = fmt::format("({}) * {}", index, width);
+      w_.line(fmt::format("const int i{} = {};", d, index_ == "int" ? index : "(int)(" + index + ")"));
+      below *= size;
+    }
+  }
+
+  std::string offset(const body_operand& o, const std::string& i, int64_t width) const {
+    const auto& strides = o.strides;
+    if (strides.empty()) return "0";
+    if (is_linear(o)) {
+      const int64_t step = strides.back() * width;
+      return step == 0 ? "0" : step == 1 ? i : fmt::format("{} * {}", i, step);
+    }
+    std::string out;
+    for (std::size_t d = 0; d < strides.size(); ++d) {
+      if (strides[d] == 0) continue;
+      if (!out.empty()) out += " + ";
+      const std::string index = index_ == "int" ? fmt::format("i{}", d) : fmt::format("({})i{}", index_, d);
+      out += strides[d] == 1 ? index : fmt::format("{} * {}", index, strides[d]);
+    }
+    return out.empty() ? "0" : "(" + out + ")";
+  }
+
+  void write_loads(const std::string& i, const std::string& k, int64_t width) {
+    if (count_ == 1 || width != width_) {
+      for (std::size_t n = 0; n < w_.body().nodes.size(); ++n) {
+        if (is_array(static_cast<int>(n)))
+          w_.line(fmt::format("{} {}[{}];", c_type(w_.node(static_cast<int>(n)).type), array(static_cast<int>(n)),
+                              array_width(static_cast<int>(n), width)));
+      }
+    }
+    write_indices(i, width, true);
+    for (std::size_t each = 0; each < w_.body().nodes.size(); ++each) {
+      const int n = static_cast<int>(each);
+      if (!is_array(n)) continue;
+      const auto& o = operand_of(n);
+      const int64_t own = array_width(n, width);
+      const std::string at = k == "0" ? "" : own == 1 ? k : fmt::format("k * {}", own);
+      write_vector_load(w_, o, own, w_.pointer(w_.node(n).operand), offset(o, i, width), array(n), at);
+    }
+  }
+
+  void write_values(const std::string& i, const std::string& k, int64_t width) {
+    for (const auto& r : w_.body().results)
+      w_.line(fmt::format("{} {}_q[{}];", c_type(w_.node(r.node).type), w_.target(index_of(r)), width));
+    if (width > 1) {
+      w_.line("#pragma unroll");
+      w_.open(fmt::format("for (int l = 0; l < {}; ++l)", width));
+    }
+    for (std::size_t each = 0; each < w_.body().nodes.size(); ++each) {
+      const int n = static_cast<int>(each);
+      const body_node& from = w_.node(n);
+      if (!is_needed(n) || from.kind == node_kind::constant || is_single(n)) continue;
+      std::string value;
+      if (from.kind == node_kind::load) {
+        const int64_t own = array_width(n, width);
+        std::string at = k == "0" ? "" : own == 1 ? k : fmt::format("k * {}", own);
+        if (own > 1) at += at.empty() ? "l" : " + l";
+        value = fmt::format("{}[{}]", array(n), at.empty() ? "0" : at);
+      } else {
+        value = w_.expression(n, [&](int o) { return spell(o); });
+      }
+      w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
+    }
+    for (const auto& r : w_.body().results)
+      w_.line(fmt::format("{}_q[{}] = {};", w_.target(index_of(r)), width > 1 ? "l" : "0", spell(r.node)));
+    if (width > 1) w_.close();
+    for (const auto& r : w_.body().results)
+      write_vector_store(w_, r.target, width, w_.target(index_of(r)), offset(r.target, i, width),
+                         w_.target(index_of(r)) + "_q");
+  }
+
+  int index_of(const body_result& r) const { return static_cast<int>(&r - w_.body().results.data()); }
+  std::string spell(int n) const {
+    return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
+  }
+
+  // What is left of a single run of elements behind its last whole vector.
+  void write_tail() {
+    const int64_t rest = elements_ - vectors_ * width_;
+    if (rest == 0) return;
+    w_.open(fmt::format("if (blockIdx.x == 0 && threadIdx.x < {})", rest));
+    w_.line(fmt::format("const {} e = {} + (int)threadIdx.x;", index_, vectors_ * width_));
+    write_loads("e", "0", 1);
+    write_values("e", "0", 1);
+    w_.close();
+  }
+
+  kernel_writer w_;
+  std::set<int> needed_;
+  std::string index_;
+  int64_t elements_ = 1, threads_ = 0, width_ = 1, vectors_ = 0, count_ = 1;
+};
+
+}  // namespace
+
+expected<emitted_kernel> emit_cuda_elements(const emit_request& request) {
+  return cuda_elements_writer(request).write();
+}
+
+}  // namespace cudal1

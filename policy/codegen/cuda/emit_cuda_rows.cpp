@@ -1,0 +1,384 @@
+// Row kernels for GPUs: a few threads, a warp or a block share a row, read it in vectors and keep it in registers from
+// pass to pass where it fits. Where rows lie side by side in memory, neighbouring threads take neighbouring rows.
+#include <algorithm>
+#include <set>
+
+#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/cuda/cuda_row_group.hpp"
+#include "policy/codegen/cuda/cuda_vectors.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_float_additions = 256;  // one after the other into one float; more go into a double
+
+class cuda_rows_writer {
+ public:
+  explicit cuda_rows_writer(const emit_request& request)
+      : w_(request), plan_(w_.body()), l_(row_layout_of(w_.body(), request.options)), group_(w_, l_) {
+    columns_.assign(w_.body().domain.begin() + w_.body().row_dims, w_.body().domain.end());
+  }
+
+  expected<emitted_kernel> write() {
+    CUDAL1_CHECK(plan_.check_row_kernel(!w_.request().options.in_place.empty()));
+    w_.open_kernel(l_.threads());
+    group_.write_row();
+    for (int pass = 0; pass < plan_.passes(); ++pass)
+      write_pass(pass);
+    write_row_results();
+    w_.close();
+    return w_.finished((w_.body().rows() + l_.rows - 1) / l_.rows, l_.threads());
+  }
+
+ private:
+  const body_operand& operand_of(int n) const {
+    return w_.body().operands[static_cast<std::size_t>(w_.node(n).operand)];
+  }
+  // Is read ahead, and worth its registers; others are in the caches.
+  bool is_stream(int n) const { return streams(w_.body(), operand_of(n)); }
+  bool is_load(int n) const { return w_.node(n).kind == node_kind::load; }
+  int64_t array_width(int n) const {
+    return access_of(operand_of(n), l_.width) == vector_access::uniform ? 1 : l_.width;
+  }
+  std::string array(int n) const { return w_.variable(n) + "_q"; }
+
+  // ---- passes ----
+
+  void write_pass(int pass) {
+    const pass_work work = plan_.work_of(pass, kept_);
+    if (work.empty()) return;
+    for (const int n : work.elements)
+      for (const int o : w_.node(n).operands)
+        need_row_value(o);
+    for (const int n : work.reduced)
+      need_row_value(w_.node(n).operands[0]);
+    for (const int r : work.results)
+      need_row_value(w_.body().results[static_cast<std::size_t>(r)].node);
+    choose_kept(work, pass);
+    for (const int n : keeping_)
+      w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n),
+                          l_.unrolled * (is_load(n) ? array_width(n) : l_.width)));
+    for (const int n : work.reduced)
+      w_.line(fmt::format("{} part_{}[{}];", accumulator_type(n), w_.variable(n), l_.width));
+    for (const int n : work.reduced) {
+      for (int64_t l = 0; l < l_.width; ++l)
+        w_.line(fmt::format("part_{}[{}] = {};", w_.variable(n), l, neutral(w_.node(n).reduction)));
+    }
+    for (const int n : work.scanned)
+      group_.declare_scan(n);
+    w_.open("");
+    write_columns(work);
+    w_.close();
+    std::vector<group_value> values;
+    for (const int n : work.reduced)
+      values.push_back({w_.variable(n), accumulator_type(n), c_type(w_.node(n).type), w_.node(n).reduction});
+    group_.write_reductions(values);
+    ready_.insert(work.reduced.begin(), work.reduced.end());
+    kept_.insert(keeping_.begin(), keeping_.end());
+    keeping_.clear();
+  }
+
+  std::string accumulator_type(int n) const {
+    const bool long_sum = w_.node(n).reduction == reduction_kind::sum && l_.rounds() * l_.unrolled > k_float_additions;
+    return long_sum ? "double" : c_type(w_.node(n).type);
+  }
+
+  // What later passes need again: costly values, and whatever they would read once more.
+  void choose_kept(const pass_work& work, int pass) {
+    if (!l_.resident) return;
+    keeping_ = plan_.worth_keeping(work, pass, kept_, w_.body().columns(), true);
+    std::set<int> barrier = kept_;
+    barrier.insert(keeping_.begin(), keeping_.end());
+    const std::set<int> here(work.elements.begin(), work.elements.end());
+    std::set<int> again;
+    for (int later = pass + 1; later < plan_.passes(); ++later) {
+      for (const int n : plan_.work_of(later, barrier).elements) {
+        if (is_load(n) && is_stream(n) && here.contains(n) && !barrier.contains(n)) again.insert(n);
+      }
+    }
+    keeping_.insert(keeping_.end(), again.begin(), again.end());
+  }
+
+  // One round or several of: read `unrolled` vectors, then compute with them.
+  void write_columns(const pass_work& work) {
+    const bool rounds = l_.rounds() > 1;
+    if (rounds)
+      w_.open(fmt::format("for (int base = 0; base < {}; base += {})", l_.vectors, l_.row_threads * l_.unrolled));
+    for (const int n : work.elements) {
+      if (is_ahead(n) && std::find(keeping_.begin(), keeping_.end(), n) == keeping_.end())
+        w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), l_.unrolled * array_width(n)));
+    }
+    if (std::any_of(work.elements.begin(), work.elements.end(), [&](int n) { return is_ahead(n); })) {
+      open_vectors(true, true);
+      for (const int n : work.elements) {
+        if (is_ahead(n)) write_load(n, vector_index(array_width(n), ""));
+      }
+      close_vectors(true);
+    }
+    open_vectors(work.scanned.empty(), !work.results.empty() || reads_cached(work));
+    if (work.scanned.empty()) {
+      write_elements(work);
+    } else {
+      write_scans(work);
+    }
+    close_vectors(work.scanned.empty());
+    if (rounds) w_.close();
+  }
+
+  bool is_ahead(int n) const { return is_load(n) && is_stream(n) && !kept_.contains(n); }
+
+  // The place of this vector in an array of `width` elements a vector.
+  std::string vector_index(int64_t width, const std::string& l) const {
+    const std::string p = l_.unrolled == 1 ? "" : width == 1 ? "p" : fmt::format("p * {}", width);
+    if (width == 1 || l.empty()) return p.empty() ? "0" : p;
+    return p.empty() ? l : p + " + " + l;
+  }
+
+  // `indexed`: something is read or written there. Not guarded: all threads of the row take part.
+  void open_vectors(bool guarded, bool indexed) {
+    if (l_.unrolled > 1) w_.line("#pragma unroll");
+    w_.open(l_.unrolled > 1 ? fmt::format("for (int p = 0; p < {}; ++p)", l_.unrolled) : "");
+    std::string j = "lane";
+    if (l_.rounds() > 1) j = "base + " + j;
+    if (l_.unrolled > 1) j += fmt::format(" + p * {}", l_.row_threads);
+    if (!guarded || indexed || !l_.whole()) w_.line(fmt::format("const int j = {};", j));
+    if (!guarded) return;
+    if (!l_.whole()) w_.open(beyond());
+    if (indexed) write_indices();
+  }
+  void close_vectors(bool guarded) {
+    if (guarded && !l_.whole()) w_.close();
+    w_.close();
+  }
+  std::string beyond() const { return fmt::format("if (j < {})", l_.vectors); }
+  void open_inside() {
+    w_.open(l_.whole() ? "" : beyond());
+    write_indices();
+  }
+  void close_inside() { w_.close(); }
+
+  // Along each column dimension, of the vector's first element.
+  void write_indices() {
+    int64_t below = 1;
+    for (std::size_t d = columns_.size(); d-- > 0;) {
+      const bool last = d + 1 == columns_.size();
+      const int64_t size = last ? columns_[d] / l_.width : columns_[d];
+      std::string index = below == 1 ? "j" : fmt::format("j / {}", below);
+      if (d > 0) index = last ? fmt::format("j % {}", size) : fmt::format("({}) % {}", index, size);
+      if (last && l_.width > 1)
+        index = d > 0 ? fmt::format("({}) * {}", index, l_.width) : fmt::format("j * {}", l_.width);
+      w_.line(fmt::format("const int c{} = {};", d, index));
+      below *= size;
+    }
+  }
+
+  std::string column_offset(const std::vector<int64_t>& strides) const {
+    std::string out;
+    for (std::size_t d = 0; d < columns_.size(); ++d) {
+      const int64_t stride = strides[static_cast<std::size_t>(w_.body().row_dims) + d];
+      if (stride == 0) continue;
+      if (!out.empty()) out += " + ";
+      out += stride == 1 ? fmt::format("c{}", d) : fmt::format("c{} * {}", d, stride);
+    }
+    if (out.empty()) return "0";
+    return out.find('+') == std::string::npos ? out : "(" + out + ")";
+  }
+
+  void write_load(int n, const std::string& at) {
+    const body_operand& o = operand_of(n);
+    write_vector_load(w_, o, array_width(n), w_.pointer(w_.node(n).operand) + "_r", column_offset(o.strides), array(n),
+                      at == "0" ? "" : at);
+  }
+
+  std::string spell(int n) const {
+    return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
+  }
+
+  // ---- elements ----
+
+  bool is_cached_load(int n) const { return is_load(n) && !is_stream(n) && !kept_.contains(n); }
+  bool reads_cached(const pass_work& work) const {
+    return std::any_of(work.elements.begin(), work.elements.end(), [&](int n) { return is_cached_load(n); });
+  }
+
+  // What this vector reads from the caches, before its elements are computed.
+  void write_cached_loads(const pass_work& work) {
+    for (const int n : work.elements) {
+      if (!is_cached_load(n)) continue;
+      w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), array_width(n)));
+      write_load(n, "0");
+    }
+  }
+
+  void open_lanes() {
+    if (l_.width == 1) return;
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int l = 0; l < {}; ++l)", l_.width));
+  }
+  void close_lanes() {
+    if (l_.width > 1) w_.close();
+  }
+  std::string lane_index() const { return l_.width > 1 ? "l" : "0"; }
+
+  void write_element(int number) {
+    const body_node& n = w_.node(number);
+    std::string value;
+    if (is_load(number)) {
+      const int64_t own = array_width(number);
+      value = fmt::format("{}[{}]", array(number),
+                          is_stream(number) ? vector_index(own, "l") : (own > 1 ? lane_index() : "0"));
+    } else if (kept_.contains(number)) {
+      value = fmt::format("{}[{}]", array(number), vector_index(l_.width, "l"));
+    } else {
+      value = w_.expression(number, [&](int o) { return spell(o); });
+    }
+    w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
+  }
+
+  void write_elements(const pass_work& work) {
+    write_cached_loads(work);
+    declare_results(work);
+    open_lanes();
+    for (const int n : work.elements)
+      write_element(n);
+    finish_elements(work);
+    close_lanes();
+    store_results(work);
+  }
+
+  void declare_results(const pass_work& work) {
+    for (const int r : work.results)
+      w_.line(fmt::format("{} {}_q[{}];", c_type(w_.node(w_.body().results[static_cast<std::size_t>(r)].node).type),
+                          w_.target(r), l_.width));
+  }
+
+  void finish_elements(const pass_work& work) {
+    for (const int n : work.reduced)
+      w_.line(accumulate(w_.node(n).reduction, fmt::format("part_{}[{}]", w_.variable(n), lane_index()),
+                         spell(w_.node(n).operands[0])));
+    for (const int n : keeping_) {
+      if (!is_load(n)) w_.line(fmt::format("{}[{}] = {};", array(n), vector_index(l_.width, "l"), w_.variable(n)));
+    }
+    for (const int r : work.results)
+      w_.line(fmt::format("{}_q[{}] = {};", w_.target(r), lane_index(),
+                          spell(w_.body().results[static_cast<std::size_t>(r)].node)));
+  }
+
+  void store_results(const pass_work& work) {
+    if (work.results.empty()) return;
+    group_.open_live();
+    for (const int r : work.results) {
+      const body_operand& o = w_.body().results[static_cast<std::size_t>(r)].target;
+      write_vector_store(w_, o, l_.width, w_.target(r) + "_r", column_offset(o.strides), w_.target(r) + "_q");
+    }
+    group_.close_live();
+  }
+
+  // ---- running sums ----
+
+  void write_scans(const pass_work& work) {
+    std::set<int> behind;  // what needs a running sum
+    for (const int n : work.elements) {
+      const auto& operands = w_.node(n).operands;
+      if (w_.node(n).kind == node_kind::scan ||
+          std::any_of(operands.begin(), operands.end(), [&](int o) { return behind.contains(o); }))
+        behind.insert(n);
+    }
+    for (const int n : work.scanned) {
+      group_.open_scan(n);
+      open_inside();
+      write_cached_loads(work);
+      open_lanes();
+      for (const int e : work.elements) {
+        if (!behind.contains(e)) write_element(e);
+      }
+      w_.line(fmt::format("run_{}[{}] = {};", w_.variable(n), lane_index(), spell(w_.node(n).operands[0])));
+      close_lanes();
+      close_inside();
+      group_.close_scan(n);
+    }
+    open_inside();
+    write_cached_loads(work);
+    declare_results(work);
+    open_lanes();
+    const std::set<int> used = used_behind(work);
+    for (const int n : work.elements) {
+      if (!used.contains(n)) continue;
+      if (w_.node(n).kind == node_kind::scan) {
+        w_.line(
+            fmt::format("const float {0} = ahead_{0} + run_{0}[{1}];{2}", w_.variable(n), lane_index(), w_.remark(n)));
+      } else {
+        write_element(n);
+      }
+    }
+    finish_elements(work);
+    close_lanes();
+    store_results(work);
+    close_inside();
+  }
+
+  // What the results need once the running sums are there.
+  std::set<int> used_behind(const pass_work& work) const {
+    std::set<int> used;
+    std::vector<int> reach;
+    for (const int r : work.results)
+      reach.push_back(w_.body().results[static_cast<std::size_t>(r)].node);
+    while (!reach.empty()) {
+      const int n = reach.back();
+      reach.pop_back();
+      if (!used.insert(n).second || w_.node(n).kind == node_kind::scan) continue;
+      reach.insert(reach.end(), w_.node(n).operands.begin(), w_.node(n).operands.end());
+    }
+    return used;
+  }
+
+  // ---- values of a row ----
+
+  void need_row_value(int number) {
+    const body_node& n = w_.node(number);
+    if (!n.per_row || n.kind == node_kind::constant || n.kind == node_kind::reduce || ready_.contains(number)) return;
+    for (const int o : n.operands)
+      need_row_value(o);
+    const std::string value = n.kind == node_kind::load ? w_.pointer(n.operand) + "_r[0]"
+                                                        : w_.expression(number, [&](int o) { return spell(o); });
+    w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
+    ready_.insert(number);
+  }
+
+  void write_row_results() {
+    bool open = false;
+    for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
+      const auto& result = w_.body().results[r];
+      if (!plan_.is_row_result(result)) continue;
+      need_row_value(result.node);
+    }
+    for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
+      const auto& result = w_.body().results[r];
+      if (!plan_.is_row_result(result)) continue;
+      if (!open) group_.open_first();
+      open = true;
+      w_.line(fmt::format("{}_r[0] = {};", w_.target(static_cast<int>(r)), spell(result.node)));
+    }
+    if (open) group_.close_first();
+  }
+
+  kernel_writer w_;
+  pass_plan plan_;
+  row_layout l_;
+  cuda_row_group group_;
+  std::vector<int64_t> columns_;
+  std::set<int> kept_;  // nodes whose elements earlier passes kept
+  std::vector<int> keeping_;
+  std::set<int> ready_;  // values a row that have a variable
+};
+
+}  // namespace
+
+expected<emitted_kernel> emit_cuda_rows(const emit_request& request) {
+  if (request.body->rows() > (int64_t{1} << 30) || request.body->columns() > (int64_t{1} << 30))
+    return fail(errc::unsupported, "more rows or columns than 32-bit indices reach");
+  return cuda_rows_writer(request).write();
+}
+
+}  // namespace cudal1

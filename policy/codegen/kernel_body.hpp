@@ -1,0 +1,69 @@
+// What one kernel computes, before it is text: a small graph over an iteration domain of rows and columns. Values are
+// per element or per row; reductions and scans go over the columns of a row.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policy/graph/graph.hpp"
+
+namespace cudal1 {
+
+enum class node_kind { load, constant, pointwise, reduce, scan };
+enum class reduction_kind { sum, max, min, product };
+
+struct body_node {
+  node_kind kind = node_kind::pointwise;
+  dtype type = dtype::float32;
+  std::string value;           // the program's name for it; "" where it is only a part of an operator
+  std::string expression;      // pointwise: $0, $1, ... stand for the operands; constant: the literal
+  std::vector<int> operands;   // nodes
+  reduction_kind reduction{};  // reduce (scans are sums)
+  int operand = -1;            // load: which of the body's operands
+  bool per_row = false;        // one value a row
+  int cost = 1;                // in additions, roughly: what computing it again would cost
+};
+
+// A tensor that the kernel reads or writes: one stride for each dimension of the domain, in elements.
+struct body_operand {
+  std::string value;
+  tensor_type type;
+  std::vector<int64_t> strides;
+  bool aligned = true;  // the first element lies on 16 bytes: all memory does but a view into the middle of one
+};
+
+// Whether a tensor of these strides has one value for all columns of a row.
+bool is_one_a_row(const std::vector<int64_t>& strides, int row_dims);
+
+struct body_result {
+  int node = -1;
+  body_operand target;  // strides of 0 over all columns: one value a row
+};
+
+struct kernel_body {
+  std::vector<int64_t> domain;
+  int row_dims = 0;              // the first of them make a row's number
+  std::vector<body_node> nodes;  // operands before their users
+  std::vector<body_operand> operands;
+  std::vector<body_result> results;
+
+  int64_t rows() const;
+  int64_t columns() const;
+  bool has_reduction() const;
+};
+
+// The kernel of a set of steps, with everything that is read outside of the set as a result. errc::unsupported with
+// the reason where the steps are not one kernel.
+expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps);
+
+// Whether an operator can be in a kernel at all, and as what.
+enum class operator_family { other, pointwise, reduction, normalization, scan, view };
+operator_family family_of(const graph_step& s);
+
+// Whether the value's first element lies on 16 bytes.
+bool starts_aligned(const graph& g, const std::string& value);
+
+// Merges neighbouring dimensions that every operand walks through as one, and drops those of size one.
+void collapse_dimensions(kernel_body& body);
+
+}  // namespace cudal1

@@ -1,0 +1,181 @@
+#include "policy/codegen/kernel_writer.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "policy/codegen/body_builder.hpp"
+
+namespace cudal1 {
+
+std::string accumulate(reduction_kind how, const std::string& accumulator, const std::string& value) {
+  switch (how) {
+    case reduction_kind::sum:
+      return accumulator + " += " + value + ";";
+    case reduction_kind::product:
+      return accumulator + " *= " + value + ";";
+    // NaN wins, and stays.
+    case reduction_kind::max:
+      return fmt::format("{0} = ({1} > {0}) | ({1} != {1}) ? {1} : {0};", accumulator, value);
+    case reduction_kind::min:
+      return fmt::format("{0} = ({1} < {0}) | ({1} != {1}) ? {1} : {0};", accumulator, value);
+  }
+  return {};
+}
+
+std::string neutral(reduction_kind how) {
+  switch (how) {
+    case reduction_kind::sum:
+      return "0.0f";
+    case reduction_kind::product:
+      return "1.0f";
+    case reduction_kind::max:
+      return "-__int_as_float(0x7f800000)";
+    case reduction_kind::min:
+      return "__int_as_float(0x7f800000)";
+  }
+  return {};
+}
+
+kernel_writer::kernel_writer(const emit_request& request) : request_(&request) {
+  std::vector<int> reach;
+  for (const auto& r : body().results)
+    reach.push_back(r.node);
+  std::set<int> seen;
+  while (!reach.empty()) {
+    const int n = reach.back();
+    reach.pop_back();
+    if (!seen.insert(n).second) continue;
+    if (node(n).kind == node_kind::load) used_operands_.insert(node(n).operand);
+    reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
+  }
+  name_everything();
+}
+
+std::string kernel_writer::unique(const std::string& wanted) {
+  std::string name = wanted;
+  for (int n = 2; !taken_.insert(name).second; ++n)
+    name = wanted + std::to_string(n);
+  return name;
+}
+
+// All names of the program get a suffix that no keyword, function or variable of ours has.
+void kernel_writer::name_everything() {
+  const auto clean = [](const std::string& value) {
+    std::string out;
+    for (const char c : value)
+      out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out = "n" + out;
+    // A word that the sandbox keeps for itself.
+    for (auto at = out.find("cudal1"); at != std::string::npos; at = out.find("cudal1"))
+      out.replace(at, 6, "c");
+    return out;
+  };
+  for (const auto& o : body().operands)
+    pointers_.push_back(unique(clean(o.value) + "_in"));
+  for (const auto& r : body().results)
+    targets_.push_back(unique(clean(r.target.value) + "_out"));
+  for (std::size_t i = 0; i < body().nodes.size(); ++i) {
+    const auto& n = body().nodes[i];
+    variables_.push_back(n.value.empty() ? "t" + std::to_string(i) : unique(clean(n.value) + "_v"));
+  }
+}
+
+void kernel_writer::line(const std::string& text) {
+  text_ += std::string(static_cast<std::size_t>(depth_) * 2, ' ') + text + "\n";
+}
+
+void kernel_writer::open(const std::string& text) {
+  line(text.empty() ? "{" : text + " {");
+  ++depth_;
+}
+
+void kernel_writer::close() {
+  --depth_;
+  line("}");
+}
+
+void kernel_writer::open_kernel(int64_t launch_bounds) {
+  std::string parameters;
+  const auto add = [&](const std::string& type, const std::string& name) {
+    if (!parameters.empty()) parameters += ", ";
+    parameters += type + "* __restrict__ " + name;
+  };
+  std::set<std::string> written;
+  for (std::size_t i = 0; i < body().operands.size(); ++i) {
+    const auto& o = body().operands[i];
+    if (!operand_used(static_cast<int>(i))) continue;
+    add((in_place(o) ? "" : "const ") + c_type(o.type.type), pointers_[i]);
+  }
+  for (std::size_t i = 0; i < body().results.size(); ++i) {
+    if (!request_->options.in_place.empty()) continue;
+    add(c_type(body().results[i].target.type.type), targets_[i]);
+  }
+  line("// " + request_->comment);
+  const std::string bounds = launch_bounds > 0 ? fmt::format("__launch_bounds__({}) ", launch_bounds) : "";
+  open("__global__ void " + bounds + request_->name + "(" + parameters + ")");
+  if (request_->options.in_place.empty()) return;
+  for (std::size_t i = 0; i < body().operands.size(); ++i) {
+    if (in_place(body().operands[i]) && operand_used(static_cast<int>(i))) targets_[0] = pointers_[i];
+  }
+}
+
+std::vector<launch_argument> kernel_writer::arguments() const {
+  std::vector<launch_argument> out;
+  for (std::size_t i = 0; i < body().operands.size(); ++i) {
+    const auto& o = body().operands[i];
+    if (!operand_used(static_cast<int>(i))) continue;
+    launch_argument a;
+    a.kind = in_place(o) ? argument_kind::inout : argument_kind::in;
+    a.tensor = o.value;
+    out.push_back(std::move(a));
+  }
+  if (!request_->options.in_place.empty()) return out;
+  for (const auto& r : body().results) {
+    launch_argument a;
+    a.kind = argument_kind::out;
+    a.tensor = r.target.value;
+    out.push_back(std::move(a));
+  }
+  return out;
+}
+
+std::vector<step> kernel_writer::allocations() const {
+  std::vector<step> out;
+  if (!request_->options.in_place.empty()) return out;
+  for (const auto& r : body().results)
+    out.push_back(alloc_step{r.target.value, contiguous(r.target.type.type, r.target.type.shape)});
+  return out;
+}
+
+emitted_kernel kernel_writer::finished(int64_t blocks, int64_t threads) const {
+  emitted_kernel out;
+  out.source = text_;
+  out.steps = allocations();
+  launch_step l;
+  l.kernel = request_->name;
+  l.grid = {blocks, 1, 1};
+  l.block = {threads, 1, 1};
+  l.args = arguments();
+  out.steps.emplace_back(std::move(l));
+  return out;
+}
+
+std::string kernel_writer::expression(int n, const std::function<std::string(int)>& spell) const {
+  const auto& from = node(n);
+  std::string out;
+  for (std::size_t i = 0; i < from.expression.size(); ++i) {
+    const char c = from.expression[i];
+    if (c == '$') {
+      out += spell(from.operands[static_cast<std::size_t>(from.expression[++i] - '0')]);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string kernel_writer::remark(int n) const {
+  return node(n).value.empty() ? "" : "  // " + node(n).value;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,74 @@
+// The parts of writing a kernel that all its forms share: names, levels, indented text, expressions.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "policy/codegen/emit_kernel.hpp"
+
+namespace cudal1 {
+
+class kernel_writer {
+ public:
+  explicit kernel_writer(const emit_request& request);
+
+  const kernel_body& body() const { return *request_->body; }
+  const emit_request& request() const { return *request_; }
+  const body_node& node(int n) const { return body().nodes[static_cast<std::size_t>(n)]; }
+
+  void line(const std::string& text);
+  void open(const std::string& text);  // "text {", and indents
+  void close();
+  const std::string& text() const { return text_; }
+
+  // C names: a node's value, an operand's pointer, a result's pointer.
+  const std::string& variable(int n) const { return variables_[static_cast<std::size_t>(n)]; }
+  const std::string& pointer(int operand) const { return pointers_[static_cast<std::size_t>(operand)]; }
+  const std::string& target(int result) const { return targets_[static_cast<std::size_t>(result)]; }
+  bool operand_used(int operand) const { return used_operands_.contains(operand); }
+
+  // "__global__ void name(parameters) {" after the comment; with the threads of a block where the compiler should know.
+  void open_kernel(int64_t launch_bounds = 0);
+  // The launch's arguments in the order of the parameters.
+  std::vector<launch_argument> arguments() const;
+  // Allocations of the results (none for one written in place).
+  std::vector<step> allocations() const;
+  bool in_place(const body_operand& o) const {
+    return !request_->options.in_place.empty() && o.value == request_->options.in_place;
+  }
+
+  // What was written, the allocations, and the launch of a row of blocks.
+  emitted_kernel finished(int64_t blocks, int64_t threads) const;
+
+  // The expression of a pointwise node, its operands spelled by `spell`.
+  std::string expression(int n, const std::function<std::string(int)>& spell) const;
+  // " // relu" or so: which value of the program this is.
+  std::string remark(int n) const;
+
+ private:
+  std::string unique(const std::string& wanted);
+  void name_everything();
+
+  const emit_request* request_;
+  std::string text_;
+  int depth_ = 0;
+  std::set<std::string> taken_;
+  std::set<int> used_operands_;
+  std::vector<std::string> variables_, pointers_, targets_;
+};
+
+// "sum = ..." in C: one more value into an accumulator.
+std::string accumulate(reduction_kind how, const std::string& accumulator, const std::string& value);
+std::string neutral(reduction_kind how);
+
+// The forms of a kernel (each in a file of its own).
+expected<emitted_kernel> emit_elements(const emit_request& request);       // one index over all elements
+expected<emitted_kernel> emit_rows(const emit_request& request);           // a thread a row, lanes along the columns
+expected<emitted_kernel> emit_tiles(const emit_request& request);          // a thread a tile of rows, lanes across them
+expected<emitted_kernel> emit_cuda_elements(const emit_request& request);  // vectors of neighbouring elements
+expected<emitted_kernel> emit_cuda_rows(const emit_request& request);      // several threads a row
+
+}  // namespace cudal1

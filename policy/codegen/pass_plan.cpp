@@ -1,0 +1,113 @@
+#include "policy/codegen/pass_plan.hpp"
+
+#include <algorithm>
+
+namespace cudal1 {
+
+namespace {
+constexpr int k_worth_keeping = 8;  // additions: what is cheaper is computed again
+}
+
+pass_plan::pass_plan(const kernel_body& body) : body_(&body) {
+  for (const auto& n : body.nodes) {
+    int level = 0;
+    for (const int o : n.operands)
+      level = std::max(level, levels_[static_cast<std::size_t>(o)]);
+    levels_.push_back(n.kind == node_kind::reduce ? level + 1 : level);
+  }
+  std::vector<int> reach;
+  for (const auto& r : body.results)
+    reach.push_back(r.node);
+  while (!reach.empty()) {
+    const int n = reach.back();
+    reach.pop_back();
+    if (!reached_.insert(n).second) continue;
+    last_ = std::max(last_, level(n));
+    reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
+  }
+}
+
+bool pass_plan::is_row_result(const body_result& r) const {
+  return body_->columns() > 1 && is_one_a_row(r.target.strides, body_->row_dims);
+}
+
+pass_work pass_plan::work_of(int pass, const std::set<int>& kept) const {
+  pass_work work;
+  std::vector<int> reach;
+  for (const int n : reached_) {
+    if (node(n).kind != node_kind::reduce || level(n) != pass + 1) continue;
+    work.reduced.push_back(n);
+    reach.push_back(node(n).operands[0]);
+  }
+  for (std::size_t r = 0; r < body_->results.size(); ++r) {
+    const auto& result = body_->results[r];
+    if (level(result.node) != pass || is_row_result(result)) continue;
+    work.results.push_back(static_cast<int>(r));
+    reach.push_back(result.node);
+  }
+  std::set<int> seen;
+  while (!reach.empty()) {
+    const int n = reach.back();
+    reach.pop_back();
+    if (node(n).per_row || !seen.insert(n).second || kept.contains(n)) continue;
+    reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
+  }
+  work.elements.assign(seen.begin(), seen.end());
+  for (const int n : work.elements) {
+    if (node(n).kind == node_kind::scan) work.scanned.push_back(n);
+  }
+  return work;
+}
+
+std::vector<int> pass_plan::worth_keeping(const pass_work& work, int pass, const std::set<int>& kept, int64_t limit,
+                                          bool joined) const {
+  std::vector<int> out;
+  if (body_->columns() > limit) return out;
+  std::set<int> candidates;
+  for (const int n : work.elements) {
+    const bool worth = node(n).cost >= k_worth_keeping || (joined && joins(n));
+    if (node(n).kind == node_kind::pointwise && worth && !kept.contains(n)) candidates.insert(n);
+  }
+  std::set<int> barrier = kept;
+  barrier.insert(candidates.begin(), candidates.end());
+  for (int later = pass + 1; later < passes(); ++later) {
+    for (const int n : work_of(later, barrier).elements) {
+      if (candidates.erase(n) > 0) out.push_back(n);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Whether more than one tensor has an element in it.
+bool pass_plan::joins(int root) const {
+  std::set<int> seen;
+  std::vector<int> reach{root};
+  int loads = 0;
+  while (!reach.empty()) {
+    const int n = reach.back();
+    reach.pop_back();
+    if (node(n).per_row || !seen.insert(n).second) continue;
+    loads += node(n).kind == node_kind::load ? 1 : 0;
+    reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
+  }
+  return loads > 1;
+}
+
+expected<void> pass_plan::check_row_kernel(bool in_place) const {
+  const auto has = [&](node_kind kind) {
+    return std::ranges::any_of(body_->nodes, [&](const body_node& n) { return n.kind == kind; });
+  };
+  const bool columns_apart = std::ssize(body_->domain) - body_->row_dims > 1;
+  if (has(node_kind::scan) && (has(node_kind::reduce) || columns_apart))
+    return fail(errc::unsupported, "a running sum beside a reduction, or over columns apart, is not one kernel");
+  if (in_place && reads_after_write())
+    return fail(errc::unsupported, "the operand to write over is still read after the first write");
+  return {};
+}
+
+bool pass_plan::reads_after_write() const {
+  return level(body_->results[0].node) < last_;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,208 @@
+#include "policy/codegen/split_product.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "policy/codegen/body_builder.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+struct product_line {
+  std::string_view op, left, right, plain;  // `plain`: the operator without what is added to the product
+};
+constexpr product_line k_products[] = {
+    {"aten::mm", "self", "mat2", "aten::mm"},          {"aten::bmm", "self", "mat2", "aten::bmm"},
+    {"aten::matmul", "self", "other", "aten::matmul"}, {"aten::linear", "input", "weight", "aten::linear"},
+    {"aten::addmm", "mat1", "mat2", "aten::mm"},       {"aten::baddbmm", "batch1", "batch2", "aten::bmm"},
+};
+
+const product_line* line_of(std::string_view op) {
+  const auto* found =
+      std::find_if(std::begin(k_products), std::end(k_products), [&](const auto& l) { return l.op == op; });
+  return found == std::end(k_products) ? nullptr : found;
+}
+
+// Rounded to TF32, half away from zero as cvt.rna does; what is not finite or would round beyond stays.
+constexpr const char* k_rounded = "fabsf($0) < 3.4e38f ? __int_as_float((__float_as_int($0) + 0x1000) & ~0x1fff) : $0";
+
+int pointwise_node(kernel_body& body, std::string expression, std::vector<int> operands) {
+  body_node n;
+  n.expression = std::move(expression);
+  n.operands = std::move(operands);
+  body.nodes.push_back(std::move(n));
+  return static_cast<int>(body.nodes.size()) - 1;
+}
+
+int load_node(kernel_body& body, body_operand from) {
+  body_node n;
+  n.kind = node_kind::load;
+  n.value = from.value;
+  n.operand = static_cast<int>(body.operands.size());
+  body.operands.push_back(std::move(from));
+  body.nodes.push_back(std::move(n));
+  return static_cast<int>(body.nodes.size()) - 1;
+}
+
+// The dimensions from the widest stride to the narrowest.
+std::vector<int64_t> memory_order(const tensor_type& t) {
+  std::vector<int64_t> order(t.shape.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return t.strides[static_cast<std::size_t>(a)] > t.strides[static_cast<std::size_t>(b)];
+  });
+  return order;
+}
+
+tensor_type permuted(const tensor_type& t, const std::vector<int64_t>& order) {
+  tensor_type out{t.type, {}, {}};
+  for (const auto d : order) {
+    out.shape.push_back(t.shape[static_cast<std::size_t>(d)]);
+    out.strides.push_back(t.strides[static_cast<std::size_t>(d)]);
+  }
+  return out;
+}
+
+const json* argument(const aten_step& call, std::string_view name) {
+  const auto found = std::find_if(call.args.begin(), call.args.end(), [&](const auto& a) { return a.first == name; });
+  return found == call.args.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+bool is_product_operator(std::string_view op) {
+  return line_of(op) != nullptr;
+}
+
+expected<product_operands> operands_of_product(const graph& g, const graph_step& s) {
+  const product_line* line = line_of(s.op());
+  if (line == nullptr) return fail(errc::invalid_argument, "step {} ({}) is not a matrix product", s.number, s.op());
+  product_operands out;
+  out.left_argument = line->left;
+  out.right_argument = line->right;
+  out.left = g.resolve(tensor_argument_name(s, line->left).value_or(""));
+  out.right = g.resolve(tensor_argument_name(s, line->right).value_or(""));
+  for (const auto& value : {out.left, out.right}) {
+    const tensor_type& type = g.type_of(value);
+    if (type.type != dtype::float32)
+      return fail(errc::invalid_argument, "step {} ({}) multiplies {}, not float32", s.number, s.op(), type.text());
+    if (type.numel() == 0 || type.storage_bytes() != type.bytes())
+      return fail(errc::invalid_argument, "{} is {}, whose elements do not fill their memory", value, type.text());
+  }
+  return out;
+}
+
+std::string product_splitter::fresh(const std::string& name) {
+  std::string out = graph_->fresh_name(name);
+  for (int n = 2; !taken_.insert(out).second; ++n)
+    out = graph_->fresh_name(name + "_" + std::to_string(n));
+  return out;
+}
+
+void product_splitter::add_kernel(const emitted_kernel& k, std::vector<step>& where) {
+  where.insert(where.end(), k.steps.begin(), k.steps.end());
+  if (!out_->source.empty()) out_->source += "\n";
+  out_->source += k.source;
+}
+
+expected<product_splitter::parts> product_splitter::split(const std::string& value, const std::string& name) {
+  if (const auto found = known_.find(value); found != known_.end()) return found->second;
+  const tensor_type& type = graph_->type_of(value);
+  const std::vector<int64_t> order = memory_order(type);
+  const tensor_type walked = permuted(type, order);
+  const bool straight = std::is_sorted(order.begin(), order.end());
+  kernel_body body;
+  body.domain = walked.shape;
+  body.row_dims = static_cast<int>(walked.shape.size());
+  body_operand from{name, walked, walked.strides, starts_aligned(*graph_, value)};
+  const int x = load_node(body, std::move(from));
+  const int high = pointwise_node(body, k_rounded, {x});
+  const int left = pointwise_node(body, "$0 - $1", {x, high});
+  const int low = pointwise_node(body, k_rounded, {left});
+  const auto order_back = [&] {
+    json::array back(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i)
+      back[static_cast<std::size_t>(order[i])] = json(static_cast<int64_t>(i));
+    return json(std::move(back));
+  };
+  const std::string names[2] = {fresh(name + "_high"), fresh(name + "_low")};
+  const tensor_type dense = contiguous(dtype::float32, walked.shape);
+  std::vector<step> views;
+  for (int i = 0; i < 2; ++i) {
+    const std::string memory = straight ? names[i] : fresh(names[i] + "_memory");
+    body.results.push_back({i == 0 ? high : low, {memory, dense, dense.strides}});
+    if (straight) continue;
+    aten_step view;
+    view.op = "aten::permute";
+    view.args = {{"self", json(memory)}, {"dims", order_back()}};
+    view.results = {names[i]};
+    views.emplace_back(std::move(view));
+  }
+  collapse_dimensions(body);
+  std::vector<step>& where = constant(value) ? out_->setup : out_->steps;
+  CUDAL1_TRY(const emitted_kernel kernel, emit_kernel({&body,
+                                                       {},
+                                                       device_kind::cuda,
+                                                       fmt::format("split{}", kernels_++),
+                                                       "the high and low TF32 parts of " + name}));
+  add_kernel(kernel, where);
+  where.insert(where.end(), views.begin(), views.end());
+  return known_[value] = {names[0], names[1]};
+}
+
+// A weight or a setup value: what no input has a part in.
+bool product_splitter::constant(const std::string& value) const {
+  const auto& inputs = graph_->origin().reference.text.inputs;
+  return graph_->is_parameter(value) &&
+         std::none_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.name == value; });
+}
+
+expected<void> product_splitter::add(const graph_step& s, const aten_step& call, const product_operands& operands) {
+  const product_line* line = line_of(s.op());
+  const std::string left = argument(call, line->left)->as_string(), right = argument(call, line->right)->as_string();
+  CUDAL1_TRY(const parts a, split(operands.left, left));
+  CUDAL1_TRY(const parts b, split(operands.right, right));
+  const std::string& result = call.results[0];
+  const std::string sums[3] = {fresh(result + "_high"), fresh(result + "_low"), fresh(result + "_low2")};
+  // What is added to the product (a bias) goes with the large one.
+  aten_step main = call;
+  main.precision = "tf32";
+  main.results = {sums[0]};
+  const auto multiply = [&](const std::string& x, const std::string& y, const std::string& into) {
+    aten_step small;
+    small.op = line->plain;
+    const product_line* plain = line_of(line->plain);
+    small.args = {{std::string(plain->left), json(x)}, {std::string(plain->right), json(y)}};
+    small.results = {into};
+    small.precision = "tf32";
+    out_->steps.emplace_back(std::move(small));
+  };
+  for (auto& [name, value] : main.args) {
+    if (name == line->left) value = json(a.high);
+    if (name == line->right) value = json(b.high);
+  }
+  out_->steps.emplace_back(std::move(main));
+  multiply(a.high, b.low, sums[1]);
+  multiply(a.low, b.high, sums[2]);
+
+  const tensor_type& type = s.result_types[0];
+  kernel_body body;
+  body.domain = type.shape;
+  body.row_dims = static_cast<int>(type.shape.size());
+  std::vector<int> nodes;
+  for (const auto& sum : sums)
+    nodes.push_back(load_node(body, {sum, type, type.strides}));
+  const double alpha = number_argument(s, "alpha").value_or(1);
+  const std::string expression =
+      alpha == 1 ? "$0 + ($1 + $2)" : "$0 + " + c_literal(alpha, dtype::float32) + " * ($1 + $2)";
+  body.results.push_back({pointwise_node(body, expression, nodes), {result, type, type.strides}});
+  collapse_dimensions(body);
+  CUDAL1_TRY(
+      const emitted_kernel kernel,
+      emit_kernel({&body, {}, device_kind::cuda, fmt::format("sum{}", kernels_++), "the three products of " + result}));
+  add_kernel(kernel, out_->steps);
+  return {};
+}
+
+}  // namespace cudal1

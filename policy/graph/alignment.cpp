@@ -1,0 +1,49 @@
+// Where a value begins: memory of its own begins on 512 bytes, a view perhaps in the middle of one.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "policy/codegen/kernel_body.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_vector_bytes = 16;
+
+bool keeps_beginning(std::string_view op) {
+  static constexpr std::array<std::string_view, 16> views{
+      "aten::transpose.int", "aten::permute",     "aten::view",    "aten::reshape",   "aten::unsqueeze",
+      "aten::squeeze",       "aten::squeeze.dim", "aten::expand",  "aten::t",         "aten::flatten.using_ints",
+      "aten::squeeze.dims",  "aten::alias",       "aten::view_as", "aten::expand_as", "aten::contiguous",
+      "aten::detach"};
+  return std::find(views.begin(), views.end(), op) != views.end();
+}
+
+// The elements that a slice leaves out in front, where that is known.
+std::optional<int64_t> left_out(const graph& g, const graph_step& s, const std::string& self) {
+  const bool slices = s.op() == "aten::slice.Tensor", narrows = s.op() == "aten::narrow";
+  if (!slices && !narrows && s.op() != "aten::select.int") return std::nullopt;
+  const tensor_type& type = g.type_of(self);
+  int64_t dim = integer_argument(s, "dim").value_or(0);
+  dim += dim < 0 ? type.dim() : 0;
+  const int64_t size = type.shape[static_cast<std::size_t>(dim)];
+  int64_t start = integer_argument(s, slices || narrows ? "start" : "index").value_or(0);
+  start += start < 0 ? size : 0;
+  return std::clamp<int64_t>(start, 0, size) * type.strides[static_cast<std::size_t>(dim)];
+}
+
+}  // namespace
+
+bool starts_aligned(const graph& g, const std::string& value) {
+  if (!g.origin().reference.view_of.contains(value)) return true;
+  const graph_step* made = g.producer(value);
+  const auto self = made != nullptr ? tensor_argument_name(*made, "self") : std::nullopt;
+  if (!self) return false;
+  const std::string& from = g.resolve(*self);
+  if (keeps_beginning(made->op())) return starts_aligned(g, from);
+  const auto skipped = left_out(g, *made, from);
+  return skipped && *skipped * size_of(g.type_of(value).type) % k_vector_bytes == 0 && starts_aligned(g, from);
+}
+
+}  // namespace cudal1

@@ -1,0 +1,318 @@
+#include "policy/graph/proofs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "config/base/describe.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr double k_infinity = std::numeric_limits<double>::infinity();
+
+bool is_product(const std::string& op) {
+  return op == "aten::mm" || op == "aten::matmul" || op == "aten::bmm";
+}
+
+std::string operand_of(const graph& g, const graph_step& s, const char* name) {
+  const auto value = tensor_argument_name(s, name);
+  return value ? g.resolve(*value) : std::string();
+}
+
+bool is_square_matrix(const tensor_type& t) {
+  return t.dim() >= 2 && t.shape[t.shape.size() - 1] == t.shape[t.shape.size() - 2];
+}
+
+std::optional<std::string> prove_triangular(const graph& g, const std::string& value, bool upper) {
+  const fact wanted = upper ? fact::upper_triangular : fact::lower_triangular;
+  if (auto diagonal = prove(g, value, fact::diagonal)) return diagonal;
+  const graph_step* s = g.producer(value);
+  if (s == nullptr) return std::nullopt;
+  const std::string& op = s->op();
+  const int64_t diagonal = integer_argument(*s, "diagonal").value_or(0);
+  if (op == (upper ? "aten::triu" : "aten::tril") && (upper ? diagonal >= 0 : diagonal <= 0))
+    return fmt::format("{} comes out of {} in step {}", value, op, s->number);
+  if (is_product(op)) {
+    const char* second = s->argument("other") != nullptr ? "other" : "mat2";
+    const auto a = prove(g, operand_of(g, *s, "self"), wanted);
+    const auto b = prove(g, operand_of(g, *s, second), wanted);
+    if (a && b && is_square_matrix(g.type_of(value)))
+      return fmt::format("{}; {}; a product of two {}-triangular matrices of finite elements is one too", *a, *b,
+                         upper ? "upper" : "lower");
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> prove_diagonal_value(const graph& g, const std::string& value) {
+  const graph_step* s = g.producer(value);
+  if (s == nullptr) return std::nullopt;
+  const bool embeds = s->op() == "aten::diag_embed" && integer_argument(*s, "offset").value_or(0) == 0;
+  const bool makes = s->op() == "aten::diag" && integer_argument(*s, "diagonal").value_or(0) == 0 &&
+                     g.type_of(operand_of(g, *s, "self")).dim() == 1;
+  if (embeds || makes) return fmt::format("{} is made of its diagonal by {} in step {}", value, s->op(), s->number);
+  return std::nullopt;
+}
+
+// ---- drops ----
+
+expected<drop_proof> stays(const graph_step& s, const std::string& why) {
+  return fail(errc::invalid_argument, "step {} ({}) cannot be dropped: {}", s.number, s.op(), why);
+}
+
+expected<drop_proof> within(const graph& g, const graph_step& s, double low, double high) {
+  const std::string x = operand_of(g, s, "self");
+  const value_range range = range_of(g, x);
+  if (range.low >= low && range.high <= high)
+    return drop_proof{x, fmt::format("step {} ({}) changes nothing in [{}, {}], and {} lies in [{}, {}]: {}", s.number,
+                                     s.op(), low, high, x, range.low, range.high, range.why)};
+  return stays(s, fmt::format("nothing says that {} lies in [{}, {}]", x, low, high));
+}
+
+expected<drop_proof> neutral_number(const graph& g, const graph_step& s, const char* name, double neutral) {
+  const auto number = number_argument(s, name);
+  const std::string x = operand_of(g, s, "self");
+  if (tensor_argument_name(s, name) || !number || *number != neutral)
+    return stays(s, fmt::format("{} is not the number {}", name, neutral));
+  if (g.type_of(x) != s.result_types[0]) return stays(s, "it changes the type");
+  return drop_proof{x, fmt::format("step {} ({}) has {} = {}, which changes nothing", s.number, s.op(), name, neutral)};
+}
+
+expected<drop_proof> same_type(const graph& g, const graph_step& s, const std::string& reason) {
+  const std::string x = operand_of(g, s, s.argument("self") != nullptr ? "self" : "input");
+  if (g.type_of(x) != s.result_types[0]) return stays(s, "its result has another type, shape or layout");
+  return drop_proof{x, fmt::format("step {} ({}): {}", s.number, s.op(), reason)};
+}
+
+// An operator that undoes itself.
+expected<drop_proof> undone(const graph& g, const graph_step& s) {
+  const graph_step* before = g.producer(operand_of(g, s, "self"));
+  if (before == nullptr || before->op() != s.op()) return stays(s, "its operand is not the same operator's result");
+  if (s.op() == "aten::transpose.int") {
+    const int64_t rank = s.result_types[0].dim();
+    const auto pair = [&](const graph_step& t) {
+      int64_t a = integer_argument(t, "dim0").value_or(0), b = integer_argument(t, "dim1").value_or(1);
+      a += a < 0 ? rank : 0;
+      b += b < 0 ? rank : 0;
+      return std::pair(std::min(a, b), std::max(a, b));
+    };
+    if (pair(s) != pair(*before)) return stays(s, "the two transposes swap different dimensions");
+  }
+  const std::string x = operand_of(g, *before, "self");
+  if (g.type_of(x) != s.result_types[0]) return stays(s, "the layout differs");
+  return drop_proof{x,
+                    fmt::format("step {} undoes step {}: {} twice is the identity", s.number, before->number, s.op())};
+}
+
+expected<drop_proof> over_one_element(const graph& g, const graph_step& s) {
+  const std::string x = operand_of(g, s, "self");
+  const tensor_type& type = g.type_of(x);
+  const auto dims = integers_argument(s, "dim");
+  if (!dims || dims->empty() || type != s.result_types[0]) return stays(s, "it goes over more than one element");
+  for (const auto d : *dims) {
+    if (type.shape[static_cast<std::size_t>(d < 0 ? d + type.dim() : d)] != 1)
+      return stays(s, "it goes over more than one element");
+  }
+  return drop_proof{x, fmt::format("step {} ({}) goes over dimensions of size 1 and keeps them", s.number, s.op())};
+}
+
+expected<drop_proof> reason_to_drop(const graph& g, const graph_step& s) {
+  const std::string& op = s.op();
+  if (op == "aten::relu") return within(g, s, 0, k_infinity);
+  if (op == "aten::abs") return within(g, s, 0, k_infinity);
+  if (op == "aten::relu6") return within(g, s, 0, 6);
+  if (op == "aten::leaky_relu" || op == "aten::elu" || op == "aten::prelu") return within(g, s, 0, k_infinity);
+  if (op == "aten::clamp")
+    return within(g, s, number_argument(s, "min").value_or(tensor_argument_name(s, "min") ? k_infinity : -k_infinity),
+                  number_argument(s, "max").value_or(tensor_argument_name(s, "max") ? -k_infinity : k_infinity));
+  if (op == "aten::clamp_min") return within(g, s, number_argument(s, "min").value_or(k_infinity), k_infinity);
+  if (op == "aten::clamp_max") return within(g, s, -k_infinity, number_argument(s, "max").value_or(-k_infinity));
+  if (op == "aten::hardtanh")
+    return within(g, s, number_argument(s, "min_val").value_or(-1), number_argument(s, "max_val").value_or(1));
+  if (op == "aten::mul.Tensor" || op == "aten::mul.Scalar" || op == "aten::div.Tensor" || op == "aten::div.Scalar")
+    return neutral_number(g, s, "other", 1);
+  if (op == "aten::add.Scalar" || op == "aten::sub.Scalar" || op == "aten::add.Tensor" || op == "aten::sub.Tensor")
+    return neutral_number(g, s, "other", 0);
+  if (op == "aten::pow.Tensor_Scalar") return neutral_number(g, s, "exponent", 1);
+  if (op == "aten::dropout") {
+    if (boolean_argument(s, "train").value_or(true)) return stays(s, "it is in training");
+    return same_type(g, s, "dropout outside of training is the identity");
+  }
+  if (op == "aten::contiguous") return same_type(g, s, "its operand is contiguous already");
+  if (op == "aten::view" || op == "aten::reshape" || op == "aten::expand")
+    return same_type(g, s, "its operand has this shape already");
+  if (op == "aten::neg" || op == "aten::t" || op == "aten::transpose.int") return undone(g, s);
+  if (op == "aten::sum.dim_IntList" || op == "aten::mean.dim" || op == "aten::amax" || op == "aten::amin")
+    return over_one_element(g, s);
+  if (op == "aten::triu" || op == "aten::tril") {
+    const bool upper = op == "aten::triu";
+    const int64_t diagonal = integer_argument(s, "diagonal").value_or(0);
+    const std::string x = operand_of(g, s, "self");
+    const auto proof = prove(g, x, upper ? fact::upper_triangular : fact::lower_triangular);
+    if (!proof || (upper ? diagonal > 0 : diagonal < 0) || g.type_of(x) != s.result_types[0])
+      return stays(s, fmt::format("nothing says that {} is {} triangular", x, upper ? "upper" : "lower"));
+    return drop_proof{x, fmt::format("step {} ({}) changes nothing: {}", s.number, op, *proof)};
+  }
+  return stays(s, "it does something");
+}
+
+}  // namespace
+
+std::optional<std::string> prove(const graph& g, const std::string& name, fact property) {
+  const std::string& value = g.resolve(name);
+  if (value.empty()) return std::nullopt;
+  if (g.is_parameter(value) && g.origin().has_fact(value, property))
+    return fmt::format("the task declares {} {}", value, enum_name(property));
+  switch (property) {
+    case fact::diagonal:
+      return prove_diagonal_value(g, value);
+    case fact::upper_triangular:
+      return prove_triangular(g, value, true);
+    case fact::lower_triangular:
+      return prove_triangular(g, value, false);
+    case fact::non_negative: {
+      const value_range range = range_of(g, value);
+      if (range.low >= 0) return range.why;
+      return std::nullopt;
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+value_range range_of(const graph& g, const std::string& name) {
+  const std::string& value = g.resolve(name);
+  const graph_step* s = g.producer(value);
+  if (s == nullptr) {
+    if (g.origin().has_fact(value, fact::non_negative) || g.origin().has_fact(value, fact::one_hot))
+      return {0, k_infinity, fmt::format("the task declares {} non-negative", value)};
+    return {-k_infinity, k_infinity, ""};
+  }
+  const std::string& op = s->op();
+  const auto because = [&](double low, double high) {
+    return value_range{low, high, fmt::format("{} comes out of {} in step {}", value, op, s->number)};
+  };
+  const auto inner = [&] { return range_of(g, operand_of(g, *s, s->argument("self") != nullptr ? "self" : "input")); };
+  const auto clipped = [&](double low, double high) {
+    const value_range r = inner();
+    return because(std::clamp(r.low, low, high), std::clamp(r.high, low, high));
+  };
+  if (op == "aten::relu" || op == "aten::clamp_min")
+    return clipped(op == "aten::relu" ? 0 : number_argument(*s, "min").value_or(-k_infinity), k_infinity);
+  if (op == "aten::relu6") return clipped(0, 6);
+  if (op == "aten::clamp_max") return clipped(-k_infinity, number_argument(*s, "max").value_or(k_infinity));
+  if (op == "aten::clamp" || op == "aten::hardtanh") {
+    const bool clamps = op == "aten::clamp";
+    const double low = number_argument(*s, clamps ? "min" : "min_val").value_or(clamps ? -k_infinity : -1);
+    const double high = number_argument(*s, clamps ? "max" : "max_val").value_or(clamps ? k_infinity : 1);
+    if (low > high) return {-k_infinity, k_infinity, ""};
+    return clipped(low, high);
+  }
+  // Products of two equal factors only are squares; a product of two non-negative values may be NaN, which passes.
+  if (op == "aten::abs" || op == "aten::exp" || op == "aten::sqrt" || op == "aten::rsqrt" || op == "aten::square")
+    return because(0, k_infinity);
+  if (op == "aten::pow.Tensor_Scalar" && std::fmod(number_argument(*s, "exponent").value_or(1), 2.0) == 0)
+    return because(0, k_infinity);
+  if (op == "aten::mul.Tensor" && operand_of(g, *s, "self") == operand_of(g, *s, "other"))
+    return because(0, k_infinity);
+  if (op == "aten::sigmoid" || op == "aten::softmax.int" || op == "aten::hardsigmoid") return because(0, 1);
+  if (op == "aten::tanh" || op == "aten::erf" || op == "aten::sin" || op == "aten::cos") return because(-1, 1);
+  if (op == "aten::max_pool2d" || op == "aten::max_pool1d" || op == "aten::max_pool3d" || op == "aten::amax" ||
+      op == "aten::amin" || op == "aten::view" || op == "aten::transpose.int" || op == "aten::t" ||
+      op == "aten::unsqueeze" || op == "aten::contiguous" || op == "aten::reshape")
+    return inner();
+  return {-k_infinity, k_infinity, ""};
+}
+
+expected<drop_proof> prove_drop(const graph& g, const graph_step& s) {
+  if (s.dropped) return stays(s, "it is dropped already");
+  if (s.group >= 0 && !s.scaling) return stays(s, fmt::format("it is in group {}", s.group));
+  bool read = false;
+  for (const auto& result : s.text->results)
+    read = read || (!result.empty() && (g.is_output(result) || !g.readers(result).empty()));
+  if (!read) return drop_proof{"", fmt::format("nothing reads a result of step {} ({})", s.number, s.op())};
+  if (s.scaling || s.text->results.size() != 1) return stays(s, "its results are read");
+  CUDAL1_TRY(drop_proof proof, reason_to_drop(g, s));
+  // An output has memory of its own: it can be neither a parameter, nor a view, nor another output.
+  if (g.is_output(s.text->results[0])) {
+    const auto& views = g.origin().reference.view_of;
+    if (g.is_parameter(proof.replaced_by) || g.is_output(proof.replaced_by) || views.contains(proof.replaced_by))
+      return stays(s, "its result is an output, and must not be the memory of another value");
+  }
+  return proof;
+}
+
+expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s) {
+  const auto no = [&](const std::string& why) {
+    return fail(errc::invalid_argument, "step {} ({}) is not a diagonal product: {}", s.number, s.op(), why);
+  };
+  if (s.dropped || s.group >= 0) return no("it is dropped or in a group");
+  if (s.op() != "aten::mm" && s.op() != "aten::matmul") return no("only aten::mm and aten::matmul are");
+  const std::string left = operand_of(g, s, "self");
+  const std::string right = operand_of(g, s, s.argument("other") != nullptr ? "other" : "mat2");
+  const tensor_type& result = s.result_types[0];
+  if (g.type_of(left).dim() != 2 || g.type_of(right).dim() != 2 || result.type != dtype::float32)
+    return no("both operands should be float32 matrices");
+  for (const bool rows : {true, false}) {
+    const std::string& diagonal = rows ? left : right;
+    const auto proof = prove(g, diagonal, fact::diagonal);
+    if (!proof) continue;
+    diagonal_proof out;
+    out.scaling.scales_rows = rows;
+    out.scaling.matrix = rows ? right : left;
+    out.scaling.diagonal = diagonal;
+    const tensor_type& type = g.type_of(diagonal);
+    out.scaling.diagonal_stride = type.strides[0] + type.strides[1];
+    if (const graph_step* made = g.producer(diagonal); made != nullptr) {
+      out.scaling.diagonal = operand_of(g, *made, "self");
+      out.scaling.diagonal_stride = g.type_of(out.scaling.diagonal).strides[0];
+    }
+    out.certificate = fmt::format(
+        "step {} ({}) multiplies by a diagonal matrix: {}; assumes that {} is finite (the full product makes NaN of 0 "
+        "times infinity)",
+        s.number, s.op(), *proof, out.scaling.matrix);
+    return out;
+  }
+  return no("no operand is known to be diagonal");
+}
+
+expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s) {
+  const auto no = [&](const std::string& why) {
+    return fail(errc::invalid_argument, "step {} ({}) is not a sum that can be pulled through a linear layer: {}",
+                s.number, s.op(), why);
+  };
+  const bool mean = s.op() == "aten::mean.dim";
+  if (s.op() != "aten::sum.dim_IntList" && !mean) return no("only aten::sum.dim_IntList and aten::mean.dim are");
+  if (s.dropped || s.group >= 0) return no("it is dropped or in a group");
+  const std::string sum_of = operand_of(g, s, "self");
+  const graph_step* layer = g.producer(sum_of);
+  if (layer == nullptr || layer->op() != "aten::linear" || layer->group >= 0)
+    return no("its operand does not come out of aten::linear");
+  const tensor_type& type = g.type_of(sum_of);
+  const auto dims = integers_argument(s, "dim");
+  if (!dims || dims->size() != 1 || (dims->front() != -1 && dims->front() != type.dim() - 1) || type.dim() < 2)
+    return no("it does not go over the layer's features alone");
+  if (type.type != dtype::float32 || s.result_types[0].type != dtype::float32) return no("it is not in float32");
+  if (g.is_output(sum_of) || g.readers(sum_of).size() != 1) return no("the layer's result is read elsewhere too");
+  linear_sum_proof out;
+  out.linear = layer->number;
+  out.values = operand_of(g, *layer, "input");
+  out.weight = operand_of(g, *layer, "weight");
+  out.bias = operand_of(g, *layer, "bias");
+  const auto constant = [&](const std::string& value) {
+    const auto& weights = g.origin().reference.text.weights;
+    return std::any_of(weights.begin(), weights.end(), [&](const auto& w) { return w.name == value; });
+  };
+  if (!constant(out.weight) || (!out.bias.empty() && !constant(out.bias)))
+    return no("the layer's parameters are not the task's weights");
+  if (g.type_of(out.weight).dim() != 2) return no("the layer's weight is not a matrix");
+  if (mean) out.factor = 1 / static_cast<double>(type.shape.back());
+  out.certificate = fmt::format(
+      "step {} ({}) sums the features of step {} (aten::linear) alone, and sum_j (x . w_j + b_j) = x . (sum_j w_j) + "
+      "sum_j b_j; {}{} are weights of the task, so their sums are made once; assumes that {} is finite",
+      s.number, s.op(), layer->number, out.weight, out.bias.empty() ? "" : " and " + out.bias, out.values);
+  return out;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,44 @@
+// What can be proved of values, from the task's facts and the operators that made them. A proof is a sentence: the
+// certificate that a move carries.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "policy/graph/graph.hpp"
+
+namespace cudal1 {
+
+// A proof that the value has the property in every draw, or nothing.
+std::optional<std::string> prove(const graph& g, const std::string& value, fact property);
+
+struct value_range {
+  double low, high;
+  std::string why;
+};
+// Bounds that every element keeps (NaN aside, which all of these operators pass on).
+value_range range_of(const graph& g, const std::string& value);
+
+struct drop_proof {
+  std::string replaced_by;  // the value that stands for the step's result; "" for a step that nobody reads
+  std::string certificate;
+};
+// errc::invalid_argument with the reason where the step does something.
+expected<drop_proof> prove_drop(const graph& g, const graph_step& s);
+
+struct diagonal_proof {
+  row_scale scaling;
+  std::string certificate;
+};
+expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s);
+
+// The step sums (or averages) the features of a linear layer with constant weights whose result nobody else reads.
+struct linear_sum_proof {
+  int linear = -1;                   // the layer's step
+  std::string values, weight, bias;  // its operands; bias "" for none
+  double factor = 1;
+  std::string certificate;
+};
+expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s);
+
+}  // namespace cudal1

@@ -1,0 +1,256 @@
+// Which steps become one kernel.
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "policy/codegen/kernel_body.hpp"
+#include "policy/moves/moves.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+bool is_row_family(operator_family f) {
+  return f == operator_family::reduction || f == operator_family::normalization || f == operator_family::scan;
+}
+
+bool has_rows(const graph& g, const std::vector<int>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [&](int n) { return is_row_family(family_of(g.step_at(n))); });
+}
+
+// Steps that a new group may hold: in no group, or in a pointwise one that would go into it.
+bool is_free(const graph& g, const graph_step& s) {
+  if (s.dropped || family_of(s) == operator_family::other) return false;
+  return s.group < 0 || g.groups()[static_cast<std::size_t>(s.group)].kind == group_kind::pointwise;
+}
+
+// No kernel is tried over more of the free steps than this: networks have hundreds.
+constexpr std::size_t k_widest = 48;
+
+// Whether nothing outside of the set lies between two of its steps: else each would have to run before the other.
+bool is_convex(const std::vector<std::vector<int>>& makers, const std::vector<int>& set) {
+  const int first = set.front(), last = set.back();
+  std::vector<char> in(static_cast<std::size_t>(last - first) + 1), behind(in.size());
+  const auto at = [&](int n) { return static_cast<std::size_t>(n - first); };
+  for (const int n : set)
+    in[at(n)] = 1;
+  for (int n = first; n <= last; ++n) {
+    for (const int m : makers[static_cast<std::size_t>(n)]) {
+      if (m < first || m > last) continue;
+      if (in[at(n)] != 0 && behind[at(m)] != 0) return false;
+      if (in[at(n)] == 0 && (in[at(m)] != 0 || behind[at(m)] != 0)) behind[at(n)] = 1;
+    }
+  }
+  return true;
+}
+
+// Steps that hang together, as they come. (Union and find, by halving paths.)
+class components {
+ public:
+  explicit components(std::size_t steps) : parent_(steps, -1) {}
+  void clear(std::span<const int> steps) {
+    for (const int n : steps)
+      parent_[static_cast<std::size_t>(n)] = -1;
+  }
+  bool has(int n) const { return parent_[static_cast<std::size_t>(n)] >= 0; }
+  void add(int n) { parent_[static_cast<std::size_t>(n)] = n; }
+  int find(int n) {
+    for (int& up = parent_[static_cast<std::size_t>(n)]; up != n; n = up)
+      up = parent_[static_cast<std::size_t>(up)];
+    return n;
+  }
+  void join(int a, int b) { parent_[static_cast<std::size_t>(find(a))] = find(b); }
+
+ private:
+  std::vector<int> parent_;
+};
+
+// Whether a new group could take the whole set, and would be new: no group of pointwise steps is cut or is the set.
+bool takes_whole_groups(const graph& g, const std::vector<int>& set) {
+  return std::ranges::all_of(set, [&](int n) {
+    const int group = g.step_at(n).group;
+    if (group < 0) return true;
+    const auto& steps = g.groups()[static_cast<std::size_t>(group)].steps;
+    return steps.size() < set.size() && std::ranges::includes(set, steps);
+  });
+}
+
+// All sets that fuse and row_kernel may be tried on, the largest first: of each stretch of the free steps, those that
+// hang together with its first and its last one.
+std::vector<std::vector<int>> candidate_sets(const graph& g, bool rows) {
+  std::vector<int> free;
+  std::vector<char> has_row(g.steps().size());
+  for (const auto& s : g.steps()) {
+    if (is_free(g, s)) free.push_back(s.number);
+    has_row[static_cast<std::size_t>(s.number)] = is_row_family(family_of(s)) ? 1 : 0;
+  }
+  const auto& makers = g.makers();
+  std::set<std::vector<int>> seen;
+  std::vector<std::vector<int>> out;
+  components linked_steps(g.steps().size());
+  for (std::size_t first = 0; first < free.size(); ++first) {
+    const auto stretch = std::span(free).subspan(first, std::min(k_widest, free.size() - first));
+    linked_steps.clear(stretch);
+    for (std::size_t count = 1; count <= stretch.size(); ++count) {
+      const int last = stretch[count - 1];
+      linked_steps.add(last);
+      for (const int maker : makers[static_cast<std::size_t>(last)]) {
+        if (maker >= stretch.front() && linked_steps.has(maker)) linked_steps.join(maker, last);
+      }
+      const int root = linked_steps.find(last);
+      if (linked_steps.find(stretch.front()) != root) continue;
+      std::vector<int> set;
+      for (const int n : stretch.first(count)) {
+        if (linked_steps.find(n) == root) set.push_back(n);
+      }
+      const bool with_rows = std::ranges::any_of(set, [&](int n) { return has_row[static_cast<std::size_t>(n)] != 0; });
+      if (with_rows == rows && takes_whole_groups(g, set) && is_convex(makers, set) && seen.insert(set).second)
+        out.push_back(std::move(set));
+    }
+  }
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  return out;
+}
+
+std::vector<move> as_moves(const std::string& name, const std::vector<std::vector<int>>& sets) {
+  std::vector<move> out;
+  for (const auto& set : sets)
+    out.push_back({name, {{"steps", print_steps(set)}}});
+  return out;
+}
+
+expected<std::vector<int>> free_steps(const graph& g, const move& m) {
+  CUDAL1_TRY(auto steps, steps_parameter(g, m, "steps"));
+  for (const int number : steps) {
+    const graph_step& s = g.step_at(number);
+    if (family_of(s) == operator_family::other)
+      return fail(errc::invalid_argument, "step {} ({}) has no form as a kernel", number, s.op());
+  }
+  return steps;
+}
+
+std::string saved_traffic(const graph& g, const std::vector<int>& steps) {
+  int64_t bytes = 0;
+  for (const int number : steps) {
+    const graph_step& s = g.step_at(number);
+    for (std::size_t r = 0; r < s.text->results.size(); ++r) {
+      if (s.text->results[r].empty() || g.is_output(s.text->results[r])) continue;
+      const auto& readers = g.readers(s.text->results[r]);
+      const bool inside = std::all_of(readers.begin(), readers.end(),
+                                      [&](int n) { return std::find(steps.begin(), steps.end(), n) != steps.end(); });
+      if (inside) bytes += 2 * s.result_types[r].bytes();
+    }
+  }
+  if (bytes == 0) return "one pass over its memory";
+  return fmt::format("saves writing and reading back {:.1f} MB between operators", static_cast<double>(bytes) / 1e6);
+}
+
+expected<move_note> apply_fuse(graph& g, const move& m, device_kind kind) {
+  CUDAL1_TRY(const auto steps, free_steps(g, m));
+  if (has_rows(g, steps)) return fail(errc::invalid_argument, "a reduction is among the steps: that is row_kernel's");
+  for (const auto& old : g.groups()) {
+    if (old.steps == steps) return fail(errc::invalid_argument, "these steps are a group already");
+  }
+  CUDAL1_TRY(const int group, make_group(g, steps, group_kind::pointwise));
+  CUDAL1_CHECK(check_group(g, group, kind));
+  return move_note{fmt::format("group {}: {} as one kernel over the elements; {}", group, operator_names(g, steps),
+                               saved_traffic(g, steps)),
+                   ""};
+}
+
+expected<move_note> apply_row_kernel(graph& g, const move& m, device_kind kind) {
+  CUDAL1_TRY(const auto steps, free_steps(g, m));
+  if (!has_rows(g, steps)) return fail(errc::invalid_argument, "no reduction is among the steps: that is fuse's");
+  CUDAL1_TRY(const int group, make_group(g, steps, group_kind::rows));
+  CUDAL1_CHECK(check_group(g, group, kind));
+  return move_note{fmt::format("group {}: {} as one kernel that takes a row at a time; {}", group,
+                               operator_names(g, steps), saved_traffic(g, steps)),
+                   ""};
+}
+
+std::vector<move> extension_candidates(const graph& g, device_kind) {
+  std::vector<int> free;
+  for (const auto& s : g.steps()) {
+    if (is_free(g, s) && family_of(s) == operator_family::pointwise) free.push_back(s.number);
+  }
+  const auto& makers = g.makers();
+  const auto linked = [&](int a, int b) {
+    const auto reads = [&](int reader, int maker) {
+      return std::ranges::count(makers[static_cast<std::size_t>(reader)], maker) > 0;
+    };
+    return reads(a, b) || reads(b, a);
+  };
+  std::vector<move> out;
+  for (std::size_t i = 0; i < g.groups().size(); ++i) {
+    const kernel_group& group = g.groups()[i];
+    if (group.kind != group_kind::rows || group.steps.empty()) continue;
+    std::set<std::vector<int>> seen;
+    for (const int limit : free) {
+      const int first = std::min(limit, group.steps.front()), last = std::max(limit, group.steps.back());
+      std::set<int> in(group.steps.begin(), group.steps.end());
+      const auto all = [&] {
+        std::vector<int> grown(in.begin(), in.end());
+        for (bool grew = true; grew;) {
+          grew = false;
+          for (const int n : free) {
+            if (n < first || n > last || in.contains(n)) continue;
+            if (std::any_of(in.begin(), in.end(), [&](int k) { return linked(n, k); })) grew = in.insert(n).second;
+          }
+        }
+        grown.clear();
+        for (const int n : in) {
+          if (std::find(group.steps.begin(), group.steps.end(), n) == group.steps.end()) grown.push_back(n);
+        }
+        return grown;
+      }();
+      if (!all.empty() && seen.insert(all).second)
+        out.push_back({"fuse_into_reduction", {{"group", std::to_string(i)}, {"steps", print_steps(all)}}});
+    }
+  }
+  return out;
+}
+
+expected<move_note> apply_extension(graph& g, const move& m, device_kind kind) {
+  CUDAL1_TRY(const int group, group_parameter(g, m));
+  CUDAL1_TRY(const auto steps, free_steps(g, m));
+  kernel_group& target = g.groups()[static_cast<std::size_t>(group)];
+  if (target.kind != group_kind::rows) return fail(errc::invalid_argument, "group {} holds no reduction", group);
+  if (!target.options.in_place.empty())
+    return fail(errc::invalid_argument, "group {} writes in place already; fuse before that", group);
+  for (const int number : steps) {
+    if (family_of(g.step_at(number)) != operator_family::pointwise)
+      return fail(errc::invalid_argument, "step {} ({}) is not pointwise", number, g.step_at(number).op());
+    if (g.step_at(number).group == group)
+      return fail(errc::invalid_argument, "step {} is in group {} already", number, group);
+  }
+  CUDAL1_CHECK(make_group(g, steps, group_kind::rows, group));
+  CUDAL1_CHECK(check_group(g, group, kind));
+  return move_note{fmt::format("group {}: takes {} into its row kernel; {}", group, operator_names(g, steps),
+                               saved_traffic(g, g.groups()[static_cast<std::size_t>(group)].steps)),
+                   ""};
+}
+
+}  // namespace
+
+std::vector<move_kind> grouping_moves() {
+  return {
+      {"row_kernel",
+       "a whole softmax, norm or reduction, with pointwise operators before and after it, as one kernel that takes a "
+       "row at a time",
+       {"steps"},
+       [](const graph& g, device_kind) { return as_moves("row_kernel", candidate_sets(g, true)); },
+       apply_row_kernel},
+      {"fuse",
+       "a chain of pointwise operators as one kernel: each element is read once and written once",
+       {"steps"},
+       [](const graph& g, device_kind) { return as_moves("fuse", candidate_sets(g, false)); },
+       apply_fuse},
+      {"fuse_into_reduction",
+       "pointwise operators beside a reduction go into its kernel",
+       {"group", "steps"},
+       extension_candidates,
+       apply_extension},
+  };
+}
+
+}  // namespace cudal1

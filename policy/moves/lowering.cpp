@@ -1,0 +1,145 @@
+// A graph after its moves, as a program.
+#include <algorithm>
+
+#include "policy/codegen/emit_kernel.hpp"
+#include "policy/codegen/split_product.hpp"
+#include "policy/moves/moves.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+// Values that stand for others in the program's text: a dropped step's output lives on under its own name, and so does
+// one that was written over an operand.
+class renaming {
+ public:
+  explicit renaming(const graph& g) : graph_(&g) {
+    for (const auto& group : g.groups()) {
+      if (group.options.in_place.empty()) continue;
+      for (const int number : group.steps) {
+        for (const auto& value : g.step_at(number).text->results) {
+          if (!value.empty() && leaves(value, group.steps)) written_over_[value] = group.options.in_place;
+        }
+      }
+    }
+    for (const auto& output : g.origin().reference.text.outputs) {
+      const std::string memory = memory_of(output);
+      if (memory != output) names_[memory] = output;
+    }
+  }
+
+  std::string operator()(const std::string& value) const {
+    const std::string memory = memory_of(value);
+    const auto found = names_.find(memory);
+    return found == names_.end() ? memory : found->second;
+  }
+
+ private:
+  bool leaves(const std::string& value, const std::vector<int>& steps) const {
+    const auto& readers = graph_->readers(value);
+    return graph_->is_output(value) || std::any_of(readers.begin(), readers.end(), [&](int n) {
+             return std::find(steps.begin(), steps.end(), n) == steps.end();
+           });
+  }
+  std::string memory_of(const std::string& value) const {
+    std::string at = graph_->resolve(value);
+    for (auto found = written_over_.find(at); found != written_over_.end(); found = written_over_.find(at))
+      at = graph_->resolve(found->second);
+    return at;
+  }
+
+  const graph* graph_;
+  std::map<std::string, std::string> written_over_, names_;
+};
+
+json renamed_argument(const argument_value& typed, const json& written, const renaming& name) {
+  if (std::holds_alternative<tensor_argument>(typed)) return json(name(written.as_string()));
+  if (std::holds_alternative<std::vector<tensor_argument>>(typed)) {
+    json::array items;
+    for (const auto& each : written.as_array())
+      items.emplace_back(name(each.as_string()));
+    return json(std::move(items));
+  }
+  return written;
+}
+
+aten_step renamed_step(const graph_step& s, const renaming& name) {
+  aten_step out = *s.text;
+  for (auto& [key, value] : out.args) {
+    if (const argument_value* typed = s.argument(key)) value = renamed_argument(*typed, value, name);
+  }
+  for (auto& result : out.results) {
+    if (!result.empty()) result = name(result);
+  }
+  return out;
+}
+
+void rename_step(step& s, const renaming& name) {
+  if (auto* alloc = std::get_if<alloc_step>(&s)) alloc->name = name(alloc->name);
+  if (auto* launch = std::get_if<launch_step>(&s)) {
+    for (auto& a : launch->args) {
+      if (a.is_tensor()) a.tensor = name(a.tensor);
+    }
+  }
+}
+
+expected<void> add_group(const graph& g, int number, device_kind kind, const renaming& name, program& out) {
+  const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
+  CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
+  CUDAL1_TRY(emitted_kernel kernel,
+             emit_kernel({&body, group.options, kind, kernel_name(g, number), operator_names(g, group.steps)}));
+  for (auto& s : kernel.steps) {
+    rename_step(s, name);
+    out.steps.push_back(std::move(s));
+  }
+  if (!out.source.empty()) out.source += "\n";
+  out.source += kernel.source;
+  return {};
+}
+
+}  // namespace
+
+expected<program> lower(const graph& g, device_kind kind) {
+  CUDAL1_TRY(const auto order, g.order());
+  const renaming name(g);
+  const program& reference = g.origin().reference.text;
+  program out;
+  out.name = reference.name;
+  out.inputs = reference.inputs;
+  out.weights = reference.weights;
+  out.outputs = reference.outputs;
+  out.setup.assign(g.setup().begin(), g.setup().end());
+  out.how = reference.how;
+  out.how.graph = g.replayed();
+  product_splitter splitter(g, out);
+  for (const int unit : order) {
+    if (unit >= 0 && g.step_at(unit).split_product) {
+      const graph_step& product = g.step_at(unit);
+      CUDAL1_TRY(const product_operands operands, operands_of_product(g, product));
+      CUDAL1_CHECK(splitter.add(product, renamed_step(product, name), operands));
+    } else if (unit >= 0) {
+      out.steps.emplace_back(renamed_step(g.step_at(unit), name));
+    } else {
+      CUDAL1_CHECK(add_group(g, -1 - unit, kind, name, out));
+    }
+  }
+  return out;
+}
+
+expected<lowered> lower(const task& t, const schedule& s, device_kind kind) {
+  graph g(t);
+  lowered out;
+  for (std::size_t i = 0; i < s.moves.size(); ++i) {
+    auto note = apply_move(g, s.moves[i], kind);
+    if (!note) return fail_in(fmt::format("move {} ({})", i, s.moves[i].name), note.error());
+    out.explanation.push_back(std::move(note->explanation));
+    if (!note->certificate.empty()) out.certificates.push_back(std::move(note->certificate));
+  }
+  CUDAL1_TRY(program text, lower(g, kind));
+  auto checked = check_program(std::move(text));
+  if (!checked) return fail_in("the lowered program", checked.error());
+  out.checked = std::move(*checked);
+  return out;
+}
+
+}  // namespace cudal1

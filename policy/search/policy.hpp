@@ -1,0 +1,68 @@
+// Policies: whatever writes variants. All behind one interface, so that learning is always measured against search
+// without it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/base/json.hpp"
+#include "policy/graph/schedule.hpp"
+#include "sandbox/evaluation.hpp"
+
+namespace cudal1 {
+
+// An earlier variant with its score, shown to the policy.
+struct exemplar {
+  schedule plan;
+  std::string variant;  // id
+  outcome result = outcome::correct;
+  double score = 0;  // 0 unless correct
+};
+
+struct prompt {
+  const task* what = nullptr;
+  device_kind kind = device_kind::cpu;
+  std::vector<exemplar> exemplars;  // best first
+  // The ids of all variants proposed so far, also of those that failed or are under way: to propose one again is in
+  // vain. The exemplars are some of them.
+  std::set<std::string> tried;
+  uint64_t seed = 0;  // all randomness of a proposal comes from here
+};
+
+struct proposal {
+  schedule plan;
+  std::vector<std::string> parents;  // ids of exemplars it was made from
+  json trace;                        // kept with the variant, given back with its score
+};
+
+// A proposal with what came of it.
+struct experience {
+  const task* what = nullptr;
+  device_kind kind = device_kind::cpu;
+  schedule plan;
+  json trace;
+  outcome result = outcome::correct;
+  double score = 0;
+};
+
+class policy {
+ public:
+  virtual ~policy() = default;
+  virtual std::string name() const = 0;
+  virtual int64_t version() const = 0;  // grows with each learn() that changed it
+  virtual expected<proposal> propose(const prompt& p) = 0;
+  // Experiences of one group (one task). Returns whether the policy changed.
+  virtual expected<bool> learn(const std::vector<experience>& group) = 0;
+  virtual std::string save() const = 0;
+  virtual expected<void> load(const std::string& blob, int64_t version) = 0;
+};
+
+// "random", "evolutionary", "learned".
+expected<std::unique_ptr<policy>> make_policy(const std::string& name, uint64_t seed);
+std::vector<std::string> policy_names();
+
+}  // namespace cudal1

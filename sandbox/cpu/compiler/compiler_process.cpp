@@ -1,0 +1,181 @@
+#include "sandbox/cpu/compiler/compiler_process.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config/base/unique_fd.hpp"
+#include "sandbox/isolation/confine.hpp"
+
+namespace cudal1 {
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+
+// Everything that the child needs between fork and exec, made before the fork: the parent may have threads, so the
+// child may neither allocate nor lock.
+struct prepared_child {
+  std::vector<char*> arguments, environment;
+  std::vector<std::string> environment_texts;
+  confinement limits;
+  bool allow_weak = false;
+  int input = -1, output = -1, report = -1;
+};
+
+// What the child says where it cannot become the compiler.
+struct child_report {
+  int error_number;
+  char step[60];
+};
+
+[[noreturn]] void say(int report_fd, const char* step, int error_number) noexcept {
+  child_report report{error_number, {}};
+  std::strncpy(report.step, step, sizeof report.step - 1);
+  [[maybe_unused]] const auto written = ::write(report_fd, &report, sizeof report);
+  ::_exit(127);
+}
+
+[[noreturn]] void become(const prepared_child& child) noexcept {
+  ::setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+  if (::dup2(child.input, 0) < 0 || ::dup2(child.output, 1) < 0 || ::dup2(child.output, 2) < 0)
+    say(child.report, "dup2", errno);
+  if (::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) != 0) say(child.report, "close_range", errno);
+  const auto result = child.limits.enter();
+  if (const auto* failed = result.failed(); failed != nullptr && !child.allow_weak)
+    say(child.report, failed->name, failed->error_number);
+  ::execve(child.arguments[0], child.arguments.data(), child.environment.data());
+  say(child.report, "execve", errno);
+}
+
+expected<unique_fd> memory_file(const std::string& content) {
+  unique_fd file(::memfd_create("cudal1-source", MFD_CLOEXEC));
+  if (!file) return fail(errc::infrastructure, "memfd_create: {}", std::strerror(errno));
+  for (std::size_t done = 0; done < content.size();) {
+    const auto n = ::write(file.get(), content.data() + done, content.size() - done);
+    if (n < 0) return fail(errc::infrastructure, "write: {}", std::strerror(errno));
+    done += static_cast<std::size_t>(n);
+  }
+  if (::lseek(file.get(), 0, SEEK_SET) != 0) return fail(errc::infrastructure, "lseek: {}", std::strerror(errno));
+  return file;
+}
+
+struct pipe_ends {
+  unique_fd reader, writer;
+};
+expected<pipe_ends> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errc::infrastructure, "pipe: {}", std::strerror(errno));
+  return pipe_ends{unique_fd(ends[0]), unique_fd(ends[1])};
+}
+
+// Reads to the end or the deadline; beyond the limit it reads and drops. False where the deadline came first.
+bool read_output(int fd, clock_type::time_point deadline, int64_t limit, std::string& output) {
+  char buffer[4096];
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock_type::now()).count();
+    if (left <= 0) return false;
+    pollfd p{fd, POLLIN, 0};
+    const int ready = ::poll(&p, 1, static_cast<int>(std::min<int64_t>(left, 1 << 20)));
+    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+    const auto n = ::read(fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return true;
+    const auto room = std::max<int64_t>(limit - static_cast<int64_t>(output.size()), 0);
+    output.append(buffer, static_cast<std::size_t>(std::min<int64_t>(n, room)));
+  }
+}
+
+// Ends and reaps the child, and its children with it. They are in its process group, which is gone only when all are.
+int reap(pid_t child, bool kill_first) {
+  int status = 0;
+  if (kill_first) ::kill(-child, SIGKILL);
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  ::kill(-child, SIGKILL);
+  return status;
+}
+
+expected<prepared_child> prepare(const child_options& options) {
+  confinement_options wanted;
+  wanted.role = confined_role::compiler;
+  wanted.limits.address_space_bytes = options.memory_limit_bytes;
+  wanted.limits.file_bytes = options.file_limit_bytes;
+  wanted.limits.cpu_seconds = static_cast<int64_t>(options.time_limit_s) + 1;
+  wanted.limits.open_files = 64;
+  wanted.readable = options.readable;
+  wanted.writable = {options.folder};
+  wanted.expected_parent = ::getpid();
+  CUDAL1_TRY(auto limits, confinement::prepare(wanted));
+  prepared_child child{{}, {}, {}, std::move(limits), options.allow_weak_confinement, -1, -1, -1};
+  child.environment_texts = {"PATH=/usr/bin:/bin", "LC_ALL=C", "TMPDIR=" + options.folder};
+  for (const auto& argument : options.command)
+    child.arguments.push_back(const_cast<char*>(argument.c_str()));
+  for (const auto& text : child.environment_texts)
+    child.environment.push_back(const_cast<char*>(text.c_str()));
+  child.arguments.push_back(nullptr);
+  child.environment.push_back(nullptr);
+  return child;
+}
+
+}  // namespace
+
+expected<child_result> run_child(const child_options& options) {
+  CUDAL1_TRY(auto child, prepare(options));
+  CUDAL1_TRY(const auto input, memory_file(options.input));
+  CUDAL1_TRY(auto output, make_pipe());
+  CUDAL1_TRY(auto report, make_pipe());
+  child.input = input.get();
+  child.output = output.writer.get();
+  child.report = report.writer.get();
+  const auto deadline = clock_type::now() + std::chrono::duration_cast<clock_type::duration>(
+                                                std::chrono::duration<double>(options.time_limit_s));
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail(errc::infrastructure, "fork: {}", std::strerror(errno));
+  if (pid == 0) become(child);
+  ::setpgid(pid, pid);  // here too: whoever comes first
+  output.writer.reset();
+  report.writer.reset();
+
+  child_result result;
+  result.timed_out = !read_output(output.reader.get(), deadline, options.output_limit_bytes, result.output);
+  const int status = reap(pid, result.timed_out);
+  child_report said{};
+  if (::read(report.reader.get(), &said, sizeof said) == static_cast<ssize_t>(sizeof said))
+    return fail(errc::infrastructure, "cannot run {} confined: {}: {}", options.command[0], said.step,
+                std::strerror(said.error_number));
+  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  return result;
+}
+
+expected<private_folder> private_folder::create() {
+  std::error_code problem;
+  auto base = std::filesystem::temp_directory_path(problem);
+  if (problem) base = "/tmp";
+  std::string path = (base / "cudal1-compile-XXXXXX").string();
+  if (::mkdtemp(path.data()) == nullptr)
+    return fail(errc::infrastructure, "cannot make a folder {}: {}", path, std::strerror(errno));
+  return private_folder(std::move(path));
+}
+
+private_folder::~private_folder() {
+  if (path_.empty()) return;
+  std::error_code ignored;  // what cannot be removed is the system's to clean
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace cudal1

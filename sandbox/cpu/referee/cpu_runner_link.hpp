@@ -1,0 +1,97 @@
+// The referee's end of one runner: it loads a program, gives it weights and draws, makes it run, and reads its outputs
+// out of memory that the runner can write at any time. Nothing the runner says is used unchecked.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sandbox/cpu/referee/cpu_pool.hpp"
+#include "sandbox/cpu/runner/cpu_runner_messages.hpp"
+#include "sandbox/evaluation.hpp"
+#include "sandbox/isolation/control_block.hpp"
+#include "sandbox/isolation/frame.hpp"
+#include "sandbox/isolation/shared_memory.hpp"
+
+namespace cudal1 {
+
+// Where an output lies, checked against the memory that it claims to be in.
+struct output_memory {
+  const std::byte* data = nullptr;  // type.storage_bytes() of them may be read
+  output_home home = output_home::arena;
+  uint32_t index = 0;
+};
+
+struct call_limits {
+  double call_ms = 2000;
+  int64_t memory_bytes = 0;
+  bool sleeps = false;  // the referee, while a timed call runs: its waking up is in the call's time then
+};
+
+class runner_link {
+ public:
+  // `descriptors`: channel, control block, arena, pidfd. `p` is what it is going to run.
+  static expected<runner_link> attach(std::span<unique_fd> descriptors, const checked_program& p,
+                                      const call_limits& limits);
+
+  // Each of these fails with errc::variant_fault where the runner came to an end or overran its time: problem() or
+  // lost() say how. Other errors are ours.
+  expected<void> load(const std::string& program, int object);
+  // Does nothing where the draw's weights are the ones it has.
+  expected<void> set_weights(const draw& d);
+  expected<void> prepare(const draw& d);
+  expected<void> call();          // untimed
+  expected<void> arm();           // the runner spins on its core from here
+  expected<double> timed_call();  // microseconds, after arm()
+  expected<void> check_guards();
+  // The outputs of the last call. `given` returns the referee's own mapping of the inputs or the weights that the
+  // runner was given; it is asked where an output lies there.
+  using given_tensors = std::function<expected<const mapped_tensors*>(output_home)>;
+  expected<std::vector<output_memory>> outputs(const given_tensors& given);
+
+  // To be asked after the outputs were read: a fault where they were not yet what they are now when it said `done`.
+  expected<void> confirm_outputs();
+
+  const std::optional<fault>& problem() const { return problem_; }
+  bool lost() const { return lost_; }  // it ended and left no record
+  const checked_program& running() const { return *program_; }
+  double setup_ms() const { return setup_ms_; }
+  double load_ms() const { return load_ms_; }
+
+ private:
+  runner_link() = default;
+  expected<runner_reply> ask(frame_type type, const json& body, std::span<const int> descriptors, double limit_ms);
+  expected<void> finish(call_state state);
+  tl::unexpected<error> ended();
+  tl::unexpected<error> overdue(double limit_ms);
+  tl::unexpected<error> say(fault f);
+  // False where the system does not let us, which must not happen; a process that has ended is nobody's fault.
+  bool signal(int number) const;
+  // What it writes after it said `done` must not become its answer, nor may it work before the next `go`: it is
+  // stopped, and since that takes effect a little later, some words of its outputs are read at once.
+  expected<void> stop();
+  void glimpse();
+  void go_on();
+  std::string words() const;
+  bool wait_for_end(std::chrono::milliseconds limit) const;
+  control_block& control() const { return *reinterpret_cast<control_block*>(page_.data()); }
+
+  unique_fd channel_, pidfd_;
+  mapping page_, arena_;
+  const checked_program* program_ = nullptr;
+  call_limits limits_;
+  std::shared_ptr<unique_fd> weights_;
+  std::optional<fault> problem_;
+  bool lost_ = false;
+  bool stopped_ = false;
+  struct seen_word {
+    int64_t offset = 0;  // in the arena
+    uint64_t value = 0;
+  };
+  std::vector<seen_word> seen_;
+  double setup_ms_ = 0, load_ms_ = 0;
+};
+
+}  // namespace cudal1

@@ -1,0 +1,34 @@
+// What the referee and a runner of `cpu` say to each other: a record a frame.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <boost/describe.hpp>
+
+namespace cudal1 {
+
+// load: descriptor {object}, or none for a program without kernels.
+struct load_request {
+  std::string program;
+  int64_t arena_bytes = 0;
+  uint64_t seed = 0;
+};
+BOOST_DESCRIBE_STRUCT(load_request, (), (program, arena_bytes, seed))
+
+// weights and prepare: descriptor {draw's file}. `shift_pages` moves the addresses it is mapped at.
+struct draw_message {
+  uint64_t seed = 0;
+  int64_t shift_pages = 0;
+};
+BOOST_DESCRIBE_STRUCT(draw_message, (), (seed, shift_pages))
+
+// done: of a runner. Times in milliseconds, for reports only.
+struct runner_reply {
+  double setup_ms = 0;
+  bool guards_intact = true;
+  std::string guard_problem = {};
+};
+BOOST_DESCRIBE_STRUCT(runner_reply, (), (setup_ms, guards_intact, guard_problem))
+
+}  // namespace cudal1

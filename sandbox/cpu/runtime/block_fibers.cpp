@@ -1,0 +1,343 @@
+#include "sandbox/cpu/runtime/block_fibers.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include <sys/mman.h>
+
+#include "sandbox/cpu/runtime/kernel_fault.hpp"
+
+namespace cudal1 {
+namespace {
+
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::make_fcontext;
+using boost::context::detail::transfer_t;
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t stack_bytes = std::size_t{64} << 10;
+constexpr std::size_t slot_bytes = stack_bytes + page;
+// Uninitialised shared memory must not look like zeros.
+constexpr int shared_poison = 0xff;
+
+// What all lanes are told: a ballot, a vote, a reduction.
+uint64_t reduce_warp(const block_fiber* first, unsigned lanes, int operation) {
+  uint64_t ballot = 0;
+  uint32_t result = 0;
+  bool begun = false;
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const auto v = static_cast<uint32_t>(first[lane].value);
+    if (v != 0) ballot |= uint64_t{1} << lane;
+    if (!begun) {
+      result = v;
+      begun = true;
+      continue;
+    }
+    const auto left = static_cast<int32_t>(result), right = static_cast<int32_t>(v);
+    switch (operation) {
+      case cudal1_warp_add:
+        result += v;
+        break;
+      case cudal1_warp_min_signed:
+        result = static_cast<uint32_t>(std::min(left, right));
+        break;
+      case cudal1_warp_max_signed:
+        result = static_cast<uint32_t>(std::max(left, right));
+        break;
+      case cudal1_warp_min_unsigned:
+        result = std::min(result, v);
+        break;
+      case cudal1_warp_max_unsigned:
+        result = std::max(result, v);
+        break;
+      case cudal1_warp_and:
+        result &= v;
+        break;
+      case cudal1_warp_or:
+        result |= v;
+        break;
+      case cudal1_warp_xor:
+        result ^= v;
+        break;
+      default:
+        break;
+    }
+  }
+  switch (operation) {
+    case cudal1_warp_ballot:
+      return ballot;
+    case cudal1_warp_any:
+      return ballot != 0;
+    case cudal1_warp_all:
+      return ballot == lanes;
+    default:
+      return result;
+  }
+}
+
+uint64_t matching_lanes(const block_fiber* first, unsigned lanes, uint64_t value) {
+  uint64_t matching = 0;
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1)
+    if (first[std::countr_zero(rest)].value == value) matching |= uint64_t{1} << std::countr_zero(rest);
+  return matching;
+}
+
+char* map(std::size_t bytes, int protection) {
+  void* p = ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? nullptr : static_cast<char*>(p);
+}
+
+}  // namespace
+
+expected<std::unique_ptr<block_fibers>> block_fibers::create() {
+  std::unique_ptr<block_fibers> made(new block_fibers);
+  // Below each stack, and below and above the shared memory, stays a page that nobody may touch.
+  made->stacks_ = map(slot_bytes * max_block_threads, PROT_NONE);
+  made->shared_memory_ = map(max_shared_bytes + 2 * page, PROT_NONE);
+  bool ok = made->stacks_ != nullptr && made->shared_memory_ != nullptr;
+  for (int i = 0; ok && i < max_block_threads; ++i)
+    ok = ::mprotect(made->stacks_ + static_cast<std::size_t>(i) * slot_bytes + page, stack_bytes,
+                    PROT_READ | PROT_WRITE) == 0;
+  ok = ok && ::mprotect(made->shared_memory_ + page, max_shared_bytes, PROT_READ | PROT_WRITE) == 0;
+  if (!ok) return fail(errc::infrastructure, "no memory for the stacks of a block's threads: {}", std::strerror(errno));
+  made->fibers_.resize(max_block_threads);
+  made->ready_.resize(max_block_threads);
+  return made;
+}
+
+block_fibers::~block_fibers() {
+  if (stacks_ != nullptr) ::munmap(stacks_, slot_bytes * max_block_threads);
+  if (shared_memory_ != nullptr) ::munmap(shared_memory_, max_shared_bytes + 2 * page);
+}
+
+void block_fibers::prepare(block_fiber& f, int index, const cudal1_launch& launch, const unsigned block[3]) {
+  const auto bx = static_cast<unsigned>(launch.block[0]), by = static_cast<unsigned>(launch.block[1]);
+  const auto i = static_cast<unsigned>(index);
+  f = {};
+  f.owner = this;
+  f.index = index;
+  f.start.launch = &launch;
+  f.start.thread[0] = i % bx;
+  f.start.thread[1] = i / bx % by;
+  f.start.thread[2] = i / bx / by;
+  std::copy_n(block, 3, f.start.block);
+  f.start.dynamic_shared = shared_memory_ + page;
+  f.start.fiber = &f;
+  char* const top = stacks_ + (static_cast<std::size_t>(index) + 1) * slot_bytes;
+  f.context = make_fcontext(top, stack_bytes, &block_fibers::fiber_main);
+  make_ready(f);
+}
+
+void block_fibers::run_block(entry_point entry, const cudal1_launch& launch, const unsigned block[3],
+                             int64_t dynamic_bytes) {
+  entry_ = entry;
+  count_ = launch.block[0] * launch.block[1] * launch.block[2];
+  used_ = std::max(used_, count_);
+  // Every other block runs backwards, so that a race for which one order is right shows in the others; the same blocks
+  // at every call, so that a sum by atomics has the same bits again.
+  backwards_ = ((block[0] + block[1] + block[2]) & 1) == 0;
+  exited_ = arrived_ = 0;
+  ready_first_ = ready_count_ = 0;
+  dynamic_bytes_ = static_cast<std::size_t>(dynamic_bytes);
+  shared_used_ = dynamic_bytes_;
+  variables_.clear();
+  std::memset(shared_memory_ + page, shared_poison, dynamic_bytes_);
+  for (int i = 0; i < count_; ++i)
+    prepare(fibers_[static_cast<std::size_t>(turn(i))], turn(i), launch, block);
+  while (exited_ < count_) {
+    if (ready_count_ > 0)
+      resume_ready();
+    else if (!release_active_masks())
+      deadlock();
+  }
+}
+
+// The upper page of a stack holds what nearly every thread has of local variables; what a thread left below is dropped.
+void block_fibers::forget() {
+  for (int i = 0; i < used_; ++i) {
+    char* const top = stacks_ + (static_cast<std::size_t>(i) + 1) * slot_bytes;
+    (void)::madvise(top - stack_bytes, stack_bytes - page, MADV_DONTNEED);
+    std::memset(top - page, shared_poison, page);
+  }
+  used_ = 0;
+  std::memset(shared_memory_ + page, shared_poison, static_cast<std::size_t>(max_shared_bytes));
+}
+
+void block_fibers::fiber_main(transfer_t from) {
+  auto& f = *static_cast<block_fiber*>(from.data);
+  auto& owner = *f.owner;
+  owner.scheduler_ = from.fctx;
+  owner.entry_(&f.start);
+  owner.exited(f);
+  jump_fcontext(owner.scheduler_, nullptr);
+}
+
+void block_fibers::resume_ready() {
+  auto& f = fibers_[static_cast<std::size_t>(ready_[ready_first_])];
+  ready_first_ = (ready_first_ + 1) % ready_.size();
+  --ready_count_;
+  const transfer_t back = jump_fcontext(f.context, &f);
+  f.context = back.fctx;
+}
+
+// Until somebody has made it ready, and its turn has come.
+void block_fibers::wait() {
+  const transfer_t from = jump_fcontext(scheduler_, nullptr);
+  scheduler_ = from.fctx;
+}
+
+void block_fibers::make_ready(block_fiber& f) {
+  f.state = fiber_state::ready;
+  ready_[(ready_first_ + ready_count_++) % ready_.size()] = f.index;
+}
+
+// Current GPUs count a thread that has ended as arrived, at barriers and in warp operations.
+void block_fibers::exited(block_fiber& f) {
+  f.state = fiber_state::exited;
+  ++exited_;
+  if (arrived_ > 0 && arrived_ + exited_ == count_) complete_barrier();
+  const int warp = f.index / 32;
+  for (int i = warp * 32; i < std::min(count_, warp * 32 + 32); ++i) {
+    const auto& other = fibers_[static_cast<std::size_t>(i)];
+    if (other.state == fiber_state::at_warp_operation) complete_warp(warp, other.mask);
+  }
+}
+
+int block_fibers::barrier(block_fiber& f, int operation, int predicate) {
+  f.operation = operation;
+  f.predicate = predicate;
+  f.state = fiber_state::at_barrier;
+  if (++arrived_ + exited_ == count_) complete_barrier();
+  wait();
+  return static_cast<int>(f.result);
+}
+
+void block_fibers::complete_barrier() {
+  int sum = 0, waiting = 0;
+  for (int i = 0; i < count_; ++i) {
+    const auto& f = fibers_[static_cast<std::size_t>(i)];
+    if (f.state != fiber_state::at_barrier) continue;
+    ++waiting;
+    sum += f.predicate;
+  }
+  for (int i = 0; i < count_; ++i) {
+    auto& f = fibers_[static_cast<std::size_t>(turn(i))];
+    if (f.state != fiber_state::at_barrier) continue;
+    f.result = f.operation == cudal1_barrier_and  ? static_cast<uint64_t>(sum == waiting)
+               : f.operation == cudal1_barrier_or ? static_cast<uint64_t>(sum > 0)
+                                                  : static_cast<uint64_t>(sum);
+    make_ready(f);
+  }
+  arrived_ = 0;
+}
+
+unsigned block_fibers::lanes_of(int warp) const {
+  unsigned lanes = 0;
+  for (int i = warp * 32; i < std::min(count_, warp * 32 + 32); ++i)
+    if (fibers_[static_cast<std::size_t>(i)].state != fiber_state::exited) lanes |= 1u << (i % 32);
+  return lanes;
+}
+
+uint64_t block_fibers::warp(block_fiber& f, int operation, unsigned mask, uint64_t value, int lane) {
+  if ((mask >> (f.index % 32) & 1u) == 0)
+    kernel_fault(
+        fmt::format("thread {} of a block calls a warp operation with the mask {:#x}, which leaves out its own lane {}",
+                    f.index, mask, f.index % 32));
+  f.operation = operation;
+  f.mask = mask;
+  f.value = value;
+  f.source_lane = lane;
+  f.state = fiber_state::at_warp_operation;
+  complete_warp(f.index / 32, mask);
+  wait();
+  return f.result;
+}
+
+// Frees the lanes of `mask` when all of them that have not exited wait with that mask.
+void block_fibers::complete_warp(int warp, unsigned mask) {
+  block_fiber* const first = &fibers_[static_cast<std::size_t>(warp) * 32];
+  const unsigned lanes = lanes_of(warp) & mask;
+  int operation = -1;
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+    const auto& f = first[std::countr_zero(rest)];
+    if (f.state != fiber_state::at_warp_operation || f.mask != mask) return;
+    if (operation >= 0 && f.operation != operation)
+      kernel_fault("lanes of one warp meet in different warp operations with the same mask");
+    operation = f.operation;
+  }
+  const uint64_t common = reduce_warp(first, lanes, operation);
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+    auto& f = first[std::countr_zero(rest)];
+    f.result = common;
+    if (operation == cudal1_warp_shuffle)
+      // What comes from a lane that takes no part is undefined: garbage that shows.
+      f.result = (lanes >> (f.source_lane & 31) & 1u) != 0 ? first[f.source_lane & 31].value : ~uint64_t{0};
+    if (operation == cudal1_warp_match_any) f.result = matching_lanes(first, lanes, f.value);
+  }
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1)
+    make_ready(first[std::countr_zero(rest)]);
+}
+
+unsigned block_fibers::active_mask(block_fiber& f) {
+  f.state = fiber_state::at_active_mask;
+  wait();
+  return static_cast<unsigned>(f.result);
+}
+
+// Lanes of a warp that asked for the active mask count as converged when no thread of the block can run any more: the
+// most that a GPU's scheduler could bring together.
+bool block_fibers::release_active_masks() {
+  bool released = false;
+  for (int warp = 0; warp * 32 < count_; ++warp) {
+    unsigned lanes = 0;
+    const int last = std::min(count_, warp * 32 + 32);
+    for (int i = warp * 32; i < last; ++i)
+      if (fibers_[static_cast<std::size_t>(i)].state == fiber_state::at_active_mask) lanes |= 1u << (i % 32);
+    for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+      auto& f = fibers_[static_cast<std::size_t>(warp * 32 + std::countr_zero(rest))];
+      f.result = lanes;
+      make_ready(f);
+    }
+    released = released || lanes != 0;
+  }
+  return released;
+}
+
+void* block_fibers::shared(int site, const char* instance, std::size_t bytes, std::size_t alignment) {
+  for (const auto& v : variables_)
+    if (v.site == site && v.instance == instance) return v.address;
+  const std::size_t step = std::max<std::size_t>(alignment, 16);
+  const std::size_t begin = (shared_used_ + step - 1) / step * step;
+  if (begin + bytes > static_cast<std::size_t>(max_shared_bytes))
+    kernel_fault(fmt::format("a block needs more than {} bytes of shared memory ({} dynamic)", max_shared_bytes,
+                             dynamic_bytes_));
+  char* const address = shared_memory_ + page + begin;
+  std::memset(address, shared_poison, bytes);
+  shared_used_ = begin + bytes;
+  variables_.push_back({site, instance, address});
+  return address;
+}
+
+void block_fibers::deadlock() const {
+  int at_barrier = 0, at_warp_operation = 0;
+  const block_fiber* example = nullptr;
+  for (int i = 0; i < count_; ++i) {
+    const auto& f = fibers_[static_cast<std::size_t>(i)];
+    at_barrier += f.state == fiber_state::at_barrier ? 1 : 0;
+    at_warp_operation += f.state == fiber_state::at_warp_operation ? 1 : 0;
+    if (example == nullptr && f.state == fiber_state::at_warp_operation) example = &f;
+  }
+  const auto& block = fibers_[0].start.block;
+  std::string text = fmt::format(
+      "deadlock in block ({}, {}, {}): of {} threads {} wait at __syncthreads, {} in warp operations "
+      "and {} have ended",
+      block[0], block[1], block[2], count_, at_barrier, at_warp_operation, exited_);
+  if (example != nullptr)
+    text += fmt::format("; thread {} waits for the lanes {:#x} of its warp", example->index, example->mask);
+  kernel_fault(text);
+}
+
+}  // namespace cudal1

@@ -1,0 +1,97 @@
+// The threads of one block as fibers of one operating-system thread: barriers, warp operations and shared memory with
+// CUDA's semantics. Not thread-safe: each launch thread has its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <boost/context/detail/fcontext.hpp>
+
+#include "config/base/error.hpp"
+#include "sandbox/cpu/dialect/abi.hpp"
+
+namespace cudal1 {
+
+inline constexpr int max_block_threads = 1024;
+inline constexpr int64_t max_shared_bytes = 227 << 10;
+
+class block_fibers;
+
+enum class fiber_state : uint8_t { ready, at_barrier, at_warp_operation, at_active_mask, exited };
+
+struct block_fiber {
+  block_fibers* owner = nullptr;
+  boost::context::detail::fcontext_t context = nullptr;
+  cudal1_fiber_start start{};
+  int index = 0;  // in the block
+  fiber_state state = fiber_state::exited;
+  // What it waits with and for.
+  int operation = 0;
+  int predicate = 0;
+  int source_lane = 0;
+  unsigned mask = 0;
+  uint64_t value = 0;
+  uint64_t result = 0;
+};
+
+class block_fibers {
+ public:
+  using entry_point = void (*)(const cudal1_fiber_start*);
+
+  // Stacks of 64 KiB with a guard page each, for `threads` threads, and the shared memory. Errors: infrastructure.
+  static expected<std::unique_ptr<block_fibers>> create();
+  ~block_fibers();
+  block_fibers(const block_fibers&) = delete;
+  block_fibers& operator=(const block_fibers&) = delete;
+
+  // Runs all threads of one block to their ends. A barrier that can never complete is a kernel fault.
+  void run_block(entry_point entry, const cudal1_launch& launch, const unsigned block[3], int64_t dynamic_bytes);
+
+  // Overwrites what the threads of earlier blocks left on their stacks and in shared memory. Not during a block.
+  void forget();
+
+  // For the runtime functions, called on a fiber.
+  int barrier(block_fiber& f, int operation, int predicate);
+  uint64_t warp(block_fiber& f, int operation, unsigned mask, uint64_t value, int lane);
+  unsigned active_mask(block_fiber& f);
+  void* shared(int site, const char* instance, std::size_t bytes, std::size_t alignment);
+
+ private:
+  struct shared_variable {
+    int site;
+    const char* instance;
+    char* address;
+  };
+
+  block_fibers() = default;
+  static void fiber_main(boost::context::detail::transfer_t from);
+  void prepare(block_fiber& f, int index, const cudal1_launch& launch, const unsigned block[3]);
+  void wait();
+  void resume_ready();
+  void make_ready(block_fiber& f);
+  void exited(block_fiber& f);
+  void complete_barrier();
+  void complete_warp(int warp, unsigned mask);
+  bool release_active_masks();
+  unsigned lanes_of(int warp) const;  // that exist and have not exited
+  [[noreturn]] void deadlock() const;
+
+  char* stacks_ = nullptr;
+  char* shared_memory_ = nullptr;
+  std::size_t dynamic_bytes_ = 0, shared_used_ = 0;
+  std::vector<shared_variable> variables_;
+  std::vector<block_fiber> fibers_;
+  std::vector<int> ready_;  // a ring of max_block_threads entries
+  std::size_t ready_first_ = 0, ready_count_ = 0;
+  int count_ = 0, exited_ = 0, arrived_ = 0;
+  int used_ = 0;            // stacks that a thread ran on since forget()
+  bool backwards_ = false;  // the order in which this block's threads get their turns
+  int turn(int i) const { return backwards_ ? count_ - 1 - i : i; }
+  boost::context::detail::fcontext_t scheduler_ = nullptr;
+  entry_point entry_ = nullptr;
+};
+
+}  // namespace cudal1

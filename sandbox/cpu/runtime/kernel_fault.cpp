@@ -1,0 +1,53 @@
+#include "sandbox/cpu/runtime/kernel_fault.hpp"
+
+#include <atomic>
+#include <cstdlib>
+
+#include <unistd.h>
+
+#include "sandbox/cpu/dialect/abi.hpp"
+#include "sandbox/cpu/runtime/block_fibers.hpp"
+
+namespace cudal1 {
+namespace {
+std::atomic<void (*)(const char*)> fault_handler{nullptr};
+}  // namespace
+
+void set_kernel_fault_handler(void (*handler)(const char* message)) {
+  fault_handler = handler;
+}
+
+void kernel_fault(const std::string& message) {
+  const std::string line = "kernel fault: " + message + "\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  if (auto* const handler = fault_handler.load(); handler != nullptr) handler(message.c_str());
+  std::abort();
+}
+
+}  // namespace cudal1
+
+// Kernels run with these and with nothing else of ours. `fiber` comes from cudal1_fiber_start; it is the object's to
+// forge, as is all of this process's memory: what protects the system from it is the process, not these functions.
+#pragma GCC visibility push(default)
+
+int cudal1_rt_barrier(void* fiber, int operation, int predicate) {
+  auto& f = *static_cast<cudal1::block_fiber*>(fiber);
+  return f.owner->barrier(f, operation, predicate);
+}
+
+unsigned long long cudal1_rt_warp(void* fiber, int operation, unsigned mask, unsigned long long value, int lane) {
+  auto& f = *static_cast<cudal1::block_fiber*>(fiber);
+  return f.owner->warp(f, operation, mask, value, lane);
+}
+
+unsigned cudal1_rt_active_mask(void* fiber) {
+  auto& f = *static_cast<cudal1::block_fiber*>(fiber);
+  return f.owner->active_mask(f);
+}
+
+void* cudal1_rt_shared(void* fiber, int site, const char* instance, unsigned long bytes, unsigned long alignment) {
+  auto& f = *static_cast<cudal1::block_fiber*>(fiber);
+  return f.owner->shared(site, instance, bytes, alignment);
+}
+
+#pragma GCC visibility pop

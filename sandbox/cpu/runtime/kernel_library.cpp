@@ -1,0 +1,132 @@
+#include "sandbox/cpu/runtime/kernel_library.hpp"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+
+#include "sandbox/cpu/dialect/abi.hpp"
+#include "sandbox/cpu/runtime/block_fibers.hpp"
+#include "sandbox/cpu/runtime/kernel_fault.hpp"
+#include "sandbox/cpu/runtime/launch_threads.hpp"
+
+namespace cudal1 {
+
+struct host_kernel {
+  std::string name;
+  const cudal1_kernel_info* info = nullptr;
+  void* entry = nullptr;
+};
+
+namespace {
+
+using loop_entry = void (*)(const cudal1_launch*, long long, long long);
+
+class loaded_library final : public kernel_library {
+ public:
+  loaded_library(void* handle, unique_fd file) : handle_(handle), file_(std::move(file)) {}
+  ~loaded_library() override { ::dlclose(handle_); }
+
+  expected<const host_kernel*> find(const std::string& kernel) const override {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = kernels_.find(kernel); known != kernels_.end()) return &known->second;
+    host_kernel found;
+    found.name = kernel;
+    found.info = static_cast<const cudal1_kernel_info*>(::dlsym(handle_, ("cudal1_info_" + kernel).c_str()));
+    found.entry = ::dlsym(handle_, ("cudal1_run_" + kernel).c_str());
+    if (found.info == nullptr || found.entry == nullptr)
+      return fail(errc::not_found, "the compiled object has no kernel \"{}\"", kernel);
+    if (found.info->abi != cudal1_abi_version)
+      return fail(errc::unsupported, "kernel \"{}\" was compiled for version {} of the device header, this is {}",
+                  kernel, found.info->abi, static_cast<int>(cudal1_abi_version));
+    return &kernels_.emplace(kernel, std::move(found)).first->second;
+  }
+
+  int parameter_count(const host_kernel* kernel) const override { return kernel->info->parameters; }
+  bool uses_fibers(const host_kernel* kernel) const override { return kernel->info->kind == cudal1_fiber_kernel; }
+
+  expected<void> prepare(const host_kernel* kernel, int threads) const override {
+    if (!uses_fibers(kernel)) return {};
+    const std::lock_guard lock(mutex_);
+    while (fibers_.size() < static_cast<std::size_t>(std::max(threads, 1))) {
+      CUDAL1_TRY(auto made, block_fibers::create());
+      fibers_.push_back(std::move(made));
+    }
+    return {};
+  }
+
+  void launch(const host_kernel* kernel, const std::array<int64_t, 3>& grid, const std::array<int64_t, 3>& block,
+              int64_t shared_bytes, void* const* arguments, int threads) const override {
+    const auto sizes = launch_sizes(*kernel, grid, block, shared_bytes, arguments);
+    const int64_t blocks = grid[0] * grid[1] * grid[2];
+    if (!uses_fibers(kernel)) {
+      const auto entry = reinterpret_cast<loop_entry>(kernel->entry);
+      run_on_launch_threads(blocks, threads, [&](int64_t first, int64_t last, int) { entry(&sizes, first, last); });
+      return;
+    }
+    if (const auto ready = prepare(kernel, threads); !ready) kernel_fault(ready.error().message);
+    const auto entry = reinterpret_cast<block_fibers::entry_point>(kernel->entry);
+    run_on_launch_threads(blocks, threads, [&](int64_t first, int64_t last, int worker) {
+      auto& fibers = *fibers_[static_cast<std::size_t>(worker)];
+      for (int64_t b = first; b < last; ++b) {
+        const unsigned at[3] = {static_cast<unsigned>(b % grid[0]), static_cast<unsigned>(b / grid[0] % grid[1]),
+                                static_cast<unsigned>(b / grid[0] / grid[1])};
+        fibers.run_block(entry, sizes, at, shared_bytes);
+      }
+    });
+  }
+
+  void forget() const override {
+    const std::lock_guard lock(mutex_);
+    for (const auto& fibers : fibers_)
+      fibers->forget();
+  }
+
+ private:
+  // A checked program's launches are in range; what a forged one asks for ends its process.
+  static cudal1_launch launch_sizes(const host_kernel& kernel, const std::array<int64_t, 3>& grid,
+                                    const std::array<int64_t, 3>& block, int64_t shared_bytes, void* const* arguments) {
+    const auto in = [](int64_t v, int64_t low, int64_t high) { return low <= v && v <= high; };
+    const bool good = in(grid[0], 1, INT32_MAX) && in(grid[1], 1, 65535) && in(grid[2], 1, 65535) &&
+                      in(block[0], 1, max_block_threads) && in(block[1], 1, max_block_threads) && in(block[2], 1, 64) &&
+                      block[0] * block[1] * block[2] <= max_block_threads && in(shared_bytes, 0, max_shared_bytes);
+    if (!good)
+      kernel_fault(
+          fmt::format("launch of {}: grid ({}, {}, {}), block ({}, {}, {}), {} bytes of shared memory: out of range",
+                      kernel.name, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes));
+    if (grid[0] * block[0] > INT32_MAX)
+      kernel_fault(fmt::format("launch of {}: the cpu device runs at most 2^31-1 threads along x", kernel.name));
+    cudal1_launch sizes{};
+    for (std::size_t i = 0; i < 3; ++i) {
+      sizes.grid[i] = static_cast<int>(grid[i]);
+      sizes.block[i] = static_cast<int>(block[i]);
+    }
+    sizes.arguments = arguments;
+    return sizes;
+  }
+
+  void* handle_;
+  unique_fd file_;  // kept open: its number is in the name under which the loader knows the object
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, host_kernel> kernels_;
+  mutable std::vector<std::unique_ptr<block_fibers>> fibers_;
+};
+
+}  // namespace
+
+expected<std::unique_ptr<kernel_library>> kernel_library::load(int object_fd) {
+  unique_fd file(::fcntl(object_fd, F_DUPFD_CLOEXEC, 3));
+  if (!file) return fail(errc::infrastructure, "cannot duplicate the object's descriptor: {}", std::strerror(errno));
+  const std::string path = fmt::format("/proc/self/fd/{}", file.get());
+  void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const reason = ::dlerror();
+    return fail(errc::infrastructure, "cannot load the compiled object (is /proc there?): {}",
+                reason == nullptr ? "" : reason);
+  }
+  return std::make_unique<loaded_library>(handle, std::move(file));
+}
+
+}  // namespace cudal1

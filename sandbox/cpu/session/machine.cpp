@@ -1,0 +1,23 @@
+#include "sandbox/cpu/session/machine.hpp"
+
+#include <thread>
+
+#include "config/base/hash.hpp"
+#include "sandbox/isolation/process_memory.hpp"
+
+namespace cudal1 {
+
+environment describe_machine(const std::string& device, const worker_settings& settings, const std::string& libraries) {
+  environment e;
+  e.device = device;
+  e.model = processor_model();
+  const std::string governor = frequency_governor();
+  e.details = fmt::format("{} cores, flags {}, last-level cache {} KiB, {} timed threads, flush {} KiB, {}, Linux {}{}",
+                          std::thread::hardware_concurrency(), processor_flags_hash(), last_level_cache_bytes() >> 10,
+                          settings.threads, settings.flush_bytes >> 10, libraries, kernel_release(),
+                          governor.empty() ? "" : ", governor " + governor);
+  e.id = sha256_hex(e.device + "\n" + e.model + "\n" + e.details);
+  return e;
+}
+
+}  // namespace cudal1

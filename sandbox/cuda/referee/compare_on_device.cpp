@@ -1,0 +1,180 @@
+#include "sandbox/cuda/referee/compare_on_device.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "sandbox/cuda/referee/comparison_kernels.hpp"
+#include "sandbox/cuda/referee/without_exceptions.hpp"
+
+namespace cudal1 {
+namespace {
+
+constexpr int64_t most_blocks = 2048, elements_of_thread = 8;
+constexpr int64_t record_stride = 16;  // doubles; a fingerprint takes the first two
+static_assert(record_figures <= record_stride);
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+double ratio(double numerator, double denominator) {
+  if (numerator == 0) return 0;
+  return denominator > 0 ? numerator / denominator : infinity;
+}
+
+int64_t whole(double count) {
+  return static_cast<int64_t>(count);
+}
+
+}  // namespace
+
+// Of all blocks. The places are -1 where there is none.
+struct output_comparer::totals {
+  double of[record_figures] = {};
+
+  double operator[](compare_figure f) const { return of[f]; }
+  double mean(compare_figure f) const { return of[f] / std::max(of[figure_count], 1.0); }
+  double root_mean(compare_figure f) const { return std::sqrt(mean(f)); }
+};
+
+expected<std::pair<std::size_t, double*>> output_comparer::new_record() {
+  return without_exceptions("comparing", [&]() -> expected<std::pair<std::size_t, double*>> {
+    const auto options = at::TensorOptions().device(device_.where()).dtype(at::kDouble);
+    if (!records_.defined()) {
+      figures_ = at::empty({most_blocks * static_cast<int64_t>(compare_figures)}, options);
+      records_ = at::zeros({static_cast<int64_t>(most_started), record_stride}, options);
+    }
+    if (started_ >= most_started)
+      return fail(errc::infrastructure, "more than {} comparisons before they are looked at", most_started);
+    base_.resize(started_ + 1);
+    double* const at = records_.mutable_data_ptr<double>() + static_cast<int64_t>(started_) * record_stride;
+    return std::pair(started_++, at);
+  });
+}
+
+expected<std::size_t> output_comparer::start_compare(const compared_tensors& t, const tolerances& allowed,
+                                                     bool with_reference) {
+  CUDAL1_TRY(auto record, new_record());
+  // Integers and flags must be equal.
+  tolerances within = is_floating(t.type) ? allowed : tolerances{{0, 0}, {0, 0}};
+  compared_tensors operands = t;
+  int type = static_cast<int>(t.type), reference = with_reference ? 1 : 0;
+  long long elements = t.elements;
+  void* figures = figures_.mutable_data_ptr();
+  void* arguments[] = {&operands.value,
+                       &operands.eager,
+                       &operands.exact,
+                       &type,
+                       &elements,
+                       &within.close.absolute,
+                       &within.close.relative,
+                       &within.loose.absolute,
+                       &within.loose.relative,
+                       &reference,
+                       &figures};
+  const int64_t each = referee_kernel_threads * elements_of_thread;
+  int blocks = static_cast<int>(std::clamp<int64_t>((t.elements + each - 1) / each, 1, most_blocks));
+  CUDAL1_CHECK(device_.launch("compare", static_cast<unsigned>(blocks), arguments));
+  void* more[] = {&figures, &blocks, &operands.value, &operands.eager, &type, &record.second};
+  CUDAL1_CHECK(device_.launch("add_up", 1, more));
+  return record.first;
+}
+
+expected<std::size_t> output_comparer::start_hash(const tensor_type& type, const void* data, uint64_t key,
+                                                  std::size_t output) {
+  CUDAL1_TRY(auto record, new_record());
+  hash_launch h = hash_of_output(type, data, key, output);
+  base_[record.first] = h.base;
+  if (h.blocks == 0) return record.first;
+  void* arguments[] = {&h.tensor, &h.first_secret, &h.second_secret, &record.second};
+  CUDAL1_CHECK(device_.launch("hash_tensor", h.blocks, arguments));
+  return record.first;
+}
+
+expected<void> output_comparer::collect() {
+  collected_.clear();
+  collected_base_ = std::exchange(base_, {});
+  const auto count = static_cast<int64_t>(std::exchange(started_, 0));
+  if (count == 0) return {};
+  return without_exceptions("comparing", [&]() -> expected<void> {
+    const at::Tensor used = records_.narrow(0, 0, count), host = used.to(at::kCPU, false, true);
+    const double* const first = host.const_data_ptr<double>();
+    collected_.assign(first, first + count * record_stride);
+    used.zero_();  // fingerprints are added up
+    return {};
+  });
+}
+
+fingerprint output_comparer::hashed(std::size_t started) const {
+  uint64_t added[2];
+  std::memcpy(added, &collected_.at(started * record_stride), sizeof added);
+  fingerprint sum = collected_base_.at(started);
+  return sum += {added[0], added[1]};
+}
+
+output_comparer::totals output_comparer::totals_of(std::size_t started) const {
+  totals all;
+  std::copy_n(&collected_.at(started * record_stride), record_figures, all.of);
+  return all;
+}
+
+expected<answer_figures> output_comparer::figures_of(dtype type, int64_t elements, const void* eager,
+                                                     const void* strict, const void* exact, const tolerances& allowed) {
+  CUDAL1_TRY(const auto of_shipped, start_compare({type, elements, eager, eager, exact}, allowed, true));
+  std::size_t of_strict = of_shipped;
+  if (strict != nullptr) {
+    CUDAL1_TRY(of_strict, start_compare({type, elements, strict, eager, exact}, allowed));
+  }
+  CUDAL1_CHECK(collect());
+  const totals shipped = totals_of(of_shipped);
+  answer_figures f;
+  f.outside = whole(shipped[figure_reference_outside]);
+  f.outside_loose = whole(shipped[figure_reference_outside_loose]);
+  const double mean = shipped.mean(figure_exact_sum), squares = shipped.mean(figure_exact_squares);
+  f.size = std::sqrt(squares);
+  f.deviation = std::sqrt(std::max(squares - mean * mean, 0.0));
+  f.error = ratio(shipped.root_mean(figure_eager_error), f.size);
+  f.signal_error = ratio(shipped.root_mean(figure_eager_error), f.deviation);
+  if (strict == nullptr) {
+    f.strict_error = f.error;
+    f.strict_signal_error = f.signal_error;
+    return f;
+  }
+  const totals without = totals_of(of_strict);
+  f.strict_error = ratio(without.root_mean(figure_value_error), f.size);
+  f.strict_signal_error = ratio(without.root_mean(figure_value_error), f.deviation);
+  f.strict_outside = whole(without[figure_outside]) + whole(without[figure_mismatches]);
+  return f;
+}
+
+output_check output_comparer::compared(std::size_t started, const compared_tensors& output,
+                                       const answer_figures& answers) const {
+  const totals all = totals_of(started);
+  output_check check;
+  check.elements = output.elements;
+  check.mask_mismatches = whole(all[figure_mismatches]);
+  check.outside = whole(all[figure_outside]);
+  check.outside_loose = whole(all[figure_outside_loose]);
+  check.max_absolute = all[figure_largest];
+  check.error = ratio(all.root_mean(figure_value_error), answers.size);
+  check.signal_error = ratio(all.root_mean(figure_value_error), answers.deviation);
+  check.reference_outside = answers.outside;
+  check.reference_outside_loose = answers.outside_loose;
+  check.reference_error = answers.error;
+  check.reference_signal_error = answers.signal_error;
+  check.strict_error = answers.strict_error;
+  check.strict_signal_error = answers.strict_signal_error;
+  check.strict_outside = answers.strict_outside;
+  const bool classes = check.mask_mismatches > 0;
+  check.worst_index = whole(all[classes ? figure_mismatch_index : figure_largest_index]);
+  if (check.worst_index >= 0) {
+    check.worst_value = all[figure_worst_value];
+    check.worst_expected = all[figure_worst_expected];
+  }
+  return check;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,52 @@
+// What the referee computes on: a device, memory there that a runner may map, and the referee's kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <c10/core/Device.h>
+
+#include "config/base/error.hpp"
+#include "config/base/unique_fd.hpp"
+#include "sandbox/program/types.hpp"
+
+namespace cudal1 {
+
+// Memory behind a descriptor, mapped here as long as this object lives.
+struct device_memory {
+  unique_fd file;
+  std::byte* data = nullptr;
+  int64_t bytes = 0;
+  std::shared_ptr<void> mapped;
+};
+
+struct device_room {
+  int64_t free = 0, total = 0;  // bytes
+};
+
+// Not thread-safe. Everything runs in one order: what ATen does on its current stream, launches, copies.
+class referee_device {
+ public:
+  virtual ~referee_device() = default;
+  virtual at::Device where() const = 0;
+  // Launches a kernel of kernels.hpp; `arguments` as cudaLaunchKernel takes them.
+  virtual expected<void> launch(const std::string& kernel, unsigned blocks, void** arguments) = 0;
+  // Nothing of this process is in flight on the device afterwards.
+  virtual expected<void> synchronise() = 0;
+  virtual expected<device_room> room() = 0;
+  // Memory that ATen keeps for later goes back. It must allocate anew then, which takes longer than a small task.
+  virtual void give_back() = 0;
+  virtual expected<device_memory> make_memory(int64_t bytes, bool writable) = 0;
+};
+
+// A context on that GPU, with the kernels compiled and the libraries of ATen's operators warm: to be called before the
+// process is locked down.
+expected<std::unique_ptr<referee_device>> make_gpu_device(int index);
+
+// Device files of the driver, which CUDA opens for writing also after start-up (one for each memory it exports).
+std::vector<std::string> gpu_device_files();
+
+}  // namespace cudal1

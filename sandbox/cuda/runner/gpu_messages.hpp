@@ -1,0 +1,118 @@
+// What referee and runner of a GPU say to each other. One runner serves many variants, until one of them breaks it. It
+// holds the task's own program and one variant; draws and weights are the referee's memory, which it maps for reading.
+// Only device code is untrusted there, so it holds the clock; the referee still checks every number.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "sandbox/isolation/control_block.hpp"
+
+namespace cudal1 {
+
+// How long each of them looks for what comes next before it sleeps.
+inline constexpr std::chrono::microseconds awake_for{300};
+
+// Answered by `done` with a gpu_reply, or by `failed`: errc::variant_fault is the program's doing (the text says which
+// step and what), after which the process may be of no more use (`fatal` of the error's text is not parsed: the
+// referee asks whether the runner still answers by the next frame; a runner whose context is broken exits).
+
+BOOST_DEFINE_ENUM_CLASS(resident_program, reference, variant)
+
+// arena: descriptors {memory, progress}. Once, first. The runner's tensors live in the memory; the referee maps it for
+// reading. `progress` is a page of the host's memory, a gpu_progress.
+struct gpu_arena_message {
+  int64_t bytes = 0;
+};
+BOOST_DESCRIBE_STRUCT(gpu_arena_message, (), (bytes))
+
+// load: descriptor {object}, or none for a program without kernels. Replaces the resident program of that kind.
+struct gpu_load_message {
+  resident_program which = resident_program::variant;
+  std::string program;  // or "": the one that it replaces, at other addresses
+};
+BOOST_DESCRIBE_STRUCT(gpu_load_message, (), (which, program))
+
+// unload: gives all of its memory back.
+struct gpu_unload_message {
+  resident_program which = resident_program::variant;
+};
+BOOST_DESCRIBE_STRUCT(gpu_unload_message, (), (which))
+
+// tensors: descriptor {memory}, laid out by device_layout_of the types of the task's inputs or weights. `id` is new.
+struct gpu_tensors_message {
+  int64_t id = 0;
+  bool weights = false;
+  int64_t bytes = 0;  // of the memory
+};
+BOOST_DESCRIBE_STRUCT(gpu_tensors_message, (), (id, weights, bytes))
+
+// drop: unmaps what `tensors` mapped.
+struct gpu_drop_message {
+  std::vector<int64_t> ids;
+};
+BOOST_DESCRIBE_STRUCT(gpu_drop_message, (), (ids))
+
+BOOST_DEFINE_ENUM_CLASS(call_mode, untimed,
+                        timed,         // caches flushed, then host clock round the call and its synchronisation; one
+                                       // that is mostly the host's after a rehearsal, which the device forgets
+                        device_timed)  // caches flushed, between two events behind a kernel that waits for the host
+
+// One call of a resident program. Weights are set (and setup steps run) where `weights` or `generation` differs from
+// the last call of that program: the referee may have put others into the same memory.
+struct gpu_call {
+  resident_program which = resident_program::variant;
+  int64_t inputs = 0, weights = 0;  // ids; 0 where the program has none
+  int64_t generation = 0;           // of the weights' content
+  uint64_t seed = 0;                // of poison and addresses
+  uint64_t key = 0;                 // of its outputs' fingerprint
+  call_mode mode = call_mode::untimed;
+  bool elsewhere = false;  // the same inputs mapped at other addresses for this call
+  bool keep = false;       // its outputs are copied aside once its time was taken, and stay until the next frame
+};
+BOOST_DESCRIBE_STRUCT(gpu_call, (), (which, inputs, weights, generation, seed, key, mode, elsewhere, keep))
+
+// call: several, one after the other, with nothing said in between: what a process does to be heard disturbs the next
+// call's time more than all that the runner does itself. The first that fails ends them.
+struct gpu_calls_message {
+  std::vector<gpu_call> calls;
+};
+BOOST_DESCRIBE_STRUCT(gpu_calls_message, (), (calls))
+
+// How many calls were begun since the runner was: so one that hangs is told from many that take their time.
+struct gpu_progress {
+  static constexpr int64_t bytes = 4096;
+  std::atomic<uint32_t> calls{0};
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+struct gpu_output_place {
+  uint32_t home = 0;  // output_home
+  uint32_t index = 0;
+  int64_t offset = 0;  // of its first byte: in the arena, or from the first byte of that input or weight
+};
+BOOST_DESCRIBE_STRUCT(gpu_output_place, (), (home, index, offset))
+
+struct gpu_call_record {
+  double microseconds = 0;                // of a timed call, by the clock that was asked for
+  double setup_ms = 0;                    // where weights were set
+  double flush_ms = 0;                    // of poison and flush
+  uint64_t hash_low = 0, hash_high = 0;   // of its outputs (fingerprints.hpp)
+  std::string guard_problem;              // "" or which memory beside the program's tensors was written
+  std::vector<gpu_output_place> outputs;  // where it keeps them
+};
+BOOST_DESCRIBE_STRUCT(gpu_call_record, (),
+                      (microseconds, setup_ms, flush_ms, hash_low, hash_high, guard_problem, outputs))
+
+struct gpu_reply {
+  std::vector<gpu_call_record> calls;  // of call
+  std::vector<std::string> notes;      // of call, how it ran where that is not as asked: "graph: ..."
+};
+BOOST_DESCRIBE_STRUCT(gpu_reply, (), (calls, notes))
+
+}  // namespace cudal1

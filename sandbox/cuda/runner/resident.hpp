@@ -1,0 +1,108 @@
+// A program that lives in a GPU's runner: loaded, given weights, called; launched step by step or as one re-bound
+// graph, as its head asks. LibTorch's allocator must be the arena.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sandbox/cuda/runtime/cuda_graph.hpp"
+#include "sandbox/cuda/runtime/gpu_arena.hpp"
+#include "sandbox/interpreter/interpreter.hpp"
+#include "sandbox/interpreter/lane_plan.hpp"
+
+namespace cudal1 {
+
+// A program, and what its runs in this process have shown of it, whatever its addresses.
+struct known_program {
+  explicit known_program(checked_program p) : program(std::move(p)) {}
+  checked_program program;
+  bool has_run = false;                   // outside of a capture
+  std::set<std::size_t> output_ordinals;  // of a graph: which of the arena's blocks of a call are outputs
+};
+
+class resident {
+ public:
+  // `object`: the cubin, "" for a program without kernels.
+  static expected<std::unique_ptr<resident>> load(std::shared_ptr<known_program> known, std::string_view object,
+                                                  int device, device_arena& arena, cudaStream_t stream);
+  ~resident();
+  resident(const resident&) = delete;
+  resident& operator=(const resident&) = delete;
+
+  const std::shared_ptr<known_program>& known() const { return known_; }
+  const std::vector<tensor_type>& input_types() const { return input_types_; }
+  const std::vector<tensor_type>& weight_types() const { return weight_types_; }
+
+  // Whether it has weights or setup steps.
+  bool wants_weights() const { return !weight_types_.empty() || !known_->program.text.setup.empty(); }
+  // Runs the setup steps; a captured graph is given up, since weights are constants of it.
+  expected<void> set_weights(std::span<const tensor_view> weights);
+
+  // Captures the graph where the program wants one and there is none. With several lanes, runs it once at least, for
+  // the libraries' workspaces, which they make for each stream. `first` and `second`: the same inputs at two addresses.
+  // Not timed; begin_call() of the arena comes before.
+  bool wants_capture() const { return (wants_graph_ && !graph_) || (lanes_ && !known_->has_run); }
+  expected<void> capture(std::span<const tensor_view> first, std::span<const tensor_view> second);
+
+  // Before a call, once the arena has begun it: the graph's memory is this call's.
+  void prepare();
+  // Enqueues the work. Errors: errc::variant_fault with the step.
+  expected<void> call(std::span<const tensor_view> inputs);
+  // Where the outputs of the last call are.
+  const std::vector<tensor_view>& outputs() const { return outputs_; }
+  void release();
+
+  // How it runs where that is not as asked: inputs that are copied.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  resident(std::shared_ptr<known_program> known, device_arena& arena, cudaStream_t stream)
+      : known_(std::move(known)), arena_(arena), stream_(stream) {}
+  struct capture_result {
+    captured_graph graph;
+    std::vector<tensor_view> outputs;
+    device_arena::held_memory held;
+  };
+  expected<capture_result> capture_once(std::span<const tensor_view> inputs);
+  expected<void> bind(std::span<const tensor_view> first, std::span<const tensor_view> second);
+  expected<void> run_before(std::span<const tensor_view> inputs);
+  expected<void> capture_copying(std::span<const tensor_view> inputs, const std::string& why);
+  expected<void> call_graph(std::span<const tensor_view> inputs);
+  void drop_graph();
+  void drop_outputs();
+
+  std::shared_ptr<known_program> known_;
+  device_arena& arena_;
+  cudaStream_t stream_;
+  std::unique_ptr<kernel_library> kernels_;
+  std::unique_ptr<lane_driver> lanes_;  // null where the program asks for one
+  std::unique_ptr<interpreter> program_;
+  std::vector<tensor_type> input_types_, weight_types_;
+  std::vector<std::string> input_names_;
+  std::vector<tensor_view> outputs_;
+  std::vector<std::string> notes_;
+
+  // Of the graph. Ranges: the inputs, then those outputs that have memory of their own.
+  bool wants_graph_ = false;
+  std::unique_ptr<rebound_graph> graph_;
+  device_arena::held_memory held_;
+  std::vector<tensor_view> captured_outputs_;
+  struct bound_output {
+    std::size_t output = 0;
+    bool fixed = false;     // no node points to it: it stays where it was captured
+    void* block = nullptr;  // of the last call
+  };
+  std::vector<bound_output> bound_outputs_;  // ranges behind those of the inputs
+  struct passed_input {
+    std::size_t output = 0, input = 0;
+    int64_t offset = 0;
+  };
+  std::vector<passed_input> passed_;  // outputs that are views of inputs
+  std::vector<void*> copies_;         // by input: where it is copied to, or null
+  std::vector<std::byte*> now_;
+};
+
+}  // namespace cudal1

@@ -1,0 +1,104 @@
+#include "sandbox/cuda/runtime/cubin_library.hpp"
+
+#include <map>
+#include <stdexcept>
+#include <vector>
+
+#include <c10/cuda/CUDAStream.h>
+
+#include "sandbox/cuda/runtime/api.hpp"
+
+namespace cudal1 {
+namespace {
+
+struct device_kernel {
+  std::string name;
+  cudaKernel_t handle = nullptr;
+  int parameters = 0;
+};
+
+const device_kernel& kernel_of(const host_kernel* kernel) {
+  return *reinterpret_cast<const device_kernel*>(kernel);
+}
+
+class cubin_library final : public kernel_library {
+ public:
+  explicit cubin_library(int device) : device_(device) {}
+  ~cubin_library() override {
+    if (library_ != nullptr) (void)cudaLibraryUnload(library_);
+  }
+
+  expected<void> load(std::string_view cubin) {
+    const auto status = cudaLibraryLoadData(&library_, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    if (status != cudaSuccess)
+      return fail(errc::invalid_program, "the compiled kernels do not load: {}", cudaGetErrorString(status));
+    unsigned count = 0;
+    CUDAL1_CUDA(cudaLibraryGetKernelCount(&count, library_));
+    std::vector<cudaKernel_t> handles(count);
+    if (count > 0) CUDAL1_CUDA(cudaLibraryEnumerateKernels(handles.data(), count, library_));
+    for (const cudaKernel_t handle : handles)
+      CUDAL1_CHECK(add(handle));
+    return {};
+  }
+
+  expected<const host_kernel*> find(const std::string& kernel) const override {
+    const auto found = kernels_.find(kernel);
+    if (found == kernels_.end()) return fail(errc::invalid_program, "the source defines no kernel \"{}\"", kernel);
+    return reinterpret_cast<const host_kernel*>(&found->second);
+  }
+  int parameter_count(const host_kernel* kernel) const override { return kernel_of(kernel).parameters; }
+  bool uses_fibers(const host_kernel*) const override { return false; }
+  expected<void> prepare(const host_kernel*, int) const override { return {}; }
+
+  void launch(const host_kernel* kernel, const std::array<int64_t, 3>& grid, const std::array<int64_t, 3>& block,
+              int64_t shared_bytes, void* const* arguments, int) const override {
+    const auto of = [](const std::array<int64_t, 3>& sizes) {
+      return dim3(static_cast<unsigned>(sizes[0]), static_cast<unsigned>(sizes[1]), static_cast<unsigned>(sizes[2]));
+    };
+    const auto& k = kernel_of(kernel);
+    const auto status = cudaLaunchKernel(k.handle, of(grid), of(block), const_cast<void**>(arguments),
+                                         static_cast<std::size_t>(shared_bytes),
+                                         c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)));
+    if (status == cudaSuccess) return;
+    throw std::runtime_error(
+        fmt::format("the launch of {} with {} bytes of dynamic shared memory cannot be on this device: {} ({})", k.name,
+                    shared_bytes, cudaGetErrorString(status), cudaGetErrorName(status)));
+  }
+
+ private:
+  expected<void> add(cudaKernel_t handle) {
+    device_kernel k;
+    const char* name = nullptr;
+    CUDAL1_CUDA(cudaFuncGetName(&name, handle));
+    k.name = name;
+    k.handle = handle;
+    CUDAL1_TRY(const auto* const api, driver_api());
+    std::size_t offset = 0, size = 0;
+    while (api->kernel_param_info(reinterpret_cast<CUkernel>(handle), static_cast<std::size_t>(k.parameters), &offset,
+                                  &size) == CUDA_SUCCESS)
+      ++k.parameters;
+    // Dynamic shared memory up to what the device has beside the kernel's own.
+    cudaFuncAttributes attributes{};
+    CUDAL1_CUDA(cudaFuncGetAttributes(&attributes, handle));
+    int most = 0;
+    CUDAL1_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_));
+    const int left = most - static_cast<int>(attributes.sharedSizeBytes);
+    if (left > 0) CUDAL1_CUDA(cudaFuncSetAttribute(handle, cudaFuncAttributeMaxDynamicSharedMemorySize, left));
+    kernels_.emplace(k.name, k);
+    return {};
+  }
+
+  int device_;
+  cudaLibrary_t library_ = nullptr;
+  std::map<std::string, device_kernel> kernels_;
+};
+
+}  // namespace
+
+expected<std::unique_ptr<kernel_library>> load_cubin(std::string_view cubin, int device) {
+  auto library = std::make_unique<cubin_library>(device);
+  CUDAL1_CHECK(library->load(cubin));
+  return library;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,15 @@
+// The kernels of one cubin, loaded into this process, launched on LibTorch's current stream.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "sandbox/cpu/runtime/kernel_library.hpp"
+
+namespace cudal1 {
+
+// `cubin` is copied. Errors: invalid_program where the driver does not take it for the current device. A launch that
+// cannot be (grid, block or shared memory beyond the device's limits) throws std::runtime_error with the reason.
+expected<std::unique_ptr<kernel_library>> load_cubin(std::string_view cubin, int device);
+
+}  // namespace cudal1

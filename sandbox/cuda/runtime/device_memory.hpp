@@ -1,0 +1,57 @@
+// Device memory that processes share: physical memory behind a file descriptor (cuMemCreate), mapped by each process
+// for reading or for writing. A write by device code to a read-only mapping is an illegal access.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "config/base/unique_fd.hpp"
+#include "sandbox/cuda/runtime/api.hpp"
+#include "sandbox/program/types.hpp"
+
+namespace cudal1 {
+
+// A range of mapped device memory, owned: unmapped and its addresses given back with this object.
+class device_mapping {
+ public:
+  device_mapping() = default;
+  device_mapping(device_mapping&& other) noexcept { *this = std::move(other); }
+  device_mapping& operator=(device_mapping&& other) noexcept {
+    std::swap(base_, other.base_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  device_mapping(const device_mapping&) = delete;
+  device_mapping& operator=(const device_mapping&) = delete;
+  ~device_mapping();
+
+  std::byte* data() const { return std::bit_cast<std::byte*>(base_); }
+  int64_t size() const { return static_cast<int64_t>(bytes_); }
+  explicit operator bool() const { return base_ != 0; }
+
+ private:
+  friend expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, bool writable);
+  CUdeviceptr base_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+// `bytes` rounded up to what the device maps at once (2 MiB).
+expected<int64_t> rounded_device_bytes(int64_t bytes, int device);
+// Physical memory of (rounded) that size. It lives as long as a descriptor or a mapping of it does, in any process.
+expected<unique_fd> make_device_memory(int64_t bytes, int device);
+// The memory behind the descriptor, all of it, at addresses of its own with nothing mapped beside it.
+expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, bool writable);
+
+// Where the tensors of a list lie in one such memory: each aligned to 512 bytes and followed by at least 512 that are
+// not its own, the last one's end against the end of the mapping as far as an alignment of 64 bytes allows, so that
+// reading on is an illegal access. Both sides compute it from the types alone. `offsets` in bytes.
+struct device_layout {
+  std::vector<int64_t> offsets;
+  int64_t bytes = 0;  // of all, a multiple of 2 MiB
+};
+device_layout device_layout_of(std::span<const tensor_type> types);
+
+}  // namespace cudal1

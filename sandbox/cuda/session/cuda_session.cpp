@@ -1,0 +1,215 @@
+#include "sandbox/cuda/session/cuda_session.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "config/base/hash.hpp"
+#include "config/base/thread_cores.hpp"
+#include "config/device_names.hpp"
+#include "sandbox/cuda/gpus/gpu.hpp"
+#include "sandbox/device/process_session.hpp"
+#include "sandbox/isolation/process_memory.hpp"
+
+namespace cudal1 {
+namespace {
+
+constexpr std::chrono::milliseconds conditions_last{1000};
+constexpr int most_times = 3;  // that forks are timed while the GPU is throttled
+constexpr std::chrono::milliseconds rest{250};
+
+// One runner serves all requests, until a variant breaks it.
+class cuda_session final : public process_session {
+ public:
+  cuda_session(std::string worker, worker_settings settings, const session_options& options, unique_fd cancel,
+               const std::string& uuid, std::optional<gpu_watch> watch)
+      : process_session(std::move(worker), std::move(settings), options, std::move(cancel),
+                        // The worker sees that GPU alone, as its first. The driver's cache of machine code would be a
+                        // place to leave something in.
+                        {"CUDA_VISIBLE_DEVICES=" + uuid, "CUDA_CACHE_DISABLE=1"}),
+        watch_(std::move(watch)) {}
+  ~cuda_session() override { end_runner(); }
+
+ private:
+  expected<check_report> ask_check(const variant_text& variant, const unique_fd& object,
+                                   const check_plan& plan) override;
+  expected<check_report> ask_check_pool(const check_pool_request& request, const unique_fd& object,
+                                        int unchecked) override;
+  expected<timing_report> ask_time(const time_fork_request& request, const unique_fd& object) override;
+  expected<timing_report> ask_time_all(const variant_text& variant, const unique_fd& object, const timing_plan& plan,
+                                       int first_fork) override;
+  void end_call() override {}
+  void referee_replaced() override { end_runner(); }
+
+  // Runs a request in the runner, which is started where there is none.
+  expected<referee_reply> ask_running(frame_type type, const json& body, const unique_fd& object,
+                                      std::chrono::milliseconds limit);
+  expected<void> start_runner();
+  void end_runner();
+  // Drops the samples of a time in which the device was not itself; whether it may soon be.
+  bool judge_conditions(const gpu_condition& before, const gpu_condition& after, bool last_try, timing_report& report);
+  // To ask takes longer than a fork of a small task: what was asked lately is good enough for a beginning, since errors
+  // are counted and what throttles a GPU lasts.
+  std::optional<gpu_condition> condition(std::chrono::milliseconds at_most_old);
+
+  child_process runner_;
+  std::optional<gpu_watch> watch_;
+  std::optional<gpu_condition> last_condition_;
+  std::chrono::steady_clock::time_point asked_;
+};
+
+expected<void> cuda_session::start_runner() {
+  CUDAL1_TRY(auto ends, socket_pair());
+  const int theirs = ends.second.get();
+  CUDAL1_TRY(runner_, spawn_runner({&theirs, 1}));
+  ends.second.reset();
+  const std::array<int, 2> handed_over{ends.first.get(), runner_.pidfd.get()};
+  const auto attached = ask(frame_type::attach, json(json::object()), handed_over, std::chrono::milliseconds(0));
+  if (!attached) return fail_in("the runner of the GPU", attached.error());
+  return {};
+}
+
+void cuda_session::end_runner() {
+  if (runner_.pidfd) kill_process(runner_.pidfd.get());
+  runner_ = {};
+  forget_runners();
+}
+
+expected<referee_reply> cuda_session::ask_running(frame_type type, const json& body, const unique_fd& object,
+                                                  std::chrono::milliseconds limit) {
+  if (!runner_.pidfd) CUDAL1_CHECK(start_runner());
+  const int handed_over = object.get();
+  CUDAL1_TRY(referee_reply reply, ask(type, body, object ? std::span(&handed_over, 1) : std::span<const int>(), limit));
+  if (reply.reference_runner_lost) {
+    CUDAL1_TRY(const fault f, fault_of_lost(runner_));
+    return fail(errc::infrastructure, "the runner, at the task's own program: {}", f.reason);
+  }
+  if (reply.variant_runner_lost) {
+    CUDAL1_TRY(reply.check.problem, fault_of_lost(runner_));
+    reply.timing.problem = reply.check.problem;
+  }
+  if (reply.runner_ended || reply.variant_runner_lost) end_runner();
+  return reply;
+}
+
+expected<check_report> cuda_session::ask_check(const variant_text& variant, const unique_fd& object,
+                                               const check_plan& plan) {
+  CUDAL1_TRY(auto reply, ask_running(frame_type::check, to_json(check_request{variant, plan}), object,
+                                     time_of_calls(plan.call_limit_ms, plan.draws.size())));
+  return std::move(reply.check);
+}
+
+expected<check_report> cuda_session::ask_check_pool(const check_pool_request& request, const unique_fd& object,
+                                                    int unchecked) {
+  CUDAL1_TRY(auto reply, ask_running(frame_type::check_pool, to_json(request), object,
+                                     time_of_calls(request.plan.call_limit_ms, static_cast<std::size_t>(unchecked))));
+  return std::move(reply.check);
+}
+
+std::optional<gpu_condition> cuda_session::condition(std::chrono::milliseconds at_most_old) {
+  if (!watch_) return std::nullopt;
+  const auto now = std::chrono::steady_clock::now();
+  if (last_condition_ && !last_condition_->throttled && now - asked_ < at_most_old) return last_condition_;
+  last_condition_.reset();
+  if (auto found = watch_->condition(); found) last_condition_ = std::move(*found);
+  asked_ = now;
+  return last_condition_;
+}
+
+bool cuda_session::judge_conditions(const gpu_condition& before, const gpu_condition& after, bool last_try,
+                                    timing_report& report) {
+  auto [why, note] = judge_throttling(before, after, last_try);
+  const bool throttled = !why.empty();
+  if (!note.empty()) report.notes.push_back(std::move(note));
+  if (after.xid_errors > before.xid_errors) why = "the driver reported an error of the GPU (Xid)";
+  if (after.uncorrected_ecc_errors > before.uncorrected_ecc_errors) why = "the GPU's memory had an uncorrected error";
+  if (!why.empty()) {
+    report.dropped_samples += static_cast<int64_t>(report.samples.size());
+    report.samples.clear();
+    report.notes.push_back("samples were dropped: " + why);
+  }
+  const std::vector<int> ours = runner_pids();
+  for (const int process : after.processes)
+    if (process != referee_pid() && std::ranges::count(ours, process) == 0)
+      report.notes.push_back(fmt::format("process {} has a context on this GPU as well", process));
+  return throttled;
+}
+
+expected<timing_report> cuda_session::ask_time(const time_fork_request& request, const unique_fd& object) {
+  const auto calls = 2 * static_cast<std::size_t>(std::max(request.plan.pairs, 1)) + 4;
+  CUDAL1_TRY(auto reply, ask_running(frame_type::time_fork, to_json(request), object,
+                                     time_of_calls(request.plan.call_limit_ms, calls)));
+  return std::move(reply.timing);
+}
+
+expected<timing_report> cuda_session::ask_time_all(const variant_text& variant, const unique_fd& object,
+                                                   const timing_plan& plan, int first_fork) {
+  int64_t dropped = 0;
+  for (int i = 1;; ++i) {
+    const auto before = condition(conditions_last);
+    CUDAL1_TRY(timing_report report, process_session::ask_time_all(variant, object, plan, first_fork));
+    const auto after = condition(std::chrono::milliseconds(0));
+    const bool throttled = before && after && judge_conditions(*before, *after, i == most_times, report);
+    // A throttled GPU, by the products of the task before, is soon itself again. What the variant did wrong stays said.
+    const bool sound = !report.problem && report.inconsistency.empty();
+    dropped += report.dropped_samples;
+    if (!sound || !throttled || i == most_times) {
+      report.dropped_samples = dropped;
+      return report;
+    }
+    std::this_thread::sleep_for(rest);
+  }
+}
+
+environment describe_gpu(const session_options& options, const gpu_description& gpu, const std::string& libraries) {
+  environment e;
+  e.device = options.device;
+  e.model = gpu.name;
+  e.details = fmt::format("compute capability {}.{}, {} MiB, driver {}, {}, {}, Linux {}", gpu.major, gpu.minor,
+                          gpu.memory_bytes >> 20, gpu.driver, libraries, processor_model(), kernel_release());
+  e.id = sha256_hex(e.device + "\n" + e.model + "\n" + e.details);
+  return e;
+}
+
+expected<gpu_description> find_gpu(const std::string& device) {
+  CUDAL1_TRY(const auto gpus, find_gpus());
+  const auto index = index_of_gpu(device);
+  const auto found = std::ranges::find_if(gpus, [&](const auto& g) { return g.index == index; });
+  if (found == gpus.end())
+    return fail(errc::not_found, "there is no {} here: this machine has {} GPUs that its driver shows", device,
+                gpus.size());
+  return *found;
+}
+
+// What is timed goes from one to another of the cores, to where it is fast (core_choice).
+expected<worker_settings> settings_of(const session_options& options) {
+  std::vector<int> cores = options.cores.empty() ? cores_of_this_thread() : options.cores;
+  if (cores.empty()) return fail(errc::infrastructure, "this process may run on no core that it knows of");
+  worker_settings settings;
+  settings.threads = 1;
+  settings.timing_core = cores.back();
+  cores.pop_back();
+  settings.other_cores = std::move(cores);
+  settings.flush_bytes = options.flush_bytes;
+  settings.allow_weak_confinement = options.allow_weak_confinement;
+  settings.cuda_device = 0;
+  return settings;
+}
+
+}  // namespace
+
+expected<std::unique_ptr<device_session>> start_cuda_session(const session_options& options) {
+  CUDAL1_TRY(const gpu_description gpu, find_gpu(options.device));
+  CUDAL1_TRY(const worker_settings settings, settings_of(options));
+  CUDAL1_TRY(const std::string worker, find_worker(options.worker, "cudal1-cuda-worker"));
+  CUDAL1_TRY(unique_fd cancel, make_cancel_event());
+  std::optional<gpu_watch> watch;
+  if (auto opened = gpu_watch::open(gpu.uuid); opened) watch = std::move(*opened);
+  auto session =
+      std::make_unique<cuda_session>(worker, settings, options, std::move(cancel), gpu.uuid, std::move(watch));
+  CUDAL1_CHECK(session->start([&](const std::string& libraries) { return describe_gpu(options, gpu, libraries); }));
+  return session;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,72 @@
+// What load() makes of a checked program: slots for values, and steps with everything resolved that can be. For the
+// .cpp files of this folder only: it includes ATen.
+#pragma once
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "sandbox/interpreter/boxed_values.hpp"
+#include "sandbox/interpreter/lane_plan.hpp"
+
+namespace cudal1 {
+
+inline constexpr int no_slot = -1;
+
+struct boxed_argument {
+  int slot = no_slot;      // of a tensor, else:
+  std::vector<int> slots;  // of a list of tensors, where `is_list`, else:
+  bool is_list = false;
+  bool optional_items = false;     // of the list: no_slot is null
+  std::vector<at::Tensor> packed;  // of the list: copies that are taken in place of the slots' values
+  c10::IValue constant;
+};
+
+struct aten_plan {
+  c10::OperatorHandle op;
+  std::vector<boxed_argument> arguments;
+  std::vector<int> results;  // slots; no_slot for one that nobody reads
+  std::vector<operator_result> types;
+  bool gives_list = false;  // one list of tensors, and a result for each
+  bool relaid = false;      // results come in a layout of the device's own
+  std::string precision;    // of products and convolutions: "" as LibTorch ships, "float32", "tf32"
+};
+
+struct alloc_plan {
+  int slot = no_slot;
+  tensor_type type;
+  at::ScalarType element;
+};
+
+// The kernel's parameters: `pointers[i]` is &values[i]; those of tensors are written before each launch.
+struct launch_plan {
+  const host_kernel* kernel = nullptr;
+  std::array<int64_t, 3> grid, block;
+  int64_t shared_bytes = 0;
+  std::vector<std::pair<std::size_t, int>> tensors;  // parameter, slot
+  std::vector<uint64_t> values;
+  std::vector<void*> pointers;
+};
+
+struct step_plan {
+  std::string label;  // "step 2 (launch row_scale)"
+  std::variant<alloc_plan, launch_plan, aten_plan> what;
+  std::vector<int> last_used;  // slots whose memory goes back after this step
+  laned_step lane;             // where the plan has several lanes
+};
+
+struct program_plan {
+  std::map<std::string, int> slots;
+  std::vector<int> inputs, weights, outputs;
+  std::vector<step_plan> setup, steps;
+  std::vector<int> temporaries;  // what a call binds: everything but inputs, weights and the results of setup
+  int lanes = 1, events = 0;     // of the steps; setup has one lane
+};
+
+expected<program_plan> plan_program(const checked_program& p, const kernel_library* kernels,
+                                    const interpreter_options& options);
+
+}  // namespace cudal1

@@ -1,0 +1,19 @@
+// A fault as the outcome of an evaluation, with a sentence for people. Pure.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "sandbox/evaluation.hpp"
+#include "sandbox/isolation/control_block.hpp"
+#include "sandbox/program/program.hpp"
+
+namespace cudal1 {
+
+// `record` and `words` (its standard error) are copies of what an untrusted process wrote: every index and text is
+// checked here.
+fault describe_fault(const fault_record& record, const std::string& words, const program& p);
+// A runner that ended without a record: by a signal that it could not handle, or by its own exit.
+fault describe_exit(int signal, int code);
+
+}  // namespace cudal1

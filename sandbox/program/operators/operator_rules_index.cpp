@@ -1,0 +1,218 @@
+// Indexing and sorting. Index values are data: ATen's CPU kernels check every one of them against the size of the
+// dimension and throw (embedding, gather, index_select and the losses with class indices).
+#include <algorithm>
+#include <functional>
+
+#include "sandbox/program/operators/operator_rules.hpp"
+
+namespace cudal1::rules {
+
+namespace {
+
+std::size_t at(int64_t d) {
+  return static_cast<std::size_t>(d);
+}
+
+expected<void> check_index(const tensor_type& t, std::string_view name, bool int32_too) {
+  if (t.type == dtype::int64 || (int32_too && t.type == dtype::int32)) return {};
+  return refuse("{} is {}, and should be {}", name, t.text(), int32_too ? "int64 or int32" : "int64");
+}
+
+}  // namespace
+
+rule embedding() {
+  return [](const arguments& a) -> outcome {
+    const auto &weight = a.tensor("weight"), &indices = a.tensor("indices");
+    CUDAL1_CHECK(check_rank(weight, 2, 2, "weight"));
+    CUDAL1_CHECK(check_index(indices, "indices", true));
+    auto shape = indices.shape;
+    shape.push_back(weight.shape[1]);
+    return one(contiguous(weight.type, std::move(shape)));
+  };
+}
+
+rule gather() {
+  return [](const arguments& a) -> outcome {
+    const auto &t = a.tensor("self"), &index = a.tensor("index");
+    CUDAL1_CHECK(check_index(index, "index", false));
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_CHECK(check_rank(index, t.dim(), t.dim(), "index"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    for (int64_t d = 0; d < t.dim(); ++d)
+      if (d != dim && index.shape[at(d)] > t.shape[at(d)])
+        return refuse("index is {}, larger than self, which is {}, in dimension {}", index.text(), t.text(), d);
+    return one(contiguous(t.type, index.shape));
+  };
+}
+
+rule index_select() {
+  return [](const arguments& a) -> outcome {
+    const auto &t = a.tensor("self"), &index = a.tensor("index");
+    CUDAL1_CHECK(check_index(index, "index", true));
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_CHECK(check_rank(index, 1, 1, "index"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    auto shape = t.shape;
+    shape[at(dim)] = index.shape[0];
+    return one(contiguous(t.type, std::move(shape)));
+  };
+}
+
+// One index tensor, or several that broadcast; the others null. The indexed dimensions give way to the indices' where
+// they are neighbours, and else the indices' come first.
+rule index() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+    const auto indices = a.optional_tensors("indices");
+    if (indices.size() > t.shape.size())
+      return refuse("indices has {} items, and self, which is {}, fewer dimensions", indices.size(), t.text());
+    std::vector<int64_t> indexed, places;
+    for (std::size_t d = 0; d < indices.size(); ++d) {
+      if (!indices[d]) continue;
+      if (indices[d]->type == dtype::bool_ || indices[d]->type == dtype::uint8)
+        return not_covered("indices[{}] is a mask: the number of its elements is known at run time only", d);
+      CUDAL1_CHECK(check_index(*indices[d], fmt::format("indices[{}]", d), false));
+      if (!is_plain(*indices[d])) return not_covered("indices[{}] should be contiguous", d);
+      CUDAL1_TRY(indexed, broadcast(indexed, indices[d]->shape));
+      places.push_back(static_cast<int64_t>(d));
+    }
+    if (places.empty()) return refuse("indices should have a tensor");
+    const bool neighbours = places.back() - places.front() + 1 == static_cast<int64_t>(places.size());
+    auto shape = t.shape;
+    for (auto d = places.rbegin(); d != places.rend(); ++d)
+      shape.erase(shape.begin() + *d);
+    shape.insert(shape.begin() + (neighbours ? places.front() : 0), indexed.begin(), indexed.end());
+    return one(contiguous(t.type, std::move(shape)));
+  };
+}
+
+rule take_along_dim() {
+  return [](const arguments& a) -> outcome {
+    const auto &t = a.tensor("self"), &indices = a.tensor("indices");
+    if (a.is_null("dim")) return not_covered("a null dim is outside our rules: flatten self first");
+    CUDAL1_CHECK(check_index(indices, "indices", false));
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_CHECK(check_rank(indices, t.dim(), t.dim(), "indices"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(*a.optional_integer("dim"), t.dim()));
+    auto self_shape = t.shape, shape = indices.shape;
+    self_shape[at(dim)] = shape[at(dim)] = 1;
+    CUDAL1_TRY(shape, broadcast(self_shape, shape));
+    shape[at(dim)] = indices.shape[at(dim)];
+    return one(contiguous(t.type, std::move(shape)));
+  };
+}
+
+rule scatter(bool has_source) {
+  return [=](const arguments& a) -> outcome {
+    const auto &t = a.tensor("self"), &index = a.tensor("index");
+    CUDAL1_CHECK(check_index(index, "index", false));
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_CHECK(check_rank(index, t.dim(), t.dim(), "index"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    for (int64_t d = 0; d < t.dim(); ++d)
+      if (d != dim && index.shape[at(d)] > t.shape[at(d)])
+        return refuse("index is {}, larger than self, which is {}, in dimension {}", index.text(), t.text(), d);
+    if (!has_source) {
+      CUDAL1_CHECK(check_scalar_fits(a.scalar("value"), t.type, "value"));
+      return one(contiguous(t.type, t.shape));
+    }
+    const auto& source = a.tensor("src");
+    CUDAL1_CHECK(check_same_type(t, source, "self", "src"));
+    CUDAL1_CHECK(check_rank(source, t.dim(), t.dim(), "src"));
+    if (!std::equal(index.shape.begin(), index.shape.end(), source.shape.begin(), std::less_equal<>()))
+      return refuse("index is {}, larger than src, which is {}", index.text(), source.text());
+    return one(contiguous(t.type, t.shape));
+  };
+}
+
+rule index_add() {
+  return [](const arguments& a) -> outcome {
+    const auto &t = a.tensor("self"), &index = a.tensor("index"), &source = a.tensor("source");
+    CUDAL1_CHECK(check_kind(t, floats, "self"));
+    CUDAL1_CHECK(check_same_type(t, source, "self", "source"));
+    CUDAL1_CHECK(check_index(index, "index", true));
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_CHECK(check_rank(index, 1, 1, "index"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    auto wanted = t.shape;
+    wanted[at(dim)] = index.shape[0];
+    if (source.shape != wanted)
+      return refuse("source is {}, and should have shape {}", source.text(), shape_text(wanted));
+    return one(contiguous(t.type, t.shape));
+  };
+}
+
+namespace {
+
+// self with a part of that shape replaced.
+outcome replaced(const arguments& a, const std::vector<int64_t>& part) {
+  const auto &t = a.tensor("self"), &source = a.tensor("src");
+  CUDAL1_CHECK(check_same_type(t, source, "self", "src"));
+  if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+  if (source.shape != part) return refuse("src is {}, and should have shape {}", source.text(), shape_text(part));
+  return one(contiguous(t.type, t.shape));
+}
+
+}  // namespace
+
+rule slice_scatter() {
+  return [part = slice()](const arguments& a) -> outcome {
+    CUDAL1_TRY(const auto results, part(a));
+    return replaced(a, results.front().type.shape);
+  };
+}
+
+rule select_scatter() {
+  return [part = select()](const arguments& a) -> outcome {
+    CUDAL1_TRY(const auto results, part(a));
+    return replaced(a, results.front().type.shape);
+  };
+}
+
+rule one_hot() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_index(t, "self", false));
+    if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+    const int64_t classes = a.integer("num_classes");
+    if (classes < 1)
+      return refuse("num_classes is {}, and should be positive: what self holds is known at run time only", classes);
+    auto shape = t.shape;
+    shape.push_back(classes);
+    return one(contiguous(dtype::int64, std::move(shape)));
+  };
+}
+
+rule topk() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_kind(t, numbers, "self"));
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    const int64_t k = a.integer("k");
+    auto shape = t.shape;
+    if (k < 1 || k > shape[at(dim)]) return refuse("k is {}, and should lie in 1 to {}", k, shape[at(dim)]);
+    shape[at(dim)] = k;
+    return std::vector<operator_result>{{contiguous(t.type, shape), {}}, {contiguous(dtype::int64, shape), {}}};
+  };
+}
+
+rule sort() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(wrap_dimension(a.integer("dim"), t.dim()));
+    const auto strides = preserved_strides(t);
+    return std::vector<operator_result>{{{t.type, t.shape, strides}, {}}, {{dtype::int64, t.shape, strides}, {}}};
+  };
+}
+
+rule argsort() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(wrap_dimension(a.integer("dim"), t.dim()));
+    return one({dtype::int64, t.shape, preserved_strides(t)});
+  };
+}
+
+}  // namespace cudal1::rules

@@ -1,0 +1,172 @@
+// Losses that are more than a pointwise operator and a reduction. Class indices are checked by ATen as they are read.
+#include "sandbox/program/operators/operator_rules.hpp"
+
+namespace cudal1::rules {
+
+namespace {
+
+enum class reduction_kind { none = 0, mean = 1, sum = 2 };
+
+expected<reduction_kind> read_reduction(const arguments& a) {
+  const auto how = a.integer("reduction");
+  if (how < 0 || how > 2) return refuse("reduction is {}, and should be 0 (none), 1 (mean) or 2 (sum)", how);
+  return static_cast<reduction_kind>(how);
+}
+
+expected<void> check_reduced(const arguments& a) {
+  CUDAL1_TRY(const auto how, read_reduction(a));
+  if (how != reduction_kind::none) return {};
+  return not_covered("reduction 0 (none) is outside our rules for this loss");
+}
+
+expected<void> check_alike(const tensor_type& a, const tensor_type& b, std::string_view name_a,
+                           std::string_view name_b) {
+  CUDAL1_CHECK(check_kind(a, floats, name_a));
+  CUDAL1_CHECK(check_same_type(a, b, name_a, name_b));
+  if (a.shape == b.shape) return {};
+  return refuse("{} is {} and {} is {}: they should have one shape", name_a, a.text(), name_b, b.text());
+}
+
+// Losses over tensors of one shape, reduced to a scalar, or where they are `elementwise` perhaps not.
+outcome alike(const arguments& a, std::initializer_list<std::string_view> names, bool elementwise = false) {
+  const auto& first = a.tensor(*names.begin());
+  bool plain = true;
+  for (const auto name : names) {
+    CUDAL1_CHECK(check_alike(first, a.tensor(name), *names.begin(), name));
+    plain = plain && is_plain(a.tensor(name));
+  }
+  CUDAL1_TRY(const auto how, read_reduction(a));
+  if (how != reduction_kind::none) return one(contiguous(first.type, {}));
+  if (elementwise && plain) return one(contiguous(first.type, first.shape));
+  if (elementwise) return not_covered("reduction 0 (none) is inside our rules for contiguous operands only");
+  return not_covered("reduction 0 (none) is outside our rules for this loss");
+}
+
+// input [N, C, ...] and class indices [N, ...], or [C] and a scalar.
+outcome classified(const arguments& a, bool more_dimensions) {
+  const auto &input = a.tensor("self"), &target = a.tensor("target");
+  if (input.type != dtype::float32 && input.type != dtype::float64)
+    return not_covered("self is {}, and our rules cover float32 and float64 here", input.text());
+  CUDAL1_CHECK(check_rank(input, 2, more_dimensions ? 64 : 2, "self"));
+  if (target.type != dtype::int64) return refuse("target is {}, and should be int64", target.text());
+  auto wanted = input.shape;
+  wanted.erase(wanted.begin() + 1);
+  if (target.shape != wanted)
+    return refuse("target is {}, and should have shape {}", target.text(), shape_text(wanted));
+  if (const auto* weight = a.optional_tensor("weight")) {
+    CUDAL1_CHECK(check_same_type(input, *weight, "self", "weight"));
+    if (weight->shape != std::vector<int64_t>{input.shape[1]})
+      return refuse("weight is {}, and should have shape [{}]", weight->text(), input.shape[1]);
+  }
+  CUDAL1_TRY(const auto how, read_reduction(a));
+  if (how != reduction_kind::none) return one(contiguous(input.type, {}));
+  if (input.dim() != 2) return not_covered("reduction 0 (none) is inside our rules for [N, C] only");
+  return one(contiguous(input.type, std::move(wanted)));
+}
+
+}  // namespace
+
+rule kl_div() {
+  return [](const arguments& a) { return alike(a, {"self", "target"}, true); };
+}
+
+rule cross_entropy() {
+  return [](const arguments& a) -> outcome {
+    const auto &input = a.tensor("self"), &target = a.tensor("target");
+    const double smoothing = a.real("label_smoothing");
+    if (!(smoothing >= 0 && smoothing <= 1))
+      return refuse("label_smoothing is {}, and should lie in 0 to 1", smoothing);
+    if (is_floating(target.type)) {  // probabilities of the classes
+      CUDAL1_CHECK(check_rank(input, 2, 64, "self"));
+      if (!a.is_null("weight")) return not_covered("weight with probabilities is outside our rules");
+      return alike(a, {"self", "target"});
+    }
+    if (smoothing != 0) CUDAL1_CHECK(check_reduced(a));
+    return classified(a, true);
+  };
+}
+
+rule nll_loss(bool more_dimensions) {
+  return [=](const arguments& a) { return classified(a, more_dimensions); };
+}
+
+rule cosine_similarity() {
+  return [](const arguments& a) -> outcome {
+    const auto& x = a.tensor("x1");
+    CUDAL1_CHECK(check_alike(x, a.tensor("x2"), "x1", "x2"));
+    CUDAL1_CHECK(check_rank(x, 1, 64, "x1"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), x.dim()));
+    auto shape = x.shape;
+    shape.erase(shape.begin() + dim);
+    return one(contiguous(x.type, std::move(shape)));
+  };
+}
+
+rule triplet_margin() {
+  return [](const arguments& a) -> outcome {
+    CUDAL1_CHECK(check_rank(a.tensor("anchor"), 1, 64, "anchor"));
+    return alike(a, {"anchor", "positive", "negative"});
+  };
+}
+
+rule hinge_embedding() {
+  return [](const arguments& a) { return alike(a, {"self", "target"}, true); };
+}
+
+rule soft_margin() {
+  return [](const arguments& a) { return alike(a, {"self", "target"}, true); };
+}
+
+rule margin_ranking() {
+  return [](const arguments& a) { return alike(a, {"input1", "input2", "target"}, true); };
+}
+
+rule poisson_nll() {
+  return [](const arguments& a) { return alike(a, {"input", "target"}, true); };
+}
+
+rule cosine_embedding() {
+  return [](const arguments& a) -> outcome {
+    const auto &x = a.tensor("input1"), &target = a.tensor("target");
+    CUDAL1_CHECK(check_alike(x, a.tensor("input2"), "input1", "input2"));
+    CUDAL1_CHECK(check_rank(x, 2, 2, "input1"));
+    if (target.shape != std::vector<int64_t>{x.shape[0]})
+      return refuse("target is {}, and should have shape [{}]", target.text(), x.shape[0]);
+    if (target.type != x.type && target.type != dtype::int64)
+      return refuse("target is {}, and should be int64 or of the input's type", target.text());
+    CUDAL1_CHECK(check_reduced(a));
+    return one(contiguous(x.type, {}));
+  };
+}
+
+rule multi_margin() {
+  return [](const arguments& a) -> outcome {
+    if (!a.is_null("weight")) return not_covered("weight is outside our rules for this loss");
+    const auto p = a.scalar("p"), margin = a.scalar("margin");
+    if (p != scalar_value(int64_t{1}) && p != scalar_value(int64_t{2})) return refuse("p should be 1 or 2");
+    if (std::holds_alternative<bool>(margin)) return refuse("margin should be a number");
+    return classified(a, false);
+  };
+}
+
+rule pairwise_distance() {
+  return [](const arguments& a) -> outcome {
+    const auto& x = a.tensor("x1");
+    CUDAL1_CHECK(check_alike(x, a.tensor("x2"), "x1", "x2"));
+    CUDAL1_CHECK(check_rank(x, 1, 64, "x1"));
+    auto shape = x.shape;
+    shape.back() = 1;
+    if (!a.flag("keepdim")) shape.pop_back();
+    return one(contiguous(x.type, std::move(shape)));
+  };
+}
+
+rule binary_cross_entropy(bool logits) {
+  return [=](const arguments& a) -> outcome {
+    if (!a.is_null("weight") || (logits && !a.is_null("pos_weight")))
+      return not_covered("weights are outside our rules for this loss");
+    return alike(a, {"self", "target"}, true);
+  };
+}
+
+}  // namespace cudal1::rules

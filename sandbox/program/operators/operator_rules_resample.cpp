@@ -1,0 +1,160 @@
+// Operators that move pixels: resampling, adaptive maxima, shuffles between channels and space, patches as columns.
+// Operands whose strides suggest channels-last take other paths in ATen and are refused.
+#include <algorithm>
+
+#include "sandbox/program/arithmetic.hpp"
+#include "sandbox/program/operators/operator_rules.hpp"
+
+namespace cudal1::rules {
+
+namespace {
+
+expected<void> check_image(const tensor_type& t, int64_t low, int64_t high, std::string_view name) {
+  if (t.type != dtype::float32 && t.type != dtype::float64)
+    return not_covered("{} is {}, and our rules cover float32 and float64 here", name, t.text());
+  CUDAL1_CHECK(check_rank(t, low, high, name));
+  if (is_plain(t)) return {};
+  return not_covered("{} is {}, and our rules want it contiguous here", name, t.text());
+}
+
+// Replaces the last dimensions; they should be positive.
+outcome with_space(const tensor_type& t, const std::vector<int64_t>& sizes, std::string_view name) {
+  auto shape = t.shape;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] < 1) return refuse("{} {} should be positive", name, shape_text(sizes));
+    shape[shape.size() - sizes.size() + d] = sizes[d];
+  }
+  return one(contiguous(t.type, std::move(shape)));
+}
+
+// How often a window fits along one dimension.
+expected<int64_t> positions(int64_t size, int64_t kernel, int64_t dilation, int64_t padding, int64_t stride) {
+  if (kernel < 1 || dilation < 1 || stride < 1) return refuse("kernel_size, dilation and stride should be positive");
+  if (padding < 0) return refuse("padding should not be negative");
+  const int64_t room = size + 2 * padding - saturating_multiply(dilation, kernel - 1) - 1;
+  if (room < 0) return refuse("the kernel of size {} does not fit a dimension of size {}", kernel, size);
+  return room / stride + 1;
+}
+
+// Of the windows over an image of `sizes`: how many there are, and the elements of one.
+expected<std::pair<int64_t, int64_t>> patches(const arguments& a, const std::vector<int64_t>& sizes) {
+  CUDAL1_TRY(const auto kernel, a.per_dimension("kernel_size", 2));
+  CUDAL1_TRY(const auto dilation, a.per_dimension("dilation", 2));
+  CUDAL1_TRY(const auto padding, a.per_dimension("padding", 2));
+  CUDAL1_TRY(const auto stride, a.per_dimension("stride", 2));
+  int64_t count = 1, elements = 1;
+  for (std::size_t d = 0; d < 2; ++d) {
+    CUDAL1_TRY(const int64_t here, positions(sizes[d], kernel[d], dilation[d], padding[d], stride[d]));
+    count = saturating_multiply(count, here);
+    elements = saturating_multiply(elements, kernel[d]);
+  }
+  return std::pair{count, elements};
+}
+
+}  // namespace
+
+rule upsample(int64_t dimensions) {
+  return [=](const arguments& a) -> outcome {
+    const auto& t = a.tensor("input");
+    const auto n = static_cast<std::size_t>(dimensions);
+    CUDAL1_CHECK(check_image(t, dimensions + 2, dimensions + 2, "input"));
+    if (a.is_null("output_size") == a.is_null("scale_factors"))
+      return refuse("one of output_size and scale_factors should be given");
+    if (!a.is_null("output_size")) {
+      const auto sizes = a.integers("output_size");
+      if (sizes.size() != n) return refuse("output_size should have {} numbers, and has {}", n, sizes.size());
+      return with_space(t, sizes, "output_size");
+    }
+    const auto factors = a.reals("scale_factors");
+    if (factors.size() != n) return refuse("scale_factors should have {} numbers, and has {}", n, factors.size());
+    std::vector<int64_t> sizes;
+    for (std::size_t d = 0; d < n; ++d) {
+      const double size = static_cast<double>(t.shape[d + 2]) * factors[d];
+      if (!(size >= 1 && size < 0x1p31)) return refuse("scale_factors make a size of {}", size);
+      sizes.push_back(static_cast<int64_t>(size));
+    }
+    return with_space(t, sizes, "the size");
+  };
+}
+
+rule adaptive_max_pool(int64_t dimensions) {
+  return [=](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_image(t, dimensions + 1, dimensions + 2, "self"));
+    CUDAL1_TRY(const auto sizes, a.per_dimension("output_size", static_cast<std::size_t>(dimensions)));
+    CUDAL1_TRY(auto values, with_space(t, sizes, "output_size"));
+    values.push_back({contiguous(dtype::int64, values.front().type.shape), {}});
+    return values;
+  };
+}
+
+rule pixel_shuffle(bool into_channels) {
+  return [=](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_image(t, 3, 64, "self"));
+    const auto* name = into_channels ? "downscale_factor" : "upscale_factor";
+    const int64_t factor = a.integer(name), square = saturating_multiply(factor, factor);
+    if (factor < 1) return refuse("{} is {}, and should be positive", name, factor);
+    auto shape = t.shape;
+    const auto last = shape.size() - 1;
+    if (into_channels) {
+      if (shape[last] % factor != 0 || shape[last - 1] % factor != 0)
+        return refuse("{} {} should divide height and width of self, which is {}", name, factor, t.text());
+      shape[last - 2] = saturating_multiply(shape[last - 2], square);
+      shape[last - 1] /= factor;
+      shape[last] /= factor;
+    } else {
+      if (shape[last - 2] % square != 0)
+        return refuse("the {} channels of self should be divisible by {}, the square of {}", shape[last - 2], square,
+                      name);
+      shape[last - 2] /= square;
+      shape[last - 1] = saturating_multiply(shape[last - 1], factor);
+      shape[last] = saturating_multiply(shape[last], factor);
+    }
+    return one(contiguous(t.type, std::move(shape)));
+  };
+}
+
+rule channel_shuffle() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_image(t, 3, 64, "self"));
+    const int64_t groups = a.integer("groups");
+    if (groups < 1 || t.shape[1] % groups != 0)
+      return refuse("groups is {}, and should divide the {} channels", groups, t.shape[1]);
+    return one(contiguous(t.type, t.shape));
+  };
+}
+
+rule image_to_columns() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_image(t, 3, 4, "self"));
+    CUDAL1_TRY(const auto found, patches(a, {t.shape.end() - 2, t.shape.end()}));
+    std::vector<int64_t> shape(t.shape.begin(), t.shape.end() - 2);
+    shape.back() = saturating_multiply(shape.back(), found.second);
+    shape.push_back(found.first);
+    return one(contiguous(t.type, std::move(shape)));
+  };
+}
+
+rule columns_to_image() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_image(t, 2, 3, "self"));
+    CUDAL1_TRY(const auto sizes, a.per_dimension("output_size", 2));
+    if (std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 1; }))
+      return refuse("output_size {} should be positive", shape_text(sizes));
+    CUDAL1_TRY(const auto found, patches(a, sizes));
+    auto shape = t.shape;
+    if (shape.back() != found.first || shape[shape.size() - 2] % found.second != 0)
+      return refuse("self is {}, and should have {} columns of a multiple of {} elements", t.text(), found.first,
+                    found.second);
+    shape[shape.size() - 2] /= found.second;
+    shape.back() = sizes[0];
+    shape.push_back(sizes[1]);
+    return one(contiguous(t.type, std::move(shape)));
+  };
+}
+
+}  // namespace cudal1::rules

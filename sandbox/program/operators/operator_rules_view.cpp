@@ -1,0 +1,415 @@
+// Views with their exact strides, and copies that keep or change the layout.
+#include <algorithm>
+#include <limits>
+
+#include "sandbox/program/arithmetic.hpp"
+#include "sandbox/program/operators/operator_rules.hpp"
+
+namespace cudal1::rules {
+
+namespace {
+
+std::size_t at(int64_t d) {
+  return static_cast<std::size_t>(d);
+}
+
+// The shape with its -1 replaced by what is left of `count` elements.
+expected<std::vector<int64_t>> infer_shape(std::vector<int64_t> shape, int64_t count) {
+  int64_t product = 1;
+  std::optional<std::size_t> open;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == -1) {
+      if (open) return refuse("shape {} has more than one -1", shape_text(shape));
+      open = d;
+    } else if (shape[d] < 1) {
+      return refuse("shape {} should have positive sizes, or one -1", shape_text(shape));
+    } else {
+      product = saturating_multiply(product, shape[d]);
+    }
+  }
+  if (open ? count % product != 0 : count != product)
+    return refuse("shape {} does not hold the {} elements", shape_text(shape), count);
+  if (open) shape[*open] = count / product;
+  return shape;
+}
+
+outcome reshaped(const tensor_type& t, std::vector<int64_t> wanted, bool may_copy) {
+  CUDAL1_TRY(auto shape, infer_shape(std::move(wanted), t.numel()));
+  if (auto strides = view_strides(t, shape)) return view_of_first({t.type, std::move(shape), std::move(*strides)});
+  if (!may_copy) return refuse("{} cannot be seen as {} without a copy: use reshape", t.text(), shape_text(shape));
+  return one(contiguous(t.type, std::move(shape)));
+}
+
+outcome permuted(const tensor_type& t, const std::vector<int64_t>& dims) {
+  tensor_type result{t.type, {}, {}};
+  for (const auto d : dims) {
+    result.shape.push_back(t.shape[at(d)]);
+    result.strides.push_back(t.strides[at(d)]);
+  }
+  return view_of_first(std::move(result));
+}
+
+std::vector<int64_t> counted(int64_t n) {
+  std::vector<int64_t> dims;
+  for (int64_t d = 0; d < n; ++d)
+    dims.push_back(d);
+  return dims;
+}
+
+outcome expanded(const tensor_type& t, std::vector<int64_t> shape) {
+  const auto rank = static_cast<int64_t>(shape.size()), missing = rank - t.dim();
+  if (missing < 0) return refuse("size {} has fewer dimensions than self, which is {}", shape_text(shape), t.text());
+  std::vector<int64_t> strides(shape.size(), 0);
+  for (int64_t d = rank - 1; d >= 0; --d) {
+    const bool present = d >= missing;
+    int64_t size = present ? t.shape[at(d - missing)] : 1;
+    if (present) {
+      strides[at(d)] = t.strides[at(d - missing)];
+    } else if (t.dim() > 0) {
+      strides[at(d)] = saturating_multiply(shape[at(d + 1)], strides[at(d + 1)]);
+    }
+    if (shape[at(d)] == -1 && present) shape[at(d)] = size;
+    if (shape[at(d)] < 1) return refuse("size[{}] is {}: a new dimension needs a positive size", d, shape[at(d)]);
+    if (shape[at(d)] == size) continue;
+    if (size != 1) return refuse("size {} does not fit self, which is {}", shape_text(shape), t.text());
+    strides[at(d)] = 0;
+  }
+  return view_of_first({t.type, std::move(shape), std::move(strides)});
+}
+
+// A range of one dimension, of at least one element.
+outcome ranged(tensor_type t, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  if (start >= end) return refuse("the range {} to {} of dimension {} is empty", start, end, dim);
+  t.shape[at(dim)] = (end - start - 1) / step + 1;
+  t.strides[at(dim)] = saturating_multiply(t.strides[at(dim)], step);
+  return view_of_first(std::move(t));
+}
+
+// Counted from the end where negative, then kept inside 0..size, as slices do.
+int64_t clamped(int64_t index, int64_t size) {
+  return std::clamp<int64_t>(index < 0 ? saturating_add(index, size) : index, 0, size);
+}
+
+enum class wanted_format { preserve, contiguous, channels_last };
+
+expected<wanted_format> format_argument(const arguments& a, const tensor_type& t, wanted_format by_default) {
+  if (a.is_null("memory_format")) return by_default;
+  const auto name = a.text("memory_format");
+  if (name == "contiguous_format") return wanted_format::contiguous;
+  if (name == "preserve_format") return wanted_format::preserve;
+  const int64_t rank = name == "channels_last" ? 4 : 5;
+  CUDAL1_CHECK(check_rank(t, rank, rank, "self"));
+  return wanted_format::channels_last;
+}
+
+tensor_type copied(const tensor_type& t, dtype type, wanted_format how) {
+  if (how == wanted_format::preserve) return {type, t.shape, preserved_strides(t)};
+  return laid_out(type, t.shape, how == wanted_format::contiguous ? format::contiguous : format::channels_last);
+}
+
+bool has_strides_of_channels_last(const tensor_type& t) {
+  const auto wanted = channels_last_strides(t.shape);
+  for (std::size_t d = 0; d < wanted.size(); ++d)
+    if (t.shape[d] != 1 && t.strides[d] != wanted[d]) return false;
+  return true;
+}
+
+outcome converted_to(const arguments& a, dtype type, bool always_copy) {
+  const auto& t = a.tensor("self");
+  CUDAL1_TRY(const auto how, format_argument(a, t, wanted_format::preserve));
+  if (how != wanted_format::preserve)
+    return not_covered("memory_format in a conversion is outside our rules: convert, then use contiguous or clone");
+  if (type == t.type && !always_copy) return view_of_first(t);
+  return one(copied(t, type, how));
+}
+
+}  // namespace
+
+rule view() {
+  return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("size"), false); };
+}
+
+rule reshape() {
+  return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("shape"), true); };
+}
+
+rule reshape_as(bool may_copy) {
+  return [=](const arguments& a) { return reshaped(a.tensor("self"), a.tensor("other").shape, may_copy); };
+}
+
+rule unsafe_view() {  // a view that ATen does not call one
+  return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("size"), false); };
+}
+
+rule unfold() {
+  return [](const arguments& a) -> outcome {
+    auto t = a.tensor("self");
+    CUDAL1_CHECK(check_rank(t, 1, 63, "self"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dimension"), t.dim(), "dimension"));
+    const int64_t size = a.integer("size"), step = a.integer("step"), stride = t.strides[at(dim)];
+    if (size < 1 || size > t.shape[at(dim)])
+      return refuse("size is {}, and should lie in 1 to {}", size, t.shape[at(dim)]);
+    if (step < 1) return refuse("step is {}, and should be positive", step);
+    t.shape[at(dim)] = (t.shape[at(dim)] - size) / step + 1;
+    t.strides[at(dim)] = saturating_multiply(stride, step);
+    t.shape.push_back(size);
+    t.strides.push_back(stride);
+    return view_of_first(std::move(t));
+  };
+}
+
+rule permute() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_TRY(const auto dims, wrap_dimensions(a.integers("dims"), t.dim(), "dims"));
+    if (static_cast<int64_t>(dims.size()) != t.dim())
+      return refuse("dims has {} numbers, and self, which is {}, {} dimensions", dims.size(), t.text(), t.dim());
+    return permuted(t, dims);
+  };
+}
+
+rule transpose(std::string_view first, std::string_view second) {
+  return [=](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_TRY(const int64_t d0, wrap_dimension(a.integer(first), t.dim(), first));
+    CUDAL1_TRY(const int64_t d1, wrap_dimension(a.integer(second), t.dim(), second));
+    auto dims = counted(t.dim());
+    if (!dims.empty()) std::swap(dims[at(d0)], dims[at(d1)]);
+    return permuted(t, dims);
+  };
+}
+
+rule transpose_last(bool at_most_two) {
+  return [=](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(at_most_two ? check_rank(t, 0, 2, "self") : check_rank(t, 2, 64, "self"));
+    auto dims = counted(t.dim());
+    if (dims.size() >= 2) std::swap(dims[dims.size() - 2], dims[dims.size() - 1]);
+    return permuted(t, dims);
+  };
+}
+
+rule reverse_dimensions() {
+  return [](const arguments& a) -> outcome {
+    auto dims = counted(a.tensor("self").dim());
+    std::reverse(dims.begin(), dims.end());
+    return permuted(a.tensor("self"), dims);
+  };
+}
+
+rule expand() {
+  return [](const arguments& a) { return expanded(a.tensor("self"), a.integers("size")); };
+}
+
+rule expand_as() {
+  return [](const arguments& a) { return expanded(a.tensor("self"), a.tensor("other").shape); };
+}
+
+rule squeeze() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    std::vector<int64_t> dims = counted(t.dim());
+    if (a.has("dim")) {
+      const auto named = a.is_list("dim") ? a.integers("dim") : std::vector<int64_t>{a.integer("dim")};
+      CUDAL1_TRY(dims, wrap_dimensions(named, t.dim()));
+    }
+    tensor_type result{t.type, {}, {}};
+    for (int64_t d = 0; d < t.dim(); ++d) {
+      if (t.shape[at(d)] == 1 && std::find(dims.begin(), dims.end(), d) != dims.end()) continue;
+      result.shape.push_back(t.shape[at(d)]);
+      result.strides.push_back(t.strides[at(d)]);
+    }
+    return view_of_first(std::move(result));
+  };
+}
+
+rule unsqueeze() {
+  return [](const arguments& a) -> outcome {
+    auto t = a.tensor("self");
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim() + 1));
+    const int64_t stride = dim < t.dim() ? saturating_multiply(t.shape[at(dim)], t.strides[at(dim)]) : 1;
+    t.shape.insert(t.shape.begin() + dim, 1);
+    t.strides.insert(t.strides.begin() + dim, stride);
+    return view_of_first(std::move(t));
+  };
+}
+
+rule slice() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    const int64_t size = t.shape[at(dim)], step = a.integer("step");
+    if (step < 1 || step > size) return refuse("step is {}, and should lie in 1 to {}", step, size);
+    return ranged(t, dim, clamped(a.optional_integer("start").value_or(0), size),
+                  clamped(a.optional_integer("end").value_or(size), size), step);
+  };
+}
+
+rule select() {
+  return [](const arguments& a) -> outcome {
+    auto t = a.tensor("self");
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    CUDAL1_CHECK(wrap_dimension(a.integer("index"), t.shape[at(dim)], "index"));
+    t.shape.erase(t.shape.begin() + dim);
+    t.strides.erase(t.strides.begin() + dim);
+    return view_of_first(std::move(t));
+  };
+}
+
+rule narrow() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    CUDAL1_TRY(const int64_t start, wrap_dimension(a.integer("start"), t.shape[at(dim)], "start"));
+    const int64_t length = a.integer("length");
+    if (length < 1 || length > t.shape[at(dim)] - start)
+      return refuse("length is {}, and should lie in 1 to {}", length, t.shape[at(dim)] - start);
+    return ranged(t, dim, start, start + length, 1);
+  };
+}
+
+rule flatten() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_TRY(const int64_t first, wrap_dimension(a.integer("start_dim"), t.dim(), "start_dim"));
+    CUDAL1_TRY(const int64_t last, wrap_dimension(a.integer("end_dim"), t.dim(), "end_dim"));
+    if (first > last) return refuse("start_dim {} comes after end_dim {}", first, last);
+    if (t.dim() == 0) return reshaped(t, {1}, true);
+    if (first == last) return view_of_first(t);
+    std::vector<int64_t> shape(t.shape.begin(), t.shape.begin() + first);
+    shape.push_back(1);
+    for (int64_t d = first; d <= last; ++d)
+      shape.back() *= t.shape[at(d)];
+    shape.insert(shape.end(), t.shape.begin() + last + 1, t.shape.end());
+    return reshaped(t, std::move(shape), true);
+  };
+}
+
+rule unflatten() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    CUDAL1_TRY(const auto sizes, infer_shape(a.integers("sizes"), t.shape[at(dim)]));
+    auto shape = t.shape;
+    shape.erase(shape.begin() + dim);
+    shape.insert(shape.begin() + dim, sizes.begin(), sizes.end());
+    return reshaped(t, std::move(shape), false);
+  };
+}
+
+rule movedim() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_TRY(const int64_t from, wrap_dimension(a.integer("source"), t.dim(), "source"));
+    CUDAL1_TRY(const int64_t to, wrap_dimension(a.integer("destination"), t.dim(), "destination"));
+    auto dims = counted(t.dim());
+    if (!dims.empty()) {
+      dims.erase(dims.begin() + from);
+      dims.insert(dims.begin() + to, from);
+    }
+    return permuted(t, dims);
+  };
+}
+
+rule movedims() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_TRY(const auto from, wrap_dimensions(a.integers("source"), t.dim(), "source"));
+    CUDAL1_TRY(const auto to, wrap_dimensions(a.integers("destination"), t.dim(), "destination"));
+    if (from.size() != to.size()) return refuse("source has {} numbers, and destination {}", from.size(), to.size());
+    if (t.dim() == 0) return view_of_first(t);
+    auto rest = counted(t.dim());
+    std::erase_if(rest, [&](int64_t d) { return std::find(from.begin(), from.end(), d) != from.end(); });
+    std::vector<int64_t> dims(t.shape.size(), -1);
+    for (std::size_t i = 0; i < from.size(); ++i)
+      dims[at(to[i])] = from[i];
+    auto next = rest.begin();
+    for (auto& d : dims)
+      if (d < 0) d = *next++;
+    return permuted(t, dims);
+  };
+}
+
+rule diagonal() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_rank(t, 2, 64, "self"));
+    CUDAL1_TRY(const auto dims, wrap_dimensions({a.integer("dim1"), a.integer("dim2")}, t.dim(), "dim1 and dim2"));
+    const int64_t rows = t.shape[at(dims[0])], columns = t.shape[at(dims[1])], offset = a.integer("offset");
+    const int64_t length = offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns);
+    if (length < 1) return refuse("diagonal {} of {} has no elements", offset, t.text());
+    tensor_type result{t.type, {}, {}};
+    for (int64_t d = 0; d < t.dim(); ++d)
+      if (d != dims[0] && d != dims[1]) {
+        result.shape.push_back(t.shape[at(d)]);
+        result.strides.push_back(t.strides[at(d)]);
+      }
+    result.shape.push_back(length);
+    result.strides.push_back(saturating_add(t.strides[at(dims[0])], t.strides[at(dims[1])]));
+    return view_of_first(std::move(result));
+  };
+}
+
+rule alias() {
+  return [](const arguments& a) { return view_of_first(a.tensor(0)); };
+}
+
+rule contiguous_copy() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_TRY(const auto how, format_argument(a, t, wanted_format::contiguous));
+    if (how == wanted_format::preserve) return refuse("memory_format should be contiguous_format or channels_last");
+    const bool already = how == wanted_format::contiguous ? t.is_contiguous() : has_strides_of_channels_last(t);
+    if (already) return view_of_first(t);
+    return one(copied(t, t.type, how));
+  };
+}
+
+rule clone() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_TRY(const auto how, format_argument(a, t, wanted_format::preserve));
+    return one(copied(t, t.type, how));
+  };
+}
+
+rule to_type() {
+  return [](const arguments& a) -> outcome {
+    CUDAL1_CHECK(check_placement(a));
+    const dtype type = a.has("other") ? a.tensor("other").type : a.type("dtype").value_or(a.tensor("self").type);
+    if (a.has("other")) {
+      const auto& t = a.tensor("self");
+      return type == t.type ? view_of_first(t) : one(converted(t, type));
+    }
+    return converted_to(a, type, a.flag("copy"));
+  };
+}
+
+rule to_copy() {
+  return [](const arguments& a) -> outcome {
+    CUDAL1_CHECK(check_placement(a));
+    return converted_to(a, a.type("dtype").value_or(a.tensor("self").type), true);
+  };
+}
+
+rule dropout() {
+  return [](const arguments& a) -> outcome {
+    if (a.flag("train")) return refuse("train is true: results that depend on live randomness cannot be verified");
+    if (!(a.real("p") >= 0 && a.real("p") <= 1)) return refuse("p is {}, and should lie in 0 to 1", a.real("p"));
+    return view_of_first(a.tensor("input"));
+  };
+}
+
+rule lift() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    if (!is_plain(t)) return not_covered("self should be contiguous, and is {}", t.text());
+    return one(t);
+  };
+}
+
+}  // namespace cudal1::rules

@@ -1,0 +1,114 @@
+// FLOPs of products that are no matrix product by name: einsum and the like, recurrent layers.
+#include <algorithm>
+#include <limits>
+
+#include "sandbox/program/operators/einsum.hpp"
+#include "sandbox/program/operators/work_parts.hpp"
+
+namespace cudal1::work_parts {
+
+namespace {
+
+// Of operands multiplied in the best order, pair after pair. `sets`: their labels, sorted.
+struct einsum_cost {
+  std::map<int, double> sizes;
+  std::set<int> output;
+
+  double product(const std::set<int>& labels) const {
+    double elements = 1;
+    for (const int label : labels)
+      elements *= sizes.at(label);
+    return elements;
+  }
+
+  // What is left of two operands once the labels are summed that nobody else has.
+  std::set<int> merged(const std::vector<std::set<int>>& sets, std::size_t i, std::size_t j,
+                       const std::set<int>& both) const {
+    std::set<int> kept;
+    for (const int label : both) {
+      bool wanted = output.contains(label);
+      for (std::size_t k = 0; k < sets.size(); ++k)
+        wanted = wanted || (k != i && k != j && sets[k].contains(label));
+      if (wanted) kept.insert(label);
+    }
+    return kept;
+  }
+
+  double best(const std::vector<std::set<int>>& sets) const {
+    constexpr std::size_t few = 5;  // more are multiplied from left to right
+    double least = sets.size() < 2 ? 0 : std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i + 1 < sets.size(); ++i)
+      for (std::size_t j = i + 1; j < sets.size(); ++j) {
+        if (sets.size() > few && (i > 0 || j > 1)) continue;
+        auto both = sets[i];
+        both.insert(sets[j].begin(), sets[j].end());
+        std::vector<std::set<int>> rest{merged(sets, i, j, both)};
+        for (std::size_t k = 0; k < sets.size(); ++k)
+          if (k != i && k != j) rest.push_back(sets[k]);
+        const double here = rest.front().size() < both.size() ? 2 * product(both) : 0;  // else it is pointwise
+        least = std::min(least, here + best(rest));
+      }
+    return least;
+  }
+};
+
+double einsum_flops(const operator_call& call) {
+  const auto* text = argument<std::string>(call, "equation");
+  const auto* operands = argument<std::vector<tensor_argument>>(call, "tensors");
+  if (text == nullptr || operands == nullptr) return 0;
+  std::vector<int64_t> ranks;
+  for (const auto& o : *operands)
+    ranks.push_back(o.type.dim());
+  const auto equation = parse_einsum(*text, ranks);
+  if (!equation) return 0;
+  einsum_cost cost;
+  cost.output.insert(equation->output.begin(), equation->output.end());
+  std::vector<std::set<int>> sets;
+  for (std::size_t i = 0; i < operands->size(); ++i) {
+    const auto& labels = equation->operands[i];
+    sets.emplace_back(labels.begin(), labels.end());
+    for (std::size_t d = 0; d < labels.size(); ++d) {
+      auto& size = cost.sizes[labels[d]];
+      size = std::max(size, static_cast<double>((*operands)[i].type.shape[d]));
+    }
+  }
+  return cost.best(sets);
+}
+
+}  // namespace
+
+double contraction_flops(const aten_step& s, const operator_call& call, const tensor_type& result) {
+  const auto op = base_name(s);
+  if (op == "einsum") return einsum_flops(call);
+  const auto elements = static_cast<double>(result.numel());
+  const auto size = [&](std::string_view name, std::size_t from_end) {
+    const auto* t = tensor_of(call, name);
+    return t == nullptr ? 0.0 : static_cast<double>(t->shape[t->shape.size() - from_end]);
+  };
+  if (op == "inner") return 2 * elements * size("self", 1);
+  if (op == "bilinear") return 2 * elements * size("weight", 1) * size("weight", 2);
+  if (op == "addbmm") return 2 * elements * size("batch1", 1) * size("batch1", 3);
+  const auto* left = tensor_of(call, "self");
+  const auto* dims = argument<std::vector<int64_t>>(call, "dims_self");
+  if (left == nullptr || dims == nullptr || dims->empty()) return 0;
+  double flops = 2 * elements;
+  for (const auto d : *dims)
+    flops *= static_cast<double>(left->shape[static_cast<std::size_t>(d < 0 ? d + left->dim() : d)]);
+  return flops;
+}
+
+// Each step of a layer multiplies its input and its state by every matrix of the layer.
+double recurrent_flops(const operator_call& call) {
+  const auto* input = tensor_of(call, "input");
+  if (input == nullptr || input->shape.empty()) return 0;
+  const auto rows = static_cast<double>(input->numel()) / static_cast<double>(input->shape.back());
+  double weights = 0;
+  if (const auto* params = argument<std::vector<tensor_argument>>(call, "params"))
+    for (const auto& p : *params)
+      if (p.type.dim() == 2) weights += static_cast<double>(p.type.numel());
+  for (const auto* name : {"w_ih", "w_hh"})
+    if (const auto* t = tensor_of(call, name)) weights += static_cast<double>(t->numel());
+  return 2 * rows * weights;
+}
+
+}  // namespace cudal1::work_parts

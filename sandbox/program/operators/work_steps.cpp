@@ -1,0 +1,148 @@
+// What the estimates of work read off a step: its operator, its arguments, its windows.
+#include <algorithm>
+#include <initializer_list>
+
+#include "sandbox/program/operators/work_parts.hpp"
+
+namespace cudal1::work_parts {
+
+namespace {
+
+// An "int[n]" argument along dimension `d`: one number stands for all of them.
+int64_t along(const operator_call& call, std::string_view name, std::size_t d, int64_t otherwise) {
+  const auto* list = argument<std::vector<int64_t>>(call, name);
+  if (list == nullptr || list->empty()) return otherwise;
+  return list->size() == 1 ? list->front() : d < list->size() ? (*list)[d] : otherwise;
+}
+
+std::vector<window> windows(const operator_call& call, const tensor_type& input, const tensor_type& output,
+                            const std::vector<int64_t>& kernel, bool pooling) {
+  std::vector<window> found;
+  const std::size_t n = kernel.size();
+  const auto* mode = argument<std::string>(call, "padding");
+  for (std::size_t d = 0; d < n && input.shape.size() >= n && output.shape.size() >= n; ++d) {
+    window w;
+    w.size = input.shape[input.shape.size() - n + d];
+    w.positions = output.shape[output.shape.size() - n + d];
+    w.kernel = kernel[d];
+    w.stride = along(call, "stride", d, pooling ? w.kernel : 1);
+    w.dilation = along(call, "dilation", d, 1);
+    w.padding = mode == nullptr ? along(call, "padding", d, 0) : *mode == "same" ? w.dilation * (w.kernel - 1) / 2 : 0;
+    found.push_back(w);
+  }
+  return found;
+}
+
+std::vector<int64_t> spatial(const tensor_type& weight) {
+  return {weight.shape.begin() + std::min<std::ptrdiff_t>(2, weight.dim()), weight.shape.end()};
+}
+
+}  // namespace
+
+std::string_view base_name(const aten_step& s) {
+  std::string_view name = s.op;
+  if (const auto colons = name.find("::"); colons != std::string_view::npos) name.remove_prefix(colons + 2);
+  return name.substr(0, name.find('.'));
+}
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const tensor_type* tensor_of(const operator_call& call, std::string_view name) {
+  const auto* found = argument<tensor_argument>(call, name);
+  return found == nullptr ? nullptr : &found->type;
+}
+
+int64_t integer_of(const operator_call& call, std::string_view name, int64_t otherwise) {
+  const auto* value = argument<scalar_value>(call, name);
+  const auto* integer = value == nullptr ? nullptr : std::get_if<int64_t>(value);
+  return integer == nullptr ? otherwise : *integer;
+}
+
+std::vector<std::string> operands_of(const operator_call& call) {
+  std::vector<std::string> names;
+  for (const auto& value : call.arguments) {
+    if (const auto* one = std::get_if<tensor_argument>(&value)) names.push_back(one->name);
+    if (const auto* several = std::get_if<std::vector<tensor_argument>>(&value))
+      for (const auto& one : *several)
+        if (!one.name.empty()) names.push_back(one.name);
+  }
+  return names;
+}
+
+bool is_convolution(const aten_step& s) {
+  return base_name(s).starts_with("conv");
+}
+
+bool is_transposed(const aten_step& s, const operator_call& call) {
+  if (base_name(s).starts_with("conv_transpose")) return true;
+  const auto* value = argument<scalar_value>(call, "transposed");
+  const auto* transposed = value == nullptr ? nullptr : std::get_if<bool>(value);
+  return transposed != nullptr && *transposed;
+}
+
+bool is_product(const aten_step& s) {
+  return is_one_of(base_name(s), {"mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "scaled_dot_product_attention"});
+}
+
+bool is_contraction(const aten_step& s) {
+  return is_one_of(base_name(s), {"einsum", "tensordot", "inner", "addbmm", "bilinear"});
+}
+
+bool is_recurrent(const aten_step& s) {
+  return is_one_of(base_name(s),
+                   {"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"});
+}
+
+int64_t window::touched() const {
+  std::vector<bool> met(static_cast<std::size_t>(std::max<int64_t>(0, size)), false);
+  for (int64_t p = 0; p < positions; ++p)
+    for (int64_t k = 0; k < kernel; ++k)
+      if (const int64_t at = p * stride + k * dilation - padding; at >= 0 && at < size)
+        met[static_cast<std::size_t>(at)] = true;
+  return std::count(met.begin(), met.end(), true);
+}
+
+int64_t window::pairs() const {
+  int64_t inside = 0;
+  for (int64_t k = 0; k < kernel; ++k) {
+    // Positions p with 0 <= p stride + k dilation - padding < size.
+    const int64_t shift = padding - k * dilation;
+    const int64_t first = shift <= 0 ? 0 : (shift + stride - 1) / stride;
+    const int64_t beyond = size + shift;
+    const int64_t end = beyond <= 0 ? 0 : std::min(positions, (beyond + stride - 1) / stride);
+    inside += std::max<int64_t>(0, end - first);
+  }
+  return inside;
+}
+
+std::vector<window> windows_of(const aten_step& s, const operator_call& call, const tensor_type& result) {
+  const auto op = base_name(s);
+  if (is_convolution(s)) {
+    const auto* input = tensor_of(call, "input");
+    const auto* weight = tensor_of(call, "weight");
+    if (input == nullptr || weight == nullptr) return {};
+    // Transposed, the window goes over the result, and the input has its positions.
+    return is_transposed(s, call) ? windows(call, result, *input, spatial(*weight), false)
+                                  : windows(call, *input, result, spatial(*weight), false);
+  }
+  if (op.find("_pool") == std::string_view::npos || op.starts_with("adaptive")) return {};
+  const auto* input = tensor_of(call, "self");
+  const auto* size = argument<std::vector<int64_t>>(call, "kernel_size");
+  if (input == nullptr || size == nullptr) return {};
+  const std::size_t dimensions = op.find("3d") != op.npos ? 3 : op.find("2d") != op.npos ? 2 : 1;
+  std::vector<int64_t> kernel;
+  for (std::size_t d = 0; d < dimensions; ++d)
+    kernel.push_back(along(call, "kernel_size", d, 1));
+  return windows(call, *input, result, kernel, true);
+}
+
+double touched_share(const std::vector<window>& windows) {
+  double share = 1;
+  for (const auto& w : windows)
+    share *= w.size > 0 ? static_cast<double>(w.touched()) / static_cast<double>(w.size) : 0.0;
+  return share;
+}
+
+}  // namespace cudal1::work_parts

@@ -1,0 +1,54 @@
+// Compiles a source with the real compiler, loads it, launches: what every test of the `cpu` device begins with.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sandbox/cpu/compiler/host_compiler.hpp"
+#include "sandbox/cpu/runtime/kernel_library.hpp"
+
+namespace cudal1::test {
+
+// A compiler without a cache; the same for all tests.
+host_compiler& compiler();
+
+// The program of a source alone. The host compiler looks at nothing else but the launches.
+checked_program program_of(std::string source);
+
+expected<compiled_code> compile(const std::string& source);
+
+// compile() must fail; its error, and its text.
+error compile_error(const std::string& source);
+
+// The object in a memory file, loaded.
+expected<std::unique_ptr<kernel_library>> load(const std::string& object);
+
+class kernels {
+ public:
+  explicit kernels(const std::string& source);
+
+  // Arguments are passed by value, as the kernel's parameters are typed.
+  template <class... A>
+  void launch(const std::string& name, std::array<int64_t, 3> grid, std::array<int64_t, 3> block, A... arguments) {
+    launch_shared(name, grid, block, 0, 1, arguments...);
+  }
+  template <class... A>
+  void launch_shared(const std::string& name, std::array<int64_t, 3> grid, std::array<int64_t, 3> block,
+                     int64_t shared_bytes, int threads, A... arguments) {
+    std::array<void*, sizeof...(A)> pointers{static_cast<void*>(&arguments)...};
+    run(name, grid, block, shared_bytes, threads, pointers.data(), static_cast<int>(sizeof...(A)));
+  }
+  bool uses_fibers(const std::string& name) const;
+  kernel_library& library() { return *library_; }
+
+ private:
+  void run(const std::string& name, std::array<int64_t, 3> grid, std::array<int64_t, 3> block, int64_t shared_bytes,
+           int threads, void* const* arguments, int count);
+
+  std::unique_ptr<kernel_library> library_;
+};
+
+}  // namespace cudal1::test

@@ -1,0 +1,67 @@
+#include "tools/baseline/crew.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace cudal1::cli {
+
+crew::crew(std::size_t workers) {
+  for (std::size_t i = 0; i < workers; ++i)
+    threads_.emplace_back([this, i] { serve(i); });
+}
+
+crew::~crew() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+}
+
+void crew::serve(std::size_t worker) {
+  for (uint64_t done = 0;;) {
+    const round* all_do = nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return ending_ || number_ > done; });
+      if (ending_) return;
+      done = number_;
+      all_do = round_;
+    }
+    (*all_do)(worker);
+    const std::lock_guard lock(mutex_);
+    if (--busy_ == 0) changed_.notify_all();
+  }
+}
+
+void crew::go(const round& all_do) {
+  std::unique_lock lock(mutex_);
+  round_ = &all_do;
+  busy_ = threads_.size();
+  ++number_;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return busy_ == 0; });
+}
+
+expected<void> crew::share_out(std::size_t items, const std::function<bool()>& is_over,
+                               const std::function<expected<void>(std::size_t worker, std::size_t item)>& work) {
+  std::mutex mutex;
+  std::size_t next = 0;
+  expected<void> result;
+  const auto take = [&]() -> std::optional<std::size_t> {
+    const std::lock_guard lock(mutex);
+    if (!result || next == items || is_over()) return std::nullopt;
+    return next++;
+  };
+  go([&](std::size_t worker) {
+    while (const auto item = take()) {
+      auto done = work(worker, *item);
+      if (done) continue;
+      const std::lock_guard lock(mutex);
+      if (result) result = std::move(done);
+    }
+  });
+  return result;
+}
+
+}  // namespace cudal1::cli

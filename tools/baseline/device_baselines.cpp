@@ -1,0 +1,319 @@
+#include "tools/baseline/device_baselines.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/client.hpp"
+#include "config/base/blob.hpp"
+#include "config/base/describe.hpp"
+#include "config/base/lowest_tenth.hpp"
+#include "config/base/thread_cores.hpp"
+#include "config/base/wall_clock.hpp"
+#include "store/blobs.hpp"
+#include "tools/baseline/baseline_process.hpp"
+#include "tools/baseline/host_pace.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/commands/evaluate.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/python_process.hpp"
+#include "tools/cli/report/against.hpp"
+#include "tools/cli/report/floors.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/cli/report/speedup_statistics.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// Evaluations beside PyTorch on a slow host: so many, and none is begun after that time.
+constexpr int most_beside = 10;
+constexpr std::chrono::seconds longest_beside{6};
+
+class held_device final : public device_baselines {
+ public:
+  held_device(const std::string& data, node_client client, const baseline_wish& wish, std::string device, int wake_fd)
+      : data_(data), client_(std::move(client)), wish_(wish), device_(std::move(device)), wake_fd_(wake_fd) {}
+
+  expected<void> begin() {
+    client_request r;
+    r.verb = client_verb::hold;
+    r.device = device_;
+    CUDAL1_TRY(client_answer answer, client_.ask(r, std::chrono::minutes(1)));
+    if (!answer.hold) return fail(errc::infrastructure, "the node gave the device away without saying how");
+    hold_ = std::move(*answer.hold);
+    return {};
+  }
+
+  const environment& where() const override { return hold_.device.where; }
+  std::string torch() const override { return process_ ? process_->torch() : ""; }
+
+  expected<measured_task> measure(const task& t, const std::vector<std::string>& wanted, what_to_measure what,
+                                  const std::function<void(const std::string&)>& doing) override {
+    measured_task m;
+    m.task = t.id;
+    m.name = t.name;
+    if (!t.origin) {
+      m.skipped = "it has no Python source";
+      return m;
+    }
+    std::optional<store::ranked> best;
+    std::vector<baseline_record> known;
+    CUDAL1_CHECK(read_store());
+    if (store_) {
+      if (wish_.variants) {
+        CUDAL1_TRY(best, best_find(*store_, t.id, t.reference.id, wish_.experiment));
+      }
+      CUDAL1_TRY(known, store_->baselines_of_task(t.id));
+      std::erase_if(known, [&](const auto& b) { return !is_alike(b.environment_id); });
+    }
+    CUDAL1_TRY(const double program_us, program_at_best(t));
+    const bool any_variant = !best || what == what_to_measure::slow;
+    const known_best before{any_variant ? "" : best->variant.id, lowest_tenth(paces_us_), program_us};
+    const auto kinds = what == what_to_measure::all ? wanted : missing_kinds(known, wanted, before);
+    if (kinds.empty()) {
+      m.fresh = true;
+      return m;
+    }
+    const auto& source = t.origin->source;
+    if (const auto readable = open_blob(blobs(data_).folder(), source); !readable) {
+      m.skipped = readable.error().message;
+      return m;
+    }
+    if (doing) doing(fmt::format("{}: {}", t.name, fmt::join(kinds, ", ")));
+    CUDAL1_TRY(const auto times, python_times(t, kinds));
+    m.records = records_of(t, kinds, times);
+    CUDAL1_CHECK(keep(t, m.records));
+    if (!best || !has_times(m.records)) return m;
+    if (doing) doing(fmt::format("{}: variant {}", t.name, best->variant.id.substr(0, 12)));
+    CUDAL1_CHECK(measure_beside(t, *best, program_us, m));
+    CUDAL1_CHECK(keep(t, m.records));
+    return m;
+  }
+
+ private:
+  // With what was kept meanwhile, by us or others; the first time with the paces of all tasks.
+  expected<void> read_store() {
+    if (store_) return store_->refresh();
+    if (!std::filesystem::exists(store_folder(data_))) return {};
+    CUDAL1_TRY(store_, store::open_reader(store_folder(data_)));
+    environments_.emplace(*store_);
+    CUDAL1_CHECK(store_->refresh());
+    return read_paces();
+  }
+
+  bool is_alike(const std::string& environment_id) { return are_alike(environments_->of(environment_id), where()); }
+
+  // The call time of the task's own program while the host was at its best; 0: not known, as on the CPU, whose
+  // measurements take long.
+  expected<double> program_at_best(const task& t) {
+    if (!store_ || !is_gpu(device_)) return 0.0;
+    if (const auto known = programs_us_.find(t.id); known != programs_us_.end()) return known->second;
+    std::vector<double> times;
+    CUDAL1_TRY(const auto verdicts, store_->verdicts_of_task(t.id));
+    for (const auto& v : verdicts)
+      if (v.result == outcome::correct && is_alike(v.environment_id)) times.push_back(v.reference_us);
+    return programs_us_[t.id] = lowest_tenth(std::move(times));
+  }
+
+  // The variant and the task's program, while the host is at its best. That is told by the program alone, so that the
+  // variant's time is not chosen by itself; of several tries the one in which the program was fastest. No times where
+  // one of them shows that the variant is not correct.
+  expected<void> measure_beside(const task& t, const store::ranked& best, double program_us, measured_task& m) {
+    const int most = is_gpu(device_) ? most_beside : 1;
+    const auto until = clock::now() + longest_beside;
+    const auto slower = [&](const verdict& v) { return program_us > 0 ? v.reference_us / program_us : 1; };
+    std::optional<verdict> fastest;
+    bool is_wrong = false;
+    int tries = 0;
+    while (!is_wrong && (!fastest || slower(*fastest) > same_pace) && (tries == 0 || clock::now() < until) &&
+           tries < most) {
+      ++tries;
+      auto tried = evaluate(t, best.variant);
+      if (!tried && tried.error().code == errc::cancelled) return tl::unexpected<error>(std::move(tried).error());
+      if (!tried) {
+        m.variant_problem = tried.error().message;
+        break;
+      }
+      if (tried->result != outcome::correct) {
+        m.variant_problem = fmt::format("{}: {}", enum_name(tried->result), tried->reason);
+        is_wrong = tried->result != outcome::unmeasurable;
+      } else if (!fastest || tried->reference_us < fastest->reference_us) {
+        fastest = std::move(*tried);
+      }
+    }
+    if (is_wrong) fastest.reset();
+    if (fastest) m.variant_problem.clear();
+    if (fastest || is_wrong) put_variant(best.variant, fastest, m.records);
+    if (!fastest) return {};
+    std::vector<std::string> notes;
+    if (is_alike(best.result.environment_id)) notes = changes_on_device(best.result, *fastest);
+    if (slower(*fastest) > same_pace)
+      notes.push_back(
+          fmt::format("the host was {:.2f} times slower beside the variant than at its best (in the best of {})",
+                      slower(*fastest), format_count(tries, "evaluation")));
+    for (auto& b : m.records)
+      b.notes.insert(b.notes.end(), notes.begin(), notes.end());
+    return {};
+  }
+
+  static bool has_times(const std::vector<baseline_record>& records) {
+    return std::any_of(records.begin(), records.end(), [](const auto& r) { return r.problem.empty(); });
+  }
+
+  expected<std::vector<kind_times>> python_times(const task& t, const std::vector<std::string>& kinds) {
+    if (!process_) {
+      if (!hold_.seen.empty()) (void)move_this_thread(hold_.seen);  // a container may allow fewer
+      baseline_process_options o;
+      CUDAL1_TRY(o.python, find_python());
+      CUDAL1_TRY(o.script, python_script("baseline.py"));
+      o.device = device_;
+      o.log = data_ + "/baseline.log";
+      o.wake_fd = wake_fd_;
+      process_ = std::make_unique<baseline_process>(std::move(o));
+    }
+    CUDAL1_TRY(auto times, process_->measure(request_of(t, kinds)));
+    for (const auto& k : times)
+      if (k.pace_us > 0) paces_us_.push_back(k.pace_us);
+    return times;
+  }
+
+  baseline_request request_of(const task& t, const std::vector<std::string>& kinds) const {
+    baseline_request r;
+    r.task = t.name;
+    r.kinds = kinds;
+    r.source = blobs(data_).folder() + "/" + t.origin->source;
+    r.seed = static_cast<uint64_t>(t.origin->seed);
+    r.seconds = wish_.seconds;
+    r.prepare_seconds = wish_.prepare_seconds;
+    r.flush_bytes = hold_.flush_bytes;
+    r.threads = hold_.threads;
+    r.cores = hold_.cores;
+    r.best_pace_us = lowest_tenth(paces_us_);
+    return r;
+  }
+
+  expected<void> read_paces() {
+    CUDAL1_TRY(const auto tasks, store_->tasks());
+    for (const auto& t : tasks) {
+      CUDAL1_TRY(const auto known, store_->baselines_of_task(t.id));
+      for (const auto& r : known)
+        if (r.pace_us > 0 && is_alike(r.environment_id)) paces_us_.push_back(r.pace_us);
+    }
+    return {};
+  }
+
+  std::vector<baseline_record> records_of(const task& t, const std::vector<std::string>& kinds,
+                                          const std::vector<kind_times>& times) const {
+    std::vector<baseline_record> records;
+    for (const auto& kind : kinds)
+      for (const auto& k : times)
+        if (k.kind == kind) records.push_back(record_of(t, k));
+    return records;
+  }
+
+  baseline_record record_of(const task& t, const kind_times& k) const {
+    baseline_record b;
+    b.task = t.id;
+    b.kind = k.kind;
+    b.environment_id = where().id;
+    b.torch = process_->torch();
+    b.source = t.origin->source;
+    b.seed = static_cast<uint64_t>(t.origin->seed);
+    b.problem = k.problem;
+    b.prepare_s = k.prepare_s;
+    b.pace_us = k.pace_us;
+    b.python_us = k.python_us;
+    b.dropped_calls = k.dropped_calls;
+    b.check = k.check;
+    b.notes = k.notes;
+    b.call_samples = k.call_us;
+    b.device_samples = k.device_us;
+    const auto call = estimate_median(k.call_us), device = estimate_median(k.device_us);
+    if (call) {
+      b.call_us = call->value;
+      b.call_interval = call->range;
+    } else if (b.problem.empty()) {
+      b.problem = "it gave no times";
+    }
+    if (device) {
+      b.device_us = device->value;
+      b.device_interval = device->range;
+    }
+    b.time_unix_ms = unix_ms();
+    return b;
+  }
+
+  expected<void> keep(const task& t, const std::vector<baseline_record>& records) {
+    client_request r;
+    r.verb = client_verb::keep_baseline;
+    r.task = canonical_text(t);
+    for (const auto& record : records) {
+      r.baseline = record;
+      CUDAL1_CHECK(client_.ask(r, std::chrono::minutes(2)));
+    }
+    return {};
+  }
+
+  // Through the same machine as a program written by hand, so with fresh draws and fresh pairs.
+  expected<verdict> evaluate(const task& t, const variant_record& best) {
+    client_request r;
+    r.verb = client_verb::evaluate;
+    r.device = device_;
+    r.task = canonical_text(t);
+    r.program = best.program;
+    r.origin = "measured again beside PyTorch";
+    return ask_for_verdict(client_, r, wake_fd_);
+  }
+
+  static void put_variant(const variant_record& best, const std::optional<verdict>& evaluated,
+                          std::vector<baseline_record>& records) {
+    for (auto& b : records) {
+      b.variant = best.id;
+      if (!evaluated) continue;
+      const verdict& v = *evaluated;
+      b.program_us = v.reference_us;
+      b.variant_us = v.variant_us;
+      b.program_device_us = v.reference_device_us;
+      b.variant_device_us = v.variant_device_us;
+      b.program_ratio = v.score;
+      b.program_ratio_interval = v.score_interval;
+      // As uncertain as the score, which is paired and knows of the bias of a process.
+      if (v.score > 0)
+        b.variant_interval = {v.variant_us * v.score_interval.low / v.score,
+                              v.variant_us * v.score_interval.high / v.score};
+    }
+  }
+
+  const std::string& data_;
+  node_client client_;
+  const baseline_wish& wish_;
+  std::string device_;
+  int wake_fd_;
+  device_hold hold_;
+  std::unique_ptr<store> store_;                    // none where the folder has no store yet
+  std::optional<environment_finder> environments_;  // of it
+  std::unique_ptr<baseline_process> process_;
+  std::map<std::string, double> programs_us_;  // at their best, by task
+  std::vector<double> paces_us_;               // kind_times::pace_us of all that was measured here
+};
+
+}  // namespace
+
+expected<std::unique_ptr<device_baselines>> device_baselines::hold(const std::string& data, const baseline_wish& wish,
+                                                                   const std::string& device, int wake_fd) {
+  CUDAL1_TRY(auto client, node_client::connect(data));
+  auto held = std::make_unique<held_device>(data, std::move(client), wish, device, wake_fd);
+  CUDAL1_CHECK(held->begin());
+  return held;
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,134 @@
+#include "tools/baseline/measure_baselines.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "tools/baseline/crew.hpp"
+#include "tools/baseline/host_pace.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// The same task measured again, or other kinds of it.
+void add_newer(measured_task newer, measured_task& m) {
+  m.fresh = m.fresh && newer.fresh;
+  m.skipped = std::move(newer.skipped);
+  if (newer.records.empty()) return;
+  m.variant_problem = std::move(newer.variant_problem);
+  for (auto& b : newer.records) {
+    std::erase_if(m.records, [&](const auto& old) { return old.kind == b.kind; });
+    m.records.push_back(std::move(b));
+  }
+}
+
+class baseline_rounds {
+ public:
+  baseline_rounds(const baseline_wish& wish, const baseline_observer& observer,
+                  const std::vector<std::unique_ptr<device_baselines>>& devices)
+      : wish_(wish), observer_(observer), devices_(devices), crew_(devices.size()), found_(wish.tasks.size()) {}
+
+  expected<void> go() {
+    std::vector<std::string> compiled, cheap;
+    for (const auto& kind : wish_.kinds)
+      (is_cheap(kind) ? cheap : compiled).push_back(kind);
+    const auto what = wish_.again ? what_to_measure::all : what_to_measure::missing;
+    for (std::size_t i = 0; i < wish_.tasks.size(); ++i)
+      left_.insert(i);
+    if (!compiled.empty()) CUDAL1_CHECK(measure(compiled, what, cheap.empty()));
+    if (cheap.empty()) return {};
+    CUDAL1_CHECK(measure(cheap, what, true));
+    if (is_over()) return {};
+    for (std::size_t i = 0; i < found_.size(); ++i)
+      if (found_[i] && !found_[i]->records.empty()) left_.insert(i);
+    return measure(cheap, what_to_measure::slow, true);
+  }
+
+  measured_baselines result() && {
+    measured_baselines all;
+    all.left = static_cast<int64_t>(left_.size());
+    all.interrupted = interrupted_;
+    for (auto& m : found_)
+      if (m) all.tasks.push_back(std::move(*m));
+    return all;
+  }
+
+ private:
+  bool is_over() const {
+    const bool out_of_time =
+        wish_.time_limit_s > 0 && clock::now() - begun_ >= std::chrono::duration<double>(wish_.time_limit_s);
+    return out_of_time || interrupted_;
+  }
+
+  // Those kinds of all tasks that are left. `last`: nothing is left of them then.
+  expected<void> measure(const std::vector<std::string>& kinds, what_to_measure what, bool last) {
+    const std::vector<std::size_t> tasks(left_.begin(), left_.end());
+    return crew_.share_out(
+        tasks.size(), [&] { return is_over(); },
+        [&](std::size_t device, std::size_t i) { return measure_one(device, tasks[i], kinds, what, last); });
+  }
+
+  expected<void> measure_one(std::size_t device, std::size_t i, const std::vector<std::string>& kinds,
+                             what_to_measure what, bool last) {
+    const auto doing = [&](const std::string& text) {
+      const std::lock_guard lock(mutex_);
+      if (observer_.doing) observer_.doing(text);
+    };
+    auto m = devices_[device]->measure(wish_.tasks[i], kinds, what, doing);
+    if (!m && m.error().code == errc::cancelled) {
+      interrupted_ = true;
+      return {};
+    }
+    if (!m) return tl::unexpected<error>(std::move(m).error());
+    const std::lock_guard lock(mutex_);
+    if (last) left_.erase(i);
+    const bool measured = !m->records.empty();
+    if (measured && observer_.finished) observer_.finished(*m);
+    if (found_[i]) {
+      add_newer(std::move(*m), *found_[i]);
+    } else {
+      found_[i] = std::move(*m);
+    }
+    // Nothing was to be done.
+    if (last && found_[i]->records.empty() && observer_.finished) observer_.finished(*found_[i]);
+    return {};
+  }
+
+  const baseline_wish& wish_;
+  const baseline_observer& observer_;
+  const std::vector<std::unique_ptr<device_baselines>>& devices_;
+  const clock::time_point begun_ = clock::now();
+  crew crew_;
+  std::mutex mutex_;
+  std::vector<std::optional<measured_task>> found_;  // by task
+  std::set<std::size_t> left_;                       // tasks
+  std::atomic<bool> interrupted_ = false;
+};
+
+}  // namespace
+
+expected<measured_baselines> measure_baselines(const std::string& data, const baseline_wish& wish,
+                                               const baseline_observer& observer, int wake_fd) {
+  std::vector<std::unique_ptr<device_baselines>> devices;
+  for (const auto& name : wish.devices) {
+    CUDAL1_TRY(devices.emplace_back(), device_baselines::hold(data, wish, name, wake_fd));
+  }
+  baseline_rounds rounds(wish, observer, devices);
+  const auto done = rounds.go();
+  measured_baselines all = std::move(rounds).result();
+  if (!done) all.fault = done.error();
+  for (const auto& d : devices) {
+    all.where.push_back(d->where());
+    if (all.torch.empty()) all.torch = d->torch();
+  }
+  return all;
+}
+
+}  // namespace cudal1::cli

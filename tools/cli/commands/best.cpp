@@ -1,0 +1,226 @@
+// cudal1 best: the best variants that the store has.
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "config/base/describe.hpp"
+#include "sandbox/program/task.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/report/floors.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/cli/table.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+struct best_options {
+  std::string task;
+  std::string experiment;
+  std::string against{against_program};
+  int64_t limit = 10;
+  bool json = false;
+};
+
+// One of the list of a task, without the raw samples: `show` has those.
+struct ranked_row {
+  int64_t rank = 0;
+  std::string variant;
+  double speedup = 0;
+  interval speedup_interval;
+  double reference_us = 0, variant_us = 0;
+  bool confirmed = false;
+  std::string origin, schedule, experiment, environment_id;
+  double reference_device_us = 0, variant_device_us = 0;
+  double floor_us = 0, roof_us = 0;  // as in best_row
+  std::optional<against_times> against;
+};
+BOOST_DESCRIBE_STRUCT(ranked_row, (),
+                      (rank, variant, speedup, speedup_interval, reference_us, variant_us, confirmed, origin, schedule,
+                       experiment, environment_id, reference_device_us, variant_device_us, floor_us, roof_us, against))
+
+expected<int> overview(store& s, const best_options& o, const context& c) {
+  CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(s) : report_experiment(s, o.experiment));
+  CUDAL1_CHECK(put_against(s, report, o.against));
+  if (o.json)
+    print_json(c, to_json(report));
+  else if (report.tasks.empty())
+    c.out.print("The store has no evaluations yet; `cudal1 run` makes some.\n");
+  else
+    c.out.print(print_report(report, c.out));
+  return exit_code::success;
+}
+
+void print_list(const task_record& task, const std::vector<ranked_row>& rows, const context& c) {
+  c.out.print(c.out.bold(task.name) + (task.summary.empty() ? "" : ": " + task.summary) + "\n");
+  if (rows.empty()) {
+    c.out.print("No correct variant is in the store yet: the reference itself is the best.\n");
+    return;
+  }
+  // A device's own clock, and what its figures allow, where there are such.
+  const bool on_gpu = std::any_of(rows.begin(), rows.end(),
+                                  [](const ranked_row& r) { return r.variant_device_us > 0 || r.roof_us > 0; });
+  std::vector<column> columns = {{.title = "#", .right = true},
+                                 {.title = "variant"},
+                                 {.title = "speedup, 95% interval"},
+                                 {.title = "reference", .right = true, .drop = 2},
+                                 {.title = "variant time", .right = true, .drop = 1}};
+  const bool has_base = rows.front().against.has_value();
+  if (has_base) {
+    columns.push_back({.title = rows.front().against->kind, .right = true});
+    columns.push_back({.title = "over " + rows.front().against->kind});
+  }
+  if (on_gpu) {
+    columns.push_back({.title = "device time", .right = true, .drop = 4});
+    columns.push_back({.title = "roof", .right = true, .drop = 5});
+  }
+  columns.push_back({.title = "confirmed"});
+  columns.push_back({.title = "moves", .least_width = 16, .drop = 3});
+  table t(std::move(columns));
+  for (const auto& row : rows) {
+    std::vector<std::string> cells = {std::to_string(row.rank), short_id(row.variant),
+                                      format_speedup(row.speedup, row.speedup_interval), format_time(row.reference_us),
+                                      format_time(row.variant_us)};
+    if (has_base) {
+      cells.push_back(format_time(row.against->base_us));
+      cells.push_back(format_against(*row.against));
+    }
+    if (on_gpu) {
+      cells.push_back(format_time(row.variant_device_us));
+      cells.push_back(format_share(row.roof_us, row.variant_device_us));
+    }
+    cells.push_back(row.confirmed ? "yes" : "no");
+    cells.push_back(row.schedule.empty() ? row.origin : short_schedule(row.schedule));
+    t.add(std::move(cells));
+  }
+  c.out.print(t.text(c.out.width, c.out.color));
+}
+
+ranked_row row_of(const store::ranked& r, int64_t rank) {
+  ranked_row row;
+  row.rank = rank;
+  row.variant = r.variant.id;
+  row.speedup = r.result.score;
+  row.speedup_interval = r.result.score_interval;
+  row.reference_us = r.result.reference_us;
+  row.variant_us = r.result.variant_us;
+  row.confirmed = r.result.confirmed;
+  row.origin = r.variant.origin;
+  row.schedule = r.variant.schedule;
+  row.experiment = r.variant.experiment;
+  row.environment_id = r.result.environment_id;
+  row.reference_device_us = r.result.reference_device_us;
+  row.variant_device_us = r.result.variant_device_us;
+  return row;
+}
+
+expected<void> put_floors(std::vector<ranked_row>& rows, const task_record& record,
+                          const std::vector<environment>& environments) {
+  const auto t = read_task(record.text, record.profile);
+  if (!t) return {};
+  floor_finder floors;
+  for (auto& row : rows)
+    for (const auto& e : environments) {
+      if (e.id != row.environment_id || !is_gpu(e.device)) continue;
+      CUDAL1_TRY(const auto roof, floors.of(*t, e.model));
+      if (!roof) continue;
+      row.floor_us = roof->call_us();
+      row.roof_us = roof->device_us();
+    }
+  return {};
+}
+
+expected<void> put_base(store& s, std::vector<ranked_row>& rows, const task_record& task, const std::string& kind) {
+  if (kind == against_program) return {};  // that is what the rows say
+  CUDAL1_TRY(const auto records, s.baselines_of_task(task.id));
+  environment_finder environments(s);
+  for (auto& row : rows)
+    row.against = compare(records, kind, {row.variant, row.environment_id, row.variant_us, row.variant_device_us},
+                          [&](const std::string& id) { return environments.of(id); });
+  return {};
+}
+
+// How to read the two columns, and what to do where they are empty.
+std::string about_base(const std::vector<ranked_row>& rows) {
+  std::string text;
+  const auto has = [&](auto what) {
+    return std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r.against && what(*r.against); });
+  };
+  if (has([](const against_times& a) { return a.speedup > 0 && !a.beside; }))
+    text += "* not measured beside this variant: the variant's time is its verdict's, of another hour.\n";
+  std::set<std::string> notes;
+  for (const auto& r : rows)
+    if (r.against) notes.insert(r.against->notes.begin(), r.against->notes.end());
+  for (const auto& note : notes)
+    text += fmt::format("{}: {}\n", rows.front().against->kind, note);
+  for (const auto& r : rows)
+    if (r.against && r.against->problem == "not measured")
+      return text + fmt::format("{} was not measured here: `cudal1 baseline --kinds {}` does that.\n", r.against->kind,
+                                r.against->kind);
+  for (const auto& r : rows)
+    if (r.against && !r.against->problem.empty())
+      return text + fmt::format("{} has no time: {}\n", r.against->kind, r.against->problem);
+  return text;
+}
+
+expected<int> best(const best_options& o, context& c) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  if (o.task.empty()) return overview(*reader, o, c);
+  CUDAL1_TRY(const task_record task, find_task(*reader, o.task));
+  CUDAL1_TRY(const auto found, reader->best(task.id, static_cast<std::size_t>(o.limit), false, o.experiment));
+  std::vector<ranked_row> rows;
+  std::vector<environment> environments;
+  for (const auto& r : found) {
+    rows.push_back(row_of(r, static_cast<int64_t>(rows.size()) + 1));
+    bool known = false;
+    for (const auto& e : environments)
+      known = known || e.id == r.result.environment_id;
+    if (known || r.result.environment_id.empty()) continue;
+    CUDAL1_TRY(auto where, reader->get_environment(r.result.environment_id));
+    environments.push_back(std::move(where));
+  }
+  CUDAL1_CHECK(put_floors(rows, task, environments));
+  CUDAL1_CHECK(put_base(*reader, rows, task, o.against));
+  if (o.json) {
+    print_json(c, json::make_object({{"task", task.name},
+                                     {"id", task.id},
+                                     {"environments", to_json(environments)},
+                                     {"variants", to_json(rows)}}));
+    return exit_code::success;
+  }
+  print_list(task, rows, c);
+  c.out.print(about_base(rows));
+  for (const auto& e : environments) {
+    c.out.print(c.out.dim(wrap(describe_device(e), c.out.width)) + "\n");
+    if (const auto about = about_timings(e.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
+  }
+  return exit_code::success;
+}
+
+}  // namespace
+
+void add_best(CLI::App& app, context& c) {
+  auto o = std::make_shared<best_options>();
+  auto* sub = app.add_subcommand("best", "the best variant of each task in the store, or the best of one task");
+  sub->add_option("task", o->task, "a task's name or id: lists its best correct variants")->type_name("TASK");
+  sub->add_option("-n", o->limit, "how many of them")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{100000}))
+      ->capture_default_str();
+  sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
+  add_against_option(*sub, o->against);
+  sub->add_flag("--json", o->json, "one JSON document");
+  sub->footer(
+      footer("  cudal1 best\n"
+             "  cudal1 best --against eager\n"
+             "  cudal1 best softmax -n 3\n"
+             "  cudal1 best --experiment e3 --json",
+             "  0    printed\n"
+             "  2    there is no such task or experiment, or no store yet\n"
+             "  3    the store does not answer"));
+  sub->callback([o, &c] { finish(c, best(*o, c)); });
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,247 @@
+// cudal1 doctor: what is in force on this machine, and what it lacks.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "actors/client.hpp"
+#include "config/base/describe.hpp"
+#include "sandbox/cuda/gpus/gpu.hpp"
+#include "sandbox/cuda/gpus/near_cores.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/interrupt.hpp"
+#include "tools/cli/node_process.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/cli/task_source.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+struct doctor_item {
+  std::string name;
+  bool required = true, ok = false;
+  std::string detail;
+  std::string advice;  // what to do where it is not ok
+};
+BOOST_DESCRIBE_STRUCT(doctor_item, (), (name, required, ok, detail, advice))
+
+struct doctor_report {
+  bool ok = true;  // everything required is there
+  std::vector<doctor_item> items;
+  std::vector<device_report> devices;
+};
+BOOST_DESCRIBE_STRUCT(doctor_report, (), (ok, items, devices))
+
+constexpr double least_free_bytes = 1024.0 * 1024 * 1024;
+
+// The nearest folder above (or at) `path` that is there.
+std::string existing_part(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::path p = path;
+  while (!p.empty() && !std::filesystem::exists(p, ignored) && p != p.parent_path())
+    p = p.parent_path();
+  return p.empty() ? "." : p.string();
+}
+
+doctor_item check_program(const std::string& name) {
+  const auto found = find_sibling(name);
+  return {name, true, found.has_value(), found ? *found : found.error().message,
+          "build everything into one folder: cmake --build BUILD"};
+}
+
+doctor_item check_data(const context& c) {
+  const auto place = existing_part(c.data);
+  const bool writable = ::access(place.c_str(), W_OK | X_OK) == 0;
+  const auto why = place == c.data ? c.data : fmt::format("{} (to be made in {})", c.data, place);
+  return {"data folder", true, writable, writable ? why : fmt::format("{}: {}", why, std::strerror(errno)),
+          "name a folder that you may write to with --data or $CUDAL1_DATA"};
+}
+
+doctor_item check_disk(const context& c) {
+  struct statvfs disk = {};
+  const auto place = existing_part(c.data);
+  if (::statvfs(place.c_str(), &disk) != 0)
+    return {"disk space", true, false, fmt::format("{}: {}", place, std::strerror(errno)), "name another --data"};
+  const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  return {"disk space", true, free >= least_free_bytes, format_bytes(free) + " free at " + place,
+          fmt::format("leave at least {} free, or name another --data", format_bytes(least_free_bytes))};
+}
+
+doctor_item check_store(const context& c) {
+  const auto schema = fmt::format("schema version {}", store_schema_version);
+  if (!store_exists(c)) return {"store", true, true, "none yet; will be made with " + schema, ""};
+  const auto reader = open_for_reading(c);
+  if (!reader)
+    return {"store", true, false, reader.error().message,
+            "use the cudal1 that wrote it, or name another folder with --data"};
+  return {"store", true, true, fmt::format("{}, {}", store_folder(c.data), schema), ""};
+}
+
+doctor_item check_tasks() {
+  const auto tasks = choose_tasks("", {}, "cpu");
+  return {"built-in tasks", true, tasks.has_value(),
+          tasks ? format_count(static_cast<int64_t>(tasks->size()), "task") : tasks.error().message,
+          "point $CUDAL1_TASKS at the folder config/tasks of the sources"};
+}
+
+// The first line that `NAME --version` prints; "" where there is no such program.
+std::string version_of(const std::string& name) {
+  const auto command = name + " --version 2>/dev/null";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "re"), ::pclose);
+  std::array<char, 512> line{};
+  if (!pipe || std::fgets(line.data(), line.size(), pipe.get()) == nullptr) return "";
+  std::string text = line.data();
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0)
+    text.pop_back();
+  return text;
+}
+
+doctor_item check_gpus() {
+  const auto gpus = find_gpus();
+  if (!gpus)
+    return {"GPUs", true, false, gpus.error().message, "mend the driver, or use this machine with --device cpu"};
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const auto shown = visible == nullptr ? "" : fmt::format("CUDA_VISIBLE_DEVICES={}", visible);
+  if (gpus->empty())
+    return {"GPUs", false, false, shown.empty() ? "none that a driver shows" : "none: " + shown,
+            "for kernels on a GPU: a driver (580 or newer) for CUDA 13; without one the device is cpu"};
+  std::string text = shown;
+  for (const auto& g : *gpus)
+    text += fmt::format("{}cuda:{}: {} ({}, {}, driver {}, PCI {}, near cores {})", text.empty() ? "" : "\n", g.index,
+                        g.name, g.architecture(), format_bytes(static_cast<double>(g.memory_bytes)), g.driver,
+                        g.pci_bus, g.near_cores.empty() ? "unknown" : format_core_list(g.near_cores));
+  return {"GPUs", true, true, text, ""};
+}
+
+// Only kernels of the device cpu are compiled by it.
+doctor_item check_compiler() {
+  for (const auto* name : {"c++", "g++", "clang++"})
+    if (const auto version = version_of(name); !version.empty())
+      return {"host compiler", true, true, fmt::format("{}: {}", name, version), ""};
+  return {"host compiler", true, false, "neither c++ nor g++ nor clang++ is on the path",
+          "for the device cpu, install one: apt-get install g++"};
+}
+
+void add_confinement(doctor_report& r, const device_report& d) {
+  for (const auto& item : d.confinement)
+    r.items.push_back({fmt::format("{}: {}", d.where.device, item.name), item.required, item.in_force, item.detail,
+                       item.required
+                           ? "allow it on this machine, or insist with --set device.allow_weak_confinement=true "
+                             "and run only programs that you trust"
+                           : ""});
+}
+
+// What only a node can say: it loads LibTorch, starts the device's processes and tries the escapes.
+void ask_node(doctor_report& r, node_flags flags, const context& c, int wake_fd) {
+  const auto progress = [&](const std::string& what) { note(c, what + ", to ask it"); };
+  flags.resume = false;
+  auto node = connect_or_start(c.data, flags, progress, wake_fd);
+  if (!node && node.error().code == errc::refused) {
+    // A node that insists can at least tell which confinement is missing. It runs nothing, and leaves at once.
+    flags.settings.emplace_back("device.allow_weak_confinement=true");
+    node = connect_or_start(c.data, flags, progress, wake_fd);
+    if (node && node->started) {
+      client_request leave;
+      leave.verb = client_verb::shutdown;
+      if (auto left = node->client.ask(leave, std::chrono::minutes(1)); !left) note(c, left.error().message);
+    }
+  }
+  if (!node) {
+    r.items.push_back({"node", true, false, node.error().message, "see the log above"});
+    return;
+  }
+  r.items.push_back({"node", true, true,
+                     fmt::format("pid {}{}", node->status.pid, node->started ? ", started for this" : ", was running"),
+                     ""});
+  r.devices = node->status.devices;
+  for (const auto& t : node->status.troubled)
+    r.items.push_back({"device " + t.device, true, false, t.problem, "see DATA/node.log, or do without it: --device"});
+  if (r.devices.empty() && node->status.troubled.empty())
+    r.items.push_back({"device", true, false, "the node has none that works", "see DATA/node.log for the reason"});
+  for (const auto& d : r.devices) {
+    r.items.push_back({"device " + d.where.device, true, true,
+                       fmt::format("{}; ready in {}", d.where.model, format_time(d.start_ms * 1000)), ""});
+    r.items.push_back({"libraries of " + d.where.device, true, !d.where.details.empty(), d.where.details, ""});
+    add_confinement(r, d);
+  }
+}
+
+std::string print_item(const doctor_item& item, std::size_t longest, const terminal& t) {
+  const std::string mark = item.ok ? t.good("ok    ") : item.required ? t.bad("FAILED") : t.paint("33", "absent");
+  const std::size_t indent = 8 + longest + 2;
+  std::string detail;
+  for (const auto& line : split_lines(item.detail))
+    detail += (detail.empty() ? "" : "\n") + wrap(line, t.width, indent);
+  if (detail.size() >= indent) detail.erase(0, indent);
+  std::string text = mark + "  " + pad(item.name, longest + 2) + detail + "\n";
+  if (!item.ok && !item.advice.empty()) text += wrap("-> " + item.advice, t.width, indent) + "\n";
+  return text;
+}
+
+expected<int> doctor(const node_flags& flags, bool as_json, context& c) {
+  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
+  doctor_report r;
+  r.items = {check_program("cudal1-node"),
+             check_program("cudal1-worker"),
+             check_data(c),
+             check_disk(c),
+             check_store(c),
+             check_tasks(),
+             check_gpus(),
+             check_compiler()};
+  const std::size_t compiler = r.items.size() - 1;
+  if (const auto gpus = find_gpus(); gpus && !gpus->empty()) r.items.push_back(check_program("cudal1-cuda-worker"));
+  ask_node(r, flags, c, interrupt.fd());
+  // A machine that only uses GPUs needs none.
+  const auto on_cpu = [](const device_report& d) { return d.where.device == "cpu"; };
+  r.items[compiler].required = r.devices.empty() || std::any_of(r.devices.begin(), r.devices.end(), on_cpu);
+  r.ok = std::all_of(r.items.begin(), r.items.end(), [](const auto& item) { return item.ok || !item.required; });
+  if (as_json) {
+    print_json(c, to_json(r));
+  } else {
+    std::size_t longest = 0;
+    for (const auto& item : r.items)
+      longest = std::max(longest, display_width(item.name));
+    for (const auto& item : r.items)
+      c.out.print(print_item(item, std::min<std::size_t>(longest, 44), c.out));
+    c.out.print(c.out.bold(r.ok ? "Everything required is in force." : "Something required is missing.") + "\n");
+  }
+  return r.ok ? exit_code::success : exit_code::negative;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, context& c) {
+  struct options {
+    node_flags node;
+    bool json = false;
+  };
+  auto o = std::make_shared<options>();
+  auto* sub = app.add_subcommand(
+      "doctor", "what is in force here: GPUs, confinement and its self-test, compiler, libraries, disk, store");
+  sub->add_option("--device", o->node.device,
+                  "only these devices: cpu, cuda:0, ..., or a list (default: every GPU, else cpu)")
+      ->type_name("DEVICE");
+  sub->add_flag("--json", o->json, "one JSON document");
+  add_node_flags(*sub, o->node);
+  sub->footer(
+      footer("  cudal1 doctor\n"
+             "  cudal1 doctor --data /srv/cudal1 --json",
+             "  0    everything required is in force\n"
+             "  1    something required is missing; the lines marked FAILED say what to do\n"
+             "  3    not even that can be told"));
+  sub->callback([o, &c] { finish(c, doctor(o->node, o->json, c)); });
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,164 @@
+// cudal1 evaluate: programs written by hand, through the same checks, timing and store as those of a search.
+#include "tools/cli/commands/evaluate.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "actors/client.hpp"
+#include "config/base/describe.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/interrupt.hpp"
+#include "tools/cli/node_process.hpp"
+#include "tools/cli/report/floors.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/cli/task_source.hpp"
+#include "tools/cli/verdict_text.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+struct evaluate_options {
+  std::string task;
+  std::vector<std::string> programs;
+  std::string folder, device;
+  node_flags node;
+  bool json = false;
+};
+
+// Programs have at most 4 MiB (program_limits); what is larger is some other file.
+constexpr std::uintmax_t largest_program = 8 << 20;
+
+expected<std::string> read_text(const std::string& path) {
+  std::error_code problem;
+  const auto size = std::filesystem::file_size(path, problem);
+  if (problem) return fail(errc::not_found, "cannot read the program {}: {}", path, problem.message());
+  if (size > largest_program)
+    return fail(errc::invalid_argument, "{} has {}; a program has at most 4 MiB", path,
+                format_bytes(static_cast<double>(size)));
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (!file) return fail(errc::io_error, "cannot read the program {}", path);
+  return text;
+}
+
+struct evaluated {
+  std::string file;
+  verdict result;
+};
+BOOST_DESCRIBE_STRUCT(evaluated, (), (file, result))
+
+// A program that breaks a rule of the format may come back as an error instead of a verdict: the same to the user.
+expected<verdict> verdict_of(expected<client_answer> answer) {
+  if (!answer) {
+    const errc code = answer.error().code;
+    if (code != errc::invalid_program && code != errc::parse_error) return tl::unexpected<error>(answer.error());
+    verdict v;
+    v.result = outcome::invalid;
+    v.reason = answer.error().message;
+    return v;
+  }
+  if (!answer->result) return fail(errc::infrastructure, "the node ended the evaluation without a verdict");
+  return std::move(*answer->result);
+}
+
+expected<int> evaluate(const evaluate_options& o, context& c) {
+  std::vector<std::string> texts;
+  texts.reserve(o.programs.size());
+  for (const auto& path : o.programs) {
+    CUDAL1_TRY(auto text, read_text(path));
+    texts.push_back(std::move(text));
+  }
+  CUDAL1_CHECK(check_tasks(o.folder, {o.task}, o.device));
+  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
+  node_flags flags = o.node;
+  flags.device = o.device;
+  CUDAL1_TRY(connected_node node, connect_or_start(
+                                      c.data, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
+  CUDAL1_TRY(const device_report device, choose_device(node.status, o.device));
+  CUDAL1_TRY(const std::string profile, profile_of(device.where.device));
+  CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, {o.task}, profile));
+  CUDAL1_CHECK(hand_over_blobs(c.data, tasks));
+  const task& what = tasks.front();
+
+  if (!o.json) {
+    c.out.print(c.out.bold(fmt::format("{} on {}: {}", what.name, device.where.device, device.where.model)) + "\n");
+    if (const auto about = about_timings(device.where.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
+  }
+  std::optional<roofline> roof;
+  if (is_gpu(device.where.device)) {
+    CUDAL1_TRY(roof, floor_finder().of(what, device.where.model));
+  }
+  std::vector<evaluated> results;
+  results.reserve(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    client_request r;
+    r.verb = client_verb::evaluate;
+    r.device = device.where.device;
+    r.task = canonical_text(what);
+    r.program = texts[i];
+    r.origin = "hand: " + std::filesystem::path(o.programs[i]).filename().string();
+    CUDAL1_TRY(auto v, ask_for_verdict(node.client, r, interrupt.fd()));
+    if (!o.json) {
+      const auto id = v.variant.empty() ? "" : ", variant " + short_id(v.variant);
+      c.out.print(fmt::format("\n{}{}\n{}", o.programs[i], id, print_verdict(v, c.out, roof)));
+    }
+    results.push_back({o.programs[i], std::move(v)});
+  }
+  const bool all_right =
+      std::all_of(results.begin(), results.end(), [](const auto& e) { return e.result.result == outcome::correct; });
+  if (o.json)
+    print_json(c, json::make_object({{"task", what.name},
+                                     {"device", to_json(device.where)},
+                                     {"roof", to_json(roof)},
+                                     {"correct", all_right},
+                                     {"programs", to_json(results)}}));
+  return all_right ? exit_code::success : exit_code::negative;
+}
+
+}  // namespace
+
+expected<verdict> ask_for_verdict(node_client& client, const client_request& r, int wake_fd) {
+  CUDAL1_CHECK(client.send(r));
+  for (;;) {
+    // Compiling, checking and measuring have limits of their own, minutes below this one.
+    auto answer = client.receive(std::chrono::minutes(10), wake_fd);
+    if (answer) {
+      if (auto problem = error_of(*answer)) return verdict_of(tl::unexpected<error>(std::move(*problem)));
+      if (!answer->last && !answer->result) continue;
+    }
+    return verdict_of(std::move(answer));
+  }
+}
+
+void add_evaluate(CLI::App& app, context& c) {
+  auto o = std::make_shared<evaluate_options>();
+  auto* sub = app.add_subcommand("evaluate", "check and time programs written by hand; the exit code says the verdict");
+  sub->add_option("task", o->task, "a built-in task's name, or a task file")->type_name("TASK")->required();
+  sub->add_option("program", o->programs, "program files: a JSON head, a line ---, CUDA C++ source")
+      ->type_name("PROGRAM")
+      ->required();
+  sub->add_option("--tasks", o->folder, "folder where TASK is looked up by name (default: the built-in tasks)")
+      ->type_name("DIR");
+  sub->add_option("--device", o->device, "cpu, cuda:0, ... (default: the first GPU, else cpu)")->type_name("DEVICE");
+  sub->add_flag("--json", o->json, "print the verdicts, with all raw samples, as one JSON document");
+  add_node_flags(*sub, o->node);
+  sub->footer(
+      footer("  cudal1 evaluate diagonal_matmul row_scale.cu1\n"
+             "  cudal1 evaluate my_tasks/attention.json a.cu1 b.cu1 --json\n"
+             "  cudal1 show softmax-variant-id --program > softmax.cu1   a start to edit from",
+             "  0    every program is correct, and was timed\n"
+             "  1    at least one is not: wrong answer, refused by the compiler, crash, hang, ...\n"
+             "  2    the command line, the task or a file on it is not right\n"
+             "  3    no node could be reached or started, or it was lost\n"
+             "  130  Ctrl-C"));
+  sub->callback([o, &c] { finish(c, evaluate(*o, c)); });
+}
+
+}  // namespace cudal1::cli

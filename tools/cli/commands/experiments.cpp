@@ -1,0 +1,151 @@
+// cudal1 experiments and cudal1 stop.
+#include <chrono>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/client.hpp"
+#include "config/base/describe.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/node_process.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/cli/table.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+struct experiments_options {
+  std::string id;
+  bool all = false, json = false;
+};
+
+expected<int> one_experiment(store& s, const experiments_options& o, const context& c) {
+  CUDAL1_TRY(const auto report, report_experiment(s, o.id));
+  if (o.json)
+    print_json(c, to_json(report));
+  else
+    c.out.print(print_report(report, c.out));
+  return exit_code::success;
+}
+
+std::string budget_of(const experiment_record& e) {
+  std::string text;
+  if (e.evaluations_per_task > 0) text = fmt::format("{} a task", e.evaluations_per_task);
+  if (e.time_limit_s > 0) text += (text.empty() ? "" : ", ") + format_clock(e.time_limit_s);
+  return text.empty() ? "none" : text;
+}
+
+expected<int> experiments(const experiments_options& o, context& c) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  if (!o.id.empty()) return one_experiment(*reader, o, c);
+  CUDAL1_TRY(const auto all, reader->experiments());
+  if (o.json) {
+    print_json(c, json::make_object({{"experiments", to_json(all)}}));
+    return exit_code::success;
+  }
+  table t({{.title = "experiment"},
+           {.title = "state"},
+           {.title = "policy"},
+           {.title = "device", .drop = 1},
+           {.title = "tasks", .right = true},
+           {.title = "budget", .drop = 3},
+           {.title = "searched", .right = true},
+           {.title = "begun", .drop = 2}});
+  int64_t by_hand = 0;
+  for (const auto& e : all) {
+    if (e.policy == hand_policy && !o.all) {
+      ++by_hand;
+      continue;
+    }
+    t.add({e.id, enum_name(e.state), e.policy, e.device, std::to_string(e.tasks.size()), budget_of(e),
+           format_clock(e.active_s), format_date(e.created_unix_ms)});
+  }
+  const auto listed = static_cast<int64_t>(all.size()) - by_hand;
+  c.out.print(listed == 0 ? "No search yet; `cudal1 run` makes one.\n" : t.text(c.out.width, c.out.color));
+  if (by_hand > 0)
+    c.out.print(fmt::format("{} by hand (`cudal1 evaluate`, `cudal1 baseline`): `cudal1 experiments --all` lists {}.\n",
+                            format_count(by_hand, "evaluation"), by_hand == 1 ? "it" : "them"));
+  return exit_code::success;
+}
+
+struct stop_options {
+  std::string experiment;
+  bool node = false;
+};
+
+expected<void> stop_one(const std::string& experiment, const context& c) {
+  CUDAL1_TRY(auto client, node_client::connect(c.data));
+  client_request r;
+  r.verb = client_verb::stop;
+  r.experiment = experiment;
+  CUDAL1_CHECK(client.ask(r, std::chrono::minutes(1)));
+  // It ends with what is in flight: followed until then.
+  r.verb = client_verb::follow;
+  CUDAL1_CHECK(client.send(r));
+  for (bool ended = false; !ended;) {
+    CUDAL1_TRY(const auto answer, client.receive(std::chrono::minutes(5)));
+    if (auto problem = error_of(answer)) return tl::unexpected<error>(std::move(*problem));
+    ended = answer.last;
+  }
+  c.out.print("stopped " + experiment + "; everything finished is kept\n");
+  return {};
+}
+
+expected<int> stop(const stop_options& o, context& c) {
+  auto node = connect_to_node(c.data);
+  if (!node && node.error().code == errc::not_found) {
+    if (!o.experiment.empty())
+      return fail(errc::infrastructure, "no node runs on {}, so nothing runs that could be stopped", c.data);
+    c.out.print(fmt::format("no node runs on {}: nothing to stop\n", c.data));
+    return exit_code::success;
+  }
+  if (!node) return tl::unexpected<error>(std::move(node).error());
+  std::vector<std::string> targets = node->status.experiments;
+  if (!o.experiment.empty()) targets = {o.experiment};
+  for (const auto& experiment : targets)
+    CUDAL1_CHECK(stop_one(experiment, c));
+  if (targets.empty()) c.out.print("no experiment runs\n");
+  if (o.node) {
+    client_request r;
+    r.verb = client_verb::shutdown;
+    CUDAL1_CHECK(node->client.ask(r, std::chrono::minutes(5)));
+    c.out.print("the node has been told to leave\n");
+  }
+  return exit_code::success;
+}
+
+}  // namespace
+
+void add_experiments(CLI::App& app, context& c) {
+  auto o = std::make_shared<experiments_options>();
+  auto* sub = app.add_subcommand("experiments", "all experiments, or the table of one");
+  sub->add_option("experiment", o->id, "an experiment, as in e3: prints its table again")->type_name("EXPERIMENT");
+  sub->add_flag("--all", o->all, "evaluations by hand as well");
+  sub->add_flag("--json", o->json, "one JSON document");
+  sub->footer(
+      footer("  cudal1 experiments\n"
+             "  cudal1 experiments e3",
+             "  0    printed\n"
+             "  2    there is no such experiment, or no store yet\n"
+             "  3    the store does not answer"));
+  sub->callback([o, &c] { finish(c, experiments(*o, c)); });
+}
+
+void add_stop(CLI::App& app, context& c) {
+  auto o = std::make_shared<stop_options>();
+  auto* sub = app.add_subcommand("stop", "stop an experiment, or all that run; everything finished is kept");
+  sub->add_option("experiment", o->experiment, "as in e3 (default: all that run)")->type_name("EXPERIMENT");
+  sub->add_flag("--node", o->node, "then tell the node to leave, too");
+  sub->footer(
+      footer("  cudal1 stop\n"
+             "  cudal1 stop e3\n"
+             "  cudal1 stop --node",
+             "  0    stopped, or there was nothing to stop\n"
+             "  2    there is no such experiment\n"
+             "  3    the node does not answer"));
+  sub->callback([o, &c] { finish(c, stop(*o, c)); });
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,221 @@
+// cudal1 export: the best variant of each task as files.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "config/base/describe.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/kernelbench/export_kernelbench.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct export_options {
+  std::string folder, experiment, format = "programs";
+  bool all = false, force = false, json = false;
+};
+
+// A line of index.json.
+struct exported_task {
+  std::string task, id;
+  std::string program, verdict;  // files in the folder; "" where the reference itself is the best
+  best_row best;
+};
+BOOST_DESCRIBE_STRUCT(exported_task, (), (task, id, program, verdict, best))
+
+struct export_index {
+  int64_t format = 1;
+  std::string device;
+  std::vector<environment> environments;
+  std::vector<exported_task> tasks;
+};
+BOOST_DESCRIBE_STRUCT(export_index, (), (format, device, environments, tasks))
+
+// Task names are people's: only what is safe in a file's name stays.
+std::string file_stem(const std::string& task) {
+  std::string out;
+  for (const char ch : task)
+    out += std::isalnum(static_cast<unsigned char>(ch)) != 0 || ch == '_' || ch == '-' ? ch : '_';
+  return out.empty() ? "task" : out;
+}
+
+std::string readme(const search_report& r, const std::vector<exported_task>& tasks) {
+  std::string text = "# The fastest variants that cudal1 found\n\n";
+  for (const auto& e : r.environments)
+    text += describe_device(e) + "\n\n";
+  for (const auto& e : r.environments) {
+    if (e.device != "cpu") continue;
+    text += about_timings("cpu") + "\n\n";
+    break;
+  }
+  text += markdown_table(r) + "\n";
+  if (const auto legend = print_legend(r); !legend.empty()) text += legend + "\n\n";
+  text +=
+      "Speedups are medians of paired ratios of call time against the task's own program, with their 95% "
+      "interval, measured again with fresh pairs. `NAME.cu1` is the program: `cudal1 evaluate NAME NAME.cu1` checks "
+      "and times it; `NAME.verdict.json` has the gates' figures and all raw samples.\n";
+  std::string listing;
+  for (const auto& t : tasks)
+    if (!t.program.empty()) listing += fmt::format("- {}: `{}`, `{}`\n", t.task, t.program, t.verdict);
+  return text + (listing.empty() ? "" : "\n" + listing);
+}
+
+expected<std::vector<output_file>> make_files(store& s, const search_report& r) {
+  export_index index;
+  index.device = r.device;
+  index.environments = r.environments;
+  std::vector<output_file> files;
+  for (const auto& row : r.tasks) {
+    exported_task t;
+    t.task = row.name;
+    t.id = row.task;
+    t.best = row;
+    if (!row.is_reference) {
+      // Two versions of a task may share a name.
+      std::string stem = file_stem(row.name);
+      for (const auto& file : files)
+        if (file.name == stem + ".cu1") stem += "-" + row.task.substr(0, 8);
+      t.program = stem + ".cu1";
+      t.verdict = stem + ".verdict.json";
+      CUDAL1_TRY(const auto variant, s.get_variant(row.variant));
+      CUDAL1_TRY(const auto best, s.best(row.task, 2, true, r.experiment));
+      files.push_back({t.program, variant.program + (variant.program.ends_with('\n') ? "" : "\n")});
+      for (const auto& candidate : best)
+        if (candidate.variant.id == row.variant) files.push_back({t.verdict, to_json(candidate.result).text(2) + "\n"});
+    }
+    index.tasks.push_back(std::move(t));
+  }
+  files.push_back({"index.json", to_json(index).text(2) + "\n"});
+  files.push_back({"README.md", readme(r, index.tasks)});
+  return files;
+}
+
+// Whole or not at all: written beside, then moved into place.
+expected<void> write_file(const fs::path& path, const std::string& text) {
+  const fs::path beside = path.string() + ".new";
+  {
+    std::ofstream out(beside, std::ios::binary | std::ios::trunc);
+    out << text;
+    out.flush();
+    if (!out)
+      return fail(errc::io_error, "cannot write {}: {}", beside.string(),
+                  std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+  }
+  std::error_code problem;
+  fs::rename(beside, path, problem);
+  if (problem) return fail(errc::io_error, "cannot write {}: {}", path.string(), problem.message());
+  return {};
+}
+
+expected<void> prepare_folder(const export_options& o) {
+  std::error_code problem;
+  if (fs::exists(o.folder, problem) && !fs::is_directory(o.folder, problem))
+    return fail(errc::already_exists, "{} is a file; name a folder to export to", o.folder);
+  if (fs::is_directory(o.folder, problem) && !fs::is_empty(o.folder, problem) && !o.force)
+    return fail(errc::already_exists, "{} has files in it; name a new folder, or overwrite with --force", o.folder);
+  fs::create_directories(o.folder, problem);
+  if (problem) return fail(errc::io_error, "cannot make the folder {}: {}", o.folder, problem.message());
+  return {};
+}
+
+expected<json> write_files(const export_options& o, const std::vector<output_file>& files) {
+  CUDAL1_CHECK(prepare_folder(o));
+  json::array names;
+  names.reserve(files.size());
+  for (const auto& file : files) {
+    CUDAL1_CHECK(write_file(fs::path(o.folder) / file.name, file.text));
+    names.emplace_back(file.name);
+  }
+  return json(std::move(names));
+}
+
+void say_what_is_left(int64_t left, const context& c) {
+  if (left > 0)
+    c.out.print(fmt::format("{} without one: the reference itself is the best\n", format_count(left, "task")));
+}
+
+expected<int> export_programs(store& s, const search_report& report, const export_options& o, const context& c) {
+  CUDAL1_TRY(const auto files, make_files(s, report));
+  CUDAL1_TRY(auto names, write_files(o, files));
+  const auto programs = static_cast<int64_t>(
+      std::count_if(files.begin(), files.end(), [](const output_file& f) { return f.name.ends_with(".cu1"); }));
+  if (o.json) {
+    print_json(c, json::make_object({{"folder", o.folder}, {"programs", programs}, {"files", std::move(names)}}));
+    return exit_code::success;
+  }
+  const auto tasks = static_cast<int64_t>(report.tasks.size());
+  c.out.print(fmt::format("{} of {} exported to {} (index.json, README.md)\n", format_count(programs, "program"),
+                          format_count(tasks, "task"), o.folder));
+  say_what_is_left(tasks - programs, c);
+  return exit_code::success;
+}
+
+expected<int> export_models(store& s, const search_report& report, const export_options& o, const context& c) {
+  CUDAL1_TRY(const auto made, make_kernelbench_files(s, report, c.data, o.all));
+  CUDAL1_TRY(auto names, write_files(o, made.files));
+  const int code = made.models > 0 || made.refusals.empty() ? exit_code::success : exit_code::negative;
+  if (o.json) {
+    json::array refusals(made.refusals.begin(), made.refusals.end());
+    print_json(c, json::make_object({{"folder", o.folder},
+                                     {"models", made.models},
+                                     {"files", std::move(names)},
+                                     {"refusals", json(std::move(refusals))}}));
+    return code;
+  }
+  c.out.print(fmt::format("{} of {} exported to {} (check.py, index.json, README.md)\n",
+                          format_count(made.models, "model"),
+                          format_count(static_cast<int64_t>(report.tasks.size()), "task"), o.folder));
+  say_what_is_left(made.without, c);
+  for (const auto& refusal : made.refusals)
+    c.out.print(fmt::format("not exported: {}\n", refusal));
+  return code;
+}
+
+expected<int> export_best(const export_options& o, context& c) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  if (o.all && o.format != "kernelbench")
+    return fail(errc::invalid_argument, "--all goes with --format kernelbench: a reference is a task's own program");
+  CUDAL1_TRY(const auto report,
+             o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
+  if (report.tasks.empty())
+    return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` makes some", c.data);
+  return o.format == "kernelbench" ? export_models(*reader, report, o, c) : export_programs(*reader, report, o, c);
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, context& c) {
+  auto o = std::make_shared<export_options>();
+  auto* sub = app.add_subcommand("export", "write the best confirmed variant of each task to a folder");
+  sub->add_option("folder", o->folder, "the folder; made where it is not there")->type_name("DIR")->required();
+  sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
+  sub->add_option("--format", o->format,
+                  "programs (the default), or kernelbench: Python files with ModelNew that need PyTorch and nvcc alone")
+      ->check(CLI::IsMember({"programs", "kernelbench"}))
+      ->type_name("FORMAT");
+  sub->add_flag("--all", o->all, "with --format kernelbench: tasks whose best is the reference itself, too");
+  sub->add_flag("--force", o->force, "overwrite files in a folder that is not empty; others stay");
+  sub->add_flag("--json", o->json, "print what was written as one JSON document");
+  sub->footer(footer(
+      "  cudal1 export fast_kernels\n"
+      "  cudal1 export --experiment e3 fast_kernels --force\n"
+      "  cudal1 export --format kernelbench submission && python submission/check.py\n"
+      "Written are TASK.cu1 (the program), TASK.verdict.json (gates, raw samples), index.json and README.md; for\n"
+      "KernelBench level_L_problem_P_sample_0_kernel.py of each imported task, check.py, index.json and README.md.",
+      "  0    exported\n"
+      "  1    no task can be such a file; why is said of each\n"
+      "  2    the folder is not empty, or there is nothing to export yet\n"
+      "  3    the disk or the store does not answer"));
+  sub->callback([o, &c] { finish(c, export_best(*o, c)); });
+}
+
+}  // namespace cudal1::cli

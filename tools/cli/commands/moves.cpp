@@ -1,0 +1,45 @@
+// cudal1 moves: the catalogue.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "policy/graph/schedule.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+expected<int> moves(bool as_json, context& c) {
+  const auto catalogue = move_catalogue();
+  if (as_json) {
+    json::array items;
+    items.reserve(catalogue.size());
+    for (const auto& [name, about] : catalogue)
+      items.push_back(json::make_object({{"name", name}, {"about", about}}));
+    print_json(c, json::make_object({{"moves", json(std::move(items))}}));
+    return exit_code::success;
+  }
+  std::size_t longest = 0;
+  for (const auto& entry : catalogue)
+    longest = std::max(longest, display_width(entry.first));
+  for (const auto& [name, about] : catalogue) {
+    std::string text = wrap(about, c.out.width, longest + 2);
+    text.erase(0, longest + 2);
+    c.out.print(c.out.bold(pad(name, longest)) + "  " + text + "\n");
+  }
+  return exit_code::success;
+}
+
+}  // namespace
+
+void add_moves(CLI::App& app, context& c) {
+  auto as_json = std::make_shared<bool>(false);
+  auto* sub = app.add_subcommand("moves", "the kinds of moves that schedules are made of");
+  sub->add_flag("--json", *as_json, "one JSON document");
+  sub->footer(footer("  cudal1 moves", "  0    printed"));
+  sub->callback([as_json, &c] { finish(c, moves(*as_json, c)); });
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,167 @@
+// cudal1 report: what a search reached, over all tasks, by level and by kind.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "config/base/describe.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/report/floors.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/cli/table.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+struct report_options {
+  std::string experiment;
+  std::string against{against_program};
+  bool json = false;
+};
+
+struct group_summary {
+  std::string group;  // "all", "level 1", a kind
+  speedup_summary over;
+};
+BOOST_DESCRIBE_STRUCT(group_summary, (), (group, over))
+
+std::vector<group_summary> groups_of(const search_report& r) {
+  std::map<std::string, std::vector<task_speedup>> levels, kinds;
+  std::vector<task_speedup> all;
+  for (const auto& row : r.tasks) {
+    const auto t = speedup_of_row(row);
+    all.push_back(t);
+    if (row.level > 0) levels[fmt::format("level {}", row.level)].push_back(t);
+    kinds[row.family.empty() ? "other" : row.family].push_back(t);
+  }
+  std::vector<group_summary> groups = {{"all", summarize(all)}};
+  for (const auto& [name, tasks] : levels)
+    groups.push_back({name, summarize(tasks)});
+  if (kinds.size() > 1)
+    for (const auto& [name, tasks] : kinds)
+      groups.push_back({name, summarize(tasks)});
+  return groups;
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.0f}%", 100 * share);
+}
+
+// Nothing was measured in that group.
+std::string or_dash(const speedup_summary& s, const std::string& text) {
+  return s.measured > 0 ? text : "-";
+}
+
+table table_of_speedups(const std::vector<group_summary>& groups) {
+  const bool by_device = groups.front().over.device_geometric_mean.has_value();
+  std::vector<column> columns = {{.title = "tasks of"},
+                                 {.title = "tasks", .right = true},
+                                 {.title = "measured", .right = true, .drop = 2},
+                                 {.title = "success", .right = true},
+                                 {.title = "faster", .right = true, .drop = 1},
+                                 {.title = "geo. mean", .right = true}};
+  if (by_device) columns.push_back({.title = "by device", .right = true});
+  columns.insert(columns.end(), {{.title = "mean", .right = true},
+                                 {.title = "25%", .right = true, .drop = 3},
+                                 {.title = "median", .right = true},
+                                 {.title = "75%", .right = true, .drop = 3},
+                                 {.title = "max", .right = true}});
+  table t(std::move(columns));
+  for (const auto& group : groups) {
+    const auto& s = group.over;
+    const auto times = [&](double v) { return or_dash(s, format_speedup(v)); };
+    std::vector<std::string> cells = {group.group,
+                                      std::to_string(s.tasks),
+                                      std::to_string(s.measured),
+                                      std::to_string(s.success),
+                                      std::to_string(s.improved),
+                                      times(s.geometric_mean)};
+    if (by_device) cells.push_back(s.device_geometric_mean ? format_speedup(*s.device_geometric_mean) : "-");
+    cells.insert(cells.end(),
+                 {times(s.mean), times(s.lower_quartile), times(s.median), times(s.upper_quartile), times(s.max)});
+    t.add(std::move(cells));
+  }
+  return t;
+}
+
+table table_of_shares(const std::vector<group_summary>& groups) {
+  std::vector<column> columns = {{.title = "tasks of"}, {.title = ">1.01x", .right = true}};
+  for (const auto& f : groups.front().over.fast)
+    columns.push_back({.title = fmt::format("fast_{}", f.factor), .right = true});
+  columns.push_back({.title = "gap closed", .right = true});
+  table t(std::move(columns));
+  for (const auto& [name, s] : groups) {
+    std::vector<std::string> cells = {name, or_dash(s, percent(s.over_101))};
+    for (const auto& f : s.fast)
+      cells.push_back(or_dash(s, percent(f.share)));
+    cells.push_back(s.gap_closed ? percent(*s.gap_closed) : "-");
+    t.add(std::move(cells));
+  }
+  return t;
+}
+
+std::string legend(const search_report& r, const speedup_summary& all) {
+  const std::string base = r.against == against_program ? "the task's own program" : r.against;
+  std::string text = fmt::format(
+      "Speedups are of call time over {}; what failed or is no faster counts as 1. success: a confirmed variant, or "
+      "the "
+      "task's own program stands. fast_p: share of the measured tasks that are more than p times as fast.",
+      base);
+  if (all.device_geometric_mean) text += " by device: geometric mean of the ratios of device time.";
+  if (all.gap_closed) text += fmt::format(" gap closed: share of the log gap from {} to the floor.", base);
+  return text;
+}
+
+expected<int> report(const report_options& o, context& c) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(auto r, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
+  CUDAL1_CHECK(put_against(*reader, r, o.against));
+  const auto groups = groups_of(r);
+  if (o.json) {
+    print_json(c, json::make_object({{"experiment", r.experiment},
+                                     {"state", r.state},
+                                     {"policy", r.policy},
+                                     {"device", r.device},
+                                     {"environments", to_json(r.environments)},
+                                     {"against", r.against},
+                                     {"groups", to_json(groups)},
+                                     {"tasks", to_json(r.tasks)}}));
+    return exit_code::success;
+  }
+  if (r.tasks.empty()) {
+    c.out.print("The store has no evaluations yet; `cudal1 run` makes some.\n");
+    return exit_code::success;
+  }
+  std::string text;
+  for (const auto& line : split_lines(print_title(r)))
+    text += (text.empty() ? c.out.bold(line) : c.out.dim(wrap(line, c.out.width, 0))) + "\n";
+  text += "\n" + table_of_speedups(groups).text(c.out.width, c.out.color) + "\n" +
+          table_of_shares(groups).text(c.out.width, c.out.color) + "\n";
+  for (const auto& line : split_lines(print_against(r)))
+    text += wrap(line, c.out.width, 0) + "\n";
+  text += c.out.dim(wrap(legend(r, groups.front().over), c.out.width, 0)) + "\n";
+  c.out.print(text);
+  return exit_code::success;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, context& c) {
+  auto o = std::make_shared<report_options>();
+  auto* sub = app.add_subcommand("report", "what a search reached: speedups over all tasks, by level and by kind");
+  sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
+  add_against_option(*sub, o->against);
+  sub->add_flag("--json", o->json, "one JSON document, with the tasks' own figures");
+  sub->footer(footer(
+      "  cudal1 report --experiment e1\n"
+      "  cudal1 report --experiment e1 --against eager   what KernelBench reports; `cudal1 baseline` measures it\n"
+      "  cudal1 report --against compile --json",
+      "  0    printed\n"
+      "  2    there is no such experiment, or no store yet\n"
+      "  3    the store does not answer"));
+  sub->callback([o, &c] { finish(c, report(*o, c)); });
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,305 @@
+// cudal1 run: search for faster variants.
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "actors/client.hpp"
+#include "config/base/describe.hpp"
+#include "config/configuration.hpp"
+#include "policy/search/policy.hpp"
+#include "tools/baseline/measure_baselines.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/interrupt.hpp"
+#include "tools/cli/node_process.hpp"
+#include "tools/cli/progress.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/cli/task_source.hpp"
+#include "tools/kernelbench/model_import.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration)
+
+namespace cudal1::cli {
+
+namespace {
+
+struct run_options {
+  std::string source;  // PyTorch models
+  std::string folder;
+  std::vector<std::string> names;
+  std::string policy;
+  std::optional<int64_t> evaluations;
+  std::string time;
+  uint64_t seed = 1;
+  std::string device;
+  std::string resume;
+  std::string against{against_program};
+  bool against_given = false;
+  node_flags node;
+  bool json = false;
+};
+
+// The flags on top of the configuration's [search].
+expected<client_request> make_request(const run_options& o, const context& c) {
+  std::vector<std::string> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    environment.emplace_back(*variable);
+  const auto file = o.node.config.empty() ? std::nullopt : std::optional<std::string>(o.node.config);
+  CUDAL1_TRY(const configuration defaults,
+             load_configuration(file, c.data + "/cudal1.toml", environment, o.node.settings));
+  client_request r;
+  r.verb = client_verb::run;
+  r.policy = o.policy.empty() ? defaults.search.policy : o.policy;
+  // Either limit alone means no other.
+  r.time_limit_s = o.evaluations ? 0 : defaults.search.time_limit_s;
+  r.evaluations_per_task = o.time.empty() ? defaults.search.evaluations_per_task : 0;
+  if (o.evaluations) r.evaluations_per_task = *o.evaluations;
+  if (!o.time.empty()) {
+    CUDAL1_TRY(r.time_limit_s, parse_duration(o.time));
+  }
+  r.seed = o.seed;
+  r.stop_on_disconnect = true;  // a second Ctrl-C, or a closed terminal: not a search that nobody sees
+  return r;
+}
+
+// A search that is followed: its answers, Ctrl-C, and what the view is told.
+class followed_run {
+ public:
+  followed_run(interrupt_watch& interrupt, run_view& view) : interrupt_(interrupt), view_(view) {}
+
+  // Until the last answer. The experiment's id.
+  expected<std::string> follow(node_client& client) {
+    for (;;) {
+      auto answer = client.receive(std::chrono::seconds(10), interrupt_.fd());
+      if (!answer) {
+        if (answer.error().code == errc::cancelled) {
+          CUDAL1_CHECK(stop(client));
+          continue;
+        }
+        if (answer.error().code == errc::timeout) {
+          view_.remark("the node has been silent for a while; Ctrl-C stops, twice leaves at once");
+          continue;
+        }
+        return lost(std::move(answer).error());
+      }
+      if (auto problem = error_of(*answer)) return tl::unexpected<error>(std::move(*problem));
+      if (!interrupted_) view_.forget_remark();
+      if (answer->progress) {
+        experiment_ = answer->progress->experiment;
+        view_.update(*answer->progress);
+      }
+      if (answer->last) return experiment_;
+      if (interrupted_ && !stop_sent_ && !experiment_.empty()) CUDAL1_CHECK(stop(client));
+    }
+  }
+
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  expected<void> stop(node_client& client) {
+    interrupted_ = true;
+    interrupt_.acknowledge();
+    view_.remark("stopping: what is in flight ends and is kept (Ctrl-C again leaves at once)");
+    if (experiment_.empty()) return {};  // with its first progress
+    stop_sent_ = true;
+    client_request r;
+    r.verb = client_verb::stop;
+    r.experiment = experiment_;
+    return client.send(r);  // the one thing that may be asked while an experiment is followed
+  }
+
+  tl::unexpected<error> lost(error e) const {
+    if (!experiment_.empty())
+      e.message += fmt::format("; what was finished is kept, and `cudal1 run --resume {}` goes on", experiment_);
+    return tl::unexpected<error>(std::move(e));
+  }
+
+  interrupt_watch& interrupt_;
+  run_view& view_;
+  std::string experiment_;
+  bool interrupted_ = false, stop_sent_ = false;
+};
+
+// Fills in tasks and device, which need the node; for --resume, what the store knows.
+expected<run_limits> complete(client_request& r, const run_options& o, const context& c, const node_status& node) {
+  if (!o.resume.empty()) {
+    CUDAL1_TRY(const auto reader, open_for_reading(c));
+    CUDAL1_TRY(const auto before, reader->get_experiment(o.resume));
+    r.experiment = before.id;
+    r.device = before.device;
+    r.policy = before.policy;
+    return run_limits{before.device, before.policy, before.time_limit_s};
+  }
+  CUDAL1_TRY(const device_report device, choose_device(node, o.device));
+  r.device = o.device.empty() ? device.where.device : o.device;
+  CUDAL1_TRY(const std::string profile, profile_of(r.device));
+  CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, o.names, profile));
+  CUDAL1_CHECK(hand_over_blobs(c.data, tasks));
+  r.tasks.reserve(tasks.size());
+  for (const auto& t : tasks)
+    r.tasks.push_back(canonical_text(t));
+  return run_limits{r.device, r.policy, r.time_limit_s};
+}
+
+// What else the node is at: it takes its share of the device, and goes on when this search has ended.
+void tell_of_others(const run_options& o, const connected_node& node, run_view& view) {
+  for (const auto& id : node.status.experiments) {
+    if (id == o.resume) continue;
+    view.note(fmt::format("beside this search {} {}, on the same node (`cudal1 stop {}` ends it)", id,
+                          node.started ? "goes on, which ran when the last node ended" : "is running", id));
+  }
+}
+
+// The options with the imported tasks' folder in place of the models that they come from.
+expected<run_options> with_imported_tasks(run_options o, const context& c) {
+  if (!is_model_source(o.source))
+    return fail(errc::invalid_argument,
+                "{} is no PyTorch model (*.py), folder of them or *.jsonl; --tasks takes a folder of task files, and "
+                "--task one of them",
+                o.source);
+  note(c, "importing " + o.source);
+  CUDAL1_TRY(const auto models, imported_once(c.data, o.source));
+  for (const auto& r : models.report.refused)
+    note(c, fmt::format("{} was refused: {}", r.name, r.reason));
+  if (models.report.imported.empty())
+    return fail(errc::unsupported, "there is nothing to search in {}: every model was refused", o.source);
+  o.folder = models.folder;
+  if (!o.against_given) o.against = "eager";  // what its author compares with
+  return o;
+}
+
+// PyTorch beside what was just found, on its devices. What cannot be measured is missing in the table.
+// False where it was interrupted.
+expected<bool> measure_base(const run_options& o, const std::string& experiment, const node_status& node,
+                            const context& c, run_view& view, int wake_fd) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
+  CUDAL1_TRY(const auto devices, choose_devices(node, e.device));
+  baseline_wish wish;
+  wish.kinds = {o.against};
+  wish.devices = names_of(devices);
+  wish.experiment = e.id;
+  for (const auto& id : e.tasks) {
+    CUDAL1_TRY(const auto record, reader->get_task(id));
+    CUDAL1_TRY(task t, read_task(record.text, record.profile));
+    wish.tasks.push_back(std::move(t));
+  }
+  baseline_observer observer;
+  observer.doing = [&](const std::string& what) { view.remark("measuring PyTorch: " + what); };
+  CUDAL1_TRY(const auto measured, measure_baselines(c.data, wish, observer, wake_fd));
+  if (measured.fault) return tl::unexpected<error>(*measured.fault);
+  return !measured.interrupted;
+}
+
+expected<int> run(run_options o, context& c) {
+  if (!o.source.empty()) {
+    CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
+  }
+  CUDAL1_TRY(client_request request, make_request(o, c));
+  // What needs no node is checked before one is started.
+  node_flags flags = o.node;
+  flags.device = o.device;
+  if (o.resume.empty()) {
+    CUDAL1_CHECK(check_tasks(o.folder, o.names, o.device));
+  } else {
+    CUDAL1_TRY(const auto reader, open_for_reading(c));
+    CUDAL1_TRY(const auto before, reader->get_experiment(o.resume));
+    flags.device = before.device;
+  }
+  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
+  run_view view(o.json ? c.err : c.out, {});
+  CUDAL1_TRY(connected_node node,
+             connect_or_start(
+                 c.data, flags, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
+  CUDAL1_TRY(const run_limits limits, complete(request, o, c, node.status));
+  view.set_limits(limits);
+  tell_of_others(o, node, view);
+  view.remark(o.resume.empty()
+                  ? fmt::format("searching {} on {}", format_count(static_cast<int64_t>(request.tasks.size()), "task"),
+                                limits.device)
+                  : "going on with " + request.experiment);
+  CUDAL1_CHECK(node.client.send(request));
+  followed_run follower(interrupt, view);
+  auto experiment = follower.follow(node.client);
+  bool interrupted = follower.interrupted();
+  if (experiment && o.against != against_program && !interrupted) {
+    const auto measured = measure_base(o, *experiment, node.status, c, view, interrupt.fd());
+    if (!measured) view.note(fmt::format("{} was not measured: {}", o.against, measured.error().message));
+    interrupted = measured && !*measured;
+  }
+  view.close();
+  CUDAL1_CHECK(experiment);
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(auto report, report_experiment(*reader, *experiment));
+  CUDAL1_CHECK(put_against(*reader, report, o.against));
+  if (o.json) {
+    print_json(c, to_json(report));
+  } else {
+    c.out.print((c.out.live ? "" : "\n") + print_report(report, examine(c.out.stream)));
+    c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", c.data)) + "\n");
+  }
+  return interrupted ? exit_code::interrupted : exit_code::success;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, context& c) {
+  auto o = std::make_shared<run_options>();
+  auto* sub = app.add_subcommand("run", "search for faster variants of tasks, and print the table of the best");
+  sub->add_option(
+         "source", o->source,
+         "PyTorch models to search: a *.py with Model, get_inputs and get_init_inputs, a folder of such files, "
+         "a *.jsonl (`cudal1 tasks import --help`); their Python is executed, unconfined")
+      ->type_name("MODEL");
+  sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
+  sub->add_option("--task", o->names, "only these tasks: names, or task files; may stand several times")
+      ->type_name("NAME");
+  sub->add_option("--policy", o->policy,
+                  fmt::format("what writes variants: {} (default: the configuration's, evolutionary)",
+                              fmt::join(policy_names(), ", ")))
+      ->type_name("NAME")
+      ->check(CLI::IsMember(policy_names()));
+  sub->add_option("--evaluations", o->evaluations, "stop after this many evaluations of each task")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  sub->add_option("--time", o->time, "stop after this much time of searching, as in 90s, 4m, 1h30m")
+      ->type_name("DURATION");
+  sub->add_option("--seed", o->seed, "of all random choices; the same seed makes the same proposals")
+      ->capture_default_str()
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62));
+  sub->add_option("--device", o->device,
+                  "cpu, cuda:0, ..., a list as in cuda:0,cuda:1, or cuda: every GPU (default: the first GPU, else cpu)")
+      ->type_name("DEVICE");
+  auto* resume = sub->add_option("--resume", o->resume,
+                                 "go on with an experiment that was stopped, as in --resume e3, with its own limits");
+  resume->type_name("EXPERIMENT");
+  for (const auto* flag : {"source", "--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
+    resume->excludes(sub->get_option(flag));
+  sub->get_option("source")->excludes(sub->get_option("--tasks"));
+  add_against_option(*sub, o->against);
+  sub->get_option("--against")
+      ->description(sub->get_option("--against")->get_description() + "; another kind is measured beside at the end");
+  sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
+  add_node_flags(*sub, o->node);
+  sub->footer(
+      footer("  cudal1 run                                    all built-in tasks\n"
+             "  cudal1 run --time 4m                          ... for four minutes\n"
+             "  cudal1 run --task softmax --task layer_norm   two of them\n"
+             "  cudal1 run model.py                           your own PyTorch model\n"
+             "  cudal1 run --tasks my_tasks --evaluations 50  your own tasks\n"
+             "  cudal1 run --resume e3                        after Ctrl-C or a power cut",
+             "  0    the search ended by itself; the table was printed\n"
+             "  2    the command line, a task file or a name on it is not right\n"
+             "  3    no node could be reached or started, or it was lost\n"
+             "  130  Ctrl-C: everything finished was kept, and the table so far printed"));
+  sub->callback([o, sub, &c] {
+    o->against_given = sub->get_option("--against")->count() > 0;
+    finish(c, run(*o, c));
+  });
+}
+
+}  // namespace cudal1::cli

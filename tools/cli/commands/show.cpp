@@ -1,0 +1,179 @@
+// cudal1 show: all that is known of one variant.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config/base/describe.hpp"
+#include "sandbox/program/task.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/report/floors.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/cli/task_source.hpp"
+#include "tools/cli/verdict_text.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+struct show_options {
+  std::string variant;
+  bool program = false, source = false, schedule = false, json = false;
+};
+
+void section(const terminal& out, const std::string& title, const std::string& text) {
+  if (text.empty()) return;
+  out.print("\n" + out.bold(title) + "\n" + text + (text.ends_with('\n') ? "" : "\n"));
+}
+
+std::string print_moves(const variant_record& v, const terminal& out) {
+  std::string text;
+  if (!v.schedule.empty()) text += wrap(v.schedule, out.width, 2) + "\n";
+  for (std::size_t i = 0; i < v.explanation.size(); ++i) {
+    const auto number = fmt::format("  {}. ", i + 1);
+    std::string line = wrap(v.explanation[i], out.width, number.size());
+    line.erase(0, number.size());
+    text += number + line + "\n";
+  }
+  return text;
+}
+
+// The task's name, with what it was imported from: as stored, or the id where the store has it no more.
+std::string name_of(const expected<task_record>& record, const std::string& id) {
+  if (!record) return short_id(id);
+  const auto t = read_task(record->text, record->profile);
+  return t && t->origin ? fmt::format("{} ({})", record->name, origin_text(*t->origin)) : record->name;
+}
+
+std::string print_origin(const variant_record& v, const std::string& task) {
+  std::string text = fmt::format("  task {}, by {}", task, v.origin);
+  if (v.policy_version > 0) text += fmt::format(" (version {})", v.policy_version);
+  if (!v.experiment.empty()) text += ", experiment " + v.experiment;
+  text += ", " + format_date(v.time_unix_ms) + "\n";
+  std::vector<std::string> parents;
+  parents.reserve(v.parents.size());
+  for (const auto& parent : v.parents)
+    parents.push_back(short_id(parent));
+  if (!parents.empty()) text += fmt::format("  made from {}\n", fmt::join(parents, ", "));
+  return text;
+}
+
+// As stored text where it cannot be read any more.
+struct program_parts {
+  std::string head, source;
+};
+
+program_parts parts_of(const variant_record& v) {
+  const auto read = read_program(v.program);
+  if (!read) return {v.program, ""};
+  return {print_program_head(*read), read->source};
+}
+
+std::string with_newline(std::string text) {
+  if (!text.empty() && !text.ends_with('\n')) text += '\n';
+  return text;
+}
+
+// The floor of the variant's task on the device of an environment, where the store still has both.
+expected<std::optional<roofline>> roof_of(const expected<task_record>& record, const environment& where,
+                                          floor_finder& floors) {
+  if (!record || !is_gpu(where.device)) return std::nullopt;
+  const auto t = read_task(record->text, record->profile);
+  if (!t) return std::nullopt;
+  return floors.of(*t, where.model);
+}
+
+expected<void> print_verdicts(store& s, const expected<task_record>& record, const std::vector<verdict>& verdicts,
+                              const terminal& out) {
+  floor_finder floors;
+  for (const auto& v : verdicts) {
+    environment where;
+    if (!v.environment_id.empty()) {
+      CUDAL1_TRY(where, s.get_environment(v.environment_id));
+    }
+    CUDAL1_TRY(const auto roof, roof_of(record, where, floors));
+    section(out, fmt::format("Verdict of attempt {}, {}", v.attempt, format_date(v.time_unix_ms)),
+            print_verdict(v, out, roof));
+    if (!v.environment_id.empty()) {
+      out.print(wrap(describe_device(where), out.width, 2) + "\n");
+      if (const auto about = about_timings(where.device); !about.empty()) out.print("  " + about + "\n");
+    }
+    if (!v.samples.empty()) out.print(print_samples(v, out));
+  }
+  if (verdicts.empty()) section(out, "Verdict", "  none yet: its evaluation is under way, or was interrupted\n");
+  return {};
+}
+
+// `roofs`: one for each environment, null where its figures are not known.
+expected<int> show_json(store& s, const variant_record& v, const std::vector<verdict>& verdicts, const context& c) {
+  json::array environments, roofs;
+  std::vector<std::string> seen;
+  floor_finder floors;
+  const auto record = s.get_task(v.task);
+  for (const auto& one : verdicts) {
+    if (one.environment_id.empty() || std::find(seen.begin(), seen.end(), one.environment_id) != seen.end()) continue;
+    seen.push_back(one.environment_id);
+    CUDAL1_TRY(const auto where, s.get_environment(one.environment_id));
+    CUDAL1_TRY(const auto roof, roof_of(record, where, floors));
+    environments.push_back(to_json(where));
+    roofs.push_back(to_json(roof));
+  }
+  print_json(c, json::make_object({{"variant", to_json(v)},
+                                   {"verdicts", to_json(verdicts)},
+                                   {"environments", json(std::move(environments))},
+                                   {"roofs", json(std::move(roofs))}}));
+  return exit_code::success;
+}
+
+expected<int> show(const show_options& o, context& c) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(const variant_record v, reader->find_variant(o.variant));
+  // These three print just that, for a file or another program.
+  if (o.program) {
+    c.out.print(with_newline(v.program));
+    return exit_code::success;
+  }
+  if (o.source) {
+    c.out.print(with_newline(parts_of(v).source));
+    return exit_code::success;
+  }
+  if (o.schedule) {
+    c.out.print(with_newline(v.schedule));
+    return exit_code::success;
+  }
+  CUDAL1_TRY(const auto verdicts, reader->verdicts_of_variant(v.id));
+  if (o.json) return show_json(*reader, v, verdicts, c);
+  const auto task = reader->get_task(v.task);
+  c.out.print(c.out.bold("Variant " + v.id) + "\n" + print_origin(v, name_of(task, v.task)));
+  section(c.out, "Schedule", print_moves(v, c.out));
+  CUDAL1_CHECK(print_verdicts(*reader, task, verdicts, c.out));
+  const auto parts = parts_of(v);
+  section(c.out, "Program", parts.head);
+  section(c.out, "CUDA source", parts.source);
+  return exit_code::success;
+}
+
+}  // namespace
+
+void add_show(CLI::App& app, context& c) {
+  auto o = std::make_shared<show_options>();
+  auto* sub = app.add_subcommand("show", "all about a variant: schedule, verdicts, timing, program, CUDA source");
+  sub->add_option("variant", o->variant, "the id, or its first digits (4 at least)")->type_name("VARIANT")->required();
+  auto* json = sub->add_flag("--json", o->json, "one JSON document, with all raw samples");
+  auto* program = sub->add_flag("--program", o->program, "only the program, as `cudal1 evaluate` takes it");
+  auto* source = sub->add_flag("--source", o->source, "only the CUDA source");
+  auto* schedule = sub->add_flag("--schedule", o->schedule, "only the schedule");
+  for (auto* one : {json, program, source, schedule})
+    for (auto* other : {json, program, source, schedule})
+      if (one != other) one->excludes(other);
+  sub->footer(
+      footer("  cudal1 show 3f9a1c2b\n"
+             "  cudal1 show 3f9a1c2b --program > variant.cu1 && cudal1 evaluate softmax variant.cu1",
+             "  0    printed\n"
+             "  2    no variant, or several, begin with these digits; or there is no store yet\n"
+             "  3    the store does not answer"));
+  sub->callback([o, &c] { finish(c, show(*o, c)); });
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,124 @@
+// cudal1 status: the node, its devices, and what the store holds.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/client.hpp"
+#include "config/base/describe.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/node_process.hpp"
+#include "tools/cli/report/report.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+struct store_counts {
+  int64_t tasks = 0, evaluations = 0, correct = 0, experiments = 0;
+  std::map<std::string, int64_t> outcomes;
+};
+BOOST_DESCRIBE_STRUCT(store_counts, (), (tasks, evaluations, correct, experiments, outcomes))
+
+struct status_report {
+  std::string data;
+  bool node_runs = false;
+  std::optional<node_status> node;
+  bool has_store = false;
+  store_counts counts;
+  std::vector<experiment_record> experiments;
+};
+BOOST_DESCRIBE_STRUCT(status_report, (), (data, node_runs, node, has_store, counts, experiments))
+
+expected<void> count(store& s, status_report& r) {
+  CUDAL1_TRY(const auto tasks, s.tasks());
+  r.counts.tasks = static_cast<int64_t>(tasks.size());
+  for (const auto& t : tasks) {
+    CUDAL1_TRY(const auto verdicts, s.verdicts_of_task(t.id));
+    r.counts.evaluations += static_cast<int64_t>(verdicts.size());
+    for (const auto& v : verdicts)
+      ++r.counts.outcomes[enum_name(v.result)];
+  }
+  r.counts.correct = r.counts.outcomes[enum_name(outcome::correct)];
+  CUDAL1_TRY(r.experiments, s.experiments());
+  r.counts.experiments = static_cast<int64_t>(r.experiments.size());
+  return {};
+}
+
+std::string confinement_line(const device_report& d) {
+  std::vector<std::string> in_force, missing;
+  for (const auto& item : d.confinement)
+    (item.in_force ? in_force : missing).push_back(item.name + (item.in_force || !item.required ? "" : " (required)"));
+  return fmt::format("confinement: {} of {} in force{}", in_force.size(), d.confinement.size(),
+                     missing.empty() ? "" : fmt::format("; not: {}", fmt::join(missing, ", ")));
+}
+
+void print_node(const status_report& r, const terminal& t) {
+  if (!r.node) {
+    t.print(fmt::format("No node runs on {}. `cudal1 run` starts one.\n", r.data));
+    return;
+  }
+  t.print(t.bold(fmt::format("A node runs on {} (pid {})", r.data, r.node->pid)) + "\n");
+  for (const auto& d : r.node->devices) {
+    t.print(wrap(describe_device(d.where), t.width, 2) + "\n");
+    t.print(wrap(confinement_line(d), t.width, 4) + "\n");
+  }
+  for (const auto& d : r.node->troubled)
+    t.print(wrap(fmt::format("{}: {}{}", d.device, t.bad("does not work"), d.given_up ? "" : " yet") + ": " + d.problem,
+                 t.width, 2) +
+            "\n");
+  for (const auto& [role, pids] : r.node->processes)
+    t.print(fmt::format("    {}: {}\n", role, pids.empty() ? "-" : fmt::format("{}", fmt::join(pids, ", "))));
+  t.print(r.node->experiments.empty() ? "  no experiment runs\n"
+                                      : fmt::format("  running: {}\n", fmt::join(r.node->experiments, ", ")));
+}
+
+void print_store(const status_report& r, const terminal& t) {
+  if (!r.has_store) {
+    t.print("There is no store there yet.\n");
+    return;
+  }
+  const auto failures = format_failures(r.counts.outcomes);
+  t.print(t.bold("The store") + fmt::format(": {}, {}, {} ({} correct{})\n", format_count(r.counts.tasks, "task"),
+                                            format_count(r.counts.experiments, "experiment"),
+                                            format_count(r.counts.evaluations, "evaluation"), r.counts.correct,
+                                            failures.empty() ? "" : "; " + failures));
+}
+
+expected<int> status(bool as_json, context& c) {
+  status_report r;
+  r.data = c.data;
+  if (auto node = connect_to_node(c.data)) {
+    r.node = std::move(node->status);
+    r.node_runs = true;
+  } else if (node.error().code != errc::not_found) {
+    return tl::unexpected<error>(std::move(node).error());
+  }
+  r.has_store = store_exists(c);
+  if (r.has_store) {
+    CUDAL1_TRY(const auto reader, open_for_reading(c));
+    CUDAL1_CHECK(count(*reader, r));
+  }
+  if (as_json) {
+    print_json(c, to_json(r));
+  } else {
+    print_node(r, c.out);
+    print_store(r, c.out);
+  }
+  return exit_code::success;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, context& c) {
+  auto as_json = std::make_shared<bool>(false);
+  auto* sub = app.add_subcommand("status", "the node, its devices and their confinement, and what the store holds");
+  sub->add_flag("--json", *as_json, "one JSON document");
+  sub->footer(
+      footer("  cudal1 status\n"
+             "  cudal1 status --json --data /srv/cudal1",
+             "  0    the status was printed, whether a node runs or not\n"
+             "  3    the node or the store does not answer"));
+  sub->callback([as_json, &c] { finish(c, status(*as_json, c)); });
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,84 @@
+// cudal1 tasks import: PyTorch models as tasks.
+#include <fmt/format.h>
+
+#include "config/base/describe.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/table.hpp"
+#include "tools/kernelbench/model_import.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+struct import_options {
+  import_request request;
+  bool json = false;
+};
+
+void print_report(const import_report& report, const std::string& folder, const terminal& out) {
+  table list({{.title = "task", .least_width = 12},
+              {.title = "kind"},
+              {.title = "steps", .right = true},
+              {.title = "weights", .right = true},
+              {.title = "their size", .right = true},
+              {.title = "compared", .drop = 1}});
+  int64_t compared = 0;
+  for (const auto& t : report.imported) {
+    compared += t.verified ? 1 : 0;
+    list.add({t.name, t.family, std::to_string(t.steps), std::to_string(t.weights),
+              format_bytes(static_cast<double>(t.weight_bytes)), t.verified ? "same bits" : "-"});
+  }
+  if (!list.empty()) out.print(list.text(out.width, out.color) + "\n");
+  for (const auto& r : report.refused)
+    out.print(fmt::format("{} was refused: {}\n", r.name, r.reason));
+  out.print(fmt::format("{} in {}, {} of them compared with their models on the CPU; {} refused.\n",
+                        format_count(static_cast<int64_t>(report.imported.size()), "task"), folder, compared,
+                        report.refused.size()));
+  if (!report.imported.empty()) out.print(out.dim(fmt::format("Next: `cudal1 run --tasks {}`.", folder)) + "\n");
+}
+
+expected<int> import_tasks(const import_options& o, context& c) {
+  CUDAL1_TRY(const auto report, import_models(o.request));
+  if (o.json) {
+    print_json(c, to_json(report));
+  } else {
+    print_report(report, o.request.out, c.out);
+  }
+  return report.refused.empty() ? exit_code::success : exit_code::negative;
+}
+
+}  // namespace
+
+void add_tasks_import(CLI::App& tasks, context& c) {
+  auto o = std::make_shared<import_options>();
+  auto* sub = tasks.add_subcommand("import", "make tasks of PyTorch models; executes their Python, unconfined");
+  sub->add_option("source", o->request.sources,
+                  "a KernelBench problem, any Python file with Model, get_inputs and get_init_inputs, a folder of such "
+                  "files, or JSON lines with level, problem_id and code")
+      ->required()
+      ->type_name("SOURCE");
+  sub->add_option("--out", o->request.out, "gets NAME.json for each, and blobs/ with weights and sources")
+      ->required()
+      ->type_name("DIR");
+  sub->add_option("--only", o->request.only, "only these: names or their beginnings, as in level1_023,level2_017")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  sub->add_option("--level", o->request.level, "only KernelBench's problems of this level")->type_name("N");
+  sub->add_option("--jobs", o->request.jobs, "processes (default: half of the cores)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1024}));
+  sub->add_flag("--json", o->json, "one JSON document");
+  sub->footer(footer(
+      "  cudal1 tasks import KernelBench/KernelBench/level1 --out kb1\n"
+      "  cudal1 tasks import my_model.py --out my_tasks\n"
+      "  cudal1 tasks import problems.jsonl --level 2 --out kb2\n\n"
+      "The files are executed, as you and without a sandbox: import only what you would run. Needs a Python with\n"
+      "torch 2.11: $CUDAL1_PYTHON, else that of the environment that LibTorch is from, else python3.",
+      "  0    everything was imported\n"
+      "  1    something was refused (the sentences say why), and the rest imported\n"
+      "  2    a source is not there, or there is no Python with torch 2.11"));
+  sub->callback([o, &c] { finish(c, import_tasks(*o, c)); });
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,143 @@
+#include "tools/cli/python_process.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config/base/unique_fd.hpp"
+#include "tools/cli/arguments.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
+
+namespace cudal1::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// What the Python that we look for says; anything else is what is wrong with the one that was asked.
+constexpr std::string_view wanted_version = "2.11";
+
+// Importing torch takes seconds, and its version stands in a file.
+constexpr const char* version_program =
+    "import importlib.util as u, os, re\n"
+    "s = u.find_spec('torch')\n"
+    "f = os.path.join(os.path.dirname(s.origin), 'version.py') if s and s.origin else ''\n"
+    "print(re.search(r'__version__\\s*=\\s*.(\\d+\\.\\d+)', open(f).read()).group(1) if f else '', end='')\n";
+
+std::string system_text(int e) {
+  return std::strerror(e);  // NOLINT(concurrency-mt-unsafe)
+}
+
+// Runs it with /dev/null as input; its output is read to the end. `quiet`: its errors are nobody's business.
+expected<python_result> run_words(std::vector<std::string> words, bool quiet) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errc::infrastructure, "cannot make a pipe: {}", system_text(errno));
+  unique_fd reading(ends[0]);
+  unique_fd writing(ends[1]);
+  const std::vector<char*> arguments = arguments_of(words);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, writing.get(), STDOUT_FILENO);
+  if (quiet) posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t child = -1;
+  const int problem = ::posix_spawnp(&child, words.front().c_str(), &files, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  if (problem != 0) return fail(errc::infrastructure, "cannot start {}: {}", words.front(), system_text(problem));
+  writing.reset();
+  python_result result;
+  std::array<char, 4096> part{};
+  for (;;) {
+    const auto got = ::read(reading.get(), part.data(), part.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    result.out.append(part.data(), static_cast<std::size_t>(got));
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+// Empty where it has the right torch, else what is wrong with it.
+std::string problem_of(const std::string& python) {
+  const auto answer = run_words({python, "-c", version_program}, true);
+  if (!answer) return answer.error().message;
+  if (answer->code != 0) return fmt::format("{} is no Python that runs (exit code {})", python, answer->code);
+  if (answer->out.empty()) return python + " imports no torch";
+  if (answer->out != wanted_version) return fmt::format("{} has torch {}", python, answer->out);
+  return {};
+}
+
+fs::path own_folder() {
+  std::error_code problem;
+  const auto self = fs::read_symlink("/proc/self/exe", problem);
+  return problem ? fs::path() : self.parent_path();
+}
+
+// ENV/lib/python3.11/site-packages/torch -> ENV/bin/python3.11 and its other names, those that are there.
+std::vector<std::string> pythons_of(const fs::path& torch) {
+  std::error_code problem;
+  const auto folder = fs::canonical(torch, problem);
+  if (problem) return {};
+  const auto versioned = folder.parent_path().parent_path();
+  const auto programs = versioned.parent_path().parent_path() / "bin";
+  std::vector<std::string> found;
+  for (const auto& name : {versioned.filename().string(), std::string("python3"), std::string("python")}) {
+    const auto path = (programs / name).string();
+    if (::access(path.c_str(), X_OK) == 0 && !fs::is_directory(path, problem)) found.push_back(path);
+  }
+  return found;
+}
+
+}  // namespace
+
+expected<std::string> find_python() {
+  if (const char* chosen = std::getenv("CUDAL1_PYTHON"); chosen && *chosen) {  // NOLINT(concurrency-mt-unsafe)
+    const auto problem = problem_of(chosen);
+    if (problem.empty()) return std::string(chosen);
+    return fail(errc::not_found, "$CUDAL1_PYTHON: {}; it should be a Python with torch {}", problem, wanted_version);
+  }
+  std::vector<std::string> candidates = pythons_of(own_folder().parent_path() / "torch");
+  for (auto& python : pythons_of(CUDAL1_TORCH_FOLDER))
+    candidates.push_back(std::move(python));
+  candidates.emplace_back("python3");
+  std::string last;
+  for (const auto& python : candidates) {
+    last = problem_of(python);
+    if (last.empty()) return python;
+  }
+  return fail(errc::not_found,
+              "PyTorch models need a Python with torch {0}, and {1}: python3 -m venv VENV && VENV/bin/pip install "
+              "torch=={0}.0, then CUDAL1_PYTHON=VENV/bin/python",
+              wanted_version, last);
+}
+
+expected<std::string> python_script(const std::string& name) {
+  std::error_code problem;
+  const auto installed = own_folder().parent_path() / "share" / "cudal1" / "python" / name;
+  if (fs::is_regular_file(installed, problem)) return installed.string();
+  const auto source = fs::path(CUDAL1_SOURCE_PYTHON) / name;
+  if (fs::is_regular_file(source, problem)) return source.string();
+  return fail(errc::not_found, "{} is neither in {} nor in {}; install cudal1 again", name,
+              installed.parent_path().string(), CUDAL1_SOURCE_PYTHON);
+}
+
+expected<python_result> run_python(const std::string& python, const std::string& script,
+                                   const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {python, script};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_words(std::move(words), false);
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,201 @@
+#include "tools/cli/report/report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/protocol.hpp"
+#include "config/base/describe.hpp"
+#include "sandbox/program/task.hpp"
+#include "tools/cli/report/floors.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void put_best(best_row& row, const store::ranked& r) {
+  row.is_reference = false;
+  row.reference_us = r.result.reference_us;
+  row.best_us = r.result.variant_us;
+  row.speedup = r.result.score;
+  row.speedup_interval = r.result.score_interval;
+  row.beats_reference = r.result.score_interval.low > 1;
+  row.variant = r.variant.id;
+  row.origin = r.variant.origin;
+  row.schedule = r.variant.schedule;
+  row.explanation = r.variant.explanation;
+  row.environment_id = r.result.environment_id;
+  row.reference_device_us = r.result.reference_device_us;
+  row.best_device_us = r.result.variant_device_us;
+}
+
+expected<void> put_floor(best_row& row, const task& t, const std::string& model, floor_finder& floors) {
+  CUDAL1_TRY(const auto roof, floors.of(t, model));
+  if (!roof) return {};
+  row.floor_us = roof->call_us();
+  row.roof_us = roof->device_us();
+  row.roof_limit = roof->limit();
+  if (row.best_device_us > 0) row.roof_share = row.roof_us / row.best_device_us;
+  return {};
+}
+
+// The row of a task, and its verdicts' figures into the totals. `experiment` "" is all.
+expected<best_row> row_of(store& s, const task_record& t, const std::string& experiment, search_report& totals,
+                          floor_finder& floors) {
+  best_row row;
+  row.task = t.id;
+  row.name = t.name;
+  CUDAL1_TRY(const auto verdicts, s.verdicts_of_task(t.id, experiment));
+  std::vector<double> reference_times, reference_device_times;
+  for (const auto& v : verdicts) {
+    ++row.evaluations;
+    ++totals.outcomes[enum_name(v.result)];
+    for (const auto& [stage, ms] : v.stage_ms)
+      totals.stage_ms[stage] += ms;
+    if (v.result == outcome::correct) ++row.correct;
+    if (v.reference_us > 0) reference_times.push_back(v.reference_us);
+    if (v.reference_device_us > 0) reference_device_times.push_back(v.reference_device_us);
+    if (row.environment_id.empty()) row.environment_id = v.environment_id;
+  }
+  totals.evaluations += row.evaluations;
+  row.reference_us = row.best_us = median(std::move(reference_times));
+  row.reference_device_us = row.best_device_us = median(std::move(reference_device_times));
+  const auto read = read_task(t.text, t.profile);
+  CUDAL1_TRY(const auto best, best_find(s, t.id, read ? read->reference.id : "", experiment));
+  if (best) put_best(row, *best);
+  row.family = t.family;
+  if (read && read->origin) {
+    row.level = read->origin->level.value_or(0);
+    row.has_source = !read->origin->source.empty();
+  }
+  if (!read || row.environment_id.empty()) return row;
+  CUDAL1_TRY(const auto where, s.get_environment(row.environment_id));
+  if (is_gpu(where.device)) CUDAL1_CHECK(put_floor(row, *read, where.model, floors));
+  return row;
+}
+
+// Tasks count whose floor is known and below the reference.
+std::optional<double> gap_closed(const std::vector<best_row>& rows) {
+  std::vector<gap_times> gaps;
+  gaps.reserve(rows.size());
+  for (const auto& row : rows)
+    gaps.push_back({row.reference_us, row.best_us, row.floor_us});
+  return share_of_log_gap(gaps);
+}
+
+expected<void> finish_report(store& s, search_report& r, const floor_finder& floors) {
+  double logarithms = 0;
+  int64_t timed = 0;
+  for (const auto& row : r.tasks) {
+    if (row.beats_reference) ++r.beat_reference;
+    if (row.reference_us > 0) {
+      logarithms += std::log(row.speedup);
+      ++timed;
+    }
+    const bool known = std::any_of(r.environments.begin(), r.environments.end(),
+                                   [&](const environment& e) { return e.id == row.environment_id; });
+    if (row.environment_id.empty() || known) continue;
+    CUDAL1_TRY(auto where, s.get_environment(row.environment_id));
+    r.environments.push_back(std::move(where));
+  }
+  if (timed > 0) r.geometric_mean = std::exp(logarithms / static_cast<double>(timed));
+  std::set<std::string> devices;
+  for (const auto& e : r.environments)
+    devices.insert(e.device);
+  r.devices = static_cast<int64_t>(devices.size());
+  r.gap_closed = gap_closed(r.tasks);
+  r.unknown_models = floors.unknown();
+  if (r.active_s > 0) {
+    r.evaluations_per_s = static_cast<double>(r.evaluations) / r.active_s;
+    const auto held_s = device_ms_of(r.stage_ms) / 1000 / static_cast<double>(std::max<int64_t>(1, r.devices));
+    r.device_busy = std::min(1.0, held_s / r.active_s);
+  }
+  return {};
+}
+
+}  // namespace
+
+expected<std::optional<store::ranked>> best_find(store& s, const std::string& task, const std::string& own,
+                                                 const std::string& experiment) {
+  CUDAL1_TRY(auto best, s.best(task, 2, true, experiment));
+  for (auto& candidate : best)
+    if (candidate.variant.id != own && candidate.result.score > 1) return std::optional(std::move(candidate));
+  return std::optional<store::ranked>();
+}
+
+expected<search_report> report_experiment(store& s, const std::string& experiment) {
+  CUDAL1_TRY(const experiment_record e, s.get_experiment(experiment));
+  search_report r;
+  floor_finder floors;
+  r.experiment = e.id;
+  r.state = enum_name(e.state);
+  r.policy = e.policy;
+  r.device = e.device;
+  r.active_s = e.active_s;
+  for (const auto& id : e.tasks) {
+    CUDAL1_TRY(const task_record t, s.get_task(id));
+    CUDAL1_TRY(auto row, row_of(s, t, e.id, r, floors));
+    r.tasks.push_back(std::move(row));
+  }
+  CUDAL1_TRY(const auto attempts, s.attempts(e.id));
+  r.infrastructure_faults =
+      std::count_if(attempts.begin(), attempts.end(), [](const auto& a) { return a.state == attempt_state::lost; });
+  CUDAL1_CHECK(finish_report(s, r, floors));
+  return r;
+}
+
+expected<search_report> report_everything(store& s, const std::string& task) {
+  search_report r;
+  floor_finder floors;
+  std::vector<task_record> records;
+  if (task.empty()) {
+    CUDAL1_TRY(records, s.tasks());
+  } else {
+    CUDAL1_TRY(auto one, find_task(s, task));
+    records.push_back(std::move(one));
+  }
+  std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  for (const auto& t : records) {
+    CUDAL1_TRY(auto row, row_of(s, t, "", r, floors));
+    if (row.evaluations > 0 || !task.empty()) r.tasks.push_back(std::move(row));
+  }
+  CUDAL1_CHECK(finish_report(s, r, floors));
+  if (r.environments.size() == 1) r.device = r.environments.front().device;
+  return r;
+}
+
+expected<task_record> find_task(store& s, const std::string& name) {
+  CUDAL1_TRY(const auto all, s.tasks());
+  std::vector<const task_record*> found;
+  std::vector<std::string> known;
+  known.reserve(all.size());
+  for (const auto& t : all) {
+    known.push_back(t.name);
+    if (t.name == name || t.id == name || (name.size() >= 4 && t.id.starts_with(name))) found.push_back(&t);
+  }
+  if (found.size() == 1) return *found.front();
+  if (found.size() > 1) {
+    std::vector<std::string> ids;
+    ids.reserve(found.size());
+    for (const auto* t : found)
+      ids.push_back(fmt::format("{} ({})", t->id.substr(0, 12), t->profile));
+    return fail(errc::invalid_argument, "there are {} versions of the task \"{}\" in the store; name one by its id: {}",
+                found.size(), name, fmt::join(ids, ", "));
+  }
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  return fail(errc::not_found, "there is no task \"{}\" in the store; there is: {}", name,
+              known.empty() ? std::string("nothing yet") : fmt::format("{}", fmt::join(known, ", ")));
+}
+
+}  // namespace cudal1::cli

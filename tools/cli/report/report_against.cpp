@@ -1,0 +1,153 @@
+// A report's rows beside PyTorch's own times.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "tools/cli/format.hpp"
+#include "tools/cli/report/floors.hpp"
+#include "tools/cli/report/report.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+// What the row says by itself: over the task's own program.
+against_times over_program(const best_row& row) {
+  against_times a;
+  a.kind = against_program;
+  a.environment_id = row.environment_id;
+  if (!(row.reference_us > 0)) {
+    a.problem = "not measured";
+    return a;
+  }
+  a.base_us = row.reference_us;
+  a.base_device_us = row.reference_device_us;
+  if (row.is_reference) return a;
+  a.variant_us = row.best_us;
+  a.variant_device_us = row.best_device_us;
+  a.speedup = row.speedup;
+  a.speedup_interval = row.speedup_interval;
+  a.beside = true;
+  return a;
+}
+
+expected<void> name_environment(store& s, search_report& r, const std::string& id) {
+  const bool known =
+      std::any_of(r.environments.begin(), r.environments.end(), [&](const auto& e) { return e.id == id; });
+  if (id.empty() || known) return {};
+  CUDAL1_TRY(auto where, s.get_environment(id));
+  r.environments.push_back(std::move(where));
+  return {};
+}
+
+}  // namespace
+
+expected<void> put_against(store& s, search_report& r, const std::string& kind) {
+  r.against = kind;
+  environment_finder environments(s);
+  std::vector<task_speedup> speedups;
+  for (auto& row : r.tasks) {
+    if (kind == against_program) {
+      row.against = over_program(row);
+    } else {
+      CUDAL1_TRY(const auto records, s.baselines_of_task(row.task));
+      row.against = compare(records, kind, {row.variant, row.environment_id, row.best_us, row.best_device_us},
+                            [&](const std::string& id) { return environments.of(id); });
+      CUDAL1_CHECK(name_environment(s, r, row.against->environment_id));
+    }
+    speedups.push_back(speedup_of_row(row));
+  }
+  r.over = summarize(speedups);
+  return {};
+}
+
+task_speedup speedup_of_row(const best_row& row) {
+  task_speedup t;
+  t.success = row.reference_us > 0;
+  t.floor_us = row.floor_us;
+  if (!row.against || !row.against->problem.empty()) return t;
+  const auto& a = *row.against;
+  t.measured = true;
+  t.base_us = a.base_us;
+  t.speedup = a.speedup;
+  if (a.base_device_us > 0 && a.variant_device_us > 0) t.device_speedup = a.base_device_us / a.variant_device_us;
+  return t;
+}
+
+constexpr double same_time = 1.02;  // of two medians that are known to 1% each
+
+// The program is what the score is over, so that it may not be slower than what people compare with.
+std::string program_beside(const search_report& r) {
+  int64_t known = 0, at_most = 0, same = 0;
+  double worst = 0;
+  std::string of;
+  for (const auto& row : r.tasks) {
+    if (!row.against || !(row.against->program_us > 0) || !(row.against->base_us > 0)) continue;
+    const double ratio = row.against->program_us / row.against->base_us;
+    ++known;
+    if (ratio <= 1) ++at_most;
+    if (ratio <= same_time) ++same;
+    if (ratio > worst) worst = ratio, of = row.name;
+  }
+  if (known == 0) return "";
+  return fmt::format(
+      "The task's own program takes at most {}'s time in {} of {}, up to 2% more in {}; the worst ratio is {:.2f} "
+      "({}).\n",
+      r.against, at_most, format_count(known, "task"), same - at_most, worst, of);
+}
+
+std::string print_against(const search_report& r) {
+  if (r.against.empty() || r.against == against_program || !r.over) return "";
+  const auto& over = *r.over;
+  std::string text;
+  int64_t beside = 0, apart = 0, differ = 0, without_source = 0, on_device = 0, noted = 0;
+  std::map<std::string, int64_t> problems;
+  for (const auto& row : r.tasks) {
+    if (!row.against) continue;
+    const auto& a = *row.against;
+    if (!a.problem.empty() && row.has_source) ++problems[a.problem];
+    if (!a.problem.empty() && !row.has_source) ++without_source;
+    if (a.speedup > 0) ++(a.beside ? beside : apart);
+    if (a.speedup > 0 && a.variant_device_us > 0) ++on_device;
+    if (!a.check.empty() && a.problem.empty()) ++differ;
+    if (!a.notes.empty() && a.problem.empty()) ++noted;
+  }
+  if (over.measured > 0) {
+    text = fmt::format("Over {}, of {} that {} measured: geometric mean {} (what is no faster counts as 1)", r.against,
+                       format_count(over.measured, "task"), over.measured == 1 ? "was" : "were",
+                       format_speedup(over.geometric_mean));
+    if (over.device_geometric_mean)
+      text += fmt::format(", {} by device time", format_speedup(*over.device_geometric_mean));
+    text += over.slower > 0 ? fmt::format("; {} slower than {}.\n", over.slower, r.against) : ".\n";
+  }
+  if (r.against == "eager") text += program_beside(r);
+  if (on_device > 0)
+    text += fmt::format(
+        "{}'s times are of calls from Python, so what such a call takes beside the device counts for our variants, "
+        "too.\n",
+        r.against);
+  if (apart > 0)
+    text += fmt::format(
+        "* {} was not measured beside this variant: its time is that of its verdict, of another hour.\n", r.against);
+  if (differ > 0)
+    text += fmt::format("{} of {} gave another result than eager (`--json` says how).\n", format_count(differ, "task"),
+                        r.against);
+  if (noted > 0)
+    text += fmt::format("{} of {} with notes, as of a slow host (`cudal1 best TASK --against {}` prints them).\n",
+                        format_count(noted, "time"), r.against, r.against);
+  for (const auto& [problem, n] : problems) {
+    if (problem == "not measured")
+      text +=
+          fmt::format("{} not measured with {}: `cudal1 baseline{} --kinds {}` does that.\n", format_count(n, "task"),
+                      r.against, r.experiment.empty() ? "" : " --experiment " + r.experiment, r.against);
+    else
+      text += fmt::format("{} without a time of {}: {}\n", format_count(n, "task"), r.against, problem);
+  }
+  if (without_source > 0)
+    text += fmt::format("{} without a Python source, so PyTorch cannot be measured on it.\n",
+                        format_count(without_source, "task"));
+  return text;
+}
+
+}  // namespace cudal1::cli

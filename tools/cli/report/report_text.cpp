@@ -1,0 +1,184 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tools/cli/format.hpp"
+#include "tools/cli/report/floors.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/cli/table.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+constexpr std::string_view reference_sentence = "the reference itself: nothing faster was confirmed";
+
+std::string moves_of(const best_row& row) {
+  if (row.is_reference) return std::string(row.evaluations > 0 ? reference_sentence : "not evaluated yet");
+  return row.schedule.empty() ? row.origin : short_schedule(row.schedule);
+}
+
+bool on_gpu(const search_report& r) {
+  return std::any_of(r.environments.begin(), r.environments.end(),
+                     [](const environment& e) { return is_gpu(e.device); });
+}
+
+std::string speedup_of(const best_row& row) {
+  if (row.is_reference) return row.reference_us > 0 ? "1.00x" : "-";
+  return format_speedup(row.speedup, row.speedup_interval);
+}
+
+std::string variant_of(const best_row& row) {
+  return row.variant.empty() ? "-" : short_id(row.variant);
+}
+
+// Whether there are columns of a base that is not the reference.
+bool has_base(const search_report& r) {
+  return !r.against.empty() && r.against != against_program;
+}
+
+// What every table begins with.
+std::vector<column> first_columns(const search_report& r, const std::string& speedup) {
+  std::vector<column> columns = {{.title = "task", .least_width = 12},
+                                 {.title = "reference", .right = true},
+                                 {.title = "best", .right = true},
+                                 {.title = speedup}};
+  if (has_base(r)) {
+    columns.push_back({.title = r.against, .right = true});
+    columns.push_back({.title = "over " + r.against});
+  }
+  return columns;
+}
+
+std::vector<std::string> first_cells(const search_report& r, const best_row& row) {
+  std::vector<std::string> cells = {row.name, format_time(row.reference_us), format_time(row.best_us), speedup_of(row)};
+  if (has_base(r)) {
+    cells.push_back(format_time(row.against->base_us));
+    cells.push_back(format_against(*row.against));
+  }
+  return cells;
+}
+
+table table_of_cpu(const search_report& r) {
+  std::vector<column> columns = first_columns(r, "speedup, 95% interval");
+  columns.push_back({.title = "evals", .right = true, .drop = 2});
+  columns.push_back({.title = "variant", .drop = 1});
+  columns.push_back({.title = "moves", .least_width = 16, .drop = 3});
+  table t(std::move(columns));
+  for (const auto& row : r.tasks) {
+    std::vector<std::string> cells = first_cells(r, row);
+    cells.insert(cells.end(), {std::to_string(row.evaluations), variant_of(row), moves_of(row)});
+    t.add(std::move(cells));
+  }
+  return t;
+}
+
+// Moves are what a search is about, so on a narrow terminal the variant's id goes before them.
+table table_of_gpu(const search_report& r) {
+  std::vector<column> columns = first_columns(r, "speedup, 95%");
+  if (has_base(r)) columns.push_back({.title = r.against + " dev.", .right = true, .drop = 3});
+  columns.insert(columns.end(), {{.title = "ref. dev.", .right = true, .drop = 3},
+                                 {.title = "best dev.", .right = true, .drop = 2},
+                                 {.title = "floor", .right = true, .drop = 1},
+                                 {.title = "roof", .right = true},
+                                 {.title = "evals", .right = true, .drop = 5},
+                                 {.title = "variant", .drop = 6},
+                                 {.title = "moves", .least_width = 14, .drop = 4}});
+  table t(std::move(columns));
+  for (const auto& row : r.tasks) {
+    std::vector<std::string> cells = first_cells(r, row);
+    if (has_base(r)) cells.push_back(format_time(row.against->base_device_us));
+    cells.insert(cells.end(), {format_time(row.reference_device_us), format_time(row.best_device_us),
+                               format_time(row.floor_us), format_share(row.roof_us, row.best_device_us),
+                               std::to_string(row.evaluations), variant_of(row), moves_of(row)});
+    t.add(std::move(cells));
+  }
+  return t;
+}
+
+table table_of(const search_report& r) {
+  return on_gpu(r) ? table_of_gpu(r) : table_of_cpu(r);
+}
+
+}  // namespace
+
+std::string describe_device(const environment& e) {
+  return e.details.empty() ? fmt::format("{}: {}", e.device, e.model)
+                           : fmt::format("{}: {} ({})", e.device, e.model, e.details);
+}
+
+std::string about_timings(const std::string& device) {
+  return device == "cpu" ? "Timings on cpu are real timings of this processor; they say nothing about a GPU." : "";
+}
+
+std::string print_title(const search_report& r) {
+  std::string text;
+  if (!r.experiment.empty())
+    text = fmt::format("Experiment {} ({}), policy {}, device {}", r.experiment, r.state, r.policy, r.device);
+  else
+    text = fmt::format("Best confirmed variants of {}{}", format_count(static_cast<int64_t>(r.tasks.size()), "task"),
+                       r.device.empty() ? "" : ", device " + r.device);
+  for (const auto& e : r.environments)
+    text += "\n" + describe_device(e);
+  bool on_cpu = r.device == "cpu";
+  for (const auto& e : r.environments)
+    on_cpu = on_cpu || e.device == "cpu";
+  if (on_cpu) text += "\n" + about_timings("cpu");
+  return text;
+}
+
+std::string print_table(const search_report& r, const terminal& t) {
+  return table_of(r).text(t.width, t.color);
+}
+
+std::string markdown_table(const search_report& r) {
+  return table_of(r).markdown();
+}
+
+std::string print_summary(const search_report& r) {
+  std::string text =
+      fmt::format("{} of {} beat the reference by more than their interval; geometric mean {}", r.beat_reference,
+                  format_count(static_cast<int64_t>(r.tasks.size()), "task"), format_speedup(r.geometric_mean));
+  if (r.gap_closed) text += fmt::format("; {:.0f}% of the log gap to the floor is closed", 100 * *r.gap_closed);
+  text += ".";
+  text += "\n" + format_count(r.evaluations, "evaluation");
+  if (r.evaluations_per_s > 0)
+    text += fmt::format(" in {} ({} a second)", format_clock(r.active_s), format_figure(r.evaluations_per_s));
+  const auto failures = format_failures(r.outcomes);
+  text += failures.empty() ? "; none failed" : "; failed: " + failures;
+  if (r.infrastructure_faults > 0)
+    text += "; " + format_count(r.infrastructure_faults, "attempt") + " lost and made again";
+  text += ".";
+  return text;
+}
+
+std::string print_legend(const search_report& r) {
+  if (!on_gpu(r)) return "";
+  std::string text =
+      "reference, best: call time, from the host's clock round a call and its synchronisation. ref. dev., best dev.: "
+      "time on the device alone. floor: the call time that the task's bytes and arithmetic and the cost of a call "
+      "allow, by what is reached on that device (an estimate). roof: the floor without the cost of a call, as a share "
+      "of best dev.";
+  for (const auto& model : r.unknown_models)
+    text += fmt::format(
+        "\nNo floors for {}: its figures are not known. A file of them in a folder that CUDAL1_DEVICES names adds it.",
+        model);
+  return text;
+}
+
+std::string print_report(const search_report& r, const terminal& t) {
+  std::string text;
+  for (const auto& line : split_lines(print_title(r)))
+    text += (text.empty() ? t.bold(line) : t.dim(wrap(line, t.width, 0))) + "\n";
+  text += "\n" + print_table(r, t) + "\n";
+  for (const auto& line : split_lines(print_summary(r)))
+    text += wrap(line, t.width, 0) + "\n";
+  for (const auto& line : split_lines(print_against(r)))
+    text += wrap(line, t.width, 0) + "\n";
+  if (const auto stages = print_stages(r, t); !stages.empty()) text += "\n" + stages;
+  for (const auto& line : split_lines(print_legend(r)))
+    text += t.dim(wrap(line, t.width, 0)) + "\n";
+  return text;
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,191 @@
+#include "tools/kernelbench/model_import.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "config/base/blob.hpp"
+#include "config/base/describe.hpp"
+#include "config/base/hash.hpp"
+#include "config/base/json.hpp"
+#include "sandbox/program/operators/operators.hpp"
+#include "sandbox/program/task.hpp"
+#include "tools/cli/python_process.hpp"
+
+namespace cudal1::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* program_name = "import_tasks.py";
+constexpr const char* report_name = "report";  // no .json, which would be a task
+constexpr int importer_usage = 2;
+
+expected<std::string> read_whole(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (!file) return fail(errc::io_error, "{} cannot be read", path.string());
+  return text;
+}
+
+expected<void> write_whole(const fs::path& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text << std::flush;
+  if (!file) return fail(errc::io_error, "{} cannot be written", path.string());
+  return {};
+}
+
+// The names of all operators that a task may have, one a line.
+std::string operator_names() {
+  std::string text;
+  for (const auto& [name, info] : operator_table())
+    text += name + "\n";
+  return text;
+}
+
+// A file that goes with this object.
+class passing_file {
+ public:
+  explicit passing_file(fs::path path) : path_(std::move(path)) {}
+  passing_file(const passing_file&) = delete;
+  passing_file& operator=(const passing_file&) = delete;
+  ~passing_file() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+expected<import_report> run_importer(const import_request& request) {
+  CUDAL1_TRY(const auto python, find_python());
+  CUDAL1_TRY(const auto script, python_script(program_name));
+  std::error_code problem;
+  fs::create_directories(request.out, problem);
+  if (problem) return fail(errc::io_error, "cannot make the folder {}: {}", request.out, problem.message());
+  const passing_file operators(fs::path(request.out) / fmt::format(".operators_{}", ::getpid()));
+  CUDAL1_CHECK(write_whole(operators.path(), operator_names()));
+  std::vector<std::string> words = request.sources;
+  words.insert(words.end(), {"--json", "--out", request.out, "--operators", operators.path().string()});
+  for (const auto& names : request.only)
+    words.insert(words.end(), {"--only", names});
+  if (request.level) words.insert(words.end(), {"--level", std::to_string(*request.level)});
+  if (request.jobs) words.insert(words.end(), {"--jobs", std::to_string(*request.jobs)});
+  CUDAL1_TRY(const auto ended, run_python(python, script, words));
+  import_report report;
+  const auto document = json::parse(ended.out);
+  if (!document) {
+    if (ended.code == importer_usage || ended.code == 1)
+      return fail(errc::invalid_argument, "nothing was imported from {}; the importer said why",
+                  fmt::join(request.sources, ", "));
+    return fail(errc::infrastructure, "{} {} ended with exit code {}", python, script, ended.code);
+  }
+  CUDAL1_CHECK(from_json(*document, report, "the importer's report"));
+  return report;
+}
+
+// What our own rules refuse is no task: its file goes, and its sentence stays.
+import_report put_to_rules(import_report report, const std::string& folder) {
+  const auto refuse = [&](const imported_task& t) {
+    const auto path = fs::path(folder) / t.file;
+    // Its sizes are numbers, so that any profile will do.
+    const auto loaded = load_task(path.string(), "cuda");
+    if (loaded) return false;
+    std::error_code ignored;
+    fs::remove(path, ignored);
+    report.refused.push_back({t.name, loaded.error().message});
+    return true;
+  };
+  report.imported.erase(std::remove_if(report.imported.begin(), report.imported.end(), refuse), report.imported.end());
+  return report;
+}
+
+// Relative names and bytes of all files below a folder (or of the one file) with that ending.
+expected<std::string> bytes_of(const fs::path& source, std::string_view ending) {
+  std::error_code problem;
+  if (!fs::is_directory(source, problem)) return read_whole(source);
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator entry(source, problem), end; !problem && entry != end; entry.increment(problem))
+    if (entry->is_regular_file(problem) && entry->path().extension() == ending) files.push_back(entry->path());
+  if (problem) return fail(errc::io_error, "{}: {}", source.string(), problem.message());
+  std::sort(files.begin(), files.end());
+  std::string all;
+  for (const auto& file : files) {
+    CUDAL1_TRY(const auto text, read_whole(file));
+    all += file.lexically_relative(source).string() + "\n" + sha256_hex(text) + "\n";
+  }
+  return all;
+}
+
+expected<std::string> key_of(const std::string& source) {
+  CUDAL1_TRY(const auto script, python_script(program_name));
+  CUDAL1_TRY(const auto models, bytes_of(source, ".py"));
+  CUDAL1_TRY(const auto importer, bytes_of(fs::path(script).parent_path(), ".py"));
+  // A single file's name is in its task's, and so are its folder's (level1) and number.
+  const auto path = fs::absolute(source).lexically_normal();
+  const auto name = (path.parent_path().filename() / path.filename()).string();
+  return sha256_hex(sha256_hex(models) + sha256_hex(importer) + sha256_hex(operator_names()) + name);
+}
+
+expected<import_report> read_report(const fs::path& path) {
+  CUDAL1_TRY(const auto text, read_whole(path));
+  CUDAL1_TRY(const auto document, json::parse(text));
+  import_report report;
+  CUDAL1_CHECK(from_json(document, report, path.string()));
+  return report;
+}
+
+}  // namespace
+
+bool is_model_source(const std::string& name) {
+  if (name.ends_with(".py") || name.ends_with(".jsonl")) return true;
+  std::error_code problem;
+  if (!fs::is_directory(name, problem)) return false;
+  for (fs::recursive_directory_iterator entry(name, problem), end; !problem && entry != end; entry.increment(problem))
+    if (const auto file = entry->path().filename().string();
+        file.ends_with(".py") && !is_blob_name(file, ".py"))  // the kept sources of a folder of tasks are none
+      return true;
+  return false;
+}
+
+expected<import_report> import_models(const import_request& request) {
+  for (const auto& source : request.sources)
+    if (std::error_code problem; !fs::exists(source, problem))
+      return fail(errc::not_found, "there is no {}; a source is a *.py, a folder of them or a *.jsonl", source);
+  CUDAL1_TRY(auto report, run_importer(request));
+  return put_to_rules(std::move(report), request.out);
+}
+
+expected<imported_models> imported_once(const std::string& data, const std::string& source) {
+  if (std::error_code problem; !fs::exists(source, problem))
+    return fail(errc::not_found, "there is no {}; a source is a *.py, a folder of them or a *.jsonl", source);
+  CUDAL1_TRY(const auto key, key_of(source));
+  const auto parent = fs::path(data) / "imported";
+  const auto folder = parent / key;
+  imported_models result{folder.string(), {}, false};
+  std::error_code problem;
+  if (fs::is_regular_file(folder / report_name, problem)) {
+    CUDAL1_TRY(result.report, read_report(folder / report_name));
+    return result;
+  }
+  const auto unfinished = parent / fmt::format(".{}_{}", key, ::getpid());
+  CUDAL1_TRY(result.report, import_models({{source}, unfinished.string(), {}, {}, {}}));
+  result.fresh = true;
+  CUDAL1_CHECK(write_whole(unfinished / report_name, to_json(result.report).text()));
+  fs::rename(unfinished, folder, problem);
+  // Somebody else may have been as fast: what is there is the same.
+  if (problem && !fs::is_regular_file(folder / report_name))
+    return fail(errc::io_error, "cannot make {}: {}", folder.string(), problem.message());
+  fs::remove_all(unfinished, problem);
+  return result;
+}
+
+}  // namespace cudal1::cli

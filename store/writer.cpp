@@ -7,6 +7,7 @@
 
 #include <fmt/ranges.h>
 
+#include "config/base/utf8.hpp"
 #include "config/base/wall_clock.hpp"
 #include "store/encoding.hpp"
 #include "store/group_commit.hpp"
@@ -130,7 +131,7 @@ expected<void> store_writer::lose_leased() {
 expected<attempt_record> store_writer::reserve(const variant_record& v, const std::string& experiment) {
   if (v.id.empty() || v.id.find('\0') != std::string::npos || v.task.empty())
     return fail(errc::invalid_argument, "a variant needs its id and its task's (id \"{}\", task \"{}\")", v.id, v.task);
-  if (to_utf8(v.program) != v.program)
+  if (!is_valid_utf8(v.program))
     return fail(errc::invalid_argument, "the program of variant {} is not UTF-8 text", short_id(v.id));
   const std::lock_guard lock(guard_of(v.id));
   const auto known = [&](const std::string& what) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "config/base/utf8.hpp"
 #include "sandbox/program/canonical.hpp"
 #include "sandbox/program/near_miss.hpp"
 #include "sandbox/program/source.hpp"
@@ -168,28 +169,6 @@ std::string printable(std::string_view name) {
 
 std::string declaration_label(std::string_view list, std::size_t index, std::string_view name) {
   return name.empty() ? fmt::format("{}[{}]", list, index) : fmt::format("{}[{}] ({})", list, index, printable(name));
-}
-
-bool is_valid_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    const std::size_t more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-    if (lead < 0xc2 || lead > 0xf4 || i + more >= text.size()) return false;
-    uint32_t code = lead & (0x3fu >> more);
-    for (std::size_t j = 1; j <= more; ++j) {
-      const auto next = static_cast<unsigned char>(text[i + j]);
-      if ((next & 0xc0) != 0x80) return false;
-      code = code << 6 | (next & 0x3fu);
-    }
-    if ((more == 2 && code < 0x800) || (more == 3 && (code < 0x10000 || code > 0x10ffff))) return false;
-    if (code >= 0xd800 && code <= 0xdfff) return false;
-    i += more + 1;
-  }
-  return true;
 }
 
 expected<void> check_form(const program& p) {

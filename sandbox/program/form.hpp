@@ -26,7 +26,6 @@ bool is_identifier(std::string_view name);
 std::string printable(std::string_view name);
 // "inputs[2] (x)"
 std::string declaration_label(std::string_view list, std::size_t index, std::string_view name);
-bool is_valid_utf8(std::string_view text);
 
 expected<void> check_form(const program& p);
 

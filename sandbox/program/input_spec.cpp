@@ -8,6 +8,7 @@
 
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/utf8.hpp"
 #include "sandbox/program/form.hpp"
 #include "sandbox/program/json_fields.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "sandbox/program/form.hpp"
+#include "config/base/utf8.hpp"
 
 namespace cudal1 {
 

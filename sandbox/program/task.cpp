@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "config/base/hash.hpp"
+#include "config/base/utf8.hpp"
 #include "sandbox/program/canonical.hpp"
 #include "sandbox/program/form.hpp"
 #include "sandbox/program/input_spec.hpp"

@@ -381,12 +381,5 @@ TEST_F(model_files, come_with_a_script_that_python_reads) {
   EXPECT_TRUE(python_says(timing_script(), "compile(text, 'pytorch_calls.py', 'exec')"));
 }
 
-TEST(fixed_content, is_written_in_base64) {
-  EXPECT_EQ(base64(""), "");
-  EXPECT_EQ(base64("a"), "YQ==");
-  EXPECT_EQ(base64("ab"), "YWI=");
-  EXPECT_EQ(base64("abc\xff"), "YWJj/w==");
-}
-
 }  // namespace
 }  // namespace cudal1::kernelbench

@@ -101,21 +101,4 @@ expected<std::string> read_fixed_content(const std::string& folder, const tensor
   return read_at(file.get(), length_bytes + header_bytes + place->begin, type.bytes(), content.file);
 }
 
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  constexpr unsigned low_bits = 0x3f;
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const auto at = [&](std::size_t k) {
-      return k < bytes.size() ? static_cast<unsigned>(static_cast<unsigned char>(bytes[k])) : 0U;
-    };
-    const unsigned group = (at(i) << 16U) | (at(i + 1) << 8U) | at(i + 2);
-    text += digits[(group >> 18U) & low_bits];
-    text += digits[(group >> 12U) & low_bits];
-    text += i + 1 < bytes.size() ? digits[(group >> 6U) & low_bits] : '=';
-    text += i + 2 < bytes.size() ? digits[group & low_bits] : '=';
-  }
-  return text;
-}
-
 }  // namespace cudal1::kernelbench

@@ -15,6 +15,4 @@ inline constexpr int64_t most_embedded_bytes = 1 << 20;
 expected<std::string> read_fixed_content(const std::string& folder, const tensor_content& content,
                                          const tensor_type& type);
 
-std::string base64(std::string_view bytes);
-
 }  // namespace cudal1::kernelbench

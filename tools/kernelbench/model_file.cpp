@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "config/base/base64.hpp"
 #include "config/base/blob.hpp"
 #include "config/base/hash.hpp"
 #include "tools/kernelbench/cpp_text.hpp"

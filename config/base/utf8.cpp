@@ -1,0 +1,53 @@
+#include "config/base/utf8.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cudal1 {
+
+namespace {
+
+// The bytes of the sequence that `text`, which is not empty, begins with; 0 where none does.
+std::size_t sequence_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || bytes > text.size()) return 0;
+  uint32_t point = first & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    point = point << 6 | (byte(i) & 0x3fu);
+  }
+  const bool too_long = (bytes == 3 && point < 0x800) || (bytes == 4 && point < 0x10000);
+  const bool surrogate = point >= 0xd800 && point <= 0xdfff;
+  return too_long || surrogate || point > 0x10ffff ? 0 : bytes;
+}
+
+// How many bytes at the beginning of `text` are UTF-8.
+std::size_t valid_prefix(std::string_view text) {
+  std::size_t valid = 0;
+  for (std::size_t bytes; valid < text.size() && (bytes = sequence_bytes(text.substr(valid))) > 0;)
+    valid += bytes;
+  return valid;
+}
+
+}  // namespace
+
+bool is_valid_utf8(std::string_view text) {
+  return valid_prefix(text) == text.size();
+}
+
+std::string replace_invalid_utf8(std::string text) {
+  std::string_view rest = text;
+  std::size_t valid = valid_prefix(rest);
+  if (valid == rest.size()) return text;
+  std::string out;
+  for (; valid < rest.size(); valid = valid_prefix(rest)) {
+    out.append(rest, 0, valid).append("\xef\xbf\xbd");
+    rest.remove_prefix(valid + 1);
+  }
+  return out.append(rest);
+}
+
+}  // namespace cudal1

@@ -186,7 +186,7 @@ expected<void> check_form(const program& p) {
   if (p.how.lanes < 1 || p.how.lanes > max_lanes)
     return fail(errc::invalid_program, "execution, lanes: {} is not in 1 to {}", p.how.lanes, max_lanes);
   CUDAL1_CHECK(check_headers(p.headers));
-  return check_source(p.source, !p.headers.empty());
+  return check_source(p.source, p.headers);
 }
 
 }  // namespace cudal1

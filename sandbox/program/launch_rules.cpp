@@ -92,8 +92,8 @@ expected<void> check_signature(const kernel_signature& kernel, const launch_step
 expected<kernel_table> kernel_table::read(std::string_view source) {
   kernel_table table;
   if (source.empty()) return table;
-  CUDAL1_TRY(const auto stripped, strip_source(source));
-  for (auto& kernel : find_kernels(stripped))
+  CUDAL1_TRY(auto kernels, find_kernels(source));
+  for (auto& kernel : kernels)
     table.kernels_[kernel.name].push_back(std::move(kernel));
   return table;
 }

@@ -1,7 +1,8 @@
-// The CUDA C++ source of a program, as text: what may stand in it, and which kernels it defines. No preprocessor is
-// run; a compiler has the last word.
+// The CUDA C++ source of a program: what may stand in it, and which kernels it defines. No preprocessor is run; a
+// compiler has the last word.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,18 +22,16 @@ struct kernel_signature {
   std::vector<kernel_parameter> parameters;
 };
 
-// The source without comments, with "" for each string and '' for each character literal and with continued lines
-// joined: what the rules look at. Refuses what would make this reading differ from a compiler's: raw strings,
-// trigraphs, digraphs of #, universal character names, blanks after a continuation.
-expected<std::string> strip_source(std::string_view source);
-
 // Legal characters, and no preprocessor line but #define, #undef, #if and their kin, and #pragma unroll; nothing that
-// looks for files; no redefinition of names that begin with two underscores. Where the program has asked for headers,
-// `#include <cub/cub.cuh>` too, by a plain relative path. Errors name the line.
-expected<void> check_source(std::string_view source, bool may_include = false);
+// looks for files; no redefinition of names that begin with two underscores. Where the program names sets of `headers`,
+// `#include <cub/cub.cuh>` too, by a plain relative path. Refuses what would make this reading differ from a
+// compiler's: raw strings, trigraphs, digraphs of #, universal character names, blanks after a continuation. Errors
+// name the line.
+expected<void> check_source(std::string_view source, std::span<const std::string> headers = {});
 
-// Every `__global__ void NAME(...)`, with __launch_bounds__ where people put it, in order. `stripped` is
-// strip_source's.
-std::vector<kernel_signature> find_kernels(std::string_view stripped);
+// What a launch can name: each `__global__ void NAME(...)`, with __launch_bounds__(...) on either side of void, in
+// order, those in the branches of an #if and in macros too. Errors: check_source's, those of preprocessor lines
+// excepted.
+expected<std::vector<kernel_signature>> find_kernels(std::string_view source);
 
 }  // namespace cudal1

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "sandbox/cpu/compiler/tokens.hpp"
+#include "sandbox/program/scanner.hpp"
 
 namespace cudal1::kernelbench {
 
@@ -20,13 +20,28 @@ bool is_one_of(const token& t, const std::array<std::string_view, N>& words) {
   return std::find(words.begin(), words.end(), t.text) != words.end();
 }
 
+enum class scope_kind { namespace_scope, class_body };
+
+// What the tokens of a declaration have told so far.
+struct declaration_facts {
+  bool has_space = false, is_function = false, is_table = false, has_value = false, is_type = false, is_enum = false;
+
+  void note(const token& t) {
+    has_space = has_space || is_one_of(t, k_spaces);
+    is_enum = is_enum || t.is("enum");
+    is_type = is_type || t.is("struct") || t.is("class") || t.is("union");
+    has_value = has_value || t.is("=");
+    is_function = is_function || (t.is("(") && !has_value);
+  }
+};
+
 class reader {
  public:
   explicit reader(const std::vector<token>& tokens) : tokens_(tokens) {}
 
   std::vector<std::size_t> run() {
     while (at_ < tokens_.size()) {
-      scope(false);
+      scope(scope_kind::namespace_scope);
       ++at_;  // a stray }
     }
     return std::move(places_);
@@ -35,25 +50,18 @@ class reader {
  private:
   bool here(std::string_view word) const { return at_ < tokens_.size() && tokens_[at_].is(word); }
 
-  // To behind the partner of what opens here.
-  void skip_group(std::string_view open, std::string_view close) {
-    int depth = 0;
-    for (; at_ < tokens_.size(); ++at_) {
-      if (tokens_[at_].is(open)) ++depth;
-      if (tokens_[at_].is(close) && --depth == 0) break;
-    }
-    if (at_ < tokens_.size()) ++at_;
-  }
+  // To behind the partner of what opens here, or to the end.
+  void skip_group() { at_ = std::min(after_partner(tokens_, at_), tokens_.size()); }
 
   // Up to the } that ends it.
-  void scope(bool in_class) {
+  void scope(scope_kind kind) {
     while (at_ < tokens_.size() && !here("}")) {
       if (tokens_[at_].kind == token_kind::directive || here(";"))
         ++at_;
-      else if (in_class && (here("public") || here("private") || here("protected")))
+      else if (kind == scope_kind::class_body && (here("public") || here("private") || here("protected")))
         at_ += 2;  // and the colon
       else
-        declaration(in_class);
+        declaration(kind);
     }
   }
 
@@ -63,7 +71,7 @@ class reader {
       int depth = 0;
       while (at_ < tokens_.size()) {
         if (here("(")) {
-          skip_group("(", ")");
+          skip_group();
           continue;
         }
         if (here("<")) ++depth;
@@ -75,62 +83,48 @@ class reader {
     }
   }
 
-  void inner_scope(bool in_class) {
+  void inner_scope(scope_kind kind) {
     ++at_;
-    scope(in_class);
+    scope(kind);
     if (at_ < tokens_.size()) ++at_;
   }
 
-  void declaration(bool in_class) {
+  void declaration(scope_kind kind) {
     template_head();
     const std::size_t begin = at_;
-    bool has_space = false, is_function = false, is_table = false, has_value = false, is_type = false, is_enum = false;
-    if (at_ < tokens_.size() && is_one_of(tokens_[at_], k_others)) has_space = true;
-    for (; at_ < tokens_.size() && !here(";") && !here("}"); ++at_) {
+    declaration_facts facts;
+    if (at_ < tokens_.size() && is_one_of(tokens_[at_], k_others)) facts.has_space = true;
+    while (at_ < tokens_.size() && !here(";") && !here("}")) {
       const auto& t = tokens_[at_];
-      if (is_one_of(t, k_spaces)) has_space = true;
-      if (t.is("enum")) is_enum = true;
-      if (t.is("struct") || t.is("class") || t.is("union")) is_type = true;
-      if (t.is("=")) has_value = true;
-      if (t.is("[") && !has_value && !is_function) is_table = is_table || !in_attribute();
-      if (t.is("(") && !has_value) is_function = true;
-      if (t.is("(") || t.is("[")) {
-        skip_group(t.is("(") ? "(" : "[", t.is("(") ? ")" : "]");
-        --at_;
-        continue;
-      }
-      if (!t.is("{")) continue;
-      if (!is_function && !has_value && !is_table && !is_enum && (is_type || opens_scope(begin))) {
-        inner_scope(is_type);
-        if (!is_type) return;
-        has_space = true;  // what follows are the type's variables, if any
-        --at_;
-        continue;
-      }
-      skip_group("{", "}");
-      --at_;
-      if (is_function && !initialises_members()) {
+      facts.note(t);
+      if (t.is("[") && !facts.has_value && !facts.is_function) facts.is_table = facts.is_table || !in_attribute();
+      if (t.is("{") && opens_scope(facts, begin)) {
+        inner_scope(facts.is_type ? scope_kind::class_body : scope_kind::namespace_scope);
+        if (!facts.is_type) return;
+        facts.has_space = true;  // what follows are the type's variables, if any
+      } else if (t.is("(") || t.is("[") || t.is("{")) {
+        skip_group();
+        if (t.is("{") && facts.is_function && !initialises_members()) break;
+      } else {
         ++at_;
-        break;
       }
     }
-    const bool wanted = is_function || (is_table && !in_class);
-    if (wanted && !has_space && begin < tokens_.size()) places_.push_back(tokens_[begin].begin);
+    const bool wanted = facts.is_function || (facts.is_table && kind == scope_kind::namespace_scope);
+    if (wanted && !facts.has_space && begin < tokens_.size()) places_.push_back(tokens_[begin].begin);
   }
 
   bool in_attribute() const {
     return (at_ + 1 < tokens_.size() && tokens_[at_ + 1].is("[")) || (at_ > 0 && tokens_[at_ - 1].is("["));
   }
-  // `namespace x {`, `extern "C" {`
-  bool opens_scope(std::size_t begin) const {
+  // Of a type, `namespace x {` or `extern "C" {`.
+  bool opens_scope(const declaration_facts& facts, std::size_t begin) const {
+    if (facts.is_function || facts.has_value || facts.is_table || facts.is_enum) return false;
     const auto& first = tokens_[begin];
-    return first.is("namespace") || first.is("inline") ||
+    return facts.is_type || first.is("namespace") || first.is("inline") ||
            (first.is("extern") && begin + 2 == at_ && tokens_[begin + 1].kind == token_kind::text);
   }
   // Behind `: a{1}` of a constructor comes more of it.
-  bool initialises_members() const {
-    return at_ + 1 < tokens_.size() && (tokens_[at_ + 1].is(",") || tokens_[at_ + 1].is("{"));
-  }
+  bool initialises_members() const { return here(",") || here("{"); }
 
   const std::vector<token>& tokens_;
   std::size_t at_ = 0;
@@ -140,7 +134,7 @@ class reader {
 }  // namespace
 
 expected<std::string> with_device_words(std::string_view source) {
-  const std::string joined = join_lines(source);
+  const std::string joined = join_lines(source).text;
   CUDAL1_TRY(const auto tokens, tokens_of(joined));
   std::string text;
   std::size_t at = 0;

@@ -99,10 +99,10 @@ bool read_output(int fd, clock_type::time_point deadline, int64_t limit, std::st
   }
 }
 
-// Ends and reaps the child, and its children with it. They are in its process group, which is gone only when all are.
-int reap(pid_t child, bool kill_first) {
+// Reaps the child when it has ended, and ends its children. They are in its process group, which is gone only when all
+// are.
+int reap(pid_t child) {
   int status = 0;
-  if (kill_first) ::kill(-child, SIGKILL);
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   ::kill(-child, SIGKILL);
@@ -152,7 +152,8 @@ expected<child_result> run_child(const child_options& options) {
 
   child_result result;
   result.timed_out = !read_output(output.reader.get(), deadline, options.output_limit_bytes, result.output);
-  const int status = reap(pid, result.timed_out);
+  if (result.timed_out) ::kill(-pid, SIGKILL);
+  const int status = reap(pid);
   child_report said{};
   if (::read(report.reader.get(), &said, sizeof said) == static_cast<ssize_t>(sizeof said))
     return fail(errc::infrastructure, "cannot run {} confined: {}: {}", options.command[0], said.step,

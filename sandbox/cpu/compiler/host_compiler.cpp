@@ -19,8 +19,8 @@
 #include "sandbox/cpu/compiler/object_cache.hpp"
 #include "sandbox/cpu/compiler/object_rules.hpp"
 #include "sandbox/cpu/compiler/source_rules.hpp"
-#include "sandbox/cpu/compiler/tokens.hpp"
 #include "sandbox/isolation/confine.hpp"
+#include "sandbox/program/scanner.hpp"
 
 namespace cudal1 {
 namespace {
@@ -176,7 +176,7 @@ class gcc_compiler final : public host_compiler {
   }
 
   expected<kernel_source> assemble(const std::string& source) const {
-    const std::string joined = join_lines(source);
+    const std::string joined = join_lines(source).text;
     CUDAL1_TRY(const auto tokens, tokens_of(joined));
     CUDAL1_CHECK(check_source_words(tokens));
     if (!needs_preprocessing(tokens)) return assemble_kernel_source(joined);

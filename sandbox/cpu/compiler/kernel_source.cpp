@@ -7,7 +7,7 @@
 #include "sandbox/cpu/compiler/guards.hpp"
 #include "sandbox/cpu/compiler/source_items.hpp"
 #include "sandbox/cpu/compiler/source_rules.hpp"
-#include "sandbox/cpu/compiler/tokens.hpp"
+#include "sandbox/program/scanner.hpp"
 
 namespace cudal1 {
 namespace {
@@ -61,17 +61,17 @@ class assembler {
     CUDAL1_CHECK(check_kernels());
     std::string free, members, entries;
     for (const auto& item : items_) {
-      if (item.kind == item_kind::prototype && item.knows_thread) continue;  // members need none
+      if (item.kind == item_kind::prototype && item.uses_thread_state) continue;  // members need none
       if (item.is_kernel) entries += entry_of(item);
-      if (item.knows_thread && item.kind == item_kind::function) drop_static(item);
-      (item.knows_thread ? members : free) += text_of(item);
+      if (item.uses_thread_state && item.kind == item_kind::function) drop_static(item);
+      (item.uses_thread_state ? members : free) += text_of(item);
     }
     kernel_source result;
     result.text = std::string(device_header()) + free +
                   "\n#line 1 \"cudal1\"\nstruct cudal1_program : cudal1_state {\n" + members +
                   "\n#line 1 \"cudal1\"\n};\n}  // namespace\n" + entries;
     for (const auto& item : items_)
-      if (item.is_kernel) result.kernels.push_back({std::string(item.name), item.meets_threads});
+      if (item.is_kernel) result.kernels.push_back({std::string(item.name), item.cooperates});
     return result;
   }
 
@@ -151,23 +151,11 @@ class assembler {
     return {};
   }
 
-  // __shared__ T a[4], b;  ->  typedef T ta[4], tb; ta& a = *(ta*)...; tb& b = ...
-  expected<void> rewrite_static(std::size_t first, std::size_t last) {
-    std::string declaration = "typedef ", references;
-    const bool in_function = std::any_of(items_.begin(), items_.end(), [&](const source_item& item) {
-      return item.kind == item_kind::function && item.begin <= first && first < item.end;
-    });
+  // The tokens of the names that a declaration of `__shared__` variables without initialisers declares.
+  expected<std::vector<std::size_t>> names_declared(std::size_t first, std::size_t last) const {
+    std::vector<std::size_t> names;
     std::size_t name = 0;
     bool in_bounds = false;
-    const auto declare = [&] {
-      std::string alias = fmt::format("cudal1_type_{}_{}", sites_, tokens_[name].text);
-      references += fmt::format(
-          "; static_assert(sizeof({0}) <= 49152, \"a static __shared__ variable is limited to 48 KiB\"); {0}& {1} = "
-          "*({0}*)cudal1_rt_shared(cudal1_fiber, {2}, {3}, sizeof({0}), alignof({0}))",
-          alias, tokens_[name].text, sites_++, in_function ? "__PRETTY_FUNCTION__" : "\"\"");
-      return alias;
-    };
-    std::vector<std::size_t> names;
     int angles = 0;
     for (std::size_t i = first; i <= last; ++i) {
       if (i == last || (tokens_[i].is(",") && angles == 0)) {
@@ -187,21 +175,35 @@ class assembler {
         name = i;
       }
     }
+    return names;
+  }
+
+  // __shared__ T a[4], b;  ->  typedef T ta[4], tb; ta& a = *(ta*)...; tb& b = ...
+  expected<void> rewrite_static(std::size_t first, std::size_t last) {
+    CUDAL1_TRY(const auto names, names_declared(first, last));
+    const bool in_function = std::any_of(items_.begin(), items_.end(), [&](const source_item& item) {
+      return item.kind == item_kind::function && item.begin <= first && first < item.end;
+    });
+    std::string declaration = "typedef ", references;
     for (std::size_t i = first; i < last; ++i) {
       if (tokens_[i].is("__shared__") || tokens_[i].is("static")) continue;
-      if (std::find(names.begin(), names.end(), i) != names.end()) {
-        name = i;
-        declaration += declare() + " ";
-      } else {
+      if (std::find(names.begin(), names.end(), i) == names.end()) {
         declaration += std::string(tokens_[i].text) + " ";
+        continue;
       }
+      const std::string alias = fmt::format("cudal1_type_{}_{}", sites_, tokens_[i].text);
+      declaration += alias + " ";
+      references += fmt::format(
+          "; static_assert(sizeof({0}) <= 49152, \"a static __shared__ variable is limited to 48 KiB\"); {0}& {1} = "
+          "*({0}*)cudal1_rt_shared(cudal1_fiber, {2}, {3}, sizeof({0}), alignof({0}))",
+          alias, tokens_[i].text, sites_++, in_function ? "__PRETTY_FUNCTION__" : "\"\"");
     }
     rewriter_.replace(first, last, declaration + references);
     return {};
   }
 
   std::string entry_of(const source_item& item) {
-    if (item.meets_threads) return fmt::format("CUDAL1_FIBER_KERNEL({})\n", item.name);
+    if (item.cooperates) return fmt::format("CUDAL1_FIBER_KERNEL({})\n", item.name);
     const guard_plan plan = plan_guards(tokens_, item);
     for (const auto& r : plan.replacements)
       rewriter_.replace(r.first, r.last, r.text);

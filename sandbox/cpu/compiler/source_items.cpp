@@ -7,7 +7,7 @@ namespace {
 
 const std::unordered_set<std::string_view> thread_words{"threadIdx", "blockIdx", "blockDim", "gridDim"};
 
-bool meets_threads(std::string_view word) {
+bool is_cooperative(std::string_view word) {
   static const std::unordered_set<std::string_view> words{
       "__shared__",        "__syncthreads",     "__syncthreads_count", "__syncthreads_and", "__syncthreads_or",
       "__syncwarp",        "__shfl_sync",       "__shfl_up_sync",      "__shfl_down_sync",  "__shfl_xor_sync",
@@ -57,10 +57,10 @@ class splitter {
     found.is_kernel = found.kind == item_kind::function && !is_template && declares(found, "__global__");
     if (found.kind == item_kind::declaration && found.words.contains("__shared__")) found.kind = item_kind::shared;
     for (const auto word : found.words)
-      found.meets_threads = found.meets_threads || meets_threads(word);
-    found.knows_thread = found.meets_threads || declares(found, "__global__");
+      found.cooperates = found.cooperates || is_cooperative(word);
+    found.uses_thread_state = found.cooperates || declares(found, "__global__");
     for (const auto word : thread_words)
-      found.knows_thread = found.knows_thread || found.words.contains(word);
+      found.uses_thread_state = found.uses_thread_state || found.words.contains(word);
     items_.push_back(std::move(found));
     return {};
   }
@@ -88,13 +88,19 @@ class splitter {
            word == "explicit" || word == "requires" || word == "noexcept" || word == "static_assert";
   }
 
+  // Whether the declaration that begins here is one of a struct, class, union or enum.
+  bool declares_type() const {
+    if (is(at_, "__global__") || is(at_, "__device__")) return false;
+    for (std::size_t i = at_; i < at_ + 3; ++i)
+      if (is(i, "struct") || is(i, "class") || is(i, "union") || is(i, "enum")) return true;
+    return false;
+  }
+
   // From the first word of the declaration to its end: the ';', or the '}' of a function's body.
   expected<void> finish(source_item& found) {
     const std::size_t first = at_;
-    bool type = false, assigned = false;
-    for (std::size_t i = first; i < tokens_.size() && i < first + 3; ++i)
-      type = type || is(i, "struct") || is(i, "class") || is(i, "union") || is(i, "enum");
-    type = type && !is(first, "__global__") && !is(first, "__device__");
+    const bool type = declares_type();
+    bool assigned = false;
     found.kind = type ? item_kind::type : item_kind::declaration;
     while (at_ < tokens_.size() && !is(at_, ";")) {
       if (is(at_, "}") || is(at_, ")") || is(at_, "]")) return unbalanced(at_);
@@ -124,7 +130,7 @@ class splitter {
     if (found.body == 0) {
       if (at_ >= tokens_.size())
         return fail(errc::compile_failed, "line {} of the source: the declaration that begins here never ends",
-                    tokens_[first].line);
+                    tokens_[std::min(first, tokens_.size() - 1)].line);  // `template <` may be all there is
       ++at_;
     }
     found.end = at_;
@@ -149,9 +155,9 @@ void follow_calls(std::vector<source_item>& items) {
       if (used.name.empty() && used.kind != item_kind::shared) continue;
       for (auto& user : items) {
         if (&user == &used || !user.words.contains(used.name)) continue;
-        if ((used.knows_thread && !user.knows_thread) || (used.meets_threads && !user.meets_threads)) {
-          user.knows_thread = user.knows_thread || used.knows_thread;
-          user.meets_threads = user.meets_threads || used.meets_threads;
+        if ((used.uses_thread_state && !user.uses_thread_state) || (used.cooperates && !user.cooperates)) {
+          user.uses_thread_state = user.uses_thread_state || used.uses_thread_state;
+          user.cooperates = user.cooperates || used.cooperates;
           changed = true;
         }
       }
@@ -186,7 +192,7 @@ expected<std::vector<source_item>> items_of(const std::vector<token>& tokens) {
         if (tokens[i].is_name()) item.name = tokens[i].text;
   follow_calls(items);
   for (const auto& item : items)
-    if (item.kind == item_kind::type && item.knows_thread)
+    if (item.kind == item_kind::type && item.uses_thread_state)
       return fail(errc::unsupported,
                   "line {} of the source: the cpu device does not support threadIdx, barriers, shuffles "
                   "and __shared__ inside the member functions of a struct; hand the values in",

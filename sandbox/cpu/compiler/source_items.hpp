@@ -1,5 +1,5 @@
-// The top-level declarations of a program's source: which are kernels, which functions need to know their thread, and
-// which kernels meet other threads.
+// The top-level declarations of a program's source: which are kernels, which functions use the state of their thread,
+// and which kernels cooperate with other threads.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/base/error.hpp"
-#include "sandbox/cpu/compiler/tokens.hpp"
+#include "sandbox/program/scanner.hpp"
 
 namespace cudal1 {
 
@@ -28,8 +28,8 @@ struct source_item {
   std::size_t parameters = 0;      // the token '(' of a function's parameters
   std::size_t body = 0;            // the token '{' of a function's body
   bool is_kernel = false;          // __global__, not a template
-  bool knows_thread = false;       // uses threadIdx and its kin, or a function that does
-  bool meets_threads = false;      // uses barriers, shuffles, votes or __shared__, or a function that does
+  bool uses_thread_state = false;  // uses threadIdx and its kin, or a function that does
+  bool cooperates = false;         // uses barriers, shuffles, votes or __shared__, or a function that does
   std::unordered_set<std::string_view> words;
 };
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "config/base/error.hpp"
-#include "sandbox/cpu/compiler/tokens.hpp"
+#include "sandbox/program/scanner.hpp"
 
 namespace cudal1 {
 

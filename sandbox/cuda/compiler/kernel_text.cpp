@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "sandbox/cpu/compiler/tokens.hpp"
+#include "sandbox/program/scanner.hpp"
 
 namespace cudal1 {
 namespace {
@@ -88,7 +88,7 @@ void give_plain_name_in_macro(const token& directive, changes& wanted) {
 }  // namespace
 
 expected<std::string> cuda_kernel_text(std::string_view source) {
-  const std::string joined = join_lines(source);
+  const std::string joined = join_lines(source).text;
   CUDAL1_TRY(const auto tokens, tokens_of(joined));
   changes wanted;
   for (std::size_t i = 0; i < tokens.size(); ++i) {

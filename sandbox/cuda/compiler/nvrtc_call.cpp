@@ -40,14 +40,20 @@ compile_status status_of(nvrtcResult result) {
   }
 }
 
-// NVRTC's texts come in two calls, size and content; sizes count a closing zero for texts and none for cubins.
+// NVRTC's results come in two calls, size and content.
 template <class Size, class Content>
-bool fetch(nvrtcProgram program, Size size, Content content, bool is_text, std::string& into) {
+bool fetch(nvrtcProgram program, Size size, Content content, std::string& into) {
   std::size_t bytes = 0;
   if (size(program, &bytes) != NVRTC_SUCCESS) return false;
   into.resize(bytes);
-  if (bytes > 0 && content(program, into.data()) != NVRTC_SUCCESS) return false;
-  if (is_text && !into.empty() && into.back() == '\0') into.pop_back();
+  return bytes == 0 || content(program, into.data()) == NVRTC_SUCCESS;
+}
+
+// The size of a text counts a closing zero.
+template <class Size, class Content>
+bool fetch_text(nvrtcProgram program, Size size, Content content, std::string& into) {
+  if (!fetch(program, size, content, into)) return false;
+  if (!into.empty() && into.back() == '\0') into.pop_back();
   return true;
 }
 
@@ -59,15 +65,15 @@ void compile(const std::string& source, const std::vector<std::string>& options,
     for (const auto& option : options)
       texts.push_back(option.c_str());
     code = nvrtcCompileProgram(program.get(), static_cast<int>(texts.size()), texts.data());
-    (void)fetch(program.get(), nvrtcGetProgramLogSize, nvrtcGetProgramLog, true, result.log);
+    (void)fetch_text(program.get(), nvrtcGetProgramLogSize, nvrtcGetProgramLog, result.log);
   }
   result.status = status_of(code);
   if (code != NVRTC_SUCCESS) {
     if (result.status == compile_status::internal_error) result.log.append(nvrtcGetErrorString(code));
     return;
   }
-  if (!fetch(program.get(), nvrtcGetCUBINSize, nvrtcGetCUBIN, false, result.cubin) ||
-      !fetch(program.get(), nvrtcGetPTXSize, nvrtcGetPTX, true, result.ptx))
+  if (!fetch(program.get(), nvrtcGetCUBINSize, nvrtcGetCUBIN, result.cubin) ||
+      !fetch_text(program.get(), nvrtcGetPTXSize, nvrtcGetPTX, result.ptx))
     result.status = compile_status::internal_error;
 }
 
@@ -77,7 +83,7 @@ nvrtc_result compile_with_nvrtc(const std::string& source, const std::string& ar
                                 const std::vector<std::string>& include, int64_t log_limit_bytes) {
   nvrtc_result result;
   try {
-    auto options = nvrtc_options(!include.empty());
+    auto options = nvrtc_options(include);
     options.push_back("--gpu-architecture=" + architecture);
     for (const auto& folder : include)
       options.push_back("--include-path=" + folder);

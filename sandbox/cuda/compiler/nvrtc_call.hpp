@@ -17,7 +17,8 @@ struct nvrtc_result {
 nvrtc_result compile_with_nvrtc(const std::string& source, const std::string& architecture,
                                 const std::vector<std::string>& include, int64_t log_limit_bytes);
 
-// The options beside architecture and search path, for the key of a cache.
-const std::vector<std::string>& nvrtc_options(bool with_headers);
+// The options beside architecture and search path, for the key of a cache. `headers`: the sets that the program
+// includes, or their folders.
+const std::vector<std::string>& nvrtc_options(const std::vector<std::string>& headers);
 
 }  // namespace cudal1

@@ -64,7 +64,7 @@ class compiler final : public nvrtc_compiler {
     const auto begin = std::chrono::steady_clock::now();
     compiled_code result;
     if (p.text.source.find_first_not_of(" \t\r\n") == std::string::npos) return result;
-    CUDAL1_CHECK(check_source(p.text.source, !p.text.headers.empty()));  // again: no path but those of the sets
+    CUDAL1_CHECK(check_source(p.text.source, p.text.headers));  // again: no path but those of the sets
     CUDAL1_TRY(auto text, cuda_kernel_text(p.text.source));
     const auto key = key_of(text, p.text.headers);
     const auto cached = cache_.find(key);
@@ -82,7 +82,7 @@ class compiler final : public nvrtc_compiler {
   // The version stands for NVRTC's own headers, and for those of the wheels, which are installed with it.
   std::string key_of(const std::string& text, const std::vector<std::string>& headers) const {
     return sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", cache_format, processes_->report().version,
-                                  options_.architecture, fmt::join(nvrtc_options(!headers.empty()), " "),
+                                  options_.architecture, fmt::join(nvrtc_options(headers), " "),
                                   fmt::join(headers, " "), text));
   }
 

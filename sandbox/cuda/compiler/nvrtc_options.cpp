@@ -5,7 +5,7 @@ namespace cudal1 {
 // No fast math: products and sums contract, as nvcc has it, and nothing else differs from IEEE arithmetic. Without
 // headers the parts of CUDA that no kernel may use (device runtime, textures) are left out, which saves parsing them.
 // With them, libcu++ defines again the limits that the prologue has (47).
-const std::vector<std::string>& nvrtc_options(bool with_headers) {
+const std::vector<std::string>& nvrtc_options(const std::vector<std::string>& headers) {
   static const std::vector<std::string> common{"--std=c++20",       "--device-as-default-execution-space",
                                                "--device-int128",   "--fmad=true",
                                                "--ftz=false",       "--prec-div=true",
@@ -17,7 +17,7 @@ const std::vector<std::string>& nvrtc_options(bool with_headers) {
     return options;
   };
   static const auto plain = with("--minimal"), full = with("--diag-suppress=47");
-  return with_headers ? full : plain;
+  return headers.empty() ? plain : full;
 }
 
 }  // namespace cudal1

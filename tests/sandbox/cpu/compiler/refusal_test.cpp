@@ -156,6 +156,8 @@ TEST(CompileError, NamesTheLineOfTheProgramsSourceAndNoTemporaryFile) {
     EXPECT_THAT(e.message, testing::Not(HasSubstr("/tmp")));
   }
   EXPECT_EQ(compile_error("__global__ void k(float* y) { y[0] = (1; }").code, errc::compile_failed);
+  for (const auto* const unfinished : {"\ntemplate <class T, (", "\nextern \"C\"", "\ntemplate <class T>"})
+    EXPECT_THAT(compile_error(unfinished).message, HasSubstr("line 2 of the source: the declaration")) << unfinished;
   EXPECT_THAT(compile_error("__global__ int k(float* y) { return 1; }").message, HasSubstr("returns void"));
   EXPECT_THAT(compile_error("__global__ void k(float& y) { }").message, HasSubstr("reference"));
   EXPECT_THAT(

@@ -232,6 +232,11 @@ TEST(cuda_text, includes_first_and_refuses_what_no_toolkit_has) {
   ASSERT_TRUE(holds(made));
   EXPECT_LT(made->find("#include <cub/cub.cuh>"), made->find("#define int64_t"));
   EXPECT_THAT(*made, HasSubstr("PROGRAM_ATOMICS(_block)"));
+  const auto commented =
+      cuda_text(checked(with_headers("cub", "cub/cub.cuh>\n/*\n#include <cub/old.cuh>\n*/ #include <a")));
+  ASSERT_TRUE(holds(commented));
+  EXPECT_LT(commented->find("#include <a>"), commented->find("#define int64_t"));
+  EXPECT_GT(commented->find("#include <cub/old.cuh>"), commented->find("#define int64_t")) << "a comment stays";
   const auto refused = cuda_text(checked(with_headers("cutlass", "cutlass/cutlass.h")));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, errc::unsupported);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sandbox/program/scanner.hpp"
 #include "tools/kernelbench/cpp_text.hpp"
 #include "tools/kernelbench/device_words.hpp"
 #include "tools/kernelbench/runtime_texts.hpp"
@@ -61,15 +62,18 @@ std::string prologue() {
 
 // The lines that include something go in front of the prologue, whose names they must not meet.
 std::pair<std::string, std::string> includes_apart(std::string_view source) {
+  const std::string joined = join_lines(source).text;
   std::string includes, rest;
-  each_line(source, [&](std::string_view line) {
-    const auto first = line.find_first_not_of(" \t");
-    const auto word = first != std::string_view::npos && line[first] == '#' ? line.find_first_not_of(" \t", first + 1)
-                                                                            : std::string_view::npos;
-    const bool is_include = word != std::string_view::npos && line.substr(word).starts_with("include");
-    (is_include ? includes : rest).append(line).append("\n");
-    if (is_include) rest += "\n";  // lines keep their numbers
-  });
+  std::size_t at = 0;
+  for (const auto& t : scan(joined, directive_form::line)) {
+    const auto word = t.kind == token_kind::directive ? t.text.find_first_not_of(" \t", 1) : std::string_view::npos;
+    if (word == std::string_view::npos || !t.text.substr(word).starts_with("include")) continue;
+    includes.append(t.text).append("\n");
+    rest.append(joined, at, t.begin - at);  // the newline stays: lines keep their numbers
+    at = t.end;
+  }
+  rest.append(joined, at);
+  if (!rest.ends_with('\n')) rest += '\n';
   return {includes, rest};
 }
 

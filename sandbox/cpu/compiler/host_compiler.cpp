@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <unordered_set>
 
 #include <fmt/ranges.h>
@@ -28,67 +29,33 @@ namespace {
 constexpr std::string_view cache_format = "cudal1 host object 1";
 constexpr int64_t file_limit_bytes = 64 << 20;
 
+// What blanks separate.
+std::vector<std::string> words_in(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
 // Language and code generation. No -ffast-math: sums keep their order, NaN and infinities their meaning. Errors of
 // floating point trap nowhere and set no errno, as on a GPU, which is what lets loops over threads vectorise; products
 // and sums contract, as there. Types may alias, as nvcc lets them.
 const std::vector<std::string>& compile_flags() {
-  static const std::vector<std::string> flags{"-x",
-                                              "c++",
-                                              "-std=c++20",
-                                              "-O3",
-                                              "-fPIC",
-                                              "-shared",
-                                              "-pipe",
-                                              "-nostdinc",
-                                              "-nostdinc++",
-                                              "-nostdlib",
-                                              "-nodefaultlibs",
-                                              "-fno-exceptions",
-                                              "-fno-rtti",
-                                              "-fno-math-errno",
-                                              "-fno-trapping-math",
-                                              "-ffp-contract=fast",
-                                              "-fno-strict-aliasing",
-                                              "-fvisibility=hidden",
-                                              "-fvisibility-inlines-hidden",
-                                              "-fno-threadsafe-statics",
-                                              "-fno-stack-protector",
-                                              "-fstack-clash-protection",
-                                              "-fno-asynchronous-unwind-tables",
-                                              "-fno-unwind-tables",
-                                              "-fno-jump-tables",
-                                              "-fno-ident",
-                                              "-fcf-protection=none",
-                                              "-fno-plt",
-                                              "-fno-semantic-interposition",
-                                              "-ftemplate-depth=200",
-                                              "-fconstexpr-depth=256",
-                                              "-fconstexpr-ops-limit=20000000",
-                                              "-fmax-errors=8",
-                                              "-fdiagnostics-color=never",
-                                              "-fno-diagnostics-show-caret",
-                                              "-fno-diagnostics-show-option",
-                                              "-Werror=frame-larger-than=49152",
-                                              "-Wl,-z,relro,-z,now,-z,noexecstack,--build-id=none"};
+  static const auto flags = words_in(
+      "-x c++ -std=c++20 -O3 -fPIC -shared -pipe -nostdinc -nostdinc++ -nostdlib -nodefaultlibs "
+      "-fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math -ffp-contract=fast "
+      "-fno-strict-aliasing -fvisibility=hidden -fvisibility-inlines-hidden -fno-threadsafe-statics "
+      "-fno-stack-protector -fstack-clash-protection -fno-asynchronous-unwind-tables -fno-unwind-tables "
+      "-fno-jump-tables -fno-ident -fcf-protection=none -fno-plt -fno-semantic-interposition "
+      "-ftemplate-depth=200 -fconstexpr-depth=256 -fconstexpr-ops-limit=20000000 -fmax-errors=8 "
+      "-fdiagnostics-color=never -fno-diagnostics-show-caret -fno-diagnostics-show-option "
+      "-Werror=frame-larger-than=49152 -Wl,-z,relro,-z,now,-z,noexecstack,--build-id=none");
   return flags;
 }
 
 const std::vector<std::string>& preprocess_flags() {
   // The macros that device code asks for; none that would tell it of the host.
-  static const std::vector<std::string> flags{"-E",
-                                              "-x",
-                                              "c++",
-                                              "-std=c++20",
-                                              "-undef",
-                                              "-nostdinc",
-                                              "-nostdinc++",
-                                              "-D__CUDACC__",
-                                              "-D__CUDA_ARCH__=800",
-                                              "-D__CUDACC_RTC__",
-                                              "-DCUDAL1_DEVICE_CPU",
-                                              "-fmax-errors=8",
-                                              "-fdiagnostics-color=never",
-                                              "-fno-diagnostics-show-caret"};
+  static const auto flags = words_in(
+      "-E -x c++ -std=c++20 -undef -nostdinc -nostdinc++ -D__CUDACC__ -D__CUDA_ARCH__=800 -D__CUDACC_RTC__ "
+      "-DCUDAL1_DEVICE_CPU -fmax-errors=8 -fdiagnostics-color=never -fno-diagnostics-show-caret");
   return flags;
 }
 

@@ -2,6 +2,7 @@
 
 #include "config/base/hash.hpp"
 #include "config/base/wall_clock.hpp"
+#include "policy/moves/lowering.hpp"
 
 namespace cudal1 {
 
@@ -28,7 +29,7 @@ std::vector<exemplar> read_exemplars(const std::vector<message::stored_exemplar>
 expected<message::proposed> propose_variant(policy& writer, proposal_context c) {
   prompt p;
   p.what = &*c.what;
-  CUDAL1_TRY(p.kind, kind_of_device(c.device));
+  CUDAL1_TRY(p.target, target_of_device(c.device));
   p.exemplars = read_exemplars(c.exemplars);
   p.tried = std::move(c.tried);
   p.seed = c.seed;
@@ -45,7 +46,7 @@ expected<message::proposed> propose_variant(policy& writer, proposal_context c) 
   v.trace = std::move(idea.trace);
   v.time_unix_ms = unix_ms();
 
-  auto code = lower(*c.what, idea.plan, p.kind);
+  auto code = lower(*c.what, idea.plan, *p.target);
   if (!code) {
     // No program, so no program id: the schedule stands for it.
     v.id = sha256_hex("schedule\n" + v.task + "\n" + v.schedule);

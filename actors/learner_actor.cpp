@@ -12,11 +12,11 @@ expected<message::done> learner_state::learn(const message::learn& m) {
   // written by hand is not of its making.
   const bool telling = m.result != outcome::quarantined && m.result != outcome::unmeasurable;
   if (!telling || m.variant.schedule.empty()) return message::done{false};
-  CUDAL1_TRY(const device_kind kind, kind_of_device(m.device));
+  CUDAL1_TRY(const lowering_target* target, target_of_device(m.device));
   CUDAL1_TRY(schedule plan, parse_schedule(m.variant.schedule));
   auto& g = groups[m.what->id];
   if (!g.what) g.what = m.what;
-  g.items.push_back({&*g.what, kind, std::move(plan), m.variant.trace, m.result, m.score});
+  g.items.push_back({&*g.what, target, std::move(plan), m.variant.trace, m.result, m.score});
   if (g.items.size() < group_size) return message::done{false};
   CUDAL1_TRY(const bool changed, teach(g));
   if (changed) publish();

@@ -1,49 +1,28 @@
 #include "policy/codegen/body_builder.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
-#include "policy/codegen/kernel_body.hpp"
+#include "policy/codegen/internal_operators.hpp"
+#include "policy/graph/alignment.hpp"
 
 namespace cudal1 {
 
-std::string c_type(dtype t) {
-  switch (t) {
-    case dtype::bool_:
-      return "bool";
-    case dtype::int32:
-      return "int";
-    case dtype::int64:
-      return "long long";
-    case dtype::float32:
-      return "float";
-    case dtype::float64:
-      return "double";
-    default:
-      return "";
-  }
+namespace {
+
+// Our own operators stand in their registry, ATen's in the tables of the operators.
+const operator_builder* find_elementwise_builder(const graph_step& s) {
+  const internal_operator* own = find_internal_operator(s.op());
+  if (own == nullptr) return find_pointwise(s);
+  return own->elementwise ? &own->elementwise : nullptr;
 }
 
-std::string c_literal(double v, dtype type) {
-  if (type == dtype::bool_) return v != 0 ? "true" : "false";
-  if (type == dtype::int32) return fmt::format("{}", static_cast<int64_t>(v));
-  if (type == dtype::int64) return fmt::format("{}ll", static_cast<int64_t>(v));
-  const bool single = type == dtype::float32;
-  const double rounded = single ? static_cast<double>(static_cast<float>(v)) : v;
-  if (std::isnan(rounded)) return single ? "__int_as_float(0x7fc00000)" : "__longlong_as_double(0x7ff8000000000000ll)";
-  if (std::isinf(rounded)) {
-    if (single) return rounded > 0 ? "__int_as_float(0x7f800000)" : "-__int_as_float(0x7f800000)";
-    return rounded > 0 ? "__longlong_as_double(0x7ff0000000000000ll)" : "-__longlong_as_double(0x7ff0000000000000ll)";
-  }
-  std::string text = single ? fmt::format("{}", static_cast<float>(v)) : fmt::format("{}", v);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  if (rounded < 0 || std::signbit(rounded))
-    text = "(" + text + (single ? "f)" : ")");
-  else if (single)
-    text += "f";
-  return text;
+const row_operator* find_row_builder(const graph_step& s) {
+  const internal_operator* own = find_internal_operator(s.op());
+  if (own == nullptr) return find_row_operator(s);
+  return own->rows ? &*own->rows : nullptr;
 }
+
+}  // namespace
 
 body_builder::body_builder(const graph& g, row_domain domain) : graph_(&g), domain_(std::move(domain)) {
   const auto is_reduced = [&](int64_t d) {
@@ -233,25 +212,14 @@ expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n
 }
 
 expected<void> body_builder::add_step(const graph_step& s) {
-  if (s.scaling) {
-    // Straight from the diagonal, without the zeros around it.
-    const auto& shape = domain_.shape;
-    if (shape.size() != 2 || shape != s.result_types[0].shape)
-      return fail(errc::unsupported, "a diagonal product needs a two-dimensional kernel of its own shape");
-    const int64_t d = s.scaling->diagonal_stride;
-    const int scale = strided_load(graph_->resolve(s.scaling->diagonal),
-                                   s.scaling->scales_rows ? std::vector<int64_t>{d, 0} : std::vector<int64_t>{0, d});
-    CUDAL1_TRY(const int matrix, operand_value(s.scaling->matrix, s.result_types[0], dtype::float32));
-    return bind(s, 0, pointwise("$0 * $1", {scale, matrix}));
-  }
-  if (const auto* build = find_pointwise(s)) return (*build)(*this, s);
-  if (const auto* row = find_row_operator(s)) {
-    CUDAL1_TRY(const row_domain own, rows_of(*graph_, s, *row));
+  if (const auto* build = find_elementwise_builder(s)) return (*build)(*this, s);
+  if (const auto* row = find_row_builder(s)) {
+    CUDAL1_TRY(const row_domain own, row->domain(*graph_, s));
     if (own != domain_) {
       // A reduction over what the kernel has one value a row of is over one element only where sizes are 1.
       return fail(errc::unsupported, "{} goes over other rows than the rest of the kernel", s.op());
     }
-    return s.dot ? build_row_dot(*this, s) : row->build(*this, s);
+    return row->build(*this, s);
   }
   return fail(errc::unsupported, "{} is not made of elements and rows", s.op());
 }
@@ -279,31 +247,13 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
   return std::move(body_);
 }
 
-bool is_one_a_row(const std::vector<int64_t>& strides, int row_dims) {
-  return std::all_of(strides.begin() + row_dims, strides.end(), [](int64_t s) { return s == 0; });
-}
-
-int64_t kernel_body::rows() const {
-  return std::accumulate(domain.begin(), domain.begin() + row_dims, int64_t{1}, std::multiplies<>());
-}
-
-int64_t kernel_body::columns() const {
-  return std::accumulate(domain.begin() + row_dims, domain.end(), int64_t{1}, std::multiplies<>());
-}
-
-bool kernel_body::has_reduction() const {
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [](const auto& n) { return n.kind == node_kind::reduce || n.kind == node_kind::scan; });
-}
-
 expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) {
   if (steps.empty()) return fail(errc::invalid_argument, "a kernel needs at least one step");
   std::optional<row_domain> domain;
   for (const int number : steps) {
     const graph_step& s = g.step_at(number);
-    if (s.scaling) continue;
-    if (const auto* row = find_row_operator(s)) {
-      CUDAL1_TRY(row_domain own, rows_of(g, s, *row));
+    if (const auto* row = find_row_builder(s)) {
+      CUDAL1_TRY(row_domain own, row->domain(g, s));
       if (domain && *domain != own)
         return fail(errc::unsupported, "steps {} go over different rows", print_steps(steps));
       domain = std::move(own);
@@ -329,37 +279,9 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
 }
 
 operator_family family_of(const graph_step& s) {
-  if (s.scaling) return operator_family::pointwise;
-  if (find_pointwise(s) != nullptr) return operator_family::pointwise;
-  if (const auto* row = find_row_operator(s)) return row->family;
+  if (find_elementwise_builder(s) != nullptr) return operator_family::pointwise;
+  if (const auto* row = find_row_builder(s)) return row->family;
   return operator_family::other;
-}
-
-void collapse_dimensions(kernel_body& body) {
-  std::vector<std::vector<int64_t>*> all;
-  for (auto& o : body.operands)
-    all.push_back(&o.strides);
-  for (auto& r : body.results)
-    all.push_back(&r.target.strides);
-  const auto erase = [&](std::size_t d) {
-    body.domain.erase(body.domain.begin() + static_cast<std::ptrdiff_t>(d));
-    for (auto* s : all)
-      s->erase(s->begin() + static_cast<std::ptrdiff_t>(d));
-    if (static_cast<int>(d) < body.row_dims) --body.row_dims;
-  };
-  for (std::size_t d = body.domain.size(); d-- > 0;) {
-    if (body.domain[d] == 1) erase(d);
-  }
-  for (std::size_t d = body.domain.size(); d-- > 1;) {
-    if (static_cast<int>(d) == body.row_dims) continue;  // rows stay rows
-    const bool one_walk =
-        std::all_of(all.begin(), all.end(), [&](const auto* s) { return (*s)[d - 1] == (*s)[d] * body.domain[d]; });
-    if (!one_walk) continue;
-    for (auto* s : all)
-      (*s)[d - 1] = (*s)[d];
-    body.domain[d - 1] *= body.domain[d];
-    erase(d);
-  }
 }
 
 }  // namespace cudal1

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/codegen/c_text.hpp"
 #include "policy/codegen/kernel_body.hpp"
 
 namespace cudal1 {
@@ -92,14 +93,5 @@ const row_operator* find_row_operator(const graph_step& s);
 // What the tables know the step's operator by: batch norm over the batch's own statistics is another one than with
 // given ones.
 std::string_view operator_key(const graph_step& s);
-// The rows that a step of such an operator goes over.
-expected<row_domain> rows_of(const graph& g, const graph_step& s, const row_operator& op);
-// factor * (row . weights + offset), in place of a sum over a linear layer's features.
-expected<void> build_row_dot(body_builder& b, const graph_step& s);
-
-// C's name of an element type; "" where kernels do not use it yet.
-std::string c_type(dtype t);
-// A literal of exactly this value.
-std::string c_literal(double v, dtype type);
 
 }  // namespace cudal1

@@ -49,7 +49,10 @@ struct kernel_body {
 
   int64_t rows() const;
   int64_t columns() const;
-  bool has_reduction() const;
+  bool has(node_kind kind) const;
+  bool has_reduction() const { return has(node_kind::reduce) || has_scan(); }
+  bool has_scan() const { return has(node_kind::scan); }
+  bool is_elementwise() const { return row_dims == static_cast<int>(domain.size()); }  // no columns
 };
 
 // The kernel of a set of steps, with everything that is read outside of the set as a result. errc::unsupported with
@@ -60,8 +63,8 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps);
 enum class operator_family { other, pointwise, reduction, normalization, scan, view };
 operator_family family_of(const graph_step& s);
 
-// Whether the value's first element lies on 16 bytes.
-bool starts_aligned(const graph& g, const std::string& value);
+// Whether the rows lie side by side in memory and their columns apart: then a thread takes a tile of rows.
+bool wants_tiles(const kernel_body& body);
 
 // Merges neighbouring dimensions that every operand walks through as one, and drops those of size one.
 void collapse_dimensions(kernel_body& body);

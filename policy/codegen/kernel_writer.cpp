@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/c_text.hpp"
 
 namespace cudal1 {
 

@@ -64,11 +64,4 @@ class kernel_writer {
 std::string accumulate(reduction_kind how, const std::string& accumulator, const std::string& value);
 std::string neutral(reduction_kind how);
 
-// The forms of a kernel (each in a file of its own).
-expected<emitted_kernel> emit_elements(const emit_request& request);       // one index over all elements
-expected<emitted_kernel> emit_rows(const emit_request& request);           // a thread a row, lanes along the columns
-expected<emitted_kernel> emit_tiles(const emit_request& request);          // a thread a tile of rows, lanes across them
-expected<emitted_kernel> emit_cuda_elements(const emit_request& request);  // vectors of neighbouring elements
-expected<emitted_kernel> emit_cuda_rows(const emit_request& request);      // several threads a row
-
 }  // namespace cudal1

@@ -95,11 +95,8 @@ bool pass_plan::joins(int root) const {
 }
 
 expected<void> pass_plan::check_row_kernel(bool in_place) const {
-  const auto has = [&](node_kind kind) {
-    return std::ranges::any_of(body_->nodes, [&](const body_node& n) { return n.kind == kind; });
-  };
   const bool columns_apart = std::ssize(body_->domain) - body_->row_dims > 1;
-  if (has(node_kind::scan) && (has(node_kind::reduce) || columns_apart))
+  if (body_->has_scan() && (body_->has(node_kind::reduce) || columns_apart))
     return fail(errc::unsupported, "a running sum beside a reduction, or over columns apart, is not one kernel");
   if (in_place && reads_after_write())
     return fail(errc::unsupported, "the operand to write over is still read after the first write");

@@ -312,28 +312,6 @@ std::map<std::string, row_operator, std::less<>> make_table() {
 
 }  // namespace
 
-expected<row_domain> rows_of(const graph& g, const graph_step& s, const row_operator& op) {
-  if (s.dot) return reduce_dims(g.type_of(g.resolve(s.dot->values)), {-1});
-  return op.domain(g, s);
-}
-
-// In double: one long sum takes the place of many short ones, and its terms may cancel.
-expected<void> build_row_dot(body_builder& b, const graph_step& s) {
-  tensor_type full;
-  full.shape = b.domain().shape;
-  CUDAL1_TRY(const int x, b.operand_value(s.dot->values, full, dtype::float64));
-  std::vector<int64_t> strides(full.shape.size(), 0);
-  strides.back() = 1;
-  const int weights = b.strided_load(s.dot->weights, strides);
-  int y = b.reduce(reduction_kind::sum, b.pointwise("$0 * $1", {x, weights}, dtype::float64));
-  if (!s.dot->offset.empty()) {
-    strides.back() = 0;
-    y = b.pointwise("$0 + $1", {y, b.strided_load(s.dot->offset, strides)}, dtype::float64);
-  }
-  if (s.dot->factor != 1) y = b.pointwise("$0 * $1", {y, b.constant(s.dot->factor, dtype::float64)}, dtype::float64);
-  return b.bind(s, 0, y);
-}
-
 std::string_view operator_key(const graph_step& s) {
   const bool over_batch = s.op() == "aten::batch_norm" && boolean_argument(s, "training").value_or(true);
   return over_batch ? norm_over_batch : s.op();

@@ -1,13 +1,17 @@
 #include "policy/codegen/split_product.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 
-#include "policy/codegen/body_builder.hpp"
+#include "policy/graph/alignment.hpp"
 
 namespace cudal1 {
 
 namespace {
+
+constexpr const char* k_name = "cudal1::tf32x3_product";
 
 struct product_line {
   std::string_view op, left, right, plain;  // `plain`: the operator without what is added to the product
@@ -69,29 +73,29 @@ const json* argument(const aten_step& call, std::string_view name) {
   return found == call.args.end() ? nullptr : &found->second;
 }
 
-}  // namespace
+// Writes products and the operands' parts into a program.
+class product_splitter final : public step_lowering {
+ public:
+  product_splitter(const graph& g, const lowering_target& target, program& out)
+      : graph_(&g), target_(&target), out_(&out) {}
+  expected<void> add(const graph_step& s, const aten_step& call) override;
 
-bool is_product_operator(std::string_view op) {
-  return line_of(op) != nullptr;
-}
+ private:
+  struct parts {
+    std::string high, low;
+  };
+  expected<parts> split(const std::string& value, const std::string& name);
+  std::string fresh(const std::string& name);
+  bool constant(const std::string& value) const;
+  void add_kernel(const emitted_kernel& k, std::vector<step>& where);
 
-expected<product_operands> operands_of_product(const graph& g, const graph_step& s) {
-  const product_line* line = line_of(s.op());
-  if (line == nullptr) return fail(errc::invalid_argument, "step {} ({}) is not a matrix product", s.number, s.op());
-  product_operands out;
-  out.left_argument = line->left;
-  out.right_argument = line->right;
-  out.left = g.resolve(tensor_argument_name(s, line->left).value_or(""));
-  out.right = g.resolve(tensor_argument_name(s, line->right).value_or(""));
-  for (const auto& value : {out.left, out.right}) {
-    const tensor_type& type = g.type_of(value);
-    if (type.type != dtype::float32)
-      return fail(errc::invalid_argument, "step {} ({}) multiplies {}, not float32", s.number, s.op(), type.text());
-    if (type.numel() == 0 || type.storage_bytes() != type.bytes())
-      return fail(errc::invalid_argument, "{} is {}, whose elements do not fill their memory", value, type.text());
-  }
-  return out;
-}
+  const graph* graph_;
+  const lowering_target* target_;
+  program* out_;
+  std::map<std::string, parts> known_;
+  std::set<std::string> taken_;
+  int kernels_ = 0;
+};
 
 std::string product_splitter::fresh(const std::string& name) {
   std::string out = graph_->fresh_name(name);
@@ -141,11 +145,8 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
   }
   collapse_dimensions(body);
   std::vector<step>& where = constant(value) ? out_->setup : out_->steps;
-  CUDAL1_TRY(const emitted_kernel kernel, emit_kernel({&body,
-                                                       {},
-                                                       device_kind::cuda,
-                                                       fmt::format("split{}", kernels_++),
-                                                       "the high and low TF32 parts of " + name}));
+  CUDAL1_TRY(const emitted_kernel kernel,
+             target_->emit({&body, {}, fmt::format("split{}", kernels_++), "the high and low TF32 parts of " + name}));
   add_kernel(kernel, where);
   where.insert(where.end(), views.begin(), views.end());
   return known_[value] = {names[0], names[1]};
@@ -158,8 +159,9 @@ bool product_splitter::constant(const std::string& value) const {
          std::none_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.name == value; });
 }
 
-expected<void> product_splitter::add(const graph_step& s, const aten_step& call, const product_operands& operands) {
-  const product_line* line = line_of(s.op());
+expected<void> product_splitter::add(const graph_step& s, const aten_step& call) {
+  CUDAL1_TRY(const product_operands operands, operands_of_product(*graph_, s));
+  const product_line* line = line_of(s.task_op());
   const std::string left = argument(call, line->left)->as_string(), right = argument(call, line->right)->as_string();
   CUDAL1_TRY(const parts a, split(operands.left, left));
   CUDAL1_TRY(const parts b, split(operands.right, right));
@@ -198,11 +200,44 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call,
       alpha == 1 ? "$0 + ($1 + $2)" : "$0 + " + c_literal(alpha, dtype::float32) + " * ($1 + $2)";
   body.results.push_back({pointwise_node(body, expression, nodes), {result, type, type.strides}});
   collapse_dimensions(body);
-  CUDAL1_TRY(
-      const emitted_kernel kernel,
-      emit_kernel({&body, {}, device_kind::cuda, fmt::format("sum{}", kernels_++), "the three products of " + result}));
+  CUDAL1_TRY(const emitted_kernel kernel,
+             target_->emit({&body, {}, fmt::format("sum{}", kernels_++), "the three products of " + result}));
   add_kernel(kernel, out_->steps);
   return {};
+}
+
+}  // namespace
+
+bool is_product_operator(std::string_view op) {
+  return line_of(op) != nullptr;
+}
+
+expected<product_operands> operands_of_product(const graph& g, const graph_step& s) {
+  const product_line* line = line_of(s.task_op());
+  if (line == nullptr)
+    return fail(errc::invalid_argument, "step {} ({}) is not a matrix product", s.number, s.task_op());
+  product_operands out;
+  out.left = g.resolve(tensor_argument_name(s, line->left).value_or(""));
+  out.right = g.resolve(tensor_argument_name(s, line->right).value_or(""));
+  for (const auto& value : {out.left, out.right}) {
+    const tensor_type& type = g.type_of(value);
+    if (type.type != dtype::float32)
+      return fail(errc::invalid_argument, "step {} ({}) multiplies {}, not float32", s.number, s.task_op(),
+                  type.text());
+    if (type.numel() == 0 || type.storage_bytes() != type.bytes())
+      return fail(errc::invalid_argument, "{} is {}, whose elements do not fill their memory", value, type.text());
+  }
+  return out;
+}
+
+operator_use split_product(const graph_step& s) {
+  return {k_name, s.use->arguments};
+}
+
+internal_operator split_product_operator() {
+  return {k_name, nullptr, std::nullopt, [](const graph& g, const lowering_target& target, program& out) {
+            return std::make_unique<product_splitter>(g, target, out);
+          }};
 }
 
 }  // namespace cudal1

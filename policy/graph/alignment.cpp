@@ -1,9 +1,8 @@
-// Where a value begins: memory of its own begins on 512 bytes, a view perhaps in the middle of one.
+#include "policy/graph/alignment.hpp"
+
 #include <algorithm>
 #include <array>
 #include <string_view>
-
-#include "policy/codegen/kernel_body.hpp"
 
 namespace cudal1 {
 

@@ -16,6 +16,14 @@ void collect_tensors(const argument_value& value, std::vector<std::string>& out)
   }
 }
 
+std::shared_ptr<const operator_use> use_of(const aten_step& text, const operator_call& call) {
+  operator_use out{text.op, {}};
+  const auto& declared = call.op->schema.arguments;
+  for (std::size_t i = 0; i < declared.size(); ++i)
+    out.arguments.emplace_back(declared[i].name, call.arguments[i]);
+  return std::make_shared<const operator_use>(std::move(out));
+}
+
 const scalar_value* scalar_argument(const graph_step& s, std::string_view name) {
   const argument_value* found = s.argument(name);
   return found != nullptr ? std::get_if<scalar_value>(found) : nullptr;
@@ -32,16 +40,13 @@ expected<int> parse_number(std::string_view text) {
 }  // namespace
 
 const argument_value* graph_step::argument(std::string_view name) const {
-  const auto& declared = call->op->schema.arguments;
-  for (std::size_t i = 0; i < declared.size(); ++i) {
-    if (declared[i].name == name) return &call->arguments[i];
-  }
-  return nullptr;
+  const auto found = std::ranges::find(use->arguments, name, [](const auto& a) -> std::string_view { return a.first; });
+  return found == use->arguments.end() ? nullptr : &found->second;
 }
 
 std::vector<std::string> graph_step::operands() const {
   std::vector<std::string> out;
-  for (const auto& value : call->arguments)
+  for (const auto& [name, value] : use->arguments)
     collect_tensors(value, out);
   return out;
 }
@@ -56,34 +61,30 @@ graph::graph(const task& t) : task_(&t), replayed_(t.reference.text.how.graph) {
     graph_step s;
     s.number = static_cast<int>(i);
     s.text = &std::get<aten_step>(p.text.steps[i]);
-    s.call = &p.calls[i];
+    s.use = use_of(*s.text, p.calls[i]);
     s.result_types = made->result_types[i];
     for (const auto& name : s.text->results) {
       if (!name.empty()) made->producer[name] = s.number;
     }
     steps_.push_back(std::move(s));
   }
+  made->steps = steps_;
   tables_ = made;
   link();
 }
 
-void graph::drop(int number) {
+void graph::drop(int number, const std::string& replaced_by, std::string certificate) {
+  if (!replaced_by.empty()) alias_[step_at(number).text->results[0]] = replaced_by;
   changed(number).dropped = true;
+  certificates_.push_back(std::move(certificate));
   link();
 }
 
-void graph::drop(int number, const std::string& replaced_by) {
-  alias_[step_at(number).text->results[0]] = replaced_by;
-  drop(number);
-}
-
-void graph::rewrite(int number, row_scale by) {
-  changed(number).scaling = std::move(by);
-  link();
-}
-
-void graph::rewrite(int number, row_dot by) {
-  changed(number).dot = std::move(by);
+void graph::rewrite(int number, replacement with) {
+  changed(number).use = std::make_shared<const operator_use>(std::move(with.by));
+  for (const int other : with.left_out)
+    changed(other).dropped = true;
+  certificates_.push_back(std::move(with.certificate));
   link();
 }
 
@@ -120,15 +121,7 @@ const graph_step* graph::producer(const std::string& value) const {
 }
 
 std::vector<std::string> graph::operands(const graph_step& s) const {
-  std::vector<std::string> out;
-  if (s.scaling) {
-    out = {s.scaling->diagonal, s.scaling->matrix};
-  } else if (s.dot) {
-    out = {s.dot->values, s.dot->weights};
-    if (!s.dot->offset.empty()) out.push_back(s.dot->offset);
-  } else {
-    out = s.operands();
-  }
+  std::vector<std::string> out = s.operands();
   for (auto& name : out)
     name = resolve(name);
   return out;

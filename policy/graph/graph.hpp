@@ -10,43 +10,42 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "policy/graph/schedule.hpp"
+#include "sandbox/program/task.hpp"
 
 namespace cudal1 {
 
-// A matrix product with a diagonal operand, as scaling: out[i, j] = diagonal[i or j] * matrix[i, j].
-struct row_scale {
-  std::string diagonal;         // the value that holds the diagonal
-  int64_t diagonal_stride = 0;  // elements from one diagonal entry to the next
-  std::string matrix;
-  bool scales_rows = true;  // else columns
-};
-
-// A sum over the features of a linear layer, without the layer: out[..., row] = factor * (values[row, :] . weights +
-// offset). `weights` and `offset` are setup values: the sums of the layer's weight rows and of its bias.
-struct row_dot {
-  std::string values, weights, offset;  // offset: "" for none
-  double factor = 1;
+// An operator with its arguments, by name: one of ATen's, or one of our own ("cudal1::row_scale") that a move put in
+// its place. What our own compute stands in codegen's registry of them.
+struct operator_use {
+  std::string op;
+  std::vector<std::pair<std::string, argument_value>> arguments;
 };
 
 struct graph_step {
-  int number = 0;  // in the task's program: what moves name
-  const aten_step* text = nullptr;
-  const operator_call* call = nullptr;
+  int number = 0;                           // in the task's program: what moves name
+  const aten_step* text = nullptr;          // in the task's program: the names of its results, and what people call it
+  std::shared_ptr<const operator_use> use;  // what computes the results
   std::span<const tensor_type> result_types;
   bool dropped = false;
-  std::optional<row_scale> scaling;
-  std::optional<row_dot> dot;
-  bool split_product = false;  // three TF32 products on split operands instead
   int group = -1;
 
-  const std::string& op() const { return text->op; }
-  // The argument of that name in the schema, or null.
+  const std::string& op() const { return use->op; }
+  const std::string& task_op() const { return text->op; }  // the operator that the results are defined by
+  bool is_replaced() const { return op() != task_op(); }
+  // The argument of that name, or null.
   const argument_value* argument(std::string_view name) const;
   // Values of all tensor arguments, unresolved.
   std::vector<std::string> operands() const;
+};
+
+// What takes the place of a step: it makes the same results under the same number, from other operands.
+struct replacement {
+  operator_use by;
+  std::string certificate;         // why the results are the same
+  std::vector<int> left_out = {};  // steps whose results nobody reads from then on
 };
 
 enum class group_kind { pointwise, rows };
@@ -84,12 +83,14 @@ class graph {
   // The value that stands for this one after drops.
   const std::string& resolve(const std::string& value) const;
 
-  // What moves do to steps.
-  void drop(int number);
-  void drop(int number, const std::string& replaced_by);  // which stands for its first result from now on
-  void rewrite(int number, row_scale by);
-  void rewrite(int number, row_dot by);
-  void split_product(int number) { changed(number).split_product = true; }
+  // The step as the task's program has it: what its results are, whatever computes them now.
+  const graph_step& definition(int number) const { return tables_->steps[static_cast<std::size_t>(number)]; }
+
+  // What moves do to steps; the certificate says why no result changes. `replaced_by` stands for the step's first
+  // result from then on, "" where nobody reads one.
+  void drop(int number, const std::string& replaced_by, std::string certificate);
+  void rewrite(int number, replacement with);
+  const std::vector<std::string>& certificates() const { return certificates_; }  // in the order of the moves
   void set_group(int number, int group) { changed(number).group = group; }
 
   const tensor_type& type_of(const std::string& value) const;
@@ -99,7 +100,7 @@ class graph {
   const std::vector<int>& readers(const std::string& value) const;
   // By step, the live steps that make what it reads.
   const std::vector<std::vector<int>>& makers() const { return links_->makers; }
-  // Resolved operands of a live step; of a rewritten one what it reads now.
+  // Resolved operands of a live step: of a replaced one what it reads now.
   std::vector<std::string> operands(const graph_step& s) const;
   bool is_output(const std::string& value) const;
   bool is_parameter(const std::string& value) const;  // input, weight or setup value
@@ -120,6 +121,7 @@ class graph {
  private:
   // Of the task's own program.
   struct tables {
+    std::vector<graph_step> steps;
     std::vector<std::vector<tensor_type>> result_types;  // by step
     std::unordered_map<std::string, int> producer;       // the step that makes a value
   };
@@ -127,7 +129,7 @@ class graph {
     std::vector<std::vector<int>> makers;
     std::unordered_map<std::string, std::vector<int>> readers;
   };
-  void link();  // after a step was dropped or rewritten
+  void link();  // after steps were dropped or replaced
   graph_step& changed(int number) { return steps_[static_cast<std::size_t>(number)]; }
 
   const task* task_;
@@ -135,6 +137,7 @@ class graph {
   std::shared_ptr<const links> links_;
   std::vector<graph_step> steps_;
   std::vector<kernel_group> groups_;
+  std::vector<std::string> certificates_;
   std::map<std::string, std::string> alias_;
   std::vector<aten_step> setup_;
   std::map<std::string, tensor_type> setup_types_;

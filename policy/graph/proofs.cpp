@@ -12,6 +12,12 @@ namespace {
 
 constexpr double k_infinity = std::numeric_limits<double>::infinity();
 
+// The step that the value is defined by, whatever computes it now; null for inputs and weights.
+const graph_step* definition_of(const graph& g, const std::string& value) {
+  const graph_step* s = g.producer(value);
+  return s != nullptr ? &g.definition(s->number) : nullptr;
+}
+
 bool is_product(const std::string& op) {
   return op == "aten::mm" || op == "aten::matmul" || op == "aten::bmm";
 }
@@ -28,7 +34,7 @@ bool is_square_matrix(const tensor_type& t) {
 std::optional<std::string> prove_triangular(const graph& g, const std::string& value, bool upper) {
   const fact wanted = upper ? fact::upper_triangular : fact::lower_triangular;
   if (auto diagonal = prove(g, value, fact::diagonal)) return diagonal;
-  const graph_step* s = g.producer(value);
+  const graph_step* s = definition_of(g, value);
   if (s == nullptr) return std::nullopt;
   const std::string& op = s->op();
   const int64_t diagonal = integer_argument(*s, "diagonal").value_or(0);
@@ -46,7 +52,7 @@ std::optional<std::string> prove_triangular(const graph& g, const std::string& v
 }
 
 std::optional<std::string> prove_diagonal_value(const graph& g, const std::string& value) {
-  const graph_step* s = g.producer(value);
+  const graph_step* s = definition_of(g, value);
   if (s == nullptr) return std::nullopt;
   const bool embeds = s->op() == "aten::diag_embed" && integer_argument(*s, "offset").value_or(0) == 0;
   const bool makes = s->op() == "aten::diag" && integer_argument(*s, "diagonal").value_or(0) == 0 &&
@@ -87,7 +93,7 @@ expected<drop_proof> same_type(const graph& g, const graph_step& s, const std::s
 
 // An operator that undoes itself.
 expected<drop_proof> undone(const graph& g, const graph_step& s) {
-  const graph_step* before = g.producer(operand_of(g, s, "self"));
+  const graph_step* before = definition_of(g, operand_of(g, s, "self"));
   if (before == nullptr || before->op() != s.op()) return stays(s, "its operand is not the same operator's result");
   if (s.op() == "aten::transpose.int") {
     const int64_t rank = s.result_types[0].dim();
@@ -183,7 +189,7 @@ std::optional<std::string> prove(const graph& g, const std::string& name, fact p
 
 value_range range_of(const graph& g, const std::string& name) {
   const std::string& value = g.resolve(name);
-  const graph_step* s = g.producer(value);
+  const graph_step* s = definition_of(g, value);
   if (s == nullptr) {
     if (g.origin().has_fact(value, fact::non_negative) || g.origin().has_fact(value, fact::one_hot))
       return {0, k_infinity, fmt::format("the task declares {} non-negative", value)};
@@ -227,12 +233,13 @@ value_range range_of(const graph& g, const std::string& name) {
 
 expected<drop_proof> prove_drop(const graph& g, const graph_step& s) {
   if (s.dropped) return stays(s, "it is dropped already");
-  if (s.group >= 0 && !s.scaling) return stays(s, fmt::format("it is in group {}", s.group));
+  const bool alone = s.group >= 0 && g.groups()[static_cast<std::size_t>(s.group)].steps.size() == 1;
+  if (s.group >= 0 && !(s.is_replaced() && alone)) return stays(s, fmt::format("it is in group {}", s.group));
   bool read = false;
   for (const auto& result : s.text->results)
     read = read || (!result.empty() && (g.is_output(result) || !g.readers(result).empty()));
   if (!read) return drop_proof{"", fmt::format("nothing reads a result of step {} ({})", s.number, s.op())};
-  if (s.scaling || s.text->results.size() != 1) return stays(s, "its results are read");
+  if (s.is_replaced() || s.text->results.size() != 1) return stays(s, "its results are read");
   CUDAL1_TRY(drop_proof proof, reason_to_drop(g, s));
   // An output has memory of its own: it can be neither a parameter, nor a view, nor another output.
   if (g.is_output(s.text->results[0])) {
@@ -259,19 +266,19 @@ expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s) {
     const auto proof = prove(g, diagonal, fact::diagonal);
     if (!proof) continue;
     diagonal_proof out;
-    out.scaling.scales_rows = rows;
-    out.scaling.matrix = rows ? right : left;
-    out.scaling.diagonal = diagonal;
+    out.scales_rows = rows;
+    out.matrix = rows ? right : left;
+    out.diagonal = diagonal;
     const tensor_type& type = g.type_of(diagonal);
-    out.scaling.diagonal_stride = type.strides[0] + type.strides[1];
-    if (const graph_step* made = g.producer(diagonal); made != nullptr) {
-      out.scaling.diagonal = operand_of(g, *made, "self");
-      out.scaling.diagonal_stride = g.type_of(out.scaling.diagonal).strides[0];
+    out.diagonal_stride = type.strides[0] + type.strides[1];
+    if (const graph_step* made = definition_of(g, diagonal); made != nullptr) {
+      out.diagonal = operand_of(g, *made, "self");
+      out.diagonal_stride = g.type_of(out.diagonal).strides[0];
     }
     out.certificate = fmt::format(
         "step {} ({}) multiplies by a diagonal matrix: {}; assumes that {} is finite (the full product makes NaN of 0 "
         "times infinity)",
-        s.number, s.op(), *proof, out.scaling.matrix);
+        s.number, s.op(), *proof, out.matrix);
     return out;
   }
   return no("no operand is known to be diagonal");

@@ -26,8 +26,12 @@ struct drop_proof {
 // errc::invalid_argument with the reason where the step does something.
 expected<drop_proof> prove_drop(const graph& g, const graph_step& s);
 
+// A product with a diagonal matrix: out[i, j] = diagonal[i or j] * matrix[i, j].
 struct diagonal_proof {
-  row_scale scaling;
+  std::string diagonal;         // the value that holds the diagonal
+  int64_t diagonal_stride = 0;  // elements from one diagonal entry to the next
+  std::string matrix;
+  bool scales_rows = true;  // else columns
   std::string certificate;
 };
 expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s);

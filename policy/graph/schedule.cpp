@@ -62,12 +62,6 @@ expected<move> parse_move(std::string_view text) {
 
 }  // namespace
 
-expected<device_kind> kind_of_device(std::string_view device) {
-  if (device == "cpu") return device_kind::cpu;
-  if (device == "cuda" || device.starts_with("cuda:")) return device_kind::cuda;
-  return fail(errc::invalid_argument, "there is no device \"{}\"; devices are cpu and cuda:0, cuda:1, ...", device);
-}
-
 std::string print_schedule(const schedule& s) {
   std::string out;
   for (const auto& m : s.moves) {

@@ -1,10 +1,10 @@
-// Which steps become one kernel.
+#include "policy/moves/grouping_moves.hpp"
+
 #include <algorithm>
 #include <set>
 #include <span>
 
-#include "policy/codegen/kernel_body.hpp"
-#include "policy/moves/moves.hpp"
+#include "policy/moves/groups.hpp"
 
 namespace cudal1 {
 
@@ -145,30 +145,28 @@ std::string saved_traffic(const graph& g, const std::vector<int>& steps) {
   return fmt::format("saves writing and reading back {:.1f} MB between operators", static_cast<double>(bytes) / 1e6);
 }
 
-expected<move_note> apply_fuse(graph& g, const move& m, device_kind kind) {
+expected<std::string> apply_fuse(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const auto steps, free_steps(g, m));
   if (has_rows(g, steps)) return fail(errc::invalid_argument, "a reduction is among the steps: that is row_kernel's");
   for (const auto& old : g.groups()) {
     if (old.steps == steps) return fail(errc::invalid_argument, "these steps are a group already");
   }
   CUDAL1_TRY(const int group, make_group(g, steps, group_kind::pointwise));
-  CUDAL1_CHECK(check_group(g, group, kind));
-  return move_note{fmt::format("group {}: {} as one kernel over the elements; {}", group, operator_names(g, steps),
-                               saved_traffic(g, steps)),
-                   ""};
+  CUDAL1_CHECK(check_group(g, group, target));
+  return fmt::format("group {}: {} as one kernel over the elements; {}", group, operator_names(g, steps),
+                     saved_traffic(g, steps));
 }
 
-expected<move_note> apply_row_kernel(graph& g, const move& m, device_kind kind) {
+expected<std::string> apply_row_kernel(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const auto steps, free_steps(g, m));
   if (!has_rows(g, steps)) return fail(errc::invalid_argument, "no reduction is among the steps: that is fuse's");
   CUDAL1_TRY(const int group, make_group(g, steps, group_kind::rows));
-  CUDAL1_CHECK(check_group(g, group, kind));
-  return move_note{fmt::format("group {}: {} as one kernel that takes a row at a time; {}", group,
-                               operator_names(g, steps), saved_traffic(g, steps)),
-                   ""};
+  CUDAL1_CHECK(check_group(g, group, target));
+  return fmt::format("group {}: {} as one kernel that takes a row at a time; {}", group, operator_names(g, steps),
+                     saved_traffic(g, steps));
 }
 
-std::vector<move> extension_candidates(const graph& g, device_kind) {
+std::vector<move> extension_candidates(const graph& g, const lowering_target&) {
   std::vector<int> free;
   for (const auto& s : g.steps()) {
     if (is_free(g, s) && family_of(s) == operator_family::pointwise) free.push_back(s.number);
@@ -210,12 +208,12 @@ std::vector<move> extension_candidates(const graph& g, device_kind) {
   return out;
 }
 
-expected<move_note> apply_extension(graph& g, const move& m, device_kind kind) {
+expected<std::string> apply_extension(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const int group, group_parameter(g, m));
   CUDAL1_TRY(const auto steps, free_steps(g, m));
-  kernel_group& target = g.groups()[static_cast<std::size_t>(group)];
-  if (target.kind != group_kind::rows) return fail(errc::invalid_argument, "group {} holds no reduction", group);
-  if (!target.options.in_place.empty())
+  kernel_group& rows = g.groups()[static_cast<std::size_t>(group)];
+  if (rows.kind != group_kind::rows) return fail(errc::invalid_argument, "group {} holds no reduction", group);
+  if (!rows.options.in_place.empty())
     return fail(errc::invalid_argument, "group {} writes in place already; fuse before that", group);
   for (const int number : steps) {
     if (family_of(g.step_at(number)) != operator_family::pointwise)
@@ -224,32 +222,41 @@ expected<move_note> apply_extension(graph& g, const move& m, device_kind kind) {
       return fail(errc::invalid_argument, "step {} is in group {} already", number, group);
   }
   CUDAL1_CHECK(make_group(g, steps, group_kind::rows, group));
-  CUDAL1_CHECK(check_group(g, group, kind));
-  return move_note{fmt::format("group {}: takes {} into its row kernel; {}", group, operator_names(g, steps),
-                               saved_traffic(g, g.groups()[static_cast<std::size_t>(group)].steps)),
-                   ""};
+  CUDAL1_CHECK(check_group(g, group, target));
+  return fmt::format("group {}: takes {} into its row kernel; {}", group, operator_names(g, steps),
+                     saved_traffic(g, g.groups()[static_cast<std::size_t>(group)].steps));
 }
 
 }  // namespace
 
 std::vector<move_kind> grouping_moves() {
   return {
-      {"row_kernel",
-       "a whole softmax, norm or reduction, with pointwise operators before and after it, as one kernel that takes a "
-       "row at a time",
-       {"steps"},
-       [](const graph& g, device_kind) { return as_moves("row_kernel", candidate_sets(g, true)); },
-       apply_row_kernel},
-      {"fuse",
-       "a chain of pointwise operators as one kernel: each element is read once and written once",
-       {"steps"},
-       [](const graph& g, device_kind) { return as_moves("fuse", candidate_sets(g, false)); },
-       apply_fuse},
-      {"fuse_into_reduction",
-       "pointwise operators beside a reduction go into its kernel",
-       {"group", "steps"},
-       extension_candidates,
-       apply_extension},
+      {.name = "row_kernel",
+       .summary = "a whole softmax, norm or reduction, with pointwise operators before and after it, as one kernel "
+                  "that takes a row at a time",
+       .parameters = {"steps"},
+       .phase = move_phase::grouping,
+       .order = 0,
+       .parts = {starting_part::plain_kernels, starting_part::row_kernels},
+       .candidates = [](const graph& g,
+                        const lowering_target&) { return as_moves("row_kernel", candidate_sets(g, true)); },
+       .apply = apply_row_kernel},
+      // The last: what the other two leave.
+      {.name = "fuse",
+       .summary = "a chain of pointwise operators as one kernel: each element is read once and written once",
+       .parameters = {"steps"},
+       .phase = move_phase::grouping,
+       .order = 2,
+       .parts = {starting_part::plain_kernels, starting_part::elementwise_kernels},
+       .candidates = [](const graph& g, const lowering_target&) { return as_moves("fuse", candidate_sets(g, false)); },
+       .apply = apply_fuse},
+      {.name = "fuse_into_reduction",
+       .summary = "pointwise operators beside a reduction go into its kernel",
+       .parameters = {"group", "steps"},
+       .phase = move_phase::grouping,
+       .order = 1,
+       .candidates = extension_candidates,
+       .apply = apply_extension},
   };
 }
 

@@ -1,9 +1,10 @@
-// A graph after its moves, as a program.
+#include "policy/moves/lowering.hpp"
+
 #include <algorithm>
 
-#include "policy/codegen/emit_kernel.hpp"
-#include "policy/codegen/split_product.hpp"
-#include "policy/moves/moves.hpp"
+#include "policy/codegen/internal_operators.hpp"
+#include "policy/moves/groups.hpp"
+#include "policy/moves/move_registry.hpp"
 
 namespace cudal1 {
 
@@ -63,6 +64,7 @@ json renamed_argument(const argument_value& typed, const json& written, const re
   return written;
 }
 
+// `s`: a step as the task's program has it.
 aten_step renamed_step(const graph_step& s, const renaming& name) {
   aten_step out = *s.text;
   for (auto& [key, value] : out.args) {
@@ -83,11 +85,12 @@ void rename_step(step& s, const renaming& name) {
   }
 }
 
-expected<void> add_group(const graph& g, int number, device_kind kind, const renaming& name, program& out) {
+expected<void> add_group(const graph& g, int number, const lowering_target& target, const renaming& name,
+                         program& out) {
   const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
   CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
   CUDAL1_TRY(emitted_kernel kernel,
-             emit_kernel({&body, group.options, kind, kernel_name(g, number), operator_names(g, group.steps)}));
+             target.emit({&body, group.options, kernel_name(g, number), operator_names(g, group.steps)}));
   for (auto& s : kernel.steps) {
     rename_step(s, name);
     out.steps.push_back(std::move(s));
@@ -97,9 +100,40 @@ expected<void> add_group(const graph& g, int number, device_kind kind, const ren
   return {};
 }
 
+// Steps outside of kernels: calls of the library, and what stands in the place of some.
+class library_steps {
+ public:
+  library_steps(const graph& g, const lowering_target& target, const renaming& name, program& out)
+      : graph_(&g), target_(&target), name_(&name), out_(&out) {}
+
+  expected<void> add(const graph_step& s) {
+    aten_step call = renamed_step(graph_->definition(s.number), *name_);
+    if (!s.is_replaced()) {
+      out_->steps.emplace_back(std::move(call));
+      return {};
+    }
+    auto& lowering = lowerings_[s.op()];
+    if (lowering == nullptr) {
+      const internal_operator* own = find_internal_operator(s.op());
+      if (own == nullptr || !own->lowering)
+        return fail(errc::invalid_argument, "step {} ({}) is in no kernel, and nothing else is made of it", s.number,
+                    s.op());
+      lowering = own->lowering(*graph_, *target_, *out_);
+    }
+    return lowering->add(s, call);
+  }
+
+ private:
+  const graph* graph_;
+  const lowering_target* target_;
+  const renaming* name_;
+  program* out_;
+  std::map<std::string, std::unique_ptr<step_lowering>> lowerings_;
+};
+
 }  // namespace
 
-expected<program> lower(const graph& g, device_kind kind) {
+expected<program> lower(const graph& g, const lowering_target& target) {
   CUDAL1_TRY(const auto order, g.order());
   const renaming name(g);
   const program& reference = g.origin().reference.text;
@@ -111,31 +145,27 @@ expected<program> lower(const graph& g, device_kind kind) {
   out.setup.assign(g.setup().begin(), g.setup().end());
   out.how = reference.how;
   out.how.graph = g.replayed();
-  product_splitter splitter(g, out);
+  library_steps library(g, target, name, out);
   for (const int unit : order) {
-    if (unit >= 0 && g.step_at(unit).split_product) {
-      const graph_step& product = g.step_at(unit);
-      CUDAL1_TRY(const product_operands operands, operands_of_product(g, product));
-      CUDAL1_CHECK(splitter.add(product, renamed_step(product, name), operands));
-    } else if (unit >= 0) {
-      out.steps.emplace_back(renamed_step(g.step_at(unit), name));
+    if (unit >= 0) {
+      CUDAL1_CHECK(library.add(g.step_at(unit)));
     } else {
-      CUDAL1_CHECK(add_group(g, -1 - unit, kind, name, out));
+      CUDAL1_CHECK(add_group(g, -1 - unit, target, name, out));
     }
   }
   return out;
 }
 
-expected<lowered> lower(const task& t, const schedule& s, device_kind kind) {
+expected<lowered> lower(const task& t, const schedule& s, const lowering_target& target) {
   graph g(t);
   lowered out;
   for (std::size_t i = 0; i < s.moves.size(); ++i) {
-    auto note = apply_move(g, s.moves[i], kind);
-    if (!note) return fail_in(fmt::format("move {} ({})", i, s.moves[i].name), note.error());
-    out.explanation.push_back(std::move(note->explanation));
-    if (!note->certificate.empty()) out.certificates.push_back(std::move(note->certificate));
+    auto explanation = apply_move(g, s.moves[i], target);
+    if (!explanation) return fail_in(fmt::format("move {} ({})", i, s.moves[i].name), explanation.error());
+    out.explanation.push_back(std::move(*explanation));
   }
-  CUDAL1_TRY(program text, lower(g, kind));
+  out.certificates = g.certificates();
+  CUDAL1_TRY(program text, lower(g, target));
   auto checked = check_program(std::move(text));
   if (!checked) return fail_in("the lowered program", checked.error());
   out.checked = std::move(*checked);

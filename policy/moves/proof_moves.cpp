@@ -1,52 +1,33 @@
-// Mathematical short-circuits: legal only with a proof, which the variant keeps.
+#include "policy/moves/proof_moves.hpp"
+
+#include "policy/codegen/row_dot.hpp"
+#include "policy/codegen/row_scale.hpp"
 #include "policy/graph/proofs.hpp"
-#include "policy/moves/moves.hpp"
+#include "policy/moves/groups.hpp"
 
 namespace cudal1 {
 
 namespace {
 
-expected<const graph_step*> step_parameter(const graph& g, const move& m) {
-  CUDAL1_TRY(const int64_t number, integer_parameter(m, "step"));
-  if (number < 0 || number >= static_cast<int64_t>(g.steps().size()))
-    return fail(errc::invalid_argument, "there is no step {}; the task has {}", number, g.steps().size());
-  return &g.step_at(static_cast<int>(number));
-}
-
-std::vector<move> each_step(const std::string& name, const graph& g) {
-  std::vector<move> out;
-  for (const auto& s : g.steps())
-    out.push_back({name, {{"step", std::to_string(s.number)}}});
-  return out;
-}
-
-expected<move_note> apply_drop(graph& g, const move& m, device_kind) {
+expected<std::string> apply_drop(graph& g, const move& m, const lowering_target&) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
-  if (s->split_product) return fail(errc::invalid_argument, "step {} was split into TF32 products already", s->number);
-  CUDAL1_TRY(const drop_proof proof, prove_drop(g, *s));
-  if (proof.replaced_by.empty()) {
-    g.drop(s->number);
-  } else {
-    g.drop(s->number, proof.replaced_by);
-  }
-  const int group = s->group;
-  if (group >= 0) {
+  CUDAL1_TRY(drop_proof proof, prove_drop(g, *s));
+  g.drop(s->number, proof.replaced_by, std::move(proof.certificate));
+  if (const int group = s->group; group >= 0) {
     g.set_group(s->number, -1);
     g.groups()[static_cast<std::size_t>(group)] = {};
   }
-  return move_note{fmt::format("step {} ({}) is left out", s->number, s->op()), proof.certificate};
+  return fmt::format("step {} ({}) is left out", s->number, s->task_op());
 }
 
-expected<move_note> apply_diagonal(graph& g, const move& m, device_kind kind) {
+expected<std::string> apply_diagonal(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
   CUDAL1_TRY(const diagonal_proof proof, prove_diagonal(g, *s));
-  g.rewrite(s->number, proof.scaling);
+  g.rewrite(s->number, {.by = row_scale(g, proof), .certificate = proof.certificate});
   CUDAL1_TRY(const int group, make_group(g, {s->number}, group_kind::pointwise));
-  CUDAL1_CHECK(check_group(g, group, kind));
-  return move_note{
-      fmt::format("group {}: step {} ({}) scales the {} of {} by the diagonal, without the product", group, s->number,
-                  s->op(), proof.scaling.scales_rows ? "rows" : "columns", proof.scaling.matrix),
-      proof.certificate};
+  CUDAL1_CHECK(check_group(g, group, target));
+  return fmt::format("group {}: step {} ({}) scales the {} of {} by the diagonal, without the product", group,
+                     s->number, s->task_op(), proof.scales_rows ? "rows" : "columns", proof.matrix);
 }
 
 // A value that is the sum of a weight over its first dimension, made once and in double.
@@ -61,46 +42,50 @@ std::string summed_weight(graph& g, const std::string& weight) {
   return name;
 }
 
-expected<move_note> apply_pull_sum(graph& g, const move& m, device_kind kind) {
+expected<std::string> apply_pull_sum(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
   CUDAL1_TRY(const linear_sum_proof proof, prove_linear_sum(g, *s));
-  if (g.step_at(proof.linear).split_product)
-    return fail(errc::invalid_argument, "step {} was split into TF32 products already", proof.linear);
-  row_dot dot;
-  dot.values = proof.values;
-  dot.weights = summed_weight(g, proof.weight);
-  if (!proof.bias.empty()) dot.offset = summed_weight(g, proof.bias);
-  dot.factor = proof.factor;
-  g.rewrite(s->number, std::move(dot));
-  g.drop(proof.linear);
+  const std::string weights = summed_weight(g, proof.weight);
+  const std::string offset = proof.bias.empty() ? "" : summed_weight(g, proof.bias);
+  g.rewrite(s->number, {.by = row_dot(g, proof.values, weights, offset, proof.factor),
+                        .certificate = proof.certificate,
+                        .left_out = {proof.linear}});
   CUDAL1_TRY(const int group, make_group(g, {s->number}, group_kind::rows));
-  CUDAL1_CHECK(check_group(g, group, kind));
-  return move_note{fmt::format("group {}: step {} ({}) is one product of {} with a vector; the linear layer of step {} "
-                               "is left out",
-                               group, s->number, s->op(), proof.values, proof.linear),
-                   proof.certificate};
+  CUDAL1_CHECK(check_group(g, group, target));
+  return fmt::format(
+      "group {}: step {} ({}) is one product of {} with a vector; the linear layer of step {} is left out", group,
+      s->number, s->task_op(), proof.values, proof.linear);
 }
 
 }  // namespace
 
+// In a whole schedule products go before what they leave dead is dropped.
 std::vector<move_kind> proof_moves() {
   return {
-      {"drop",
-       "a dead or idempotent operator is left out, with a proof that nothing changes",
-       {"step"},
-       [](const graph& g, device_kind) { return each_step("drop", g); },
-       apply_drop},
-      {"diagonal_matmul",
-       "a product with a diagonal matrix scales rows or columns instead, with a proof that it is diagonal",
-       {"step"},
-       [](const graph& g, device_kind) { return each_step("diagonal_matmul", g); },
-       apply_diagonal},
-      {"pull_sum_through_linear",
-       "a sum over the features of a linear layer becomes one product with the sum of its weights, with a proof that "
-       "nobody reads the layer itself",
-       {"step"},
-       [](const graph& g, device_kind) { return each_step("pull_sum_through_linear", g); },
-       apply_pull_sum},
+      {.name = "drop",
+       .summary = "a dead or idempotent operator is left out, with a proof that nothing changes",
+       .parameters = {"step"},
+       .phase = move_phase::always,
+       .order = 2,
+       .parts = {starting_part::proofs},
+       .candidates = [](const graph& g, const lowering_target&) { return each_step("drop", g); },
+       .apply = apply_drop},
+      {.name = "diagonal_matmul",
+       .summary = "a product with a diagonal matrix scales rows or columns instead, with a proof that it is diagonal",
+       .parameters = {"step"},
+       .phase = move_phase::always,
+       .order = 1,
+       .parts = {starting_part::proofs},
+       .candidates = [](const graph& g, const lowering_target&) { return each_step("diagonal_matmul", g); },
+       .apply = apply_diagonal},
+      {.name = "pull_sum_through_linear",
+       .summary = "a sum over the features of a linear layer becomes one product with the sum of its weights, with a "
+                  "proof that nobody reads the layer itself",
+       .parameters = {"step"},
+       .phase = move_phase::always,
+       .order = 0,
+       .candidates = [](const graph& g, const lowering_target&) { return each_step("pull_sum_through_linear", g); },
+       .apply = apply_pull_sum},
   };
 }
 

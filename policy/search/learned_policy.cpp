@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "policy/codegen/kernel_body.hpp"
-#include "policy/search/search_policies.hpp"
+#include "policy/search/known_variants.hpp"
 
 namespace cudal1 {
 
@@ -35,7 +35,7 @@ std::string family_name(operator_family f) {
   return "other";
 }
 
-// The most telling family among the steps of a set.
+// The most characteristic family among the steps of a set.
 std::string family_of_steps(const graph& g, const std::vector<int>& steps) {
   operator_family best = operator_family::pointwise;
   for (const int n : steps) {
@@ -109,7 +109,7 @@ learned_policy::decision learned_policy::decide(std::vector<features> options) c
 learned_policy::point learned_policy::look(const schedule_builder& at) const {
   point out;
   std::vector<features> options;
-  const std::string device = at.kind() == device_kind::cpu ? "cpu" : "cuda";
+  const std::string device(at.target().name());
   const std::string rest = has_free_steps(at.state()) ? "free" : "done";
   for (const auto& each : move_kinds()) {
     auto moves = at.legal(each);
@@ -127,7 +127,7 @@ learned_policy::decision learned_policy::within_kind(const schedule_builder& at,
   std::size_t largest = 1;
   for (const auto& m : moves)
     largest = std::max(largest, steps_of(g, m).size());
-  const std::string device = at.kind() == device_kind::cpu ? "cpu" : "cuda";
+  const std::string device(at.target().name());
   std::vector<features> options;
   for (const auto& m : moves) {
     const auto steps = steps_of(g, m);
@@ -162,7 +162,7 @@ std::size_t draw(const std::vector<double>& probabilities, random_source& random
 }  // namespace
 
 schedule_builder learned_policy::sample(const prompt& p, random_source& random) const {
-  schedule_builder at(*p.what, p.kind);
+  schedule_builder at(*p.what, *p.target);
   while (at.moves().moves.size() < k_longest) {
     const point here = look(at);
     const std::size_t kind = draw(here.kinds.probabilities, random);
@@ -196,7 +196,7 @@ void learned_policy::add_gradient(const experience& e, double advantage,
         gradient[feature] += push;
     }
   };
-  schedule_builder at(*e.what, e.kind);
+  schedule_builder at(*e.what, *e.target);
   for (const auto& m : e.plan.moves) {
     const point here = look(at);
     bool found = false;
@@ -246,8 +246,8 @@ std::vector<double> learned_policy::advantages(const std::vector<experience>& gr
 expected<bool> learned_policy::learn(const std::vector<experience>& group) {
   if (group.empty()) return false;
   for (const auto& e : group) {
-    if (e.what == nullptr || e.what->id != group.front().what->id)
-      return fail(errc::invalid_argument, "the experiences of a group should be of one task");
+    if (e.what == nullptr || e.target == nullptr || e.what->id != group.front().what->id)
+      return fail(errc::invalid_argument, "the experiences of a group should be of one task, each with its target");
     if (!std::isfinite(e.score)) return fail(errc::invalid_argument, "a score should be a finite number");
   }
   std::map<std::string, double> gradient;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/base/json.hpp"
+#include "policy/codegen/lowering_target.hpp"
 #include "policy/graph/schedule.hpp"
 #include "sandbox/evaluation.hpp"
 
@@ -25,7 +26,7 @@ struct exemplar {
 
 struct prompt {
   const task* what = nullptr;
-  device_kind kind = device_kind::cpu;
+  const lowering_target* target = nullptr;
   std::vector<exemplar> exemplars;  // best first
   // The ids of all variants proposed so far, also of those that failed or are under way: to propose one again is in
   // vain. The exemplars are some of them.
@@ -42,7 +43,7 @@ struct proposal {
 // A proposal with what came of it.
 struct experience {
   const task* what = nullptr;
-  device_kind kind = device_kind::cpu;
+  const lowering_target* target = nullptr;
   schedule plan;
   json trace;
   outcome result = outcome::correct;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "config/base/unique_fd.hpp"
-#include "policy/search/schedule_builder.hpp"
+#include "policy/search/starting_schedules.hpp"
 #include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "tests/policy/task_texts.hpp"
@@ -26,9 +26,9 @@ T value_of(expected<T> result) {
   return std::move(*result);
 }
 
-std::vector<schedule> first_schedules(const task& t, device_kind kind) {
-  std::vector<schedule> out = whole_schedules(t, kind);
-  for (auto& s : further_schedules(t, kind, out))
+std::vector<schedule> first_schedules(const task& t, const lowering_target& target) {
+  std::vector<schedule> out = whole_schedules(t, target);
+  for (auto& s : further_schedules(t, target, out))
     out.push_back(std::move(s));
   return out;
 }
@@ -123,9 +123,10 @@ program runnable(program p) {
   return p;
 }
 
-void compare(const task& t, const schedule& s, const std::vector<values>& kinds, device_kind kind = device_kind::cpu) {
+void compare(const task& t, const schedule& s, const std::vector<values>& kinds,
+             const lowering_target& target = for_cpu()) {
   loaded reference(t.reference.text);
-  loaded variant(runnable(value_of(lower(t, s, kind)).checked.text));
+  loaded variant(runnable(value_of(lower(t, s, target)).checked.text));
   std::mt19937_64 random(5);
   std::vector<std::vector<float>> weight_memory;
   std::vector<tensor_view> weights;
@@ -153,7 +154,7 @@ void compare(const task& t, const schedule& s, const std::vector<values>& kinds,
 
 TEST(Semantics, TheFullestScheduleOfEverySmallTaskGivesTheReferencesValues) {
   for (const auto& t : small_tasks()) {
-    const auto schedules = first_schedules(t, device_kind::cpu);
+    const auto schedules = first_schedules(t, for_cpu());
     if (t.name == "plain_product") continue;  // nothing is legal there
     ASSERT_FALSE(schedules.empty()) << t.name;
     if (t.name == "column_scale") {
@@ -177,7 +178,7 @@ bool assumes_finite(const task& t, const schedule& s) {
 TEST(Semantics, TheFullestScheduleOfEveryBuiltInTaskGivesTheReferencesValuesAtSmallSizes) {
   int compared = 0;
   for (const auto& t : shrunk_builtin_tasks()) {
-    const auto schedules = first_schedules(t, device_kind::cpu);
+    const auto schedules = first_schedules(t, for_cpu());
     if (schedules.empty()) continue;
     std::vector<values> kinds{values::normal, values::wide};
     if (!assumes_finite(t, schedules.front())) kinds.push_back(values::special);
@@ -189,7 +190,7 @@ TEST(Semantics, TheFullestScheduleOfEveryBuiltInTaskGivesTheReferencesValuesAtSm
 
 TEST(Semantics, EveryParameterOfARowKernelGivesTheReferencesValues) {
   for (const char* name : {"softmax_rows", "softmax_channels", "two_outputs"}) {
-    const auto schedules = first_schedules(small(name), device_kind::cpu);
+    const auto schedules = first_schedules(small(name), for_cpu());
     for (std::size_t i = 0; i < schedules.size(); i += 3)
       compare(small(name), schedules[i], {values::normal, values::special});
   }
@@ -199,10 +200,10 @@ TEST(Semantics, EveryParameterOfARowKernelGivesTheReferencesValues) {
 TEST(Semantics, TheFullestScheduleOfANetworkFusesAllItsChainsAndGivesTheReferencesValues) {
   const task t = chained_network(60);
   const auto start = std::chrono::steady_clock::now();
-  const auto whole = whole_schedules(t, device_kind::cpu);
+  const auto whole = whole_schedules(t, for_cpu());
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   ASSERT_FALSE(whole.empty());
-  const program lowered = value_of(lower(t, whole.front(), device_kind::cpu)).checked.text;
+  const program lowered = value_of(lower(t, whole.front(), for_cpu())).checked.text;
   for (const auto& s : lowered.steps) {
     const auto* call = std::get_if<aten_step>(&s);
     EXPECT_TRUE(call == nullptr || call->op == "aten::mm") << call->op;
@@ -216,23 +217,23 @@ TEST(CudaSemantics, TheFullestScheduleOfEverySmallTaskGivesTheReferencesValues) 
   // The operators of one element are the same text on every device: of those the last few.
   const auto first = std::find_if(all.begin(), all.end(), [](const task& t) { return t.name == "gelu_tanh"; });
   for (const auto& t : std::span(first, all.end())) {
-    const auto schedules = whole_schedules(t, device_kind::cuda);
+    const auto schedules = whole_schedules(t, for_cuda());
     ASSERT_FALSE(schedules.empty()) << t.name;
     std::vector<values> kinds{values::normal};
     if (!assumes_finite(t, schedules.front())) kinds.push_back(values::special);
-    compare(t, schedules.front(), kinds, device_kind::cuda);
+    compare(t, schedules.front(), kinds, for_cuda());
   }
 }
 
 TEST(CudaSemantics, TheWholeSchedulesOfEveryBuiltInTaskGiveTheReferencesValuesAtSmallSizes) {
   int compared = 0;
   for (const auto& t : shrunk_builtin_tasks()) {
-    const auto schedules = whole_schedules(t, device_kind::cuda);
+    const auto schedules = whole_schedules(t, for_cuda());
     for (std::size_t i = 0; i < schedules.size(); ++i) {
       const auto& moves = schedules[i].moves;
       const bool splits = std::any_of(moves.begin(), moves.end(), [](const move& m) { return m.name == "precision"; });
       if ((i > 0 && !splits) || moves.size() < 2) continue;
-      compare(t, schedules[i], {values::normal}, device_kind::cuda);
+      compare(t, schedules[i], {values::normal}, for_cuda());
       ++compared;
     }
   }
@@ -241,17 +242,17 @@ TEST(CudaSemantics, TheWholeSchedulesOfEveryBuiltInTaskGiveTheReferencesValuesAt
 
 TEST(CudaSemantics, RowsOfAwkwardLengthsAndFewOfThemGiveTheReferencesValues) {
   for (const auto& t : row_tasks()) {
-    const auto schedules = whole_schedules(t, device_kind::cuda);
+    const auto schedules = whole_schedules(t, for_cuda());
     ASSERT_FALSE(schedules.empty()) << t.name;
-    compare(t, schedules.front(), {values::normal, values::special}, device_kind::cuda);
+    compare(t, schedules.front(), {values::normal, values::special}, for_cuda());
   }
 }
 
 TEST(CudaSemantics, EveryParameterOfARowKernelGivesTheReferencesValues) {
   for (const char* name : {"softmax_rows", "softmax_channels", "two_outputs", "cumsum_rows", "sum_columns"}) {
-    const auto schedules = first_schedules(small(name), device_kind::cuda);
+    const auto schedules = first_schedules(small(name), for_cuda());
     for (std::size_t i = 0; i < schedules.size(); i += 4)
-      compare(small(name), schedules[i], {values::normal, values::special}, device_kind::cuda);
+      compare(small(name), schedules[i], {values::normal, values::special}, for_cuda());
   }
 }
 

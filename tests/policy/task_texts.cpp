@@ -136,6 +136,12 @@ const task& found(const std::vector<task>& among, const std::string& name) {
 
 }  // namespace
 
+const lowering_target& target_named(const std::string& name) {
+  const auto found = find_lowering_target(name);
+  if (!found) throw std::runtime_error(found.error().message);
+  return **found;
+}
+
 const std::vector<task>& builtin_tasks() {
   static const std::vector<task> tasks = [] {
     auto folder = builtin_task_folder();

@@ -4,9 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "policy/codegen/lowering_target.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1::test {
+
+const lowering_target& target_named(const std::string& name);
+inline const lowering_target& for_cpu() {
+  return target_named("cpu");
+}
+inline const lowering_target& for_cuda() {
+  return target_named("cuda");
+}
 
 const std::vector<task>& builtin_tasks();
 // The same at sizes of a few dozen, which no lane count divides.

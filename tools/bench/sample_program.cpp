@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "policy/search/schedule_builder.hpp"
+
 namespace cudal1::bench {
 
 void give_up(const error& e) {
@@ -23,8 +25,9 @@ const task& task_named(const std::string& name) {
 }
 
 std::string generated_program(const task& t) {
-  for (const auto& m : must(legal_moves(t, {}, device_kind::cpu))) {
-    const auto l = lower(t, schedule{{m}}, device_kind::cpu);
+  const lowering_target& target = *must(find_lowering_target("cpu"));
+  for (const auto& m : must(legal_moves(t, {}, target))) {
+    const auto l = lower(t, schedule{{m}}, target);
     if (l && !l->checked.text.source.empty()) return print_program(l->checked.text);
   }
   return {};

@@ -1,7 +1,8 @@
 // One index over all elements: an element a thread, or a run of them.
 #include <numeric>
 
-#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/c_text.hpp"
+#include "policy/codegen/cpu/cpu_kernels.hpp"
 #include "policy/codegen/kernel_writer.hpp"
 
 namespace cudal1 {
@@ -16,9 +17,9 @@ class elements_writer {
   }
 
   emitted_kernel write() {
-    const auto& options = w_.request().options;
-    threads_ = options.threads > 0 ? options.threads : default_threads(w_.body(), w_.request().kind);
-    items_ = options.items > 0 ? options.items : default_items(w_.body(), w_.request().kind);
+    const group_options options = with_cpu_defaults(w_.body(), w_.request().options);
+    threads_ = options.threads;
+    items_ = options.items;
     if (w_.body().domain.size() > 1) items_ = 1;  // an index of several dimensions is taken apart a thread
     w_.open_kernel();
     if (items_ == 1) {

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/c_text.hpp"
+#include "policy/codegen/cpu/cpu_kernels.hpp"
 #include "policy/codegen/kernel_writer.hpp"
 #include "policy/codegen/pass_plan.hpp"
 
@@ -23,10 +24,10 @@ class rows_writer {
     const kernel_body& body = w_.body();
     columns_.assign(body.domain.begin() + body.row_dims, body.domain.end());
     inner_ = columns_.empty() ? 1 : columns_.back();
-    threads_ =
-        w_.request().options.threads > 0 ? w_.request().options.threads : default_threads(body, w_.request().kind);
-    lanes_ = w_.request().options.accumulators > 0 ? w_.request().options.accumulators : default_accumulators();
-    CUDAL1_CHECK(plan_.check_row_kernel(!w_.request().options.in_place.empty()));
+    const group_options options = with_cpu_defaults(body, w_.request().options);
+    threads_ = options.threads;
+    lanes_ = options.accumulators;
+    CUDAL1_CHECK(plan_.check_row_kernel(!options.in_place.empty()));
     w_.open_kernel();
     open_row();
     for (int pass = 0; pass < plan_.passes(); ++pass)

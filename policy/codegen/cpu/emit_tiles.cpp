@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/c_text.hpp"
+#include "policy/codegen/cpu/cpu_kernels.hpp"
 #include "policy/codegen/kernel_writer.hpp"
 #include "policy/codegen/pass_plan.hpp"
 
@@ -20,11 +21,11 @@ class tiles_writer {
 
   expected<emitted_kernel> write() {
     const kernel_body& body = w_.body();
-    const auto& options = w_.request().options;
+    const group_options options = with_cpu_defaults(body, w_.request().options);
     side_ = body.domain[static_cast<std::size_t>(body.row_dims) - 1];
     columns_.assign(body.domain.begin() + body.row_dims, body.domain.end());
-    tile_ = std::min<int64_t>(side_, options.items > 0 ? options.items : default_items(body, w_.request().kind));
-    threads_ = options.threads > 0 ? options.threads : default_threads(body, w_.request().kind);
+    tile_ = std::min<int64_t>(side_, options.items);
+    threads_ = options.threads;
     if (!options.in_place.empty() && plan_.reads_after_write())
       return fail(errc::unsupported, "the operand to write over is still read after the first write");
     w_.open_kernel();

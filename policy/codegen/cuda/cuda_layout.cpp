@@ -23,10 +23,6 @@ int64_t power_above(int64_t v) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
 }
 
-bool has_scan(const kernel_body& body) {
-  return std::any_of(body.nodes.begin(), body.nodes.end(), [](const auto& n) { return n.kind == node_kind::scan; });
-}
-
 // Tensors that a thread holds pieces of at once.
 int64_t arrays_of(const kernel_body& body) {
   int64_t count = 0;
@@ -52,7 +48,7 @@ int64_t register_budget(int64_t block_threads) {
 int64_t default_row_threads(const kernel_body& body, const row_layout& l) {
   const int64_t rows = body.rows();
   if (l.across) {
-    if (has_scan(body)) return 1;
+    if (body.has_scan()) return 1;
     int64_t threads = 1;
     while (threads < 32 && (l.vectors > 16 * threads || (rows * threads < k_whole_device && l.vectors > 2 * threads)))
       threads *= 2;
@@ -113,7 +109,7 @@ row_layout row_layout_of(const kernel_body& body, const group_options& options) 
   l.vectors = body.columns() / l.width;
   l.row_threads = options.row_threads > 0 ? options.row_threads : default_row_threads(body, l);
   l.row_threads = std::min(l.row_threads, power_above(l.vectors));
-  if (l.across && has_scan(body)) l.row_threads = 1;
+  if (l.across && body.has_scan()) l.row_threads = 1;
   int64_t block = options.threads > 0 ? options.threads : std::max(l.row_threads * (l.across ? 32 : 1), k_block);
   block = std::clamp<int64_t>(block, 32, 1024);
   if (l.across) l.row_threads = std::min(l.row_threads, block / 32);

@@ -37,8 +37,4 @@ struct row_layout {
 bool streams(const kernel_body& body, const body_operand& o);
 row_layout row_layout_of(const kernel_body& body, const group_options& options);
 
-// A row kernel of few rows with long columns, as kernels that spread over the whole device: parts of each row are
-// reduced side by side, then the parts together, then what is left. Empty where one kernel does as well.
-std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string& prefix);
-
 }  // namespace cudal1

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/c_text.hpp"
 
 namespace cudal1 {
 

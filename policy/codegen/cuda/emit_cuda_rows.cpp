@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/c_text.hpp"
+#include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_row_group.hpp"
 #include "policy/codegen/cuda/cuda_vectors.hpp"
 

@@ -1,7 +1,7 @@
 // Every built-in task's own program, and what the moves make of it, pass all draws.
 #include "attempt.hpp"
 
-#include "policy/search/schedule_builder.hpp"
+#include "policy/search/starting_schedules.hpp"
 #include "tests/policy/task_texts.hpp"
 
 namespace cudal1::testing_adversarial {
@@ -29,9 +29,9 @@ TEST_F(builtin_tasks, pass_every_draw_as_they_are_and_as_whole_schedules) {
     SCOPED_TRACE(t.name);
     const finding own = check(t, t.reference);
     EXPECT_EQ(own.result, outcome::correct) << own;
-    const auto whole = whole_schedules(t, device_kind::cpu);
+    const auto whole = whole_schedules(t, test::for_cpu());
     if (whole.empty()) continue;
-    auto lowered = lower(t, whole.front(), device_kind::cpu);
+    auto lowered = lower(t, whole.front(), test::for_cpu());
     ASSERT_TRUE(lowered) << lowered.error().message;
     auto variant = check_program(std::move(lowered->checked.text));
     ASSERT_TRUE(variant) << variant.error().message;

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "policy/graph/schedule.hpp"
+#include "policy/moves/move_registry.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 

@@ -28,11 +28,5 @@ TEST(Schedule, RefusesBrokenTextWithTheMovesNumber) {
   EXPECT_THAT(parse_schedule("fuse(steps=1); ; fuse(steps=2)").error().message, HasSubstr("move 1"));
 }
 
-TEST(Schedule, KnowsTheKindOfADevice) {
-  EXPECT_EQ(kind_of_device("cpu"), device_kind::cpu);
-  EXPECT_EQ(kind_of_device("cuda:1"), device_kind::cuda);
-  EXPECT_FALSE(kind_of_device("tpu"));
-}
-
 }  // namespace
 }  // namespace cudal1

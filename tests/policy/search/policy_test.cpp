@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "policy/search/schedule_builder.hpp"
+#include "policy/search/starting_schedules.hpp"
 #include "tests/policy/task_texts.hpp"
 
 namespace cudal1::test {
@@ -16,7 +16,7 @@ namespace {
 
 // More for programs that run fewer steps.
 double score_of(const task& t, const schedule& s) {
-  const auto result = lower(t, s, device_kind::cpu);
+  const auto result = lower(t, s, for_cpu());
   if (!result) return 0;
   const auto calls = std::count_if(result->checked.text.steps.begin(), result->checked.text.steps.end(),
                                    [](const step& x) { return !std::holds_alternative<alloc_step>(x); });
@@ -32,6 +32,7 @@ std::unique_ptr<policy> made(const std::string& name, uint64_t seed = 1) {
 prompt prompt_of(const task& t, uint64_t seed, std::vector<exemplar> exemplars = {}) {
   prompt p;
   p.what = &t;
+  p.target = &for_cpu();
   p.seed = seed;
   p.exemplars = std::move(exemplars);
   return p;
@@ -40,7 +41,7 @@ prompt prompt_of(const task& t, uint64_t seed, std::vector<exemplar> exemplars =
 exemplar exemplar_of(const task& t, const schedule& s) {
   exemplar e;
   e.plan = s;
-  e.variant = lower(t, s, device_kind::cpu)->checked.id;
+  e.variant = lower(t, s, for_cpu())->checked.id;
   e.score = score_of(t, s);
   return e;
 }
@@ -78,11 +79,11 @@ TEST(Policy, WhatWasTriedIsNotProposedAgainThoughNoExemplarShowsIt) {
     int in_vain = 0;
     for (uint64_t seed = 0; seed < 60; ++seed) {
       prompt p = prompt_of(t, seed, seen);
-      p.kind = device_kind::cuda;
+      p.target = &for_cuda();
       p.tried = tried;
       const auto proposed = by->propose(p);
       ASSERT_TRUE(proposed);
-      const auto result = lower(t, proposed->plan, device_kind::cuda);
+      const auto result = lower(t, proposed->plan, for_cuda());
       ASSERT_TRUE(result);
       exemplar e{proposed->plan, result->checked.id, outcome::correct, 1.0 + static_cast<double>(seed % 7)};
       if (!tried.insert(e.variant).second) ++in_vain;
@@ -109,7 +110,7 @@ TEST(Policy, TheSameSeedGivesTheSameProposalAndOthersDiffer) {
       const auto a = made(name)->propose(prompt_of(t, seed)), b = made(name)->propose(prompt_of(t, seed));
       ASSERT_TRUE(a && b);
       EXPECT_EQ(a->plan, b->plan) << name;
-      EXPECT_TRUE(lower(t, a->plan, device_kind::cpu)) << name;
+      EXPECT_TRUE(lower(t, a->plan, for_cpu())) << name;
       plans.push_back(print_schedule(a->plan));
     }
     std::sort(plans.begin(), plans.end());
@@ -126,14 +127,14 @@ TEST(Policy, AllProposeAndLearnForAGpuToo) {
       group.clear();
       for (uint64_t seed = 0; seed < 4; ++seed) {
         prompt p = prompt_of(t, seed);
-        p.kind = device_kind::cuda;
+        p.target = &for_cuda();
         const auto proposed = by->propose(p);
         ASSERT_TRUE(proposed);
-        const auto result = lower(t, proposed->plan, device_kind::cuda);
+        const auto result = lower(t, proposed->plan, for_cuda());
         ASSERT_TRUE(result) << print_schedule(proposed->plan) << ": " << result.error().message;
         experience e;
         e.what = &t;
-        e.kind = device_kind::cuda;
+        e.target = &for_cuda();
         e.plan = proposed->plan;
         e.score = static_cast<double>(seed);
         group.push_back(std::move(e));
@@ -144,7 +145,7 @@ TEST(Policy, AllProposeAndLearnForAGpuToo) {
 }
 
 TEST(WholeSchedules, OfAGpuAreGraphsFirstAndSplitProductsFollow) {
-  const auto whole = whole_schedules(builtin("mlp"), device_kind::cuda);
+  const auto whole = whole_schedules(builtin("mlp"), for_cuda());
   ASSERT_GE(whole.size(), 3u);
   EXPECT_EQ(whole.front().moves.back().name, "graph");
   const auto holds = [](const schedule& s, const char* name) {
@@ -160,13 +161,13 @@ TEST(Policy, ANetworkOfHundredsOfStepsIsProposedForInSeconds) {
   const task t = residual_network(40);
   auto by = made("evolutionary");
   prompt p = prompt_of(t, 1);
-  p.kind = device_kind::cuda;
+  p.target = &for_cuda();
   const auto start = std::chrono::steady_clock::now();
   for (p.seed = 1; p.seed <= 4; ++p.seed) {
     const auto proposed = by->propose(p);
     ASSERT_TRUE(proposed);
     ASSERT_FALSE(proposed->plan.moves.empty());
-    const auto lowered = lower(t, proposed->plan, device_kind::cuda);
+    const auto lowered = lower(t, proposed->plan, for_cuda());
     ASSERT_TRUE(lowered) << lowered.error().message;
     exemplar e;
     e.variant = lowered->checked.id;
@@ -176,8 +177,7 @@ TEST(Policy, ANetworkOfHundredsOfStepsIsProposedForInSeconds) {
     p.exemplars.push_back(std::move(e));
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
-  EXPECT_EQ(whole_schedules(t, device_kind::cuda).front().moves.back().name, "graph")
-      << "however many moves come first";
+  EXPECT_EQ(whole_schedules(t, for_cuda()).front().moves.back().name, "graph") << "however many moves come first";
 }
 
 TEST(Policy, AProposalIsNoneOfTheExemplars) {
@@ -210,7 +210,7 @@ TEST(EvolutionaryPolicy, ProposesBetterSchedulesThanRandom) {
 TEST(EvolutionaryPolicy, TheWholeProgramComesFirstAndStepsFromTheBestFollow) {
   for (const char* name : {"softmax", "gelu_by_hand", "linear_row_sum"}) {
     const task& t = builtin(name);
-    const auto whole = whole_schedules(t, device_kind::cpu);
+    const auto whole = whole_schedules(t, for_cpu());
     ASSERT_FALSE(whole.empty()) << name;
     std::vector<exemplar> seen;
     bool full = false;
@@ -225,7 +225,7 @@ TEST(EvolutionaryPolicy, TheWholeProgramComesFirstAndStepsFromTheBestFollow) {
   // Nothing whole is left: most of what comes then is one step from the best.
   const task& t = builtin("rms_norm");
   std::vector<exemplar> seen;
-  for (const auto& s : whole_schedules(t, device_kind::cpu))
+  for (const auto& s : whole_schedules(t, for_cpu()))
     seen.push_back(exemplar_of(t, s));
   seen.front().score = 100;
   int from_best = 0;
@@ -256,6 +256,7 @@ std::unique_ptr<policy> trained(const task& t, int rounds) {
       const auto proposed = by->propose(prompt_of(t, static_cast<uint64_t>(round) * 100 + i));
       experience e;
       e.what = &t;
+      e.target = &for_cpu();
       e.plan = proposed->plan;
       e.trace = proposed->trace;
       e.score = score_of(t, e.plan);
@@ -281,6 +282,7 @@ TEST(LearnedPolicy, EqualScoresTeachNothing) {
   auto by = made("learned");
   experience e;
   e.what = &t;
+  e.target = &for_cpu();
   e.plan = *parse_schedule("row_kernel(steps=0)");
   e.score = 1.5;
   const auto changed = by->learn({e, e});

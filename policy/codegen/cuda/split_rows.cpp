@@ -1,6 +1,6 @@
-// Few rows with long columns on a device of many processors: the rounds of reductions as kernels of their own.
+#include "policy/codegen/cuda/split_rows.hpp"
+
 #include <algorithm>
-#include <optional>
 
 #include "policy/codegen/cuda/cuda_layout.hpp"
 
@@ -13,10 +13,6 @@ constexpr int64_t k_worth_it = 1 << 15;   // elements that a second kernel pays 
 constexpr int64_t k_blocks = 4 * 132;     // of parts, about
 constexpr int64_t k_part_along = 4096;    // elements of a part, at least, where columns are contiguous
 constexpr int64_t k_part_across = 32;     // and where rows are
-
-bool has_scan(const kernel_body& body) {
-  return std::any_of(body.nodes.begin(), body.nodes.end(), [](const auto& n) { return n.kind == node_kind::scan; });
-}
 
 // How many parts: a divisor of the outermost column dimension near to what the device wants; 1 for none.
 int64_t parts_of(const kernel_body& body, const row_layout& l) {
@@ -130,7 +126,7 @@ body_operand as_part(const body_operand& partial, int row_dims) {
 
 std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string& prefix) {
   const row_layout layout = row_layout_of(whole, {});
-  if (has_scan(whole) || whole.rows() * whole.columns() < k_worth_it ||
+  if (whole.has_scan() || whole.rows() * whole.columns() < k_worth_it ||
       (whole.rows() + layout.rows - 1) / layout.rows >= k_enough_blocks)
     return {};
   const pass_plan plan(whole);

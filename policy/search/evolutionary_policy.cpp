@@ -1,6 +1,8 @@
-#include "policy/search/search_policies.hpp"
+#include "policy/search/evolutionary_policy.hpp"
 
 #include <algorithm>
+
+#include "policy/search/starting_schedules.hpp"
 
 namespace cudal1 {
 
@@ -13,10 +15,6 @@ constexpr double k_best = 0.6;       // of the rest: one step from the best
 constexpr double k_crossover = 0.5;  // of what is left then
 constexpr std::size_t k_tournament = 3;
 
-bool is_tuning(const move& m) {
-  return m.name == "block" || m.name == "items" || m.name == "unroll" || m.name == "row_threads";
-}
-
 const exemplar& tournament(const std::vector<const exemplar*>& from, random_source& random) {
   const exemplar* best = from[random.below(from.size())];
   for (std::size_t i = 1; i < k_tournament; ++i) {
@@ -27,7 +25,7 @@ const exemplar& tournament(const std::vector<const exemplar*>& from, random_sour
 }
 
 schedule_builder with_one_more(const prompt& p, const schedule& s, random_source& random) {
-  schedule_builder b = repaired(*p.what, p.kind, s.moves);
+  schedule_builder b = repaired(*p.what, *p.target, s.moves);
   b.add_any(random);
   return b;
 }
@@ -35,21 +33,24 @@ schedule_builder with_one_more(const prompt& p, const schedule& s, random_source
 schedule_builder with_one_less(const prompt& p, const schedule& s, random_source& random) {
   std::vector<move> moves = s.moves;
   if (moves.size() > 1) moves.erase(moves.begin() + static_cast<std::ptrdiff_t>(random.below(moves.size())));
-  return repaired(*p.what, p.kind, moves);
+  return repaired(*p.what, *p.target, moves);
 }
 
+enum class which_moves { all, values };  // values: those that choose a number
+
 // Another legal move of the same name in the place of one; what follows is repaired.
-schedule_builder with_one_other(const prompt& p, const schedule& s, bool tuning, random_source& random) {
+schedule_builder with_one_other(const prompt& p, const schedule& s, which_moves which, random_source& random) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < s.moves.size(); ++i) {
-    if (!tuning || is_tuning(s.moves[i])) places.push_back(i);
+    const move_kind* kind = find_move(s.moves[i].name);
+    if (which == which_moves::all || (kind != nullptr && kind->chooses_a_value())) places.push_back(i);
   }
   if (places.empty()) return with_one_more(p, s, random);
   const std::size_t at = random.pick(places);
-  schedule_builder b(*p.what, p.kind);
+  schedule_builder b(*p.what, *p.target);
   for (std::size_t i = 0; i < at; ++i)
     b.add(s.moves[i]);
-  if (const move_kind* which = find_move(s.moves[at].name)) b.add_any(*which, random, s.moves[at]);
+  if (const move_kind* kind = find_move(s.moves[at].name)) b.add_any(*kind, random, s.moves[at]);
   for (std::size_t i = at + 1; i < s.moves.size(); ++i)
     b.add(s.moves[i]);
   return b;
@@ -60,7 +61,7 @@ schedule_builder crossed(const prompt& p, const schedule& a, const schedule& b, 
   std::vector<move> moves(a.moves.begin(), a.moves.begin() + static_cast<std::ptrdiff_t>(cut));
   moves.insert(moves.end(), b.moves.begin(), b.moves.end());
   moves.insert(moves.end(), a.moves.begin() + static_cast<std::ptrdiff_t>(cut), a.moves.end());
-  return repaired(*p.what, p.kind, moves);
+  return repaired(*p.what, *p.target, moves);
 }
 
 schedule_builder mutated(const prompt& p, const schedule& s, random_source& random) {
@@ -70,105 +71,32 @@ schedule_builder mutated(const prompt& p, const schedule& s, random_source& rand
     case 1:
       return with_one_less(p, s, random);
     case 2:
-      return with_one_other(p, s, false, random);
+      return with_one_other(p, s, which_moves::all, random);
     default:
-      return with_one_other(p, s, true, random);
+      return with_one_other(p, s, which_moves::values, random);
   }
 }
 
 }  // namespace
 
-known_variants::known_variants(const prompt& p) : tried_(p.tried) {
-  for (const auto& e : p.exemplars) {
-    schedules_.insert(print_schedule(e.plan));
-    if (!e.variant.empty()) programs_.insert(e.variant);
-  }
-}
-
-bool known_variants::contains(const schedule_builder& b) const {
-  if (has_schedule(b.moves())) return true;
-  if (!has_programs()) return false;
-  const auto result = b.lowered_program();
-  return result && has_program(program_id(*result));
-}
-
-random_source random_for(uint64_t policy_seed, const prompt& p) {
-  random_source mixed(policy_seed ^ 0x5851f42d4c957f2du);
-  return random_source(mixed.next() ^ p.seed);
-}
-
-expected<void> check_prompt(const prompt& p) {
-  if (p.what == nullptr) return fail(errc::invalid_argument, "a prompt needs a task");
-  return {};
-}
-
-std::string save_seed(const std::string& name, uint64_t seed) {
-  json out;
-  out.set("format", 1);
-  out.set("policy", name);
-  out.set("seed", std::to_string(seed));
-  return out.text();
-}
-
-expected<uint64_t> load_seed(const std::string& name, const std::string& blob) {
-  CUDAL1_TRY(const json document, json::parse(blob));
-  const json* format = document.find("format");
-  const json* policy = document.find("policy");
-  const json* seed = document.find("seed");
-  if (format == nullptr || !format->is_int() || policy == nullptr || !policy->is_string() || seed == nullptr ||
-      !seed->is_string() || seed->as_string().find_first_not_of("0123456789") != std::string::npos ||
-      seed->as_string().empty() || seed->as_string().size() > 19 + 1)
-    return fail(errc::corrupt, "this is not the state of a policy: format, policy or seed is missing");
-  if (format->as_int() != 1)
-    return fail(errc::corrupt, "the policy's state has format {}, and this program reads format 1", format->as_int());
-  if (policy->as_string() != name)
-    return fail(errc::invalid_argument, "this is the state of policy {}, not of {}", policy->as_string(), name);
-  uint64_t value = 0;
-  for (const char c : seed->as_string())
-    value = value * 10 + static_cast<uint64_t>(c - '0');
-  return value;
-}
-
-std::string search_policy::save() const {
-  return save_seed(name(), seed_);
-}
-
-expected<void> search_policy::load(const std::string& blob, int64_t) {
-  CUDAL1_TRY(seed_, load_seed(name(), blob));
-  return {};
-}
-
-expected<proposal> random_policy::propose(const prompt& p) {
-  CUDAL1_CHECK(check_prompt(p));
-  random_source random = random_for(seed_, p);
-  const known_variants known(p);
-  proposal out;
-  for (int i = 0; i < k_attempts; ++i) {
-    const schedule_builder b = random_schedule(*p.what, p.kind, random);
-    out.plan = b.moves();
-    if (!known.contains(b)) break;
-  }
-  return out;
-}
-
 std::vector<evolutionary_policy::first_schedule>& evolutionary_policy::whole_of(const prompt& p) {
-  auto& found = firsts_[{p.what->id, p.kind}].whole;
+  auto& found = firsts_[{p.what->id, p.target}].whole;
   if (!found) {
     found.emplace();
-    for (auto& s : whole_schedules(*p.what, p.kind))
+    for (auto& s : whole_schedules(*p.what, *p.target))
       found->push_back({std::move(s), ""});
   }
   return *found;
 }
 
 std::vector<evolutionary_policy::first_schedule>& evolutionary_policy::further_of(const prompt& p) {
-  auto& found = firsts_[{p.what->id, p.kind}].further;
+  auto& found = firsts_[{p.what->id, p.target}].further;
   if (!found) {
     std::vector<schedule> whole;
     for (const auto& s : whole_of(p))
       whole.push_back(s.plan);
     found.emplace();
-    for (auto& s : further_schedules(*p.what, p.kind, whole))
+    for (auto& s : further_schedules(*p.what, *p.target, whole))
       found->push_back({std::move(s), ""});
   }
   return *found;
@@ -178,7 +106,7 @@ bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, f
   if (known.has_schedule(s.plan)) return false;
   if (!known.has_programs()) return true;
   if (s.program.empty()) {
-    if (const auto result = lower(*p.what, s.plan, p.kind)) s.program = result->checked.id;
+    if (const auto result = lower(*p.what, s.plan, *p.target)) s.program = result->checked.id;
   }
   return !known.has_program(s.program);
 }
@@ -221,7 +149,7 @@ evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, cons
     out.is_new = true;
     return out;
   }
-  if (correct.empty() || random.chance(k_fresh)) return as("random", random_schedule(*p.what, p.kind, random));
+  if (correct.empty() || random.chance(k_fresh)) return as("random", random_schedule(*p.what, *p.target, random));
   const exemplar* best = *std::max_element(correct.begin(), correct.end(),
                                            [](const auto* a, const auto* b) { return a->score < b->score; });
   auto& parents = out.made.parents;

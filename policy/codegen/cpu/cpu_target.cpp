@@ -1,0 +1,117 @@
+#include "policy/codegen/cpu/cpu_target.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "policy/codegen/cpu/cpu_kernels.hpp"
+#include "policy/codegen/cpu/split_single_row.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_broadcast_columns = 256;  // of a row of a broadcasting pointwise kernel, at least
+constexpr int64_t k_shortest_loop = 64;       // elements that a block of a pointwise kernel takes, at least
+
+// A broadcasting pointwise body as rows and columns: enough of the last dimensions to loop over.
+kernel_body with_columns(kernel_body body) {
+  int64_t columns = 1;
+  while (body.row_dims > 1 && columns < k_broadcast_columns) {
+    --body.row_dims;
+    columns *= body.domain[static_cast<std::size_t>(body.row_dims)];
+  }
+  for (auto& n : body.nodes) {
+    if (n.kind == node_kind::load) {
+      n.per_row = is_one_a_row(body.operands[static_cast<std::size_t>(n.operand)].strides, body.row_dims);
+    } else if (n.kind == node_kind::pointwise) {
+      n.per_row = std::all_of(n.operands.begin(), n.operands.end(),
+                              [&](int o) { return body.nodes[static_cast<std::size_t>(o)].per_row; });
+    }
+  }
+  return body;
+}
+
+expected<emitted_kernel> emit_one(const emit_request& request) {
+  emit_request again = request;
+  if (const auto rows = with_one_column(*request.body)) {
+    again.body = &*rows;
+    return emit_one(again);
+  }
+  if (!request.body->is_elementwise()) return wants_tiles(*request.body) ? emit_tiles(request) : emit_rows(request);
+  if (request.body->domain.size() <= 1) return emit_elements(request);
+  const kernel_body rows = with_columns(*request.body);
+  again.body = &rows;
+  return emit_rows(again);
+}
+
+class cpu_target final : public lowering_target {
+ public:
+  std::string_view name() const override { return "cpu"; }
+
+  expected<emitted_kernel> emit(const emit_request& request) const override {
+    if (!request.options.in_place.empty()) return emit_one(request);
+    const auto phases = split_single_row(*request.body, request.name);
+    if (!phases) return emit_one(request);
+    emit_request first = request, second = request;
+    first.body = &phases->parts;
+    first.name = request.name + "_parts";
+    first.comment = request.comment + ": parts";
+    second.body = &phases->total;
+    second.options.threads = 1;
+    second.comment = request.comment + ": the parts together";
+    CUDAL1_TRY(emitted_kernel parts, emit_one(first));
+    CUDAL1_TRY(emitted_kernel total, emit_one(second));
+    parts.append(std::move(total));
+    return parts;
+  }
+
+  std::span<const int64_t> values(tuning_option option) const override {
+    static constexpr std::array<int64_t, 6> threads{1, 4, 16, 64, 256, 1024}, items{1, 16, 64, 256, 1024, 4096};
+    static constexpr std::array<int64_t, 3> accumulators{16, 32, 64};
+    switch (option) {
+      case tuning_option::threads:
+        return threads;
+      case tuning_option::items:
+        return items;
+      case tuning_option::accumulators:
+        return accumulators;
+      case tuning_option::row_threads:
+        return {};  // a row is one thread's
+    }
+    return {};
+  }
+
+  bool is_useful(tuning_option option, int64_t value, const kernel_body& body,
+                 const group_options& now) const override {
+    const bool loop = body.is_elementwise() && body.domain.size() <= 1;
+    switch (option) {
+      case tuning_option::threads:
+        // With an element a thread the threads of a block are the loop that vectorises.
+        return !loop || value * std::max<int64_t>(now.items, 1) >= k_shortest_loop;
+      case tuning_option::items:
+        return body.is_elementwise() ? loop : wants_tiles(body);
+      case tuning_option::accumulators:
+        return body.has(node_kind::reduce) && !wants_tiles(body);
+      case tuning_option::row_threads:
+        return false;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+// Loops of 16 accumulators are taken apart before the host compiler vectorises, and then a maximum or an exponential
+// stays scalar; loops of 32 are not.
+group_options with_cpu_defaults(const kernel_body& body, group_options options) {
+  if (options.threads == 0) options.threads = body.is_elementwise() ? 256 : std::clamp<int64_t>(body.rows() / 8, 1, 16);
+  if (options.items == 0) options.items = body.is_elementwise() ? 1 : 64;
+  if (options.accumulators == 0) options.accumulators = 32;
+  return options;
+}
+
+std::unique_ptr<const lowering_target> make_cpu_target() {
+  return std::make_unique<cpu_target>();
+}
+
+}  // namespace cudal1

@@ -1,0 +1,19 @@
+#include "policy/codegen/internal_operators.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "policy/codegen/row_dot.hpp"
+#include "policy/codegen/row_scale.hpp"
+#include "policy/codegen/split_product.hpp"
+
+namespace cudal1 {
+
+const internal_operator* find_internal_operator(std::string_view name) {
+  static const std::vector<internal_operator> all = {row_scale_operator(), row_dot_operator(),
+                                                     split_product_operator()};
+  const auto found = std::ranges::find(all, name, &internal_operator::name);
+  return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,66 @@
+#include "policy/codegen/kernel_body.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace cudal1 {
+
+bool is_one_a_row(const std::vector<int64_t>& strides, int row_dims) {
+  return std::all_of(strides.begin() + row_dims, strides.end(), [](int64_t s) { return s == 0; });
+}
+
+int64_t kernel_body::rows() const {
+  return std::accumulate(domain.begin(), domain.begin() + row_dims, int64_t{1}, std::multiplies<>());
+}
+
+int64_t kernel_body::columns() const {
+  return std::accumulate(domain.begin() + row_dims, domain.end(), int64_t{1}, std::multiplies<>());
+}
+
+bool kernel_body::has(node_kind kind) const {
+  return std::ranges::any_of(nodes, [&](const auto& n) { return n.kind == kind; });
+}
+
+bool wants_tiles(const kernel_body& body) {
+  if (body.row_dims == 0 || body.is_elementwise()) return false;
+  const auto row = static_cast<std::size_t>(body.row_dims) - 1;
+  const auto column = body.domain.size() - 1;
+  int64_t beside = 0, along = 0;
+  for (const auto& o : body.operands) {
+    // One value a row is read once, however it lies.
+    if (is_one_a_row(o.strides, body.row_dims)) continue;
+    if (o.strides[row] == 1) ++beside;
+    if (o.strides[column] == 1) ++along;
+  }
+  return beside > along && body.domain[row] >= 8;
+}
+
+void collapse_dimensions(kernel_body& body) {
+  std::vector<std::vector<int64_t>*> all;
+  for (auto& o : body.operands)
+    all.push_back(&o.strides);
+  for (auto& r : body.results)
+    all.push_back(&r.target.strides);
+  const auto erase = [&](std::size_t d) {
+    body.domain.erase(body.domain.begin() + static_cast<std::ptrdiff_t>(d));
+    for (auto* s : all)
+      s->erase(s->begin() + static_cast<std::ptrdiff_t>(d));
+    if (static_cast<int>(d) < body.row_dims) --body.row_dims;
+  };
+  for (std::size_t d = body.domain.size(); d-- > 0;) {
+    if (body.domain[d] == 1) erase(d);
+  }
+  for (std::size_t d = body.domain.size(); d-- > 1;) {
+    if (static_cast<int>(d) == body.row_dims) continue;  // rows stay rows
+    const bool one_walk =
+        std::all_of(all.begin(), all.end(), [&](const auto* s) { return (*s)[d - 1] == (*s)[d] * body.domain[d]; });
+    if (!one_walk) continue;
+    for (auto* s : all)
+      (*s)[d - 1] = (*s)[d];
+    body.domain[d - 1] *= body.domain[d];
+    erase(d);
+  }
+}
+
+}  // namespace cudal1

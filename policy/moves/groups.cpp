@@ -1,0 +1,73 @@
+#include "policy/moves/groups.hpp"
+
+#include <algorithm>
+
+namespace cudal1 {
+
+namespace {
+
+// "relu" of "aten::relu", "sum" of "aten::sum.dim_IntList".
+std::string short_name(const std::string& op) {
+  std::string out = op.starts_with("aten::") ? op.substr(6) : op;
+  return out.substr(0, out.find('.'));
+}
+
+}  // namespace
+
+expected<void> check_group(const graph& g, int group, const lowering_target& target) {
+  const kernel_group& what = g.groups()[static_cast<std::size_t>(group)];
+  CUDAL1_TRY(const kernel_body body, build_body(g, what.steps));
+  CUDAL1_CHECK(check_kernel(g, group, body, target));
+  CUDAL1_CHECK(g.order());
+  return {};
+}
+
+expected<void> check_kernel(const graph& g, int group, const kernel_body& body, const lowering_target& target) {
+  const auto& options = g.groups()[static_cast<std::size_t>(group)].options;
+  CUDAL1_CHECK(target.emit({&body, options, kernel_name(g, group), ""}));
+  return {};
+}
+
+expected<int> make_group(graph& g, std::vector<int> steps, group_kind kind, int into) {
+  for (const int number : steps) {
+    const int group = g.step_at(number).group;
+    if (group < 0 || group == into) continue;
+    const kernel_group& old = g.groups()[static_cast<std::size_t>(group)];
+    const bool covered = std::includes(steps.begin(), steps.end(), old.steps.begin(), old.steps.end());
+    if (old.kind != group_kind::pointwise || !covered)
+      return fail(errc::invalid_argument, "step {} is in group {} already", number, group);
+  }
+  for (const int number : steps) {
+    const int group = g.step_at(number).group;
+    if (group >= 0 && group != into) g.groups()[static_cast<std::size_t>(group)] = {};
+  }
+  if (into < 0) {
+    into = static_cast<int>(g.groups().size());
+    g.groups().emplace_back();
+  }
+  kernel_group& made = g.groups()[static_cast<std::size_t>(into)];
+  made.kind = kind;
+  made.steps.insert(made.steps.end(), steps.begin(), steps.end());
+  std::sort(made.steps.begin(), made.steps.end());
+  made.steps.erase(std::unique(made.steps.begin(), made.steps.end()), made.steps.end());
+  for (const int number : made.steps)
+    g.set_group(number, into);
+  return into;
+}
+
+std::string kernel_name(const graph& g, int group) {
+  std::string out = "g" + std::to_string(group);
+  const auto& steps = g.groups()[static_cast<std::size_t>(group)].steps;
+  for (std::size_t i = 0; i < steps.size() && i < 4; ++i)
+    out += "_" + short_name(g.step_at(steps[i]).task_op());
+  return out;
+}
+
+std::string operator_names(const graph& g, const std::vector<int>& steps) {
+  std::string out;
+  for (const int number : steps)
+    out += (out.empty() ? "" : ", ") + short_name(g.step_at(number).task_op());
+  return out;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,51 @@
+#include "policy/moves/implementation_moves.hpp"
+
+#include "policy/codegen/split_product.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+std::vector<move> precision_candidates(const graph& g, const lowering_target& target) {
+  std::vector<move> out;
+  if (!target.has_tf32_products()) return out;
+  for (const auto& s : g.steps()) {
+    if (is_product_operator(s.task_op()))
+      out.push_back({"precision", {{"step", std::to_string(s.number)}, {"as", "tf32x3"}}});
+  }
+  return out;
+}
+
+expected<std::string> apply_precision(graph& g, const move& m, const lowering_target& target) {
+  if (!target.has_tf32_products()) return fail(errc::invalid_argument, "TF32 exists on CUDA devices only");
+  CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
+  CUDAL1_TRY(const std::string as, text_parameter(m, "as"));
+  if (as != "tf32x3") return fail(errc::invalid_argument, "as={} is not one of tf32x3", as);
+  if (s->dropped || s->is_replaced())
+    return fail(errc::invalid_argument, "step {} ({}) is no library product any more", s->number, s->task_op());
+  CUDAL1_TRY(const product_operands operands, operands_of_product(g, *s));
+  g.rewrite(s->number,
+            {.by = split_product(*s),
+             .certificate = fmt::format("step {}: (a_high + a_low)(b_high + b_low) without a_low b_low, which is below "
+                                        "2^-22 of the product; assumes that {} and {} are finite",
+                                        s->number, operands.left, operands.right)});
+  return fmt::format(
+      "step {} ({}): {} and {} each as a high and a low part, three TF32 products and their sum instead of one float32 "
+      "product: about twice as fast where it is bound by arithmetic",
+      s->number, s->task_op(), operands.left, operands.right);
+}
+
+}  // namespace
+
+std::vector<move_kind> implementation_moves() {
+  return {{.name = "precision",
+           .summary = "a float32 library product as three TF32 products on split operands, which keeps float32's "
+                      "precision (cuda)",
+           .parameters = {"step", "as"},
+           .phase = move_phase::implementation,
+           .parts = {starting_part::other_implementations},
+           .candidates = precision_candidates,
+           .apply = apply_precision}};
+}
+
+}  // namespace cudal1

@@ -1,0 +1,79 @@
+#include "policy/moves/memory_moves.hpp"
+
+#include <algorithm>
+
+#include "policy/moves/groups.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+expected<std::string> operand_to_overwrite(const graph& g, int number, const kernel_body& body) {
+  const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
+  if (body.results.size() != 1) return fail(errc::invalid_argument, "group {} has several results", number);
+  const body_operand& target = body.results[0].target;
+  for (const auto& o : body.operands) {
+    const auto& readers = g.readers(o.value);
+    const bool others = std::any_of(readers.begin(), readers.end(), [&](int n) {
+      return std::find(group.steps.begin(), group.steps.end(), n) == group.steps.end();
+    });
+    const auto& views = g.origin().reference.view_of;
+    const bool viewed = views.contains(o.value) ||
+                        std::any_of(views.begin(), views.end(), [&](const auto& v) { return v.second == o.value; });
+    const auto same = [&](const body_operand& b) { return b.value == o.value && b.strides != o.strides; };
+    const bool spread = std::any_of(body.operands.begin(), body.operands.end(), same);
+    if (o.type == target.type && o.strides == target.strides && !g.is_parameter(o.value) && !g.is_output(o.value) &&
+        !others && !viewed && !spread)
+      return o.value;
+  }
+  return fail(errc::invalid_argument, "group {} has no operand of its result's type that nobody reads later", number);
+}
+
+expected<std::string> apply_in_place(graph& g, const move& m, const lowering_target& target) {
+  CUDAL1_TRY(const int number, group_parameter(g, m));
+  kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
+  if (!group.decided.insert("in_place").second)
+    return fail(errc::invalid_argument, "group {} writes in place already", number);
+  CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
+  CUDAL1_TRY(group.options.in_place, operand_to_overwrite(g, number, body));
+  CUDAL1_CHECK(check_kernel(g, number, body, target));
+  return fmt::format("group {}: writes over {}, which is in the cache and which nobody reads later", number,
+                     group.options.in_place);
+}
+
+expected<std::string> apply_recompute(graph& g, const move& m, const lowering_target& target) {
+  CUDAL1_TRY(const int number, group_parameter(g, m));
+  kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
+  if (!group.decided.insert("recompute").second)
+    return fail(errc::invalid_argument, "group {} computes again already", number);
+  CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
+  CUDAL1_TRY(const auto kept, target.emit({&body, group.options, "k", ""}));
+  group.options.keep_expensive = false;
+  CUDAL1_TRY(const auto computed, target.emit({&body, group.options, "k", ""}));
+  if (kept.source == computed.source)
+    return fail(errc::invalid_argument, "group {} keeps nothing from one pass to the next", number);
+  return fmt::format("group {}: values of an earlier pass are computed again instead of kept", number);
+}
+
+}  // namespace
+
+std::vector<move_kind> memory_moves() {
+  return {
+      {.name = "in_place",
+       .summary = "a kernel writes its result over an operand that nobody reads later, as an epilogue of a matrix "
+                  "product or convolution does",
+       .parameters = {"group"},
+       .phase = move_phase::execution,
+       .parts = {starting_part::plain_kernels, starting_part::elementwise_kernels},
+       .candidates = [](const graph& g, const lowering_target&) { return each_group("in_place", g); },
+       .apply = apply_in_place},
+      {.name = "recompute",
+       .summary = "a row kernel computes values of an earlier pass again instead of keeping them",
+       .parameters = {"group"},
+       .phase = move_phase::tuning,
+       .candidates = [](const graph& g, const lowering_target&) { return each_group("recompute", g); },
+       .apply = apply_recompute},
+  };
+}
+
+}  // namespace cudal1

@@ -1,0 +1,10 @@
+// Mathematical short-circuits: legal only with a proof, which the variant keeps.
+#pragma once
+
+#include "policy/moves/move_kind.hpp"
+
+namespace cudal1 {
+
+std::vector<move_kind> proof_moves();
+
+}  // namespace cudal1

@@ -1,0 +1,15 @@
+// Random legal schedules: the lowest baseline.
+#pragma once
+
+#include "policy/search/known_variants.hpp"
+
+namespace cudal1 {
+
+class random_policy final : public search_policy {
+ public:
+  using search_policy::search_policy;
+  std::string name() const override { return "random"; }
+  expected<proposal> propose(const prompt& p) override;
+};
+
+}  // namespace cudal1

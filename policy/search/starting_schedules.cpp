@@ -1,0 +1,88 @@
+#include "policy/search/starting_schedules.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace cudal1 {
+
+namespace {
+
+using kind_list = std::vector<const move_kind*>;
+
+// Schedules of all legal moves of some kinds, kind after kind. What lists begin with alike is made once.
+class schedules_of_kinds {
+ public:
+  schedules_of_kinds(const task& t, const lowering_target& target) {
+    made_.emplace(kind_list{}, schedule_builder(t, target));
+  }
+  const schedule_builder& of(const kind_list& kinds) {
+    if (const auto known = made_.find(kinds); known != made_.end()) return known->second;
+    schedule_builder out = of({kinds.begin(), kinds.end() - 1});
+    out.add_all(*kinds.back());
+    return made_.emplace(kinds, std::move(out)).first->second;
+  }
+
+ private:
+  std::map<kind_list, schedule_builder> made_;
+};
+
+// What each list gives, without those that are a program that came before.
+std::vector<schedule> distinct(const task& t, const lowering_target& target, const std::vector<kind_list>& lists) {
+  std::vector<schedule> out;
+  std::set<std::string> programs;
+  schedules_of_kinds all(t, target);
+  for (const auto& kinds : lists) {
+    const schedule_builder& b = all.of(kinds);
+    if (b.moves().moves.empty()) continue;
+    const auto result = b.lowered_program();
+    if (result && programs.insert(program_id(*result)).second) out.push_back(b.moves());
+  }
+  return out;
+}
+
+// All kinds of moves of some phases, but one.
+kind_list kinds_of(std::initializer_list<move_phase> phases, const move_kind* but = nullptr) {
+  kind_list out;
+  for (const move_phase phase : phases) {
+    for (const move_kind* kind : moves_of(phase)) {
+      if (kind != but) out.push_back(kind);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<schedule> whole_schedules(const task& t, const lowering_target& target) {
+  using enum move_phase;
+  std::vector<kind_list> lists = {kinds_of({always, grouping, execution}),
+                                  kinds_of({always, grouping, implementation, execution})};
+  for (const move_kind* each : moves_of(execution))
+    lists.push_back(kinds_of({always, grouping, execution}, each));
+  lists.push_back(moves_of(starting_part::plain_kernels));
+  lists.push_back(moves_of(starting_part::unchanged_program));
+  return distinct(t, target, lists);
+}
+
+std::vector<schedule> further_schedules(const task& t, const lowering_target& target,
+                                        const std::vector<schedule>& whole) {
+  std::vector<schedule> out;
+  if (whole.empty()) return out;
+  const schedule_builder full = repaired(t, target, whole.front().moves);
+  for (const move_kind* kind : moves_of(move_phase::tuning)) {
+    for (auto& m : full.legal(*kind)) {
+      out.push_back(full.moves());
+      out.back().moves.push_back(std::move(m));
+    }
+  }
+  const std::vector<kind_list> lists = {moves_of(starting_part::elementwise_kernels),
+                                        moves_of(starting_part::row_kernels), moves_of(starting_part::proofs),
+                                        moves_of(starting_part::other_implementations)};
+  for (auto& part : distinct(t, target, lists)) {
+    if (std::ranges::count(whole, part) + std::ranges::count(out, part) == 0) out.push_back(std::move(part));
+  }
+  return out;
+}
+
+}  // namespace cudal1

@@ -37,7 +37,11 @@ std::vector<std::string> policy_names() {
 expected<std::unique_ptr<policy>> make_policy(const std::string& name, uint64_t seed) {
   const auto found = std::ranges::find(k_policies, name, &policy_kind::name);
   if (found != k_policies.end()) return found->make(seed);
-  return fail(errc::invalid_argument, "there is no policy \"{}\"; there are {}", name, fmt::join(policy_names(), ", "));
+  auto names = policy_names();
+  const std::string last = std::move(names.back());
+  names.pop_back();
+  return fail(errc::invalid_argument, "there is no policy \"{}\"; there are {} and {}", name, fmt::join(names, ", "),
+              last);
 }
 
 }  // namespace cudal1

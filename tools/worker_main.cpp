@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "config/base/describe.hpp"
-#include "sandbox/cpu/runner/cpu_roles.hpp"
+#include "sandbox/cpu/cpu_roles.hpp"
 #include "sandbox/cuda/compiler/compile_zygote.hpp"
 
 int main(int argc, char** argv) {

@@ -7,7 +7,6 @@
 #include <random>
 
 #include "sandbox/referee/elements.hpp"
-#include "sandbox/referee/outliers.hpp"
 #include "sandbox/referee/random_blocks.hpp"
 
 namespace cudal1 {
@@ -19,51 +18,6 @@ struct row_shape {
 row_shape rows_of(const tensor_type& type) {
   const int64_t width = type.shape.empty() ? 1 : std::max<int64_t>(type.shape.back(), 1);
   return {type.numel() / width, width};
-}
-
-void draw_declared(const draw_spec& spec, random_blocks& random, std::span<double> values) {
-  switch (spec.kind) {
-    case distribution::uniform:
-      random.uniforms(values);
-      for (double& v : values)
-        v = spec.low + (spec.high - spec.low) * v;
-      break;
-    case distribution::normal:
-      random.normals(values);
-      for (double& v : values)
-        v = spec.mean + spec.std * v;
-      break;
-    case distribution::integer:
-      for (double& v : values)
-        v = spec.low + static_cast<double>(random.below(static_cast<int64_t>(spec.high - spec.low)));
-      break;
-    case distribution::bernoulli:
-      random.uniforms(values);
-      for (double& v : values)
-        v = v < spec.probability ? 1 : 0;
-      break;
-    case distribution::signs:
-      random.uniforms(values);
-      for (double& v : values)
-        v = v < 0.5 ? -1 : 1;
-      break;
-    case distribution::simplex:  // what its rows are a softmax of
-      random.normals(values);
-      break;
-    case distribution::constant:
-      std::ranges::fill(values, spec.value);
-      break;
-  }
-}
-
-void draw_weight(const draw_spec& spec, random_blocks& random, std::span<double> values) {
-  const bool uniform = spec.kind == distribution::uniform;
-  const double mean = uniform ? (spec.low + spec.high) / 2 : spec.mean;
-  double deviation = uniform ? (spec.high - spec.low) / std::sqrt(12.0) : spec.std;
-  if (!(deviation > 0)) deviation = 0.5;
-  random.normals(values);
-  for (double& v : values)
-    v = mean + deviation * v;
 }
 
 // Reflected at the domain's ends, so that nothing piles up there.
@@ -137,167 +91,157 @@ void make_simplex(row_shape shape, double least, std::vector<double>& values) {
   }
 }
 
-// The elements of one tensor in row-major order, a block at a time; what its facts say of them comes later.
+// The elements of one tensor in row-major order, a block at a time; what makes a simplex of its rows, and its facts,
+// come later.
 class element_source {
  public:
-  element_source(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind, uint64_t seed,
-                 const std::byte* content)
-      : spec_(spec),
-        type_(type.type),
-        role_(role),
-        kind_(kind),
-        content_(content),
-        width_(rows_of(type).width),
-        random_(seed) {
-    const distribution d = spec.draw.kind;
-    continuous_ = is_floating(type.type) &&
-                  (d == distribution::uniform || d == distribution::normal || d == distribution::simplex);
-    if (kind == draw_kind::outliers) outliers_ = outliers_of(type, spec, seed);
-  }
+  element_source(const tensor_draw& how, const draw_recipe& recipe)
+      : recipe_(recipe),
+        type_(how.type.type),
+        content_(how.content),
+        width_(rows_of(how.type).width),
+        random_(how.seed) {}
 
   random_blocks& random() { return random_; }
 
   void next(std::span<double> values) {
-    const bool declared = kind_ == draw_kind::declared || kind_ == draw_kind::outliers;
-    if (declared && content_ != nullptr)
-      load_elements(type_, content_, first_, static_cast<int64_t>(values.size()), values.data());
-    else if (declared || !continuous_)
-      draw_declared(spec_.draw, random_, values);
-    else if (role_ == tensor_role::weight)
-      draw_weight(spec_.draw, random_, values);
-    else
-      draw_kind_of(values);
-    put_outliers(values);
-    if (continuous_ && (spec_.draw.min || spec_.draw.max))
+    start(values);
+    if (recipe_.scale != 1 || recipe_.offset != 0)
       for (double& v : values)
-        v = fold(v, spec_.draw.min, spec_.draw.max);
+        v = recipe_.offset + recipe_.scale * v;
+    change(values);
+    if (recipe_.each_row != draw_recipe::rows::alike) shape_rows(values);
+    put_outliers(values);
+    if (recipe_.least || recipe_.most)
+      for (double& v : values)
+        v = fold(v, recipe_.least, recipe_.most);
   }
 
  private:
-  void draw_kind_of(std::span<double> values) {
+  using source = draw_recipe::source;
+
+  void start(std::span<double> values) {
+    switch (recipe_.from) {
+      case source::copy:
+      case source::content:
+        load_elements(type_, content_, first_, static_cast<int64_t>(values.size()), values.data());
+        break;
+      case source::uniform:
+        random_.uniforms(values);
+        break;
+      case source::normal:
+        random_.normals(values);
+        break;
+      case source::integer:
+        for (double& v : values)
+          v = static_cast<double>(recipe_.low + random_.below(recipe_.high - recipe_.low));
+        break;
+      case source::bernoulli:
+        random_.uniforms(values);
+        for (double& v : values)
+          v = v < recipe_.probability ? 1 : 0;
+        break;
+      case source::constant:
+        std::ranges::fill(values, 0.0);
+        break;
+    }
+  }
+
+  void change(std::span<double> values) {
     std::array<double, random_blocks::block> more;
-    random_.normals(values);
-    switch (kind_) {
-      case draw_kind::wide_normal:
-        for (double& v : values)
-          v *= 10;
+    const auto others = std::span(more).first(values.size());
+    switch (recipe_.then) {
+      case draw_recipe::change::none:
         break;
-      case draw_kind::around_one:
-        for (double& v : values)
-          v = 1 + 0.01 * v;
-        break;
-      case draw_kind::heavy_tails:  // Student's t, two degrees of freedom
-        random_.exponentials(std::span(more).first(values.size()));
+      case draw_recipe::change::divide_by_root:
+        random_.exponentials(others);
         for (std::size_t i = 0; i < values.size(); ++i)
-          values[i] /= std::sqrt(more[i] + 1e-12);
+          values[i] /= std::sqrt(others[i] + draw_recipe::tiny);
         break;
-      case draw_kind::products:
-        for (double& v : values)
-          v *= 0.05;
+      case draw_recipe::change::signed_exponential:
         small_exponentials(values);
-        random_.uniforms(std::span(more).first(values.size()));
+        random_.uniforms(others);
         for (std::size_t i = 0; i < values.size(); ++i)
-          values[i] = more[i] < 0.5 ? -values[i] : values[i];
-        break;
-      case draw_kind::offset_rows:
-      case draw_kind::peaked:
-        by_rows(values);
-        break;
-      default:
+          values[i] = others[i] < 0.5 ? -values[i] : values[i];
         break;
     }
   }
 
   void put_outliers(std::span<double> values) {
+    const auto& outliers = recipe_.outliers;
     const auto end = first_ + static_cast<int64_t>(values.size());
-    for (; next_outlier_ < outliers_.size() && outliers_[next_outlier_].place < end; ++next_outlier_)
-      values[static_cast<std::size_t>(outliers_[next_outlier_].place - first_)] = outliers_[next_outlier_].value;
+    for (; next_outlier_ < outliers.size() && outliers[next_outlier_].place < end; ++next_outlier_)
+      values[static_cast<std::size_t>(outliers[next_outlier_].place - first_)] = outliers[next_outlier_].value;
     first_ = end;
   }
 
   // A row may begin in one block and end in another.
-  void by_rows(std::span<double> values) {
+  void shape_rows(std::span<double> values) {
+    const bool rescaled = recipe_.each_row == draw_recipe::rows::rescaled;
     for (std::size_t i = 0; i < values.size();) {
-      if (column_ == 0 && kind_ == draw_kind::offset_rows) {
+      if (column_ == 0 && rescaled) {
         scale_ = std::exp(random_.normal());
-        offset_ = 5 * random_.normal();
+        offset_ = draw_recipe::row_offset * random_.normal();
       }
-      if (column_ == 0 && kind_ == draw_kind::peaked) peak_ = random_.below(width_);
+      if (column_ == 0 && !rescaled) peak_ = random_.below(width_);
       const auto part = std::min(values.size() - i, static_cast<std::size_t>(width_ - column_));
-      if (kind_ == draw_kind::offset_rows)
+      if (rescaled)
         for (double& v : values.subspan(i, part))
           v = offset_ + scale_ * v;
       else if (peak_ >= column_ && peak_ < column_ + static_cast<int64_t>(part))
-        values[i + static_cast<std::size_t>(peak_ - column_)] += 20;
+        values[i + static_cast<std::size_t>(peak_ - column_)] += draw_recipe::peak;
       i += part;
       column_ = (column_ + static_cast<int64_t>(part)) % width_;
     }
   }
 
-  const input_spec& spec_;
+  const draw_recipe& recipe_;
   dtype type_;
-  tensor_role role_;
-  draw_kind kind_;
   const std::byte* content_;
   int64_t width_;
-  bool continuous_ = false;
   random_blocks random_;
   int64_t column_ = 0, peak_ = 0;  // of the row that comes next or goes on
   double scale_ = 1, offset_ = 0;
-  std::vector<outlier> outliers_;
   std::size_t next_outlier_ = 0;
   int64_t first_ = 0;  // flat index of the values that come next
 };
 
-}  // namespace
-
-double least_of_simplex(dtype type) {
-  return type == dtype::float16 ? 0x1p-14 : 0x1p-100;
-}
-
-bool keeps_content(const tensor_type& type, const input_spec& spec, draw_kind kind, uint64_t seed) {
-  if (!spec.content) return false;
-  if (spec.content->fixed || kind == draw_kind::declared) return true;
-  // (A simplex that has an outlier is none.)
-  return kind == draw_kind::outliers &&
-         (spec.draw.kind == distribution::simplex || outliers_of(type, spec, seed).empty());
-}
-
-std::vector<double> draw_values(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind,
-                                uint64_t seed, const std::byte* content) {
-  std::vector<double> values(static_cast<std::size_t>(type.numel()));
-  if (content != nullptr && keeps_content(type, spec, kind, seed)) {
-    load_elements(type.type, content, 0, type.numel(), values.data());
-    return values;
-  }
-  element_source source(type, spec, role, kind, seed, content);
+std::vector<double> values_of(const tensor_draw& how, const draw_recipe& recipe) {
+  std::vector<double> values(static_cast<std::size_t>(how.type.numel()));
+  element_source source(how, recipe);
   for (std::size_t first = 0; first < values.size(); first += random_blocks::block)
     source.next(std::span(values).subspan(first, std::min(random_blocks::block, values.size() - first)));
   if (values.empty()) return values;
-  if (spec.draw.kind == distribution::simplex) make_simplex(rows_of(type), least_of_simplex(type.type), values);
-  for (const fact f : spec.facts)
-    keep_fact(f, type, source.random(), values);
+  if (recipe.simplex_least) make_simplex(rows_of(how.type), *recipe.simplex_least, values);
+  for (const fact f : recipe.facts)
+    keep_fact(f, how.type, source.random(), values);
   return values;
 }
 
-void draw_tensor(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind, uint64_t seed,
-                 std::byte* flat, const std::byte* content) {
-  const int64_t count = type.numel();
-  if (content != nullptr && keeps_content(type, spec, kind, seed)) {
-    std::memcpy(flat, content, static_cast<std::size_t>(type.bytes()));
+}  // namespace
+
+std::vector<double> draw_values(const tensor_draw& how) {
+  return values_of(how, recipe_of(how));
+}
+
+void draw_tensor(const tensor_draw& how, std::byte* flat) {
+  const draw_recipe recipe = recipe_of(how);
+  const int64_t count = how.type.numel();
+  if (recipe.from == draw_recipe::source::copy) {
+    std::memcpy(flat, how.content, static_cast<std::size_t>(how.type.bytes()));
     return;
   }
-  if (!spec.facts.empty() || spec.draw.kind == distribution::simplex) {
-    const auto values = draw_values(type, spec, role, kind, seed, content);
-    return store_elements(type.type, flat, 0, count, values.data());
+  if (!recipe.facts.empty() || recipe.simplex_least) {
+    const auto values = values_of(how, recipe);
+    return store_elements(how.type.type, flat, 0, count, values.data());
   }
-  element_source source(type, spec, role, kind, seed, content);
+  element_source source(how, recipe);
   std::array<double, random_blocks::block> values;
   for (int64_t first = 0; first < count; first += static_cast<int64_t>(values.size())) {
     const auto part = std::span(values).first(
         static_cast<std::size_t>(std::min<int64_t>(static_cast<int64_t>(values.size()), count - first)));
     source.next(part);
-    store_elements(type.type, flat, first, static_cast<int64_t>(part.size()), part.data());
+    store_elements(how.type.type, flat, first, static_cast<int64_t>(part.size()), part.data());
   }
 }
 

@@ -40,35 +40,33 @@ outcome outcome_of(const error& e) {
 
 }  // namespace
 
-expected<runner_link> runner_link::attach(std::span<unique_fd> descriptors, const checked_program& p,
-                                          const call_limits& limits) {
+expected<cpu_runner_link> cpu_runner_link::attach(std::span<unique_fd> descriptors, const cpu_link_options& options) {
   if (descriptors.size() != descriptors_of_runner) return fail(errc::corrupt, "a runner comes as four descriptors");
-  runner_link link;
+  cpu_runner_link link;
   link.channel_ = std::move(descriptors[0]);
   link.pidfd_ = std::move(descriptors[3]);
   CUDAL1_TRY(link.page_, map_shared(descriptors[1].get(), control_block::bytes, true));
-  CUDAL1_TRY(link.arena_, map_shared(descriptors[2].get(), limits.memory_bytes, false));
-  link.program_ = &p;
-  link.limits_ = limits;
+  CUDAL1_TRY(link.arena_, map_shared(descriptors[2].get(), options.memory_bytes, false));
+  link.limits_ = options;
   return link;
 }
 
-tl::unexpected<error> runner_link::say(fault f) {
+tl::unexpected<error> cpu_runner_link::note_fault(fault f) {
   problem_ = std::move(f);
   return fail(errc::variant_fault, "{}", problem_->reason);
 }
 
-bool runner_link::signal(int number) const {
+bool cpu_runner_link::signal(int number) const {
   return ::syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0) == 0 || errno == ESRCH;
 }
 
-expected<void> runner_link::stop() {
+expected<void> cpu_runner_link::stop() {
   if (!signal(SIGSTOP)) return fail(errc::infrastructure, "a runner cannot be stopped: {}", std::strerror(errno));
   stopped_ = true;
   return {};
 }
 
-void runner_link::glimpse() {
+void cpu_runner_link::sample_outputs() {
   constexpr int words_of_output = 64;
   constexpr std::size_t most = 512;
   seen_.clear();
@@ -91,18 +89,18 @@ void runner_link::glimpse() {
   }
 }
 
-expected<void> runner_link::confirm_outputs() {
+expected<void> cpu_runner_link::confirm_outputs() {
   for (const auto& seen : seen_)
     if (std::memcmp(&seen.value, arena_.data() + seen.offset, sizeof seen.value) != 0)
-      return say({outcome::inconsistent, "an output changed after the call had said that it was done"});
+      return note_fault({outcome::inconsistent, "an output changed after the call had said that it was done"});
   return {};
 }
 
-void runner_link::go_on() {
+void cpu_runner_link::go_on() {
   if (std::exchange(stopped_, false)) signal(SIGCONT);
 }
 
-bool runner_link::wait_for_end(std::chrono::milliseconds limit) const {
+bool cpu_runner_link::wait_for_end(std::chrono::milliseconds limit) const {
   pollfd entry{pidfd_.get(), POLLIN, 0};
   int r = 0;
   do
@@ -112,28 +110,28 @@ bool runner_link::wait_for_end(std::chrono::milliseconds limit) const {
 }
 
 // What the runner wrote to its standard error.
-std::string runner_link::words() const {
+std::string cpu_runner_link::words() const {
   const char* text = reinterpret_cast<const char*>(page_.data()) + control_block::words_offset;
   return {text, ::strnlen(text, control_block::bytes - control_block::words_offset)};
 }
 
 // The channel closed or the process ended.
-tl::unexpected<error> runner_link::ended() {
+tl::unexpected<error> cpu_runner_link::ended() {
   // A fault handler sets the state before it exits, so after the end the record is whole.
   if (!wait_for_end(std::chrono::seconds(2))) {
     signal(SIGKILL);
-    return say({outcome::crash, "the runner closed its channel"});
+    return note_fault({outcome::crash, "the runner closed its channel"});
   }
   if (static_cast<call_state>(control().state.load(std::memory_order_acquire)) == call_state::faulted) {
     const fault_record copy = control().fault;
-    return say(describe_fault(copy, words(), program_->text));
+    return note_fault(describe_fault(copy, words(), program_->text));
   }
   lost_ = true;
   return fail(errc::variant_fault, "the runner ended and left no record");
 }
 
 // Asks where it stands, by a signal whose handler leaves a record, and ends it in any case.
-tl::unexpected<error> runner_link::overdue(double limit_ms) {
+tl::unexpected<error> cpu_runner_link::overdue(double limit_ms) {
   signal(SIGXCPU);
   const bool answered = wait_for_end(std::chrono::milliseconds(200));
   signal(SIGKILL);
@@ -143,32 +141,34 @@ tl::unexpected<error> runner_link::overdue(double limit_ms) {
     const std::string step = printable(copy.step, sizeof copy.step);
     if (!step.empty()) where = ", in " + step;
   }
-  return say({outcome::hang, fmt::format("no answer within {:.0f} ms{}", limit_ms, where)});
+  return note_fault({outcome::hang, fmt::format("no answer within {:.0f} ms{}", limit_ms, where)});
 }
 
-expected<runner_reply> runner_link::ask(frame_type type, const json& body, std::span<const int> descriptors,
-                                        double limit_ms) {
+expected<runner_reply> cpu_runner_link::ask(frame_type type, const json& body, std::span<const int> descriptors,
+                                            double limit_ms) {
   const deadline until = deadline_in(milliseconds_of(limit_ms));
   go_on();
   if (const auto sent = send_frame(channel_.get(), type, body, descriptors, until); !sent) return ended();
   auto reply = receive_frame(channel_.get(), until, runner_frame_limits);
   if (!reply && reply.error().code == errc::timeout) return overdue(limit_ms);
   if (!reply && reply.error().code == errc::not_found) return ended();
-  if (!reply) return say({outcome::crash, "the runner said what is no frame: " + reply.error().message});
+  if (!reply) return note_fault({outcome::crash, "the runner said what is no frame: " + reply.error().message});
   auto record = record_of<runner_reply>(*reply);
   if (!record) {
     // Before it has run any code of the variant its word for "ours" is taken.
     const bool ours = record.error().code == errc::infrastructure || record.error().code == errc::io_error;
     if (ours && type == frame_type::load) return fail_in("a runner", record.error());
     const std::string text = printable(record.error().message.c_str(), record.error().message.size());
-    return say({outcome_of(record.error()), text});
+    return note_fault({outcome_of(record.error()), text});
   }
   return record;
 }
 
-expected<void> runner_link::load(const std::string& program, int object) {
+expected<void> cpu_runner_link::load(const checked_program& p, int object) {
+  program_ = &p;
   const auto start = std::chrono::steady_clock::now();
-  const load_request request{.program = program, .arena_bytes = limits_.memory_bytes, .seed = system_seed()};
+  const load_request request{
+      .program = print_program(p.text), .arena_bytes = limits_.memory_bytes, .seed = system_seed()};
   const bool with_object = object >= 0;
   CUDAL1_CHECK(ask(frame_type::load, to_json(request), std::span(&object, with_object ? 1 : 0), load_limit_ms));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
@@ -176,37 +176,37 @@ expected<void> runner_link::load(const std::string& program, int object) {
   return {};
 }
 
-expected<void> runner_link::set_weights(const draw& d) {
-  if (weights_ == d.weights) return {};
+expected<void> cpu_runner_link::set_weights(const std::shared_ptr<const drawn_tensors>& weights) {
+  if (weights_ == weights) return {};
   const uint64_t seed = system_seed();
   const draw_message message{.seed = seed, .shift_pages = static_cast<int64_t>(seed >> 32) % 64};
-  const int file = d.weights->get();
+  const int file = cpu_tensors::of(weights).file.get();
   CUDAL1_TRY(const auto reply, ask(frame_type::weights, to_json(message), {&file, 1}, setup_factor * limits_.call_ms));
-  weights_ = d.weights;
+  weights_ = weights;
   setup_ms_ = reply.setup_ms;
   return {};
 }
 
-expected<void> runner_link::prepare(const draw& d) {
+expected<void> cpu_runner_link::prepare(const cpu_tensors& inputs) {
   const uint64_t seed = system_seed();
   const draw_message message{.seed = seed, .shift_pages = static_cast<int64_t>(seed >> 32) % 64};
-  const int file = d.inputs.get();
+  const int file = inputs.file.get();
   control().state.store(static_cast<uint32_t>(call_state::idle), std::memory_order_release);
   CUDAL1_CHECK(ask(frame_type::prepare, to_json(message), {&file, 1}, load_limit_ms));
   return {};
 }
 
-expected<void> runner_link::finish(call_state state) {
+expected<void> cpu_runner_link::finish(call_state state) {
   switch (state) {
     case call_state::done:
-      glimpse();
+      sample_outputs();
       return stop();
     case call_state::faulted:
       return ended();
     case call_state::failed: {
       const std::string text = printable(control().text, sizeof control_block::text);
       const bool memory = text.find("out of memory") != std::string::npos;
-      return say({memory ? outcome::out_of_memory : outcome::crash, text});
+      return note_fault({memory ? outcome::out_of_memory : outcome::crash, text});
     }
     default:
       break;
@@ -215,13 +215,13 @@ expected<void> runner_link::finish(call_state state) {
   return overdue(limits_.call_ms);
 }
 
-expected<void> runner_link::call() {
+expected<void> cpu_runner_link::call() {
   const deadline until = deadline_in(milliseconds_of(limits_.call_ms));
   set_state(control(), call_state::go);
   return finish(wait_while(control(), call_state::go, until, {.watched = pidfd_.get()}));
 }
 
-expected<void> runner_link::arm() {
+expected<void> cpu_runner_link::arm() {
   const deadline until = deadline_in(milliseconds_of(limits_.call_ms));
   set_state(control(), call_state::arm);
   const auto state = wait_while(control(), call_state::arm, until, {.watched = pidfd_.get()});
@@ -229,7 +229,7 @@ expected<void> runner_link::arm() {
   return finish(state);
 }
 
-expected<double> runner_link::timed_call() {
+expected<double> cpu_runner_link::timed_call() {
   const wait_options options{.spin = std::chrono::milliseconds(limits_.sleeps ? 0 : 20), .watched = pidfd_.get()};
   const deadline until = deadline_in(milliseconds_of(limits_.call_ms));
   const auto start = std::chrono::steady_clock::now();
@@ -240,13 +240,13 @@ expected<double> runner_link::timed_call() {
   return took.count();
 }
 
-expected<void> runner_link::check_guards() {
+expected<void> cpu_runner_link::check_guards() {
   CUDAL1_TRY(const auto reply, ask(frame_type::guards, json(), {}, load_limit_ms));
   if (reply.guards_intact) return {};
-  return say({outcome::out_of_bounds, printable(reply.guard_problem.c_str(), reply.guard_problem.size())});
+  return note_fault({outcome::out_of_bounds, printable(reply.guard_problem.c_str(), reply.guard_problem.size())});
 }
 
-expected<std::vector<output_memory>> runner_link::outputs(const given_tensors& given) {
+expected<std::vector<output_memory>> cpu_runner_link::outputs(const given_tensors& given) {
   std::vector<output_memory> result;
   for (std::size_t i = 0; i < program_->text.outputs.size(); ++i) {
     const tensor_type& type = program_->types.at(program_->text.outputs[i]);
@@ -264,7 +264,7 @@ expected<std::vector<output_memory>> runner_link::outputs(const given_tensors& g
       CUDAL1_TRY(const mapped_tensors* const mapped, given(place.home));
       result.push_back({mapped->data(place.index) + place.offset, place.home, place.index});
     } else {
-      return say(
+      return note_fault(
           {outcome::crash, fmt::format("the output \"{}\" lies in no memory of this call", program_->text.outputs[i])});
     }
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/cpu/referee/cpu_pool.hpp"
+#include "sandbox/cpu/referee/cpu_tensors.hpp"
 #include "sandbox/cpu/runner/cpu_runner_messages.hpp"
 #include "sandbox/evaluation.hpp"
 #include "sandbox/isolation/control_block.hpp"
@@ -17,31 +17,24 @@
 
 namespace cudal1 {
 
-// Where an output lies, checked against the memory that it claims to be in.
-struct output_memory {
-  const std::byte* data = nullptr;  // type.storage_bytes() of them may be read
-  output_home home = output_home::arena;
-  uint32_t index = 0;
-};
-
-struct call_limits {
+struct cpu_link_options {
   double call_ms = 2000;
   int64_t memory_bytes = 0;
   bool sleeps = false;  // the referee, while a timed call runs: its waking up is in the call's time then
 };
 
-class runner_link {
+class cpu_runner_link {
  public:
-  // `descriptors`: channel, control block, arena, pidfd. `p` is what it is going to run.
-  static expected<runner_link> attach(std::span<unique_fd> descriptors, const checked_program& p,
-                                      const call_limits& limits);
+  // `descriptors`: channel, control block, arena, pidfd.
+  static expected<cpu_runner_link> attach(std::span<unique_fd> descriptors, const cpu_link_options& options);
 
   // Each of these fails with errc::variant_fault where the runner came to an end or overran its time: problem() or
   // lost() say how. Other errors are ours.
-  expected<void> load(const std::string& program, int object);
-  // Does nothing where the draw's weights are the ones it has.
-  expected<void> set_weights(const draw& d);
-  expected<void> prepare(const draw& d);
+  // `p` must outlive the link.
+  expected<void> load(const checked_program& p, int object);
+  // Does nothing where these are the weights that it has.
+  expected<void> set_weights(const std::shared_ptr<const drawn_tensors>& weights);
+  expected<void> prepare(const cpu_tensors& inputs);
   expected<void> call();          // untimed
   expected<void> arm();           // the runner spins on its core from here
   expected<double> timed_call();  // microseconds, after arm()
@@ -61,18 +54,18 @@ class runner_link {
   double load_ms() const { return load_ms_; }
 
  private:
-  runner_link() = default;
+  cpu_runner_link() = default;
   expected<runner_reply> ask(frame_type type, const json& body, std::span<const int> descriptors, double limit_ms);
   expected<void> finish(call_state state);
   tl::unexpected<error> ended();
   tl::unexpected<error> overdue(double limit_ms);
-  tl::unexpected<error> say(fault f);
+  tl::unexpected<error> note_fault(fault f);
   // False where the system does not let us, which must not happen; a process that has ended is nobody's fault.
   bool signal(int number) const;
   // What it writes after it said `done` must not become its answer, nor may it work before the next `go`: it is
   // stopped, and since that takes effect a little later, some words of its outputs are read at once.
   expected<void> stop();
-  void glimpse();
+  void sample_outputs();
   void go_on();
   std::string words() const;
   bool wait_for_end(std::chrono::milliseconds limit) const;
@@ -81,8 +74,8 @@ class runner_link {
   unique_fd channel_, pidfd_;
   mapping page_, arena_;
   const checked_program* program_ = nullptr;
-  call_limits limits_;
-  std::shared_ptr<unique_fd> weights_;
+  cpu_link_options limits_;
+  std::shared_ptr<const drawn_tensors> weights_;
   std::optional<fault> problem_;
   bool lost_ = false;
   bool stopped_ = false;

@@ -1,4 +1,6 @@
 // The runner: holds one program, in a process that may do next to nothing else.
+#include "sandbox/cpu/runner/cpu_runner.hpp"
+
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -11,13 +13,13 @@
 #include <unistd.h>
 
 #include "config/base/thread_cores.hpp"
-#include "sandbox/cpu/runner/cpu_roles.hpp"
 #include "sandbox/cpu/runner/cpu_runner_messages.hpp"
 #include "sandbox/cpu/runner/fault_handler.hpp"
 #include "sandbox/cpu/runtime/launch_threads.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/isolation/frame.hpp"
 #include "sandbox/isolation/process_memory.hpp"
+#include "sandbox/isolation/zygote.hpp"
 
 namespace cudal1 {
 namespace {
@@ -268,7 +270,7 @@ int runner::serve() {
 
 }  // namespace
 
-int run_runner(const worker_settings& settings, int channel, int control, int arena, int zygote) {
+int run_cpu_runner(const worker_settings& settings, int channel, int control, int arena, int zygote) {
   auto page = map_shared(control, control_block::bytes, true);
   if (!page) return exit_broken;
   // Never destroyed: a fault handler may read it until the very end.

@@ -8,8 +8,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "sandbox/cpu/runner/cpu_roles.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
+#include "sandbox/isolation/zygote.hpp"
 
 namespace cudal1 {
 namespace {

@@ -121,8 +121,9 @@ output_comparer::totals output_comparer::totals_of(std::size_t started) const {
   return all;
 }
 
-expected<answer_figures> output_comparer::figures_of(dtype type, int64_t elements, const void* eager,
-                                                     const void* strict, const void* exact, const tolerances& allowed) {
+expected<expected_statistics> output_comparer::statistics_of(dtype type, int64_t elements, const void* eager,
+                                                             const void* strict, const void* exact,
+                                                             const tolerances& allowed) {
   CUDAL1_TRY(const auto of_shipped, start_compare({type, elements, eager, eager, exact}, allowed, true));
   std::size_t of_strict = of_shipped;
   if (strict != nullptr) {
@@ -130,7 +131,7 @@ expected<answer_figures> output_comparer::figures_of(dtype type, int64_t element
   }
   CUDAL1_CHECK(collect());
   const totals shipped = totals_of(of_shipped);
-  answer_figures f;
+  expected_statistics f;
   f.outside = whole(shipped[figure_reference_outside]);
   f.outside_loose = whole(shipped[figure_reference_outside_loose]);
   const double mean = shipped.mean(figure_exact_sum), squares = shipped.mean(figure_exact_squares);
@@ -151,7 +152,7 @@ expected<answer_figures> output_comparer::figures_of(dtype type, int64_t element
 }
 
 output_check output_comparer::compared(std::size_t started, const compared_tensors& output,
-                                       const answer_figures& answers) const {
+                                       const expected_statistics& statistics) const {
   const totals all = totals_of(started);
   output_check check;
   check.elements = output.elements;
@@ -159,15 +160,15 @@ output_check output_comparer::compared(std::size_t started, const compared_tenso
   check.outside = whole(all[figure_outside]);
   check.outside_loose = whole(all[figure_outside_loose]);
   check.max_absolute = all[figure_largest];
-  check.error = ratio(all.root_mean(figure_value_error), answers.size);
-  check.signal_error = ratio(all.root_mean(figure_value_error), answers.deviation);
-  check.reference_outside = answers.outside;
-  check.reference_outside_loose = answers.outside_loose;
-  check.reference_error = answers.error;
-  check.reference_signal_error = answers.signal_error;
-  check.strict_error = answers.strict_error;
-  check.strict_signal_error = answers.strict_signal_error;
-  check.strict_outside = answers.strict_outside;
+  check.error = ratio(all.root_mean(figure_value_error), statistics.size);
+  check.signal_error = ratio(all.root_mean(figure_value_error), statistics.deviation);
+  check.reference_outside = statistics.outside;
+  check.reference_outside_loose = statistics.outside_loose;
+  check.reference_error = statistics.error;
+  check.reference_signal_error = statistics.signal_error;
+  check.strict_error = statistics.strict_error;
+  check.strict_signal_error = statistics.strict_signal_error;
+  check.strict_outside = statistics.strict_outside;
   const bool classes = check.mask_mismatches > 0;
   check.worst_index = whole(all[classes ? figure_mismatch_index : figure_largest_index]);
   if (check.worst_index >= 0) {

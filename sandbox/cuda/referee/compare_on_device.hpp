@@ -1,5 +1,5 @@
-// Outputs against answers, and fingerprints, on the device where they lie: one pass over memory each, the same figures
-// every time.
+// Outputs against expected ones, and fingerprints, on the device where they lie: one pass over memory each, the same
+// figures every time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,17 +7,9 @@
 #include "config/base/hash.hpp"
 #include "sandbox/cuda/referee/referee_device.hpp"
 #include "sandbox/cuda/runtime/fingerprints.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/referee/referee_backend.hpp"
 
 namespace cudal1 {
-
-struct tolerances {
-  tolerance close, loose{1e-2, 1e-2};
-  bool operator==(const tolerances& o) const {
-    return close.absolute == o.close.absolute && close.relative == o.close.relative &&
-           loose.absolute == o.loose.absolute && loose.relative == o.loose.relative;
-  }
-};
 
 // Contiguous tensors of one shape. `exact` is float64 where `type` is floating, else of `type`.
 struct compared_tensors {
@@ -26,8 +18,8 @@ struct compared_tensors {
   const void *value = nullptr, *eager = nullptr, *exact = nullptr;
 };
 
-// What one output's answers are among themselves: computed once a draw.
-struct answer_figures {
+// What one output's expected values are among themselves: computed once a draw.
+struct expected_statistics {
   int64_t outside = 0, outside_loose = 0;  // the exact answer against eager as shipped
   double size = 0, deviation = 0;          // of the exact answer: root mean square, standard deviation
   double error = 0, signal_error = 0;      // of eager as shipped
@@ -48,12 +40,13 @@ class output_comparer {
   expected<std::size_t> start_hash(const tensor_type& type, const void* data, uint64_t key, std::size_t output);
   expected<void> collect();
   // All of output_check but the name and the type problem, as compare_output() has it on the CPU.
-  output_check compared(std::size_t started, const compared_tensors& output, const answer_figures& answers) const;
+  output_check compared(std::size_t started, const compared_tensors& output,
+                        const expected_statistics& statistics) const;
   fingerprint hashed(std::size_t started) const;
 
   // `strict`: eager without TensorFloat-32; null where that is what eager is.
-  expected<answer_figures> figures_of(dtype type, int64_t elements, const void* eager, const void* strict,
-                                      const void* exact, const tolerances& allowed);
+  expected<expected_statistics> statistics_of(dtype type, int64_t elements, const void* eager, const void* strict,
+                                              const void* exact, const tolerances& allowed);
 
  private:
   struct totals;

@@ -1,5 +1,3 @@
-#include <filesystem>
-
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
@@ -89,14 +87,6 @@ expected<std::unique_ptr<referee_device>> make_gpu_device(int index) {
   CUDAL1_CHECK(device->make_memory(1, true));
   CUDAL1_CHECK(device->synchronise());
   return device;
-}
-
-std::vector<std::string> gpu_device_files() {
-  std::vector<std::string> files;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored))
-    if (entry.path().filename().string().starts_with("nvidia")) files.push_back(entry.path().string());
-  return files;
 }
 
 }  // namespace cudal1

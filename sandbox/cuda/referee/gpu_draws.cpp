@@ -1,8 +1,6 @@
 #include "sandbox/cuda/referee/gpu_draws.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
@@ -14,18 +12,11 @@
 
 #include "sandbox/cuda/referee/without_exceptions.hpp"
 #include "sandbox/interpreter/boxed_values.hpp"
-#include "sandbox/referee/outliers.hpp"
 
 namespace cudal1 {
 namespace {
 
 constexpr int64_t chunk_elements = int64_t{1} << 24;
-
-bool is_continuous(const tensor_type& type, const input_spec& spec) {
-  const distribution d = spec.draw.kind;
-  return is_floating(type.type) &&
-         (d == distribution::uniform || d == distribution::normal || d == distribution::simplex);
-}
 
 at::Generator generator_for(at::Device device, uint64_t seed) {
   at::Generator made =
@@ -35,26 +26,35 @@ at::Generator generator_for(at::Device device, uint64_t seed) {
   return made;
 }
 
+at::ScalarType precision_of(const at::Tensor& t) {
+  return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// Integer tensors take no factors that are floating.
+at::Scalar scalar_for(const at::Tensor& values, double v) {
+  return values.is_floating_point() ? at::Scalar(v) : at::Scalar(static_cast<int64_t>(v));
+}
+
 // Makes the elements of one tensor, a chunk at a time in single or double precision.
 class element_maker {
  public:
-  element_maker(const tensor_type& type, const input_spec& spec, tensor_role role, draw_kind kind, at::Generator random)
-      : spec_(spec), role_(role), kind_(kind), continuous_(is_continuous(type, spec)), random_(std::move(random)) {}
+  element_maker(const draw_recipe& recipe, at::Generator random) : recipe_(recipe), random_(std::move(random)) {}
 
   void make(const at::Tensor& values) {
-    if (kind_ == draw_kind::declared || kind_ == draw_kind::outliers || !continuous_)
-      make_declared(values);
-    else if (role_ == tensor_role::weight)
-      make_weight(values);
-    else
-      make_kind(values);
+    if (recipe_.from == draw_recipe::source::constant) {
+      values.fill_(recipe_.offset);
+      return;
+    }
+    start(values);
+    if (recipe_.scale != 1) values.mul_(scalar_for(values, recipe_.scale));
+    if (recipe_.offset != 0) values.add_(scalar_for(values, recipe_.offset));
+    change(values);
   }
 
-  // Reflected at the domain's ends, so that nothing piles up there.
   void fold(const at::Tensor& values) const {
-    const auto& low = spec_.draw.min;
-    const auto& high = spec_.draw.max;
-    if (!continuous_ || (!low && !high)) return;
+    const auto& low = recipe_.least;
+    const auto& high = recipe_.most;
+    if (!low && !high) return;
     if (low && high) {
       const double span = *high - *low;
       if (!(span > 0)) {
@@ -71,95 +71,69 @@ class element_maker {
                   high ? std::optional<at::Scalar>(*high) : std::nullopt);
   }
 
-  // What each row has of its own. `rows`: [rows, width].
+  // `rows`: [rows, width].
   void shape_rows(const at::Tensor& rows) {
-    if (!continuous_ || role_ == tensor_role::weight) return;
-    if (kind_ == draw_kind::offset_rows) {
-      const auto column = at::empty({rows.size(0), 1}, rows.options().dtype(precision_of(rows)));
-      rows.mul_(column.normal_(0, 1, random_).exp_());
-      rows.add_(column.normal_(0, 5, random_));
-    } else if (kind_ == draw_kind::peaked) {
-      const auto peaks = at::empty({rows.size(0), 1}, rows.options().dtype(at::kLong));
-      peaks.random_(0, rows.size(1), random_);
-      rows.scatter_add_(1, peaks, at::full({rows.size(0), 1}, 20, rows.options()));
+    switch (recipe_.each_row) {
+      case draw_recipe::rows::alike:
+        break;
+      case draw_recipe::rows::rescaled: {
+        const auto column = at::empty({rows.size(0), 1}, rows.options().dtype(precision_of(rows)));
+        rows.mul_(column.normal_(0, 1, random_).exp_());
+        rows.add_(column.normal_(0, draw_recipe::row_offset, random_));
+        break;
+      }
+      case draw_recipe::rows::peaked: {
+        const auto peaks = at::empty({rows.size(0), 1}, rows.options().dtype(at::kLong));
+        peaks.random_(0, rows.size(1), random_);
+        rows.scatter_add_(1, peaks, at::full({rows.size(0), 1}, draw_recipe::peak, rows.options()));
+      }
     }
   }
 
   at::Generator& random() { return random_; }
 
-  static at::ScalarType precision_of(const at::Tensor& t) {
-    return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  }
-
  private:
-  void make_declared(const at::Tensor& values) {
-    const auto& draw = spec_.draw;
-    switch (draw.kind) {
-      case distribution::uniform:
-        values.uniform_(0, 1, random_).mul_(draw.high - draw.low).add_(draw.low);
+  void start(const at::Tensor& values) {
+    switch (recipe_.from) {
+      case draw_recipe::source::copy:
+      case draw_recipe::source::content:
+        break;  // copied in one piece
+      case draw_recipe::source::uniform:
+        values.uniform_(0, 1, random_);
         break;
-      case distribution::normal:
-        values.normal_(0, 1, random_).mul_(draw.std).add_(draw.mean);
-        break;
-      case distribution::integer: {
-        const auto low = static_cast<int64_t>(draw.low), high = static_cast<int64_t>(draw.high);
-        if (high > low)
-          values.random_(low, high, random_);
-        else
-          values.fill_(low);
-        break;
-      }
-      case distribution::bernoulli:
-        values.bernoulli_(draw.probability, random_);
-        break;
-      case distribution::signs:
-        values.bernoulli_(0.5, random_).mul_(2).sub_(1);
-        break;
-      case distribution::simplex:  // what its rows are a softmax of
+      case draw_recipe::source::normal:
         values.normal_(0, 1, random_);
         break;
-      case distribution::constant:
-        values.fill_(draw.value);
+      case draw_recipe::source::integer:
+        if (recipe_.high > recipe_.low)
+          values.random_(recipe_.low, recipe_.high, random_);
+        else
+          values.fill_(recipe_.low);
         break;
+      case draw_recipe::source::bernoulli:
+        values.bernoulli_(recipe_.probability, random_);
+        break;
+      case draw_recipe::source::constant:
+        break;  // filled with its offset
     }
   }
 
-  void make_weight(const at::Tensor& values) {
-    const auto& draw = spec_.draw;
-    const bool uniform = draw.kind == distribution::uniform;
-    const double mean = uniform ? (draw.low + draw.high) / 2 : draw.mean;
-    double deviation = uniform ? (draw.high - draw.low) / std::sqrt(12.0) : draw.std;
-    if (!(deviation > 0)) deviation = 0.5;
-    values.normal_(0, 1, random_).mul_(deviation).add_(mean);
-  }
-
-  void make_kind(const at::Tensor& values) {
-    values.normal_(0, 1, random_);
-    switch (kind_) {
-      case draw_kind::wide_normal:
-        values.mul_(10);
+  void change(const at::Tensor& values) {
+    switch (recipe_.then) {
+      case draw_recipe::change::none:
         break;
-      case draw_kind::around_one:
-        values.mul_(0.01).add_(1);
+      case draw_recipe::change::divide_by_root:
+        values.div_(at::empty_like(values).exponential_(1, random_).add_(draw_recipe::tiny).sqrt_());
         break;
-      case draw_kind::heavy_tails:  // Student's t, two degrees of freedom
-        values.div_(at::empty_like(values).exponential_(1, random_).add_(1e-12).sqrt_());
-        break;
-      case draw_kind::products: {
-        values.mul_(0.05).exp_();
+      case draw_recipe::change::signed_exponential: {
+        values.exp_();
         const auto signs = at::empty_like(values).bernoulli_(0.5, random_);
         values.mul_(signs.mul_(2).sub_(1));
-        break;
       }
-      default:
-        break;
     }
   }
 
-  const input_spec& spec_;
-  tensor_role role_;
-  draw_kind kind_;
-  bool continuous_;
+  const draw_recipe& recipe_;
   at::Generator random_;
 };
 
@@ -185,10 +159,10 @@ void fold_elements(const element_maker& maker, const at::Tensor& flat) {
     maker.fold(flat.narrow(0, first, std::min(chunk_elements, flat.numel() - first)));
 }
 
-void put_outliers(const tensor_type& type, const input_spec& spec, uint64_t seed, const at::Tensor& flat) {
+void put_outliers(const std::vector<outlier>& outliers, const at::Tensor& flat) {
   std::vector<int64_t> places;
   std::vector<double> values;
-  for (const auto& one : outliers_of(type, spec, seed)) {
+  for (const auto& one : outliers) {
     if (!places.empty() && places.back() == one.place) {
       values.back() = one.value;
       continue;
@@ -208,7 +182,7 @@ void make_simplex(const at::Tensor& rows, double least) {
   const int64_t chunk = std::max<int64_t>(chunk_elements / rows.size(1), 1);
   for (int64_t first = 0; first < rows.size(0); first += chunk) {
     const auto part = rows.narrow(0, first, std::min(chunk, rows.size(0) - first));
-    part.copy_(at::softmax(part, 1, element_maker::precision_of(part)).clamp_min_(least));
+    part.copy_(at::softmax(part, 1, precision_of(part)).clamp_min_(least));
   }
 }
 
@@ -251,25 +225,20 @@ at::Tensor tensor_of(const std::byte* content, const tensor_type& type) {
 }
 
 // `values`: contiguous.
-void fill_contiguous(const at::Tensor& values, const tensor_type& type, const input_spec& spec, tensor_role role,
-                     draw_kind kind, uint64_t seed, const std::byte* content) {
-  if (content != nullptr && keeps_content(type, spec, kind, seed)) {
-    values.copy_(tensor_of(content, type));
-    return;
-  }
-  element_maker maker(type, spec, role, kind, generator_for(values.device(), seed));
+void fill_contiguous(const at::Tensor& values, const tensor_draw& how) {
+  const draw_recipe recipe = recipe_of(how);
+  const bool from_content = recipe.from == draw_recipe::source::copy || recipe.from == draw_recipe::source::content;
+  if (from_content) values.copy_(tensor_of(how.content, how.type));
+  if (recipe.from == draw_recipe::source::copy) return;
+  element_maker maker(recipe, generator_for(values.device(), how.seed));
   const auto flat = values.view({-1});
   const auto rows = values.view({-1, values.dim() == 0 ? 1 : values.size(-1)});
-  if (content != nullptr && kind == draw_kind::outliers) {
-    values.copy_(tensor_of(content, type));
-  } else {
-    make_elements(maker, flat);
-    maker.shape_rows(rows);
-  }
-  if (kind == draw_kind::outliers) put_outliers(type, spec, seed, flat);
-  if (spec.draw.kind == distribution::simplex) make_simplex(rows, least_of_simplex(type.type));
+  if (!from_content) make_elements(maker, flat);
+  maker.shape_rows(rows);
+  put_outliers(recipe.outliers, flat);
   fold_elements(maker, flat);
-  for (const fact f : spec.facts)
+  if (recipe.simplex_least) make_simplex(rows, *recipe.simplex_least);
+  for (const fact f : recipe.facts)
     keep_fact(f, values, maker.random());
 }
 
@@ -282,17 +251,16 @@ at::Tensor without_broadcasts(at::Tensor t) {
 
 }  // namespace
 
-expected<void> fill_draw(const at::Tensor& target, const tensor_type& type, const input_spec& spec, tensor_role role,
-                         draw_kind kind, uint64_t seed, const std::byte* content) {
+expected<void> fill_draw(const at::Tensor& target, const tensor_draw& how) {
   if (target.numel() == 0) return {};
   return without_exceptions("a draw", [&]() -> expected<void> {
     if (target.is_contiguous()) {
-      fill_contiguous(target, type, spec, role, kind, seed, content);
+      fill_contiguous(target, how);
       return {};
     }
     // The facts hold in the whole of it, so it is made whole; what is seen twice takes the first value.
     const auto whole = at::empty(target.sizes(), target.options());
-    fill_contiguous(whole, type, spec, role, kind, seed, content);
+    fill_contiguous(whole, how);
     at::Tensor source = whole;
     for (int64_t d = 0; d < target.dim(); ++d)
       if (target.stride(d) == 0 && target.size(d) > 1) source = source.narrow(d, 0, 1);

@@ -1,17 +1,16 @@
-// The draws of sandbox/referee/draws.hpp, made on the device that they are for. Other numbers come of the same
-// seed than there; the same seed gives the same values again on one kind of device.
+// The draws of sandbox/referee/draw_recipe.hpp, made on the device that they are for. The same seed gives the same
+// values again on one kind of device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include "sandbox/evaluation.hpp"
-#include "sandbox/referee/draws.hpp"
+#include "config/base/error.hpp"
+#include "sandbox/referee/draw_recipe.hpp"
 
 namespace cudal1 {
 
-// Fills `target` (of that type, on any device). Needs a few 100 MB beside it at most, and once the tensor's own size
-// for a symmetric or a strided one. `content`: in the host's memory, as draw_tensor takes it.
-expected<void> fill_draw(const at::Tensor& target, const tensor_type& type, const input_spec& spec, tensor_role role,
-                         draw_kind kind, uint64_t seed, const std::byte* content = nullptr);
+// Fills `target` (of how.type, on any device). Needs a few 100 MB beside it at most, and once the tensor's own size for
+// a symmetric or a strided one.
+expected<void> fill_draw(const at::Tensor& target, const tensor_draw& how);
 
 }  // namespace cudal1

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sandbox/cuda/referee/compare_on_device.hpp"
 #include "sandbox/cuda/referee/fault_of_gpu.hpp"
 
 namespace cudal1 {
@@ -46,7 +47,7 @@ bool is_time(double value) {
 
 }  // namespace
 
-void gpu_runner_link::begin_request(const gpu_call_limits& limits) {
+void gpu_runner_link::begin_request(const call_limits& limits) {
   limits_ = limits;
   problem_.reset();
   lost_ = false;
@@ -73,11 +74,9 @@ void gpu_runner_link::end() {
   given_.clear();
 }
 
-tl::unexpected<error> gpu_runner_link::say(resident_program which, fault f) {
-  problem_ = std::move(f);
-  faulty_ = which;
+tl::unexpected<error> gpu_runner_link::note_fault(resident_program which, fault f) {
   side(which).key.clear();
-  return fail(errc::variant_fault, "{}", problem_->reason);
+  return program_runners::note_fault(which, std::move(f));
 }
 
 // Errors are the link's own: errc::timeout, errc::not_found (it is gone), errc::corrupt (no answer), infrastructure.
@@ -116,19 +115,17 @@ expected<gpu_reply> gpu_runner_link::answer_of(resident_program which, const exp
     return fail(errc::infrastructure, "a runner of the GPU: {}", said(reply.error().message));
   }
   settle(which);
-  return say(which, fault_of_gpu(reply.error()));
+  return note_fault(which, fault_of_gpu(reply.error()));
 }
 
 tl::unexpected<error> gpu_runner_link::unanswered(resident_program which, const error& e, double limit_ms) {
   end();
   switch (e.code) {
     case errc::timeout:
-      return say(which, {outcome::hang, fmt::format("no answer within {:.0f} ms", limit_ms)});
+      return note_fault(which, {outcome::hang, fmt::format("no answer within {:.0f} ms", limit_ms)});
     case errc::not_found:
       // It may have died of the program, or been ended from outside: the session knows how it ended.
-      lost_ = true;
-      faulty_ = which;
-      return fail(errc::variant_fault, "the runner ended and left no record");
+      return note_loss(which);
     default:
       return fail(errc::infrastructure, "a runner of the GPU: {}", said(e.message));
   }
@@ -186,7 +183,7 @@ expected<void> gpu_runner_link::drop_unused() {
   return {};
 }
 
-void gpu_runner_link::let_go() {
+void gpu_runner_link::drop_unused_tensors() {
   if (!ended_ && !drop_unused()) end();
 }
 
@@ -202,8 +199,8 @@ expected<void> gpu_runner_link::give(const std::shared_ptr<const shared_tensors>
 expected<void> gpu_runner_link::give_all(const std::vector<planned_call>& calls) {
   auto given = drop_unused();
   for (const auto& planned : calls) {
-    if (given) given = give(planned.draw->inputs);
-    if (given) given = give(planned.draw->weights);
+    if (given) given = give(shared_tensors::of(planned.draw->inputs));
+    if (given) given = give(shared_tensors::of(planned.draw->weights));
   }
   if (given) return {};
   end();
@@ -211,11 +208,11 @@ expected<void> gpu_runner_link::give_all(const std::vector<planned_call>& calls)
 }
 
 gpu_call gpu_runner_link::message_of(const planned_call& planned) const {
-  const gpu_draw& d = *planned.draw;
+  const auto inputs = shared_tensors::of(planned.draw->inputs), weights = shared_tensors::of(planned.draw->weights);
   return {.which = planned.which,
-          .inputs = d.inputs ? d.inputs->id : 0,
-          .weights = d.weights ? d.weights->id : 0,
-          .generation = d.weights ? d.weights->generation : 0,
+          .inputs = inputs ? inputs->id : 0,
+          .weights = weights ? weights->id : 0,
+          .generation = weights ? weights->generation : 0,
           .seed = system_seed(),
           .key = planned.key,
           .mode = planned.mode,
@@ -226,7 +223,7 @@ gpu_call gpu_runner_link::message_of(const planned_call& planned) const {
 double gpu_runner_link::limit_of(const planned_call& planned) {
   resident_side& resident = side(planned.which);
   const program& text = resident.program->text;
-  const auto& given = planned.draw->weights;
+  const auto given = shared_tensors::of(planned.draw->weights);
   const std::pair<int64_t, int64_t> weights =
       given ? std::pair(given->id, given->generation) : std::pair<int64_t, int64_t>();
   double limit_ms = limits_.call_ms + overhead_ms;
@@ -265,30 +262,42 @@ expected<frame> gpu_runner_link::exchange_calls(const gpu_calls_message& message
   return receive_frame(channel_.get(), deadline_in(milliseconds_of(frame_limit_ms)), runner_frame_limits);
 }
 
+std::size_t gpu_runner_link::most_calls() const {
+  const checked_program& variant = running(resident_program::variant);
+  int64_t bytes = 1;
+  for (const auto& name : variant.text.outputs)
+    bytes += variant.types.at(name).storage_bytes();
+  // Each output takes two records, one of a fingerprint and one of a comparison.
+  const std::size_t of_records =
+      output_comparer::most_started / (2 * std::max<std::size_t>(variant.text.outputs.size(), 1));
+  return std::min(static_cast<std::size_t>(keepable_bytes() / bytes), of_records);
+}
+
 void gpu_runner_link::note(const std::vector<std::string>& notes) {
   for (const auto& text : notes)
     if (notes_.size() < most_notes && std::ranges::count(notes_, said(text).substr(0, most_note)) == 0)
       notes_.push_back(said(text).substr(0, most_note));
 }
 
-expected<gpu_call_result> gpu_runner_link::result_of(const planned_call& planned, const gpu_call_record& record) {
+expected<call_record> gpu_runner_link::result_of(const planned_call& planned, const gpu_call_record& record) {
   if (!is_time(record.microseconds) || !is_time(record.setup_ms) || !is_time(record.flush_ms))
     return fail(errc::infrastructure, "a runner of the GPU measured {} us, {} ms, {} ms", record.microseconds,
                 record.setup_ms, record.flush_ms);
   if (record.microseconds > 1000 * limits_.call_ms)
-    return say(planned.which, {outcome::hang, fmt::format("a call took {:.0f} ms, and {:.0f} are granted",
-                                                          record.microseconds / 1000, limits_.call_ms)});
+    return note_fault(planned.which, {outcome::hang, fmt::format("a call took {:.0f} ms, and {:.0f} are granted",
+                                                                 record.microseconds / 1000, limits_.call_ms)});
   setup_ms_ = std::max(setup_ms_, record.setup_ms);
-  if (!record.guard_problem.empty()) return say(planned.which, {outcome::out_of_bounds, said(record.guard_problem)});
-  gpu_call_result result{record.microseconds, record.flush_ms, {record.hash_low, record.hash_high}, {}};
+  if (!record.guard_problem.empty())
+    return note_fault(planned.which, {outcome::out_of_bounds, said(record.guard_problem)});
+  call_record result{record.microseconds, record.flush_ms, {record.hash_low, record.hash_high}, {}};
   if (planned.keep) {
     CUDAL1_TRY(result.outputs, outputs_of(planned.which, record, *planned.draw));
   }
   return result;
 }
 
-expected<std::vector<gpu_call_result>> gpu_runner_link::run(const std::vector<planned_call>& calls) {
-  if (calls.empty()) return std::vector<gpu_call_result>();
+expected<std::vector<call_record>> gpu_runner_link::run(const std::vector<planned_call>& calls) {
+  if (calls.empty()) return std::vector<call_record>();
   for (const auto& planned : calls)
     if (!side(planned.which).program) return fail(errc::invalid_argument, "a call of a program that is not loaded");
   CUDAL1_CHECK(give_all(calls));
@@ -306,7 +315,7 @@ expected<std::vector<gpu_call_result>> gpu_runner_link::run(const std::vector<pl
   if (reply.calls.size() != calls.size())
     return fail(errc::infrastructure, "a runner of the GPU answers {} of {} calls", reply.calls.size(), calls.size());
   note(reply.notes);
-  std::vector<gpu_call_result> results;
+  std::vector<call_record> results;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     CUDAL1_TRY(auto result, result_of(calls[i], reply.calls[i]));
     results.push_back(std::move(result));
@@ -314,10 +323,10 @@ expected<std::vector<gpu_call_result>> gpu_runner_link::run(const std::vector<pl
   return results;
 }
 
-expected<std::vector<gpu_output_memory>> gpu_runner_link::outputs_of(resident_program which,
-                                                                     const gpu_call_record& record, const gpu_draw& d) {
+expected<std::vector<output_memory>> gpu_runner_link::outputs_of(resident_program which, const gpu_call_record& record,
+                                                                 const draw& d) {
   const checked_program& p = *side(which).program;
-  std::vector<gpu_output_memory> result;
+  std::vector<output_memory> result;
   if (record.outputs.size() != p.text.outputs.size())
     return fail(errc::infrastructure, "a runner of the GPU lists {} outputs of {}", record.outputs.size(),
                 p.text.outputs.size());
@@ -330,7 +339,7 @@ expected<std::vector<gpu_output_memory>> gpu_runner_link::outputs_of(resident_pr
              place.offset % size_of(type.type) == 0;
     };
     const bool is_weight = place.home == static_cast<uint32_t>(output_home::weight);
-    const auto& tensors = is_weight ? d.weights : d.inputs;
+    const auto tensors = shared_tensors::of(is_weight ? d.weights : d.inputs);
     if (place.home == static_cast<uint32_t>(output_home::arena) && inside(arena_->bytes)) {
       result.push_back({arena_->data + place.offset, output_home::arena, 0});
     } else if ((is_weight || place.home == static_cast<uint32_t>(output_home::input)) && tensors &&
@@ -338,8 +347,8 @@ expected<std::vector<gpu_output_memory>> gpu_runner_link::outputs_of(resident_pr
       auto* const first = static_cast<std::byte*>(tensors->views[place.index].data);
       result.push_back({first + place.offset, is_weight ? output_home::weight : output_home::input, place.index});
     } else {
-      return say(which,
-                 {outcome::crash, fmt::format("the output \"{}\" lies in no memory of this call", p.text.outputs[i])});
+      return note_fault(
+          which, {outcome::crash, fmt::format("the output \"{}\" lies in no memory of this call", p.text.outputs[i])});
     }
   }
   return result;

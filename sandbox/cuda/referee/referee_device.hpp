@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <c10/core/Device.h>
 
@@ -45,8 +44,5 @@ class referee_device {
 // A context on that GPU, with the kernels compiled and the libraries of ATen's operators warm: to be called before the
 // process is locked down.
 expected<std::unique_ptr<referee_device>> make_gpu_device(int index);
-
-// Device files of the driver, which CUDA opens for writing also after start-up (one for each memory it exports).
-std::vector<std::string> gpu_device_files();
 
 }  // namespace cudal1

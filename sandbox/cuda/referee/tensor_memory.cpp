@@ -24,9 +24,12 @@ expected<std::shared_ptr<shared_tensors>> tensor_memory::take(const std::vector<
     made->weights = weights;
     made->layout_bytes = layout.bytes;
     CUDAL1_TRY(made->memory, device_.make_memory(layout.bytes, true));
+    made->bytes = made->memory.bytes;
     found = all_.insert(all_.end(), std::move(made));
   }
   shared_tensors& tensors = **found;
+  static int64_t last_generation = 0;
+  tensors.generation = ++last_generation;
   tensors.views.clear();
   for (std::size_t i = 0; i < types.size(); ++i)
     tensors.views.push_back({types[i], tensors.memory.data + layout.offsets[i]});

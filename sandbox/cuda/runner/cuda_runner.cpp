@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sandbox/cuda/referee/referee_device.hpp"
 #include "sandbox/cuda/runner/gpu_messages.hpp"
 #include "sandbox/cuda/runner/resident.hpp"
 #include "sandbox/cuda/runner/runner_device.hpp"

@@ -12,6 +12,7 @@
 #include <boost/describe.hpp>
 
 #include "sandbox/isolation/control_block.hpp"
+#include "sandbox/referee/planned_call.hpp"
 
 namespace cudal1 {
 
@@ -21,8 +22,6 @@ inline constexpr std::chrono::microseconds awake_for{300};
 // Answered by `done` with a gpu_reply, or by `failed`: errc::variant_fault is the program's doing (the text says which
 // step and what), after which the process may be of no more use (`fatal` of the error's text is not parsed: the
 // referee asks whether the runner still answers by the next frame; a runner whose context is broken exits).
-
-BOOST_DEFINE_ENUM_CLASS(resident_program, reference, variant)
 
 // arena: descriptors {memory, progress}. Once, first. The runner's tensors live in the memory; the referee maps it for
 // reading. `progress` is a page of the host's memory, a gpu_progress.
@@ -57,11 +56,6 @@ struct gpu_drop_message {
   std::vector<int64_t> ids;
 };
 BOOST_DESCRIBE_STRUCT(gpu_drop_message, (), (ids))
-
-BOOST_DEFINE_ENUM_CLASS(call_mode, untimed,
-                        timed,         // caches flushed, then host clock round the call and its synchronisation; one
-                                       // that is mostly the host's after a rehearsal, which the device forgets
-                        device_timed)  // caches flushed, between two events behind a kernel that waits for the host
 
 // One call of a resident program. Weights are set (and setup steps run) where `weights` or `generation` differs from
 // the last call of that program: the referee may have put others into the same memory.

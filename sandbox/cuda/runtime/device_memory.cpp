@@ -1,6 +1,7 @@
 #include "sandbox/cuda/runtime/device_memory.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace cudal1 {
 namespace {
@@ -97,6 +98,14 @@ device_layout device_layout_of(std::span<const tensor_type> types) {
     end = layout.offsets[i];
   }
   return layout;
+}
+
+std::vector<std::string> gpu_device_files() {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored))
+    if (entry.path().filename().string().starts_with("nvidia")) files.push_back(entry.path().string());
+  return files;
 }
 
 }  // namespace cudal1

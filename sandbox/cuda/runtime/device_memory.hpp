@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,5 +54,8 @@ struct device_layout {
   int64_t bytes = 0;  // of all, a multiple of 2 MiB
 };
 device_layout device_layout_of(std::span<const tensor_type> types);
+
+// Device files of the driver, which CUDA opens for writing also after start-up (one for each memory it exports).
+std::vector<std::string> gpu_device_files();
 
 }  // namespace cudal1

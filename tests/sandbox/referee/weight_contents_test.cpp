@@ -109,8 +109,8 @@ struct drawn_content : testing::Test {
   }
   std::vector<float> draw(draw_kind kind, uint64_t seed = 7) const {
     std::vector<float> values(4000);
-    draw_tensor(type, spec, tensor_role::weight, kind, seed, reinterpret_cast<std::byte*>(values.data()),
-                reinterpret_cast<const std::byte*>(content.data()));
+    draw_tensor({type, spec, tensor_role::weight, kind, seed, reinterpret_cast<const std::byte*>(content.data())},
+                reinterpret_cast<std::byte*>(values.data()));
     return values;
   }
   static std::size_t differing(const std::vector<float>& a, const std::vector<float>& b) {

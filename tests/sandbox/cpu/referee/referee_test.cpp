@@ -76,7 +76,7 @@ moments moments_of(const std::vector<double>& values) {
 
 std::vector<double> draw(const input_spec& spec, draw_kind kind, tensor_role role = tensor_role::input,
                          std::vector<int64_t> shape = {256, 256}, uint64_t seed = 7) {
-  return draw_values(contiguous(dtype::float32, std::move(shape)), spec, role, kind, seed);
+  return draw_values({contiguous(dtype::float32, std::move(shape)), spec, role, kind, seed});
 }
 
 TEST(draws, keep_to_the_declared_distribution) {
@@ -178,7 +178,7 @@ TEST(draws, of_a_simplex_stay_on_it_in_every_kind) {
     for (const dtype type : {dtype::float32, dtype::float16}) {
       const tensor_type of = contiguous(type, {rows, width});
       std::vector<std::byte> flat(static_cast<std::size_t>(of.bytes()));
-      draw_tensor(of, spec, tensor_role::input, kind, 7, flat.data());
+      draw_tensor({of, spec, tensor_role::input, kind, 7}, flat.data());
       std::vector<double> values(static_cast<std::size_t>(of.numel()));
       load_elements(type, flat.data(), 0, of.numel(), values.data());
       for (std::size_t row = 0; row < rows; ++row) {

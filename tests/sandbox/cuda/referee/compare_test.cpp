@@ -54,7 +54,7 @@ struct comparing : testing::Test {
 
   output_check on_device(const operands& o) {
     const auto figures =
-        comparer.figures_of(o.type, o.elements, o.eager.data(), o.eager.data(), o.exact.data(), allowed);
+        comparer.statistics_of(o.type, o.elements, o.eager.data(), o.eager.data(), o.exact.data(), allowed);
     EXPECT_TRUE(figures) << figures.error().message;
     const compared_tensors operands{o.type, o.elements, o.value.data(), o.eager.data(), o.exact.data()};
     const auto started = comparer.start_compare(operands, allowed);
@@ -159,8 +159,8 @@ TEST_F(comparing, tells_large_integers_apart_that_are_one_double) {
 TEST_F(comparing, measures_strict_float32_against_the_exact_answer_and_eager) {
   const std::vector<double> exact(1000, 1.0), eager(1000, 1.01), strict(1000, 1.00001);
   const auto figures =
-      comparer.figures_of(dtype::float32, 1000, stored(dtype::float32, eager).data(),
-                          stored(dtype::float32, strict).data(), stored(dtype::float64, exact).data(), allowed);
+      comparer.statistics_of(dtype::float32, 1000, stored(dtype::float32, eager).data(),
+                             stored(dtype::float32, strict).data(), stored(dtype::float64, exact).data(), allowed);
   ASSERT_TRUE(figures) << figures.error().message;
   EXPECT_NEAR(figures->error, 1e-2, 1e-6);
   EXPECT_NEAR(figures->strict_error, 1e-5, 1e-7);
@@ -168,8 +168,8 @@ TEST_F(comparing, measures_strict_float32_against_the_exact_answer_and_eager) {
   EXPECT_EQ(figures->outside, 1000);
   const std::vector<double> far(1000, 0.99);
   const auto off =
-      comparer.figures_of(dtype::float32, 1000, stored(dtype::float32, eager).data(),
-                          stored(dtype::float32, far).data(), stored(dtype::float64, exact).data(), allowed);
+      comparer.statistics_of(dtype::float32, 1000, stored(dtype::float32, eager).data(),
+                             stored(dtype::float32, far).data(), stored(dtype::float64, exact).data(), allowed);
   EXPECT_EQ(off->strict_outside, 1000);
 }
 
@@ -179,9 +179,9 @@ TEST_F(comparing, an_eager_answer_that_is_strict_has_the_same_figures_without_a_
     return random_operands(dtype::float32, 3000, random, 1e-3, true);
   }();
   const auto figures = [&](const void* strict) {
-    return *comparer.figures_of(o.type, o.elements, o.eager.data(), strict, o.exact.data(), allowed);
+    return *comparer.statistics_of(o.type, o.elements, o.eager.data(), strict, o.exact.data(), allowed);
   };
-  const answer_figures both = figures(o.eager.data()), one = figures(nullptr);
+  const expected_statistics both = figures(o.eager.data()), one = figures(nullptr);
   EXPECT_GT(one.error, 0);
   EXPECT_EQ(one.strict_error, both.strict_error);
   EXPECT_EQ(one.strict_signal_error, both.strict_signal_error);

@@ -17,7 +17,7 @@ std::vector<double> drawn(const tensor_type& type, const input_spec& spec, tenso
                           uint64_t seed) {
   std::vector<std::byte> memory(static_cast<std::size_t>(type.storage_bytes())),
       flat(static_cast<std::size_t>(type.bytes()));
-  const auto done = fill_draw(wrap({type, memory.data()}, at::kCPU), type, spec, role, kind, seed);
+  const auto done = fill_draw(wrap({type, memory.data()}, at::kCPU), {type, spec, role, kind, seed});
   EXPECT_TRUE(done) << done.error().message;
   gather(type, memory.data(), flat.data());
   std::vector<double> values(static_cast<std::size_t>(type.numel()));
@@ -245,8 +245,9 @@ struct drawn_content : testing::Test {
   }
   std::vector<float> draw(draw_kind kind, const tensor_type& type = contiguous(dtype::float32, {40, 100})) const {
     std::vector<float> values(static_cast<std::size_t>(type.storage_bytes()) / sizeof(float));
-    const auto done = fill_draw(wrap({type, values.data()}, at::kCPU), type, spec, tensor_role::weight, kind, 7,
-                                reinterpret_cast<const std::byte*>(content.data()));
+    const auto done =
+        fill_draw(wrap({type, values.data()}, at::kCPU),
+                  {type, spec, tensor_role::weight, kind, 7, reinterpret_cast<const std::byte*>(content.data())});
     EXPECT_TRUE(done) << done.error().message;
     return values;
   }

@@ -5,7 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sandbox/cuda/referee/gpu_runner_link.hpp"
+#include "sandbox/cuda/referee/gpu_backend.hpp"
+#include "sandbox/referee/draw_pool.hpp"
 #include "tests/sandbox/cuda/referee/cpu_device.hpp"
 #include "tests/sandbox/cuda/referee/cpu_runner.hpp"
 
@@ -52,36 +53,34 @@ int serve_calls(int channel, const answers& of_call, bool stop) {
 }
 
 struct linking : testing::Test {
-  std::unique_ptr<referee_device> device = make_cpu_device();
-  output_comparer comparer{*device};
-  tensor_memory memory{*device};
-  std::unique_ptr<gpu_draw_pool> pool;
+  gpu_backend backend{make_cpu_device()};
+  std::unique_ptr<draw_pool> pool;
   forked_process process;
   std::unique_ptr<gpu_runner_link> link;
 
   void SetUp() override {
-    auto opened = gpu_draw_pool::open(add_relu_task(1000), {}, memory, comparer, int64_t{1} << 28);
+    auto opened = draw_pool::open(add_relu_task(1000), {}, backend, int64_t{1} << 28);
     ASSERT_TRUE(opened) << opened.error().message;
     pool = std::move(*opened);
   }
 
   void start(const std::function<int(int)>& body, int64_t memory_bytes = 1 << 20) {
     process = fork_process(body);
-    link = std::make_unique<gpu_runner_link>(*device, std::move(process.channel), std::move(process.pidfd));
+    link = std::make_unique<gpu_runner_link>(backend.device(), std::move(process.channel), std::move(process.pidfd));
     link->begin_request({.call_ms = 100, .memory_bytes = memory_bytes, .first_call_ms = 0});
     const auto loaded = link->load(resident_program::variant, pool->of().reference, -1, "own");
     ASSERT_TRUE(loaded) << loaded.error().message;
   }
 
-  expected<gpu_call_result> call() {
+  expected<call_record> call() {
     CUDAL1_TRY(auto results, run(1));
     return std::move(results.at(0));
   }
-  expected<std::vector<gpu_call_result>> run(std::size_t calls) {
+  expected<std::vector<call_record>> run(std::size_t calls) {
     const planned_call planned{.draw = *pool->get({}, 0), .mode = call_mode::timed, .keep = true};
     return link->run(std::vector<planned_call>(calls, planned));
   }
-  expected<gpu_call_result> call_of(const answers& of_call, bool stop = false) {
+  expected<call_record> call_of(const answers& of_call, bool stop = false) {
     start([&](int channel) { return serve_calls(channel, of_call, stop); });
     return call();
   }
@@ -213,8 +212,9 @@ TEST_F(linking, memory_is_given_once_serves_renewed_draws_and_is_dropped_when_it
     }
   });
   ASSERT_TRUE(call());
-  const auto said = [](const gpu_draw& of) {
-    return fmt::format("[{} {} {}]", of.inputs->id, of.weights->id, of.weights->generation);
+  const auto said = [](const draw& of) {
+    const auto inputs = shared_tensors::of(of.inputs), weights = shared_tensors::of(of.weights);
+    return fmt::format("[{} {} {}]", inputs->id, weights->id, weights->generation);
   };
   const std::string first = said(**pool->get({}, 0));
   ASSERT_TRUE(call());
@@ -224,7 +224,7 @@ TEST_F(linking, memory_is_given_once_serves_renewed_draws_and_is_dropped_when_it
   EXPECT_NE(renewed, first);
   EXPECT_EQ(renewed.substr(0, renewed.rfind(' ')), first.substr(0, first.rfind(' '))) << "only the generation is new";
   pool.reset();
-  memory.trim(0);
+  backend.memory().trim(0);
   SetUp();  // another pool
   ASSERT_TRUE(call());
   const std::string other = said(**pool->get({}, 0));
@@ -305,7 +305,7 @@ TEST_F(linking, only_a_first_call_and_setup_steps_get_more_time) {
   };
   EXPECT_NEAR(took(0), 550, 200);
   EXPECT_NEAR(took(300), 850, 200);
-  EXPECT_EQ(gpu_call_limits{}.first_call_ms, 2000);
+  EXPECT_EQ(call_limits{}.first_call_ms, 2000);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "sandbox/cuda/referee/gpu_pool.hpp"
+#include "sandbox/cuda/referee/gpu_backend.hpp"
+#include "sandbox/cuda/referee/gpu_expected_outputs.hpp"
+#include "sandbox/referee/draw_pool.hpp"
 #include "tests/sandbox/cuda/referee/cpu_device.hpp"
 #include "tests/sandbox/program/imported_example.hpp"
 
@@ -11,18 +13,26 @@ namespace cudal1::test {
 namespace {
 
 struct pools : testing::Test {
-  std::unique_ptr<referee_device> device = make_cpu_device();
-  output_comparer comparer{*device};
-  tensor_memory memory{*device};
-  std::unique_ptr<gpu_draw_pool> open(task t, int64_t bound = int64_t{1} << 30) {
-    auto pool = gpu_draw_pool::open(std::move(t), {}, memory, comparer, bound);
+  gpu_backend backend{make_cpu_device()};
+  tensor_memory& memory = backend.memory();
+  std::unique_ptr<draw_pool> open(task t, int64_t bound = int64_t{1} << 30) {
+    auto pool = draw_pool::open(std::move(t), {}, backend, bound);
     EXPECT_TRUE(pool) << pool.error().message;
     return std::move(*pool);
   }
-  static std::shared_ptr<const gpu_draw> get(gpu_draw_pool& pool, draw_request request, int ordinal = 0) {
+  static std::shared_ptr<const draw> get(draw_pool& pool, draw_request request, int ordinal = 0) {
     auto d = pool.get(request, ordinal);
     EXPECT_TRUE(d) << d.error().message;
     return *d;
+  }
+  static std::shared_ptr<const shared_tensors> inputs_of(const std::shared_ptr<const draw>& d) {
+    return shared_tensors::of(d->inputs);
+  }
+  static std::shared_ptr<const shared_tensors> weights_of(const std::shared_ptr<const draw>& d) {
+    return shared_tensors::of(d->weights);
+  }
+  static const gpu_expected_outputs& outputs(const std::shared_ptr<const draw>& d) {
+    return gpu_expected_outputs::of(*d);
   }
   static float element(const tensor_view& t, int64_t i) { return static_cast<const float*>(t.data)[i]; }
 };
@@ -31,15 +41,15 @@ TEST_F(pools, a_draw_has_answers_that_belong_to_its_inputs) {
   const auto pool = open(add_relu_task(5000));
   const auto d = get(*pool, {draw_kind::standard_normal, 0});
   EXPECT_NE(d->request.seed, 0U);
-  ASSERT_EQ(d->answers.eager.size(), 1U);
-  EXPECT_EQ(d->answers.exact[0].scalar_type(), at::kDouble);
+  ASSERT_EQ(outputs(d).shipped.size(), 1U);
+  EXPECT_EQ(outputs(d).exact[0].scalar_type(), at::kDouble);
   for (const int64_t i : {0, 17, 4999}) {
-    const double x = element(d->inputs->views[0], i), w = element(d->weights->views[0], i);
-    EXPECT_EQ(d->answers.exact[0].const_data_ptr<double>()[i], std::max(x + w, 0.0));
-    EXPECT_EQ(d->answers.eager[0].const_data_ptr<float>()[i],
+    const double x = element(inputs_of(d)->views[0], i), w = element(weights_of(d)->views[0], i);
+    EXPECT_EQ(outputs(d).exact[0].const_data_ptr<double>()[i], std::max(x + w, 0.0));
+    EXPECT_EQ(outputs(d).shipped[0].const_data_ptr<float>()[i],
               std::max(static_cast<float>(x) + static_cast<float>(w), 0.F));
   }
-  const auto& f = d->answers.figures.at(0);
+  const auto& f = outputs(d).statistics.at(0);
   EXPECT_GT(f.error, 0) << "a sum in float32 rounds";
   EXPECT_LT(f.error, 1e-6);
   EXPECT_EQ(f.strict_error, f.error) << "on the CPU eager is strict";
@@ -52,17 +62,17 @@ TEST_F(pools, declared_weights_are_their_content_and_others_are_drawn) {
   const task t = example.load();
   auto contents = weight_contents::open(t, example.blobs());
   ASSERT_TRUE(contents) << contents.error().message;
-  auto opened = gpu_draw_pool::open(t, std::move(*contents), memory, comparer, int64_t{1} << 30);
+  auto opened = draw_pool::open(t, std::move(*contents), backend, int64_t{1} << 30);
   ASSERT_TRUE(opened) << opened.error().message;
-  gpu_draw_pool& pool = **opened;
+  draw_pool& pool = **opened;
   const auto declared = get(pool, {}, 0), other = get(pool, {draw_kind::around_one, 0});
   for (std::size_t i = 0; i < example.weight.size(); ++i)
-    EXPECT_EQ(element(declared->weights->views[0], static_cast<int64_t>(i)), example.weight[i]);
-  EXPECT_NE(element(other->weights->views[0], 0), example.weight[0]);
+    EXPECT_EQ(element(weights_of(declared)->views[0], static_cast<int64_t>(i)), example.weight[i]);
+  EXPECT_NE(element(weights_of(other)->views[0], 0), example.weight[0]);
   for (const auto& d : {declared, other})
-    EXPECT_EQ(static_cast<const int64_t*>(d->weights->views[2].data)[0], example.index[0]);
-  const auto answer = example.answer(static_cast<const float*>(declared->inputs->views[0].data));
-  EXPECT_NEAR(declared->answers.eager[0].const_data_ptr<float>()[0], answer[0], 1e-5);
+    EXPECT_EQ(static_cast<const int64_t*>(weights_of(d)->views[2].data)[0], example.index[0]);
+  const auto answer = example.answer(static_cast<const float*>(inputs_of(declared)->views[0].data));
+  EXPECT_NEAR(outputs(declared).shipped[0].const_data_ptr<float>()[0], answer[0], 1e-5);
   const auto weights = declared->weights;
   pool.renew();
   EXPECT_EQ(get(pool, {}, 0)->weights, weights) << "there are no others";
@@ -71,12 +81,12 @@ TEST_F(pools, declared_weights_are_their_content_and_others_are_drawn) {
 TEST_F(pools, an_evicted_draw_comes_back_the_same_with_another_id) {
   const auto pool = open(add_relu_task(1 << 14), 1);  // a bound that holds one draw
   const auto d = get(*pool, {draw_kind::standard_normal, 99});
-  const int64_t id = d->inputs->id;
-  const float third = element(d->inputs->views[0], 3);
+  const int64_t id = inputs_of(d)->id;
+  const float third = element(inputs_of(d)->views[0], 3);
   (void)get(*pool, {draw_kind::heavy_tails, 5});
   const auto again = get(*pool, {draw_kind::standard_normal, 99});
-  EXPECT_NE(again->inputs->id, id);
-  EXPECT_EQ(element(again->inputs->views[0], 3), third);
+  EXPECT_NE(inputs_of(again)->id, id);
+  EXPECT_EQ(element(inputs_of(again)->views[0], 3), third);
 }
 
 TEST_F(pools, declared_draws_share_their_weights_until_they_are_renewed) {
@@ -95,41 +105,41 @@ TEST_F(pools, declared_draws_share_their_weights_until_they_are_renewed) {
 TEST_F(pools, a_renewed_draw_takes_over_the_memory_and_has_its_own_values_and_answers) {
   const auto pool = open(add_relu_task(5000));
   const auto held = get(*pool, {}, 0);
-  const float held_value = element(held->inputs->views[0], 7);
+  const float held_value = element(inputs_of(held)->views[0], 7);
   std::map<int64_t, float> ids;
   for (int i = 1; i < 4; ++i)
-    ids[get(*pool, {}, i)->inputs->id] = element(get(*pool, {}, i)->inputs->views[0], 7);
+    ids[inputs_of(get(*pool, {}, i))->id] = element(inputs_of(get(*pool, {}, i))->views[0], 7);
   const int64_t before = pool->bytes() + memory.spare_bytes();
   pool->renew();
   for (int i = 0; i < 3; ++i) {
     const auto d = get(*pool, {}, i);
-    ASSERT_TRUE(ids.contains(d->inputs->id)) << "memory of a draw that nobody holds";
-    const float x = element(d->inputs->views[0], 7), w = element(d->weights->views[0], 7);
-    EXPECT_NE(x, ids[d->inputs->id]);
-    EXPECT_EQ(d->answers.eager[0].const_data_ptr<float>()[7], std::max(x + w, 0.F));
-    ids.erase(d->inputs->id);
+    ASSERT_TRUE(ids.contains(inputs_of(d)->id)) << "memory of a draw that nobody holds";
+    const float x = element(inputs_of(d)->views[0], 7), w = element(weights_of(d)->views[0], 7);
+    EXPECT_NE(x, ids[inputs_of(d)->id]);
+    EXPECT_EQ(outputs(d).shipped[0].const_data_ptr<float>()[7], std::max(x + w, 0.F));
+    ids.erase(inputs_of(d)->id);
   }
-  EXPECT_EQ(element(held->inputs->views[0], 7), held_value) << "what somebody holds stays";
+  EXPECT_EQ(element(inputs_of(held)->views[0], 7), held_value) << "what somebody holds stays";
   EXPECT_LE(pool->bytes() + memory.spare_bytes(), before);
 }
 
 TEST_F(pools, what_a_task_leaves_serves_the_next_that_is_laid_out_in_as_much) {
   auto first = open(add_relu_task(5000));
-  const auto held = get(*first, {}, 1)->inputs;
+  const auto held = inputs_of(get(*first, {}, 1));
   const float held_value = element(held->views[0], 7);
-  std::set<int64_t> left{get(*first, {}, 0)->inputs->id, get(*first, {}, 2)->inputs->id};
-  const int64_t weights = get(*first, {}, 0)->weights->id;
+  std::set<int64_t> left{inputs_of(get(*first, {}, 0))->id, inputs_of(get(*first, {}, 2))->id};
+  const int64_t weights = weights_of(get(*first, {}, 0))->id;
   first.reset();
   EXPECT_GT(memory.spare_bytes(), 0);
   const auto larger = open(add_relu_task(1 << 20));
-  EXPECT_FALSE(left.contains(get(*larger, {}, 0)->inputs->id)) << "too small";
+  EXPECT_FALSE(left.contains(inputs_of(get(*larger, {}, 0))->id)) << "too small";
   const auto next = open(add_relu_task(4000));
   for (int i = 0; i < 3; ++i) {
     const auto d = get(*next, {}, i);
-    const float x = element(d->inputs->views[0], 3999), w = element(d->weights->views[0], 3999);
-    EXPECT_EQ(d->answers.eager[0].const_data_ptr<float>()[3999], std::max(x + w, 0.F));
-    EXPECT_EQ(d->weights->id, weights);
-    left.erase(d->inputs->id);
+    const float x = element(inputs_of(d)->views[0], 3999), w = element(weights_of(d)->views[0], 3999);
+    EXPECT_EQ(outputs(d).shipped[0].const_data_ptr<float>()[3999], std::max(x + w, 0.F));
+    EXPECT_EQ(weights_of(d)->id, weights);
+    left.erase(inputs_of(d)->id);
   }
   EXPECT_TRUE(left.empty());
   EXPECT_EQ(element(held->views[0], 7), held_value) << "what somebody holds stays";
@@ -141,9 +151,9 @@ TEST_F(pools, memory_that_is_spare_goes_back_to_the_device_when_it_is_trimmed) {
   const auto held = get(*pool, {}, 0);
   (void)get(*pool, {}, 1);
   pool.reset();
-  EXPECT_EQ(memory.spare_bytes(), held->inputs->memory.bytes);
+  EXPECT_EQ(memory.spare_bytes(), inputs_of(held)->memory.bytes);
   memory.trim(memory.spare_bytes());
-  EXPECT_EQ(memory.spare_bytes(), held->inputs->memory.bytes);
+  EXPECT_EQ(memory.spare_bytes(), inputs_of(held)->memory.bytes);
   memory.trim(1);
   EXPECT_EQ(memory.spare_bytes(), 0);
 }
@@ -152,7 +162,7 @@ TEST_F(pools, weights_in_the_memory_of_others_have_another_generation) {
   const auto pool = open(add_relu_task(1000));
   const auto weights = [&] {
     const auto d = get(*pool, {}, 0);
-    return std::pair(d->weights->id, d->weights->generation);
+    return std::pair(weights_of(d)->id, weights_of(d)->generation);
   };
   const auto first = weights();
   pool->renew();
@@ -189,26 +199,24 @@ TEST_F(pools, keep_within_their_bound_with_what_they_keep_for_later) {
 }
 
 TEST_F(pools, other_tasks_and_then_its_own_draws_give_way_where_the_device_has_no_room) {
-  constexpr int64_t draw = int64_t{2} << 20;  // what a draw's inputs are laid out in, and the weights
-  const auto small = make_cpu_device(5 * draw);
-  output_comparer compares{*small};
-  tensor_memory there{*small};
-  std::unique_ptr<gpu_draw_pool> other;  // with one draw and its weights
+  constexpr int64_t draw_bytes = int64_t{2} << 20;  // what a draw's inputs are laid out in, and the weights
+  gpu_backend small{make_cpu_device(5 * draw_bytes)};
+  std::unique_ptr<draw_pool> other;  // with one draw and its weights
   int asked = 0;
   const auto open_there = [&] {
-    return gpu_draw_pool::open(add_relu_task(1 << 14), {}, there, compares, int64_t{1} << 30, [&] {
+    return draw_pool::open(add_relu_task(1 << 14), {}, small, int64_t{1} << 30, [&] {
       ++asked;
       other.reset();
-      there.trim(0);
+      small.memory().trim(0);
     });
   };
   auto first = open_there(), second = open_there();
   ASSERT_TRUE(first && second);
   other = std::move(*first);
-  gpu_draw_pool& pool = **second;
+  draw_pool& pool = **second;
   (void)get(pool, {}, 1);
   EXPECT_EQ(asked, 0);
-  const float value = element(get(pool, {}, 0)->inputs->views[0], 5);
+  const float value = element(inputs_of(get(pool, {}, 0))->views[0], 5);
   (void)get(pool, {}, 2);
   EXPECT_EQ(asked, 1);
   EXPECT_FALSE(other);
@@ -216,8 +224,8 @@ TEST_F(pools, other_tasks_and_then_its_own_draws_give_way_where_the_device_has_n
   EXPECT_EQ(asked, 1) << "there is room again";
   const auto held = get(pool, {}, 4);
   EXPECT_EQ(asked, 3) << "before its own draws go, and then";
-  EXPECT_EQ(element(get(pool, {}, 0)->inputs->views[0], 5), value) << "made again from its seed";
-  std::vector<std::shared_ptr<const gpu_draw>> all{held};
+  EXPECT_EQ(element(inputs_of(get(pool, {}, 0))->views[0], 5), value) << "made again from its seed";
+  std::vector<std::shared_ptr<const draw>> all{held};
   for (int i = 0; i < 3; ++i)
     all.push_back(get(pool, {}, i));
   const auto none = pool.get({}, 7);
@@ -226,7 +234,7 @@ TEST_F(pools, other_tasks_and_then_its_own_draws_give_way_where_the_device_has_n
 }
 
 TEST_F(pools, only_programs_with_a_step_of_cudnn_run_strictly_a_second_time) {
-  EXPECT_FALSE(open(add_relu_task(1000))->programs().strict_differs());
+  EXPECT_FALSE(open(add_relu_task(1000))->reference().strict_differs());
   const auto convolving = read_task(
       R"({"format":1,"name":"conv","summary":"","family":"test","inputs":[{"name":"x","dtype":"float32","shape":[1,2,9]}],)"
       R"("weights":[{"name":"w","dtype":"float32","shape":[3,2,3]}],)"
@@ -234,19 +242,19 @@ TEST_F(pools, only_programs_with_a_step_of_cudnn_run_strictly_a_second_time) {
       "cuda");
   ASSERT_TRUE(convolving) << convolving.error().message;
   const auto pool = open(*convolving);
-  EXPECT_TRUE(pool->programs().strict_differs());
-  const auto& figures = get(*pool, {})->answers.figures.at(0);
+  EXPECT_TRUE(pool->reference().strict_differs());
+  const auto& figures = outputs(get(*pool, {})).statistics.at(0);
   EXPECT_EQ(figures.strict_error, figures.error) << "the CPU has no TensorFloat-32";
 }
 
 TEST_F(pools, other_tolerances_make_other_figures_of_the_same_draw) {
   const auto pool = open(add_relu_task(1000));
   const auto loose = get(*pool, {}, 0);
-  EXPECT_EQ(loose->answers.figures[0].outside, 0);
+  EXPECT_EQ(outputs(loose).statistics[0].outside, 0);
   pool->judge_by({{0, 0}, {0, 0}});
   const auto strict = get(*pool, {}, 0);
   EXPECT_EQ(strict->request.seed, loose->request.seed);
-  EXPECT_GT(strict->answers.figures[0].outside, 0) << "float32 rounds";
+  EXPECT_GT(outputs(strict).statistics[0].outside, 0) << "float32 rounds";
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // A whole referee of the kind that a GPU has, on the CPU: requests of a session in, reports out.
+#include "sandbox/referee/referee.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sandbox/cuda/referee/cuda_referee.hpp"
+#include "sandbox/cuda/referee/gpu_backend.hpp"
 #include "sandbox/isolation/shared_memory.hpp"
 #include "sandbox/verify/verifier.hpp"
 #include "tests/sandbox/cpu/compiler/harness.hpp"
@@ -29,8 +31,12 @@ std::string program_with(const std::string& body, const std::string& x_size = st
 
 const char* const right = "if (i < n) { float s = x[i] + w[i]; y[i] = s > 0.0f ? s : 0.0f; }";
 
+std::unique_ptr<referee> make_referee(int64_t memory_bound) {
+  return std::make_unique<referee>(std::make_unique<gpu_backend>(make_cpu_device()), memory_bound);
+}
+
 struct refereeing : testing::Test {
-  std::unique_ptr<gpu_referee> referee = std::make_unique<gpu_referee>(make_cpu_device(), int64_t{1} << 28);
+  std::unique_ptr<referee> subject = make_referee(int64_t{1} << 28);
   task t = add_relu_task(n);
   verification_options gates;
   std::vector<forked_process> runners;
@@ -42,7 +48,7 @@ struct refereeing : testing::Test {
 
   expected<referee_reply> ask(frame_type type, const json& body, std::vector<unique_fd> descriptors = {}) {
     frame f{type, body, std::move(descriptors)};
-    return referee->answer(f);
+    return subject->answer(f);
   }
   void open(bool renew = false) {
     const auto opened = ask(frame_type::open_task, to_json(open_task_request{canonical_text(t), renew}));
@@ -220,7 +226,7 @@ TEST_F(refereeing, a_renewed_pool_is_right_in_the_same_memory) {
 }
 
 TEST_F(refereeing, draws_that_do_not_fit_together_are_timed_all_the_same) {
-  referee = std::make_unique<gpu_referee>(make_cpu_device(), 1);  // a bound that holds one draw
+  subject = make_referee(1);  // a bound that holds one draw
   open();
   attach();
   const made_variant v = variant_of(program_with(right));
@@ -248,9 +254,9 @@ TEST_F(refereeing, several_forks_take_one_device_time_each) {
 TEST_F(refereeing, a_session_is_told_what_it_did_wrong) {
   EXPECT_EQ(ask(frame_type::spawn, json(json::object())).error().code, errc::corrupt);
   EXPECT_EQ(ask(frame_type::attach, json(json::object())).error().code, errc::corrupt);
-  gpu_referee fresh(make_cpu_device(), 1 << 28);
+  const auto fresh = make_referee(1 << 28);
   frame f{frame_type::check, to_json(check_request{{program_with(right), "k"}, plan()}), {}};
-  EXPECT_EQ(fresh.answer(f).error().code, errc::invalid_argument) << "no task is open";
+  EXPECT_EQ(fresh->answer(f).error().code, errc::invalid_argument) << "no task is open";
 }
 
 TEST_F(refereeing, a_task_that_was_forgotten_is_opened_again) {

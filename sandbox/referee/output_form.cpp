@@ -1,4 +1,4 @@
-#include "sandbox/referee/answer_form.hpp"
+#include "sandbox/referee/output_form.hpp"
 
 #include <algorithm>
 

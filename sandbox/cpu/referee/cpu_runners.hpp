@@ -1,0 +1,42 @@
+// The runners of one request of `cpu`: a fresh process for each program. Calls go one at a time, since a runner's
+// process is stopped and its outputs are read in its own memory behind every call.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "sandbox/cpu/referee/core_control.hpp"
+#include "sandbox/cpu/referee/cpu_runner_link.hpp"
+
+namespace cudal1 {
+
+class cpu_runners final : public program_runners {
+ public:
+  explicit cpu_runners(core_control& cores) : cores_(cores) {}
+  // `descriptors`: of that program's runner.
+  expected<void> attach(resident_program which, std::span<unique_fd> descriptors, const call_limits& limits);
+
+  expected<void> load(resident_program which, const checked_program& p, int object, const std::string& key) override;
+  bool holds_variant(const std::string&) const override { return false; }
+  const checked_program& running(resident_program which) const override { return link(which).running(); }
+  std::size_t most_calls() const override { return 1; }
+  // The data of a record's outputs is flat and row-major.
+  expected<std::vector<call_record>> run(const std::vector<planned_call>& calls) override;
+  expected<void> check_guards() override;
+
+ private:
+  expected<call_record> call(const planned_call& planned);
+  expected<void> read(const planned_call& planned, call_record& record);
+  // What a failure of that program's link says of the program.
+  tl::unexpected<error> failed(resident_program which, const error& e);
+  cpu_runner_link& link(resident_program which) { return *links_[which == resident_program::variant ? 1 : 0]; }
+  const cpu_runner_link& link(resident_program which) const {
+    return *links_[which == resident_program::variant ? 1 : 0];
+  }
+
+  core_control& cores_;
+  std::optional<cpu_runner_link> links_[2];
+  std::vector<std::vector<std::byte>> copies_;  // of the last call's outputs, those that had to be gathered
+};
+
+}  // namespace cudal1

@@ -1,0 +1,119 @@
+#include "sandbox/cuda/referee/gpu_expected_outputs.hpp"
+
+#include <ATen/Context.h>
+
+#include "sandbox/cuda/referee/without_exceptions.hpp"
+#include "sandbox/interpreter/boxed_values.hpp"
+
+namespace cudal1 {
+namespace {
+
+// No TensorFloat-32 while this lives. Matrix products do not use it as LibTorch ships.
+class strict_float32 {
+ public:
+  strict_float32() : convolutions_(at::globalContext().allowTF32CuDNN()) {
+    at::globalContext().setAllowTF32CuDNN(false);
+  }
+  ~strict_float32() { at::globalContext().setAllowTF32CuDNN(convolutions_); }
+  strict_float32(const strict_float32&) = delete;
+  strict_float32& operator=(const strict_float32&) = delete;
+
+ private:
+  bool convolutions_;
+};
+
+class without_cudnn {
+ public:
+  explicit without_cudnn(bool really) : before_(at::globalContext().userEnabledCuDNN()) {
+    if (really) at::globalContext().setUserEnabledCuDNN(false);
+  }
+  ~without_cudnn() { at::globalContext().setUserEnabledCuDNN(before_); }
+  without_cudnn(const without_cudnn&) = delete;
+  without_cudnn& operator=(const without_cudnn&) = delete;
+
+ private:
+  bool before_;
+};
+
+// In the types that a side wants; widened copies live in `copies`. The strides stay as they are.
+expected<std::vector<tensor_view>> widened(std::span<const tensor_view> have, const std::vector<tensor_type>& want,
+                                           at::Device device, std::vector<at::Tensor>& copies) {
+  return without_exceptions("widening", [&]() -> expected<std::vector<tensor_view>> {
+    std::vector<tensor_view> views;
+    for (std::size_t i = 0; i < have.size(); ++i) {
+      if (have[i].type == want[i]) {
+        views.push_back(have[i]);
+        continue;
+      }
+      // All of the storage, so that a strided tensor keeps its form.
+      const int64_t count = have[i].type.storage_bytes() / size_of(have[i].type.type);
+      const auto flat = wrap({contiguous(have[i].type.type, {count}), have[i].data}, device);
+      copies.push_back(flat.to(scalar_type_of(want[i].type)));
+      views.push_back({want[i], copies.back().mutable_data_ptr()});
+    }
+    return views;
+  });
+}
+
+int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  int64_t bytes = 0;
+  for (const auto& t : tensors)
+    bytes += static_cast<int64_t>(t.nbytes());
+  return bytes;
+}
+
+expected<std::vector<at::Tensor>> run_side(reference_program::side& s, std::span<const tensor_view> inputs,
+                                           std::span<const tensor_view> weights, referee_device& device) {
+  const at::Device where = device.where();
+  std::vector<at::Tensor> copies;
+  CUDAL1_TRY(const auto weight_views, widened(weights, s.weight_types, where, copies));
+  CUDAL1_TRY(const auto input_views, widened(inputs, s.input_types, where, copies));
+  CUDAL1_CHECK(s.run->set_weights(weight_views));
+  CUDAL1_CHECK(s.run->call(input_views));
+  auto kept = without_exceptions("keeping the expected outputs", [&]() -> expected<std::vector<at::Tensor>> {
+    std::vector<at::Tensor> result;
+    for (const auto& output : s.run->outputs())
+      result.push_back(wrap({output.type, output.data}, where).clone(at::MemoryFormat::Contiguous));
+    return result;
+  });
+  // What is in flight still reads the copies and the outputs.
+  CUDAL1_CHECK(device.synchronise());
+  s.run->release();
+  return kept;
+}
+
+}  // namespace
+
+expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
+    reference_program& program, std::span<const tensor_view> inputs, std::span<const tensor_view> weights,
+    const tolerances& allowed, referee_device& device, output_comparer& comparer) {
+  const auto run = [&](reference_program::side& side, const char* name) -> expected<std::vector<at::Tensor>> {
+    auto outputs = run_side(side, inputs, weights, device);
+    if (!outputs) return fail_in(name, outputs.error());
+    return outputs;
+  };
+  auto result = std::make_shared<gpu_expected_outputs>();
+  {
+    const without_cudnn guard(program.is_faster_without_cudnn());
+    CUDAL1_TRY(result->exact, run(program.exact(), "the task's program in float64"));
+  }
+  CUDAL1_TRY(result->shipped, run(program.shipped(), "the task's program"));
+  std::vector<at::Tensor> strict;
+  if (program.strict_differs()) {
+    const strict_float32 guard;
+    CUDAL1_TRY(strict, run(program.shipped(), "the task's program in strict float32"));
+  }
+  for (std::size_t i = 0; i < result->shipped.size(); ++i) {
+    const tensor_type& type = program.output_types()[i];
+    CUDAL1_TRY(const auto statistics,
+               comparer.statistics_of(type.type, type.numel(), result->shipped[i].const_data_ptr(),
+                                      strict.empty() ? nullptr : strict[i].const_data_ptr(),
+                                      result->exact[i].const_data_ptr(), allowed));
+    result->statistics.push_back(statistics);
+  }
+  result->bytes = bytes_of(result->shipped) + bytes_of(result->exact);
+  result->allowed = allowed;
+  return result;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,28 @@
+// The expected outputs of a draw on the referee's device: of the task's own program as LibTorch ships (cuDNN may use
+// TensorFloat-32), strictly in float32 where that differs, and in float64.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "sandbox/cuda/referee/compare_on_device.hpp"
+
+namespace cudal1 {
+
+// An element for each output. What strict float32 gives is kept in the statistics alone.
+struct gpu_expected_outputs final : expected_outputs {
+  std::vector<at::Tensor> shipped, exact;  // contiguous
+  std::vector<expected_statistics> statistics;
+
+  static const gpu_expected_outputs& of(const draw& d) { return static_cast<const gpu_expected_outputs&>(*d.expected); }
+};
+
+// `inputs` and `weights` in the program's declared types, on the device.
+expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
+    reference_program& program, std::span<const tensor_view> inputs, std::span<const tensor_view> weights,
+    const tolerances& allowed, referee_device& device, output_comparer& comparer);
+
+}  // namespace cudal1

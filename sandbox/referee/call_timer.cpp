@@ -1,0 +1,124 @@
+#include "sandbox/referee/call_timer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <random>
+
+namespace cudal1 {
+namespace {
+
+constexpr std::size_t device_timed_pairs = 2;  // of a batch of forks, and at least one of each
+
+std::vector<int> shuffled(int count, std::mt19937_64& random) {
+  std::vector<int> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::shuffle(order, random);
+  return order;
+}
+
+}  // namespace
+
+expected<void> call_timer::verify(program_runners& runners, std::span<const kept_call> calls, const std::string& key,
+                                  timing_report& report) {
+  struct finding {
+    const known_output* known = nullptr;
+    bool same = false;
+  };
+  std::vector<kept_call> compared;
+  std::vector<finding> findings;
+  for (const auto& call : calls) {
+    const known_output* const known = known_.find(key, call.planned->draw->request.seed);
+    const bool same = call.record->bits == known->bits;
+    if (report.outputs_fingerprinted++ != in_full_ && same) continue;
+    compared.push_back(call);
+    findings.push_back({known, same});
+  }
+  if (compared.empty()) return {};
+  report.outputs_compared += static_cast<int64_t>(compared.size());
+  CUDAL1_TRY(const auto checks, outputs_.compare(runners, compared));
+  for (std::size_t i = 0; i < compared.size() && report.inconsistency.empty(); ++i)
+    report.inconsistency =
+        timed_inconsistency(checks[i], *findings[i].known, findings[i].same, pool_.reference().output_types());
+  return {};
+}
+
+expected<planned_call> call_timer::plan(const step& s, int ordinal, const std::string& key) {
+  CUDAL1_TRY(auto d, pool_.get({draw_kind::declared, 0}, ordinal));
+  planned_call planned{.which = s.of_variant ? resident_program::variant : resident_program::reference,
+                       .draw = std::move(d),
+                       .mode = s.mode};
+  if (!s.of_variant || s.mode == call_mode::untimed) return planned;
+  const known_output* const known = known_.find(key, planned.draw->request.seed);
+  if (known == nullptr)
+    return fail(errc::infrastructure, "a variant is timed on a draw that it was not checked on (seed {})",
+                planned.draw->request.seed);
+  planned.key = known->key;
+  planned.keep = true;
+  return planned;
+}
+
+expected<void> call_timer::run_steps(program_runners& runners, const std::vector<step>& steps,
+                                     const std::vector<int>& order, const std::string& key, timing_report& report) {
+  std::size_t done = 0;
+  const auto examine = [&](std::span<const planned_call> calls,
+                           std::span<const call_record> records) -> expected<bool> {
+    std::vector<kept_call> kept;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const step& s = steps[done++];
+      report.flush_ms += records[i].flush_ms;
+      if (s.mode == call_mode::untimed) continue;
+      timing_sample& sample = report.samples[s.sample];
+      (s.mode == call_mode::timed ? (s.of_variant ? sample.variant_us : sample.reference_us)
+                                  : (s.of_variant ? sample.variant_device_us : sample.reference_device_us)) =
+          records[i].microseconds;
+      if (s.of_variant) kept.push_back({&calls[i], &records[i]});
+    }
+    CUDAL1_CHECK(verify(runners, kept, key, report));
+    return report.inconsistency.empty();
+  };
+  return outputs_.run_in_parts(
+      runners, steps.size(), [&](std::size_t i) { return plan(steps[i], order[steps[i].draw % order.size()], key); },
+      examine);
+}
+
+expected<void> call_timer::run(program_runners& runners, const time_fork_request& request, timing_report& report) {
+  std::mt19937_64 random(system_seed());
+  const std::vector<int> order = shuffled(pool_.draws_of_fork(request.plan.pairs), random);
+  // The variant walks through the shuffled draws, the reference one ahead of it.
+  std::vector<step> steps{{.of_variant = true, .draw = 0}, {.of_variant = false, .draw = 1}};
+  const std::size_t pairs =
+      std::min<std::size_t>(static_cast<std::size_t>(std::max(request.plan.pairs, 0)), order.size() - 1);
+  for (std::size_t pair = 1; pair <= pairs; ++pair) {
+    const bool variant_first = (random() & 1) != 0;
+    report.samples.push_back({.fork = request.fork, .variant_first = variant_first});
+    for (const bool of_variant : {variant_first, !variant_first})
+      steps.push_back({of_variant, of_variant ? pair : pair + 1, call_mode::timed, pair - 1});
+  }
+  const std::size_t device_pairs =
+      traits_.has_device_clock ? std::min(pairs, request.plan.forks > 1 ? 1 : device_timed_pairs) : 0;
+  in_full_ = static_cast<int64_t>(random() % std::max<std::size_t>(pairs + device_pairs, 1));
+  for (std::size_t i = 0; i < device_pairs; ++i)
+    for (const bool of_variant : {false, true})
+      steps.push_back({of_variant, of_variant ? i + 1 : i + 2, call_mode::device_timed, i});
+  return run_steps(runners, steps, order, request.variant.key, report);
+}
+
+expected<timing_report> call_timer::time(program_runners& runners, const time_fork_request& request) {
+  const auto start = std::chrono::steady_clock::now();
+  timing_report report;
+  const auto ran = run(runners, request, report);
+  CUDAL1_CHECK(checker::ours(runners, ran));
+  if (!ran && runners.faulty() == resident_program::reference && !runners.lost())
+    return fail(errc::infrastructure, "the task's own program failed in its runner: {}", ran.error().message);
+  // Those whose calls were not reached.
+  std::erase_if(report.samples, [](const timing_sample& s) { return s.reference_us <= 0 || s.variant_us <= 0; });
+  report.problem = runners.problem();
+  report.load_ms = runners.load_ms();
+  report.notes = runners.notes();
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  report.total_ms = took.count();
+  return report;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,168 @@
+#include "sandbox/referee/draw_pool.hpp"
+
+namespace cudal1 {
+namespace {
+
+constexpr int64_t most_timing_draws = 8;
+
+int64_t bytes_of(const std::vector<tensor_type>& types) {
+  int64_t bytes = 0;
+  for (const auto& type : types)
+    bytes += type.storage_bytes();
+  return bytes;
+}
+
+// Another stream for each tensor of a draw.
+uint64_t seed_of(uint64_t seed, tensor_role role, std::size_t index) {
+  return seed ^ (0x9e3779b97f4a7c15 * (2 * index + (role == tensor_role::weight ? 2 : 1)));
+}
+
+bool wants_memory(const error& e) {
+  return e.message.find("out of memory") != std::string::npos || e.message.find("has no room for") != std::string::npos;
+}
+
+}  // namespace
+
+draw_pool::draw_pool(task t, weight_contents contents, reference_program reference, referee_backend& backend,
+                     int64_t memory_bound, std::function<void()> evict_others)
+    : task_(std::move(t)),
+      contents_(std::move(contents)),
+      reference_(std::move(reference)),
+      backend_(backend),
+      memory_bound_(memory_bound),
+      evict_others_(std::move(evict_others)),
+      input_types_(types_of(task_.reference.text.inputs)),
+      weight_types_(types_of(task_.reference.text.weights)) {
+  const int64_t each =
+      bytes_of(input_types_) + bytes_of(reference_.output_types()) + bytes_of(reference_.exact_types());
+  most_timing_draws_ = static_cast<int>(std::clamp<int64_t>(memory_bound / 2 / std::max<int64_t>(each, 1),
+                                                            backend.traits().fewest_timing_draws, most_timing_draws));
+  renew();
+}
+
+expected<std::unique_ptr<draw_pool>> draw_pool::open(task t, weight_contents contents, referee_backend& backend,
+                                                     int64_t memory_bound, std::function<void()> evict_others) {
+  CUDAL1_TRY(auto reference, reference_program::load(t, backend.interpreter_device()));
+  std::unique_ptr<draw_pool> pool(new draw_pool(std::move(t), std::move(contents), std::move(reference), backend,
+                                                memory_bound, std::move(evict_others)));
+  CUDAL1_CHECK(pool->get({}, 0));
+  return pool;
+}
+
+void draw_pool::forget_if(const std::function<bool(const draw&)>& goes) {
+  std::erase_if(draws_, [&](const auto& d) {
+    const bool forgotten = goes(*d);
+    if (forgotten) bytes_ -= d->bytes;
+    return forgotten;
+  });
+}
+
+void draw_pool::renew() {
+  const bool all = renewals_++ % backend_.traits().renewals_of_other_kinds == 0;
+  std::erase_if(seeds_, [&](const auto& s) { return all || s.first.first == draw_kind::declared; });
+  forget_if([&](const draw& d) { return all || d.request.kind == draw_kind::declared; });
+  if (!contents_.complete()) declared_weights_.reset();
+  declared_weight_seed_ = system_seed();
+  trim_spare();
+}
+
+void draw_pool::judge_by(const tolerances& allowed) {
+  allowed_ = allowed;
+  forget_if([&](const draw& d) { return d.expected->allowed && *d.expected->allowed != allowed; });
+}
+
+expected<std::shared_ptr<const drawn_tensors>> draw_pool::make_tensors(tensor_role role, const draw_request& request) {
+  const bool input = role == tensor_role::input;
+  const auto& types = input ? input_types_ : weight_types_;
+  const auto& specs = input ? task_.inputs : task_.weights;
+  CUDAL1_TRY(auto made, backend_.make_tensors(types, role));
+  for (std::size_t i = 0; i < types.size(); ++i)
+    CUDAL1_CHECK(backend_.fill(*made, i,
+                               {.type = types[i],
+                                .spec = specs[i],
+                                .role = role,
+                                .kind = request.kind,
+                                .seed = seed_of(request.seed, role, i),
+                                .content = input ? nullptr : contents_.of(i)}));
+  if (made) CUDAL1_CHECK(backend_.seal(*made));
+  return std::shared_ptr<const drawn_tensors>(std::move(made));
+}
+
+expected<std::shared_ptr<const draw>> draw_pool::make(const draw_request& request) {
+  auto made = std::make_shared<draw>();
+  made->request = request;
+  CUDAL1_TRY(made->inputs, make_tensors(tensor_role::input, request));
+  if (request.kind == draw_kind::declared) {
+    if (!declared_weights_) {
+      CUDAL1_TRY(declared_weights_, make_tensors(tensor_role::weight, {draw_kind::declared, declared_weight_seed_}));
+    }
+    made->weights = declared_weights_;
+  } else {
+    CUDAL1_TRY(made->weights, make_tensors(tensor_role::weight, request));
+  }
+  CUDAL1_TRY(made->expected, backend_.compute(reference_, *made, allowed_));
+  made->bytes = made->expected->bytes + (made->inputs ? made->inputs->bytes : 0);
+  if (request.kind != draw_kind::declared && made->weights) made->bytes += made->weights->bytes;
+  draw_bytes_ = std::max(draw_bytes_, made->bytes);
+  return std::shared_ptr<const draw>(std::move(made));
+}
+
+expected<std::shared_ptr<const draw>> draw_pool::make_evicting(const draw_request& request) {
+  auto made = make(request);
+  if (made || !wants_memory(made.error())) return made;
+  evict_others_();
+  made = make(request);
+  if (made || !wants_memory(made.error())) return made;
+  // So much was too much: half of it is the bound from now on, else the next draw would find out again.
+  while (!draws_.empty()) {
+    memory_bound_ = bytes_ / 2;
+    make_room(0, 0);
+    trim_spare();
+    evict_others_();
+    made = make(request);
+    if (made || !wants_memory(made.error())) return made;
+  }
+  return fail(errc::unsupported, "task {} needs more memory than there is for its inputs and its expected outputs: {}",
+              task_.name, made.error().message);
+}
+
+uint64_t draw_pool::seed(const draw_request& request, int ordinal) {
+  if (request.seed != 0) return request.seed;
+  uint64_t& chosen = seeds_[{request.kind, ordinal}];
+  if (chosen == 0) chosen = system_seed();
+  return chosen;
+}
+
+expected<std::shared_ptr<const draw>> draw_pool::get(const draw_request& request, int ordinal) {
+  const draw_request wanted{request.kind, seed(request, ordinal)};
+  const auto found = std::ranges::find_if(
+      draws_, [&](const auto& d) { return d->request.kind == wanted.kind && d->request.seed == wanted.seed; });
+  if (found != draws_.end()) {
+    draws_.splice(draws_.begin(), draws_, found);
+  } else {
+    make_room(draw_bytes_, 0);  // the new draw takes over the memory of one that goes
+    CUDAL1_TRY(auto made, make_evicting(wanted));
+    bytes_ += made->bytes;
+    draws_.push_front(std::move(made));
+    make_room(0, 1);
+    trim_spare();
+  }
+  return draws_.front();
+}
+
+int draw_pool::draws_at_once() const {
+  return static_cast<int>(std::clamp<int64_t>(memory_bound_ / std::max<int64_t>(draw_bytes_, 1), 1, 1024));
+}
+
+void draw_pool::make_room(int64_t more, std::size_t kept) {
+  while (bytes_ + more > memory_bound_ && draws_.size() > kept) {
+    bytes_ -= draws_.back()->bytes;
+    draws_.pop_back();
+  }
+}
+
+void draw_pool::trim_spare() {
+  backend_.trim(std::max<int64_t>(memory_bound_ - bytes_, 0));
+}
+
+}  // namespace cudal1

@@ -1,0 +1,55 @@
+// One call of a program that is loaded in a runner, as the referee plans it, and what came of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "config/base/hash.hpp"
+#include "sandbox/isolation/control_block.hpp"
+
+namespace cudal1 {
+
+struct draw;
+
+BOOST_DEFINE_ENUM_CLASS(resident_program, reference, variant)
+
+BOOST_DEFINE_ENUM_CLASS(call_mode, untimed,
+                        timed,         // caches flushed, then host clock round the call and its synchronisation; on a
+                                       // GPU one that is mostly the host's after a rehearsal, which the device forgets
+                        device_timed)  // caches flushed, between two events behind a kernel that waits for the host
+
+// The draw must live until the call has come back.
+struct planned_call {
+  resident_program which = resident_program::variant;
+  std::shared_ptr<const cudal1::draw> draw;
+  call_mode mode = call_mode::untimed;
+  uint64_t key = 0;        // of its outputs' fingerprint: nobody who does not know it can aim at a collision
+  bool keep = false;       // its outputs are read: they have a fingerprint and can be compared
+  bool elsewhere = false;  // on the draw's inputs at other addresses than those of its earlier calls
+};
+
+// Where an output of a call lies, checked against the memory that the runner claims it to be in.
+struct output_memory {
+  const std::byte* data = nullptr;  // in a form that the backend's compare() knows
+  output_home home = output_home::arena;
+  uint32_t index = 0;  // of the input or weight
+};
+
+struct call_record {
+  double microseconds = 0;             // of a timed call
+  double flush_ms = 0;                 // of what comes before a timed call's clock
+  fingerprint bits;                    // of all outputs, where they were kept
+  std::vector<output_memory> outputs;  // that were kept, in the program's order; valid until the runner's next request
+};
+
+// A call of the variant whose outputs were kept.
+struct kept_call {
+  const planned_call* planned = nullptr;
+  const call_record* record = nullptr;
+};
+
+}  // namespace cudal1

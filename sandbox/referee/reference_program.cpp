@@ -1,0 +1,63 @@
+#include "sandbox/referee/reference_program.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace cudal1 {
+namespace {
+
+// By name, of any overload.
+bool is_one_of(const step& s, std::initializer_list<const char*> names) {
+  const auto* const aten = std::get_if<aten_step>(&s);
+  return aten != nullptr &&
+         std::ranges::any_of(names, [&](const char* name) { return aten->op.find(name) != std::string::npos; });
+}
+
+// Convolutions and recurrent layers: what does not sound like one is no operator of cuDNN's that has the switch.
+bool may_use_tf32(const step& s) {
+  return is_one_of(s, {"conv", "lstm", "gru", "rnn"});
+}
+
+// cuDNN has few kernels for float64, and looks for one at the first call. Beside it ATen's own convolutions, matrix
+// products of unfolded inputs, took half to a tenth of the time on an H100 where they are transposed ones in three
+// dimensions, about as long to half in two, and as long to five times as long in three.
+bool computes_faster_without_cudnn(const program& p) {
+  return std::ranges::any_of(p.steps, [](const step& s) { return is_one_of(s, {"conv"}); }) &&
+         std::ranges::none_of(p.steps, [](const step& s) {
+           return is_one_of(s, {"conv3d", "lstm", "gru", "rnn"});
+         });
+}
+
+expected<reference_program::side> load_side(checked_program p, int cuda_device) {
+  reference_program::side s;
+  s.input_types = types_of(p.text.inputs);
+  s.weight_types = types_of(p.text.weights);
+  for (const auto& name : p.text.outputs)
+    s.output_types.push_back(p.types.at(name));
+  CUDAL1_TRY(s.run, interpreter::load(std::move(p), nullptr, {.cuda_device = cuda_device}));
+  return s;
+}
+
+}  // namespace
+
+std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declarations) {
+  std::vector<tensor_type> types;
+  for (const auto& d : declarations)
+    types.push_back(d.type);
+  return types;
+}
+
+expected<reference_program> reference_program::load(const task& t, int cuda_device) {
+  reference_program result;
+  const program& text = t.reference.text;
+  CUDAL1_TRY(result.shipped_, load_side(t.reference, cuda_device));
+  CUDAL1_TRY(program wide, to_float64(text));
+  CUDAL1_TRY(auto checked, check_program(std::move(wide)));
+  CUDAL1_TRY(result.exact_, load_side(std::move(checked), cuda_device));
+  result.strict_differs_ =
+      std::ranges::any_of(text.setup, may_use_tf32) || std::ranges::any_of(text.steps, may_use_tf32);
+  result.faster_without_cudnn_ = computes_faster_without_cudnn(text);
+  return result;
+}
+
+}  // namespace cudal1

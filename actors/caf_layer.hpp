@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <boost/mp11.hpp>
 #include <caf/all.hpp>
 #include <spdlog/spdlog.h>
 
@@ -20,6 +21,25 @@ template <class Request, class Reply>
 using answers = typename caf::replies_to<Request>::template with<Reply>;
 template <class Message>
 using takes = caf::reacts_to<Message>;
+
+// Every type that a message of these interfaces has, each once.
+namespace detail {
+template <class Signature>
+struct types_of_signature;
+template <class... In, class... Out>
+struct types_of_signature<caf::typed_mpi<caf::detail::type_list<In...>, caf::output_tuple<Out...>>> {
+  using type = boost::mp11::mp_list<In..., Out...>;
+};
+template <class Signatures>
+struct types_of_signatures;
+template <class... Signatures>
+struct types_of_signatures<caf::detail::type_list<Signatures...>> {
+  using type = boost::mp11::mp_append<typename types_of_signature<Signatures>::type...>;
+};
+}  // namespace detail
+template <class... Interfaces>
+using message_types_of = boost::mp11::mp_unique<boost::mp11::mp_remove<
+    boost::mp11::mp_append<typename detail::types_of_signatures<typename Interfaces::signatures>::type...>, void>>;
 
 // ---- errors as values, through CAF's ------------------------------------------------------------------------------
 
@@ -53,15 +73,21 @@ void at_edge(const char* actor, F&& body) {
   }
 }
 
-// The same for a handler that answers at once with a value or an error.
-template <class F, class T = typename std::invoke_result_t<F>::value_type>
-caf::result<T> answer_at_edge(const char* actor, F&& body) {
+// The same for a body that gives a value or an error: an exception in it is an error.
+template <class F, class Result = std::invoke_result_t<F>>
+Result value_at_edge(const char* actor, F&& body) {
   try {
-    return to_result<T>(std::forward<F>(body)());
+    return std::forward<F>(body)();
   } catch (const std::exception& e) {
     spdlog::error("{}: a handler threw: {}", actor, e.what());
-    return to_caf({errc::infrastructure, std::string("a handler of ") + actor + " threw: " + e.what()});
+    return fail(errc::infrastructure, "a handler of {} threw: {}", actor, e.what());
   }
+}
+
+// The same for a handler that answers at once.
+template <class F, class T = typename std::invoke_result_t<F>::value_type>
+caf::result<T> answer_at_edge(const char* actor, F&& body) {
+  return to_result<T>(value_at_edge(actor, std::forward<F>(body)));
 }
 
 // ---- requests -----------------------------------------------------------------------------------------------------

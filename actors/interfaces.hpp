@@ -5,7 +5,7 @@
 
 namespace cudal1 {
 
-// The only one that writes the store. Detached: RocksDB blocks.
+// The only one that writes the store. Detached: RocksDB blocks. What it answers is on disk.
 using store_actor = caf::typed_actor<
     // Keeps a task; a task that is known already is not changed.
     answers<message::keep_task, message::done>,
@@ -32,7 +32,9 @@ using store_actor = caf::typed_actor<
     // A policy's state; saving an older version than the stored one changes nothing.
     answers<message::save_policy, message::done>, answers<message::load_policy, message::policy_version>,
     // A line for the event log.
-    takes<message::note_event>>;
+    takes<message::note_event>,
+    // To itself: the changes that wait are written.
+    takes<message::tick>>;
 
 // One each experiment: owns the policy that proposes. Detached: a policy may think for long.
 using generator_actor = caf::typed_actor<
@@ -119,5 +121,12 @@ using node_actor = caf::typed_actor<
     answers<message::drain, message::done>,
     // Its own clock: deadlines of leases.
     takes<message::tick>>;
+
+// What may cross a link. A further actor is named here.
+using message_types = message_types_of<store_actor, generator_actor, compiler_actor, learner_actor, verifier_actor,
+                                       profiler_actor, auditor_actor, device_actor, experiment_actor, node_actor>;
+
+// Makes CAF know all of them.
+void register_messages(caf::actor_system_config& config);
 
 }  // namespace cudal1

@@ -4,6 +4,45 @@
 
 namespace cudal1 {
 
+template <class Make>
+auto store_state::change(Make make) -> caf::result<typename std::invoke_result_t<Make>::value_type> {
+  using made_type = std::invoke_result_t<Make>;
+  auto promise = self->make_response_promise<typename made_type::value_type>();
+  auto made = std::make_shared<made_type>(fail(errc::cancelled, "the change was not made"));
+  add({[made, make = std::move(make)] { *made = value_at_edge(name, make); },
+       [made, promise](const expected<void>& written) mutable {
+         if (written && *made) {
+           promise.deliver(std::move(**made));
+         } else {
+           promise.deliver(to_caf(written ? made->error() : written.error()));
+         }
+       }});
+  return promise;
+}
+
+template <class Read>
+auto store_state::read(Read body) -> caf::result<typename std::invoke_result_t<Read>::value_type> {
+  write_waiting();
+  return answer_at_edge(name, std::move(body));
+}
+
+void store_state::add(waiting_change c) {
+  if (waiting.empty()) self->send(store_actor(self), message::tick{});
+  waiting.push_back(std::move(c));
+  if (waiting.size() >= most_in_a_batch) write_waiting();
+}
+
+void store_state::write_waiting() {
+  if (waiting.empty()) return;
+  const std::vector<waiting_change> batch = std::exchange(waiting, {});
+  const auto written = db->write_together([&] {
+    for (const auto& c : batch)
+      c.make();
+  });
+  for (const auto& c : batch)
+    c.answer(written);
+}
+
 expected<message::done> store_state::keep_task(const message::keep_task& m) {
   if (db->get_task(m.record.id)) return message::done{};
   CUDAL1_CHECK(db->put_task(m.record));
@@ -95,33 +134,42 @@ expected<message::policy_version> store_state::load_policy(const message::load_p
 }
 
 void store_state::note_event(const message::note_event& m) {
-  if (auto kept = db->add_event(m.event); !kept)
-    spdlog::error("store: an event was not kept: {}", kept.error().message);
+  auto kept = std::make_shared<expected<event_record>>();
+  add({[this, kept, m] { *kept = value_at_edge(name, [&] { return db->add_event(m.event); }); },
+       [kept](const expected<void>& written) {
+         if (!written || !*kept)
+           spdlog::error("store: an event was not kept: {}", written ? kept->error().message : written.error().message);
+       }});
 }
 
 store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> self, std::shared_ptr<store> db) {
   prepare(self);
   auto& s = self->state;
+  s.self = self;
   s.db = std::move(db);
+  // An exit may overtake the tick.
+  self->set_exit_handler([&s](caf::exit_msg& m) {
+    s.write_waiting();
+    s.self->quit(m.reason);
+  });
   return {
-      [&s](const message::keep_task& m) { return answer_at_edge(s.name, [&] { return s.keep_task(m); }); },
-      [&s](const message::create_experiment& m) {
-        return answer_at_edge(s.name, [&] { return s.create_experiment(m); });
-      },
-      [&s](const message::save_experiment& m) { return answer_at_edge(s.name, [&] { return s.save_experiment(m); }); },
-      [&s](const message::load_experiment& m) { return answer_at_edge(s.name, [&] { return s.load_experiment(m); }); },
-      [&s](const message::list_running&) { return answer_at_edge(s.name, [&] { return s.list_running(); }); },
+      [&s](const message::keep_task& m) { return s.read([&] { return s.keep_task(m); }); },
+      [&s](const message::create_experiment& m) { return s.change([&s, m] { return s.create_experiment(m); }); },
+      [&s](const message::save_experiment& m) { return s.change([&s, m] { return s.save_experiment(m); }); },
+      [&s](const message::load_experiment& m) { return s.read([&] { return s.load_experiment(m); }); },
+      [&s](const message::list_running&) { return s.read([&] { return s.list_running(); }); },
       [&s](const message::reserve_attempt& m) {
-        return answer_at_edge(s.name, [&] { return s.db->reserve(m.variant, m.experiment); });
+        return s.change([&s, m] { return s.db->reserve(m.variant, m.experiment); });
       },
-      [&s](const message::lose_attempt& m) { return answer_at_edge(s.name, [&] { return s.lose(m); }); },
-      [&s](const message::commit_verdict& m) { return answer_at_edge(s.name, [&] { return s.commit(m); }); },
-      [&s](const message::put_baseline& m) { return answer_at_edge(s.name, [&] { return s.put_baseline(m); }); },
-      [&s](const message::draw_exemplars& m) { return answer_at_edge(s.name, [&] { return s.draw_exemplars(m); }); },
-      [&s](const message::best_score& m) { return answer_at_edge(s.name, [&] { return s.best_score(m); }); },
-      [&s](const message::save_policy& m) { return answer_at_edge(s.name, [&] { return s.save_policy(m); }); },
-      [&s](const message::load_policy& m) { return answer_at_edge(s.name, [&] { return s.load_policy(m); }); },
-      [&s](const message::note_event& m) { at_edge(s.name, [&] { s.note_event(m); }); },
+      [&s](const message::lose_attempt& m) { return s.change([&s, m] { return s.lose(m); }); },
+      [&s](const message::commit_verdict& m) { return s.change([&s, m] { return s.commit(m); }); },
+      [&s](const message::put_baseline& m) { return s.change([&s, m] { return s.put_baseline(m); }); },
+      [&s](const message::draw_exemplars& m) { return s.read([&] { return s.draw_exemplars(m); }); },
+      [&s](const message::best_score& m) { return s.read([&] { return s.best_score(m); }); },
+      [&s](const message::save_policy& m) { return s.read([&] { return s.save_policy(m); }); },
+      [&s](const message::load_policy& m) { return s.read([&] { return s.load_policy(m); }); },
+      [&s](const message::note_event& m) { s.note_event(m); },
+      [&s](const message::tick&) { s.write_waiting(); },
   };
 }
 

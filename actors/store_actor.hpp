@@ -1,7 +1,10 @@
-// The store as an actor: the only one that writes RocksDB.
+// The store as an actor: the only one that writes RocksDB. The changes that wait in its mailbox are written as one
+// synced batch, and answered after it.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "actors/interfaces.hpp"
 #include "store/store.hpp"
@@ -10,7 +13,27 @@ namespace cudal1 {
 
 struct store_state {
   static constexpr const char* name = "store";
+  static constexpr std::size_t most_in_a_batch = 256;  // changes
+
+  // A change that waits to be written with others.
+  struct waiting_change {
+    std::function<void()> make;
+    std::function<void(const expected<void>& written)> answer;
+  };
+  store_actor::pointer self = nullptr;
   std::shared_ptr<store> db;
+  std::vector<waiting_change> waiting;
+
+  // Answered once the batch is on disk that it is written in: with what `make` gives, or with the batch's error. The
+  // batch ends where a tick that the first of its changes sends to this actor arrives, so all that waited with that
+  // change is in it.
+  template <class Make>
+  auto change(Make make) -> caf::result<typename std::invoke_result_t<Make>::value_type>;
+  void add(waiting_change c);
+  void write_waiting();
+  // Answered at once; it sees every change that was sent before it.
+  template <class Read>
+  auto read(Read body) -> caf::result<typename std::invoke_result_t<Read>::value_type>;
 
   expected<message::done> keep_task(const message::keep_task& m);
   expected<experiment_record> create_experiment(const message::create_experiment& m);

@@ -40,22 +40,31 @@ struct put {
   std::string key, value;
 };
 
-class database {
+// Where records are read.
+class record_source {
+ public:
+  virtual ~record_source() = default;
+  virtual expected<std::optional<std::string>> get(family f, std::string_view key) const = 0;
+  // Calls `visit` for each entry whose key begins with `prefix`, in order, from `start` on where that is later; `visit`
+  // returns false to end. It must not call this source.
+  using visitor = std::function<expected<bool>(std::string_view key, std::string_view value)>;
+  virtual expected<void> scan(family f, std::string_view prefix, const visitor& visit,
+                              std::string_view start = {}) const = 0;
+};
+
+class database final : public record_source {
  public:
   // Creates the folder and what is missing in it; refuses a newer schema and a second writer.
   static expected<std::unique_ptr<database>> open_writer(const std::string& folder);
   // A secondary instance; its own scratch folder lives until the reader is closed.
   static expected<std::unique_ptr<database>> open_reader(const std::string& folder);
-  ~database();
+  ~database() override;
   database(const database&) = delete;
   database& operator=(const database&) = delete;
 
-  expected<std::optional<std::string>> get(family f, std::string_view key) const;
-
-  // Calls `visit` for each entry whose key begins with `prefix`, in order, from `start` on where that is later; `visit`
-  // returns false to end. It must not call this database.
-  using visitor = std::function<expected<bool>(std::string_view key, std::string_view value)>;
-  expected<void> scan(family f, std::string_view prefix, const visitor& visit, std::string_view start = {}) const;
+  expected<std::optional<std::string>> get(family f, std::string_view key) const override;
+  expected<void> scan(family f, std::string_view prefix, const visitor& visit,
+                      std::string_view start = {}) const override;
   expected<std::optional<std::string>> last_key(family f) const;
 
   // All or nothing, and on disk when it returns.

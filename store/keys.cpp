@@ -158,6 +158,10 @@ std::string baselines_of(std::string_view task) {
   return writer().text(task).take();
 }
 
+std::string event(int64_t sequence) {
+  return writer().number(static_cast<uint64_t>(sequence)).take();
+}
+
 std::optional<uint64_t> experiment_number(std::string_view id) {
   uint64_t n = 0;
   if (id.size() < 2 || id.front() != 'e' || id[1] == '0') return std::nullopt;

@@ -78,6 +78,9 @@ std::string attempts_of(std::string_view experiment, std::string_view task, std:
 std::string baseline(std::string_view task, std::string_view environment, std::string_view kind, int64_t time_unix_ms);
 std::string baselines_of(std::string_view task);
 
+// events: the number.
+std::string event(int64_t sequence);
+
 // experiments: the number of "e12"; nothing where the id is not of that form.
 std::optional<uint64_t> experiment_number(std::string_view id);
 

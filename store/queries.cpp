@@ -6,7 +6,6 @@
 #include <spdlog/spdlog.h>
 
 #include "config/base/describe.hpp"
-#include "store/group_commit.hpp"
 
 namespace cudal1 {
 
@@ -24,17 +23,18 @@ expected<T> store_queries::decode(family f, std::string_view value, const std::s
 }
 
 template <class T>
-expected<std::optional<T>> store_queries::load(family f, const std::string& key, const std::string& what) {
-  CUDAL1_TRY(const auto value, database_->get(f, key));
+expected<std::optional<T>> store_queries::load(const record_source& from, family f, const std::string& key,
+                                               const std::string& what) {
+  CUDAL1_TRY(const auto value, from.get(f, key));
   if (!value) return std::optional<T>();
   CUDAL1_TRY(T record, decode<T>(f, *value, what));
   return std::optional<T>(std::move(record));
 }
 
 template <class T>
-expected<std::vector<T>> store_queries::load_all(family f, const std::string& prefix) {
+expected<std::vector<T>> store_queries::load_all(const record_source& from, family f, const std::string& prefix) {
   std::vector<T> out;
-  CUDAL1_CHECK(database_->scan(f, prefix, [&](std::string_view, std::string_view value) -> expected<bool> {
+  CUDAL1_CHECK(from.scan(f, prefix, [&](std::string_view, std::string_view value) -> expected<bool> {
     CUDAL1_TRY(T record, decode<T>(f, value, fmt::format("number {}", out.size() + 1)));
     out.push_back(std::move(record));
     return true;
@@ -42,12 +42,14 @@ expected<std::vector<T>> store_queries::load_all(family f, const std::string& pr
   return out;
 }
 
-template expected<std::optional<attempt_record>> store_queries::load(family, const std::string&, const std::string&);
-template expected<std::vector<attempt_record>> store_queries::load_all(family, const std::string&);
+template expected<std::optional<attempt_record>> store_queries::load(const record_source&, family, const std::string&,
+                                                                     const std::string&);
+template expected<std::vector<attempt_record>> store_queries::load_all(const record_source&, family,
+                                                                       const std::string&);
 
-expected<bool> store_queries::any(family f, const std::string& prefix) {
+expected<bool> store_queries::any(const record_source& from, family f, const std::string& prefix) {
   bool found = false;
-  CUDAL1_CHECK(database_->scan(f, prefix, [&](std::string_view, std::string_view) -> expected<bool> {
+  CUDAL1_CHECK(from.scan(f, prefix, [&](std::string_view, std::string_view) -> expected<bool> {
     found = true;
     return false;
   }));
@@ -55,13 +57,13 @@ expected<bool> store_queries::any(family f, const std::string& prefix) {
 }
 
 expected<task_record> store_queries::get_task(const std::string& id) {
-  CUDAL1_TRY(auto found, load<task_record>(family::tasks, id, id));
+  CUDAL1_TRY(auto found, load<task_record>(*database_, family::tasks, id, id));
   if (!found) return fail(errc::not_found, "the store {} has no task {}", database_->folder(), short_id(id));
   return std::move(*found);
 }
 
 expected<std::vector<task_record>> store_queries::tasks() {
-  CUDAL1_TRY(auto all, load_all<task_record>(family::tasks, ""));
+  CUDAL1_TRY(auto all, load_all<task_record>(*database_, family::tasks, ""));
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return all;
 }
@@ -69,29 +71,30 @@ expected<std::vector<task_record>> store_queries::tasks() {
 expected<experiment_record> store_queries::get_experiment(const std::string& id) {
   const auto number = keys::experiment_number(id);
   if (!number) return fail(errc::not_found, "there is no experiment \"{}\"; they are named e1, e2, ...", id);
-  CUDAL1_TRY(auto found, load<experiment_record>(family::experiments, keys::writer().number(*number).take(), id));
+  CUDAL1_TRY(auto found,
+             load<experiment_record>(*database_, family::experiments, keys::writer().number(*number).take(), id));
   if (!found) return fail(errc::not_found, "the store {} has no experiment {}", database_->folder(), id);
   return std::move(*found);
 }
 
 expected<std::vector<experiment_record>> store_queries::experiments() {
-  return load_all<experiment_record>(family::experiments, "");
+  return load_all<experiment_record>(*database_, family::experiments, "");
 }
 
 expected<environment> store_queries::get_environment(const std::string& id) {
-  CUDAL1_TRY(auto found, load<environment>(family::environments, id, id));
+  CUDAL1_TRY(auto found, load<environment>(*database_, family::environments, id, id));
   if (!found) return fail(errc::not_found, "the store {} has no environment {}", database_->folder(), short_id(id));
   return std::move(*found);
 }
 
 expected<std::vector<attempt_record>> store_queries::attempts(const std::string& experiment) {
-  return load_all<attempt_record>(family::attempts, keys::attempts_of(experiment));
+  return load_all<attempt_record>(*database_, family::attempts, keys::attempts_of(experiment));
 }
 
 expected<std::vector<event_record>> store_queries::events_after(int64_t sequence, std::size_t limit) {
   std::vector<event_record> out;
   if (limit == 0) return out;
-  const std::string start = event_key(std::max<int64_t>(sequence, -1) + 1);
+  const std::string start = keys::event(std::max<int64_t>(sequence, -1) + 1);
   CUDAL1_CHECK(database_->scan(
       family::events, "",
       [&](std::string_view, std::string_view value) -> expected<bool> {
@@ -117,7 +120,7 @@ expected<store::policy_state> store_queries::get_policy(const std::string& name)
 // ---- variants -------------------------------------------------------------------------------------------------------
 
 expected<variant_record> store_queries::get_variant(const std::string& id) {
-  CUDAL1_TRY(auto found, load<variant_record>(family::variants, keys::variant(id), id));
+  CUDAL1_TRY(auto found, load<variant_record>(*database_, family::variants, keys::variant(id), id));
   if (!found) return fail(errc::not_found, "the store {} has no variant {}", database_->folder(), short_id(id));
   return std::move(*found);
 }
@@ -140,8 +143,8 @@ expected<variant_record> store_queries::find_variant(const std::string& prefix) 
 }
 
 expected<variant_record> store_queries::load_use(const keys::verdict_key& k) {
-  CUDAL1_TRY(auto use, load<variant_record>(family::variants, keys::variant_use(k.variant, k.task, k.experiment),
-                                            short_id(k.variant)));
+  CUDAL1_TRY(auto use, load<variant_record>(*database_, family::variants,
+                                            keys::variant_use(k.variant, k.task, k.experiment), short_id(k.variant)));
   if (!use)
     return tl::unexpected(
         database_->damaged(family::variants, short_id(k.variant), "a verdict of it is there, it is not"));
@@ -151,7 +154,7 @@ expected<variant_record> store_queries::load_use(const keys::verdict_key& k) {
 // ---- verdicts -------------------------------------------------------------------------------------------------------
 
 expected<verdict> store_queries::load_verdict(const keys::verdict_key& k) {
-  CUDAL1_TRY(auto found, load<verdict>(family::verdicts, keys::verdict(k), short_id(k.variant)));
+  CUDAL1_TRY(auto found, load<verdict>(*database_, family::verdicts, keys::verdict(k), short_id(k.variant)));
   if (!found)
     return tl::unexpected(
         database_->damaged(family::verdicts, short_id(k.variant), "the score index has it, it is not there"));
@@ -159,7 +162,7 @@ expected<verdict> store_queries::load_verdict(const keys::verdict_key& k) {
 }
 
 expected<std::vector<verdict>> store_queries::verdicts_of_variant(const std::string& variant) {
-  CUDAL1_TRY(auto all, load_all<verdict>(family::verdicts, keys::verdicts_of(variant)));
+  CUDAL1_TRY(auto all, load_all<verdict>(*database_, family::verdicts, keys::verdicts_of(variant)));
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.time_unix_ms < b.time_unix_ms; });
   return all;
@@ -185,15 +188,15 @@ expected<std::vector<verdict>> store_queries::verdicts_of_task(const std::string
 }
 
 bool store_queries::has_verdict(const std::string& variant, const std::string& experiment) {
-  const auto found =
-      any(family::verdicts, experiment.empty() ? keys::verdicts_of(variant) : keys::verdicts_of(variant, experiment));
+  const auto found = any(*database_, family::verdicts,
+                         experiment.empty() ? keys::verdicts_of(variant) : keys::verdicts_of(variant, experiment));
   // reserve() asks again, and reports the error.
   if (!found) spdlog::error("{}", found.error().message);
   return found.value_or(false);
 }
 
 expected<std::vector<baseline_record>> store_queries::baselines_of_task(const std::string& task) {
-  CUDAL1_TRY(auto all, load_all<baseline_record>(family::baselines, keys::baselines_of(task)));
+  CUDAL1_TRY(auto all, load_all<baseline_record>(*database_, family::baselines, keys::baselines_of(task)));
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.time_unix_ms < b.time_unix_ms; });
   return all;

@@ -33,12 +33,12 @@ class store_queries : public store {
 
   // The record at `key`, or nothing. `what` names it in errors.
   template <class T>
-  expected<std::optional<T>> load(family f, const std::string& key, const std::string& what);
+  expected<std::optional<T>> load(const record_source& from, family f, const std::string& key, const std::string& what);
   template <class T>
   expected<T> decode(family f, std::string_view value, const std::string& what) const;
   template <class T>
-  expected<std::vector<T>> load_all(family f, const std::string& prefix);
-  expected<bool> any(family f, const std::string& prefix);
+  expected<std::vector<T>> load_all(const record_source& from, family f, const std::string& prefix);
+  static expected<bool> any(const record_source& from, family f, const std::string& prefix);
   expected<verdict> load_verdict(const keys::verdict_key& k);
   // As it was reserved for that task and experiment.
   expected<variant_record> load_use(const keys::verdict_key& k);

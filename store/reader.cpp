@@ -25,6 +25,7 @@ class store_reader final : public store_queries {
   expected<void> put_baseline(const baseline_record&, const environment&) override { return refused(); }
   expected<event_record> add_event(event_record) override { return refused(); }
   expected<void> put_policy(const std::string&, const policy_state&) override { return refused(); }
+  expected<void> write_together(const std::function<void()>&) override { return refused(); }
   store_statistics statistics() const override { return {}; }
 
  private:

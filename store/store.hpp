@@ -1,13 +1,14 @@
 // The store: tasks, variants, verdicts with all raw samples and their environment, experiments, events, attempts and
 // the policies' state, in RocksDB. One writer (a node); any number of readers in other processes while it runs.
 //
-// Durability: a write that was acknowledged survives kill -9 and power loss. Writes of many threads are grouped into
-// one synced batch (group commit). Records are JSON; the schema's version stands in the column family "meta".
+// Durability: a write that was acknowledged survives kill -9 and power loss. Changes that are made together are one
+// synced batch. Records are JSON; the schema's version stands in the column family "meta".
+//
+// Threads: one at a time changes a store (in a node its actor does). Any may read it, and reads what is on disk.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -90,7 +91,7 @@ struct event_record {
 BOOST_DESCRIBE_STRUCT(event_record, (), (sequence, time_unix_ms, kind, experiment, task, variant, text))
 
 struct store_statistics {
-  int64_t batches = 0, synced_groups = 0;  // batches / synced_groups: how well the group commit groups
+  int64_t changes = 0, synced_batches = 0;  // of this writer
 };
 
 class store {
@@ -158,6 +159,11 @@ class store {
   };
   virtual expected<void> put_policy(const std::string& name, const policy_state& s) = 0;
   virtual expected<policy_state> get_policy(const std::string& name) = 0;  // errc::not_found
+
+  // Runs `changes`, which calls this store, and writes all that they changed as one synced batch: on disk when this
+  // returns, or, with an error, nothing of it, whatever the calls returned. Each call sees those before it. `changes`
+  // must not throw.
+  virtual expected<void> write_together(const std::function<void()>& changes) = 0;
 
   virtual store_statistics statistics() const = 0;
 };

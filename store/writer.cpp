@@ -1,7 +1,5 @@
-// The writing half: one process, many threads.
+// The writing half: one process, and in it one thread at a time.
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cmath>
 #include <set>
 
@@ -10,8 +8,8 @@
 #include "config/base/utf8.hpp"
 #include "config/base/wall_clock.hpp"
 #include "store/encoding.hpp"
-#include "store/group_commit.hpp"
 #include "store/queries.hpp"
+#include "store/write_batch.hpp"
 
 namespace cudal1 {
 
@@ -46,7 +44,7 @@ class store_writer final : public store_queries {
   expected<void> put_task(const task_record& t) override {
     if (t.id.empty()) return fail(errc::invalid_argument, "the task \"{}\" has no id", t.name);
     const std::string value = encode(t);
-    CUDAL1_TRY(const auto there, database_->get(family::tasks, t.id));
+    CUDAL1_TRY(const auto there, batch_.get(family::tasks, t.id));
     if (there == value) return {};
     return write({{family::tasks, t.id, value}});
   }
@@ -60,9 +58,10 @@ class store_writer final : public store_queries {
   }
 
   expected<void> update_experiment(const experiment_record& e) override {
-    CUDAL1_CHECK(get_experiment(e.id));
-    const uint64_t number = keys::experiment_number(e.id).value();
-    return write({{family::experiments, keys::writer().number(number).take(), encode(e)}});
+    const std::string key = keys::writer().number(keys::experiment_number(e.id).value_or(0)).take();
+    CUDAL1_TRY(const auto there, batch_.get(family::experiments, key));
+    if (!there) return fail(errc::not_found, "the store {} has no experiment \"{}\"", database_->folder(), e.id);
+    return write({{family::experiments, key, encode(e)}});
   }
 
   expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) override;
@@ -73,8 +72,8 @@ class store_writer final : public store_queries {
 
   expected<event_record> add_event(event_record e) override {
     if (e.time_unix_ms == 0) e.time_unix_ms = unix_ms();
-    CUDAL1_TRY(const auto numbers, commit_.write({{}, {e}}));
-    e.sequence = numbers.front();
+    e.sequence = next_event_;
+    CUDAL1_CHECK(write({}, {e}));
     return e;
   }
 
@@ -82,21 +81,17 @@ class store_writer final : public store_queries {
     return write({{family::policies, name, keys::writer().number(static_cast<uint64_t>(s.version)).take() + s.blob}});
   }
 
-  store_statistics statistics() const override { return commit_.statistics(); }
+  expected<void> write_together(const std::function<void()>& changes) override;
+
+  store_statistics statistics() const override { return statistics_; }
 
  private:
   store_writer(std::unique_ptr<database> d, int64_t next_event, uint64_t next_experiment)
-      : store_queries(std::move(d)), commit_(*database_, next_event), next_experiment_(next_experiment) {}
+      : store_queries(std::move(d)), batch_(*database_), next_event_(next_event), next_experiment_(next_experiment) {}
 
-  expected<void> write(std::vector<put> puts, std::vector<event_record> events = {}) {
-    CUDAL1_CHECK(commit_.write({std::move(puts), std::move(events)}));
-    return {};
-  }
-
-  // What reads a variant's state and then writes it holds this meanwhile; other variants go on.
-  std::mutex& guard_of(const std::string& variant) {
-    return guards_[std::hash<std::string>{}(variant) % guards_.size()];
-  }
+  // One change: on disk when this returns, or with the others of write_together().
+  expected<void> write(std::vector<put> puts, std::vector<event_record> events = {});
+  expected<void> write_batched();
 
   static std::string key_of(const attempt_record& a) {
     return keys::attempt(a.experiment, a.task, a.variant, a.number);
@@ -108,14 +103,50 @@ class store_writer final : public store_queries {
   expected<void> lose_leased();
   expected<int> number_for_quarantine(const attempt_record& a);
 
-  group_commit commit_;
-  std::atomic<uint64_t> next_experiment_;
-  std::array<std::mutex, 256> guards_;
+  write_batch batch_;  // what each change reads, and writes into
+  bool together_ = false;
+  int64_t next_event_;
+  int64_t batched_changes_ = 0, batched_events_ = 0;
+  uint64_t next_experiment_;
+  store_statistics statistics_;
 };
+
+expected<void> store_writer::write(std::vector<put> puts, std::vector<event_record> events) {
+  for (auto& p : puts)
+    batch_.add(std::move(p));
+  for (auto& e : events) {
+    e.sequence = next_event_++;
+    ++batched_events_;
+    batch_.add({family::events, keys::event(e.sequence), encode(e)});
+  }
+  ++batched_changes_;
+  return together_ ? expected<void>() : write_batched();
+}
+
+// Numbers of events that were not written are given again, so that a reader who follows them finds no gap.
+expected<void> store_writer::write_batched() {
+  const int64_t changes = std::exchange(batched_changes_, 0), events = std::exchange(batched_events_, 0);
+  if (batch_.empty()) return {};
+  const auto written = batch_.write();
+  if (written) {
+    statistics_.changes += changes;
+    ++statistics_.synced_batches;
+  } else {
+    next_event_ -= events;
+  }
+  return written;
+}
+
+expected<void> store_writer::write_together(const std::function<void()>& changes) {
+  together_ = true;
+  changes();
+  together_ = false;
+  return write_batched();
+}
 
 // The evaluations that were in flight when the last writer died: they alone are done again.
 expected<void> store_writer::lose_leased() {
-  CUDAL1_TRY(auto all, load_all<attempt_record>(family::attempts, ""));
+  CUDAL1_TRY(auto all, load_all<attempt_record>(batch_, family::attempts, ""));
   std::vector<put> puts;
   std::vector<event_record> events;
   for (auto& a : all) {
@@ -133,14 +164,13 @@ expected<attempt_record> store_writer::reserve(const variant_record& v, const st
     return fail(errc::invalid_argument, "a variant needs its id and its task's (id \"{}\", task \"{}\")", v.id, v.task);
   if (!is_valid_utf8(v.program))
     return fail(errc::invalid_argument, "the program of variant {} is not UTF-8 text", short_id(v.id));
-  const std::lock_guard lock(guard_of(v.id));
   const auto known = [&](const std::string& what) {
     return fail(errc::already_exists, "variant {} has {} in experiment {}", short_id(v.id), what, experiment);
   };
-  CUDAL1_TRY(const bool judged, any(family::verdicts, keys::verdicts_of(v.id, experiment, v.task)));
+  CUDAL1_TRY(const bool judged, any(batch_, family::verdicts, keys::verdicts_of(v.id, experiment, v.task)));
   if (judged) return known("a verdict");
   CUDAL1_TRY(const auto earlier,
-             load_all<attempt_record>(family::attempts, keys::attempts_of(experiment, v.task, v.id)));
+             load_all<attempt_record>(batch_, family::attempts, keys::attempts_of(experiment, v.task, v.id)));
   int lost = 0;
   std::string notes;
   for (const auto& a : earlier) {
@@ -161,15 +191,14 @@ expected<attempt_record> store_writer::reserve(const variant_record& v, const st
   if (kept.time_unix_ms == 0) kept.time_unix_ms = a.time_unix_ms;
   std::vector<put> puts{{family::attempts, key_of(a), encode(a)},
                         {family::variants, keys::variant_use(v.id, v.task, experiment), encode(kept)}};
-  CUDAL1_TRY(const auto first, database_->get(family::variants, keys::variant(v.id)));
+  CUDAL1_TRY(const auto first, batch_.get(family::variants, keys::variant(v.id)));
   if (!first) puts.push_back({family::variants, keys::variant(v.id), encode(kept)});
   CUDAL1_CHECK(write(std::move(puts)));
   return a;
 }
 
 expected<void> store_writer::lose(const attempt_record& a, const std::string& note) {
-  const std::lock_guard lock(guard_of(a.variant));
-  CUDAL1_TRY(auto stored, load<attempt_record>(family::attempts, key_of(a), short_id(a.variant)));
+  CUDAL1_TRY(auto stored, load<attempt_record>(batch_, family::attempts, key_of(a), short_id(a.variant)));
   if (!stored)
     return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
                 short_id(a.variant), a.experiment);
@@ -184,7 +213,7 @@ expected<void> store_writer::lose(const attempt_record& a, const std::string& no
 // A quarantined verdict ends no attempt of its own: it takes the number after the lost ones.
 expected<int> store_writer::number_for_quarantine(const attempt_record& a) {
   CUDAL1_TRY(const auto earlier,
-             load_all<attempt_record>(family::attempts, keys::attempts_of(a.experiment, a.task, a.variant)));
+             load_all<attempt_record>(batch_, family::attempts, keys::attempts_of(a.experiment, a.task, a.variant)));
   for (const auto& e : earlier)
     if (e.state == attempt_state::leased) return e.number;
   return earlier.empty() ? 1 : earlier.back().number + 1;
@@ -194,14 +223,13 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
   if (v.variant != a.variant || v.task != a.task)
     return fail(errc::invalid_argument, "the verdict of variant {} was committed to an attempt at {}",
                 short_id(v.variant), short_id(a.variant));
-  const std::lock_guard lock(guard_of(a.variant));
-  CUDAL1_TRY(const bool judged, any(family::verdicts, keys::verdicts_of(a.variant, a.experiment, a.task)));
+  CUDAL1_TRY(const bool judged, any(batch_, family::verdicts, keys::verdicts_of(a.variant, a.experiment, a.task)));
   if (judged) return {};
   attempt_record ended = a;
   if (v.result == outcome::quarantined) {
     CUDAL1_TRY(ended.number, number_for_quarantine(a));
   } else {
-    CUDAL1_TRY(const auto stored, load<attempt_record>(family::attempts, key_of(a), short_id(a.variant)));
+    CUDAL1_TRY(const auto stored, load<attempt_record>(batch_, family::attempts, key_of(a), short_id(a.variant)));
     if (!stored)
       return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
                   short_id(a.variant), a.experiment);
@@ -223,7 +251,7 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
       {family::scores, keys::score(score, key), encode(score_entry{kept.result, kept.confirmed, kept.time_unix_ms})},
       {family::attempts, key_of(ended), encode(ended)}};
   if (!where.id.empty()) {
-    CUDAL1_TRY(const auto there, database_->get(family::environments, where.id));
+    CUDAL1_TRY(const auto there, batch_.get(family::environments, where.id));
     if (!there) puts.push_back({family::environments, where.id, encode(where)});
   }
   return write(std::move(puts), {event_of(a, "verdict", summary(kept))});
@@ -240,7 +268,7 @@ expected<void> store_writer::put_baseline(const baseline_record& b, const enviro
   if (kept.time_unix_ms == 0) kept.time_unix_ms = unix_ms();
   std::vector<put> puts{
       {family::baselines, keys::baseline(kept.task, where.id, kept.kind, kept.time_unix_ms), encode(kept)}};
-  CUDAL1_TRY(const auto there, database_->get(family::environments, where.id));
+  CUDAL1_TRY(const auto there, batch_.get(family::environments, where.id));
   if (!there) puts.push_back({family::environments, where.id, encode(where)});
   return write(std::move(puts));
 }

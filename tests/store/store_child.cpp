@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <sched.h>
@@ -27,28 +26,38 @@ int complain(const error& e) {
   return 1;
 }
 
-// Evaluates variants in four threads for ever, and says what the store has acknowledged.
+// Evaluates variants for ever, sixteen together, and says what the store has acknowledged.
 int write_for_ever(const std::string& folder, const std::string& round) {
-  auto s = store::open(folder);
-  if (!s) return complain(s.error());
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0;; ++i) {
-        const std::string name = round + "-" + std::to_string(t) + "-" + std::to_string(i);
-        const auto a = (*s)->reserve(make_variant(name), "e1");
-        if (!a) ::_exit(complain(a.error()));
-        say("reserved " + name);
-        const auto seed = std::hash<std::string>{}(name);
-        const auto done = (*s)->commit(*a, make_full_verdict(*a, seed), make_environment());
-        if (!done) ::_exit(complain(done.error()));
-        say("committed " + name);
+  constexpr std::size_t together = 16;
+  auto opened = store::open(folder);
+  if (!opened) return complain(opened.error());
+  store& s = **opened;
+  for (int i = 0;; ++i) {
+    std::vector<std::string> names;
+    for (std::size_t t = 0; t < together; ++t)
+      names.push_back(round + "-" + std::to_string(t) + "-" + std::to_string(i));
+    std::vector<expected<attempt_record>> reserved;
+    const auto kept = s.write_together([&] {
+      for (const auto& name : names)
+        reserved.push_back(s.reserve(make_variant(name), "e1"));
+    });
+    if (!kept) return complain(kept.error());
+    for (std::size_t t = 0; t < together; ++t) {
+      if (!reserved[t]) return complain(reserved[t].error());
+      say("reserved " + names[t]);
+    }
+    expected<void> committed;
+    const auto done = s.write_together([&] {
+      for (std::size_t t = 0; t < together && committed; ++t) {
+        const auto seed = std::hash<std::string>{}(names[t]);
+        committed = s.commit(*reserved[t], make_full_verdict(*reserved[t], seed), make_environment());
       }
     });
+    if (!committed) return complain(committed.error());
+    if (!done) return complain(done.error());
+    for (const auto& name : names)
+      say("committed " + name);
   }
-  for (auto& t : threads)
-    t.join();
-  return 0;
 }
 
 int64_t write_until_refused(store& s) {

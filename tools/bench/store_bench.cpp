@@ -1,4 +1,4 @@
-// Synced batches a second, alone and grouped.
+// Synced batches a second, of changes alone and of eight together.
 #include <filesystem>
 
 #include <benchmark/benchmark.h>
@@ -36,37 +36,50 @@ void close_scratch(const benchmark::State&) {
   scratch.reset();
 }
 
-// One reservation and one verdict with its raw samples: two synced batches.
+verdict verdict_of(const attempt_record& a) {
+  verdict v;
+  v.task = a.task;
+  v.variant = a.variant;
+  v.score = 1.5;
+  v.samples.assign(60, {1, true, 1234.5678, 987.654321});
+  output_check output;
+  output.name = "y";
+  output.error = 1.25e-7;
+  v.checks.assign(12, {{draw_kind::declared, 12345}, {output}});
+  return v;
+}
+
+// Reservations that wait together, then their verdicts with their raw samples: two synced batches.
 void store_verdicts(benchmark::State& state) {
+  store& s = *scratch->records;
   int64_t number = 0;
   for (auto _ : state) {
-    variant_record v;
-    v.id = sha256_hex(fmt::format("{} {}", state.thread_index(), number++));
-    v.task = "task";
-    v.program = std::string(4000, 'p');
-    const auto a = must(scratch->records->reserve(v, "e1"));
-    verdict result;
-    result.task = a.task;
-    result.variant = a.variant;
-    result.score = 1.5;
-    result.samples.assign(60, {1, true, 1234.5678, 987.654321});
-    output_check output;
-    output.name = "y";
-    output.error = 1.25e-7;
-    result.checks.assign(12, {{draw_kind::declared, 12345}, {output}});
-    if (const auto done = scratch->records->commit(a, result, {}); !done) give_up(done.error());
+    std::vector<attempt_record> attempts;
+    const auto reserved = s.write_together([&] {
+      for (int64_t i = 0; i < state.range(0); ++i) {
+        variant_record v;
+        v.id = sha256_hex(fmt::format("{}", number++));
+        v.task = "task";
+        v.program = std::string(4000, 'p');
+        attempts.push_back(must(s.reserve(v, "e1")));
+      }
+    });
+    if (!reserved) give_up(reserved.error());
+    const auto committed = s.write_together([&] {
+      for (const auto& a : attempts)
+        if (const auto done = s.commit(a, verdict_of(a), {}); !done) give_up(done.error());
+    });
+    if (!committed) give_up(committed.error());
   }
-  state.SetItemsProcessed(2 * state.iterations());
-  if (state.thread_index() == 0) {
-    const auto s = scratch->records->statistics();
-    state.counters["batches_a_sync"] = static_cast<double>(s.batches) / static_cast<double>(s.synced_groups);
-  }
+  state.SetItemsProcessed(2 * state.range(0) * state.iterations());
+  const auto written = s.statistics();
+  state.counters["changes_a_sync"] = static_cast<double>(written.changes) / static_cast<double>(written.synced_batches);
 }
 BENCHMARK(store_verdicts)
     ->Setup(open_scratch)
     ->Teardown(close_scratch)
-    ->Threads(1)
-    ->Threads(8)
+    ->Arg(1)
+    ->Arg(8)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 

@@ -1,0 +1,38 @@
+// Changes that are written together, and the records as they will be then: a change that is put together with others
+// reads what those before it put. Belongs to the one thread that writes.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/database.hpp"
+
+namespace cudal1 {
+
+class write_batch final : public record_source {
+ public:
+  // `on_disk` outlives it.
+  explicit write_batch(database& on_disk) : database_(on_disk) {}
+
+  void add(put p) { puts_.insert_or_assign({p.where, std::move(p.key)}, std::move(p.value)); }
+  bool empty() const { return puts_.empty(); }
+  void clear() { puts_.clear(); }
+  // All or nothing, and on disk when it returns. The batch is empty then, however it ended.
+  expected<void> write();
+
+  expected<std::optional<std::string>> get(family f, std::string_view key) const override;
+  expected<void> scan(family f, std::string_view prefix, const visitor& visit,
+                      std::string_view start = {}) const override;
+
+ private:
+  using place = std::pair<family, std::string>;
+
+  database& database_;
+  std::map<place, std::string> puts_;
+};
+
+}  // namespace cudal1

@@ -1,0 +1,162 @@
+// What waits in the store's mailbox is one synced batch, and nothing is answered before it is on disk. The scheduler is
+// CAF's for tests: nothing runs but what a test says.
+#include "actors/store_actor.hpp"
+
+#include <csignal>
+#include <optional>
+
+#include <caf/scheduler/test_coordinator.hpp>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "tests/store/store_fixture.hpp"
+
+namespace cudal1 {
+namespace {
+
+class store_actor_test : public testing::Test {
+ protected:
+  store_actor_test() { actor_ = system_.spawn(run_store, db_); }
+  ~store_actor_test() override {
+    caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
+    scheduler().run();
+  }
+  static caf::actor_system_config& prepared(caf::actor_system_config& c) {
+    c.set("scheduler.policy", caf::atom("testing"));
+    register_messages(c);
+    return c;
+  }
+  caf::scheduler::test_coordinator& scheduler() {
+    return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+  }
+  template <class Reply, class Message>
+  auto ask_store(Message m) {
+    return self_->request(actor_, caf::infinite, std::move(m));
+  }
+  template <class Reply, class Handle>
+  expected<Reply> answer(Handle& handle) {
+    expected<Reply> got = fail(errc::timeout, "no answer");
+    handle.receive([&](Reply& r) { got = std::move(r); },
+                   [&](caf::error& e) { got = tl::unexpected<error>(from_caf(e)); });
+    return got;
+  }
+  bool answered() { return !self_->mailbox().empty(); }
+
+  temporary_folder folder_;
+  std::shared_ptr<store> db_ = store::open(folder_.store()).value();
+  caf::actor_system_config config_;
+  caf::actor_system system_{prepared(config_)};
+  store_actor actor_;
+  caf::scoped_actor self_{system_};
+};
+
+TEST_F(store_actor_test, requests_that_wait_are_one_synced_batch_and_answered_after_it) {
+  constexpr int requests = 40;
+  const auto before = db_->statistics();
+  auto reader = store::open_reader(folder_.store()).value();
+  using handle = decltype(ask_store<attempt_record>(message::reserve_attempt{}));
+  std::vector<handle> handles;
+  for (int i = 0; i < requests; ++i)
+    handles.push_back(ask_store<attempt_record>(message::reserve_attempt{make_variant(std::to_string(i)), "e1"}));
+  for (int i = 0; i < requests; ++i) {
+    scheduler().run_once();
+    EXPECT_EQ(db_->statistics().synced_batches, before.synced_batches) << i;
+    EXPECT_FALSE(answered()) << "before it is on disk, by request " << i;
+  }
+  scheduler().run();
+  EXPECT_EQ(db_->statistics().synced_batches - before.synced_batches, 1);
+  EXPECT_EQ(db_->statistics().changes - before.changes, requests);
+  for (auto& h : handles) {
+    const auto got = answer<attempt_record>(h);
+    ASSERT_TRUE(holds(got));
+    EXPECT_EQ(got->number, 1);
+  }
+  ASSERT_TRUE(holds(reader->refresh()));
+  EXPECT_EQ(reader->attempts("e1")->size(), static_cast<std::size_t>(requests));
+}
+
+TEST_F(store_actor_test, one_of_many_requests_that_wait_gets_a_variant) {
+  std::vector<decltype(ask_store<attempt_record>(message::reserve_attempt{}))> handles;
+  for (int t = 0; t < 8; ++t)
+    for (int i = 0; i < 10; ++i)
+      handles.push_back(ask_store<attempt_record>(message::reserve_attempt{make_variant(std::to_string(i)), "e1"}));
+  scheduler().run();
+  int granted = 0, refused = 0;
+  for (auto& h : handles) {
+    const auto got = answer<attempt_record>(h);
+    if (got) {
+      ++granted;
+    } else {
+      EXPECT_EQ(got.error().code, errc::already_exists) << got.error().message;
+      ++refused;
+    }
+  }
+  EXPECT_EQ(granted, 10);
+  EXPECT_EQ(refused, 70);
+}
+
+TEST_F(store_actor_test, a_refused_change_is_its_requesters_error_and_the_others_are_kept) {
+  const auto before = db_->statistics();
+  auto good = ask_store<attempt_record>(message::reserve_attempt{make_variant("good"), "e1"});
+  auto bad = ask_store<attempt_record>(message::reserve_attempt{variant_record{}, "e1"});
+  auto lost = ask_store<message::done>(message::lose_attempt{});
+  auto experiment = ask_store<experiment_record>(message::create_experiment{});
+  scheduler().run();
+  EXPECT_TRUE(holds(answer<attempt_record>(good)));
+  EXPECT_EQ(answer<attempt_record>(bad).error().code, errc::invalid_argument);
+  EXPECT_EQ(answer<message::done>(lost).error().code, errc::not_found);
+  EXPECT_EQ(answer<experiment_record>(experiment)->id, "e1");
+  EXPECT_EQ(db_->statistics().synced_batches - before.synced_batches, 1);
+}
+
+TEST_F(store_actor_test, a_batch_that_cannot_be_written_is_every_requesters_error) {
+  const auto restore = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit was{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &was), 0);
+  const rlimit little{rlim_t{1} << 20, was.rlim_max};
+  auto large = make_variant("large");
+  large.program = std::string(std::size_t{4} << 20, 'x');
+  auto first = ask_store<attempt_record>(message::reserve_attempt{make_variant("small"), "e1"});
+  auto second = ask_store<attempt_record>(message::reserve_attempt{large, "e1"});
+  auto again = ask_store<attempt_record>(message::reserve_attempt{make_variant("small"), "e1"});
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  scheduler().run();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
+  std::signal(SIGXFSZ, restore);
+  EXPECT_EQ(answer<attempt_record>(first).error().code, errc::infrastructure);
+  EXPECT_EQ(answer<attempt_record>(second).error().code, errc::infrastructure);
+  EXPECT_EQ(answer<attempt_record>(again).error().code, errc::infrastructure)
+      << "it was refused because of one that is not there";
+  auto later = ask_store<attempt_record>(message::reserve_attempt{make_variant("small"), "e1"});
+  scheduler().run();
+  EXPECT_EQ(answer<attempt_record>(later)->number, 1);
+}
+
+TEST_F(store_actor_test, a_read_sees_every_change_that_was_sent_before_it) {
+  auto created = ask_store<experiment_record>(message::create_experiment{});
+  auto loaded = ask_store<message::loaded_experiment>(message::load_experiment{"e1"});
+  scheduler().run();
+  EXPECT_TRUE(holds(answer<experiment_record>(created)));
+  EXPECT_TRUE(holds(answer<message::loaded_experiment>(loaded)));
+}
+
+TEST_F(store_actor_test, a_batch_is_bounded) {
+  const auto before = db_->statistics();
+  for (std::size_t i = 0; i < 2 * store_state::most_in_a_batch + 1; ++i)
+    self_->send(actor_, message::note_event{});
+  scheduler().run();
+  EXPECT_EQ(db_->statistics().synced_batches - before.synced_batches, 3);
+  EXPECT_EQ(db_->events_after(0, 10'000)->size(), 2 * store_state::most_in_a_batch + 1);
+}
+
+TEST_F(store_actor_test, what_was_sent_before_an_exit_is_written) {
+  self_->send(actor_, message::note_event{});
+  auto created = ask_store<experiment_record>(message::create_experiment{});
+  caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
+  scheduler().run();
+  EXPECT_TRUE(holds(answer<experiment_record>(created)));
+  EXPECT_EQ(db_->events_after(0, 10)->size(), 1u);
+}
+
+}  // namespace
+}  // namespace cudal1

@@ -1,0 +1,137 @@
+// Changes that are made together: one synced batch, in which each sees those before it.
+#include <csignal>
+
+#include <sys/resource.h>
+
+#include "store/write_batch.hpp"
+#include "tests/store/store_fixture.hpp"
+
+namespace cudal1 {
+namespace {
+
+TEST(store_together, changes_are_one_synced_batch_and_events_keep_their_order) {
+  temporary_folder folder;
+  auto s = store::open(folder.store()).value();
+  const auto before = s->statistics();
+  std::vector<int64_t> numbers;
+  const auto written = s->write_together([&] {
+    for (int i = 0; i < 400; ++i) {
+      event_record e;
+      e.text = std::to_string(i);
+      numbers.push_back(s->add_event(e).value().sequence);
+    }
+    EXPECT_EQ(s->statistics().synced_batches, before.synced_batches) << "nothing is written before all is there";
+    EXPECT_TRUE(s->events_after(0, 1000)->empty()) << "a reader sees only what is on disk";
+  });
+  ASSERT_TRUE(holds(written));
+  EXPECT_EQ(s->statistics().synced_batches - before.synced_batches, 1);
+  EXPECT_EQ(s->statistics().changes - before.changes, 400);
+  const auto events = s->events_after(0, 10'000).value();
+  ASSERT_EQ(events.size(), 400u);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i].sequence, static_cast<int64_t>(i) + 1);
+    EXPECT_EQ(events[i].sequence, numbers[i]);
+    EXPECT_EQ(events[i].text, std::to_string(i));
+  }
+}
+
+TEST(store_together, each_change_sees_those_before_it) {
+  temporary_folder folder;
+  auto s = store::open(folder.store()).value();
+  const auto v = make_variant("v");
+  const auto written = s->write_together([&] {
+    const auto first = s->reserve(v, "e1");
+    ASSERT_TRUE(holds(first));
+    EXPECT_EQ(s->reserve(v, "e1").error().code, errc::already_exists) << "an attempt is under way";
+    ASSERT_TRUE(holds(s->lose(*first, "the node was busy")));
+    const auto second = s->reserve(v, "e1");
+    ASSERT_TRUE(holds(second));
+    EXPECT_EQ(second->number, 2);
+    EXPECT_EQ(s->commit(*first, make_verdict(*first, 1.5), make_environment()).error().code, errc::cancelled);
+    ASSERT_TRUE(holds(s->commit(*second, make_verdict(*second, 1.5), make_environment())));
+    EXPECT_EQ(s->reserve(v, "e1").error().code, errc::already_exists) << "there is a verdict";
+    auto e = s->create_experiment({}).value();
+    e.active_s = 12;
+    EXPECT_TRUE(holds(s->update_experiment(e)));
+  });
+  ASSERT_TRUE(holds(written));
+  EXPECT_TRUE(s->has_verdict(v.id, "e1"));
+  EXPECT_EQ(s->get_experiment("e1")->active_s, 12);
+  EXPECT_EQ(s->attempts("e1")->size(), 2u);
+}
+
+TEST(store_together, a_change_that_is_refused_leaves_the_others) {
+  temporary_folder folder;
+  auto s = store::open(folder.store()).value();
+  expected<void> refused;
+  ASSERT_TRUE(holds(s->write_together([&] {
+    EXPECT_TRUE(holds(s->put_policy("a", {1, "a"})));
+    refused = s->put_task({});
+    EXPECT_TRUE(holds(s->put_policy("b", {1, "b"})));
+  })));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, errc::invalid_argument);
+  EXPECT_TRUE(holds(s->get_policy("a")));
+  EXPECT_TRUE(holds(s->get_policy("b")));
+}
+
+TEST(store_together, nothing_to_write_is_no_batch) {
+  temporary_folder folder;
+  auto s = store::open(folder.store()).value();
+  const auto before = s->statistics();
+  EXPECT_TRUE(holds(s->write_together([] {})));
+  EXPECT_EQ(s->statistics().synced_batches, before.synced_batches);
+}
+
+TEST(store_together, a_batch_that_cannot_be_written_leaves_nothing_of_any_change) {
+  temporary_folder folder;
+  auto s = store::open(folder.store()).value();
+  ASSERT_TRUE(holds(s->put_policy("before", {1, "b"})));
+  const auto restore = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit was{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &was), 0);
+  const rlimit little{rlim_t{1} << 20, was.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  event_record e;
+  const auto written = s->write_together([&] {
+    EXPECT_EQ(s->add_event(e)->sequence, 1);
+    EXPECT_TRUE(holds(s->put_policy("large", {1, std::string(std::size_t{4} << 20, 'x')}))) << "of itself it is fine";
+  });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
+  std::signal(SIGXFSZ, restore);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, errc::infrastructure) << written.error().message;
+  const auto later = s->add_event(e);
+  ASSERT_TRUE(holds(later));
+  EXPECT_EQ(later->sequence, 1) << "numbers that were not written are given again";
+  EXPECT_TRUE(holds(s->get_policy("before")));
+  EXPECT_FALSE(s->get_policy("large"));
+  EXPECT_EQ(s->events_after(0, 10)->size(), 1u);
+}
+
+TEST(store_together, a_batch_is_read_in_the_order_of_keys_with_what_is_on_disk) {
+  temporary_folder folder;
+  const auto d = database::open_writer(folder.store()).value();
+  ASSERT_TRUE(holds(d->write({{family::policies, "b", "disk"}, {family::policies, "d", "disk"}})));
+  write_batch batch(*d);
+  for (const char* key : {"a", "b", "c", "e"})
+    batch.add({family::policies, key, "batch"});
+  batch.add({family::tasks, "b", "another family"});
+  std::string all;
+  const auto visit = [&](std::string_view key, std::string_view value) -> expected<bool> {
+    all += fmt::format("{}={} ", key, value);
+    return key != "d";
+  };
+  ASSERT_TRUE(holds(batch.scan(family::policies, "", visit)));
+  EXPECT_EQ(all, "a=batch b=batch c=batch d=disk ") << "and no further than asked";
+  all.clear();
+  ASSERT_TRUE(holds(batch.scan(family::policies, "e", visit)));
+  ASSERT_TRUE(holds(batch.scan(family::policies, "", visit, "c")));
+  EXPECT_EQ(all, "e=batch c=batch d=disk ");
+  EXPECT_EQ(batch.get(family::policies, "d").value(), "disk");
+  EXPECT_EQ(batch.get(family::policies, "c").value(), "batch");
+  EXPECT_EQ(batch.get(family::policies, "f").value(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace cudal1

@@ -36,6 +36,14 @@ typename Inspector::result_type inspect_text(Inspector& f, std::string text, Rea
              }));
   }
 }
+
+// Every described member of `x`, then `rest`.
+template <class Inspector, class T, class... Rest>
+typename Inspector::result_type inspect_members(Inspector& f, T& x, Rest&&... rest) {
+  using members = boost::describe::describe_members<T, boost::describe::mod_public>;
+  return boost::mp11::tuple_apply([&](auto... d) { return f((x.*d.pointer)..., std::forward<Rest>(rest)...); },
+                                  boost::mp11::mp_rename<members, std::tuple>{});
+}
 }  // namespace detail
 
 template <class Inspector, described_struct T>
@@ -92,18 +100,19 @@ typename Inspector::result_type inspect(Inspector& f, shared_value<T>& x) {
   });
 }
 
-// Code is bytes, not text.
+// Code is bytes, not text: it travels member by member.
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, shared_code& x) {
+  bool filled = x.value != nullptr;
   compiled_code code;
   if constexpr (Inspector::reads_state) {
-    if (x.value) code = *x.value;
-    return f(code.object, code.log, code.cached, code.compile_ms);
+    if (filled) code = *x.value;
+    return detail::inspect_members(f, code, filled);
   } else {
-    return f(code.object, code.log, code.cached, code.compile_ms, caf::meta::load_callback([&]() -> caf::error {
-               x = shared_code(std::move(code));
-               return {};
-             }));
+    return detail::inspect_members(f, code, filled, caf::meta::load_callback([&]() -> caf::error {
+                                     x = filled ? shared_code(std::move(code)) : shared_code();
+                                     return {};
+                                   }));
   }
 }
 
@@ -112,9 +121,7 @@ namespace message {
 // Messages are described structs of this namespace.
 template <class Inspector, described_struct T>
 typename Inspector::result_type inspect(Inspector& f, T& x) {
-  using members = boost::describe::describe_members<T, boost::describe::mod_public>;
-  return boost::mp11::tuple_apply([&](auto... d) { return f((x.*d.pointer)...); },
-                                  boost::mp11::mp_rename<members, std::tuple>{});
+  return detail::inspect_members(f, x);
 }
 
 }  // namespace message

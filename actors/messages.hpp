@@ -388,10 +388,3 @@ struct audit {
 BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs, model))
 
 }  // namespace cudal1::message
-
-namespace cudal1 {
-
-// Makes CAF know every type above and the records that are answers.
-void register_messages(caf::actor_system_config& config);
-
-}  // namespace cudal1

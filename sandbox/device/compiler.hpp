@@ -17,6 +17,7 @@ struct compiled_code {
   bool cached = false;
   double compile_ms = 0;
 };
+BOOST_DESCRIBE_STRUCT(compiled_code, (), (object, log, resources, cached, compile_ms))
 
 // compile() may be called from several threads. Errors: compile_failed (its log), timeout (time or memory),
 // refused (which rule, which symbol or instruction), unsupported (which CUDA feature), infrastructure.

@@ -1,5 +1,5 @@
 // Messages cross a link as they were said, and what arrives damaged is refused.
-#include "actors/messages.hpp"
+#include "actors/interfaces.hpp"
 
 #include <gtest/gtest.h>
 

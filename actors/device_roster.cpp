@@ -1,0 +1,113 @@
+#include "actors/device_roster.hpp"
+
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
+#include "config/device_names.hpp"
+
+namespace cudal1 {
+
+bool device_order::operator()(const std::string& a, const std::string& b) const {
+  const auto place = [](const std::string& device) {
+    return static_cast<unsigned>(index_of_gpu(device));
+  };  // cpu: last
+  return place(a) != place(b) ? place(a) < place(b) : a < b;
+}
+
+void device_roster::add(const node_device& device) {
+  entries_[device.name].what = device;
+}
+
+void device_roster::restarted(const std::string& device) {
+  entries_.at(device).now = state::starting;
+}
+
+void device_roster::started(const std::string& device, const device_report& report) {
+  auto& e = entries_.at(device);
+  if (e.now == state::given_up) return;  // for what it did before it started again
+  e.now = state::ready;
+  e.report = report;
+  e.problem = {};
+}
+
+void device_roster::failed(const std::string& device, const error& problem) {
+  entries_.at(device).problem = problem;
+}
+
+void device_roster::give_up(const std::string& device, const error& problem) {
+  auto& e = entries_.at(device);
+  e.now = state::given_up;
+  e.problem = problem;
+}
+
+bool device_roster::is_ready(const std::string& device) const {
+  const auto found = entries_.find(device);
+  return found != entries_.end() && found->second.now == state::ready;
+}
+
+bool device_roster::any_usable(const std::string& devices) const {
+  return std::ranges::any_of(entries_,
+                             [&](const auto& d) { return names_device(devices, d.first) && d.second.usable(); });
+}
+
+bool device_roster::settled() const {
+  return std::ranges::none_of(entries_, [](const auto& d) { return d.second.now == state::starting; });
+}
+
+expected<void> device_roster::any_ready() const {
+  if (std::ranges::any_of(entries_, [](const auto& d) { return d.second.now == state::ready; })) return {};
+  if (entries_.empty()) return fail(errc::infrastructure, "this node has no device");
+  return tl::unexpected<error>(entries_.begin()->second.problem);
+}
+
+expected<std::string> device_roster::choose(const std::string& wanted) const {
+  std::vector<std::string> chosen;
+  if (wanted.empty()) {
+    const auto first = std::ranges::find_if(entries_, [](const auto& d) { return d.second.usable(); });
+    if (first != entries_.end()) chosen.push_back(first->first);
+  } else {
+    CUDAL1_CHECK(kind_of_devices(wanted));
+    for (const auto& [name, device] : entries_)
+      if (names_device(wanted, name)) chosen.push_back(name);
+    CUDAL1_CHECK(check_one_model(chosen));
+    CUDAL1_TRY(const auto names, read_device_list(wanted));
+    std::vector<std::string> here;
+    for (const auto& [name, device] : entries_)
+      here.push_back(name);
+    for (const auto& name : names)
+      if (std::ranges::none_of(chosen, [&](const auto& c) { return names_device(name, c); }))
+        return fail(errc::invalid_argument, "this node has no device {}; it has {}", name, fmt::join(here, ", "));
+  }
+  if (chosen.empty())
+    return fail(errc::infrastructure, "this node has no device that can be used; `cudal1 doctor` says why");
+  std::vector<std::string> problems;
+  for (const auto& name : chosen)
+    if (!at(name).usable())
+      problems.push_back(fmt::format("device {} cannot be used: {}", name, at(name).problem.message));
+  if (problems.size() == chosen.size()) return fail(errc::infrastructure, "{}", fmt::join(problems, "; "));
+  return fmt::format("{}", fmt::join(chosen, ","));
+}
+
+expected<void> device_roster::check_one_model(const std::vector<std::string>& chosen) const {
+  for (const auto& name : chosen) {
+    const auto& first = at(chosen.front()).what;
+    const auto& other = at(name).what;
+    if (other.architecture != first.architecture || other.model != first.model)
+      return fail(errc::invalid_argument,
+                  "{} and {} are of two models ({} and {}), and their times cannot be compared: name one kind",
+                  first.name, name, first.model, other.model);
+  }
+  return {};
+}
+
+const device_roster::entry& device_roster::first_of(const std::string& devices) const {
+  return std::ranges::find_if(entries_, [&](const auto& d) { return names_device(devices, d.first); })->second;
+}
+
+std::size_t device_roster::count(const std::string& devices) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(entries_, [&](const auto& d) { return names_device(devices, d.first); }));
+}
+
+}  // namespace cudal1

@@ -1,0 +1,68 @@
+// What a node knows of its devices: which there are, which work, and which of them an experiment may use. Plain logic,
+// no actor. Not thread-safe: the node's.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/protocol.hpp"
+#include "config/base/error.hpp"
+
+namespace cudal1 {
+
+struct node_device {
+  std::string name;                  // "cpu", "cuda:0"
+  std::string architecture;          // that programs are compiled for: "cpu", "sm_90a"
+  std::string model;                 // of a GPU, as its driver names it
+  std::vector<int> near_cores = {};  // to a GPU; empty where the system does not say
+  std::string problem = {};          // why it cannot be used at all, where nothing compiles for it
+};
+
+// GPUs in their order, then the CPU.
+struct device_order {
+  bool operator()(const std::string& a, const std::string& b) const;
+};
+
+class device_roster {
+ public:
+  enum class state { starting, ready, given_up };
+  struct entry {
+    node_device what;
+    state now = state::starting;
+    device_report report;  // of the last start
+    error problem = {};    // of the last start that failed; "" where there was none
+    bool usable() const { return now != state::given_up; }
+  };
+  using entries = std::map<std::string, entry, device_order>;
+
+  // Each is of a device that was added.
+  void add(const node_device& device);
+  void restarted(const std::string& device);
+  void started(const std::string& device, const device_report& report);
+  void failed(const std::string& device, const error& problem);  // it is tried again
+  void give_up(const std::string& device, const error& problem);
+
+  const entries& all() const { return entries_; }
+  const entry& at(const std::string& device) const { return entries_.at(device); }
+  bool is_ready(const std::string& device) const;
+  // Whether any of a list of devices ("cpu", "cuda", "cuda:0,cuda:1") may be used, now or once it has started.
+  bool any_usable(const std::string& devices) const;
+  // Whether every device has started, or cannot.
+  bool settled() const;
+  // The first device's problem, where none is ready.
+  expected<void> any_ready() const;
+  // The devices that an experiment means, by name: each is there, they are of one model, and one may be used. "" is the
+  // first that may.
+  expected<std::string> choose(const std::string& wanted) const;
+  // Of one device of a list that choose() gave, for what is the same for all of them.
+  const entry& first_of(const std::string& devices) const;
+  std::size_t count(const std::string& devices) const;
+
+ private:
+  expected<void> check_one_model(const std::vector<std::string>& chosen) const;
+
+  entries entries_;
+};
+
+}  // namespace cudal1

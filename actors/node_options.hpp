@@ -1,0 +1,49 @@
+// What a node is started with.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/cores.hpp"
+#include "actors/device_roster.hpp"
+#include "config/configuration.hpp"
+#include "config/device_names.hpp"
+#include "sandbox/device/compiler.hpp"
+#include "store/store.hpp"
+
+namespace cudal1 {
+
+struct node_options {
+  std::string data;            // folder
+  configuration settings;      // of the node, and of `cpu`
+  configuration gpu_settings;  // of GPUs: the same with other defaults
+  std::vector<node_device> devices;
+  std::string worker;  // path of cudal1-worker; "" finds it beside this program
+  core_layout cores;
+  int compile_workers = 1;
+  std::chrono::milliseconds lease_limit{std::chrono::minutes(5)};
+
+  const configuration& settings_of(const std::string& device) const {
+    return index_of_gpu(device) >= 0 ? gpu_settings : settings;
+  }
+  // A compilation may wait for that many others before it.
+  std::chrono::milliseconds compile_timeout(int others = 0) const {
+    const auto one = std::chrono::milliseconds(static_cast<int64_t>(settings.compiler.time_limit_s * 1000) + 10'000);
+    return one * (others + 1);
+  }
+};
+
+// What a node needs from its process.
+struct node_setup {
+  node_options options;
+  std::shared_ptr<store> db;
+  std::map<std::string, std::shared_ptr<kernel_compiler>> compilers;  // by architecture
+  // Called, from an actor's thread, when the node cannot go on: the process should end.
+  std::function<void(const std::string&)> fatal;
+};
+
+}  // namespace cudal1

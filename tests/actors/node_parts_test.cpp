@@ -1,0 +1,142 @@
+// What a node decides, without its actors: which devices may be used, who holds one, and who died.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "actors/device_holds.hpp"
+#include "actors/device_roster.hpp"
+#include "actors/supervision.hpp"
+
+namespace cudal1 {
+namespace {
+
+using testing::HasSubstr;
+
+device_roster two_gpus_and_a_cpu() {
+  device_roster r;
+  r.add({"cpu", "cpu", ""});
+  r.add({"cuda:1", "sm_90a", "H200"});
+  r.add({"cuda:0", "sm_90a", "H200"});
+  return r;
+}
+
+device_report report_of(const std::string& device) {
+  device_report report;
+  report.where.device = device;
+  return report;
+}
+
+TEST(device_roster, gpus_come_before_the_cpu_in_their_order) {
+  std::string names;
+  const auto r = two_gpus_and_a_cpu();
+  for (const auto& [name, entry] : r.all())
+    names += name + " ";
+  EXPECT_EQ(names, "cuda:0 cuda:1 cpu ");
+}
+
+TEST(device_roster, a_wish_becomes_the_names_of_devices) {
+  const auto r = two_gpus_and_a_cpu();
+  EXPECT_EQ(r.choose("").value(), "cuda:0");
+  EXPECT_EQ(r.choose("cuda").value(), "cuda:0,cuda:1");
+  EXPECT_EQ(r.choose("cuda:1").value(), "cuda:1");
+  EXPECT_EQ(r.choose("cpu").value(), "cpu");
+  EXPECT_EQ(r.count("cuda"), 2u);
+  EXPECT_EQ(r.first_of("cuda").what.name, "cuda:0");
+}
+
+TEST(device_roster, a_device_that_is_not_here_is_refused_with_those_that_are) {
+  const auto r = two_gpus_and_a_cpu();
+  const auto refused = r.choose("cuda:0,cuda:2");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, errc::invalid_argument);
+  EXPECT_THAT(refused.error().message, testing::AllOf(HasSubstr("no device cuda:2"), HasSubstr("cuda:0, cuda:1, cpu")));
+  EXPECT_FALSE(r.choose("tpu"));
+}
+
+TEST(device_roster, devices_of_two_models_are_not_used_together) {
+  auto r = two_gpus_and_a_cpu();
+  r.add({"cuda:2", "sm_80", "A100"});
+  EXPECT_THAT(r.choose("cuda").error().message, testing::AllOf(HasSubstr("H200"), HasSubstr("A100")));
+  EXPECT_EQ(r.choose("cuda:0,cuda:1").value(), "cuda:0,cuda:1");
+}
+
+TEST(device_roster, what_is_given_up_is_not_used_and_never_starts_again) {
+  auto r = two_gpus_and_a_cpu();
+  r.give_up("cuda:0", {errc::timeout, "it hangs"});
+  EXPECT_EQ(r.choose("").value(), "cuda:1");
+  EXPECT_EQ(r.choose("cuda").value(), "cuda:0,cuda:1") << "one of them works";
+  EXPECT_THAT(r.choose("cuda:0").error().message, HasSubstr("it hangs"));
+  EXPECT_TRUE(r.any_usable("cuda"));
+  EXPECT_FALSE(r.any_usable("cuda:0"));
+  r.started("cuda:0", report_of("cuda:0"));
+  EXPECT_FALSE(r.is_ready("cuda:0"));
+  r.give_up("cuda:1", {});
+  r.give_up("cpu", {});
+  EXPECT_EQ(r.choose("").error().code, errc::infrastructure);
+}
+
+TEST(device_roster, is_settled_once_every_device_has_started_or_cannot) {
+  auto r = two_gpus_and_a_cpu();
+  r.started("cpu", report_of("cpu"));
+  r.failed("cuda:0", {errc::io_error, "first try"});
+  r.give_up("cuda:1", {errc::not_found, "no driver"});
+  EXPECT_FALSE(r.settled());
+  r.started("cuda:0", report_of("cuda:0"));
+  EXPECT_TRUE(r.settled());
+  EXPECT_EQ(r.at("cuda:0").problem.message, "");
+  EXPECT_EQ(r.at("cuda:0").report.where.device, "cuda:0");
+  EXPECT_TRUE(r.any_ready());
+  r.restarted("cuda:0");
+  EXPECT_FALSE(r.settled());
+  EXPECT_FALSE(r.is_ready("cuda:0"));
+}
+
+TEST(device_roster, where_none_works_the_first_ones_problem_is_said) {
+  auto r = two_gpus_and_a_cpu();
+  for (const char* device : {"cuda:1", "cpu", "cuda:0"})
+    r.give_up(device, {errc::refused, std::string("no ") + device});
+  ASSERT_FALSE(r.any_ready());
+  EXPECT_EQ(r.any_ready().error().code, errc::refused);
+  EXPECT_EQ(r.any_ready().error().message, "no cuda:0");
+}
+
+TEST(device_holds, a_held_device_is_its_holders_until_it_is_given_back) {
+  device_holds h;
+  EXPECT_TRUE(h.check_free("cuda:0", 0));
+  const auto number = h.hold("cuda:0");
+  EXPECT_NE(number, 0u);
+  EXPECT_TRUE(h.is_held("cuda:0"));
+  EXPECT_FALSE(h.is_held("cuda:1"));
+  EXPECT_EQ(h.check_free("cuda", 0).error().code, errc::refused) << "one of them is held";
+  EXPECT_TRUE(h.check_free("cuda", number)) << "by itself";
+  EXPECT_TRUE(h.check_free("cuda:1,cpu", 0));
+  EXPECT_EQ(h.device_of(number), "cuda:0");
+  EXPECT_EQ(h.release(number), "cuda:0");
+  EXPECT_EQ(h.release(number), std::nullopt);
+  EXPECT_EQ(h.device_of(number), std::nullopt);
+  EXPECT_TRUE(h.check_free("cuda", 0));
+  EXPECT_NE(h.hold("cuda:0"), number) << "a number is of one hold";
+}
+
+TEST(supervision, says_who_died_and_once) {
+  supervision s;
+  s.watch(7, {supervision::role::device, "cuda:0"});
+  s.watch(8, {supervision::role::experiment, "e1"});
+  const auto dead = s.died(7);
+  ASSERT_TRUE(dead);
+  EXPECT_EQ(dead->what, supervision::role::device);
+  EXPECT_EQ(dead->name, "cuda:0");
+  EXPECT_FALSE(s.died(7));
+  EXPECT_FALSE(s.died(9)) << "nobody's child";
+  EXPECT_EQ(s.died(8)->name, "e1");
+}
+
+TEST(supervision, a_device_that_dies_again_and_again_gets_no_other_actor) {
+  supervision s;
+  EXPECT_TRUE(s.may_restart("cuda:0"));
+  EXPECT_TRUE(s.may_restart("cuda:0"));
+  EXPECT_TRUE(s.may_restart("cpu")) << "each is counted by itself";
+  EXPECT_FALSE(s.may_restart("cuda:0"));
+}
+
+}  // namespace
+}  // namespace cudal1

@@ -14,68 +14,44 @@ namespace cudal1 {
 
 namespace {
 
-struct range {
-  std::string_view key;
-  double low, high;
-};
-
-// Every number has a range; a number without one does not get past the tests.
-constexpr range ranges[] = {
-    {"verification.declared_draws", 1, 64},
-    {"verification.error_factor_strict", 1, 1e4},
-    {"verification.error_floor_float32", 0, 1e-2},
-    {"verification.error_floor_half", 0, 0.1},
-    {"verification.call_limit_ms", 1, 6e5},
-    {"verification.memory_limit_mb", 16, 1 << 20},
-    {"timing.screening_forks", 1, 100},
-    {"timing.screening_pairs", 1, 100},
-    {"timing.screening_half_width", 1e-3, 10},
-    {"timing.max_screening_forks", 1, 1000},
-    {"timing.refinement_forks", 1, 100},
-    {"timing.refinement_pairs", 1, 100},
-    {"timing.target_half_width", 1e-4, 0.5},
-    {"timing.decided_half_width", 1e-4, 0.5},
-    {"timing.max_forks", 1, 1000},
-    {"timing.max_seconds", 0.1, 3600},
-    {"timing.confirmed_limit", 1e-3, 10},
-    {"timing.screened_limit", 1e-3, 10},
-    {"timing.fork_bias", 1e-5, 0.5},
-    {"timing.least_gain", 0, 0.5},
-    {"device.threads", 1, 1024},
-    {"device.timing_core", -1, 4095},
-    {"device.cores_per_gpu", 0, 64},
-    {"device.gpu_memory_limit_mb", 0, 1 << 20},
-    {"device.flush_mb", 0, 1 << 14},
-    {"compiler.workers", 0, 1024},
-    {"compiler.time_limit_s", 0.5, 3600},
-    {"compiler.memory_limit_mb", 128, 1 << 20},
-    {"compiler.cache_mb", 1, 1 << 24},
-    {"search.evaluations_per_task", 1, 1e9},
-    {"search.time_limit_s", 0, 1e9},
-    {"search.in_a_row", 1, 1024},
-    {"search.group_size", 2, 1024},
-    {"search.exemplars", 0, 1024},
-};
-
 template <class F>
 void for_each_member(auto& record, F&& visit) {
   using members = boost::describe::describe_members<std::remove_cvref_t<decltype(record)>, boost::describe::mod_public>;
   boost::mp11::mp_for_each<members>([&](auto d) { visit(std::string_view(d.name), record.*d.pointer); });
 }
 
-// Calls visit(section, key, member) for every setting.
+// What the keys of a section say of themselves, in the order of its members.
+template <class Section>
+const std::vector<key_description>& keys_of() {
+  static const std::vector<key_description> keys = [] {
+    key_recorder recorder;
+    [[maybe_unused]] const Section section;
+    return recorder.keys;
+  }();
+  return keys;
+}
+
+// Calls visit(section, key, member, description) for every setting.
 template <class F>
 void for_each_setting(auto& c, F&& visit) {
   for_each_member(c, [&](std::string_view section, auto& options) {
-    for_each_member(options, [&](std::string_view key, auto& member) { visit(section, key, member); });
+    const auto& keys = keys_of<std::remove_cvref_t<decltype(options)>>();
+    std::size_t i = 0;
+    for_each_member(options, [&](std::string_view key, auto& member) { visit(section, key, member, keys.at(i++)); });
   });
 }
 
-expected<void> check_range(const std::string& key, double value, const std::string& where) {
-  const auto found = std::find_if(std::begin(ranges), std::end(ranges), [&](const range& r) { return r.key == key; });
-  if (found == std::end(ranges)) return fail(errc::invalid_argument, "{}: {} has no range (a defect)", where, key);
-  if (!(value >= found->low && value <= found->high))
-    return fail(errc::invalid_argument, "{}: {} = {} is outside {} to {}", where, key, value, found->low, found->high);
+std::string sections_of(const configuration& c) {
+  std::string out;
+  for_each_member(
+      c, [&](std::string_view section, const auto&) { out += (out.empty() ? "" : ", ") + std::string(section); });
+  return out;
+}
+
+expected<void> check_range(const key_description& d, const std::string& key, double value, const std::string& where) {
+  const auto [low, high, unit] = d.range.value();
+  if (!(value >= low && value <= high))
+    return fail(errc::invalid_argument, "{}: {} = {} is outside {} to {}", where, key, value, low, high);
   return {};
 }
 
@@ -88,16 +64,17 @@ const char* kind_of() {
 }
 
 template <class T>
-expected<void> assign(T& member, const toml::node& value, const std::string& key, const std::string& where) {
+expected<void> assign(T& member, const key_description& d, const toml::node& value, const std::string& key,
+                      const std::string& where) {
   if constexpr (std::is_same_v<T, double>) {
     if (!value.is_number()) return fail(errc::parse_error, "{}: {} should be a number", where, key);
-    const double d = *value.value<double>();
-    CUDAL1_CHECK(check_range(key, d, where));
-    member = d;
+    const double number = *value.value<double>();
+    CUDAL1_CHECK(check_range(d, key, number, where));
+    member = number;
   } else {
     const auto exact = value.value_exact<T>();
     if (!exact) return fail(errc::parse_error, "{}: {} should be {}", where, key, kind_of<T>());
-    if constexpr (std::is_same_v<T, int64_t>) CUDAL1_CHECK(check_range(key, static_cast<double>(*exact), where));
+    if constexpr (std::is_same_v<T, int64_t>) CUDAL1_CHECK(check_range(d, key, static_cast<double>(*exact), where));
     member = *exact;
   }
   return {};
@@ -105,7 +82,7 @@ expected<void> assign(T& member, const toml::node& value, const std::string& key
 
 std::string known_keys(const configuration& c, std::string_view wanted_section) {
   std::string out;
-  for_each_setting(c, [&](std::string_view section, std::string_view key, const auto&) {
+  for_each_setting(c, [&](std::string_view section, std::string_view key, const auto&, const auto&) {
     if (section == wanted_section) out += (out.empty() ? "" : ", ") + std::string(key);
   });
   return out;
@@ -115,17 +92,16 @@ expected<void> set(configuration& c, std::string_view wanted_section, std::strin
                    const toml::node& value, const std::string& where) {
   expected<void> result;
   bool found = false;
-  for_each_setting(c, [&](std::string_view section, std::string_view key, auto& member) {
+  for_each_setting(c, [&](std::string_view section, std::string_view key, auto& member, const auto& described) {
     if (section != wanted_section || key != wanted_key) return;
     found = true;
-    result = assign(member, value, fmt::format("{}.{}", section, key), where);
+    result = assign(member, described, value, fmt::format("{}.{}", section, key), where);
   });
   if (!found) {
     const auto known = known_keys(c, wanted_section);
     if (known.empty())
-      return fail(errc::invalid_argument,
-                  "{}: there is no section [{}]; there are verification, timing, device, compiler, search", where,
-                  wanted_section);
+      return fail(errc::invalid_argument, "{}: there is no section [{}]; there are {}", where, wanted_section,
+                  sections_of(c));
     return fail(errc::invalid_argument, "{}: [{}] has no key \"{}\"; it has {}", where, wanted_section, wanted_key,
                 known);
   }
@@ -158,7 +134,7 @@ expected<void> apply_environment(configuration& c, const std::vector<std::string
     if (equals == std::string::npos || entry.compare(0, 7, "CUDAL1_") != 0) continue;
     const std::string name = entry.substr(0, equals), value = entry.substr(equals + 1);
     expected<void> result;
-    for_each_setting(std::as_const(c), [&](std::string_view section, std::string_view key, const auto&) {
+    for_each_setting(std::as_const(c), [&](std::string_view section, std::string_view key, const auto&, const auto&) {
       std::string expected_name = fmt::format("CUDAL1_{}_{}", section, key);
       std::transform(expected_name.begin(), expected_name.end(), expected_name.begin(),
                      [](unsigned char ch) { return static_cast<char>(std::toupper(ch)); });
@@ -170,32 +146,49 @@ expected<void> apply_environment(configuration& c, const std::vector<std::string
   return {};
 }
 
+template <class T>
+std::string toml_text(const T& value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return fmt::format("{}", value);  // the shortest text that reads back to the same number
+  } else {
+    std::ostringstream out;
+    out << toml::value<T>(value);
+    return out.str();
+  }
+}
+
+// "1 to 64 draws; default 5, on a GPU 6"
+std::string range_and_default(const key_description& d, const std::string& by_default) {
+  std::string out;
+  if (d.range)
+    out += fmt::format("{} to {}{}{}; ", d.range->low, d.range->high, d.range->unit.empty() ? "" : " ", d.range->unit);
+  out += "default " + by_default;
+  if (d.on_gpu) out += fmt::format(", on a GPU {}", *d.on_gpu);
+  return out;
+}
+
+// Lines of at most 100 characters that begin with "# ".
+std::string comment(std::string_view text) {
+  constexpr std::size_t width = 98;
+  std::string out;
+  while (!text.empty()) {
+    std::size_t end = text.size() <= width ? text.size() : text.rfind(' ', width);
+    if (end == std::string_view::npos) end = text.find(' ');
+    out += fmt::format("# {}\n", text.substr(0, end));
+    text.remove_prefix(std::min(text.size(), end == std::string_view::npos ? text.size() : end + 1));
+  }
+  return out;
+}
+
 }  // namespace
 
 configuration default_configuration(std::string_view kind) {
   configuration c;
-  if (kind == "cuda") {
-    // One process times both sides there, on a clock that nothing else disturbs. A fork is then two loads, which cost
-    // as much as some pairs: few forks of many pairs. The draws that a screening is timed on are those of the check.
-    c.verification.declared_draws = 6;
-    c.verification.call_limit_ms = 1000;
-    c.timing.fork_bias = 0.004;
-    c.timing.least_gain = 0.02;  // a renewed pool costs as much as some evaluations
-    c.timing.screening_forks = 2;
-    c.timing.screening_pairs = 5;
-    c.timing.screening_half_width = 0.03;
-    c.timing.max_screening_forks = 4;
-    c.timing.refinement_forks = 2;
-    c.timing.refinement_pairs = 7;
-    c.timing.target_half_width = 0.01;
-    c.timing.decided_half_width = 0.03;
-    c.timing.max_forks = 14;
-    c.timing.max_seconds = 1;  // of calls of many milliseconds; others end long before
-    c.timing.confirmed_limit = 0.1;
-    c.timing.screened_limit = 0.3;
-    // An evaluation of a small task takes 13 ms, and the pool that it needs, with all answers, several times that.
-    c.search.in_a_row = 6;
-  }
+  if (kind != "cuda") return c;
+  for_each_setting(c, [&](std::string_view, std::string_view, auto& member, const key_description& d) {
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(member)>>)
+      if (d.on_gpu) member = static_cast<std::remove_cvref_t<decltype(member)>>(*d.on_gpu);
+  });
   return c;
 }
 
@@ -212,9 +205,8 @@ expected<void> apply_toml(configuration& c, std::string_view text, const std::st
       return fail(errc::parse_error, "{}, line {}: \"{}\" should be a [section]", origin, value.source().begin.line,
                   section.str());
     if (known_keys(c, section.str()).empty())
-      return fail(errc::invalid_argument,
-                  "{}, line {}: there is no section [{}]; there are verification, timing, device, compiler, search",
-                  origin, value.source().begin.line, section.str());
+      return fail(errc::invalid_argument, "{}, line {}: there is no section [{}]; there are {}", origin,
+                  value.source().begin.line, section.str(), sections_of(c));
     for (const auto& [key, item] : *table)
       CUDAL1_CHECK(
           set(c, section.str(), key.str(), item, fmt::format("{}, line {}", origin, item.source().begin.line)));
@@ -246,26 +238,23 @@ expected<configuration> load_configuration(const std::optional<std::string>& fil
 }
 
 std::string print_configuration(const configuration& c) {
-  std::string out, open;
-  for_each_setting(c, [&](std::string_view section, std::string_view key, const auto& member) {
-    if (section != open) {
-      out += fmt::format("{}[{}]\n", open.empty() ? "" : "\n", section);
-      open = section;
-    }
-    using member_type = std::remove_cvref_t<decltype(member)>;
-    std::ostringstream value;
-    if constexpr (std::is_same_v<member_type, std::string>) {
-      value << toml::value<std::string>(member);
-    } else {
-      value << toml::value<member_type>(member);
-    }
-    out += fmt::format("{} = {}", key, value.str());
-    if constexpr (std::is_arithmetic_v<member_type> && !std::is_same_v<member_type, bool>) {
-      const auto full = fmt::format("{}.{}", section, key);
-      for (const auto& r : ranges)
-        if (r.key == full) out += fmt::format("  # {} to {}", r.low, r.high);
-    }
-    out += '\n';
+  std::string out =
+      "# The configuration of cudal1, with every key. A line that begins with # is a comment: remove the # of a key "
+      "to\n"
+      "# give it another value than its default.\n";
+  for_each_member(c, [&](std::string_view section, const auto& options) {
+    using section_type = std::remove_cvref_t<decltype(options)>;
+    out += "\n" + comment(section_type::about) + fmt::format("[{}]\n", section);
+    const section_type section_defaults;
+    const auto& keys = keys_of<section_type>();
+    std::size_t i = 0;
+    boost::mp11::mp_for_each<boost::describe::describe_members<section_type, boost::describe::mod_public>>([&](auto d) {
+      const auto& value = options.*d.pointer;
+      const auto& by_default = section_defaults.*d.pointer;
+      const auto& described = keys.at(i++);
+      out += "\n" + comment(described.meaning) + comment(range_and_default(described, toml_text(by_default)));
+      out += fmt::format("{}{} = {}\n", value == by_default ? "#" : "", d.name, toml_text(value));
+    });
   });
   return out;
 }

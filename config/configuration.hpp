@@ -1,10 +1,10 @@
-// Everything that can be configured, with its default: the one place where these numbers stand.
+// Everything that can be configured. A key's type, default, range, unit and meaning stand in its declaration below, and
+// nowhere else: values are checked against them, and `cudal1 config` prints them.
 //
 // Precedence, later wins: the defaults below; the file (cudal1.toml: $CUDAL1_CONFIG, else DATA/cudal1.toml where it
 // exists); the environment (CUDAL1_SECTION_KEY, upper case, as in CUDAL1_TIMING_TARGET_HALF_WIDTH); flags (--set
-// section.key=value). Unknown sections and keys are errors, and values are checked against the ranges in
-// configuration.cpp. Where a GPU wants another default than `cpu`, default_configuration() says so; whatever the other
-// layers set holds for both.
+// section.key=value). Unknown sections and keys are errors. Where a GPU wants another default than `cpu`, its key says
+// so; whatever the other layers set holds for both.
 #pragma once
 
 #include <cstdint>
@@ -17,78 +17,117 @@
 #include <boost/describe.hpp>
 
 #include "config/base/error.hpp"
+#include "config/key.hpp"
 
 namespace cudal1 {
 
-// Correctness (MEASURING: gates 1-5). Calibrated on the built-in tasks, on `cpu`.
 struct verification_options {
-  int64_t declared_draws = 5;         // gate 2: KernelBench's five
-  double error_factor_strict = 32;    // gate 3: a variant may have this many times strict float32 eager's own error
-  double error_floor_float32 = 5e-6;  // gate 3: relative RMS error that is always granted to float32
-  double error_floor_half = 1e-2;     // and to float16, bfloat16
-  double call_limit_ms = 2000;        // a call that takes longer is a hang
-  int64_t memory_limit_mb = 2048;     // of the tensors of one runner
+  static constexpr std::string_view about = "Correctness. Calibrated on the built-in tasks, on `cpu`.";
+
+  int64_t declared_draws = key(
+      5, {1, 64, "draws"}, "Draws of a task's inputs that every variant is checked on; KernelBench has five.", gpu(6));
+  double error_factor_strict =
+      key(32.0, {1, 1e4, "times"}, "How much larger than strict float32 eager's own error a variant's error may be.");
+  double error_floor_float32 = key(5e-6, {0, 1e-2, "relative RMS error"}, "Error that is always granted to float32.");
+  double error_floor_half =
+      key(1e-2, {0, 0.1, "relative RMS error"}, "Error that is always granted to float16, bfloat16.");
+  double call_limit_ms = key(2000.0, {1, 6e5, "ms"}, "A call that takes longer is a hang.", gpu(1000));
+  int64_t memory_limit_mb = key(2048, {16, 1 << 20, "MiB"}, "Memory of the tensors of one runner.");
 };
 BOOST_DESCRIBE_STRUCT(verification_options, (),
                       (declared_draws, error_factor_strict, error_floor_float32, error_floor_half, call_limit_ms,
                        memory_limit_mb))
 
-// Time. A fork is a fresh pair of processes, a pair is one call of the reference and one of the variant. Half widths
-// are those of the 95% interval, relative to the score. Calibrated so that on a shared machine with 10-15% of noise a
-// call a right variant is hardly ever called unmeasurable, and costs about 1 s screened and 3-4 s confirmed.
+// The defaults of `cpu` are calibrated so that on a shared machine with 10-15% of noise a call a right variant is
+// hardly ever called unmeasurable, and costs about 1 s screened and 3-4 s confirmed. On a GPU one process times both
+// sides, on a clock that nothing else disturbs. A fork is then two loads, which cost as much as some pairs: few forks
+// of many pairs. The draws that a screening is timed on are those of the check.
 struct profiling_options {
-  int64_t screening_forks = 3;
-  int64_t screening_pairs = 4;         // in each fork
-  double screening_half_width = 0.15;  // forks are added while a variant that may be a new best is known less well
-  int64_t max_screening_forks = 9;     // but no more than this
-  int64_t refinement_forks = 3;        // added to a would-be best until it is measured well enough
-  int64_t refinement_pairs = 6;
-  double target_half_width = 0.02;   // of a would-be best
-  double decided_half_width = 0.05;  // enough where the interval leaves out the old best
-  int64_t max_forks = 12;            // a would-be best is measured on at most this many
-  double max_seconds = 3;            // and no batch is begun after this long, screening included
-  double confirmed_limit = 0.25;     // half width above which a best is not confirmed; twice that for one far ahead
-  double screened_limit = 0.6;       // and above which any other right variant is unmeasurable
-  double fork_bias = 0.02;           // what a fork is off by, as far as the forks of a measurement cannot tell
-  double least_gain = 0;             // a would-be best whose screening does not leave out the best looks faster by this
+  static constexpr std::string_view about =
+      "Timing. A fork is a fresh pair of processes, a pair is one call of the reference and one of the variant. Half "
+      "widths are those of the 95% interval of the score, relative to it. A variant is screened first; what may be a "
+      "new best is refined.";
+
+  int64_t screening_forks = key(3, {1, 100, "forks"}, "Forks of a screening.", gpu(2));
+  int64_t screening_pairs = key(4, {1, 100, "pairs"}, "Pairs in each fork of a screening.", gpu(5));
+  double screening_half_width =
+      key(0.15, {1e-3, 10, "half width"},
+          "Forks are added to a screening while a variant that may be a new best is known less well.", gpu(0.03));
+  int64_t max_screening_forks = key(9, {1, 1000, "forks"}, "A screening has no more forks.", gpu(4));
+  int64_t refinement_forks =
+      key(3, {1, 100, "forks"}, "Forks that are added to a possible best until it is measured well enough.", gpu(2));
+  int64_t refinement_pairs = key(6, {1, 100, "pairs"}, "Pairs in each of those forks.", gpu(7));
+  double target_half_width = key(0.02, {1e-4, 0.5, "half width"}, "How well a possible best is measured.", gpu(0.01));
+  double decided_half_width =
+      key(0.05, {1e-4, 0.5, "half width"}, "Well enough where the interval leaves out the old best.", gpu(0.03));
+  int64_t max_forks = key(12, {1, 1000, "forks"}, "A possible best is measured on at most this many.", gpu(14));
+  // On a GPU: of calls of many milliseconds; others end long before.
+  double max_seconds =
+      key(3.0, {0.1, 3600, "s"}, "No fork of a variant is begun after this long, screening included.", gpu(1));
+  double confirmed_limit =
+      key(0.25, {1e-3, 10, "half width"},
+          "A best that is known less well is not confirmed; one far ahead may have twice as much.", gpu(0.1));
+  double screened_limit = key(0.6, {1e-3, 10, "half width"},
+                              "Any other correct variant that is known less well is unmeasurable.", gpu(0.3));
+  double fork_bias = key(0.02, {1e-5, 0.5, "of the score"},
+                         "Error of a fork that the forks of one measurement cannot tell.", gpu(0.004));
+  // On a GPU a renewed pool costs as much as some evaluations.
+  double least_gain =
+      key(0.0, {0, 0.5, "of the score"},
+          "A variant whose screening does not leave out the best is refined where it looks faster by this.", gpu(0.02));
 };
 BOOST_DESCRIBE_STRUCT(profiling_options, (),
                       (screening_forks, screening_pairs, screening_half_width, max_screening_forks, refinement_forks,
                        refinement_pairs, target_half_width, decided_half_width, max_forks, max_seconds, confirmed_limit,
                        screened_limit, fork_bias, least_gain))
 
-// The device's processes.
 struct device_options {
-  std::string devices = "auto";  // all GPUs, or cpu where there is none; or a list, as in "cpu,cuda:0"
-  int64_t threads = 1;           // of a timed call on `cpu`
-  int64_t timing_core = -1;      // of `cpu`; -1: the last core that this process may use
-  int64_t cores_per_gpu = 4;     // near it, kept free of compiling: what is timed takes one that is fast
-  int64_t flush_mb = 0;          // 0: 1.25 times the last-level cache, at most 64; on a GPU what its L2 asks for
-  // Of a runner's tensors on a GPU, in place of verification.memory_limit_mb. 0: a sixth of the GPU's memory, and
-  // 16 GiB at the least.
-  int64_t gpu_memory_limit_mb = 0;
-  bool allow_weak_confinement = false;  // run untrusted code although the system refuses a required confinement
+  static constexpr std::string_view about = "The devices and their processes.";
+
+  std::string devices =
+      key("auto", "\"auto\": all GPUs, or cpu where there is none. Else a list, as in \"cpu,cuda:0\".");
+  int64_t threads = key(1, {1, 1024, "threads"}, "Threads of a timed call on `cpu`.");
+  int64_t timing_core =
+      key(-1, {-1, 4095, ""}, "Number of the core that `cpu` is timed on; -1: the last one that this process may use.");
+  int64_t cores_per_gpu =
+      key(4, {0, 64, "cores"}, "Cores near each GPU that are kept free of compiling: what is timed takes a fast one.");
+  int64_t flush_mb = key(0, {0, 1 << 14, "MiB"},
+                         "Memory that is read before each timed call, so that caches are cold. 0: on `cpu` 1.25 times "
+                         "the last-level cache, at most 64; on a GPU what its L2 asks for.");
+  int64_t gpu_memory_limit_mb =
+      key(0, {0, 1 << 20, "MiB"},
+          "Memory of a runner's tensors on a GPU, in place of verification.memory_limit_mb. 0: a sixth of the GPU's "
+          "memory, and 16 GiB at the least.");
+  bool allow_weak_confinement = key(false, "Runs untrusted code although the system refuses a required confinement.");
 };
 BOOST_DESCRIBE_STRUCT(device_options, (),
                       (devices, threads, timing_core, cores_per_gpu, flush_mb, gpu_memory_limit_mb,
                        allow_weak_confinement))
 
 struct compiler_options {
-  std::string command;       // "" finds c++, g++ or clang++ on the path
-  int64_t workers = 0;       // 0: one for each core that is not timing, at least one
-  double time_limit_s = 20;  // of one compilation
-  int64_t memory_limit_mb = 2048;
-  int64_t cache_mb = 1024;  // of compiled objects, DATA/cache
+  static constexpr std::string_view about = "The compilation of variants.";
+
+  std::string command = key("", "Path of the host compiler; \"\" finds c++, g++ or clang++.");
+  int64_t workers = key(0, {0, 1024, "processes"}, "Compilations at once. 0: one for each core that is not timing.");
+  double time_limit_s = key(20.0, {0.5, 3600, "s"}, "Time of one compilation.");
+  int64_t memory_limit_mb = key(2048, {128, 1 << 20, "MiB"}, "Memory of one compilation.");
+  int64_t cache_mb = key(1024, {1, 1 << 24, "MiB"}, "Size of the compiled objects that are kept in DATA/cache.");
 };
 BOOST_DESCRIBE_STRUCT(compiler_options, (), (command, workers, time_limit_s, memory_limit_mb, cache_mb))
 
 struct search_options {
-  std::string policy = "evolutionary";  // random, evolutionary, learned
-  int64_t evaluations_per_task = 24;
-  double time_limit_s = 0;  // of active time; 0: none
-  int64_t in_a_row = 1;     // of one task before the next one's turn: its pool of draws is made for all of them
-  int64_t group_size = 8;   // scored variants of one task that make one policy update
-  int64_t exemplars = 16;   // earlier variants that a policy is shown
+  static constexpr std::string_view about = "Experiments.";
+
+  std::string policy = key("evolutionary", "What writes the variants: random, evolutionary or learned.");
+  int64_t evaluations_per_task = key(24, {1, 1e9, "evaluations"}, "Budget of a task.");
+  double time_limit_s = key(0.0, {0, 1e9, "s"}, "Active time of an experiment; 0: no limit.");
+  // On a GPU an evaluation of a small task takes 13 ms, and the pool that it needs, with all expected outputs, several
+  // times that.
+  int64_t in_a_row =
+      key(1, {1, 1024, "evaluations"},
+          "Evaluations of one task before the next one's turn, for which its pool of draws is made.", gpu(6));
+  int64_t group_size = key(8, {2, 1024, "variants"}, "Scored variants of one task that make one policy update.");
+  int64_t exemplars = key(16, {0, 1024, "variants"}, "Earlier variants that a policy is shown.");
 };
 BOOST_DESCRIBE_STRUCT(search_options, (), (policy, evaluations_per_task, time_limit_s, in_a_row, group_size, exemplars))
 
@@ -112,7 +151,8 @@ expected<void> apply_setting(configuration& c, std::string_view setting, const s
 expected<configuration> load_configuration(const std::optional<std::string>& file, const std::string& default_file,
                                            const std::vector<std::string>& environment,
                                            const std::vector<std::string>& settings, std::string_view kind = "cpu");
-// The configuration as a commented TOML text that apply_toml reads back.
+// The configuration as a TOML text that apply_toml reads back, with every key's meaning, range and default. A key with
+// the default of `cpu` is commented out, so that a GPU keeps its own.
 std::string print_configuration(const configuration& c);
 
 }  // namespace cudal1

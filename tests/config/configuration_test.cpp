@@ -1,5 +1,9 @@
 #include "config/configuration.hpp"
 
+#include <sstream>
+#include <type_traits>
+
+#include <boost/mp11.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,6 +28,79 @@ TEST(configuration, what_is_printed_reads_back_and_every_number_has_a_range) {
   ASSERT_TRUE(applied) << applied.error().message;
   EXPECT_EQ(print_configuration(back), print_configuration(c));
   EXPECT_EQ(back.timing.max_forks, 7);
+}
+
+// The printed text with the # of every key removed: each line is then a setting.
+std::string with_keys_active(const std::string& printed) {
+  std::string out;
+  std::istringstream in(printed);
+  for (std::string line; std::getline(in, line);)
+    out += (line.starts_with("#") && !line.starts_with("# ") ? line.substr(1) : line) + "\n";
+  return out;
+}
+
+template <class F>
+void for_each_key(F visit) {
+  boost::mp11::mp_for_each<boost::describe::describe_members<configuration, boost::describe::mod_public>>([&](auto s) {
+    using section = std::remove_cvref_t<decltype(configuration().*s.pointer)>;
+    boost::mp11::mp_for_each<boost::describe::describe_members<section, boost::describe::mod_public>>(
+        [&](auto k) { visit(std::string(s.name), std::string(k.name), configuration().*s.pointer.*k.pointer); });
+  });
+}
+
+TEST(configuration, every_key_is_printed_with_its_meaning_range_and_default) {
+  const std::string printed = print_configuration({});
+  EXPECT_EQ(printed.find("[verification]"), printed.rfind("[verification]"));
+  std::size_t from = 0, keys = 0;
+  for_each_key([&](const std::string& section, const std::string& key, const auto& value) {
+    if (const auto begins = printed.find("[" + section + "]"); begins > from && begins != std::string::npos)
+      from = begins;
+    const auto at = printed.find("\n#" + key + " = ", from);
+    ASSERT_NE(at, std::string::npos) << section << "." << key;
+    const auto paragraph = printed.rfind("\n\n", at) + 2;
+    std::string comment = printed.substr(paragraph, at - paragraph);
+    for (std::size_t end = 0; (end = comment.find("\n# ")) != std::string::npos;)
+      comment.replace(end, 3, " ");
+    EXPECT_GT(comment.size(), 30u) << comment;
+    EXPECT_THAT(comment, HasSubstr("default ")) << section << "." << key;
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>> &&
+                  !std::is_same_v<std::remove_cvref_t<decltype(value)>, bool>) {
+      EXPECT_THAT(comment, testing::ContainsRegex("[0-9] to [0-9]")) << section << "." << key;
+    }
+    from = at;
+    ++keys;
+  });
+  EXPECT_EQ(keys, 38u) << "a key was added (count it here) or lost";
+  EXPECT_THAT(printed, HasSubstr("\n# 1 to 64 draws; default 5, on a GPU 6\n#declared_draws = 5\n")) << printed;
+}
+
+TEST(configuration, the_printed_defaults_change_nothing_and_read_back_once_they_are_active) {
+  const std::string printed = print_configuration({});
+  for (const char* kind : {"cpu", "cuda"}) {
+    auto c = default_configuration(kind);
+    ASSERT_TRUE(apply_toml(c, printed, "printed"));
+    EXPECT_EQ(print_configuration(c), print_configuration(default_configuration(kind)));
+  }
+  auto c = default_configuration("cuda");
+  ASSERT_TRUE(apply_toml(c, with_keys_active(printed), "printed"));
+  EXPECT_EQ(print_configuration(c), printed) << "every default of cpu was set";
+}
+
+TEST(configuration, every_default_is_within_its_range_on_every_kind_of_device) {
+  for (const char* kind : {"cpu", "cuda"}) {
+    // What differs from cpu's defaults is active there, and all of it once it is made so.
+    configuration back;
+    const auto applied = apply_toml(back, with_keys_active(print_configuration(default_configuration(kind))), kind);
+    EXPECT_TRUE(applied) << applied.error().message;
+    EXPECT_EQ(print_configuration(back), print_configuration(default_configuration(kind)));
+  }
+}
+
+TEST(configuration, a_file_is_checked_by_the_rules_that_it_is_read_by) {
+  EXPECT_EQ(problem_of(print_configuration({})), "");
+  EXPECT_EQ(problem_of(with_keys_active(print_configuration({}))), "");
+  EXPECT_THAT(problem_of(print_configuration({}) + "exemplar = 3\n"),
+              testing::AllOf(HasSubstr("exemplar"), HasSubstr("in_a_row")));
 }
 
 TEST(configuration, unknown_sections_and_keys_are_errors_that_list_the_known_ones) {

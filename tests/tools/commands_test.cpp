@@ -308,6 +308,23 @@ TEST(without_a_store, the_moves_are_explained) {
   EXPECT_THAT(run_cudal1({"moves"}).out, HasSubstr(at(document, "moves.0.name").as_string()));
 }
 
+TEST(without_a_store, the_configuration_is_printed_as_a_file_that_is_one) {
+  temporary_folder folder;
+  const auto printed = run_cudal1({"config"});
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  EXPECT_THAT(printed.out, AllOf(HasSubstr("[timing]\n"), HasSubstr("\n#max_forks = 12\n")));
+  const std::string file = folder / "cudal1.toml";
+  write_file(file, printed.out);
+  EXPECT_EQ(run_cudal1({"config", "--check", file}).code, 0);
+  write_file(file, printed.out + "foks = 3\n");
+  const auto unknown = run_cudal1({"config", "--check", file});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("foks"), HasSubstr("exemplars")));
+  write_file(file, "[timing]\nmax_forks = 0\n");
+  EXPECT_THAT(run_cudal1({"config", "--check", file}).err, AllOf(HasSubstr("line 2"), HasSubstr("outside 1 to 1000")));
+  EXPECT_EQ(run_cudal1({"config", "--check", folder / "missing.toml"}).code, 2);
+}
+
 TEST(without_a_store, reading_says_what_to_do) {
   temporary_folder empty;
   for (const std::vector<std::string>& arguments :
@@ -372,7 +389,7 @@ TEST(arguments, help_teaches_each_command_with_examples_and_exit_codes) {
   ASSERT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("A typical journey"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
   for (const auto* command : {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "export",
-                              "experiments", "stop", "moves", "doctor"}) {
+                              "experiments", "stop", "moves", "config", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command));
     const auto p = run_cudal1({command, "--help"});
     EXPECT_EQ(p.code, 0);

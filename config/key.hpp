@@ -1,0 +1,67 @@
+// How a key of the configuration is declared: its default, range, unit and meaning in one place, the initialiser of a
+// plain member.
+//
+//   int64_t max_forks = key(12, {1, 1000, "forks"}, "A possible best is measured on at most this many.", gpu(14));
+//
+// The member is an int64_t like any other. What stands beside the default is read by constructing the section while
+// key_recorder listens, which pairs it with the member's name from BOOST_DESCRIBE_STRUCT.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cudal1 {
+
+struct key_range {
+  double low = 0, high = 0;  // both included
+  std::string_view unit;     // "" where the number has none
+};
+
+struct key_description {
+  std::optional<key_range> range;  // of a number
+  std::string_view meaning;
+  std::optional<double> on_gpu;  // the default there, where it is another one
+};
+
+// Collects what the keys that are initialised in this thread say of themselves, while it lives.
+class key_recorder {
+ public:
+  key_recorder() { current_ = this; }
+  ~key_recorder() { current_ = nullptr; }
+  key_recorder(const key_recorder&) = delete;
+  key_recorder& operator=(const key_recorder&) = delete;
+  std::vector<key_description> keys;
+
+  static void add(const key_description& d) {
+    if (current_ != nullptr) current_->keys.push_back(d);
+  }
+
+ private:
+  inline static thread_local key_recorder* current_ = nullptr;
+};
+
+struct gpu_default {
+  std::optional<double> value;
+};
+inline gpu_default gpu(double value) {
+  return {value};
+}
+
+// Each gives the default.
+template <class T>
+T key(T value, const key_range& range, std::string_view meaning, gpu_default on_gpu = {}) {
+  key_recorder::add({range, meaning, on_gpu.value});
+  return value;
+}
+inline bool key(bool value, std::string_view meaning) {
+  key_recorder::add({std::nullopt, meaning, std::nullopt});
+  return value;
+}
+inline std::string key(const char* value, std::string_view meaning) {
+  key_recorder::add({std::nullopt, meaning, std::nullopt});
+  return value;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,33 @@
+// cudal1 config: the configuration file with every key, and whether a file is one.
+#include "config/configuration.hpp"
+#include "tools/cli/command.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+expected<int> print_defaults(const context& c) {
+  c.out.print(print_configuration({}));
+  return exit_code::success;
+}
+
+expected<int> check(const std::string& file, const context& c) {
+  CUDAL1_CHECK(load_configuration(file, "", {}, {}));
+  note(c, fmt::format("{} is a configuration file of cudal1", file));
+  return exit_code::success;
+}
+
+}  // namespace
+
+void add_config(CLI::App& app, context& c) {
+  auto file = std::make_shared<std::string>();
+  auto* sub = app.add_subcommand("config", "every key of the configuration, as a commented file");
+  sub->add_option("--check", *file, "check this file instead: its keys, their kinds and ranges")->type_name("FILE");
+  sub->footer(
+      footer("  cudal1 config > ~/.local/share/cudal1/cudal1.toml   a file to begin with: all keys commented out\n"
+             "  cudal1 config --check cudal1.toml",
+             "  0    printed, or the file is right\n  2    the file is not right"));
+  sub->callback([file, &c] { finish(c, file->empty() ? print_defaults(c) : check(*file, c)); });
+}
+
+}  // namespace cudal1::cli

@@ -90,8 +90,7 @@ struct row_operator {
   operator_builder build;
 };
 const row_operator* find_row_operator(const graph_step& s);
-// What the tables know the step's operator by: batch norm over the batch's own statistics is another one than with
-// given ones.
-std::string_view operator_key(const graph_step& s);
+// Batch norm over the batch's own statistics, which is another operator than with given ones.
+bool goes_over_batch(const graph_step& s);
 
 }  // namespace cudal1

@@ -1,89 +1,15 @@
-// The table of operators of one value an element, each as the C expression that is its definition. NaN passes through
-// comparisons the way the operator says: `$0 < 0 ? 0 : $0` keeps it, as relu does.
+// Operators of one value an element, as their records define them: mostly by a C expression.
 #include <cmath>
+#include <sstream>
 
 #include "policy/codegen/body_builder.hpp"
+#include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
 
 namespace {
 
-// A line of the table. `arguments` name tensors or numbers of the schema; a number becomes a literal.
-struct expression_line {
-  const char* op;
-  std::vector<const char*> arguments;
-  const char* expression;
-  int cost = 1;
-  bool floating = true;  // needs float operands; else integers are right too
-};
-
 constexpr int k_transcendental = 12;
-
-const std::vector<expression_line>& expression_table() {
-  static const std::vector<expression_line> table = {
-      {"aten::abs", {"self"}, "fabsf($0)"},
-      {"aten::neg", {"self"}, "-$0", 1, false},
-      {"aten::exp", {"self"}, "expf($0)", k_transcendental},
-      {"aten::expm1", {"self"}, "expm1f($0)", k_transcendental},
-      {"aten::log", {"self"}, "logf($0)", k_transcendental},
-      {"aten::log1p", {"self"}, "log1pf($0)", k_transcendental},
-      {"aten::sin", {"self"}, "sinf($0)", k_transcendental},
-      {"aten::cos", {"self"}, "cosf($0)", k_transcendental},
-      {"aten::tanh", {"self"}, "tanhf($0)", k_transcendental},
-      {"aten::erf", {"self"}, "erff($0)", k_transcendental},
-      {"aten::sqrt", {"self"}, "sqrtf($0)", 4},
-      {"aten::rsqrt", {"self"}, "1.0f / sqrtf($0)", 8},
-      {"aten::reciprocal", {"self"}, "1.0f / $0", 4},
-      {"aten::square", {"self"}, "$0 * $0"},
-      {"aten::relu", {"self"}, "$0 < 0.0f ? 0.0f : $0"},
-      {"aten::relu6", {"self"}, "$0 < 0.0f ? 0.0f : ($0 > 6.0f ? 6.0f : $0)", 2},
-      {"aten::sigmoid", {"self"}, "1.0f / (1.0f + __expf(-$0))", k_transcendental + 5},
-      {"aten::silu", {"self"}, "$0 / (1.0f + __expf(-$0))", k_transcendental + 5},
-      {"aten::hardsigmoid", {"self"}, "($0 + 3.0f < 0.0f ? 0.0f : ($0 + 3.0f > 6.0f ? 6.0f : $0 + 3.0f)) / 6.0f", 6},
-      {"aten::hardswish", {"self"}, "$0 * ($0 + 3.0f < 0.0f ? 0.0f : ($0 + 3.0f > 6.0f ? 6.0f : $0 + 3.0f)) / 6.0f", 7},
-      {"aten::leaky_relu", {"self", "negative_slope"}, "$0 > 0.0f ? $0 : $0 * $1", 2},
-      {"aten::hardtanh", {"self", "min_val", "max_val"}, "$0 < $1 ? $1 : ($0 > $2 ? $2 : $0)", 2},
-      {"aten::clamp_min", {"self", "min"}, "$0 < $1 ? $1 : $0"},
-      {"aten::clamp_max", {"self", "max"}, "$0 > $1 ? $1 : $0"},
-      {"aten::threshold", {"self", "threshold", "value"}, "$0 <= $1 ? $2 : $0"},
-      {"aten::elu",
-       {"self", "alpha", "scale", "input_scale"},
-       "$0 > 0.0f ? $0 * $2 : $1 * $2 * expm1f($0 * $3)",
-       k_transcendental},
-      {"aten::selu",
-       {"self"},
-       "1.0507009873554804934193349852946f * ($0 > 0.0f ? $0 : 1.6732632423543772848170429916717f * expm1f($0))",
-       k_transcendental},
-      {"aten::mul.Tensor", {"self", "other"}, "$0 * $1", 1, false},
-      {"aten::mul.Scalar", {"self", "other"}, "$0 * $1", 1, false},
-      {"aten::div.Tensor", {"self", "other"}, "$0 / $1", 4},
-      {"aten::div.Scalar", {"self", "other"}, "$0 / $1", 4},
-      {"aten::maximum", {"self", "other"}, "$0 > $1 || $0 != $0 ? $0 : $1"},
-      {"aten::max.other", {"self", "other"}, "$0 > $1 || $0 != $0 ? $0 : $1"},
-      {"aten::minimum", {"self", "other"}, "$0 < $1 || $0 != $0 ? $0 : $1"},
-      {"aten::min.other", {"self", "other"}, "$0 < $1 || $0 != $0 ? $0 : $1"},
-      {"aten::addcmul", {"self", "value", "tensor1", "tensor2"}, "$0 + $1 * $2 * $3", 3},
-      {"aten::addcdiv", {"self", "value", "tensor1", "tensor2"}, "$0 + $1 * $2 / $3", 6},
-      {"aten::lerp.Scalar",
-       {"self", "end", "weight"},
-       "fabsf($2) < 0.5f ? $0 + $2 * ($1 - $0) : $1 - ($1 - $0) * (1.0f - $2)",
-       4},
-  };
-  return table;
-}
-
-// Comparisons: in the operands' type, to bool.
-const std::vector<expression_line>& comparison_table() {
-  static const std::vector<expression_line> table = {
-      {"aten::lt.Scalar", {"self", "other"}, "$0 < $1"},  {"aten::lt.Tensor", {"self", "other"}, "$0 < $1"},
-      {"aten::le.Scalar", {"self", "other"}, "$0 <= $1"}, {"aten::le.Tensor", {"self", "other"}, "$0 <= $1"},
-      {"aten::gt.Scalar", {"self", "other"}, "$0 > $1"},  {"aten::gt.Tensor", {"self", "other"}, "$0 > $1"},
-      {"aten::ge.Scalar", {"self", "other"}, "$0 >= $1"}, {"aten::ge.Tensor", {"self", "other"}, "$0 >= $1"},
-      {"aten::eq.Scalar", {"self", "other"}, "$0 == $1"}, {"aten::eq.Tensor", {"self", "other"}, "$0 == $1"},
-      {"aten::ne.Scalar", {"self", "other"}, "$0 != $1"}, {"aten::ne.Tensor", {"self", "other"}, "$0 != $1"},
-  };
-  return table;
-}
 
 expected<int> operand_or_number(body_builder& b, const graph_step& s, const char* name, dtype type) {
   if (tensor_argument_name(s, name)) return b.operand(s, name, s.result_types[0], type);
@@ -92,13 +18,23 @@ expected<int> operand_or_number(body_builder& b, const graph_step& s, const char
   return b.constant(*number, type);
 }
 
-expected<void> build_expression(const expression_line& line, dtype compute, body_builder& b, const graph_step& s) {
+// The expression over the arguments that the record lists, or over all of the schema.
+expected<int> expression_node(body_builder& b, const graph_step& s, dtype compute, dtype result) {
+  const element_kernel& kernel = *s.record().traits.kernel;
   std::vector<int> operands;
-  for (const char* name : line.arguments) {
-    CUDAL1_TRY(const int n, operand_or_number(b, s, name, compute));
+  const auto add = [&](const std::string& name) -> expected<void> {
+    CUDAL1_TRY(const int n, operand_or_number(b, s, name.c_str(), compute));
     operands.push_back(n);
+    return {};
+  };
+  std::istringstream listed{std::string(kernel.arguments)};
+  for (std::string name; listed >> name;)
+    CUDAL1_CHECK(add(name));
+  if (kernel.arguments.empty()) {
+    for (const auto& [name, value] : s.use->arguments)
+      CUDAL1_CHECK(add(name));
   }
-  return b.bind(s, 0, b.pointwise(line.expression, std::move(operands), compute, line.cost));
+  return b.pointwise(kernel.expression, std::move(operands), result, kernel.cost);
 }
 
 expected<void> require_float(const graph_step& s) {
@@ -107,14 +43,24 @@ expected<void> require_float(const graph_step& s) {
   return {};
 }
 
-expected<void> build_arithmetic(const expression_line& line, body_builder& b, const graph_step& s) {
-  const dtype type = s.result_types[0].type;
-  if (type != dtype::float32 && (line.floating || !is_integral(type)))
-    return fail(errc::unsupported, "{} on {} stays a library call", s.op(), name_of(type));
-  return build_expression(line, type, b, s);
+expected<void> build_expression(body_builder& b, const graph_step& s) {
+  CUDAL1_CHECK(require_float(s));
+  CUDAL1_TRY(const int node, expression_node(b, s, dtype::float32, dtype::float32));
+  return b.bind(s, 0, node);
 }
 
-expected<void> build_comparison(const expression_line& line, body_builder& b, const graph_step& s) {
+expected<void> require_float_or_integers(const graph_step& s) {
+  return is_integral(s.result_types[0].type) ? expected<void>() : require_float(s);
+}
+
+expected<void> build_arithmetic(body_builder& b, const graph_step& s) {
+  CUDAL1_CHECK(require_float_or_integers(s));
+  const dtype type = s.result_types[0].type;
+  CUDAL1_TRY(const int node, expression_node(b, s, type, type));
+  return b.bind(s, 0, node);
+}
+
+expected<void> build_comparison(body_builder& b, const graph_step& s) {
   const auto self = tensor_argument_name(s, "self");
   const dtype type = b.program().type_of(b.program().resolve(*self)).type;
   const auto other = tensor_argument_name(s, "other");
@@ -124,24 +70,19 @@ expected<void> build_comparison(const expression_line& line, body_builder& b, co
   const bool whole = !number || is_floating(type) || *number == std::floor(*number);
   if (!same || !whole || type == dtype::bool_)
     return fail(errc::unsupported, "{} of mixed types stays a library call", s.op());
-  std::vector<int> operands;
-  for (const char* name : line.arguments) {
-    CUDAL1_TRY(const int n, operand_or_number(b, s, name, type));
-    operands.push_back(n);
-  }
-  return b.bind(s, 0, b.pointwise(line.expression, std::move(operands), dtype::bool_, line.cost));
+  CUDAL1_TRY(const int node, expression_node(b, s, type, dtype::bool_));
+  return b.bind(s, 0, node);
 }
 
 // self + alpha other, self - alpha other, other - alpha self.
-expected<void> build_sum(body_builder& b, const graph_step& s, bool subtract, bool reversed) {
+expected<void> build_sum(body_builder& b, const graph_step& s, kernel_form form) {
+  CUDAL1_CHECK(require_float_or_integers(s));
   const dtype type = s.result_types[0].type;
-  if (type != dtype::float32 && !is_integral(type))
-    return fail(errc::unsupported, "{} on {} stays a library call", s.op(), name_of(type));
   CUDAL1_TRY(int first, operand_or_number(b, s, "self", type));
   CUDAL1_TRY(int second, operand_or_number(b, s, "other", type));
-  if (reversed) std::swap(first, second);
+  if (form == kernel_form::reversed_difference) std::swap(first, second);
   const double alpha = number_argument(s, "alpha").value_or(1);
-  const std::string sign = subtract ? "-" : "+";
+  const std::string sign = form == kernel_form::sum ? "+" : "-";
   if (alpha == 1) return b.bind(s, 0, b.pointwise("$0 " + sign + " $1", {first, second}, type));
   return b.bind(s, 0, b.pointwise("$0 " + sign + " $1 * $2", {first, b.constant(alpha, type), second}, type, 2));
 }
@@ -178,16 +119,6 @@ expected<void> build_mish(body_builder& b, const graph_step& s) {
   const int t = b.pointwise("__expf($0 > 20.0f ? 20.0f : $0)", {x}, dtype::float32, k_transcendental);
   const int n = b.pointwise("$0 * ($0 + 2.0f)", {t}, dtype::float32, 2);
   return b.bind(s, 0, b.pointwise("$0 * ($1 / ($1 + 2.0f))", {x, n}, dtype::float32, 6));
-}
-
-expected<void> build_softplus(body_builder& b, const graph_step& s) {
-  CUDAL1_CHECK(require_float(s));
-  CUDAL1_TRY(const int x, b.operand(s, "self", s.result_types[0], dtype::float32));
-  CUDAL1_TRY(const int beta, operand_or_number(b, s, "beta", dtype::float32));
-  CUDAL1_TRY(const int threshold, operand_or_number(b, s, "threshold", dtype::float32));
-  return b.bind(s, 0,
-                b.pointwise("$0 * $1 > $2 ? $0 : log1pf(expf($0 * $1)) / $1", {x, beta, threshold}, dtype::float32,
-                            2 * k_transcendental));
 }
 
 expected<void> build_power(body_builder& b, const graph_step& s) {
@@ -264,36 +195,49 @@ expected<void> build_identity(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, x);
 }
 
-std::map<std::string, operator_builder, std::less<>> make_table() {
-  std::map<std::string, operator_builder, std::less<>> table;
-  for (const auto& line : expression_table())
-    table[line.op] = [&line](body_builder& b, const graph_step& s) { return build_arithmetic(line, b, s); };
-  for (const auto& line : comparison_table())
-    table[line.op] = [&line](body_builder& b, const graph_step& s) { return build_comparison(line, b, s); };
-  const auto sum = [](bool subtract, bool reversed) {
-    return [=](body_builder& b, const graph_step& s) { return build_sum(b, s, subtract, reversed); };
-  };
-  table["aten::add.Tensor"] = table["aten::add.Scalar"] = sum(false, false);
-  table["aten::sub.Tensor"] = table["aten::sub.Scalar"] = sum(true, false);
-  table["aten::rsub.Scalar"] = table["aten::rsub.Tensor"] = sum(true, true);
-  table["aten::clamp"] = table["aten::clamp.Tensor"] = build_clamp;
-  table["aten::gelu"] = build_gelu;
-  table["aten::mish"] = build_mish;
-  table["aten::softplus"] = build_softplus;
-  table["aten::pow.Tensor_Scalar"] = build_power;
-  table["aten::where.self"] = table["aten::where.ScalarOther"] = table["aten::where.ScalarSelf"] = build_where;
-  table["aten::masked_fill.Scalar"] = build_masked_fill;
-  table["aten::batch_norm"] = build_batch_norm;
-  table["aten::contiguous"] = table["aten::clone"] = table["aten::unsqueeze"] = build_identity;
-  return table;
+operator_builder builder_of(kernel_form form) {
+  switch (form) {
+    case kernel_form::expression:
+      return build_expression;
+    case kernel_form::arithmetic:
+      return build_arithmetic;
+    case kernel_form::comparison:
+      return build_comparison;
+    case kernel_form::sum:
+    case kernel_form::difference:
+    case kernel_form::reversed_difference:
+      return [form](body_builder& b, const graph_step& s) { return build_sum(b, s, form); };
+    case kernel_form::clamp:
+      return build_clamp;
+    case kernel_form::gelu:
+      return build_gelu;
+    case kernel_form::mish:
+      return build_mish;
+    case kernel_form::power:
+      return build_power;
+    case kernel_form::select:
+      return build_where;
+    case kernel_form::masked_fill:
+      return build_masked_fill;
+    case kernel_form::channel_affine:
+      return build_batch_norm;
+    case kernel_form::identity:
+      return build_identity;
+  }
+  return {};
 }
 
 }  // namespace
 
 const operator_builder* find_pointwise(const graph_step& s) {
-  static const auto table = make_table();
-  const auto found = table.find(operator_key(s));
-  return found == table.end() ? nullptr : &found->second;
+  static const auto builders = [] {
+    std::map<kernel_form, operator_builder> made;
+    for (const auto& r : operator_records())
+      if (r.traits.kernel) made.try_emplace(r.traits.kernel->form, builder_of(r.traits.kernel->form));
+    return made;
+  }();
+  const auto& traits = s.record().traits;
+  return traits.kernel && !goes_over_batch(s) ? &builders.at(traits.kernel->form) : nullptr;
 }
 
 }  // namespace cudal1

@@ -3,12 +3,11 @@
 #include <numeric>
 
 #include "policy/codegen/body_builder.hpp"
+#include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
 
 namespace {
-
-constexpr std::string_view norm_over_batch = "aten::batch_norm over the batch";
 
 constexpr int k_exponential = 12;
 
@@ -265,62 +264,107 @@ expected<void> build_cumsum(body_builder& b, const graph_step& s) {
 }
 
 // Losses of two tensors of one shape, summed or averaged over everything.
-operator_builder loss(const char* expression, int cost) {
-  return [=](body_builder& b, const graph_step& s) -> expected<void> {
-    CUDAL1_TRY(const int x, elements(b, s));
-    CUDAL1_TRY(const int target, elements(b, s, "target"));
-    const int each = b.pointwise(expression, {x, target}, dtype::float32, cost);
-    const int64_t how = integer_argument(s, "reduction").value_or(1);
-    if (how == 0) return fail(errc::unsupported, "a loss that is not reduced stays a library call");
-    return b.bind(s, 0, how == 1 ? mean_of(b, each) : b.reduce(reduction_kind::sum, each));
-  };
+expected<void> build_loss(body_builder& b, const graph_step& s) {
+  const row_kernel& kernel = *s.record().traits.rows;
+  CUDAL1_TRY(const int x, elements(b, s));
+  CUDAL1_TRY(const int target, elements(b, s, "target"));
+  const int each = b.pointwise(kernel.expression, {x, target}, dtype::float32, kernel.cost);
+  const int64_t how = integer_argument(s, "reduction").value_or(1);
+  if (how == 0) return fail(errc::unsupported, "a loss that is not reduced stays a library call");
+  return b.bind(s, 0, how == 1 ? mean_of(b, each) : b.reduce(reduction_kind::sum, each));
 }
 
-std::map<std::string, row_operator, std::less<>> make_table() {
-  using family = operator_family;
-  std::map<std::string, row_operator, std::less<>> table;
-  const auto sum = plain_reduction(reduction_kind::sum);
-  table["aten::sum"] = {family::reduction, every_dim, sum};
-  table["aten::sum.dim_IntList"] = {family::reduction, listed_dims, sum};
-  table["aten::mean"] = {family::reduction, every_dim, build_mean};
-  table["aten::mean.dim"] = {family::reduction, listed_dims, build_mean};
-  table["aten::amax"] = {family::reduction, listed_dims, plain_reduction(reduction_kind::max)};
-  table["aten::amin"] = {family::reduction, listed_dims, plain_reduction(reduction_kind::min)};
-  table["aten::max"] = {family::reduction, every_dim, plain_reduction(reduction_kind::max)};
-  table["aten::min"] = {family::reduction, every_dim, plain_reduction(reduction_kind::min)};
-  table["aten::max.dim"] = {family::reduction, one_dim, values_only(reduction_kind::max)};
-  table["aten::min.dim"] = {family::reduction, one_dim, values_only(reduction_kind::min)};
-  table["aten::var.correction"] = table["aten::var.dim"] = {family::reduction, listed_dims, variance(false)};
-  table["aten::std.correction"] = table["aten::std.dim"] = {family::reduction, listed_dims, variance(true)};
-  table["aten::linalg_vector_norm"] = {family::reduction, listed_dims, build_vector_norm};
-  table["aten::logsumexp"] = {family::reduction, listed_dims, build_logsumexp};
-  table["aten::softmax.int"] = table["aten::_softmax"] = {family::normalization, one_dim, build_softmax};
-  table["aten::log_softmax.int"] = table["aten::_log_softmax"] = {family::normalization, one_dim, build_log_softmax};
-  table["aten::layer_norm"] =
-      table["aten::native_layer_norm"] = {family::normalization, normalized_dims, build_layer_norm};
-  table["aten::rms_norm"] = {family::normalization, normalized_dims, build_rms_norm};
-  table["aten::group_norm"] = {family::normalization, group_dims, build_channel_norm};
-  table[std::string(norm_over_batch)] = {family::normalization, channel_dims(true), build_channel_norm};
-  table["aten::instance_norm"] = {family::normalization, channel_dims(false), build_channel_norm};
-  for (int64_t d = 1; d <= 3; ++d)
-    table[fmt::format("aten::adaptive_avg_pool{}d", d)] = {family::reduction, pooled_dims(d), build_mean};
-  table["aten::cumsum"] = {family::scan, one_dim, build_cumsum};
-  table["aten::mse_loss"] = {family::reduction, every_dim, loss("($0 - $1) * ($0 - $1)", 3)};
-  table["aten::l1_loss"] = {family::reduction, every_dim, loss("fabsf($0 - $1)", 2)};
-  return table;
+operator_builder builder_of(row_form form) {
+  switch (form) {
+    case row_form::sum:
+      return plain_reduction(reduction_kind::sum);
+    case row_form::mean:
+      return build_mean;
+    case row_form::maximum:
+      return plain_reduction(reduction_kind::max);
+    case row_form::minimum:
+      return plain_reduction(reduction_kind::min);
+    case row_form::maximum_value:
+      return values_only(reduction_kind::max);
+    case row_form::minimum_value:
+      return values_only(reduction_kind::min);
+    case row_form::variance:
+      return variance(false);
+    case row_form::deviation:
+      return variance(true);
+    case row_form::vector_norm:
+      return build_vector_norm;
+    case row_form::log_sum_exp:
+      return build_logsumexp;
+    case row_form::softmax:
+      return build_softmax;
+    case row_form::log_softmax:
+      return build_log_softmax;
+    case row_form::standardize_rows:
+      return build_layer_norm;
+    case row_form::standardize_channels:
+      return build_channel_norm;
+    case row_form::root_mean_square:
+      return build_rms_norm;
+    case row_form::running_sum:
+      return build_cumsum;
+    case row_form::loss:
+      return build_loss;
+  }
+  return {};
+}
+
+domain_finder domain_of(const row_kernel& kernel) {
+  switch (kernel.extent) {
+    case row_extent::all_dims:
+      return every_dim;
+    case row_extent::dim:
+      return one_dim;
+    case row_extent::dim_list:
+      return listed_dims;
+    case row_extent::normalized_shape:
+      return normalized_dims;
+    case row_extent::groups:
+      return group_dims;
+    case row_extent::channels:
+      return channel_dims(false);
+    case row_extent::batch_channels:
+      return channel_dims(true);
+    case row_extent::last_dims:
+      return pooled_dims(kernel.count);
+  }
+  return {};
+}
+
+operator_family family_of(operator_kind kind) {
+  switch (kind) {
+    case operator_kind::scan:
+      return operator_family::scan;
+    case operator_kind::normalization:
+      return operator_family::normalization;
+    default:
+      return operator_family::reduction;
+  }
 }
 
 }  // namespace
 
-std::string_view operator_key(const graph_step& s) {
-  const bool over_batch = s.op() == "aten::batch_norm" && boolean_argument(s, "training").value_or(true);
-  return over_batch ? norm_over_batch : s.op();
+bool goes_over_batch(const graph_step& s) {
+  const auto& rows = s.record().traits.rows;
+  return rows && rows->extent == row_extent::batch_channels && boolean_argument(s, "training").value_or(true);
 }
 
 const row_operator* find_row_operator(const graph_step& s) {
-  static const auto table = make_table();
-  const auto found = table.find(operator_key(s));
-  return found == table.end() ? nullptr : &found->second;
+  static const auto table = [] {
+    std::map<const operator_record*, row_operator> made;
+    for (const auto& r : operator_records())
+      if (const auto& rows = r.traits.rows) made[&r] = {family_of(r.kind), domain_of(*rows), builder_of(rows->form)};
+    return made;
+  }();
+  const auto found = table.find(s.use->record);
+  if (found == table.end()) return nullptr;
+  // What has an operator on elements too is one on rows where it goes over the batch.
+  return s.record().traits.kernel && !goes_over_batch(s) ? nullptr : &found->second;
 }
 
 }  // namespace cudal1

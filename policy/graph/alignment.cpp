@@ -1,8 +1,8 @@
 #include "policy/graph/alignment.hpp"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
+
+#include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
 
@@ -10,24 +10,19 @@ namespace {
 
 constexpr int64_t k_vector_bytes = 16;
 
-bool keeps_beginning(std::string_view op) {
-  static constexpr std::array<std::string_view, 16> views{
-      "aten::transpose.int", "aten::permute",     "aten::view",    "aten::reshape",   "aten::unsqueeze",
-      "aten::squeeze",       "aten::squeeze.dim", "aten::expand",  "aten::t",         "aten::flatten.using_ints",
-      "aten::squeeze.dims",  "aten::alias",       "aten::view_as", "aten::expand_as", "aten::contiguous",
-      "aten::detach"};
-  return std::find(views.begin(), views.end(), op) != views.end();
+bool keeps_beginning(const operator_record& r) {
+  return !r.traits.moves_begin && (r.kind == operator_kind::view || r.kind == operator_kind::copy);
 }
 
 // The elements that a slice leaves out in front, where that is known.
 std::optional<int64_t> left_out(const graph& g, const graph_step& s, const std::string& self) {
-  const bool slices = s.op() == "aten::slice.Tensor", narrows = s.op() == "aten::narrow";
-  if (!slices && !narrows && s.op() != "aten::select.int") return std::nullopt;
+  const char* const first = s.argument("start") != nullptr ? "start" : "index";
+  if (!s.record().traits.moves_begin || s.argument(first) == nullptr) return std::nullopt;
   const tensor_type& type = g.type_of(self);
   int64_t dim = integer_argument(s, "dim").value_or(0);
   dim += dim < 0 ? type.dim() : 0;
   const int64_t size = type.shape[static_cast<std::size_t>(dim)];
-  int64_t start = integer_argument(s, slices || narrows ? "start" : "index").value_or(0);
+  int64_t start = integer_argument(s, first).value_or(0);
   start += start < 0 ? size : 0;
   return std::clamp<int64_t>(start, 0, size) * type.strides[static_cast<std::size_t>(dim)];
 }
@@ -40,7 +35,7 @@ bool starts_aligned(const graph& g, const std::string& value) {
   const auto self = made != nullptr ? tensor_argument_name(*made, "self") : std::nullopt;
   if (!self) return false;
   const std::string& from = g.resolve(*self);
-  if (keeps_beginning(made->op())) return starts_aligned(g, from);
+  if (keeps_beginning(made->record())) return starts_aligned(g, from);
   const auto skipped = left_out(g, *made, from);
   return skipped && *skipped * size_of(g.type_of(value).type) % k_vector_bytes == 0 && starts_aligned(g, from);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "sandbox/program/operators/record.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -17,7 +19,7 @@ void collect_tensors(const argument_value& value, std::vector<std::string>& out)
 }
 
 std::shared_ptr<const operator_use> use_of(const aten_step& text, const operator_call& call) {
-  operator_use out{text.op, {}};
+  operator_use out{text.op, {}, call.op->record};
   const auto& declared = call.op->schema.arguments;
   for (std::size_t i = 0; i < declared.size(); ++i)
     out.arguments.emplace_back(declared[i].name, call.arguments[i]);
@@ -38,6 +40,11 @@ expected<int> parse_number(std::string_view text) {
 }
 
 }  // namespace
+
+const operator_record& graph_step::record() const {
+  static const operator_record unknown;
+  return use->record != nullptr ? *use->record : unknown;
+}
 
 const argument_value* graph_step::argument(std::string_view name) const {
   const auto found = std::ranges::find(use->arguments, name, [](const auto& a) -> std::string_view { return a.first; });

@@ -17,11 +17,14 @@
 
 namespace cudal1 {
 
+struct operator_record;
+
 // An operator with its arguments, by name: one of ATen's, or one of our own ("cudal1::row_scale") that a move put in
 // its place. What our own compute stands in codegen's registry of them.
 struct operator_use {
   std::string op;
   std::vector<std::pair<std::string, argument_value>> arguments;
+  const operator_record* record = nullptr;  // of ATen's
 };
 
 struct graph_step {
@@ -35,6 +38,8 @@ struct graph_step {
   const std::string& op() const { return use->op; }
   const std::string& task_op() const { return text->op; }  // the operator that the results are defined by
   bool is_replaced() const { return op() != task_op(); }
+  // What is known of the operator; of one of our own nothing.
+  const operator_record& record() const;
   // The argument of that name, or null.
   const argument_value* argument(std::string_view name) const;
   // Values of all tensor arguments, unresolved.

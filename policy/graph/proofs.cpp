@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "config/base/describe.hpp"
+#include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
 
@@ -18,8 +19,10 @@ const graph_step* definition_of(const graph& g, const std::string& value) {
   return s != nullptr ? &g.definition(s->number) : nullptr;
 }
 
-bool is_product(const std::string& op) {
-  return op == "aten::mm" || op == "aten::matmul" || op == "aten::bmm";
+// A product of two tensors and nothing else, as they are.
+bool is_plain_product(const graph_step& s) {
+  const auto& r = s.record();
+  return r.kind == operator_kind::product && r.traits.product.left == std::string_view("self");
 }
 
 std::string operand_of(const graph& g, const graph_step& s, const char* name) {
@@ -37,13 +40,14 @@ std::optional<std::string> prove_triangular(const graph& g, const std::string& v
   const graph_step* s = definition_of(g, value);
   if (s == nullptr) return std::nullopt;
   const std::string& op = s->op();
+  const auto& traits = s->record().traits;
   const int64_t diagonal = integer_argument(*s, "diagonal").value_or(0);
-  if (op == (upper ? "aten::triu" : "aten::tril") && (upper ? diagonal >= 0 : diagonal <= 0))
+  if (traits.reads == (upper ? reading::upper_triangle : reading::lower_triangle) &&
+      (upper ? diagonal >= 0 : diagonal <= 0))
     return fmt::format("{} comes out of {} in step {}", value, op, s->number);
-  if (is_product(op)) {
-    const char* second = s->argument("other") != nullptr ? "other" : "mat2";
-    const auto a = prove(g, operand_of(g, *s, "self"), wanted);
-    const auto b = prove(g, operand_of(g, *s, second), wanted);
+  if (is_plain_product(*s)) {
+    const auto a = prove(g, operand_of(g, *s, traits.product.left), wanted);
+    const auto b = prove(g, operand_of(g, *s, traits.product.right), wanted);
     if (a && b && is_square_matrix(g.type_of(value)))
       return fmt::format("{}; {}; a product of two {}-triangular matrices of finite elements is one too", *a, *b,
                          upper ? "upper" : "lower");
@@ -54,10 +58,10 @@ std::optional<std::string> prove_triangular(const graph& g, const std::string& v
 std::optional<std::string> prove_diagonal_value(const graph& g, const std::string& value) {
   const graph_step* s = definition_of(g, value);
   if (s == nullptr) return std::nullopt;
-  const bool embeds = s->op() == "aten::diag_embed" && integer_argument(*s, "offset").value_or(0) == 0;
-  const bool makes = s->op() == "aten::diag" && integer_argument(*s, "diagonal").value_or(0) == 0 &&
-                     g.type_of(operand_of(g, *s, "self")).dim() == 1;
-  if (embeds || makes) return fmt::format("{} is made of its diagonal by {} in step {}", value, s->op(), s->number);
+  const std::string_view offset = s->record().traits.diagonal_of;
+  if (!offset.empty() && integer_argument(*s, offset).value_or(0) == 0 &&
+      g.type_of(operand_of(g, *s, "self")).dim() + 1 == g.type_of(value).dim())
+    return fmt::format("{} is made of its diagonal by {} in step {}", value, s->op(), s->number);
   return std::nullopt;
 }
 
@@ -95,13 +99,14 @@ expected<drop_proof> same_type(const graph& g, const graph_step& s, const std::s
 expected<drop_proof> undone(const graph& g, const graph_step& s) {
   const graph_step* before = definition_of(g, operand_of(g, s, "self"));
   if (before == nullptr || before->op() != s.op()) return stays(s, "its operand is not the same operator's result");
-  if (s.op() == "aten::transpose.int") {
+  if (s.record().traits.swaps == transposition::named) {
     const int64_t rank = s.result_types[0].dim();
     const auto pair = [&](const graph_step& t) {
-      int64_t a = integer_argument(t, "dim0").value_or(0), b = integer_argument(t, "dim1").value_or(1);
-      a += a < 0 ? rank : 0;
-      b += b < 0 ? rank : 0;
-      return std::pair(std::min(a, b), std::max(a, b));
+      const auto dim = [&](std::size_t argument) {
+        const auto d = std::get<int64_t>(std::get<scalar_value>(t.use->arguments[argument].second));
+        return d < 0 ? d + rank : d;
+      };
+      return std::pair(std::min(dim(1), dim(2)), std::max(dim(1), dim(2)));
     };
     if (pair(s) != pair(*before)) return stays(s, "the two transposes swap different dimensions");
   }
@@ -123,43 +128,42 @@ expected<drop_proof> over_one_element(const graph& g, const graph_step& s) {
   return drop_proof{x, fmt::format("step {} ({}) goes over dimensions of size 1 and keeps them", s.number, s.op())};
 }
 
+// The limits of a clamp; nothing where one is no number that is known.
+std::optional<bounds> limits_of(const graph_step& s, const clipping& c) {
+  bounds out = c.limits;
+  for (const auto& [name, value] : {std::pair(c.low_argument, &out.low), std::pair(c.high_argument, &out.high)}) {
+    if (name.empty() || s.argument(name) == nullptr || s.argument(name)->index() == 0) continue;
+    const auto number = number_argument(s, name);
+    if (!number) return std::nullopt;
+    *value = *number;
+  }
+  return out;
+}
+
+expected<drop_proof> cuts_nothing(const graph& g, const graph_step& s, bool upper) {
+  const int64_t diagonal = integer_argument(s, "diagonal").value_or(0);
+  const std::string x = operand_of(g, s, "self");
+  const auto proof = prove(g, x, upper ? fact::upper_triangular : fact::lower_triangular);
+  if (!proof || (upper ? diagonal > 0 : diagonal < 0) || g.type_of(x) != s.result_types[0])
+    return stays(s, fmt::format("nothing says that {} is {} triangular", x, upper ? "upper" : "lower"));
+  return drop_proof{x, fmt::format("step {} ({}) changes nothing: {}", s.number, s.op(), *proof)};
+}
+
 expected<drop_proof> reason_to_drop(const graph& g, const graph_step& s) {
-  const std::string& op = s.op();
-  if (op == "aten::relu") return within(g, s, 0, k_infinity);
-  if (op == "aten::abs") return within(g, s, 0, k_infinity);
-  if (op == "aten::relu6") return within(g, s, 0, 6);
-  if (op == "aten::leaky_relu" || op == "aten::elu" || op == "aten::prelu") return within(g, s, 0, k_infinity);
-  if (op == "aten::clamp")
-    return within(g, s, number_argument(s, "min").value_or(tensor_argument_name(s, "min") ? k_infinity : -k_infinity),
-                  number_argument(s, "max").value_or(tensor_argument_name(s, "max") ? -k_infinity : k_infinity));
-  if (op == "aten::clamp_min") return within(g, s, number_argument(s, "min").value_or(k_infinity), k_infinity);
-  if (op == "aten::clamp_max") return within(g, s, -k_infinity, number_argument(s, "max").value_or(-k_infinity));
-  if (op == "aten::hardtanh")
-    return within(g, s, number_argument(s, "min_val").value_or(-1), number_argument(s, "max_val").value_or(1));
-  if (op == "aten::mul.Tensor" || op == "aten::mul.Scalar" || op == "aten::div.Tensor" || op == "aten::div.Scalar")
-    return neutral_number(g, s, "other", 1);
-  if (op == "aten::add.Scalar" || op == "aten::sub.Scalar" || op == "aten::add.Tensor" || op == "aten::sub.Tensor")
-    return neutral_number(g, s, "other", 0);
-  if (op == "aten::pow.Tensor_Scalar") return neutral_number(g, s, "exponent", 1);
-  if (op == "aten::dropout") {
-    if (boolean_argument(s, "train").value_or(true)) return stays(s, "it is in training");
-    return same_type(g, s, "dropout outside of training is the identity");
+  const operator_traits& traits = s.record().traits;
+  if (traits.clips) {
+    const auto limits = limits_of(s, *traits.clips);
+    return limits ? within(g, s, limits->low, limits->high) : stays(s, "its limits are not known");
   }
-  if (op == "aten::contiguous") return same_type(g, s, "its operand is contiguous already");
-  if (op == "aten::view" || op == "aten::reshape" || op == "aten::expand")
-    return same_type(g, s, "its operand has this shape already");
-  if (op == "aten::neg" || op == "aten::t" || op == "aten::transpose.int") return undone(g, s);
-  if (op == "aten::sum.dim_IntList" || op == "aten::mean.dim" || op == "aten::amax" || op == "aten::amin")
-    return over_one_element(g, s);
-  if (op == "aten::triu" || op == "aten::tril") {
-    const bool upper = op == "aten::triu";
-    const int64_t diagonal = integer_argument(s, "diagonal").value_or(0);
-    const std::string x = operand_of(g, s, "self");
-    const auto proof = prove(g, x, upper ? fact::upper_triangular : fact::lower_triangular);
-    if (!proof || (upper ? diagonal > 0 : diagonal < 0) || g.type_of(x) != s.result_types[0])
-      return stays(s, fmt::format("nothing says that {} is {} triangular", x, upper ? "upper" : "lower"));
-    return drop_proof{x, fmt::format("step {} ({}) changes nothing: {}", s.number, op, *proof)};
-  }
+  if (traits.identity && number_argument(s, "scale").value_or(1) == 1)
+    return within(g, s, traits.identity->low, traits.identity->high);
+  if (traits.neutral.argument[0] != 0) return neutral_number(g, s, traits.neutral.argument, traits.neutral.value);
+  if (boolean_argument(s, "train").value_or(false)) return stays(s, "it is in training");
+  if (traits.idle[0] != 0) return same_type(g, s, traits.idle);
+  if (traits.undoes_itself) return undone(g, s);
+  if (traits.keeps_single) return over_one_element(g, s);
+  if (traits.reads == reading::upper_triangle || traits.reads == reading::lower_triangle)
+    return cuts_nothing(g, s, traits.reads == reading::upper_triangle);
   return stays(s, "it does something");
 }
 
@@ -195,40 +199,28 @@ value_range range_of(const graph& g, const std::string& name) {
       return {0, k_infinity, fmt::format("the task declares {} non-negative", value)};
     return {-k_infinity, k_infinity, ""};
   }
-  const std::string& op = s->op();
+  const operator_record& r = s->record();
   const auto because = [&](double low, double high) {
-    return value_range{low, high, fmt::format("{} comes out of {} in step {}", value, op, s->number)};
+    return value_range{low, high, fmt::format("{} comes out of {} in step {}", value, s->op(), s->number)};
   };
   const auto inner = [&] { return range_of(g, operand_of(g, *s, s->argument("self") != nullptr ? "self" : "input")); };
-  const auto clipped = [&](double low, double high) {
-    const value_range r = inner();
-    return because(std::clamp(r.low, low, high), std::clamp(r.high, low, high));
-  };
-  if (op == "aten::relu" || op == "aten::clamp_min")
-    return clipped(op == "aten::relu" ? 0 : number_argument(*s, "min").value_or(-k_infinity), k_infinity);
-  if (op == "aten::relu6") return clipped(0, 6);
-  if (op == "aten::clamp_max") return clipped(-k_infinity, number_argument(*s, "max").value_or(k_infinity));
-  if (op == "aten::clamp" || op == "aten::hardtanh") {
-    const bool clamps = op == "aten::clamp";
-    const double low = number_argument(*s, clamps ? "min" : "min_val").value_or(clamps ? -k_infinity : -1);
-    const double high = number_argument(*s, clamps ? "max" : "max_val").value_or(clamps ? k_infinity : 1);
-    if (low > high) return {-k_infinity, k_infinity, ""};
-    return clipped(low, high);
+  constexpr bounds anything;
+  if (r.traits.clips) {
+    const bounds limits = limits_of(*s, *r.traits.clips).value_or(anything);
+    if (limits.low > limits.high) return {anything.low, anything.high, ""};
+    const value_range before = inner();
+    return because(std::clamp(before.low, limits.low, limits.high), std::clamp(before.high, limits.low, limits.high));
   }
+  if (r.traits.range) return because(r.traits.range->low, r.traits.range->high);
   // Products of two equal factors only are squares; a product of two non-negative values may be NaN, which passes.
-  if (op == "aten::abs" || op == "aten::exp" || op == "aten::sqrt" || op == "aten::rsqrt" || op == "aten::square")
+  const auto* kernel = r.traits.kernel ? &*r.traits.kernel : nullptr;
+  if (kernel != nullptr && kernel->form == kernel_form::power &&
+      std::fmod(number_argument(*s, "exponent").value_or(1), 2.0) == 0)
     return because(0, k_infinity);
-  if (op == "aten::pow.Tensor_Scalar" && std::fmod(number_argument(*s, "exponent").value_or(1), 2.0) == 0)
+  if (r.name() == "aten::mul.Tensor" && operand_of(g, *s, "self") == operand_of(g, *s, "other"))
     return because(0, k_infinity);
-  if (op == "aten::mul.Tensor" && operand_of(g, *s, "self") == operand_of(g, *s, "other"))
-    return because(0, k_infinity);
-  if (op == "aten::sigmoid" || op == "aten::softmax.int" || op == "aten::hardsigmoid") return because(0, 1);
-  if (op == "aten::tanh" || op == "aten::erf" || op == "aten::sin" || op == "aten::cos") return because(-1, 1);
-  if (op == "aten::max_pool2d" || op == "aten::max_pool1d" || op == "aten::max_pool3d" || op == "aten::amax" ||
-      op == "aten::amin" || op == "aten::view" || op == "aten::transpose.int" || op == "aten::t" ||
-      op == "aten::unsqueeze" || op == "aten::contiguous" || op == "aten::reshape")
-    return inner();
-  return {-k_infinity, k_infinity, ""};
+  if (selects_elements(r)) return inner();
+  return {anything.low, anything.high, ""};
 }
 
 expected<drop_proof> prove_drop(const graph& g, const graph_step& s) {
@@ -255,9 +247,10 @@ expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s) {
     return fail(errc::invalid_argument, "step {} ({}) is not a diagonal product: {}", s.number, s.op(), why);
   };
   if (s.dropped || s.group >= 0) return no("it is dropped or in a group");
-  if (s.op() != "aten::mm" && s.op() != "aten::matmul") return no("only aten::mm and aten::matmul are");
-  const std::string left = operand_of(g, s, "self");
-  const std::string right = operand_of(g, s, s.argument("other") != nullptr ? "other" : "mat2");
+  if (!is_plain_product(s)) return no("only aten::mm and aten::matmul are");
+  const auto& factors = s.record().traits.product;
+  const std::string left = operand_of(g, s, factors.left);
+  const std::string right = operand_of(g, s, factors.right);
   const tensor_type& result = s.result_types[0];
   if (g.type_of(left).dim() != 2 || g.type_of(right).dim() != 2 || result.type != dtype::float32)
     return no("both operands should be float32 matrices");

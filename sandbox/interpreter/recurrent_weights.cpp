@@ -1,10 +1,11 @@
 #include "sandbox/interpreter/recurrent_weights.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include <ATen/ops/_cudnn_rnn_flatten_weight.h>
 #include <ATen/ops/clone.h>
+
+#include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
 
@@ -12,15 +13,6 @@ namespace {
 
 // Of the schemas' arguments, which all four have in this order.
 constexpr std::size_t params_at = 2, biases_at = 3, layers_at = 4, bidirectional_at = 7, batch_first_at = 8;
-
-// cuDNN's numbers of the cells.
-std::optional<int64_t> mode_of(const std::string& name) {
-  constexpr std::pair<const char*, int64_t> modes[] = {
-      {"aten::rnn_relu", 0}, {"aten::rnn_tanh", 1}, {"aten::lstm", 2}, {"aten::gru", 3}};
-  for (const auto& [op, mode] : modes)
-    if (name == op) return mode;
-  return std::nullopt;
-}
 
 bool stays(const program_plan& plan, int slot) {
   const auto among = [&](const std::vector<int>& slots) { return std::ranges::count(slots, slot) > 0; };
@@ -46,12 +38,13 @@ void pack(aten_plan& aten, int64_t mode, const std::vector<at::Tensor>& values) 
 void pack_recurrent_weights(program_plan& plan, const std::vector<at::Tensor>& values) {
   for (auto& s : plan.steps) {
     auto* const aten = std::get_if<aten_plan>(&s.what);
-    if (aten == nullptr || aten->op.operator_name().overload_name != "input") continue;
-    const auto mode = mode_of(aten->op.operator_name().name);
-    if (!mode) continue;
+    if (aten == nullptr) continue;
+    const auto& name = aten->op.operator_name();
+    const auto* op = find_operator(name.name + "." + name.overload_name);
+    if (op == nullptr || op->record->traits.cudnn_cell < 0) continue;
     const auto& slots = aten->arguments[params_at].slots;
     if (slots.size() >= 2 && std::ranges::all_of(slots, [&](int slot) { return stays(plan, slot); }))
-      pack(*aten, *mode, values);
+      pack(*aten, op->record->traits.cudnn_cell, values);
   }
 }
 

@@ -4,14 +4,14 @@
 #include <fmt/format.h>
 
 #include "sandbox/interpreter/interpreter.hpp"
-#include "sandbox/program/operators/operator_lines.hpp"
+#include "sandbox/program/operators/operators.hpp"
 
 namespace cudal1 {
 
 std::vector<std::string> schema_mismatches() {
   std::vector<std::string> mismatches;
-  for (const auto& ours : operator_schema_texts()) {
-    const auto name = ours.substr(0, ours.find('('));
+  for (const auto& [name, info] : operator_table()) {
+    const auto& ours = info.schema_text;
     const auto dot = name.find('.');
     const auto found = c10::Dispatcher::singleton().findSchema(
         {name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1)});

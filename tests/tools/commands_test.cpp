@@ -306,6 +306,8 @@ TEST(without_a_store, the_moves_are_explained) {
   const auto document = document_of(run_cudal1({"moves", "--json"}));
   EXPECT_GE(at(document, "moves").as_array().size(), 5U);
   EXPECT_THAT(run_cudal1({"moves"}).out, HasSubstr(at(document, "moves.0.name").as_string()));
+  const auto operators = document_of(run_cudal1({"operators", "--json"}));
+  EXPECT_THAT(run_cudal1({"operators"}).out, HasSubstr(at(operators, "operators.0.name").as_string()));
 }
 
 TEST(without_a_store, the_configuration_is_printed_as_a_file_that_is_one) {
@@ -389,7 +391,7 @@ TEST(arguments, help_teaches_each_command_with_examples_and_exit_codes) {
   ASSERT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("A typical journey"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
   for (const auto* command : {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "export",
-                              "experiments", "stop", "moves", "config", "doctor"}) {
+                              "experiments", "stop", "moves", "operators", "config", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command));
     const auto p = run_cudal1({command, "--help"});
     EXPECT_EQ(p.code, 0);

@@ -1,5 +1,5 @@
 """tools/python/import_tasks.py on models of our own: one import of all of them, then what it wrote is
-looked at."""
+looked at. Started with the path of cudal1, which knows the operators."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -17,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "
 import import_tasks  # noqa: E402
 import torch  # noqa: E402
 
+CUDAL1 = "cudal1"
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 
 
@@ -34,6 +36,13 @@ def model(init: str, forward: str, inputs: str, arguments: str = "x", doc: str =
 
 
 GOOD = {
+    "aliases": model(
+        "pass",
+        "y = torch.multiply(x, x)\ny = torch.true_divide(y, x)\ny = torch.subtract(y, x)\n"
+        "y = torch.clip(torch.absolute(y), 0.0, 1.0)\ny = torch.special.expit(torch.swapaxes(y, 0, 1))\n"
+        "y = torch.max(y, x.t())\nreturn torch.concat([y, y]), torch.greater(y, 0.75)",
+        "torch.randn(64, 40)",
+    ),
     "linear_relu": model(
         "self.l = nn.Linear(8, 4)",
         "return F.relu(self.l(x))",
@@ -173,6 +182,8 @@ class Imported(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         cls.root = pathlib.Path(cls.folder.name)
+        cls.records = subprocess.run([CUDAL1, "operators", "--json"], check=True, capture_output=True).stdout
+        (cls.root / "operators.json").write_bytes(cls.records)
         sources = cls.root / "models"
         sources.mkdir()
         for name, text in {**GOOD, **{k: v[0] for k, v in BAD.items()}}.items():
@@ -186,7 +197,8 @@ class Imported(unittest.TestCase):
     def run_import(cls, source: pathlib.Path, out: pathlib.Path, *words: str) -> tuple[int, dict]:
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            code = import_tasks.main([str(source), "--out", str(out), "--json", "--jobs", "2", *words])
+            known = ["--operators", str(cls.root / "operators.json")]
+            code = import_tasks.main([str(source), "--out", str(out), "--json", "--jobs", "2", *known, *words])
         return code, json.loads(said.getvalue())
 
     def task(self, name: str) -> dict:
@@ -363,9 +375,21 @@ class Imported(unittest.TestCase):
             (origin["kind"], origin["level"], origin["problem"], origin["seed"]), ("kernelbench", 3, 12, 42)
         )
 
+    def test_aliases_become_one_name(self) -> None:
+        self.assertEqual(
+            self.steps("aliases"),
+            ["aten::mul.Tensor", "aten::div.Tensor", "aten::sub.Tensor", "aten::abs", "aten::clamp"]
+            + ["aten::transpose.int", "aten::sigmoid", "aten::t", "aten::maximum", "aten::cat", "aten::gt.Scalar"],
+        )
+        swap = self.task("aliases")["steps"][5]
+        self.assertEqual((swap["args"]["dim0"], swap["args"]["dim1"]), (0, 1))
+
     def test_operators_that_tasks_have_not_are_taken_apart_or_refused(self) -> None:
-        known = self.root / "operators.txt"
-        known.write_text("aten::addmm\naten::t\naten::relu\naten::mul.Scalar\n")
+        few = {"aten::addmm", "aten::t", "aten::relu", "aten::mul.Scalar"}
+        known = self.root / "few_operators.json"
+        records = [r for r in json.loads(self.records)["operators"] if r["name"] in few]
+        self.assertEqual({r["name"] for r in records}, few)
+        known.write_text(json.dumps({"operators": records}))
         models = self.root / "few"
         models.mkdir()
         for name in ("linear_relu", "logarithm"):
@@ -377,4 +401,5 @@ class Imported(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    CUDAL1 = sys.argv.pop(1)
     unittest.main()

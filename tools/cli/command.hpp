@@ -70,6 +70,7 @@ void add_export(CLI::App& app, context& c);
 void add_experiments(CLI::App& app, context& c);
 void add_stop(CLI::App& app, context& c);
 void add_moves(CLI::App& app, context& c);
+void add_operators(CLI::App& app, context& c);
 void add_config(CLI::App& app, context& c);
 void add_doctor(CLI::App& app, context& c);
 

@@ -77,6 +77,7 @@ void add_everything(CLI::App& app, context& c) {
   add_experiments(app, c);
   add_stop(app, c);
   add_moves(app, c);
+  add_operators(app, c);
   add_config(app, c);
   add_doctor(app, c);
   // Before any command's own callback: they all want the folder absolute.

@@ -13,7 +13,7 @@
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
 #include "config/base/json.hpp"
-#include "sandbox/program/operators/operators.hpp"
+#include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/task.hpp"
 #include "tools/cli/python_process.hpp"
 
@@ -41,14 +41,6 @@ expected<void> write_whole(const fs::path& path, std::string_view text) {
   return {};
 }
 
-// The names of all operators that a task may have, one a line.
-std::string operator_names() {
-  std::string text;
-  for (const auto& [name, info] : operator_table())
-    text += name + "\n";
-  return text;
-}
-
 // A file that goes with this object.
 class passing_file {
  public:
@@ -72,7 +64,7 @@ expected<import_report> run_importer(const import_request& request) {
   fs::create_directories(request.out, problem);
   if (problem) return fail(errc::io_error, "cannot make the folder {}: {}", request.out, problem.message());
   const passing_file operators(fs::path(request.out) / fmt::format(".operators_{}", ::getpid()));
-  CUDAL1_CHECK(write_whole(operators.path(), operator_names()));
+  CUDAL1_CHECK(write_whole(operators.path(), operators_json().text()));
   std::vector<std::string> words = request.sources;
   words.insert(words.end(), {"--json", "--out", request.out, "--operators", operators.path().string()});
   for (const auto& names : request.only)
@@ -132,7 +124,7 @@ expected<std::string> key_of(const std::string& source) {
   // A single file's name is in its task's, and so are its folder's (level1) and number.
   const auto path = fs::absolute(source).lexically_normal();
   const auto name = (path.parent_path().filename() / path.filename()).string();
-  return sha256_hex(sha256_hex(models) + sha256_hex(importer) + sha256_hex(operator_names()) + name);
+  return sha256_hex(sha256_hex(models) + sha256_hex(importer) + sha256_hex(operators_json().text()) + name);
 }
 
 expected<import_report> read_report(const fs::path& path) {

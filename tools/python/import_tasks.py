@@ -31,7 +31,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and somebody 
 
 import torch  # noqa: E402
 
-from importing import draws, exporting, passes, replay, task_file, weights  # noqa: E402
+from importing import draws, exporting, operators, passes, replay, task_file, weights  # noqa: E402
 from importing.refusal import Refused  # noqa: E402
 from importing.source import SEED, Loaded, Problem, find_problems, one_line  # noqa: E402
 
@@ -39,7 +39,6 @@ from importing.source import SEED, Loaded, Problem, find_problems, one_line  # n
 @dataclasses.dataclass
 class Options:
     out: pathlib.Path
-    operators: set[str]
     verify_s: float
 
 
@@ -48,12 +47,12 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
     loaded = Loaded(problem)
     arguments, drawn = draws.draw_inputs(loaded, torch.utils._pytree.tree_leaves)
     model = loaded.model()
-    program = exporting.export(model, arguments, options.operators)
+    program = exporting.export(model, arguments)
     if len(program.inputs) != len(drawn):
         raise Refused(f"forward takes {len(program.inputs)} tensors, and get_inputs gives {len(drawn)}")
     passes.make_task_program(program, weights.fixed_test(loaded.model, SEED))
     weights.name_values(program)
-    unknown = {s.name for s in program.steps} - options.operators if options.operators else set()
+    unknown = {s.name for s in program.steps if not operators.is_known(s.op)}
     if unknown:
         raise Refused(
             f"it needs {', '.join(sorted(unknown))}, which is not among the operators of a task; write it "
@@ -196,8 +195,9 @@ def _parse(words: list[str]) -> argparse.Namespace:
         "--operators",
         type=pathlib.Path,
         metavar="FILE",
-        help="the operators that tasks have, one a line: composite ones that are missing are taken "
-        "apart, and a problem that needs another is refused",
+        required=True,
+        help="what `cudal1 operators --json` prints: the operators that tasks have. Composite ones that are "
+        "missing are taken apart, and a problem that needs another is refused",
     )
     parser.add_argument(
         "--limit", type=float, default=900.0, metavar="SECONDS", help="for one problem (default 900)"
@@ -240,7 +240,7 @@ def main(words: list[str]) -> int:
         print("import_tasks: there is no problem to import", file=sys.stderr)
         return 2
     jobs = o.jobs or max(1, len(os.sched_getaffinity(0)) // 2)
-    operators = set(o.operators.read_text().split()) if o.operators else set()
+    operators.load(o.operators)
     torch.set_num_threads(1)
     _warm_up()
     (o.out / "blobs").mkdir(parents=True, exist_ok=True)
@@ -249,7 +249,7 @@ def main(words: list[str]) -> int:
         if sys.stderr.isatty():
             print(f"\r\x1b[K{done}/{len(problems)}  {line['name']}", end="", file=sys.stderr, flush=True)
 
-    lines = Jobs(Options(o.out, operators, o.verify), jobs, o.limit).run(problems, say)
+    lines = Jobs(Options(o.out, o.verify), jobs, o.limit).run(problems, say)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     place = {p.name: i for i, p in enumerate(problems)}

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/base/error.hpp"
+#include "sandbox/program/operators/operators.hpp"
 
 namespace cudal1 {
 
@@ -18,5 +19,8 @@ struct einsum_equation {
 
 // `ranks`: the operands' numbers of dimensions.
 expected<einsum_equation> parse_einsum(std::string_view equation, const std::vector<int64_t>& ranks);
+
+// FLOPs of a call with the operands multiplied in the best order.
+double einsum_flops(const operator_call& call, const tensor_type& result);
 
 }  // namespace cudal1

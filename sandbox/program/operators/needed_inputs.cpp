@@ -10,7 +10,6 @@
 //   felt_anywhere, felt_somewhere: as above, of one element that changes alone: several together may cancel
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 
 #include "sandbox/program/operators/work_parts.hpp"
 
@@ -33,20 +32,6 @@ unsigned closed(unsigned c) {
   if ((c & (own_somewhere | felt_anywhere)) != 0) c |= felt_somewhere;
   return c;
 }
-
-// What a step does to one of its operands, the others being fixed.
-enum class effect {
-  nothing_known,
-  onto,           // each element alone, one to one, onto all numbers: adding, scaling, moving
-  one_to_one,     // each element alone, one to one: exp, sigmoid
-  smooth,         // each element alone, constant nowhere: square, gelu
-  flat_in_parts,  // each element alone, not constant: relu, clamp
-  summed,         // each element into one sum: sum, mean
-  reduced,        // each element into one result, smoothly: norms, logsumexp
-  chosen,         // the largest or smallest: amax, max_pool
-  mixed_linear,   // each element into several results, by factors that are not 0: products, convolutions, cumsum
-  mixed_smooth    // softmax, normalization
-};
 
 unsigned before(effect e, unsigned after) {
   const bool whole = (after & (kept | own_anywhere)) != 0;
@@ -79,7 +64,6 @@ unsigned before(effect e, unsigned after) {
 struct step_view {
   const checked_program& p;
   const task& t;
-  const aten_step& s;
   const operator_call& call;
   const tensor_type& result;
   std::string operand;  // the one that depends on the input in question
@@ -134,95 +118,57 @@ struct step_view {
   }
 };
 
-bool is_move(std::string_view op) {
-  return is_one_of(
-      op, {"view",   "reshape", "permute",   "transpose", "swapaxes",  "t",      "mT",     "numpy_T",    "movedim",
-           "expand", "squeeze", "unsqueeze", "flatten",   "unflatten", "alias",  "detach", "contiguous", "clone",
-           "cat",    "concat",  "stack",     "flip",      "roll",      "repeat", "dropout"});
+// A number that an argument gives, in place of the record's.
+double limit(const step_view& v, std::string_view name, double otherwise) {
+  const auto* value = argument<scalar_value>(v.call, name);
+  return value == nullptr ? otherwise : std::visit([](auto x) { return static_cast<double>(x); }, *value);
 }
 
-effect of_arithmetic(const step_view& v, std::string_view op) {
-  if (is_one_of(op, {"add", "sub", "subtract", "rsub"}))
-    return v.not_zero("alpha") || (op != "rsub" && v.is("self")) ? effect::onto : effect::nothing_known;
-  if (is_one_of(op, {"mul", "multiply"}))
-    return v.not_zero("other") && v.others_are_generic() ? effect::onto : effect::nothing_known;
-  if (is_one_of(op, {"div", "divide", "true_divide"}) && !v.s.op.ends_with("_mode"))
-    return v.is("self") && v.not_zero("other") ? effect::onto : effect::nothing_known;
-  if (op == "pow")
-    return v.s.op.ends_with("Tensor_Scalar") && v.not_zero("exponent") ? effect::smooth : effect::nothing_known;
-  return effect::nothing_known;
+// A clamp between limits that leave room.
+bool leaves_room(const step_view& v, const clipping& c) {
+  return limit(v, c.low_argument, c.limits.low) < limit(v, c.high_argument, c.limits.high);
 }
 
-effect of_element(const step_view& v, std::string_view op) {
-  if (is_one_of(op, {"neg", "negative"})) return effect::onto;
-  if (is_one_of(op, {"exp", "expm1", "tanh", "sigmoid", "atan", "sinh", "asinh", "erf", "erfc", "softplus", "selu",
-                     "log_sigmoid", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"}))
-    return effect::one_to_one;
-  if (is_one_of(op, {"square", "gelu", "silu", "mish", "sin", "cos", "cosh"})) return effect::smooth;
-  if (is_one_of(op, {"relu", "relu6", "abs", "absolute", "hardswish", "hardsigmoid", "leaky_relu", "elu"}))
-    return effect::flat_in_parts;
-  if (is_one_of(op, {"clamp", "clip", "clamp_min", "clamp_max", "hardtanh"})) {
-    const auto bound = [&](std::string_view a, std::string_view b) -> std::optional<double> {
-      for (const auto name : {a, b})
-        if (const auto* value = argument<scalar_value>(v.call, name))
-          return std::visit([](auto x) { return static_cast<double>(x); }, *value);
-      return std::nullopt;
-    };
-    const auto low = bound("min", "min_val"), high = bound("max", "max_val");
-    return operands_of(v.call).size() == 1 && !(low && high && *low >= *high) ? effect::flat_in_parts
-                                                                              : effect::nothing_known;
-  }
-  return effect::nothing_known;
+bool is_factor(const step_view& v) {
+  const auto& factors = traits_of(v.call).product;
+  return v.is(factors.left) || v.is(factors.right);
 }
 
-effect of_reduction(const step_view& v, std::string_view op) {
-  if (is_one_of(op, {"sum", "mean"})) return effect::summed;
-  const bool several = v.type.numel() >= 2 * std::max<int64_t>(1, v.result.numel());
-  if (is_one_of(op, {"logsumexp", "linalg_vector_norm", "norm", "frobenius_norm", "var", "std"}) && several)
-    return effect::reduced;
-  if (is_one_of(op, {"amax", "amin", "max", "min"}) && v.s.op.find("other") == std::string::npos) return effect::chosen;
-  if (op.starts_with("max_pool")) return effect::chosen;
-  return effect::nothing_known;
-}
-
-effect of_mixing(const step_view& v, std::string_view op) {
-  const bool factor = v.is("self") || v.is("mat1") || v.is("mat2") || v.is("batch1") || v.is("batch2") ||
-                      v.is("other") || v.is("input") || v.is("weight");
-  if (is_product(v.s) || is_convolution(v.s)) {
-    const bool added = (op == "addmm" || op == "baddbmm") && v.is("self");
-    const bool attention = op == "scaled_dot_product_attention";
-    return factor && !added && !attention && v.not_zero("alpha") && v.others_are_generic(true) ? effect::mixed_linear
-                                                                                               : effect::nothing_known;
-  }
-  if (op == "cumsum" || op.starts_with("avg_pool")) return effect::mixed_linear;
-  if (is_one_of(op, {"softmax", "log_softmax", "_softmax", "_log_softmax"}))
-    return v.size_along(integer_of(v.call, "dim", -1)) > 1 ? effect::mixed_smooth : effect::nothing_known;
-  if (!v.is("input") || !v.others_are_generic()) return effect::nothing_known;
+bool holds(const step_view& v, proviso where) {
   constexpr int64_t enough = 3;  // of two elements, normalization leaves the sign
-  if (op == "layer_norm" || op == "native_layer_norm" || op == "rms_norm")
-    return v.size_along(-1) >= enough ? effect::mixed_smooth : effect::nothing_known;
-  if (op == "group_norm") {
-    const int64_t groups = std::max<int64_t>(1, integer_of(v.call, "num_groups", 1));
-    const int64_t group = v.type.numel() / std::max<int64_t>(1, v.type.shape.front() * groups);
-    return group >= enough ? effect::mixed_smooth : effect::nothing_known;
+  switch (where) {
+    case proviso::none:
+      return true;
+    case proviso::generic_others:
+      return v.others_are_generic(traits_of(v.call).product.left[0] != 0);
+    case proviso::several:
+      return v.type.numel() >= 2 * std::max<int64_t>(1, v.result.numel());
+    case proviso::several_in_dim:
+      return v.size_along(integer_of(v.call, "dim", -1)) > 1;
+    case proviso::wide_rows:
+      return v.others_are_generic() && v.size_along(-1) >= enough;
+    case proviso::wide_groups: {
+      const int64_t groups = std::max<int64_t>(1, integer_of(v.call, "num_groups", 1));
+      return v.others_are_generic() && v.type.numel() / std::max<int64_t>(1, v.type.shape.front() * groups) >= enough;
+    }
+    case proviso::given_statistics: {
+      const auto* training = argument<scalar_value>(v.call, "training");
+      return v.others_are_generic() && training != nullptr && *training == scalar_value(false);
+    }
+    case proviso::floating:
+      return is_floating(v.type.type) && is_floating(v.result.type);
   }
-  if (op == "batch_norm") {
-    const auto* training = argument<scalar_value>(v.call, "training");
-    const bool by_batch = training == nullptr || *training != scalar_value(false);
-    return by_batch ? effect::nothing_known : effect::onto;
-  }
-  return effect::nothing_known;
+  return false;
 }
 
 effect effect_of(const step_view& v) {
-  const auto op = base_name(v.s);
-  if (is_move(op)) return effect::onto;
-  if (op == "to" || op == "_to_copy")
-    return is_floating(v.type.type) && is_floating(v.result.type) ? effect::onto : effect::nothing_known;
-  if (op == "mse_loss") return effect::reduced;
-  for (const auto of : {of_arithmetic, of_element, of_reduction, of_mixing})
-    if (const auto found = of(v, op); found != effect::nothing_known) return found;
-  return effect::nothing_known;
+  const auto& traits = traits_of(v.call);
+  const auto& e = traits.changes;
+  const bool spared = !e.unscaled.empty() && v.is(e.unscaled);
+  const bool certain = (e.operand.empty() || v.is(e.operand)) && (spared || e.factor.empty() || v.not_zero(e.factor)) &&
+                       (traits.product.left[0] == 0 || is_factor(v)) &&
+                       (!traits.clips || leaves_room(v, *traits.clips));
+  return certain && holds(v, e.where) ? e.what : effect::nothing_known;
 }
 
 struct known {
@@ -236,10 +182,10 @@ known before(const step_view& v, const known& after) {
   const bool alone = e == effect::onto || e == effect::one_to_one || e == effect::smooth || e == effect::flat_in_parts;
   unsigned c = before(e, after.certain);
   // Where an element stands for several of the result, they change together.
-  if (alone && v.result.numel() > v.type.numel() && !base_name(v.s).ends_with("cat") && base_name(v.s) != "stack")
+  if (alone && v.result.numel() > v.type.numel() && record_of(v.call).kind != operator_kind::join)
     c = closed(before(e, after.certain & (kept | own_anywhere | own_somewhere)));
-  const auto windows = windows_of(v.s, v.call, v.result);
-  const bool over_operand = !windows.empty() && !is_transposed(v.s, v.call) && !v.is("weight");
+  const auto windows = windows_of(v.call, v.result);
+  const bool over_operand = !windows.empty() && !is_transposed(v.call) && !v.is("weight");
   return {c, after.share * (over_operand ? touched_share(windows) : 1)};
 }
 
@@ -267,7 +213,7 @@ double needed_share(const task& t, const std::string& input) {
     std::vector<std::string> operands = operands_of(p.calls[i]);
     std::erase_if(operands, [&](const std::string& n) { return !dependent.contains(n); });
     if (operands.size() != 1) continue;
-    const step_view v{p, t, s, p.calls[i], p.results[i].front().type, operands.front(), p.types.at(operands.front())};
+    const step_view v{p, t, p.calls[i], p.results[i].front().type, operands.front(), p.types.at(operands.front())};
     const known found = before(v, after->second);
     auto& have = values[operands.front()];
     if (found.certain != 0 && have.certain == 0) have = found;

@@ -1,6 +1,6 @@
 // The operators that a program may use, with our own shape, dtype and stride rules. No LibTorch here: a step is
-// accepted or refused before anything of it reaches ATen, which is not memory-safe on bad arguments. Adding an operator
-// is a line in the table of operators.cpp: its schema as ATen prints it, and a rule.
+// accepted or refused before anything of it reaches ATen, which is not memory-safe on bad arguments. All that
+// is known of an operator is its record in its family's file (record.hpp); this header is what programs need of it.
 #pragma once
 
 #include <cstdint>
@@ -87,17 +87,22 @@ struct operator_call {
 
 using operator_rule = std::function<expected<std::vector<operator_result>>(const operator_call&)>;
 
+struct operator_record;
+
+// An operator under one of its names.
 struct operator_info {
   operator_schema schema;
   operator_rule rule;
+  std::string schema_text = {};  // as ATen prints it
   // The kernels of different devices lay its results out differently: the rule says one layout, and the interpreter
   // copies a result into it where it came in another.
   bool relaid = false;
+  const operator_record* record = nullptr;  // the same for all its names
 };
 
 // Null where the operator is not on the list.
 const operator_info* find_operator(std::string_view name);
-// All of them, by name.
+// All of them, by name, aliases included.
 const std::map<std::string, operator_info, std::less<>>& operator_table();
 
 // Types the arguments of an ATen step by the schema. `lookup` gives the type of a value, or null. Errors name the

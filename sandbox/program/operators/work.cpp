@@ -27,36 +27,33 @@ double triangle_share(const tensor_type& type, bool upper, int64_t offset) {
   return ratio(open, rows * columns);
 }
 
-// Steps that pass elements on one to one: what nobody reads of the result, nobody reads of an operand of its size.
-bool is_elementwise(std::string_view op) {
-  static constexpr std::string_view others[] = {
-      "softmax", "norm",  "cumsum",    "cumprod", "logcumsumexp", "cummax",  "cummin",   "mm",     "linear",
-      "matmul",  "conv",  "attention", "sort",    "flip",         "roll",    "lstm",     "gru",    "rnn_",
-      "einsum",  "inner", "tensordot", "addmv",   "index",        "scatter", "upsample", "im2col", "col2im"};
-  return std::none_of(std::begin(others), std::end(others),
-                      [&](std::string_view name) { return op.find(name) != std::string_view::npos; });
-}
-
 // The share of the operand `name` that a step reads, where `share` of its result is read.
-double share_of_operand(const aten_step& s, const operator_call& call, const tensor_type& result,
-                        const std::string& name, const tensor_type& type, double share) {
+double share_of_operand(const operator_call& call, const tensor_type& result, const std::string& name,
+                        const tensor_type& type, double share) {
   if (share <= 0) return 0;
-  const auto op = base_name(s);
   const auto* first = call.arguments.empty() ? nullptr : std::get_if<tensor_argument>(&call.arguments.front());
   const bool is_first = first != nullptr && first->name == name;
-  if (op.ends_with("_like") || op == "expand_as" || op == "type_as") return is_first && !op.ends_with("_like") ? 1 : 0;
-  if (!is_first) return result.numel() == type.numel() && is_elementwise(op) ? share : 1;
-  if (is_one_of(op, {"slice", "select", "narrow", "diagonal", "embedding", "gather", "index_select", "diag", "index",
-                     "take_along_dim", "unfold"}))
-    return share * ratio(result.numel(), type.numel());
-  if (op == "trace") return ratio(*std::min_element(type.shape.begin(), type.shape.end()), type.numel());
-  if (op == "tril" || op == "triu")
-    return std::min(share, triangle_share(type, op == "triu", integer_of(call, "diagonal", 0)));
-  if (op == "nll_loss" || op == "nll_loss_nd")
-    if (const auto* target = tensor_of(call, "target")) return ratio(target->numel(), type.numel());
-  const auto windows = windows_of(s, call, result);
-  if (!windows.empty() && !is_transposed(s, call)) return touched_share(windows);
-  return result.numel() == type.numel() && is_elementwise(op) ? share : 1;
+  const auto reads = traits_of(call).reads;
+  if (reads == reading::shape_only) return 0;
+  if (reads == reading::values_of_first_only) return is_first ? 1 : 0;
+  const double like_result = result.numel() == type.numel() && is_elementwise(record_of(call)) ? share : 1;
+  if (!is_first) return like_result;
+  switch (reads) {
+    case reading::part:
+      return share * ratio(result.numel(), type.numel());
+    case reading::diagonal:
+      return ratio(*std::min_element(type.shape.begin(), type.shape.end()), type.numel());
+    case reading::upper_triangle:
+    case reading::lower_triangle:
+      return std::min(share, triangle_share(type, reads == reading::upper_triangle, integer_of(call, "diagonal", 0)));
+    case reading::one_a_row:
+      if (const auto* target = tensor_of(call, "target")) return ratio(target->numel(), type.numel());
+      break;
+    default:
+      break;
+  }
+  const auto windows = windows_of(call, result);
+  return !windows.empty() && !is_transposed(call) ? touched_share(windows) : like_result;
 }
 
 // A list of parts of one tensor: of each part, as much as is read of it.
@@ -93,7 +90,7 @@ std::map<std::string, double> read_shares(const checked_program& p) {
     if (result == nullptr) continue;
     for (const auto& name : operands_of(p.calls[i])) {
       auto& sum = read[name];
-      sum = std::min(1.0, sum + share_of_operand(*s, p.calls[i], *result, name, p.types.at(name), share));
+      sum = std::min(1.0, sum + share_of_operand(p.calls[i], *result, name, p.types.at(name), share));
     }
   }
   return read;

@@ -1,4 +1,4 @@
-// Parts of work.cpp, in files of their own.
+// What the estimates of work share, over the traits of the operators' records.
 #pragma once
 
 #include <map>
@@ -7,13 +7,16 @@
 #include <string_view>
 #include <vector>
 
+#include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/operators/work.hpp"
 
 namespace cudal1::work_parts {
 
-// The operator's name without namespace and overload: "conv2d", "add".
-std::string_view base_name(const aten_step& s);
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names);
+// Of the step's operator; of a kernel's step, those of an operator of which nothing is known.
+const operator_record& record_of(const operator_call& call);
+inline const operator_traits& traits_of(const operator_call& call) {
+  return record_of(call).traits;
+}
 
 // By the schema's name; null where there is none, or where it is not a T.
 template <class T>
@@ -40,17 +43,10 @@ struct window {
   int64_t pairs() const;
 };
 // Of a convolution (of `input`, not transposed) or a pooling step; empty for other operators.
-std::vector<window> windows_of(const aten_step& s, const operator_call& call, const tensor_type& result);
+std::vector<window> windows_of(const operator_call& call, const tensor_type& result);
 double touched_share(const std::vector<window>& windows);
 
-bool is_convolution(const aten_step& s);
-bool is_transposed(const aten_step& s, const operator_call& call);
-bool is_product(const aten_step& s);      // of matrices; attention and convolutions included
-bool is_contraction(const aten_step& s);  // other products: einsum, tensordot and the like
-bool is_recurrent(const aten_step& s);    // layers and cells
-
-double contraction_flops(const aten_step& s, const operator_call& call, const tensor_type& result);
-double recurrent_flops(const operator_call& call);
+bool is_transposed(const operator_call& call);  // a convolution
 
 // Which steps' products something cheaper may stand for: their results only go, by linear steps, into sums, means or
 // other products (GEMM and row sum as GEMV; (A B) x as A (B x)).

@@ -9,24 +9,30 @@ namespace {
 
 // ---- avoidable products -------------------------------------------------------------------------------------------
 
-// Steps whose result is linear in any one operand, element by element or by moving elements.
-bool is_linear_step(const aten_step& s, const operator_call& call, const std::string& operand) {
-  const auto op = base_name(s);
-  if (is_one_of(op, {"add",       "sub",     "rsub",    "subtract",   "neg",       "negative",  "mul",
-                     "multiply",  "view",    "reshape", "permute",    "transpose", "swapaxes",  "t",
-                     "mT",        "numpy_T", "movedim", "expand",     "squeeze",   "unsqueeze", "flatten",
-                     "unflatten", "alias",   "detach",  "contiguous", "clone",     "dropout",   "to"}))
-    return std::count_if(call.arguments.begin(), call.arguments.end(), [&](const argument_value& a) {
-             const auto* t = std::get_if<tensor_argument>(&a);
-             return t != nullptr && t->name == operand;
-           }) == 1;
-  const auto* first = call.arguments.empty() ? nullptr : std::get_if<tensor_argument>(&call.arguments.front());
-  return is_one_of(op, {"div", "divide", "true_divide"}) && first != nullptr && first->name == operand;
+// Whether the step's result is linear in the operand, element by element or by moving elements.
+bool is_linear_step(const operator_call& call, const std::string& operand) {
+  const auto is_operand = [&](const argument_value& a) {
+    const auto* t = std::get_if<tensor_argument>(&a);
+    return t != nullptr && t->name == operand;
+  };
+  switch (traits_of(call).linear) {
+    case linearity::each_operand:
+      return std::count_if(call.arguments.begin(), call.arguments.end(), is_operand) == 1;
+    case linearity::first_operand:
+      return !call.arguments.empty() && is_operand(call.arguments.front());
+    case linearity::none:
+      break;
+  }
+  return false;
 }
 
-bool sums_up(const aten_step& s) {
-  const auto op = base_name(s);
-  return is_one_of(op, {"sum", "mean"}) || op.starts_with("avg_pool") || op.starts_with("adaptive_avg_pool");
+bool has_flops(const operator_record& r) {
+  return r.traits.flops != nullptr || r.traits.product.left[0] != 0;
+}
+
+// A product whose result is linear in each of its factors.
+bool is_bilinear(const operator_record& r) {
+  return has_flops(r) && r.kind != operator_kind::attention && r.kind != operator_kind::recurrent;
 }
 
 // Follows a product's result through linear steps.
@@ -43,13 +49,12 @@ struct follower {
       if (std::find(names.begin(), names.end(), value) == names.end()) continue;
       const auto& s = std::get<aten_step>(p.text.steps[i]);
       used = true;
-      if (sums_up(s)) continue;
-      const bool attention = base_name(s) == "scaled_dot_product_attention";
-      if (!attention && (is_product(s) || is_convolution(s) || is_contraction(s))) {
+      if (traits_of(p.calls[i]).sums) continue;
+      if (is_bilinear(record_of(p.calls[i]))) {
         products_met.insert(i);
         continue;
       }
-      if (!is_linear_step(s, p.calls[i], value) || s.results.empty() || !only_summed(s.results.front())) return false;
+      if (!is_linear_step(p.calls[i], value) || s.results.empty() || !only_summed(s.results.front())) return false;
     }
     return used;
   }
@@ -73,16 +78,22 @@ structure structure_of_facts(const std::vector<fact>& facts) {
   return upper ? structure::upper : lower ? structure::lower : structure::dense;
 }
 
-bool swaps_last_two(const aten_step& s, const operator_call& call, const tensor_type& result) {
-  const auto op = base_name(s);
-  if (is_one_of(op, {"t", "mT", "numpy_T"})) return result.dim() == 2 || op == "mT";
-  if (!is_one_of(op, {"transpose", "swapaxes"})) return false;
-  const char* names[] = {"dim0", "dim1"};
-  const char* axes[] = {"axis0", "axis1"};
-  const auto& keys = op == "transpose" ? names : axes;
+bool swaps_last_two(const operator_call& call, const tensor_type& result) {
   const int64_t n = result.dim();
-  const int64_t a = (integer_of(call, keys[0], 0) + n) % n, b = (integer_of(call, keys[1], 0) + n) % n;
-  return std::min(a, b) == n - 2 && std::max(a, b) == n - 1;
+  const auto dim = [&](std::size_t argument) {
+    return (std::get<int64_t>(std::get<scalar_value>(call.arguments[argument])) + n) % n;
+  };
+  switch (traits_of(call).swaps) {
+    case transposition::last_two:
+      return true;
+    case transposition::of_matrix:
+      return n == 2;
+    case transposition::named:
+      return std::min(dim(1), dim(2)) == n - 2 && std::max(dim(1), dim(2)) == n - 1;
+    case transposition::none:
+      break;
+  }
+  return false;
 }
 
 // Of every value with zeros that are known.
@@ -99,15 +110,16 @@ std::map<std::string, structure> structures_of(const task& t) {
     const auto* s = std::get_if<aten_step>(&p.text.steps[i]);
     const auto names = operands_of(p.calls[i]);
     if (s == nullptr || names.size() != 1 || p.results[i].size() != 1) continue;
-    const auto op = base_name(*s);
+    const auto& traits = traits_of(p.calls[i]);
+    const bool upper = traits.reads == reading::upper_triangle, lower = traits.reads == reading::lower_triangle;
     const auto before = of(names.front());
     auto& after = known[s->results.front()];
-    if (swaps_last_two(*s, p.calls[i], p.results[i].front().type))
+    if (swaps_last_two(p.calls[i], p.results[i].front().type))
       after = transposed(before);
-    else if (is_one_of(op, {"contiguous", "clone", "to", "alias", "detach", "neg", "mul", "div"}))
+    else if (traits.keeps_zeros)
       after = before;
-    else if (is_one_of(op, {"tril", "triu"}) && integer_of(p.calls[i], "diagonal", 0) == 0)
-      after = before == structure::diagonal ? before : op == "triu" ? structure::upper : structure::lower;
+    else if ((upper || lower) && integer_of(p.calls[i], "diagonal", 0) == 0)
+      after = before == structure::diagonal ? before : upper ? structure::upper : structure::lower;
   }
   return known;
 }
@@ -157,53 +169,11 @@ operand operand_of(const operator_call& call, std::string_view name) {
   return found == nullptr ? operand{} : operand{found->name, &found->type};
 }
 
-// Query x key and weights x value; a causal mask leaves the pairs up to the diagonal.
-double attention_flops(const operator_call& call) {
-  const auto* q = tensor_of(call, "query");
-  const auto* k = tensor_of(call, "key");
-  const auto* v = tensor_of(call, "value");
-  if (q == nullptr || k == nullptr || v == nullptr || q->dim() < 2 || q->numel() == 0) return 0;
-  const int64_t queries = q->shape[q->shape.size() - 2], keys = k->shape[k->shape.size() - 2];
-  const auto* flag = argument<scalar_value>(call, "is_causal");
-  const bool causal = flag != nullptr && std::holds_alternative<bool>(*flag) && std::get<bool>(*flag);
-  double pairs = static_cast<double>(queries) * static_cast<double>(keys);
-  if (causal) {
-    pairs = 0;
-    for (int64_t i = 0; i < queries; ++i)
-      pairs += static_cast<double>(std::min(i + 1, keys));
-  }
-  const auto batch = static_cast<double>(q->numel()) / static_cast<double>(queries * q->shape.back());
-  return 2 * batch * pairs * static_cast<double>(q->shape.back() + v->shape.back());
-}
-
-// Every pair of an input element and a tap that lies inside, for each pair of channels of one group.
-double convolution_flops(const aten_step& s, const operator_call& call, const tensor_type& result) {
-  const auto* input = tensor_of(call, "input");
-  const auto* weight = tensor_of(call, "weight");
-  if (input == nullptr || weight == nullptr || weight->dim() < 3) return 0;
-  const auto spatial = weight->shape.size() - 2;
-  const bool batched = input->shape.size() == spatial + 2;
-  // The weight is (out, in / groups, ...), or (in, out / groups, ...) where transposed: with the batch, all pairs.
-  auto flops = 2.0 * static_cast<double>(weight->shape[0]) * static_cast<double>(weight->shape[1]);
-  if (batched) flops *= static_cast<double>(input->shape[0]);
-  for (const auto& w : windows_of(s, call, result))
-    flops *= static_cast<double>(w.pairs());
-  return flops;
-}
-
-double product_flops(const aten_step& s, const operator_call& call, const tensor_type& result,
+double product_flops(const operator_call& call, const tensor_type& result,
                      const std::map<std::string, structure>& known, double share) {
-  const auto op = base_name(s);
-  if (op == "scaled_dot_product_attention") return attention_flops(call) * share;
-  const bool linear = op == "linear";
-  const operand left = operand_of(call, linear            ? "input"
-                                        : op == "addmm"   ? "mat1"
-                                        : op == "baddbmm" ? "batch1"
-                                                          : "self");
-  const operand right = operand_of(call, linear                                ? "weight"
-                                         : is_one_of(op, {"mm", "bmm"})        ? "mat2"
-                                         : is_one_of(op, {"addmm", "baddbmm"}) ? (op == "addmm" ? "mat2" : "batch2")
-                                                                               : "other");
+  const auto& factors = traits_of(call).product;
+  const bool linear = factors.right_is_transposed;
+  const operand left = operand_of(call, factors.left), right = operand_of(call, factors.right);
   if (left.type == nullptr || right.type == nullptr || left.type->dim() < 1 || right.type->dim() < 1) return 0;
   const auto of = [&](const std::string& name) {
     const auto found = known.find(name);
@@ -229,8 +199,8 @@ double share_of_any(const aten_step& s, const std::map<std::string, double>& rea
   return is_read ? 1 : 0;
 }
 
-double* unit_of(task_flops& flops, const aten_step& s, dtype type) {
-  const bool convolution = is_convolution(s);
+double* unit_of(task_flops& flops, const aten_step& s, const operator_call& call, dtype type) {
+  const bool convolution = record_of(call).kind == operator_kind::convolution;
   if (type == dtype::float64) return &flops.float64;
   if (type == dtype::float16 || type == dtype::bfloat16) return &flops.half;
   if (type != dtype::float32) return nullptr;
@@ -244,8 +214,7 @@ std::set<std::size_t> avoidable_products(const checked_program& p) {
   if (!p.is_pure_aten()) return avoidable;
   for (std::size_t i = 0; i < p.text.steps.size(); ++i) {
     const auto& s = std::get<aten_step>(p.text.steps[i]);
-    const bool attention = base_name(s) == "scaled_dot_product_attention";
-    if (attention || !(is_product(s) || is_convolution(s) || is_contraction(s)) || s.results.empty()) continue;
+    if (!is_bilinear(record_of(p.calls[i])) || s.results.empty()) continue;
     std::set<std::size_t> met;
     if (!follower{p, met}.only_summed(s.results.front())) continue;
     avoidable.insert(i);
@@ -264,14 +233,15 @@ task_flops flops_of(const task& t, const std::map<std::string, double>& read_sha
     if (s == nullptr || avoidable.contains(i) || p.results[i].empty()) continue;
     const auto read = read_share.find(s->results.front());
     double share = read == read_share.end() ? 0 : read->second;
-    if (is_recurrent(*s)) share = share_of_any(*s, read_share);
+    const auto& call = p.calls[i];
+    const auto& record = record_of(call);
+    const bool recurrent = record.kind == operator_kind::recurrent;
+    if (recurrent) share = share_of_any(*s, read_share);
     const auto& result = p.results[i].front().type;
-    double* unit = unit_of(flops, *s, result.type);
-    if (unit == nullptr || share <= 0) continue;
-    if (is_convolution(*s)) *unit += convolution_flops(*s, p.calls[i], result) * share;
-    if (is_product(*s)) *unit += product_flops(*s, p.calls[i], result, known, share);
-    if (is_contraction(*s)) *unit += contraction_flops(*s, p.calls[i], result) * share;
-    if (is_recurrent(*s)) *unit += recurrent_flops(p.calls[i]);
+    double* unit = unit_of(flops, *s, call, result.type);
+    if (unit == nullptr || share <= 0 || !has_flops(record)) continue;
+    *unit += record.traits.flops == nullptr ? product_flops(call, result, known, share)
+                                            : record.traits.flops(call, result) * share;
   }
   return flops;
 }

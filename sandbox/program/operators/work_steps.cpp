@@ -1,6 +1,5 @@
 // What the estimates of work read off a step: its operator, its arguments, its windows.
 #include <algorithm>
-#include <initializer_list>
 
 #include "sandbox/program/operators/work_parts.hpp"
 
@@ -39,14 +38,9 @@ std::vector<int64_t> spatial(const tensor_type& weight) {
 
 }  // namespace
 
-std::string_view base_name(const aten_step& s) {
-  std::string_view name = s.op;
-  if (const auto colons = name.find("::"); colons != std::string_view::npos) name.remove_prefix(colons + 2);
-  return name.substr(0, name.find('.'));
-}
-
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+const operator_record& record_of(const operator_call& call) {
+  static const operator_record unknown{};
+  return call.op == nullptr || call.op->record == nullptr ? unknown : *call.op->record;
 }
 
 const tensor_type* tensor_of(const operator_call& call, std::string_view name) {
@@ -71,28 +65,11 @@ std::vector<std::string> operands_of(const operator_call& call) {
   return names;
 }
 
-bool is_convolution(const aten_step& s) {
-  return base_name(s).starts_with("conv");
-}
-
-bool is_transposed(const aten_step& s, const operator_call& call) {
-  if (base_name(s).starts_with("conv_transpose")) return true;
+bool is_transposed(const operator_call& call) {
+  if (traits_of(call).transposed) return true;
   const auto* value = argument<scalar_value>(call, "transposed");
   const auto* transposed = value == nullptr ? nullptr : std::get_if<bool>(value);
   return transposed != nullptr && *transposed;
-}
-
-bool is_product(const aten_step& s) {
-  return is_one_of(base_name(s), {"mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "scaled_dot_product_attention"});
-}
-
-bool is_contraction(const aten_step& s) {
-  return is_one_of(base_name(s), {"einsum", "tensordot", "inner", "addbmm", "bilinear"});
-}
-
-bool is_recurrent(const aten_step& s) {
-  return is_one_of(base_name(s),
-                   {"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"});
 }
 
 int64_t window::touched() const {
@@ -117,24 +94,21 @@ int64_t window::pairs() const {
   return inside;
 }
 
-std::vector<window> windows_of(const aten_step& s, const operator_call& call, const tensor_type& result) {
-  const auto op = base_name(s);
-  if (is_convolution(s)) {
+std::vector<window> windows_of(const operator_call& call, const tensor_type& result) {
+  if (record_of(call).kind == operator_kind::convolution) {
     const auto* input = tensor_of(call, "input");
     const auto* weight = tensor_of(call, "weight");
     if (input == nullptr || weight == nullptr) return {};
     // Transposed, the window goes over the result, and the input has its positions.
-    return is_transposed(s, call) ? windows(call, result, *input, spatial(*weight), false)
-                                  : windows(call, *input, result, spatial(*weight), false);
+    return is_transposed(call) ? windows(call, result, *input, spatial(*weight), false)
+                               : windows(call, *input, result, spatial(*weight), false);
   }
-  if (op.find("_pool") == std::string_view::npos || op.starts_with("adaptive")) return {};
   const auto* input = tensor_of(call, "self");
-  const auto* size = argument<std::vector<int64_t>>(call, "kernel_size");
-  if (input == nullptr || size == nullptr) return {};
-  const std::size_t dimensions = op.find("3d") != op.npos ? 3 : op.find("2d") != op.npos ? 2 : 1;
+  const int dimensions = traits_of(call).pooled_dimensions;
+  if (dimensions == 0 || input == nullptr) return {};
   std::vector<int64_t> kernel;
-  for (std::size_t d = 0; d < dimensions; ++d)
-    kernel.push_back(along(call, "kernel_size", d, 1));
+  for (int d = 0; d < dimensions; ++d)
+    kernel.push_back(along(call, "kernel_size", static_cast<std::size_t>(d), 1));
   return windows(call, *input, result, kernel, true);
 }
 

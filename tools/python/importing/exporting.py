@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from .operators import is_known
 from .program import Program, Value, is_view, map_values, op_name, values_in
 from .refusal import Refused
 from .source import OnCpu
@@ -94,9 +95,8 @@ def _writes_through_views(graph: torch.fx.Graph) -> bool:
 class _Reader:
     """Walks a graph and builds the program."""
 
-    def __init__(self, program: Program, operators: set[str]) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
-        self.operators = operators
         self.env: dict[torch.fx.Node, Any] = {}
 
     def read(self, graph: torch.fx.Graph) -> None:
@@ -217,7 +217,7 @@ class _Reader:
     def _must_decompose(self, op: torch._ops.OpOverload) -> bool:
         if op is aten.einsum.default:
             return True
-        return bool(self.operators) and op_name(op) not in self.operators and op._can_decompose()
+        return not is_known(op) and op._can_decompose()
 
     def _decompose(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
         """A composite operator that the format has not, as the operators that ATen itself runs for it."""
@@ -230,7 +230,7 @@ class _Reader:
         with self.program.mode:
             inner = make_fx(run)(*(v.fake for v in values)).graph
         places = [n for n in inner.nodes if n.op == "placeholder"]
-        reader = _Reader(self.program, self.operators)
+        reader = _Reader(self.program)
         reader.env = dict(zip(places, values))
         for n in inner.nodes:
             if n.op == "call_function":
@@ -252,9 +252,8 @@ def _placeholder_names(model: torch.nn.Module, arguments: list[Any]) -> list[str
     return names
 
 
-def export(model: torch.nn.Module, arguments: list[Any], operators: set[str]) -> Program:
-    """`operators`: the names that the format has; empty means that it is not known. Weights are Values of
-    kind "weight" with the tensor as data; what the export lifted has the kind "constant"."""
+def export(model: torch.nn.Module, arguments: list[Any]) -> Program:
+    """Weights are Values of kind "weight" with the tensor as data; what the export lifted has the kind "constant"."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     leaves, spec = torch.utils._pytree.tree_flatten(arguments)
     fakes = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in leaves]
@@ -270,7 +269,7 @@ def export(model: torch.nn.Module, arguments: list[Any], operators: set[str]) ->
             raise refusal_of(e) from e
     with torch.no_grad(), whole_recurrence():
         try:
-            return _read(model, exported, arguments, mode, operators)
+            return _read(model, exported, arguments, mode)
         except Exception as e:
             refusal = refusal_of(e, whole=False)
             raise refusal if refusal is not None else e from e
@@ -281,11 +280,10 @@ def _read(
     exported: torch.export.ExportedProgram,
     arguments: list[Any],
     mode: FakeTensorMode,
-    operators: set[str],
 ) -> Program:
     graph = _inline(exported.graph_module).graph
     program = Program([], [], [], [], mode)
-    reader = _Reader(program, operators)
+    reader = _Reader(program)
     nodes = {n.name: n for n in graph.nodes if n.op == "placeholder"}
     names = _placeholder_names(model, arguments)
     user_inputs = 0

@@ -2,74 +2,16 @@
 
 from __future__ import annotations
 
+from .operators import kind_of
 from .program import Program, Step
 
-_PRODUCTS = {
-    "aten::mm",
-    "aten::bmm",
-    "aten::matmul",
-    "aten::addmm",
-    "aten::baddbmm",
-    "aten::linear",
-    "aten::mv",
-    "aten::dot",
-    "aten::outer",
-}
-_NORMS = {
-    "aten::batch_norm",
-    "aten::layer_norm",
-    "aten::group_norm",
-    "aten::instance_norm",
-    "aten::rms_norm",
-    "aten::softmax.int",
-    "aten::log_softmax.int",
-}
-_SCANS = {"aten::cumsum", "aten::cumprod", "aten::logcumsumexp"}
-_REDUCTIONS = (
-    "aten::sum",
-    "aten::mean",
-    "aten::max",
-    "aten::min",
-    "aten::amax",
-    "aten::amin",
-    "aten::argm",
-    "aten::prod",
-    "aten::var",
-    "aten::std",
-    "aten::norm",
-    "aten::linalg_vector_norm",
-    "aten::logsumexp",
-    "aten::frobenius_norm",
-)
-_LOSSES = (
-    "aten::kl_div",
-    "aten::cosine_similarity",
-    "aten::binary_cross_entropy",
-    "aten::nll_loss",
-    "aten::cross_entropy",
-    "aten::triplet_margin",
-)
-# Between the two products of attention.
-_BETWEEN = (
-    "aten::mul",
-    "aten::div",
-    "aten::add",
-    "aten::masked_fill",
-    "aten::where",
-    "aten::softmax",
-    "aten::relu",
-    "aten::view",
-    "aten::reshape",
-    "aten::transpose",
-    "aten::permute",
-    "aten::contiguous",
-    "aten::expand",
-    "aten::slice",
-    "aten::unsqueeze",
-    "aten::sub",
-    "aten::dropout",
-    "aten::clone",
-)
+# Of the tools' kinds of operators, those that may stand between the two products of attention.
+_BETWEEN = {"pointwise", "view", "copy", "normalization"}
+
+
+def _is_free_product(step: Step) -> bool:
+    """Whether it multiplies two tensors of any rank, as attention does."""
+    return step.name in ("aten::bmm", "aten::matmul")
 
 
 def _feeds_product(program: Program, first: Step) -> bool:
@@ -79,9 +21,9 @@ def _feeds_product(program: Program, first: Step) -> bool:
     for step in program.steps[program.steps.index(first) + 1 :]:
         if not reached.intersection(step.reads()):
             continue
-        if step.name in ("aten::bmm", "aten::matmul"):
+        if _is_free_product(step):
             return masked
-        if step.name.startswith(_BETWEEN):
+        if kind_of(step) in _BETWEEN:
             masked = masked or step.name.startswith(("aten::softmax", "aten::masked_fill"))
             reached.update(step.outs)
     return False
@@ -103,34 +45,31 @@ def _convolution(program: Program, convolutions: list[Step], level: int | None) 
 
 
 def family_of(program: Program, level: int | None) -> str:
-    names = [s.name for s in program.steps]
-    if any(n.endswith(".input") and n.startswith(("aten::lstm", "aten::gru", "aten::rnn_")) for n in names):
+    kinds = {kind_of(s) for s in program.steps}
+    if any(kind_of(s) == "recurrent" and "params" in s.args for s in program.steps):
         return "recurrent"
-    products = [s for s in program.steps if s.name in ("aten::bmm", "aten::matmul")]
-    if "aten::scaled_dot_product_attention" in names or any(_feeds_product(program, s) for s in products):
+    products = [s for s in program.steps if _is_free_product(s)]
+    if "attention" in kinds or any(_feeds_product(program, s) for s in products):
         return "attention"
-    convolutions = [s for s in program.steps if s.name.startswith("aten::conv")]
-    convolutions = [s for s in convolutions if "weight" in s.args]
+    convolutions = [s for s in program.steps if kind_of(s) == "convolution"]
     if convolutions:
         return _convolution(program, convolutions, level)
-    if _PRODUCTS.intersection(names):
+    if "product" in kinds:
         return "matmul"
-    return _small_family(program, names)
+    return _small_family(program, kinds)
 
 
-def _small_family(program: Program, names: list[str]) -> str:
+def _small_family(program: Program, kinds: set[str]) -> str:
     output = program.outputs[0].fake
-    if _SCANS.intersection(names):
+    if "scan" in kinds:
         return "scan"
-    if any("_loss" in n or n.startswith(_LOSSES) for n in names) or (
-        len(program.inputs) > 1 and output.dim() == 0
-    ):
+    if "loss" in kinds or (len(program.inputs) > 1 and output.dim() == 0):
         return "loss"
-    if any("_pool" in n for n in names):
+    if "pool" in kinds:
         return "pooling"
-    reduces = any(n.startswith(_REDUCTIONS) and ".other" not in n for n in names)
+    reduces = "reduction" in kinds
     whole = output.shape == program.inputs[0].fake.shape if program.inputs else False
-    if _NORMS.intersection(names) or (reduces and whole):
+    if "normalization" in kinds or (reduces and whole):
         return "normalization"
     if reduces:
         return "reduction"

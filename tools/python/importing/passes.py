@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from .operators import argument_names, kind_of, overload, record_of, use_one_name
 from .program import Program, Step, Value, is_view, op_name
 from .ranges import undecided_by
 from .refusal import Refused
@@ -21,44 +22,6 @@ _DROPOUTS = {
 }
 _FOLDED_BYTES = 16 << 20
 _SMALL_BYTES = 64 << 10
-
-# Operators whose tensors only say a shape and a type, by those that say them outright.
-_LIKE = {
-    "aten::zeros_like": aten.zeros.default,
-    "aten::ones_like": aten.ones.default,
-    "aten::full_like": aten.full.default,
-    "aten::new_zeros": aten.zeros.default,
-    "aten::new_ones": aten.ones.default,
-    "aten::new_full": aten.full.default,
-}
-
-# The overload for a number in `other`.
-_SCALAR = {
-    aten.add.Tensor: aten.add.Scalar,
-    aten.sub.Tensor: aten.sub.Scalar,
-    aten.rsub.Tensor: aten.rsub.Scalar,
-    aten.mul.Tensor: aten.mul.Scalar,
-    aten.div.Tensor: aten.div.Scalar,
-    aten.div.Tensor_mode: aten.div.Scalar_mode,
-    aten.remainder.Tensor: aten.remainder.Scalar,
-    aten.fmod.Tensor: aten.fmod.Scalar,
-    aten.floor_divide.default: aten.floor_divide.Scalar,
-    aten.eq.Tensor: aten.eq.Scalar,
-    aten.ne.Tensor: aten.ne.Scalar,
-    aten.lt.Tensor: aten.lt.Scalar,
-    aten.le.Tensor: aten.le.Scalar,
-    aten.gt.Tensor: aten.gt.Scalar,
-    aten.ge.Tensor: aten.ge.Scalar,
-    aten.pow.Tensor_Tensor: aten.pow.Tensor_Scalar,
-}
-_SAME_NAME = {
-    aten.minimum.default: ("max", aten.clamp_max.default),
-    aten.min.other: ("max", aten.clamp_max.default),
-    aten.maximum.default: ("min", aten.clamp_min.default),
-    aten.max.other: ("min", aten.clamp_min.default),
-}
-_COMMUTES = {aten.add.Tensor, aten.mul.Tensor, *_SAME_NAME}
-
 
 def _running_statistics(program: Program) -> None:
     """Training-mode batch norm computes with the batch's statistics; what it keeps for later calls is
@@ -122,14 +85,16 @@ def _drop_what_does_nothing(program: Program) -> None:
 
 
 def _plain_factories(program: Program) -> None:
+    """Of operators whose tensors only say a shape and a type, those that say them outright."""
     for step in program.steps:
-        if step.name not in _LIKE or not step.outs[0]:
+        outright = record_of(step).get("outright")
+        if not outright or not step.outs[0]:
             continue
         result = step.outs[0].fake
         given: dict[str, Any] = {"size": list(result.shape), "dtype": result.dtype}
         if "full" in step.name:
             given["fill_value"] = step.args["fill_value"]
-        step.op, step.args = _LIKE[step.name], given
+        step.op, step.args = overload(outright), given
 
 
 def _one_number(v: Any) -> float | int | bool | None:
@@ -143,24 +108,20 @@ def _scalar_overloads(program: Program) -> None:
     """x * 2 was recorded as mul.Tensor with a number, and torch.min(x, torch.tensor(2.0)) with a
     tensor of one."""
     for step in program.steps:
-        if step.op not in _SCALAR and step.op not in _SAME_NAME:
+        record = record_of(step)
+        if "with_number" not in record:
             continue
-        other = next(
-            name for name in ("other", "exponent") if any(a.name == name for a in step.op._schema.arguments)
-        )
-        own, given = step.args.get("self"), step.args.get(other)
-        if step.op in _COMMUTES and _one_number(own) is not None and step.args.get("alpha", 1) == 1:
+        first, second = argument_names(step.op)[:2]
+        own, given = step.args.get(first), step.args.get(second)
+        if "commutes" in record and _one_number(own) is not None and step.args.get("alpha", 1) == 1:
             own, given = given, own
         number = _one_number(given)
         if not isinstance(own, Value) or number is None or _one_number(own) is not None:
             continue
-        kept = {k: v for k, v in step.args.items() if k not in ("self", other)}
-        if step.op in _SAME_NAME:
-            bound, op = _SAME_NAME[step.op]
-            args = {"self": own, bound: number}
-        else:
-            op = _SCALAR[step.op]
-            args = {"self": own, other: number, **kept}
+        op = overload(record["with_number"])
+        own_name, number_name = argument_names(op)[:2]
+        kept = {k: v for k, v in step.args.items() if k not in (first, second)}
+        args = {own_name: own, number_name: number, **kept}
         with program.mode:
             if (
                 op(**{k: v.fake if isinstance(v, Value) else v for k, v in args.items()}).dtype
@@ -173,7 +134,7 @@ def _scalar_overloads(program: Program) -> None:
 def _is_random(step: Step) -> bool:
     if step.name == "aten::scaled_dot_product_attention":
         return step.args.get("dropout_p", 0.0) > 0
-    if step.name in ("aten::lstm.input", "aten::gru.input", "aten::rnn_tanh.input", "aten::rnn_relu.input"):
+    if kind_of(step) == "recurrent" and "dropout" in step.args:
         return bool(step.args["train"]) and step.args["dropout"] > 0 and step.args["num_layers"] > 1
     if step.name in _DROPOUTS or step.name.startswith("aten::rrelu"):
         return True  # those that do nothing are gone
@@ -231,15 +192,10 @@ def _fold(program: Program) -> None:
     program.drop_unused()
 
 
-_MAY_COPY = {"aten::reshape", "aten::flatten.using_ints", "aten::contiguous", "aten::expand_as"}
-
-
 def _moves_nothing(step: Step) -> bool:
     """Whether it is a view for sure."""
     return is_view(step.op) and (
-        step.name not in _MAY_COPY
-        and not step.name.startswith("aten::to.")
-        or next(step.reads()).fake.is_contiguous()
+        "may_copy" not in record_of(step) or next(step.reads()).fake.is_contiguous()
     )
 
 
@@ -367,6 +323,8 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
     """In place. `is_fixed(value)`: whether a constant's values belong to the definition; the others
     become weights."""
     program.drop_unused()
+    for step in program.steps:
+        use_one_name(step)
     _running_statistics(program)
     program.drop_unused()
     for weight in program.weights:

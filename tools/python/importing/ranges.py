@@ -3,44 +3,8 @@ over one."""
 
 from __future__ import annotations
 
-import math
-
+from .operators import EVERYTHING, interval, kind_of, record_of
 from .program import Program, Step, Value
-
-_EVERYTHING = (-math.inf, math.inf)
-_FIXED_RANGES = {
-    "aten::sigmoid": (0.0, 1.0),
-    "aten::tanh": (-1.0, 1.0),
-    "aten::softmax.int": (0.0, 1.0),
-    "aten::_softmax": (0.0, 1.0),
-    "aten::hardsigmoid": (0.0, 1.0),
-    "aten::abs": (0.0, math.inf),
-    "aten::exp": (0.0, math.inf),
-    "aten::square": (0.0, math.inf),
-}
-_KEEPS_RANGE = {
-    "aten::view",
-    "aten::reshape",
-    "aten::permute",
-    "aten::transpose.int",
-    "aten::unsqueeze",
-    "aten::squeeze.dim",
-    "aten::squeeze",
-    "aten::expand",
-    "aten::contiguous",
-    "aten::clone",
-    "aten::slice.Tensor",
-    "aten::select.int",
-    "aten::flatten.using_ints",
-    "aten::max_pool2d",
-    "aten::max_pool3d",
-    "aten::max_pool1d",
-    "aten::amax",
-    "aten::amin",
-    "aten::max",
-    "aten::min",
-}
-
 
 def _number(x: object, otherwise: float) -> float:
     return float(x) if isinstance(x, (int, float)) else otherwise
@@ -48,37 +12,23 @@ def _number(x: object, otherwise: float) -> float:
 
 def _range(step: Step, known: dict[Value, tuple[float, float]]) -> tuple[float, float]:
     own = step.args.get("self")
-    low, high = known.get(own, _EVERYTHING) if isinstance(own, Value) else _EVERYTHING
-    name = step.name
-    if name in _FIXED_RANGES:
-        return _FIXED_RANGES[name]
-    if name in _KEEPS_RANGE:
+    low, high = known.get(own, EVERYTHING) if isinstance(own, Value) else EVERYTHING
+    record = record_of(step)
+    if "range" in record:
+        return interval(record["range"])
+    if "selects" in record:
         return low, high
-    if name == "aten::relu":
-        return max(low, 0.0), max(high, 0.0)
-    if name in (
-        "aten::clamp",
-        "aten::clip",
-        "aten::clamp_min",
-        "aten::clamp_max",
-        "aten::hardtanh",
-        "aten::relu6",
-    ):
-        narrow = {"aten::hardtanh": (-1.0, 1.0), "aten::relu6": (0.0, 6.0)}.get(name, _EVERYTHING)
-        least = _number(step.args.get("min", step.args.get("min_val")), narrow[0])
-        most = _number(step.args.get("max", step.args.get("max_val")), narrow[1])
+    if "clips" in record:
+        least, most = interval(record["clips"]["limits"])
+        least = _number(step.args.get(record["clips"]["low"]), least)
+        most = _number(step.args.get(record["clips"]["high"]), most)
         return min(max(low, least), most), min(max(high, least), most)
-    return _EVERYTHING
+    return EVERYTHING
 
 
 def _over_one(step: Step) -> bool:
     """A softmax of a dimension of one: 1 whatever comes in, and its logarithm 0."""
-    if step.name not in (
-        "aten::softmax.int",
-        "aten::_softmax",
-        "aten::log_softmax.int",
-        "aten::_log_softmax",
-    ):
+    if kind_of(step) != "normalization" or "dim" not in step.args:
         return False
     return step.args["self"].fake.dim() > 0 and step.args["self"].fake.shape[step.args["dim"]] == 1
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .operators import kind_of, record_of
 from .program import Program, Step, Value
 from .refusal import Refused
 from .source import OnCpu, running
@@ -17,20 +18,16 @@ def _products(step: Step) -> float:
     args, out = step.args, step.outs[0]
     if out is None:
         return 0
-    name, size = step.name, out.fake.numel()
-    if name.startswith("aten::conv_transpose"):
-        return args["input"].fake.numel() * math.prod(args["weight"].fake.shape[1:])
-    if name.startswith("aten::conv"):
-        return size * math.prod(args["weight"].fake.shape[1:])
-    if name in ("aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot"):
-        return size * args["self"].fake.shape[-1]
-    if name in ("aten::addmm", "aten::baddbmm"):
-        return size * next(v for v in list(step.reads())[1:]).fake.shape[-1]
-    if name == "aten::linear":
-        return size * args["input"].fake.shape[-1]
-    if name == "aten::scaled_dot_product_attention":
+    name, kind, size = step.name, kind_of(step), out.fake.numel()
+    if kind == "convolution":
+        over = args["input"].fake.numel() if "transpose" in name else size
+        return over * math.prod(args["weight"].fake.shape[1:])
+    if kind == "product":
+        left, _ = record_of(step).get("product", ("self", ""))
+        return size * args[left].fake.shape[-1]
+    if kind == "attention":
         return 2 * size * args["key"].fake.shape[-2]
-    if name.endswith(".input"):
+    if kind == "recurrent" and "params" in args:
         rows = args["input"].fake.numel() // args["input"].fake.shape[-1]
         return 3 * rows * sum(v.fake.numel() for v in args["params"])
     return 0

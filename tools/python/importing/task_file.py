@@ -12,6 +12,7 @@ import torch
 
 from .draws import Drawn
 from .families import family_of
+from .operators import record_of
 from .program import Program, Step, Value, op_name
 from .source import SEED, Problem
 from .weights import dtype_name
@@ -22,25 +23,6 @@ _MEMORY_FORMATS = {
     torch.channels_last_3d: "channels_last_3d",
     torch.preserve_format: "preserve_format",
 }
-
-# Operators that are defined on a part of the numbers: draws of other kinds are folded into what get_inputs
-# gives.
-_PARTIAL = (
-    "aten::log",
-    "aten::sqrt",
-    "aten::rsqrt",
-    "aten::pow",
-    "aten::asin",
-    "aten::acos",
-    "aten::atanh",
-    "aten::acosh",
-    "aten::lgamma",
-    "aten::xlogy",
-    "aten::binary_cross_entropy",
-    "aten::kl_div",
-)
-_TOTAL = ("aten::log_softmax", "aten::log_sigmoid", "aten::logsumexp", "aten::logical", "aten::logcumsumexp")
-
 
 def _argument(v: Any) -> Any:
     if isinstance(v, Value):
@@ -98,8 +80,8 @@ def task_json(
     weights: list[dict[str, Any]],
     source: str,
 ) -> dict[str, Any]:
-    names = [s.name for s in program.steps]
-    partial = any(n.startswith(_PARTIAL) and not n.startswith(_TOTAL) for n in names)
+    # Operators that are defined on a part of the numbers: draws of other kinds are folded into what get_inputs gives.
+    partial = any("partial" in record_of(s) for s in program.steps)
     origin: dict[str, Any] = {"kind": problem.kind}
     if problem.kind == "kernelbench":
         origin.update(level=problem.level, problem=problem.number)

@@ -1,11 +1,13 @@
-// FLOPs of products that are no matrix product by name: einsum and the like, recurrent layers.
+// FLOPs of aten::einsum.
 #include <algorithm>
 #include <limits>
 
 #include "sandbox/program/operators/einsum.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
 
-namespace cudal1::work_parts {
+namespace cudal1 {
+
+using namespace work_parts;
 
 namespace {
 
@@ -52,7 +54,9 @@ struct einsum_cost {
   }
 };
 
-double einsum_flops(const operator_call& call) {
+}  // namespace
+
+double einsum_flops(const operator_call& call, const tensor_type&) {
   const auto* text = argument<std::string>(call, "equation");
   const auto* operands = argument<std::vector<tensor_argument>>(call, "tensors");
   if (text == nullptr || operands == nullptr) return 0;
@@ -75,40 +79,4 @@ double einsum_flops(const operator_call& call) {
   return cost.best(sets);
 }
 
-}  // namespace
-
-double contraction_flops(const aten_step& s, const operator_call& call, const tensor_type& result) {
-  const auto op = base_name(s);
-  if (op == "einsum") return einsum_flops(call);
-  const auto elements = static_cast<double>(result.numel());
-  const auto size = [&](std::string_view name, std::size_t from_end) {
-    const auto* t = tensor_of(call, name);
-    return t == nullptr ? 0.0 : static_cast<double>(t->shape[t->shape.size() - from_end]);
-  };
-  if (op == "inner") return 2 * elements * size("self", 1);
-  if (op == "bilinear") return 2 * elements * size("weight", 1) * size("weight", 2);
-  if (op == "addbmm") return 2 * elements * size("batch1", 1) * size("batch1", 3);
-  const auto* left = tensor_of(call, "self");
-  const auto* dims = argument<std::vector<int64_t>>(call, "dims_self");
-  if (left == nullptr || dims == nullptr || dims->empty()) return 0;
-  double flops = 2 * elements;
-  for (const auto d : *dims)
-    flops *= static_cast<double>(left->shape[static_cast<std::size_t>(d < 0 ? d + left->dim() : d)]);
-  return flops;
-}
-
-// Each step of a layer multiplies its input and its state by every matrix of the layer.
-double recurrent_flops(const operator_call& call) {
-  const auto* input = tensor_of(call, "input");
-  if (input == nullptr || input->shape.empty()) return 0;
-  const auto rows = static_cast<double>(input->numel()) / static_cast<double>(input->shape.back());
-  double weights = 0;
-  if (const auto* params = argument<std::vector<tensor_argument>>(call, "params"))
-    for (const auto& p : *params)
-      if (p.type.dim() == 2) weights += static_cast<double>(p.type.numel());
-  for (const auto* name : {"w_ih", "w_hh"})
-    if (const auto* t = tensor_of(call, name)) weights += static_cast<double>(t->numel());
-  return 2 * rows * weights;
-}
-
-}  // namespace cudal1::work_parts
+}  // namespace cudal1

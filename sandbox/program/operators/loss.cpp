@@ -1,7 +1,9 @@
 // Losses that are more than a pointwise operator and a reduction. Class indices are checked by ATen as they are read.
-#include "sandbox/program/operators/operator_rules.hpp"
+#include "sandbox/program/operators/record.hpp"
 
-namespace cudal1::rules {
+namespace cudal1 {
+
+namespace rules {
 
 namespace {
 
@@ -64,7 +66,19 @@ outcome classified(const arguments& a, bool more_dimensions) {
   return one(contiguous(input.type, std::move(wanted)));
 }
 
-}  // namespace
+rule pointwise_loss() {
+  return [](const arguments& a) -> outcome {
+    const auto &t = a.tensor("self"), &target = a.tensor("target");
+    CUDAL1_CHECK(check_kind(t, floats, "self"));
+    CUDAL1_CHECK(check_same_type(t, target, "self", "target"));
+    if (a.has("beta") && a.real("beta") < 0) return refuse("beta should not be negative");
+    if (a.has("delta") && !(a.real("delta") > 0)) return refuse("delta should be above 0");
+    CUDAL1_TRY(auto each, iterate({t, target}, t.type, t.type));
+    const auto how = a.integer("reduction");
+    if (how < 0 || how > 2) return refuse("reduction is {}, and should be 0 (none), 1 (mean) or 2 (sum)", how);
+    return one(how == 0 ? std::move(each) : contiguous(t.type, {}));
+  };
+}
 
 rule kl_div() {
   return [](const arguments& a) { return alike(a, {"self", "target"}, true); };
@@ -169,4 +183,35 @@ rule binary_cross_entropy(bool logits) {
   };
 }
 
-}  // namespace cudal1::rules
+}  // namespace
+
+}  // namespace rules
+
+std::vector<operator_record> loss_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::loss, {
+      {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", pointwise_loss(), {.changes = {effect::reduced}, .rows = row_kernel{row_form::loss, row_extent::all_dims, 0, "($0 - $1) * ($0 - $1)", 3}}},
+      {"aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", pointwise_loss(), {.rows = row_kernel{row_form::loss, row_extent::all_dims, 0, "fabsf($0 - $1)", 2}}},
+      {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", pointwise_loss()},
+      {"aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", pointwise_loss()},
+      {"aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div(), {.partial = true}},
+      {"aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor", cross_entropy()},
+      {"aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss(false), {.reads = reading::one_a_row}},
+      {"aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss(true), {.reads = reading::one_a_row}},
+      {"aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity()},
+      {"aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor", triplet_margin()},
+      {"aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor", hinge_embedding()},
+      {"aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", soft_margin()},
+      {"aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor", margin_ranking()},
+      {"aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor", cosine_embedding()},
+      {"aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor", multi_margin()},
+      {"aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor", poisson_nll()},
+      {"aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor", pairwise_distance()},
+      {"aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", binary_cross_entropy(false), {.partial = true}},
+      {"aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor", binary_cross_entropy(true), {.partial = true}},
+  });
+  // clang-format on
+}
+
+}  // namespace cudal1

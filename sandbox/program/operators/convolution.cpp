@@ -1,33 +1,16 @@
 // Convolutions and pools. Operands whose strides suggest channels-last take other paths in ATen and are refused, except
 // by the pools that pass the format on.
 #include <algorithm>
-#include <functional>
 
 #include "sandbox/program/arithmetic.hpp"
-#include "sandbox/program/operators/operator_rules.hpp"
+#include "sandbox/program/operators/record.hpp"
+#include "sandbox/program/operators/work_parts.hpp"
 
-namespace cudal1::rules {
+namespace cudal1 {
+
+namespace rules {
 
 namespace {
-
-// ATen sees one dimension as two.
-tensor_type as_two_dimensions(tensor_type t) {
-  t.strides.insert(t.strides.begin() + 2, saturating_multiply(t.shape[2], t.strides[2]));
-  t.shape.insert(t.shape.begin() + 2, 1);
-  return t;
-}
-
-expected<void> check_plain_layout(tensor_type t, std::string_view name) {
-  if (t.dim() == 3) t = as_two_dimensions(std::move(t));
-  if (suggested_format(t) == format::contiguous) return {};
-  return not_covered("{} is {}: channels-last operands are outside our rules, make it contiguous first", name,
-                     t.text());
-}
-
-expected<void> check_full_precision(const tensor_type& t, std::string_view name) {
-  if (t.type == dtype::float32 || t.type == dtype::float64) return {};
-  return not_covered("{} is {}, and our rules cover float32 and float64 here", name, t.text());
-}
 
 // What a convolution does along each of its dimensions.
 struct geometry {
@@ -76,8 +59,8 @@ outcome convolved(const arguments& a, const geometry& g) {
   CUDAL1_CHECK(check_rank(input, dimensions + 2, dimensions + 2, "input"));
   CUDAL1_CHECK(check_rank(weight, dimensions + 2, dimensions + 2, "weight"));
   CUDAL1_CHECK(check_geometry(g));
-  CUDAL1_CHECK(check_plain_layout(input, "input"));
-  CUDAL1_CHECK(check_plain_layout(weight, "weight"));
+  CUDAL1_CHECK(check_channels_first(input, "input"));
+  CUDAL1_CHECK(check_channels_first(weight, "weight"));
   const int64_t in = input.shape[1];
   const int64_t wanted_in = g.transposed ? weight.shape[0] : saturating_multiply(weight.shape[1], g.groups);
   const int64_t out = g.transposed ? saturating_multiply(weight.shape[1], g.groups) : weight.shape[0];
@@ -100,59 +83,6 @@ expected<geometry> read_geometry(const arguments& a, std::size_t n) {
   g.groups = a.integer("groups");
   return g;
 }
-
-struct window {
-  std::vector<int64_t> kernel, stride, padding, dilation;
-};
-
-expected<window> read_window(const arguments& a, std::size_t n) {
-  window w;
-  CUDAL1_TRY(w.kernel, a.per_dimension("kernel_size", n));
-  w.stride = w.kernel;
-  if (!a.integers("stride").empty()) {
-    CUDAL1_TRY(w.stride, a.per_dimension("stride", n));
-  }
-  CUDAL1_TRY(w.padding, a.per_dimension("padding", n));
-  w.dilation.assign(n, 1);
-  if (a.has("dilation")) {
-    CUDAL1_TRY(w.dilation, a.per_dimension("dilation", n));
-  }
-  for (std::size_t d = 0; d < n; ++d) {
-    if (w.kernel[d] < 1 || w.stride[d] < 1 || w.dilation[d] < 1)
-      return refuse("kernel_size, stride and dilation should be positive");
-    if (w.padding[d] < 0 || w.padding[d] > w.kernel[d] / 2)
-      return refuse("padding is {}, and should be at most half of the kernel's {}", w.padding[d], w.kernel[d]);
-  }
-  return w;
-}
-
-// ATen's pooling_output_shape: with ceil_mode the last window must still start inside the input or its left padding.
-expected<int64_t> pooled_size(const window& w, std::size_t d, int64_t input, bool ceil) {
-  const int64_t reach = saturating_multiply(w.dilation[d], w.kernel[d] - 1);
-  const int64_t room = input + 2 * w.padding[d] - reach - 1;
-  if (room < 0) return refuse("the kernel of size {} does not fit a dimension of size {}", w.kernel[d], input);
-  int64_t size = (room + (ceil ? w.stride[d] - 1 : 0)) / w.stride[d] + 1;
-  if (ceil && (size - 1) * w.stride[d] >= input + w.padding[d]) --size;
-  return size;
-}
-
-expected<tensor_type> pooled(const arguments& a, int64_t dimensions) {
-  const auto& t = a.tensor("self");
-  const auto n = static_cast<std::size_t>(dimensions);
-  CUDAL1_CHECK(check_full_precision(t, "self"));
-  CUDAL1_CHECK(check_rank(t, dimensions + 1, dimensions + 2, "self"));
-  if (dimensions != 2) CUDAL1_CHECK(check_plain_layout(t, "self"));
-  CUDAL1_TRY(const auto w, read_window(a, n));
-  auto shape = t.shape;
-  for (std::size_t d = 0; d < n; ++d) {
-    auto& size = shape[shape.size() - n + d];
-    CUDAL1_TRY(size, pooled_size(w, d, size, a.flag("ceil_mode")));
-  }
-  const auto how = dimensions == 2 ? suggested_format(t) : format::contiguous;
-  return laid_out(t.type, std::move(shape), how);
-}
-
-}  // namespace
 
 rule convolution(int64_t dimensions) {
   return [=](const arguments& a) -> outcome {
@@ -208,51 +138,47 @@ rule convolution_general() {
   };
 }
 
-rule average_pool(int64_t dimensions) {
-  return [=](const arguments& a) -> outcome {
-    if (a.has("divisor_override") && a.optional_integer("divisor_override") == 0)
-      return refuse("divisor_override should not be 0");
-    CUDAL1_TRY(auto type, pooled(a, dimensions));
-    const auto& shape = a.tensor("self").shape;
-    CUDAL1_TRY(const auto kernel, a.per_dimension("kernel_size", static_cast<std::size_t>(dimensions)));
-    if (dimensions == 3 && !std::equal(kernel.rbegin(), kernel.rend(), shape.rbegin(), std::less_equal<>()))
-      return refuse("kernel_size {} is larger than self, which is {}", shape_text(kernel), a.tensor("self").text());
-    return one(std::move(type));
-  };
+}  // namespace
+
+}  // namespace rules
+
+namespace {
+
+using namespace work_parts;
+
+// Every pair of an input element and a tap that lies inside, for each pair of channels of one group.
+double convolution_flops(const operator_call& call, const tensor_type& result) {
+  const auto* input = tensor_of(call, "input");
+  const auto* weight = tensor_of(call, "weight");
+  if (input == nullptr || weight == nullptr || weight->dim() < 3) return 0;
+  const auto spatial = weight->shape.size() - 2;
+  const bool batched = input->shape.size() == spatial + 2;
+  // The weight is (out, in / groups, ...), or (in, out / groups, ...) where transposed: with the batch, all pairs.
+  auto flops = 2.0 * static_cast<double>(weight->shape[0]) * static_cast<double>(weight->shape[1]);
+  if (batched) flops *= static_cast<double>(input->shape[0]);
+  for (const auto& w : windows_of(call, result))
+    flops *= static_cast<double>(w.pairs());
+  return flops;
 }
 
-rule max_pool(int64_t dimensions, bool with_indices) {
-  return [=](const arguments& a) -> outcome {
-    CUDAL1_TRY(auto type, pooled(a, dimensions));
-    if (!with_indices) return one(std::move(type));
-    auto indices = type;
-    indices.type = dtype::int64;
-    return std::vector<operator_result>{{std::move(type), {}}, {std::move(indices), {}}};
-  };
+}  // namespace
+
+std::vector<operator_record> convolution_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::convolution, {
+      {"aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor", convolution(1), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor", convolution(2), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor", convolution(3), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding=\"valid\", SymInt[1] dilation=[1], SymInt groups=1) -> Tensor", convolution_named_padding(1), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding=\"valid\", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor", convolution_named_padding(2), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding=\"valid\", SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor", convolution_named_padding(3), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor", convolution_transposed(1), {.changes = products, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
+      {"aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor", convolution_transposed(2), {.changes = products, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
+      {"aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor", convolution_transposed(3), {.changes = products, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
+      {"aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", convolution_general(), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
+  });
+  // clang-format on
 }
 
-rule adaptive_average_pool(int64_t dimensions) {
-  return [=](const arguments& a) -> outcome {
-    auto t = a.tensor("self");
-    const auto n = static_cast<std::size_t>(dimensions);
-    CUDAL1_CHECK(check_full_precision(t, "self"));
-    CUDAL1_CHECK(check_rank(t, dimensions + 1, dimensions + 2, "self"));
-    if (dimensions == 3) CUDAL1_CHECK(check_plain_layout(t, "self"));
-    CUDAL1_TRY(const auto sizes, a.per_dimension("output_size", n));
-    const bool batch_of_lines = dimensions == 1 && t.dim() == 3;
-    if (batch_of_lines) t = as_two_dimensions(std::move(t));
-    auto shape = t.shape;
-    for (std::size_t d = 0; d < n; ++d) {
-      if (sizes[d] < 1) return refuse("output_size is {}, and should be positive", sizes[d]);
-      shape[shape.size() - n + d] = sizes[d];
-    }
-    auto result = laid_out(t.type, std::move(shape), suggested_format(t));
-    if (batch_of_lines) {
-      result.shape.erase(result.shape.begin() + 2);
-      result.strides.erase(result.strides.begin() + 2);
-    }
-    return one(std::move(result));
-  };
-}
-
-}  // namespace cudal1::rules
+}  // namespace cudal1

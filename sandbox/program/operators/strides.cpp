@@ -1,4 +1,4 @@
-#include "sandbox/program/operators/operator_layout.hpp"
+#include "sandbox/program/operators/strides.hpp"
 
 #include <algorithm>
 #include <array>

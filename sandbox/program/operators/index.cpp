@@ -3,22 +3,18 @@
 #include <algorithm>
 #include <functional>
 
-#include "sandbox/program/operators/operator_rules.hpp"
+#include "sandbox/program/operators/record.hpp"
 
-namespace cudal1::rules {
+namespace cudal1 {
+
+namespace rules {
 
 namespace {
-
-std::size_t at(int64_t d) {
-  return static_cast<std::size_t>(d);
-}
 
 expected<void> check_index(const tensor_type& t, std::string_view name, bool int32_too) {
   if (t.type == dtype::int64 || (int32_too && t.type == dtype::int32)) return {};
   return refuse("{} is {}, and should be {}", name, t.text(), int32_too ? "int64 or int32" : "int64");
 }
-
-}  // namespace
 
 rule embedding() {
   return [](const arguments& a) -> outcome {
@@ -143,8 +139,6 @@ rule index_add() {
   };
 }
 
-namespace {
-
 // self with a part of that shape replaced.
 outcome replaced(const arguments& a, const std::vector<int64_t>& part) {
   const auto &t = a.tensor("self"), &source = a.tensor("src");
@@ -153,8 +147,6 @@ outcome replaced(const arguments& a, const std::vector<int64_t>& part) {
   if (source.shape != part) return refuse("src is {}, and should have shape {}", source.text(), shape_text(part));
   return one(contiguous(t.type, t.shape));
 }
-
-}  // namespace
 
 rule slice_scatter() {
   return [part = slice()](const arguments& a) -> outcome {
@@ -184,35 +176,28 @@ rule one_hot() {
   };
 }
 
-rule topk() {
-  return [](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
-    CUDAL1_CHECK(check_kind(t, numbers, "self"));
-    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
-    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
-    const int64_t k = a.integer("k");
-    auto shape = t.shape;
-    if (k < 1 || k > shape[at(dim)]) return refuse("k is {}, and should lie in 1 to {}", k, shape[at(dim)]);
-    shape[at(dim)] = k;
-    return std::vector<operator_result>{{contiguous(t.type, shape), {}}, {contiguous(dtype::int64, shape), {}}};
-  };
+}  // namespace
+
+}  // namespace rules
+
+std::vector<operator_record> index_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::index, {
+      {"aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", embedding(), {.reads = reading::part}},
+      {"aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", gather(), {.reads = reading::part}},
+      {"aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", index_select(), {.reads = reading::part}},
+      {"aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", index(), {.reads = reading::part}},
+      {"aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", take_along_dim(), {.reads = reading::part}},
+      {"aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter(true)},
+      {"aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", scatter(false)},
+      {"aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter(true)},
+      {"aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", index_add()},
+      {"aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", slice_scatter()},
+      {"aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", select_scatter()},
+      {"aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", one_hot()},
+  });
+  // clang-format on
 }
 
-rule sort() {
-  return [](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
-    CUDAL1_CHECK(wrap_dimension(a.integer("dim"), t.dim()));
-    const auto strides = preserved_strides(t);
-    return std::vector<operator_result>{{{t.type, t.shape, strides}, {}}, {{dtype::int64, t.shape, strides}, {}}};
-  };
-}
-
-rule argsort() {
-  return [](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
-    CUDAL1_CHECK(wrap_dimension(a.integer("dim"), t.dim()));
-    return one({dtype::int64, t.shape, preserved_strides(t)});
-  };
-}
-
-}  // namespace cudal1::rules
+}  // namespace cudal1

@@ -1,17 +1,15 @@
-// Views with their exact strides, and copies that keep or change the layout.
+// Views: their strides as ATen computes them.
 #include <algorithm>
 #include <limits>
 
 #include "sandbox/program/arithmetic.hpp"
-#include "sandbox/program/operators/operator_rules.hpp"
+#include "sandbox/program/operators/record.hpp"
 
-namespace cudal1::rules {
+namespace cudal1 {
+
+namespace rules {
 
 namespace {
-
-std::size_t at(int64_t d) {
-  return static_cast<std::size_t>(d);
-}
 
 // The shape with its -1 replaced by what is left of `count` elements.
 expected<std::vector<int64_t>> infer_shape(std::vector<int64_t> shape, int64_t count) {
@@ -90,41 +88,6 @@ int64_t clamped(int64_t index, int64_t size) {
   return std::clamp<int64_t>(index < 0 ? saturating_add(index, size) : index, 0, size);
 }
 
-enum class wanted_format { preserve, contiguous, channels_last };
-
-expected<wanted_format> format_argument(const arguments& a, const tensor_type& t, wanted_format by_default) {
-  if (a.is_null("memory_format")) return by_default;
-  const auto name = a.text("memory_format");
-  if (name == "contiguous_format") return wanted_format::contiguous;
-  if (name == "preserve_format") return wanted_format::preserve;
-  const int64_t rank = name == "channels_last" ? 4 : 5;
-  CUDAL1_CHECK(check_rank(t, rank, rank, "self"));
-  return wanted_format::channels_last;
-}
-
-tensor_type copied(const tensor_type& t, dtype type, wanted_format how) {
-  if (how == wanted_format::preserve) return {type, t.shape, preserved_strides(t)};
-  return laid_out(type, t.shape, how == wanted_format::contiguous ? format::contiguous : format::channels_last);
-}
-
-bool has_strides_of_channels_last(const tensor_type& t) {
-  const auto wanted = channels_last_strides(t.shape);
-  for (std::size_t d = 0; d < wanted.size(); ++d)
-    if (t.shape[d] != 1 && t.strides[d] != wanted[d]) return false;
-  return true;
-}
-
-outcome converted_to(const arguments& a, dtype type, bool always_copy) {
-  const auto& t = a.tensor("self");
-  CUDAL1_TRY(const auto how, format_argument(a, t, wanted_format::preserve));
-  if (how != wanted_format::preserve)
-    return not_covered("memory_format in a conversion is outside our rules: convert, then use contiguous or clone");
-  if (type == t.type && !always_copy) return view_of_first(t);
-  return one(copied(t, type, how));
-}
-
-}  // namespace
-
 rule view() {
   return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("size"), false); };
 }
@@ -168,9 +131,10 @@ rule permute() {
   };
 }
 
-rule transpose(std::string_view first, std::string_view second) {
-  return [=](const arguments& a) -> outcome {
+rule transpose() {  // by position: swapaxes calls its dimensions otherwise
+  return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
+    const std::string_view first = a.name(1), second = a.name(2);
     CUDAL1_TRY(const int64_t d0, wrap_dimension(a.integer(first), t.dim(), first));
     CUDAL1_TRY(const int64_t d1, wrap_dimension(a.integer(second), t.dim(), second));
     auto dims = counted(t.dim());
@@ -230,30 +194,6 @@ rule unsqueeze() {
     const int64_t stride = dim < t.dim() ? saturating_multiply(t.shape[at(dim)], t.strides[at(dim)]) : 1;
     t.shape.insert(t.shape.begin() + dim, 1);
     t.strides.insert(t.strides.begin() + dim, stride);
-    return view_of_first(std::move(t));
-  };
-}
-
-rule slice() {
-  return [](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
-    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
-    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
-    const int64_t size = t.shape[at(dim)], step = a.integer("step");
-    if (step < 1 || step > size) return refuse("step is {}, and should lie in 1 to {}", step, size);
-    return ranged(t, dim, clamped(a.optional_integer("start").value_or(0), size),
-                  clamped(a.optional_integer("end").value_or(size), size), step);
-  };
-}
-
-rule select() {
-  return [](const arguments& a) -> outcome {
-    auto t = a.tensor("self");
-    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
-    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
-    CUDAL1_CHECK(wrap_dimension(a.integer("index"), t.shape[at(dim)], "index"));
-    t.shape.erase(t.shape.begin() + dim);
-    t.strides.erase(t.strides.begin() + dim);
     return view_of_first(std::move(t));
   };
 }
@@ -358,58 +298,67 @@ rule alias() {
   return [](const arguments& a) { return view_of_first(a.tensor(0)); };
 }
 
-rule contiguous_copy() {
+}  // namespace
+
+rule slice() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
-    CUDAL1_TRY(const auto how, format_argument(a, t, wanted_format::contiguous));
-    if (how == wanted_format::preserve) return refuse("memory_format should be contiguous_format or channels_last");
-    const bool already = how == wanted_format::contiguous ? t.is_contiguous() : has_strides_of_channels_last(t);
-    if (already) return view_of_first(t);
-    return one(copied(t, t.type, how));
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    const int64_t size = t.shape[at(dim)], step = a.integer("step");
+    if (step < 1 || step > size) return refuse("step is {}, and should lie in 1 to {}", step, size);
+    return ranged(t, dim, clamped(a.optional_integer("start").value_or(0), size),
+                  clamped(a.optional_integer("end").value_or(size), size), step);
   };
 }
 
-rule clone() {
+rule select() {
   return [](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
-    CUDAL1_TRY(const auto how, format_argument(a, t, wanted_format::preserve));
-    return one(copied(t, t.type, how));
+    auto t = a.tensor("self");
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
+    CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    CUDAL1_CHECK(wrap_dimension(a.integer("index"), t.shape[at(dim)], "index"));
+    t.shape.erase(t.shape.begin() + dim);
+    t.strides.erase(t.strides.begin() + dim);
+    return view_of_first(std::move(t));
   };
 }
 
-rule to_type() {
-  return [](const arguments& a) -> outcome {
-    CUDAL1_CHECK(check_placement(a));
-    const dtype type = a.has("other") ? a.tensor("other").type : a.type("dtype").value_or(a.tensor("self").type);
-    if (a.has("other")) {
-      const auto& t = a.tensor("self");
-      return type == t.type ? view_of_first(t) : one(converted(t, type));
-    }
-    return converted_to(a, type, a.flag("copy"));
-  };
+}  // namespace rules
+
+std::vector<operator_record> view_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::view, {
+      {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", view(), {.changes = {effect::onto}, .idle = "its operand has this shape already", .linear = linearity::each_operand}},
+      {"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", reshape(), {.changes = {effect::onto}, .may_copy = true, .idle = "its operand has this shape already", .linear = linearity::each_operand}},
+      {"aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor", unsafe_view()},
+      {"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as(false)},
+      {"aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as(true), {.may_copy = true}},
+      {"aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", permute(), {.changes = {effect::onto}, .linear = linearity::each_operand}},
+      {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose(), {.changes = {effect::onto}, .undoes_itself = true, .swaps = transposition::named, .linear = linearity::each_operand}, {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", "aten::swapdims"}},
+      {"aten::t(Tensor(a) self) -> Tensor(a)", transpose_last(true), {.changes = {effect::onto}, .undoes_itself = true, .swaps = transposition::of_matrix, .linear = linearity::each_operand}},
+      {"aten::mT(Tensor(a) self) -> Tensor(a)", transpose_last(false), {.changes = {effect::onto}, .swaps = transposition::last_two, .linear = linearity::each_operand}},
+      {"aten::numpy_T(Tensor(a) self) -> Tensor(a)", reverse_dimensions(), {.changes = {effect::onto}, .swaps = transposition::of_matrix, .linear = linearity::each_operand}},
+      {"aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", movedim(), {.changes = {effect::onto}, .linear = linearity::each_operand}, {"aten::moveaxis.int"}},
+      {"aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", movedims(), {.changes = {effect::onto}, .linear = linearity::each_operand}},
+      {"aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", expand(), {.changes = {effect::onto}, .idle = "its operand has this shape already", .linear = linearity::each_operand}, {"aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)"}},
+      {"aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", expand_as(), {.reads = reading::values_of_first_only}},
+      {"aten::squeeze(Tensor(a) self) -> Tensor(a)", squeeze(), {.changes = {effect::onto}, .linear = linearity::each_operand}},
+      {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", squeeze(), {.changes = {effect::onto}, .linear = linearity::each_operand}},
+      {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", squeeze(), {.changes = {effect::onto}, .linear = linearity::each_operand}},
+      {"aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", unsqueeze(), {.changes = {effect::onto}, .linear = linearity::each_operand, .kernel = element_kernel{.form = kernel_form::identity}}},
+      {"aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)", slice(), {.moves_begin = true, .reads = reading::part}},
+      {"aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", select(), {.moves_begin = true, .reads = reading::part}},
+      {"aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", narrow(), {.moves_begin = true, .reads = reading::part}},
+      {"aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", flatten(), {.changes = {effect::onto}, .may_copy = true, .linear = linearity::each_operand}},
+      {"aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)", unflatten(), {.changes = {effect::onto}, .linear = linearity::each_operand}},
+      {"aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", diagonal(), {.moves_begin = true, .reads = reading::part}},
+      {"aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold(), {.reads = reading::part}},
+      {"aten::alias(Tensor(a) self) -> Tensor(a)", alias(), {.changes = {effect::onto}, .keeps_zeros = true, .linear = linearity::each_operand}},
+      {"aten::detach(Tensor(a) self) -> Tensor(a)", alias(), {.changes = {effect::onto}, .keeps_zeros = true, .linear = linearity::each_operand}},
+  });
+  // clang-format on
 }
 
-rule to_copy() {
-  return [](const arguments& a) -> outcome {
-    CUDAL1_CHECK(check_placement(a));
-    return converted_to(a, a.type("dtype").value_or(a.tensor("self").type), true);
-  };
-}
-
-rule dropout() {
-  return [](const arguments& a) -> outcome {
-    if (a.flag("train")) return refuse("train is true: results that depend on live randomness cannot be verified");
-    if (!(a.real("p") >= 0 && a.real("p") <= 1)) return refuse("p is {}, and should lie in 0 to 1", a.real("p"));
-    return view_of_first(a.tensor("input"));
-  };
-}
-
-rule lift() {
-  return [](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
-    if (!is_plain(t)) return not_covered("self should be contiguous, and is {}", t.text());
-    return one(t);
-  };
-}
-
-}  // namespace cudal1::rules
+}  // namespace cudal1

@@ -6,9 +6,11 @@
 
 #include "sandbox/program/arithmetic.hpp"
 #include "sandbox/program/operators/einsum.hpp"
-#include "sandbox/program/operators/operator_rules.hpp"
+#include "sandbox/program/operators/record.hpp"
 
-namespace cudal1::rules {
+namespace cudal1 {
+
+namespace rules {
 
 namespace {
 
@@ -121,8 +123,6 @@ expected<contraction> read_contraction(const arguments& a) {
   return c;
 }
 
-}  // namespace
-
 rule einsum() {
   return [](const arguments& a) -> outcome {
     if (!a.is_null("path"))
@@ -148,4 +148,17 @@ rule einsum() {
   };
 }
 
-}  // namespace cudal1::rules
+}  // namespace
+
+}  // namespace rules
+
+std::vector<operator_record> einsum_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::contraction, {
+      {"aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", einsum(), {.flops = einsum_flops}},
+  });
+  // clang-format on
+}
+
+}  // namespace cudal1

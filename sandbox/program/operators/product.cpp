@@ -1,9 +1,12 @@
-// Matrix products. ATen's results are contiguous.
+// Matrix products, and contractions that are made of them. ATen's results are contiguous.
 #include <algorithm>
 
-#include "sandbox/program/operators/operator_rules.hpp"
+#include "sandbox/program/operators/record.hpp"
+#include "sandbox/program/operators/work_parts.hpp"
 
-namespace cudal1::rules {
+namespace cudal1 {
+
+namespace rules {
 
 namespace {
 
@@ -58,8 +61,6 @@ expected<std::vector<int64_t>> matmul_shape(const tensor_type& a, const tensor_t
   if (b.dim() > 1) shape.push_back(b.shape.back());
   return shape;
 }
-
-}  // namespace
 
 rule mm() {
   return [](const arguments& a) -> outcome {
@@ -232,4 +233,71 @@ rule bilinear() {
   };
 }
 
-}  // namespace cudal1::rules
+}  // namespace
+
+}  // namespace rules
+
+namespace {
+
+using namespace work_parts;
+
+double size_of_dim(const operator_call& call, std::string_view name, std::size_t from_end) {
+  const auto* t = tensor_of(call, name);
+  return t == nullptr ? 0.0 : static_cast<double>(t->shape[t->shape.size() - from_end]);
+}
+
+double inner_flops(const operator_call& call, const tensor_type& result) {
+  return 2 * static_cast<double>(result.numel()) * size_of_dim(call, "self", 1);
+}
+
+double bilinear_flops(const operator_call& call, const tensor_type& result) {
+  return 2 * static_cast<double>(result.numel()) * size_of_dim(call, "weight", 1) * size_of_dim(call, "weight", 2);
+}
+
+double addbmm_flops(const operator_call& call, const tensor_type& result) {
+  return 2 * static_cast<double>(result.numel()) * size_of_dim(call, "batch1", 1) * size_of_dim(call, "batch1", 3);
+}
+
+double tensordot_flops(const operator_call& call, const tensor_type& result) {
+  const auto* left = tensor_of(call, "self");
+  const auto* dims = argument<std::vector<int64_t>>(call, "dims_self");
+  if (left == nullptr || dims == nullptr || dims->empty()) return 0;
+  double flops = 2 * static_cast<double>(result.numel());
+  for (const auto d : *dims)
+    flops *= static_cast<double>(left->shape[static_cast<std::size_t>(d < 0 ? d + left->dim() : d)]);
+  return flops;
+}
+
+}  // namespace
+
+std::vector<operator_record> product_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::product, {
+      {"aten::mm(Tensor self, Tensor mat2) -> Tensor", mm(), {.changes = products, .product = {"self", "mat2"}}},
+      {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", bmm(), {.changes = products, .product = {"self", "mat2"}}},
+      {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmm(), {.changes = products, .product = {"mat1", "mat2"}}},
+      {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", baddbmm(), {.changes = products, .product = {"batch1", "batch2"}}},
+      {"aten::matmul(Tensor self, Tensor other) -> Tensor", matmul(), {.changes = products, .product = {"self", "other"}}},
+      {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear(), {.changes = products, .product = {"input", "weight", true}}},
+      {"aten::mv(Tensor self, Tensor vec) -> Tensor", mv()},
+      {"aten::dot(Tensor self, Tensor tensor) -> Tensor", dot()},
+      {"aten::outer(Tensor self, Tensor vec2) -> Tensor", outer()},
+      {"aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmv()},
+  });
+  // clang-format on
+}
+
+std::vector<operator_record> contraction_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::contraction, {
+      {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addbmm(), {.flops = addbmm_flops}},
+      {"aten::inner(Tensor self, Tensor other) -> Tensor", inner(), {.flops = inner_flops}},
+      {"aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", tensordot(), {.flops = tensordot_flops}},
+      {"aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", bilinear(), {.flops = bilinear_flops}},
+  });
+  // clang-format on
+}
+
+}  // namespace cudal1

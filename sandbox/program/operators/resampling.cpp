@@ -3,29 +3,13 @@
 #include <algorithm>
 
 #include "sandbox/program/arithmetic.hpp"
-#include "sandbox/program/operators/operator_rules.hpp"
+#include "sandbox/program/operators/record.hpp"
 
-namespace cudal1::rules {
+namespace cudal1 {
+
+namespace rules {
 
 namespace {
-
-expected<void> check_image(const tensor_type& t, int64_t low, int64_t high, std::string_view name) {
-  if (t.type != dtype::float32 && t.type != dtype::float64)
-    return not_covered("{} is {}, and our rules cover float32 and float64 here", name, t.text());
-  CUDAL1_CHECK(check_rank(t, low, high, name));
-  if (is_plain(t)) return {};
-  return not_covered("{} is {}, and our rules want it contiguous here", name, t.text());
-}
-
-// Replaces the last dimensions; they should be positive.
-outcome with_space(const tensor_type& t, const std::vector<int64_t>& sizes, std::string_view name) {
-  auto shape = t.shape;
-  for (std::size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] < 1) return refuse("{} {} should be positive", name, shape_text(sizes));
-    shape[shape.size() - sizes.size() + d] = sizes[d];
-  }
-  return one(contiguous(t.type, std::move(shape)));
-}
 
 // How often a window fits along one dimension.
 expected<int64_t> positions(int64_t size, int64_t kernel, int64_t dilation, int64_t padding, int64_t stride) {
@@ -51,8 +35,6 @@ expected<std::pair<int64_t, int64_t>> patches(const arguments& a, const std::vec
   return std::pair{count, elements};
 }
 
-}  // namespace
-
 rule upsample(int64_t dimensions) {
   return [=](const arguments& a) -> outcome {
     const auto& t = a.tensor("input");
@@ -74,55 +56,6 @@ rule upsample(int64_t dimensions) {
       sizes.push_back(static_cast<int64_t>(size));
     }
     return with_space(t, sizes, "the size");
-  };
-}
-
-rule adaptive_max_pool(int64_t dimensions) {
-  return [=](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
-    CUDAL1_CHECK(check_image(t, dimensions + 1, dimensions + 2, "self"));
-    CUDAL1_TRY(const auto sizes, a.per_dimension("output_size", static_cast<std::size_t>(dimensions)));
-    CUDAL1_TRY(auto values, with_space(t, sizes, "output_size"));
-    values.push_back({contiguous(dtype::int64, values.front().type.shape), {}});
-    return values;
-  };
-}
-
-rule pixel_shuffle(bool into_channels) {
-  return [=](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
-    CUDAL1_CHECK(check_image(t, 3, 64, "self"));
-    const auto* name = into_channels ? "downscale_factor" : "upscale_factor";
-    const int64_t factor = a.integer(name), square = saturating_multiply(factor, factor);
-    if (factor < 1) return refuse("{} is {}, and should be positive", name, factor);
-    auto shape = t.shape;
-    const auto last = shape.size() - 1;
-    if (into_channels) {
-      if (shape[last] % factor != 0 || shape[last - 1] % factor != 0)
-        return refuse("{} {} should divide height and width of self, which is {}", name, factor, t.text());
-      shape[last - 2] = saturating_multiply(shape[last - 2], square);
-      shape[last - 1] /= factor;
-      shape[last] /= factor;
-    } else {
-      if (shape[last - 2] % square != 0)
-        return refuse("the {} channels of self should be divisible by {}, the square of {}", shape[last - 2], square,
-                      name);
-      shape[last - 2] /= square;
-      shape[last - 1] = saturating_multiply(shape[last - 1], factor);
-      shape[last] = saturating_multiply(shape[last], factor);
-    }
-    return one(contiguous(t.type, std::move(shape)));
-  };
-}
-
-rule channel_shuffle() {
-  return [](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
-    CUDAL1_CHECK(check_image(t, 3, 64, "self"));
-    const int64_t groups = a.integer("groups");
-    if (groups < 1 || t.shape[1] % groups != 0)
-      return refuse("groups is {}, and should divide the {} channels", groups, t.shape[1]);
-    return one(contiguous(t.type, t.shape));
   };
 }
 
@@ -157,4 +90,25 @@ rule columns_to_image() {
   };
 }
 
-}  // namespace cudal1::rules
+}  // namespace
+
+}  // namespace rules
+
+std::vector<operator_record> resampling_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::resampling, {
+      {"aten::upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor", upsample(1)},
+      {"aten::upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor", upsample(2)},
+      {"aten::upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor", upsample(3)},
+      {"aten::upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor", upsample(1)},
+      {"aten::upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor", upsample(2)},
+      {"aten::upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor", upsample(2)},
+      {"aten::upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor", upsample(3)},
+      {"aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor", image_to_columns()},
+      {"aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor", columns_to_image()},
+  });
+  // clang-format on
+}
+
+}  // namespace cudal1

@@ -2,9 +2,11 @@
 #include <algorithm>
 
 #include "sandbox/program/arithmetic.hpp"
-#include "sandbox/program/operators/operator_rules.hpp"
+#include "sandbox/program/operators/record.hpp"
 
-namespace cudal1::rules {
+namespace cudal1 {
+
+namespace rules {
 
 namespace {
 
@@ -46,8 +48,6 @@ outcome equal_parts(const parted& p, int64_t size) {
   sizes.back() = p.size - size * (count - 1);
   return parts(p.t, p.dim, sizes);
 }
-
-}  // namespace
 
 rule split() {
   return [](const arguments& a) -> outcome {
@@ -106,4 +106,21 @@ rule unbind() {
   };
 }
 
-}  // namespace cudal1::rules
+}  // namespace
+
+}  // namespace rules
+
+std::vector<operator_record> list_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::list, {
+      {"aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", split()},
+      {"aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", split_with_sizes()},
+      {"aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", chunk()},
+      {"aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]", tensor_split()},
+      {"aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", unbind()},
+  });
+  // clang-format on
+}
+
+}  // namespace cudal1

@@ -1,10 +1,12 @@
-#include "sandbox/program/operators/operator_rules.hpp"
+#include "sandbox/program/operators/rules.hpp"
 
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include <fmt/ranges.h>
+
+#include "sandbox/program/arithmetic.hpp"
 
 namespace cudal1::rules {
 
@@ -23,6 +25,10 @@ std::size_t arguments::index_of(std::string_view name) const {
   for (std::size_t i = 0; i < schema.size(); ++i)
     if (schema[i].name == name) return i;
   throw std::logic_error(fmt::format("the schema has no argument {}", name));
+}
+
+std::string_view arguments::name(std::size_t index) const {
+  return call_->op->schema.arguments.at(index).name;
 }
 
 const argument_value& arguments::at(std::string_view name) const {
@@ -269,6 +275,67 @@ promotion& promotion::add(const scalar_value& s) {
 
 dtype promotion::result() const {
   return combine(dimensioned_, combine(scalar_tensor_, number_)).value_or(dtype::float32);
+}
+
+// ---- operands ------------------------------------------------------------------------------------
+
+expected<void> check_full_precision(const tensor_type& t, std::string_view name) {
+  if (t.type == dtype::float32 || t.type == dtype::float64) return {};
+  return not_covered("{} is {}, and our rules cover float32 and float64 here", name, t.text());
+}
+
+expected<void> check_contiguous(const tensor_type& t, std::string_view name) {
+  if (is_plain(t)) return {};
+  return not_covered("{} is {}, and our rules want it contiguous here", name, t.text());
+}
+
+tensor_type as_two_dimensions(tensor_type t) {
+  t.strides.insert(t.strides.begin() + 2, saturating_multiply(t.shape[2], t.strides[2]));
+  t.shape.insert(t.shape.begin() + 2, 1);
+  return t;
+}
+
+expected<void> check_channels_first(tensor_type t, std::string_view name) {
+  if (t.dim() == 3) t = as_two_dimensions(std::move(t));
+  if (suggested_format(t) == format::contiguous) return {};
+  return not_covered("{} is {}: channels-last operands are outside our rules, make it contiguous first", name,
+                     t.text());
+}
+
+expected<void> check_image(const tensor_type& t, int64_t low, int64_t high, std::string_view name) {
+  CUDAL1_CHECK(check_full_precision(t, name));
+  CUDAL1_CHECK(check_rank(t, low, high, name));
+  return check_contiguous(t, name);
+}
+
+outcome with_space(const tensor_type& t, const std::vector<int64_t>& sizes, std::string_view name) {
+  auto shape = t.shape;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] < 1) return refuse("{} {} should be positive", name, shape_text(sizes));
+    shape[shape.size() - sizes.size() + d] = sizes[d];
+  }
+  return one(contiguous(t.type, std::move(shape)));
+}
+
+expected<void> check_sizes(const std::vector<int64_t>& shape) {
+  if (std::all_of(shape.begin(), shape.end(), [](int64_t s) { return s >= 1; })) return {};
+  return refuse("size {} should be positive", shape_text(shape));
+}
+
+expected<tensor_type> iterate(const std::vector<tensor_type>& operands, dtype common, dtype result) {
+  std::vector<int64_t> shape;
+  std::vector<tensor_type> seen;
+  for (const auto& t : operands) {
+    CUDAL1_TRY(shape, broadcast(shape, t.shape));
+    seen.push_back(converted(t, common));
+  }
+  auto strides = iterator_strides(shape, seen);
+  return tensor_type{result, std::move(shape), std::move(strides)};
+}
+
+outcome iterated(const std::vector<tensor_type>& operands, dtype common, dtype result) {
+  CUDAL1_TRY(auto type, iterate(operands, common, result));
+  return one(std::move(type));
 }
 
 }  // namespace cudal1::rules

@@ -1,24 +1,16 @@
-// Softmax, normalisations and attention.
-#include "sandbox/program/operators/operator_rules.hpp"
+// Softmax and normalizations.
+#include "sandbox/program/operators/record.hpp"
 
-namespace cudal1::rules {
+namespace cudal1 {
+
+namespace rules {
 
 namespace {
-
-expected<void> check_full_precision(const tensor_type& t, std::string_view name) {
-  if (t.type == dtype::float32 || t.type == dtype::float64) return {};
-  return not_covered("{} is {}, and our rules cover float32 and float64 here", name, t.text());
-}
 
 expected<void> check_plain_layout(const tensor_type& t, std::string_view name) {
   if (suggested_format(t) == format::contiguous) return {};
   return not_covered("{} is {}: channels-last operands are outside our rules, make it contiguous first", name,
                      t.text());
-}
-
-expected<void> check_contiguous(const tensor_type& t, std::string_view name) {
-  if (is_plain(t)) return {};
-  return not_covered("{} is {}, and our rules want it contiguous here", name, t.text());
 }
 
 // An optional parameter of that shape and of the input's type.
@@ -41,8 +33,6 @@ expected<std::vector<int64_t>> normalized_shape(const arguments& a, const tensor
                   input.text());
   return shape;
 }
-
-}  // namespace
 
 rule softmax() {
   return [](const arguments& a) -> outcome {
@@ -156,64 +146,29 @@ rule instance_norm() {
   };
 }
 
-namespace {
-
-// The CPU's fused kernel lays its result out as the query: length and heads swapped, and dense.
-std::vector<int64_t> attention_strides(const tensor_type& query) {
-  auto swapped = query;
-  if (query.dim() == 4) {
-    std::swap(swapped.shape[1], swapped.shape[2]);
-    std::swap(swapped.strides[1], swapped.strides[2]);
-  }
-  auto strides = preserved_strides(swapped);
-  if (query.dim() == 4) std::swap(strides[1], strides[2]);
-  return strides;
-}
-
-expected<void> check_mask(const arguments& a, const tensor_type& query, const tensor_type& key) {
-  const auto* mask = a.optional_tensor("attn_mask");
-  if (!mask) return {};
-  if (a.flag("is_causal")) return refuse("attn_mask and is_causal exclude each other");
-  if (mask->type != dtype::bool_) CUDAL1_CHECK(check_same_type(query, *mask, "query", "attn_mask"));
-  CUDAL1_CHECK(check_contiguous(*mask, "attn_mask"));
-  if (mask->dim() != 2 && mask->dim() != query.dim())
-    return refuse("attn_mask is {}, and should have 2 or {} dimensions", mask->text(), query.dim());
-  auto scores = query.shape;
-  scores.back() = key.shape[key.shape.size() - 2];
-  CUDAL1_TRY(const auto both, broadcast(mask->shape, scores));
-  if (both != scores)
-    return refuse("attn_mask is {}, and does not broadcast to the scores' {}", mask->text(), shape_text(scores));
-  return {};
-}
-
 }  // namespace
 
-rule attention() {
-  return [](const arguments& a) -> outcome {
-    const auto &query = a.tensor("query"), &key = a.tensor("key"), &value = a.tensor("value");
-    CUDAL1_CHECK(check_rank(query, 3, 4, "query"));
-    const auto length = query.shape.size() - 2, width = length + 1;
-    for (const auto* name : {"query", "key", "value"}) {
-      const auto& t = a.tensor(name);
-      CUDAL1_CHECK(check_full_precision(t, name));
-      CUDAL1_CHECK(check_same_type(query, t, "query", name));
-      CUDAL1_CHECK(check_rank(t, query.dim(), query.dim(), name));
-      if (t.strides[width] != 1) return not_covered("{} is {}: its last dimension should be dense", name, t.text());
-      auto wanted = query.shape;
-      wanted[length] = t.shape[length];
-      if (t.shape != wanted)
-        return refuse("query is {} and {} is {}: batch, heads and size of a head should agree", query.text(), name,
-                      t.text());
-    }
-    if (key.shape[length] != value.shape[length])
-      return refuse("key is {} and value is {}: they should be of one length", key.text(), value.text());
-    if (a.real("dropout_p") != 0) return refuse("dropout_p should be 0: live randomness cannot be verified");
-    if (a.flag("enable_gqa")) return not_covered("enable_gqa is outside our rules");
-    CUDAL1_CHECK(check_mask(a, query, key));
-    if (a.flag("is_causal") && key.shape[length] != query.shape[length])
-      return not_covered("is_causal is inside our rules for one length of query and key only");
-    return one({query.type, query.shape, attention_strides(query)});
-  };
+}  // namespace rules
+
+std::vector<operator_record> normalization_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::normalization, {
+      {"aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax(), {.changes = {effect::mixed_smooth, proviso::several_in_dim}, .range = bounds{0, 1}, .rows = row_kernel{row_form::softmax, row_extent::dim}}, {"aten::special_softmax"}},
+      {"aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax(), {.changes = {effect::mixed_smooth, proviso::several_in_dim}, .rows = row_kernel{row_form::log_softmax, row_extent::dim}}, {"aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"}},
+      {"aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax(), {.changes = {effect::mixed_smooth, proviso::several_in_dim}, .range = bounds{0, 1}, .rows = row_kernel{row_form::softmax, row_extent::dim}}},
+      {"aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax(), {.changes = {effect::mixed_smooth, proviso::several_in_dim}, .rows = row_kernel{row_form::log_softmax, row_extent::dim}}},
+      {"aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor", layer_norm(false), {.changes = {effect::mixed_smooth, proviso::wide_rows, "input"}, .rows = row_kernel{row_form::standardize_rows, row_extent::normalized_shape}}},
+      {"aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", layer_norm(true), {.changes = {effect::mixed_smooth, proviso::wide_rows, "input"}, .rows = row_kernel{row_form::standardize_rows, row_extent::normalized_shape}}},
+      {"aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", rms_norm(), {.changes = {effect::mixed_smooth, proviso::wide_rows, "input"}, .rows = row_kernel{row_form::root_mean_square, row_extent::normalized_shape}}},
+      {"aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor", group_norm(), {.changes = {effect::mixed_smooth, proviso::wide_groups, "input"}, .rows = row_kernel{row_form::standardize_channels, row_extent::groups}}},
+      {"aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)", native_group_norm()},
+      {"aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor", batch_norm(false), {.changes = {effect::onto, proviso::given_statistics, "input"}, .kernel = element_kernel{.form = kernel_form::channel_affine}, .rows = row_kernel{row_form::standardize_channels, row_extent::batch_channels}}},
+      {"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(true)},
+      {"aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(true)},
+      {"aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor", instance_norm(), {.rows = row_kernel{row_form::standardize_channels, row_extent::channels}}},
+  });
+  // clang-format on
 }
 
-}  // namespace cudal1::rules
+}  // namespace cudal1

@@ -1,16 +1,14 @@
 // Recurrent layers and cells. ATen's kernels trust the sizes of their parameters (wrong ones are read beyond their
 // ends), so every one of them is checked here.
 #include "sandbox/program/arithmetic.hpp"
-#include "sandbox/program/operators/operator_rules.hpp"
+#include "sandbox/program/operators/record.hpp"
+#include "sandbox/program/operators/work_parts.hpp"
 
-namespace cudal1::rules {
+namespace cudal1 {
+
+namespace rules {
 
 namespace {
-
-expected<void> check_full_precision(const tensor_type& t, std::string_view name) {
-  if (t.type == dtype::float32 || t.type == dtype::float64) return {};
-  return not_covered("{} is {}, and our rules cover float32 and float64 here", name, t.text());
-}
 
 // A parameter or state: of that shape, of the input's type, contiguous.
 expected<void> check_part(const tensor_type& t, const tensor_type& input, const std::vector<int64_t>& shape,
@@ -59,8 +57,6 @@ expected<void> check_dropout(const arguments& a) {
 }
 
 constexpr std::string_view cell_state_names[] = {"hx[0]", "hx[1]"};
-
-}  // namespace
 
 rule recurrent(int64_t gates) {
   return [=](const arguments& a) -> outcome {
@@ -119,4 +115,44 @@ rule recurrent_cell(int64_t gates) {
   };
 }
 
-}  // namespace cudal1::rules
+}  // namespace
+
+}  // namespace rules
+
+namespace {
+
+using namespace work_parts;
+
+// Each step of a layer multiplies its input and its state by every matrix of the layer.
+double recurrent_flops(const operator_call& call, const tensor_type&) {
+  const auto* input = tensor_of(call, "input");
+  if (input == nullptr || input->shape.empty()) return 0;
+  const auto rows = static_cast<double>(input->numel()) / static_cast<double>(input->shape.back());
+  double weights = 0;
+  if (const auto* params = argument<std::vector<tensor_argument>>(call, "params"))
+    for (const auto& p : *params)
+      if (p.type.dim() == 2) weights += static_cast<double>(p.type.numel());
+  for (const auto* name : {"w_ih", "w_hh"})
+    if (const auto* t = tensor_of(call, name)) weights += static_cast<double>(t->numel());
+  return 2 * rows * weights;
+}
+
+}  // namespace
+
+std::vector<operator_record> recurrent_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::recurrent, {
+      {"aten::lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)", recurrent(4), {.flops = recurrent_flops, .cudnn_cell = 2}},
+      {"aten::gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)", recurrent(3), {.flops = recurrent_flops, .cudnn_cell = 3}},
+      {"aten::rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)", recurrent(1), {.flops = recurrent_flops, .cudnn_cell = 1}},
+      {"aten::rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)", recurrent(1), {.flops = recurrent_flops, .cudnn_cell = 0}},
+      {"aten::lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)", recurrent_cell(4), {.flops = recurrent_flops}},
+      {"aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor", recurrent_cell(3), {.flops = recurrent_flops}},
+      {"aten::rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor", recurrent_cell(1), {.flops = recurrent_flops}},
+      {"aten::rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor", recurrent_cell(1), {.flops = recurrent_flops}},
+  });
+  // clang-format on
+}
+
+}  // namespace cudal1

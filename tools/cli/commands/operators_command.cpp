@@ -1,0 +1,42 @@
+// cudal1 operators: what a task may be made of.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config/base/describe.hpp"
+#include "sandbox/program/operators/record.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/table.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+expected<int> list_operators(bool as_json, context& c) {
+  if (as_json) {
+    print_json(c, operators_json());
+    return exit_code::success;
+  }
+  table rows(
+      {{.title = "operator"}, {.title = "kind"}, {.title = "kernel"}, {.title = "also called", .least_width = 16}});
+  for (const auto& r : operator_records()) {
+    std::vector<std::string_view> aliases;
+    for (const std::string_view alias : r.aliases)
+      aliases.push_back(alias.substr(0, alias.find('(')));
+    const char* kernel = r.traits.kernel ? "of elements" : r.traits.rows ? "of rows" : "";
+    rows.add({std::string(r.name()), enum_name(r.kind), kernel, fmt::format("{}", fmt::join(aliases, ", "))});
+  }
+  c.out.print(rows.text(c.out.width));
+  return exit_code::success;
+}
+
+}  // namespace
+
+void add_operators(CLI::App& app, context& c) {
+  auto as_json = std::make_shared<bool>(false);
+  auto* sub = app.add_subcommand("operators", "the ATen operators that tasks are made of, and which have kernels");
+  sub->add_flag("--json", *as_json, "one JSON document; the importer of models reads it");
+  sub->footer(footer("  cudal1 operators", "  0    printed"));
+  sub->callback([as_json, &c] { finish(c, list_operators(*as_json, c)); });
+}
+
+}  // namespace cudal1::cli

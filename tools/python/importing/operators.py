@@ -1,0 +1,61 @@
+"""What cudal1 knows of operators: its records, as `cudal1 operators --json` prints them."""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+from typing import Any
+
+import torch
+
+from .program import Step, op_name
+
+_records: dict[str, dict[str, Any]] = {}  # by every name
+
+
+def load(path: pathlib.Path) -> None:
+    """Before anything else of this package is used."""
+    for record in json.loads(path.read_text(encoding="utf-8"))["operators"]:
+        for name in (record["name"], *record.get("aliases", ())):
+            _records[name] = record
+
+
+def is_known(op: torch._ops.OpOverload) -> bool:
+    return op_name(op) in _records
+
+
+def record_of(step: Step) -> dict[str, Any]:
+    """Empty where a task cannot have the operator."""
+    return _records.get(step.name, {})
+
+
+def kind_of(step: Step) -> str:
+    return record_of(step).get("kind", "")
+
+
+def overload(name: str) -> torch._ops.OpOverload:
+    packet, _, overload_name = name.removeprefix("aten::").partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload_name or "default")
+
+
+def argument_names(op: torch._ops.OpOverload) -> list[str]:
+    return [a.name for a in op._schema.arguments]
+
+
+def interval(bounds: list[Any]) -> tuple[float, float]:
+    low, high = (float(b) for b in bounds)
+    return low, high
+
+
+EVERYTHING = (-math.inf, math.inf)
+
+
+def use_one_name(step: Step) -> None:
+    """The record's own name in place of an alias; the arguments stand in the same order."""
+    name = record_of(step).get("name", step.name)
+    if name == step.name:
+        return
+    op = overload(name)
+    renamed = dict(zip(argument_names(step.op), argument_names(op)))
+    step.op, step.args = op, {renamed[k]: v for k, v in step.args.items()}

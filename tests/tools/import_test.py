@@ -197,8 +197,9 @@ class Imported(unittest.TestCase):
     def run_import(cls, source: pathlib.Path, out: pathlib.Path, *words: str) -> tuple[int, dict]:
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            known = ["--operators", str(cls.root / "operators.json")]
-            code = import_tasks.main([str(source), "--out", str(out), "--json", "--jobs", "2", *known, *words])
+            if "--operators" not in words:
+                words = (*words, "--operators", str(cls.root / "operators.json"), "--keep-others")
+            code = import_tasks.main([str(source), "--out", str(out), "--json", "--jobs", "2", *words])
         return code, json.loads(said.getvalue())
 
     def task(self, name: str) -> dict:

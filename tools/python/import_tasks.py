@@ -165,7 +165,7 @@ def _warm_up() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.relu(x)
 
-    exporting.export(Small(), [torch.zeros(2)], set())
+    exporting.export(Small(), [torch.zeros(2)])
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
@@ -198,6 +198,11 @@ def _parse(words: list[str]) -> argparse.Namespace:
         required=True,
         help="what `cudal1 operators --json` prints: the operators that tasks have. Composite ones that are "
         "missing are taken apart, and a problem that needs another is refused",
+    )
+    parser.add_argument(
+        "--keep-others",
+        action="store_true",
+        help="keep operators that tasks do not have, too; cudal1 reads no such task",
     )
     parser.add_argument(
         "--limit", type=float, default=900.0, metavar="SECONDS", help="for one problem (default 900)"
@@ -240,7 +245,7 @@ def main(words: list[str]) -> int:
         print("import_tasks: there is no problem to import", file=sys.stderr)
         return 2
     jobs = o.jobs or max(1, len(os.sched_getaffinity(0)) // 2)
-    operators.load(o.operators)
+    operators.load(o.operators, o.keep_others)
     torch.set_num_threads(1)
     _warm_up()
     (o.out / "blobs").mkdir(parents=True, exist_ok=True)

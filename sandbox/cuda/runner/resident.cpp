@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sandbox/cuda/runtime/cubin_library.hpp"
-#include "sandbox/cuda/runtime/lane_streams.hpp"
+#include "sandbox/cuda/runtime/cuda_lanes.hpp"
 
 namespace cudal1 {
 namespace {
@@ -15,10 +15,12 @@ std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declara
   return types;
 }
 
-bool overlap(const tensor_view& a, const tensor_view& b) {
-  const auto* p = static_cast<const std::byte*>(a.data);
-  const auto* q = static_cast<const std::byte*>(b.data);
-  return p < q + b.type.storage_bytes() && q < p + a.type.storage_bytes();
+uintptr_t address_of(const tensor_view& t) {
+  return reinterpret_cast<uintptr_t>(t.data);
+}
+
+uintptr_t bytes_of(const tensor_view& t) {
+  return static_cast<uintptr_t>(t.type.storage_bytes());
 }
 
 }  // namespace
@@ -52,8 +54,8 @@ expected<void> resident::set_weights(std::span<const tensor_view> weights) {
 }
 
 void resident::drop_outputs() {
-  for (auto& bound : bound_outputs_)
-    arena_.release(std::exchange(bound.block, nullptr));
+  for (auto& block : blocks_)
+    arena_.release(std::exchange(block, nullptr));
   outputs_.clear();
 }
 
@@ -62,8 +64,8 @@ void resident::drop_graph() {
   for (void* const copy : copies_)
     arena_.release(copy);
   copies_.clear();
-  bound_outputs_.clear();
-  passed_.clear();
+  bindings_ = {};
+  blocks_.clear();
   captured_outputs_.clear();
   if (graph_) arena_.give_back(held_);
   graph_.reset();
@@ -75,23 +77,36 @@ void resident::release() {
   program_->release();
 }
 
+// A tensor of the call may be a part of its block: then the whole block is another one in each call.
+captured_place resident::place_of(const tensor_view& t) const {
+  if (const auto block = arena_.block_of(t.data); !block.empty())
+    return {address_of(t), reinterpret_cast<uintptr_t>(block.data()), block.size()};
+  return {address_of(t), address_of(t), bytes_of(t)};
+}
+
 expected<resident::capture_result> resident::capture_once(std::span<const tensor_view> inputs) {
   arena_.begin_capture(known_->output_ordinals);
-  CUDAL1_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed));
-  const auto called = program_->call(inputs);
-  std::vector<tensor_view> outputs(program_->outputs().begin(), program_->outputs().end());
-  cudaGraph_t raw = nullptr;
-  const auto ended = cudaStreamEndCapture(stream_, &raw);
-  captured_graph graph(raw);
+  std::optional<expected<void>> called;  // nothing where no capture began
+  std::vector<tensor_view> outputs;
+  std::vector<captured_place> places;
+  auto graph = as_value([&] {
+    return captured_graph::of(stream_, [&] {
+      called = program_->call(inputs);
+      outputs.assign(program_->outputs().begin(), program_->outputs().end());
+      for (const auto& output : outputs)
+        places.push_back(place_of(output));
+    });
+  });
   program_->release();
   auto held = arena_.end_capture();
-  if (!called || ended != cudaSuccess) {
+  if (!graph || !*called) {
     arena_.give_back(held);
     (void)cudaGetLastError();
+    if (!called) return tl::unexpected<error>(graph.error());
     return fail(errc::variant_fault, "the program cannot be captured as one graph: {}",
-                called ? cudaGetErrorString(ended) : called.error().message);
+                *called ? graph.error().message : called->error().message);
   }
-  return capture_result{std::move(graph), std::move(outputs), std::move(held)};
+  return capture_result{std::move(*graph), std::move(outputs), std::move(places), std::move(held)};
 }
 
 // Two captures at different addresses show where the pointers are.
@@ -102,40 +117,29 @@ expected<void> resident::bind(std::span<const tensor_view> first, std::span<cons
     arena_.give_back(a.held);
     return tl::unexpected<error>(b.error());
   }
-  std::vector<bound_range> ranges;
-  for (std::size_t i = 0; i < first.size(); ++i)
-    ranges.push_back({input_names_[i], static_cast<const std::byte*>(first[i].data),
-                      static_cast<const std::byte*>(second[i].data), first[i].type.storage_bytes()});
-  for (std::size_t i = 0; i < a.outputs.size(); ++i) {
-    const auto& mine = a.outputs[i];
-    for (std::size_t in = 0; in < first.size(); ++in)
-      if (overlap(mine, first[in]))
-        passed_.push_back(
-            {i, in, static_cast<const std::byte*>(mine.data) - static_cast<const std::byte*>(first[in].data)});
-    const bool fresh = arena_.owns(mine.data) && mine.data != b->outputs[i].data;
-    const bool alone = std::ranges::none_of(
-        a.outputs, [&](const tensor_view& other) { return &other != &mine && overlap(mine, other); });
-    if (!fresh || !alone) continue;
-    bound_outputs_.push_back({i});
-    ranges.push_back({"an output", static_cast<const std::byte*>(mine.data),
-                      static_cast<const std::byte*>(b->outputs[i].data), mine.type.storage_bytes()});
-  }
-  auto made = rebound_graph::create(std::move(a.graph), &b->graph, std::move(ranges));
+  const auto places_of = [](std::span<const tensor_view> tensors) {
+    std::vector<captured_place> places;
+    for (const auto& t : tensors)
+      places.push_back({address_of(t), address_of(t), bytes_of(t)});
+    return places;
+  };
+  graph_bindings bindings(places_of(first), a.places, places_of(second), b->places);
+  auto made =
+      as_value([&] { return std::make_unique<rebound_graph>(std::move(a.graph), &b->graph, bindings.ranges()); });
   arena_.give_back(b->held);
   // An output that no node points to stays where it was captured; an input must be copied to where it is read.
   std::string why = made ? "" : made.error().message;
   if (made)
-    for (const std::size_t r : (*made)->unbound())
-      if (r < first.size()) why = fmt::format("no kernel takes a pointer to \"{}\"", input_names_[r]);
+    for (std::size_t r = 0; r < first.size(); ++r)
+      if (!(*made)->found(r)) why = fmt::format("no kernel takes a pointer to \"{}\"", input_names_[r]);
   if (!why.empty()) {
     arena_.give_back(a.held);
-    bound_outputs_.clear();
-    passed_.clear();
     if (!made && made.error().code != errc::unsupported) return tl::unexpected<error>(made.error());
     return capture_copying(first, why);
   }
-  for (const std::size_t r : (*made)->unbound())
-    bound_outputs_[r - first.size()].fixed = true;
+  bindings.note_found(**made);
+  bindings_ = std::move(bindings);
+  blocks_.assign(bindings_.memories().size(), nullptr);
   graph_ = std::move(*made);
   held_ = std::move(a.held);
   captured_outputs_ = std::move(a.outputs);
@@ -153,7 +157,7 @@ expected<void> resident::capture_copying(std::span<const tensor_view> inputs, co
   CUDAL1_TRY(capture_result a, capture_once(staged));
   held_ = std::move(a.held);
   captured_outputs_ = std::move(a.outputs);
-  auto made = rebound_graph::create(std::move(a.graph), nullptr, {});
+  auto made = as_value([&] { return std::make_unique<rebound_graph>(std::move(a.graph)); });
   if (!made) {
     arena_.give_back(held_);
     return tl::unexpected<error>(made.error());
@@ -203,24 +207,23 @@ expected<void> resident::call_graph(std::span<const tensor_view> inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i)
       CUDAL1_CUDA(cudaMemcpyAsync(copies_[i], inputs[i].data, static_cast<std::size_t>(inputs[i].type.storage_bytes()),
                                   cudaMemcpyDeviceToDevice, stream_));
-    return graph_->launch(now_, stream_);
+    return as_value([&] { graph_->launch(now_, stream_); });
   }
   for (const auto& input : inputs)
-    now_.push_back(static_cast<std::byte*>(input.data));
-  for (auto& bound : bound_outputs_) {
-    auto& view = outputs_[bound.output];
-    if (bound.fixed) {
-      now_.push_back(static_cast<std::byte*>(view.data));
-      continue;
-    }
-    bound.block = arena_.allocate(static_cast<std::size_t>(view.type.storage_bytes()));
-    if (bound.block == nullptr) return fail(errc::variant_fault, "out of memory: an output of the graph");
-    view.data = bound.block;
-    now_.push_back(static_cast<std::byte*>(bound.block));
+    now_.push_back(reinterpret_cast<uintptr_t>(input.data));
+  for (std::size_t m = 0; m < blocks_.size(); ++m) {
+    const auto& memory = bindings_.memories()[m];
+    if (memory.range == graph_bindings::none) continue;
+    if (memory.bound && (blocks_[m] = arena_.allocate(memory.bytes)) == nullptr)
+      return fail(errc::variant_fault, "out of memory: an output of the graph");
+    now_.push_back(memory.bound ? reinterpret_cast<uintptr_t>(blocks_[m]) : memory.at);
   }
-  for (const auto& p : passed_)
-    outputs_[p.output].data = static_cast<std::byte*>(inputs[p.input].data) + p.offset;
-  return graph_->launch(now_, stream_);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const auto& place = bindings_.outputs()[i];
+    void* const base = place.input != graph_bindings::none ? inputs[place.input].data : blocks_[place.memory];
+    if (base != nullptr) outputs_[i].data = static_cast<std::byte*>(base) + place.offset;
+  }
+  return as_value([&] { graph_->launch(now_, stream_); });
 }
 
 expected<void> resident::call(std::span<const tensor_view> inputs) {

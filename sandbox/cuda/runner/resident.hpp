@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/cuda/runtime/cuda_graph.hpp"
+#include "sandbox/cuda/runtime/api.hpp"
 #include "sandbox/cuda/runtime/gpu_arena.hpp"
+#include "sandbox/cuda/runtime/graph_bindings.hpp"
+#include "sandbox/cuda/runtime/rebound_graph.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/interpreter/lane_plan.hpp"
 
@@ -64,8 +66,10 @@ class resident {
   struct capture_result {
     captured_graph graph;
     std::vector<tensor_view> outputs;
+    std::vector<captured_place> places;  // of the outputs
     device_arena::held_memory held;
   };
+  captured_place place_of(const tensor_view& t) const;
   expected<capture_result> capture_once(std::span<const tensor_view> inputs);
   expected<void> bind(std::span<const tensor_view> first, std::span<const tensor_view> second);
   expected<void> run_before(std::span<const tensor_view> inputs);
@@ -85,24 +89,15 @@ class resident {
   std::vector<tensor_view> outputs_;
   std::vector<std::string> notes_;
 
-  // Of the graph. Ranges: the inputs, then those outputs that have memory of their own.
+  // Of the graph.
   bool wants_graph_ = false;
   std::unique_ptr<rebound_graph> graph_;
   device_arena::held_memory held_;
   std::vector<tensor_view> captured_outputs_;
-  struct bound_output {
-    std::size_t output = 0;
-    bool fixed = false;     // no node points to it: it stays where it was captured
-    void* block = nullptr;  // of the last call
-  };
-  std::vector<bound_output> bound_outputs_;  // ranges behind those of the inputs
-  struct passed_input {
-    std::size_t output = 0, input = 0;
-    int64_t offset = 0;
-  };
-  std::vector<passed_input> passed_;  // outputs that are views of inputs
-  std::vector<void*> copies_;         // by input: where it is copied to, or null
-  std::vector<std::byte*> now_;
+  graph_bindings bindings_;
+  std::vector<void*> blocks_;  // of the last call, by memory of its outputs; null for one that is not bound
+  std::vector<void*> copies_;  // by input: where it is copied to, or null
+  std::vector<uintptr_t> now_;
 };
 
 }  // namespace cudal1

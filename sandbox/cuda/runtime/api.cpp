@@ -16,20 +16,12 @@ expected<void> driver_check(CUresult status, const char* call) {
 
 namespace {
 
-// 12.4 has everything that is asked for here.
-constexpr unsigned wanted_version = 12040;
-
 template <class F>
 expected<void> find(const char* name, F& function) {
-  void* address = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  const auto status = cudaGetDriverEntryPointByVersion(name, &address, wanted_version, cudaEnableDefault, &found);
-  if (status != cudaSuccess || found != cudaDriverEntryPointSuccess || address == nullptr)
-    return fail(errc::unsupported,
-                "the NVIDIA driver offers no {}: {}; cudal1 needs a driver for CUDA 13 (580 or newer)", name,
-                status != cudaSuccess ? cudaGetErrorString(status) : "not found");
-  function = reinterpret_cast<F>(address);
-  return {};
+  std::string why;
+  function = reinterpret_cast<F>(find_driver_function(name, why));
+  if (function != nullptr) return {};
+  return fail(errc::unsupported, "{}; cudal1 needs a driver for CUDA 13 (580 or newer)", why);
 }
 
 expected<driver_functions> find_all() {
@@ -46,10 +38,7 @@ expected<driver_functions> find_all() {
   CUDAL1_CHECK(find("cuMemUnmap", f.mem_unmap));
   CUDAL1_CHECK(find("cuMemSetAccess", f.mem_set_access));
   CUDAL1_CHECK(find("cuKernelGetFunction", f.kernel_get_function));
-  CUDAL1_CHECK(find("cuFuncGetParamInfo", f.func_param_info));
   CUDAL1_CHECK(find("cuKernelGetParamInfo", f.kernel_param_info));
-  CUDAL1_CHECK(find("cuGraphKernelNodeGetParams", f.graph_kernel_params));
-  CUDAL1_CHECK(find("cuGraphExecKernelNodeSetParams", f.graph_exec_set_kernel));
   return f;
 }
 

@@ -2,16 +2,34 @@
 // of libcuda); nothing here runs before a process is meant to touch a device.
 #pragma once
 
-#include <cuda.h>
-#include <cuda_runtime_api.h>
+#include <type_traits>
 
 #include "config/base/error.hpp"
+#include "sandbox/cuda/runtime/cuda_calls.hpp"
 
 namespace cudal1 {
 
 // errc::infrastructure with the call, the error's name and its text: for calls that no variant can make fail.
 expected<void> cuda_check(cudaError_t status, const char* call);
 expected<void> driver_check(CUresult status, const char* call);
+
+// What `work` gives, and what it throws of cuda_calls.hpp as an error: errc::infrastructure, as above, or
+// errc::unsupported for work that cannot be re-bound.
+template <class Work>
+expected<std::invoke_result_t<Work>> as_value(const Work& work) {
+  try {
+    if constexpr (std::is_void_v<std::invoke_result_t<Work>>) {
+      work();
+      return {};
+    } else {
+      return work();
+    }
+  } catch (const cuda_failure& e) {
+    return fail(errc::infrastructure, "{}", e.what());
+  } catch (const cannot_rebind& e) {
+    return fail(errc::unsupported, "{}", e.what());
+  }
+}
 
 // Functions of the driver that the runtime does not offer; found once, by driver_api().
 struct driver_functions {
@@ -27,10 +45,7 @@ struct driver_functions {
   decltype(&::cuMemUnmap) mem_unmap = nullptr;
   decltype(&::cuMemSetAccess) mem_set_access = nullptr;
   decltype(&::cuKernelGetFunction) kernel_get_function = nullptr;
-  decltype(&::cuFuncGetParamInfo) func_param_info = nullptr;
   decltype(&::cuKernelGetParamInfo) kernel_param_info = nullptr;
-  decltype(&::cuGraphKernelNodeGetParams) graph_kernel_params = nullptr;
-  decltype(&::cuGraphExecKernelNodeSetParams) graph_exec_set_kernel = nullptr;
 };
 // errc::unsupported where there is no driver, or it is older than CUDA 12.4.
 expected<const driver_functions*> driver_api();

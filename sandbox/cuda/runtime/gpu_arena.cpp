@@ -216,12 +216,23 @@ void* device_arena::keep(std::size_t bytes) {
   return base_ + kept_;
 }
 
-std::optional<std::size_t> device_arena::ordinal_of(const void* at) const {
+std::map<std::size_t, device_arena::block>::const_iterator device_arena::find_block(const void* at) const {
   const auto offset = static_cast<std::size_t>(offset_of(at));
   auto found = blocks_.upper_bound(offset);
-  if (!owns(at) || found == blocks_.begin()) return std::nullopt;
+  if (!owns(at) || found == blocks_.begin()) return blocks_.end();
   --found;
-  return offset < found->first + found->second.bytes ? std::optional(found->second.ordinal) : std::nullopt;
+  return offset < found->first + found->second.bytes ? found : blocks_.end();
+}
+
+std::optional<std::size_t> device_arena::ordinal_of(const void* at) const {
+  const auto found = find_block(at);
+  return found == blocks_.end() ? std::nullopt : std::optional(found->second.ordinal);
+}
+
+std::span<std::byte> device_arena::block_of(const void* at) const {
+  const auto found = find_block(at);
+  if (found == blocks_.end()) return {};
+  return {base_ + found->first, found->second.bytes};
 }
 
 void device_arena::begin_capture(std::set<std::size_t> alone) {

@@ -93,6 +93,8 @@ class device_arena {
   // Blocks are counted from 0 from here on; the ordinal of the block that holds an address, or nothing.
   void count_from_here() { next_ordinal_ = 0; }
   std::optional<std::size_t> ordinal_of(const void* at) const;
+  // The bytes of that block; empty where there is none.
+  std::span<std::byte> block_of(const void* at) const;
   // This call replays a graph with that memory.
   void use(const held_memory& held);
 
@@ -107,6 +109,7 @@ class device_arena {
     std::size_t ordinal = 0;
     bool lasting = false;
   };
+  std::map<std::size_t, block>::const_iterator find_block(const void* at) const;
   bool place(std::size_t extent, const range_set& taken, std::size_t& offset) const;
   expected<void> poison(std::span<const std::pair<std::size_t, std::size_t>> ranges);
   std::size_t end_of_need() const;

@@ -127,6 +127,9 @@ TEST_F(arena_test, a_block_that_is_to_be_alone_shares_its_address_with_none_of_t
     arena_.begin_capture(alone ? std::set<std::size_t>{1} : std::set<std::size_t>{});
     void* const first = arena_.allocate(4096);
     EXPECT_EQ(arena_.ordinal_of(static_cast<std::byte*>(first) + 4095), std::size_t{0});
+    EXPECT_EQ(arena_.block_of(static_cast<std::byte*>(first) + 4095).data(), first);
+    EXPECT_EQ(arena_.block_of(first).size(), 4096u);
+    EXPECT_TRUE(arena_.block_of(static_cast<std::byte*>(first) + 4096).empty());
     arena_.release(first);
     void* const second = arena_.allocate(4096);
     EXPECT_EQ(arena_.ordinal_of(second), std::size_t{1});

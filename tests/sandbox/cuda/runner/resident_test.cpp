@@ -27,5 +27,24 @@ TEST_F(gpu_test, a_rebound_graph_computes_what_the_steps_compute_on_every_draw) 
   }
 }
 
+// The kernel writes all of the tensor, of which the output is the first half.
+TEST_F(gpu_test, an_output_of_a_graph_may_be_a_part_of_a_tensor) {
+  const auto checked = check_program_text(R"({"format": 1, "name": "half",
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [512, 64]}],
+    "steps": [{"aten": "aten::relu", "args": {"self": "x"}, "out": ["a"]},
+              {"aten": "aten::slice.Tensor", "args": {"self": "a", "dim": 0, "start": 0, "end": 256}, "out": ["y"]}],
+    "outputs": ["y"]})");
+  ASSERT_TRUE(checked) << checked.error().message;
+  const auto plain = load(checked->text, {});
+  const auto graph = load(with_graph(checked->text), {});
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const given_memory inputs = draw(checked->text.inputs, std::vector<input_spec>(1), seed);
+    const auto wanted = outputs_of(*plain, inputs, seed);
+    const auto got = outputs_of(*graph, inputs, seed + 100);
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_EQ(difference(wanted[0], got[0]), 0);
+  }
+}
+
 }  // namespace
 }  // namespace cudal1

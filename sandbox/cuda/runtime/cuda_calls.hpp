@@ -1,0 +1,116 @@
+// CUDA's runtime and driver behind one exception, for what captures and replays graphs. This header, graph_node.hpp,
+// captured_graph.hpp, rebound_graph.hpp and lane_streams.hpp are also the text that an exported KernelBench file
+// carries (tools/kernelbench): C++17 that needs the standard library, CUDA's headers and PyTorch's alone.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+namespace cudal1 {
+
+// A call that failed: what() is the call and the reason.
+class cuda_failure : public std::runtime_error {
+ public:
+  cuda_failure(const char* call, const std::string& reason)
+      : std::runtime_error(call + (": " + reason)), reason_(reason) {}
+  const std::string& reason() const { return reason_; }  // "text (name)"
+
+ private:
+  std::string reason_;
+};
+
+// Two captures that are not the same work, or work whose pointers cannot be set; without re-binding it may still run.
+class cannot_rebind : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+inline void check_runtime(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return;
+  (void)cudaGetLastError();  // it is reported here; the next call is not to find it
+  throw cuda_failure(call, std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")");
+}
+
+// An event without a time.
+class order_event {
+ public:
+  order_event() {
+    check_runtime(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  }
+  order_event(order_event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  order_event& operator=(order_event&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~order_event() {
+    if (event_ != nullptr) (void)cudaEventDestroy(event_);
+  }
+  void record(cudaStream_t stream) const { check_runtime(cudaEventRecord(event_, stream), "cudaEventRecord"); }
+  void hold_back(cudaStream_t stream) const {
+    check_runtime(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// A function of the driver, asked of the runtime: nothing is linked against libcuda. Null, and `why`, where the driver
+// has none, or is older than CUDA 12.4.
+inline void* find_driver_function(const char* name, std::string& why) {
+  void* address = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+  const auto status = cudaGetDriverEntryPointByVersion(name, &address, 12040, cudaEnableDefault, &found);
+#else
+  const auto status = cudaGetDriverEntryPoint(name, &address, cudaEnableDefault, &found);
+#endif
+  if (status == cudaSuccess && found == cudaDriverEntryPointSuccess && address != nullptr) return address;
+  (void)cudaGetLastError();
+  why = std::string("the NVIDIA driver offers no ") + name + ": " +
+        (status != cudaSuccess ? cudaGetErrorString(status) : "not found");
+  return nullptr;
+}
+
+// What the driver alone offers of kernel nodes.
+struct graph_driver {
+  decltype(&::cuGetErrorName) error_name = nullptr;
+  decltype(&::cuGraphKernelNodeGetParams) kernel_params = nullptr;
+  decltype(&::cuGraphExecKernelNodeSetParams) set_kernel = nullptr;
+  decltype(&::cuFuncGetParamInfo) function_parameter = nullptr;
+  decltype(&::cuKernelGetParamInfo) kernel_parameter = nullptr;
+
+  // Found once. Throws cannot_rebind where the driver lacks one.
+  static const graph_driver& get() {
+    static const graph_driver all = [] {
+      graph_driver d;
+      find("cuGetErrorName", d.error_name);
+      find("cuGraphKernelNodeGetParams", d.kernel_params);
+      find("cuGraphExecKernelNodeSetParams", d.set_kernel);
+      find("cuFuncGetParamInfo", d.function_parameter);
+      find("cuKernelGetParamInfo", d.kernel_parameter);
+      return d;
+    }();
+    return all;
+  }
+
+ private:
+  template <class F>
+  static void find(const char* name, F& function) {
+    std::string why;
+    function = reinterpret_cast<F>(find_driver_function(name, why));
+    if (function == nullptr) throw cannot_rebind(why + "; it should be one for CUDA 12.4 or newer");
+  }
+};
+
+inline void check_driver(CUresult status, const char* call) {
+  if (status == CUDA_SUCCESS) return;
+  const char* name = nullptr;
+  (void)graph_driver::get().error_name(status, &name);
+  throw cuda_failure(call, name != nullptr ? name : "an unknown error of the driver");
+}
+
+}  // namespace cudal1

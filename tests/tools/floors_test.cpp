@@ -8,7 +8,7 @@
 #include "config/base/describe.hpp"
 #include "tests/tools/tools_fixture.hpp"
 #include "tools/cli/format.hpp"
-#include "tools/cli/verdict_text.hpp"
+#include "tools/cli/report/verdict_text.hpp"
 
 namespace cudal1::cli {
 namespace {

@@ -62,7 +62,7 @@ TEST(format, cutting_counts_columns_and_not_bytes) {
   EXPECT_EQ(fit("µµµµµ", 3), "µµ…");
   EXPECT_EQ(fit("abc", 3), "abc");
   EXPECT_EQ(fit("\033[1mabcdef\033[0m", 4), "\033[1mabc…\033[0m");
-  EXPECT_EQ(pad("µ", 3, true), "  µ");
+  EXPECT_EQ(pad("µ", 3, alignment::right), "  µ");
 }
 
 TEST(format, wrapping_keeps_words_whole_and_the_margin) {

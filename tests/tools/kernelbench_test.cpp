@@ -382,8 +382,12 @@ TEST_F(model_files, hold_any_text) {
 }
 
 TEST_F(model_files, come_with_a_script_that_python_reads) {
-  EXPECT_TRUE(python_says(check_script(), "compile(text, 'check.py', 'exec')"));
-  EXPECT_TRUE(python_says(timing_script(), "compile(text, 'pytorch_calls.py', 'exec')"));
+  std::vector<std::string_view> names;
+  for (const auto& [name, text] : support_files()) {
+    names.push_back(name);
+    EXPECT_TRUE(python_says(std::string(text), fmt::format("compile(text, '{}', 'exec')", name)));
+  }
+  EXPECT_THAT(names, testing::ElementsAre("check.py", "pytorch_calls.py", "host_pace.py", "measuring.py"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""tools/python/pytorch_calls.py: which calls count on a host whose pace changes."""
+"""tools/python/host_pace.py and measuring.py: which calls count on a host whose pace changes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "python"))
 
+import host_pace  # noqa: E402
+import measuring  # noqa: E402
 import pytorch_calls  # noqa: E402
-from pytorch_calls import Calls, Cores, Pace, Row, count_rows, enough  # noqa: E402
+from host_pace import Cores, Pace  # noqa: E402
+from measuring import count_rows, enough  # noqa: E402
+from pytorch_calls import Calls, Row  # noqa: E402
 
 GPU = types.SimpleNamespace(type="cuda")
 REQUEST = {"least_samples": 10, "seconds": 1.0}
@@ -20,7 +24,7 @@ REQUEST = {"least_samples": 10, "seconds": 1.0}
 
 def pace_that_saw(best: float, known: float = 0.0) -> Pace:
     pace = Pace(GPU, known)
-    for _ in range(pytorch_calls.KEPT_FOR):
+    for _ in range(host_pace.KEPT_FOR):
         pace.note(best)
     return pace
 
@@ -62,10 +66,10 @@ class Counting(unittest.TestCase):
         for us in (5, 10, 11, 5, 10, 12, 10, 5, 10):
             pace.note(us)
         self.assertEqual(pace.best_us(), 10)
-        for us in (20,) * 7 * pytorch_calls.KEPT_FOR + (8,) * pytorch_calls.KEPT_FOR:
+        for us in (20,) * 7 * host_pace.KEPT_FOR + (8,) * host_pace.KEPT_FOR:
             pace.note(us)
         self.assertEqual(pace.best_us(), 8, "a pace that it kept")
-        for us in (20,) * 20 * pytorch_calls.KEPT_FOR:
+        for us in (20,) * 20 * host_pace.KEPT_FOR:
             pace.note(us)
         self.assertEqual(pace.best_us(), 20, "which was luck")
 
@@ -95,7 +99,7 @@ class Enough(unittest.TestCase):
         pace = pace_that_saw(10)
         slow = calls_of(*[row(60, 15)] * 20)
         self.assertFalse(enough(slow, pace, 5.0, REQUEST), "no row counts")
-        self.assertTrue(enough(slow, pace, pytorch_calls.MOST_TIMES * 1.0, REQUEST), "but not for ever")
+        self.assertTrue(enough(slow, pace, measuring.MOST_TIMES * 1.0, REQUEST), "but not for ever")
         self.assertTrue(enough(calls_of(*slow.rows, row(40, 10), row(41, 10)), pace, 5.0, REQUEST))
 
     def test_a_median_that_is_known_needs_no_more_time(self) -> None:
@@ -104,7 +108,7 @@ class Enough(unittest.TestCase):
         self.assertFalse(enough(calls_of(row(40, 10), row(80, 10), row(60, 10)), pace, 0.1, REQUEST))
 
     def test_samples_have_an_end(self) -> None:
-        many = [row(us, 10) for us in (40, 60)] * (pytorch_calls.MOST_SAMPLES // 16)
+        many = [row(us, 10) for us in (40, 60)] * (measuring.MOST_SAMPLES // 16)
         self.assertFalse(enough(calls_of(*many[:-1]), pace_that_saw(10), 0.1, REQUEST))
         self.assertTrue(enough(calls_of(*many), pace_that_saw(10), 0.1, REQUEST))
 
@@ -139,20 +143,20 @@ class GoingOn(unittest.TestCase):
     def test_a_core_on_which_calls_are_slow_twice_is_left(self) -> None:
         pace, cores = self.pace(c0=10, c1=10)
         pace.note(13)
-        pace.go_on(is_hosts=True)
+        pace.go_on(host_bound=True)
         self.assertEqual(cores.at, 0, "once may be anything")
         pace.note(13)
-        pace.go_on(is_hosts=True)
+        pace.go_on(host_bound=True)
         self.assertEqual(cores.at, 1)
         pace.note(13)
-        pace.go_on(is_hosts=True)
+        pace.go_on(host_bound=True)
         self.assertEqual(cores.at, 1, "the next one has two tries as well")
 
     def test_calls_that_are_the_devices_stay(self) -> None:
         pace, cores = self.pace(c0=10, c1=10)
         for _ in range(5):
             pace.note(13)
-            pace.go_on(is_hosts=False)
+            pace.go_on(host_bound=False)
         self.assertEqual(set(cores.visits), {0})
 
 
@@ -189,7 +193,7 @@ class Measuring(unittest.TestCase):
         before = os.sched_getaffinity(0)
         wanted = {max(before)}
         calls = self.Watched(self.Subject())
-        pytorch_calls.measure(self.Clock(), Pace(self.Subject.device), calls,
+        measuring.measure(self.Clock(), Pace(self.Subject.device), calls,
                               {"seconds": 0.01, "least_samples": 3, "cores": sorted(wanted)})
         self.assertEqual(calls.cores, wanted)
         self.assertGreaterEqual(len(calls.call_us), 3)
@@ -198,7 +202,7 @@ class Measuring(unittest.TestCase):
     def test_back_after_a_failure_too(self) -> None:
         before = os.sched_getaffinity(0)
         with self.assertRaises(ValueError):
-            pytorch_calls.measure(self.Clock(), Pace(self.Subject.device), self.Watched(self.Subject(), fails=True),
+            measuring.measure(self.Clock(), Pace(self.Subject.device), self.Watched(self.Subject(), fails=True),
                                   {"seconds": 0.01, "least_samples": 3, "cores": [max(before)]})
         self.assertEqual(os.sched_getaffinity(0), before)
 
@@ -231,7 +235,7 @@ class Choosing(unittest.TestCase):
         cores = CoresOfSpeeds(c0=16, c1=16.1)
         cores.go_to_a_fast_one()
         cores.took[1] = 10
-        for _ in range(pytorch_calls.LOOK_EVERYWHERE_EVERY):
+        for _ in range(host_pace.LOOK_EVERYWHERE_EVERY):
             cores.go_to_a_fast_one()
         self.assertEqual(cores.at, 1)
 

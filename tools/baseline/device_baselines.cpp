@@ -20,13 +20,13 @@
 #include "tools/baseline/baseline_process.hpp"
 #include "tools/baseline/host_pace.hpp"
 #include "tools/cli/command.hpp"
-#include "tools/cli/commands/evaluate.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/python_process.hpp"
 #include "tools/cli/report/against.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/report/speedup_statistics.hpp"
+#include "tools/cli/verdict_request.hpp"
 
 namespace cudal1::cli {
 
@@ -40,8 +40,8 @@ constexpr std::chrono::seconds longest_beside{6};
 
 class held_device final : public device_baselines {
  public:
-  held_device(const std::string& data, node_client client, const baseline_wish& wish, std::string device, int wake_fd)
-      : data_(data), client_(std::move(client)), wish_(wish), device_(std::move(device)), wake_fd_(wake_fd) {}
+  held_device(const std::string& data, node_client client, const baseline_plan& plan, std::string device, int wake_fd)
+      : data_(data), client_(std::move(client)), plan_(plan), device_(std::move(device)), wake_fd_(wake_fd) {}
 
   expected<void> begin() {
     client_request r;
@@ -69,8 +69,8 @@ class held_device final : public device_baselines {
     std::vector<baseline_record> known;
     CUDAL1_CHECK(read_store());
     if (store_) {
-      if (wish_.variants) {
-        CUDAL1_TRY(best, best_find(*store_, t.id, t.reference.id, wish_.experiment));
+      if (plan_.variants) {
+        CUDAL1_TRY(best, best_find(*store_, t.id, t.reference.id, plan_.experiment));
       }
       CUDAL1_TRY(known, store_->baselines_of_task(t.id));
       std::erase_if(known, [&](const auto& b) { return !is_alike(b.environment_id); });
@@ -192,8 +192,8 @@ class held_device final : public device_baselines {
     r.kinds = kinds;
     r.source = blobs(data_).folder() + "/" + t.origin->source;
     r.seed = static_cast<uint64_t>(t.origin->seed);
-    r.seconds = wish_.seconds;
-    r.prepare_seconds = wish_.prepare_seconds;
+    r.seconds = plan_.seconds;
+    r.prepare_seconds = plan_.prepare_seconds;
     r.flush_bytes = hold_.flush_bytes;
     r.threads = hold_.threads;
     r.cores = hold_.cores;
@@ -295,7 +295,7 @@ class held_device final : public device_baselines {
 
   const std::string& data_;
   node_client client_;
-  const baseline_wish& wish_;
+  const baseline_plan& plan_;
   std::string device_;
   int wake_fd_;
   device_hold hold_;
@@ -308,10 +308,10 @@ class held_device final : public device_baselines {
 
 }  // namespace
 
-expected<std::unique_ptr<device_baselines>> device_baselines::hold(const std::string& data, const baseline_wish& wish,
+expected<std::unique_ptr<device_baselines>> device_baselines::hold(const std::string& data, const baseline_plan& plan,
                                                                    const std::string& device, int wake_fd) {
   CUDAL1_TRY(auto client, node_client::connect(data));
-  auto held = std::make_unique<held_device>(data, std::move(client), wish, device, wake_fd);
+  auto held = std::make_unique<held_device>(data, std::move(client), plan, device, wake_fd);
   CUDAL1_CHECK(held->begin());
   return held;
 }

@@ -15,7 +15,7 @@
 
 namespace cudal1::cli {
 
-struct baseline_wish {
+struct baseline_plan {
   std::vector<task> tasks;
   std::vector<std::string> kinds;
   std::vector<std::string> devices;           // "cpu", or "cuda:0" and others of its kind
@@ -42,9 +42,9 @@ enum class what_to_measure { missing, all, slow };
 class device_baselines {
  public:
   // Through a connection to the running node of its own, which has the device until this goes. `data` is the data
-  // folder, with the sources in its blobs; it and `wish` must outlive the result. errc::refused where an experiment
+  // folder, with the sources in its blobs; it and `plan` must outlive the result. errc::refused where an experiment
   // uses the device.
-  static expected<std::unique_ptr<device_baselines>> hold(const std::string& data, const baseline_wish& wish,
+  static expected<std::unique_ptr<device_baselines>> hold(const std::string& data, const baseline_plan& plan,
                                                           const std::string& device, int wake_fd);
   virtual ~device_baselines() = default;
 

@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "tools/baseline/crew.hpp"
 #include "tools/baseline/host_pace.hpp"
+#include "tools/baseline/thread_pool.hpp"
 
 namespace cudal1::cli {
 
@@ -31,24 +31,25 @@ void add_newer(measured_task newer, measured_task& m) {
 
 class baseline_rounds {
  public:
-  baseline_rounds(const baseline_wish& wish, const baseline_observer& observer,
+  baseline_rounds(const baseline_plan& plan, const baseline_observer& observer,
                   const std::vector<std::unique_ptr<device_baselines>>& devices)
-      : wish_(wish), observer_(observer), devices_(devices), crew_(devices.size()), found_(wish.tasks.size()) {}
+      : plan_(plan), observer_(observer), devices_(devices), threads_(devices.size()), found_(plan.tasks.size()) {}
 
   expected<void> go() {
     std::vector<std::string> compiled, cheap;
-    for (const auto& kind : wish_.kinds)
+    for (const auto& kind : plan_.kinds)
       (is_cheap(kind) ? cheap : compiled).push_back(kind);
-    const auto what = wish_.again ? what_to_measure::all : what_to_measure::missing;
-    for (std::size_t i = 0; i < wish_.tasks.size(); ++i)
+    const auto what = plan_.again ? what_to_measure::all : what_to_measure::missing;
+    for (std::size_t i = 0; i < plan_.tasks.size(); ++i)
       left_.insert(i);
-    if (!compiled.empty()) CUDAL1_CHECK(measure(compiled, what, cheap.empty()));
+    if (!compiled.empty())
+      CUDAL1_CHECK(measure(compiled, what, cheap.empty() ? after_it::nothing : after_it::more_kinds));
     if (cheap.empty()) return {};
-    CUDAL1_CHECK(measure(cheap, what, true));
+    CUDAL1_CHECK(measure(cheap, what, after_it::nothing));
     if (is_over()) return {};
     for (std::size_t i = 0; i < found_.size(); ++i)
       if (found_[i] && !found_[i]->records.empty()) left_.insert(i);
-    return measure(cheap, what_to_measure::slow, true);
+    return measure(cheap, what_to_measure::slow, after_it::nothing);
   }
 
   measured_baselines result() && {
@@ -63,32 +64,35 @@ class baseline_rounds {
  private:
   bool is_over() const {
     const bool out_of_time =
-        wish_.time_limit_s > 0 && clock::now() - begun_ >= std::chrono::duration<double>(wish_.time_limit_s);
+        plan_.time_limit_s > 0 && clock::now() - begun_ >= std::chrono::duration<double>(plan_.time_limit_s);
     return out_of_time || interrupted_;
   }
 
-  // Those kinds of all tasks that are left. `last`: nothing is left of them then.
-  expected<void> measure(const std::vector<std::string>& kinds, what_to_measure what, bool last) {
+  // Whether other kinds of the same tasks come behind.
+  enum class after_it { more_kinds, nothing };
+
+  // Those kinds of all tasks that are left.
+  expected<void> measure(const std::vector<std::string>& kinds, what_to_measure what, after_it left) {
     const std::vector<std::size_t> tasks(left_.begin(), left_.end());
-    return crew_.share_out(
+    return threads_.for_each(
         tasks.size(), [&] { return is_over(); },
-        [&](std::size_t device, std::size_t i) { return measure_one(device, tasks[i], kinds, what, last); });
+        [&](std::size_t device, std::size_t i) { return measure_one(device, tasks[i], kinds, what, left); });
   }
 
   expected<void> measure_one(std::size_t device, std::size_t i, const std::vector<std::string>& kinds,
-                             what_to_measure what, bool last) {
+                             what_to_measure what, after_it left) {
     const auto doing = [&](const std::string& text) {
       const std::lock_guard lock(mutex_);
       if (observer_.doing) observer_.doing(text);
     };
-    auto m = devices_[device]->measure(wish_.tasks[i], kinds, what, doing);
+    auto m = devices_[device]->measure(plan_.tasks[i], kinds, what, doing);
     if (!m && m.error().code == errc::cancelled) {
       interrupted_ = true;
       return {};
     }
     if (!m) return tl::unexpected<error>(std::move(m).error());
     const std::lock_guard lock(mutex_);
-    if (last) left_.erase(i);
+    if (left == after_it::nothing) left_.erase(i);
     const bool measured = !m->records.empty();
     if (measured && observer_.finished) observer_.finished(*m);
     if (found_[i]) {
@@ -97,15 +101,15 @@ class baseline_rounds {
       found_[i] = std::move(*m);
     }
     // Nothing was to be done.
-    if (last && found_[i]->records.empty() && observer_.finished) observer_.finished(*found_[i]);
+    if (left == after_it::nothing && found_[i]->records.empty() && observer_.finished) observer_.finished(*found_[i]);
     return {};
   }
 
-  const baseline_wish& wish_;
+  const baseline_plan& plan_;
   const baseline_observer& observer_;
   const std::vector<std::unique_ptr<device_baselines>>& devices_;
   const clock::time_point begun_ = clock::now();
-  crew crew_;
+  thread_pool threads_;
   std::mutex mutex_;
   std::vector<std::optional<measured_task>> found_;  // by task
   std::set<std::size_t> left_;                       // tasks
@@ -114,13 +118,13 @@ class baseline_rounds {
 
 }  // namespace
 
-expected<measured_baselines> measure_baselines(const std::string& data, const baseline_wish& wish,
+expected<measured_baselines> measure_baselines(const std::string& data, const baseline_plan& plan,
                                                const baseline_observer& observer, int wake_fd) {
   std::vector<std::unique_ptr<device_baselines>> devices;
-  for (const auto& name : wish.devices) {
-    CUDAL1_TRY(devices.emplace_back(), device_baselines::hold(data, wish, name, wake_fd));
+  for (const auto& name : plan.devices) {
+    CUDAL1_TRY(devices.emplace_back(), device_baselines::hold(data, plan, name, wake_fd));
   }
-  baseline_rounds rounds(wish, observer, devices);
+  baseline_rounds rounds(plan, observer, devices);
   const auto done = rounds.go();
   measured_baselines all = std::move(rounds).result();
   if (!done) all.fault = done.error();

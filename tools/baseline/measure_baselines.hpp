@@ -33,7 +33,7 @@ struct baseline_observer {
 // Each device takes the next task as soon as it has nothing to do. First what is compiled, of all tasks, since
 // compilers take the host's cores; then the other kinds; then once more those of them that the host was too slow for,
 // whose best pace is known by then. errc::refused where an experiment or another client uses one of the devices.
-expected<measured_baselines> measure_baselines(const std::string& data, const baseline_wish& wish,
+expected<measured_baselines> measure_baselines(const std::string& data, const baseline_plan& plan,
                                                const baseline_observer& observer, int wake_fd);
 
 }  // namespace cudal1::cli

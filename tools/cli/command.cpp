@@ -1,17 +1,42 @@
 #include "tools/cli/command.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <pwd.h>
 #include <unistd.h>
 
-#include "tools/cli/format.hpp"
-#include "tools/cli/report/against.hpp"
-
 namespace cudal1::cli {
+
+namespace {
+
+struct registered_command {
+  int place = 0;
+  std::string parent;
+  command_adder add = nullptr;
+};
+
+// Filled before main begins, in whatever order the files come.
+std::vector<registered_command>& registered_commands() {
+  static std::vector<registered_command> all;
+  return all;
+}
+
+}  // namespace
+
+command_registration::command_registration(int place, command_adder add, std::string parent) {
+  registered_commands().push_back({place, std::move(parent), add});
+}
+
+void add_registered_commands(CLI::App& app, context& c) {
+  auto& all = registered_commands();
+  std::ranges::sort(all, {}, &registered_command::place);
+  for (const auto& command : all)
+    command.add(command.parent.empty() ? app : *app.get_subcommand(command.parent), c);
+}
 
 int exit_code_of(const error& e) {
   switch (e.code) {
@@ -81,16 +106,6 @@ expected<std::unique_ptr<store>> open_for_reading(const context& c) {
   CUDAL1_TRY(auto opened, store::open_reader(store_folder(c.data)));
   CUDAL1_CHECK(opened->refresh());
   return opened;
-}
-
-void add_against_option(CLI::App& command, std::string& kind) {
-  command
-      .add_option("--against", kind,
-                  fmt::format("what speedups are over: {} (the task's own program, as the score is)",
-                              fmt::join(against_names(), ", ")))
-      ->type_name("KIND")
-      ->check(CLI::IsMember(against_names()))
-      ->capture_default_str();
 }
 
 std::string footer(const std::string& examples, const std::string& exit_codes) {

@@ -1,5 +1,5 @@
-// What every subcommand shares: where the data is, how errors are said, what exit codes mean. One file a subcommand,
-// each with an add_... that puts it into the parser.
+// What every subcommand shares: where the data is, how errors are reported, what exit codes mean, and how a subcommand
+// becomes part of the program.
 #pragma once
 
 #include <memory>
@@ -54,24 +54,16 @@ inline std::string store_folder(const std::string& data) {
 // The text at the end of a subcommand's help.
 std::string footer(const std::string& examples, const std::string& exit_codes);
 
-// --against KIND, one of against_names().
-void add_against_option(CLI::App& command, std::string& kind);
+// Puts one command into the parser.
+using command_adder = void (*)(CLI::App& app, context& c);
 
-void add_run(CLI::App& app, context& c);
-void add_evaluate(CLI::App& app, context& c);
-void add_status(CLI::App& app, context& c);
-void add_tasks(CLI::App& app, context& c);
-void add_tasks_import(CLI::App& tasks, context& c);
-void add_baseline(CLI::App& app, context& c);
-void add_best(CLI::App& app, context& c);
-void add_report(CLI::App& app, context& c);
-void add_show(CLI::App& app, context& c);
-void add_export(CLI::App& app, context& c);
-void add_experiments(CLI::App& app, context& c);
-void add_stop(CLI::App& app, context& c);
-void add_moves(CLI::App& app, context& c);
-void add_operators(CLI::App& app, context& c);
-void add_config(CLI::App& app, context& c);
-void add_doctor(CLI::App& app, context& c);
+// Each file of commands/ registers its commands with such an object at namespace scope; that is all a command needs to
+// be part of the program. `place` is where it stands in the help. A command with a parent ("tasks") is a subcommand of
+// that one, which has a smaller place.
+class command_registration {
+ public:
+  command_registration(int place, command_adder add, std::string parent = "");
+};
+void add_registered_commands(CLI::App& app, context& c);
 
 }  // namespace cudal1::cli

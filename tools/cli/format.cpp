@@ -196,10 +196,10 @@ std::string fit(std::string text, std::size_t width) {
   return cut;
 }
 
-std::string pad(std::string text, std::size_t width, bool right) {
+std::string pad(std::string text, std::size_t width, alignment side) {
   const auto have = display_width(text);
   if (have >= width) return text;
-  return right ? std::string(width - have, ' ') + text : text + std::string(width - have, ' ');
+  return side == alignment::right ? std::string(width - have, ' ') + text : text + std::string(width - have, ' ');
 }
 
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {

@@ -44,7 +44,8 @@ std::size_t display_width(std::string_view text);
 // At most `width` columns, ended with an ellipsis where it was cut. 0 is no limit.
 std::string fit(std::string text, std::size_t width);
 // Filled with blanks to `width` columns.
-std::string pad(std::string text, std::size_t width, bool right = false);
+enum class alignment { left, right };
+std::string pad(std::string text, std::size_t width, alignment side = alignment::left);
 // Broken at blanks into lines of at most `width` columns (longer words stay whole), each after `indent` blanks.
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent = 0);
 std::vector<std::string> split_lines(std::string_view text);

@@ -55,11 +55,11 @@ std::vector<std::string> task_grid(const experiment_progress& p, const terminal&
   std::vector<std::string> lines(down);
   for (std::size_t i = 0; i < p.tasks.size(); ++i) {
     const auto& task = p.tasks[i];
-    const auto best = pad(task.best > 0 ? format_speedup(task.best) : "-", 7, true);
+    const auto best = pad(task.best > 0 ? format_speedup(task.best) : "-", 7, alignment::right);
     auto& line = lines[i % down];  // down the columns, as a table is read
     if (!line.empty()) line += "  ";
     line += pad(fit(task.name, longest), longest) + (task.best > 1 ? t.good(best) : best) +
-            t.dim(pad(std::to_string(task.evaluations), 7, true));
+            t.dim(pad(std::to_string(task.evaluations), 7, alignment::right));
   }
   return lines;
 }

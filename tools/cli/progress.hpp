@@ -35,7 +35,7 @@ class run_view {
   void forget_remark() { remark_.clear(); }  // with the next frame
   void update(const experiment_progress& p);
   // Takes the frame away: the table follows.
-  void close() { area_.close(true); }
+  void close() { area_.erase(); }
 
  private:
   void draw();

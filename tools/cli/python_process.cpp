@@ -37,8 +37,9 @@ std::string system_text(int e) {
   return std::strerror(e);  // NOLINT(concurrency-mt-unsafe)
 }
 
-// Runs it with /dev/null as input; its output is read to the end. `quiet`: its errors are nobody's business.
-expected<python_result> run_words(std::vector<std::string> words, bool quiet) {
+// Runs it with /dev/null as input; its output is read to the end.
+enum class error_output { shown, dropped };
+expected<python_result> run_words(std::vector<std::string> words, error_output errors) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errc::infrastructure, "cannot make a pipe: {}", system_text(errno));
   unique_fd reading(ends[0]);
@@ -48,7 +49,8 @@ expected<python_result> run_words(std::vector<std::string> words, bool quiet) {
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&files, writing.get(), STDOUT_FILENO);
-  if (quiet) posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  if (errors == error_output::dropped)
+    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t child = -1;
   const int problem = ::posix_spawnp(&child, words.front().c_str(), &files, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&files);
@@ -71,7 +73,7 @@ expected<python_result> run_words(std::vector<std::string> words, bool quiet) {
 
 // Empty where it has the right torch, else what is wrong with it.
 std::string problem_of(const std::string& python) {
-  const auto answer = run_words({python, "-c", version_program}, true);
+  const auto answer = run_words({python, "-c", version_program}, error_output::dropped);
   if (!answer) return answer.error().message;
   if (answer->code != 0) return fmt::format("{} is no Python that runs (exit code {})", python, answer->code);
   if (answer->out.empty()) return python + " imports no torch";
@@ -137,7 +139,7 @@ expected<python_result> run_python(const std::string& python, const std::string&
                                    const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {python, script};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  return run_words(std::move(words), false);
+  return run_words(std::move(words), error_output::shown);
 }
 
 }  // namespace cudal1::cli

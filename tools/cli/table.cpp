@@ -66,19 +66,24 @@ layout lay_out(const std::vector<column>& columns, const std::vector<std::vector
 
 }  // namespace
 
-std::string table::text(std::size_t width, bool bold) const {
-  const layout l = lay_out(columns_, rows_, width);
+std::string table::text(std::size_t width) const {
+  return text(terminal{.width = width});
+}
+
+std::string table::text(const terminal& t) const {
+  const layout l = lay_out(columns_, rows_, t.width);
   const auto line = [&](const auto& cell_of) {
     std::string out;
     for (std::size_t i = 0; i < l.shown.size(); ++i) {
       if (i > 0) out.append(gap, ' ');
-      out += pad(fit(cell_of(l.shown[i]), l.widths[i]), l.widths[i], columns_[l.shown[i]].right);
+      out += pad(fit(cell_of(l.shown[i]), l.widths[i]), l.widths[i],
+                 columns_[l.shown[i]].right ? alignment::right : alignment::left);
     }
     out.erase(out.find_last_not_of(' ') + 1);
     return out;
   };
   const auto heading = line([&](std::size_t c) { return columns_[c].title; });
-  std::string out = bold ? "\033[1m" + heading + "\033[0m\n" : heading + "\n";
+  std::string out = t.bold(heading) + "\n";
   for (const auto& row : rows_)
     out += line([&](std::size_t c) { return row[c]; }) + "\n";
   return out;

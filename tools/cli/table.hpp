@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/terminal.hpp"
+
 namespace cudal1::cli {
 
 struct column {
@@ -20,9 +22,10 @@ class table {
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
 
-  // Lines of at most `width` columns (0: no limit) as far as the columns allow, each ended with a newline. `bold` marks
-  // the heading for a terminal.
-  std::string text(std::size_t width, bool bold = false) const;
+  // Lines of at most `width` columns (0: no limit) as far as the columns allow, each ended with a newline. The
+  // heading is bold on a terminal with colors.
+  std::string text(std::size_t width) const;
+  std::string text(const terminal& t) const;
   std::string markdown() const;
 
  private:

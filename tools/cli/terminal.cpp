@@ -85,10 +85,14 @@ void live_area::print_above(std::string_view text) {
   t.print(frame);
 }
 
-void live_area::close(bool erase) {
+void live_area::erase() {
+  if (open_) examine(stream_).print(back_to_top(examine(stream_)) + "\033[J");
+  close();
+}
+
+void live_area::close() {
   if (!open_) return;
-  const terminal t = examine(stream_);
-  t.print((erase ? back_to_top(t) + "\033[J" : std::string()) + "\033[?25h");
+  examine(stream_).print("\033[?25h");
   shown_.clear();
   open_ = false;
 }

@@ -40,8 +40,10 @@ class live_area {
   void draw(std::vector<std::string> lines);
   // `text` scrolls away above the area.
   void print_above(std::string_view text);
-  // Leaves the last frame where it stands; erase takes it away.
-  void close(bool erase = false);
+  // Leaves the last frame where it stands.
+  void close();
+  // Takes it away.
+  void erase();
 
   // Shows the cursor: for a signal handler that leaves at once.
   static constexpr std::string_view restore_sequence = "\033[?25h\n";

@@ -22,6 +22,8 @@ std::string list_text(const std::vector<int64_t>& items) {
   return fmt::format("{{{}}}", fmt::join(items, ", "));
 }
 
+enum class section { setup, steps };
+
 class program_writer {
  public:
   program_writer(const checked_program& p, const std::string& name) : p_(p), name_(name), kernels_(kernels_of(p)) {
@@ -32,8 +34,8 @@ class program_writer {
 
   std::string run() {
     // The steps first: they say what the rest must declare.
-    const auto setup = steps_text(p_.text.setup, p_.setup_calls, true);
-    const auto steps = steps_text(p_.text.steps, p_.calls, false);
+    const auto setup = steps_text(p_.text.setup, p_.setup_calls, section::setup);
+    const auto steps = steps_text(p_.text.steps, p_.calls, section::steps);
     std::string text = head();
     text += "namespace {\n\n";
     text += declarations();
@@ -43,7 +45,12 @@ class program_writer {
     text += outputs();
     text += "\n}  // namespace\n\n";
     text += texts::run();
-    if (p_.text.how.graph) text.append(texts::rebound_graph()).append(texts::graph_runner());
+    if (p_.text.how.graph)
+      text.append(texts::captured_graph())
+          .append(texts::graph_node())
+          .append(texts::rebound_graph())
+          .append(texts::graph_bindings())
+          .append(texts::graph_runner());
     return text.append(texts::program());
   }
 
@@ -66,9 +73,10 @@ class program_writer {
     text += texts::common();
     for (const auto& header : headers)
       text += fmt::format("#include <{}>\n", header);
+    if (needs_cuda(p_)) text += texts::cuda_calls();
     if (!kernels_.empty()) text += texts::kernels();
     if (p_.text.how.graph) text += texts::apart_memory();
-    if (has_lanes()) text += texts::lanes();
+    if (has_lanes()) text.append(texts::lane_streams()).append(texts::lanes());
     return text;
   }
 
@@ -136,9 +144,10 @@ class program_writer {
       text += fmt::format(
           "  static auto* const all = new std::map<int, std::unique_ptr<lane_streams>>();  // streams stay\n"
           "  auto& lanes = (*all)[v.device.index()];\n"
-          "  if (!lanes) lanes = std::make_unique<lane_streams>(v.device.index(), {}, {});\n"
+          "  if (!lanes)\n"
+          "    lanes = std::make_unique<lane_streams>(v.device.index(), own_streams(v.device.index(), {}), {});\n"
           "  v.lanes = lanes.get();\n",
-          lanes_.lanes, lanes_.events);
+          lanes_.lanes - 1, lanes_.events);
     return text + "}\n";
   }
 
@@ -146,14 +155,14 @@ class program_writer {
     return static_cast<std::size_t>(std::find(kernels_.begin(), kernels_.end(), kernel) - kernels_.begin());
   }
 
-  std::string steps_text(const std::vector<step>& steps, const std::vector<operator_call>& calls, bool in_setup) {
-    auto& made = in_setup ? made_in_setup_ : made_in_steps_;
+  std::string steps_text(const std::vector<step>& steps, const std::vector<operator_call>& calls, section part) {
+    auto& made = part == section::setup ? made_in_setup_ : made_in_steps_;
     std::vector<std::vector<std::string>> texts;
     std::vector<std::vector<std::string>> used(steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
       texts.emplace_back();
       auto& lines = texts.back();
-      if (p_.text.how.graph && !in_setup && makes_output(steps[i]))
+      if (p_.text.how.graph && part == section::steps && makes_output(steps[i]))
         lines.emplace_back("const apart_scope apart(v.apart);");
       if (const auto* alloc = std::get_if<alloc_step>(&steps[i])) {
         made.push_back(alloc->name);
@@ -167,7 +176,7 @@ class program_writer {
         aten_text(std::get<aten_step>(steps[i]), calls[i], lines, used[i], made);
       }
     }
-    return joined(steps, texts, used, in_setup);
+    return joined(steps, texts, used, part);
   }
 
   bool makes_output(const step& s) const {
@@ -179,8 +188,8 @@ class program_writer {
 
   // One block a step, with its lane and with what it is the last to use.
   std::string joined(const std::vector<step>& steps, const std::vector<std::vector<std::string>>& texts,
-                     const std::vector<std::vector<std::string>>& used, bool in_setup) const {
-    const bool laned = has_lanes() && !in_setup;
+                     const std::vector<std::vector<std::string>>& used, section part) const {
+    const bool laned = has_lanes() && part == section::steps;
     std::set<std::string> kept(p_.text.outputs.begin(), p_.text.outputs.end());
     kept.insert(made_in_setup_.begin(), made_in_setup_.end());
     for (const auto* declared : {&p_.text.inputs, &p_.text.weights})
@@ -192,7 +201,7 @@ class program_writer {
         if (kept.insert(name).second) ends[i] += fmt::format("  {}.reset();\n", value_text(name));
     std::string text = laned ? "  v.lanes->begin();\n" : "";
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      text += fmt::format("  // {}\n", step_label(i, steps[i], in_setup));
+      text += fmt::format("  // {}\n", step_label(i, steps[i], part == section::setup));
       const laned_step where = laned ? lanes_.steps[i] : laned_step();
       if (where.lane != no_lane) text += fmt::format("  v.lanes->enter({});\n", where.lane);
       for (const int event : where.waits)

@@ -136,7 +136,7 @@ std::string unused(std::string name, const task& t, const std::vector<output_fil
 }  // namespace
 
 expected<kernelbench_files> make_kernelbench_files(store& s, const search_report& r, const std::string& data,
-                                                   bool all) {
+                                                   exported_tasks which) {
   kernelbench_files made;
   search_report compared = r;
   CUDAL1_CHECK(put_against(s, compared, "eager"));
@@ -159,7 +159,7 @@ expected<kernelbench_files> make_kernelbench_files(store& s, const search_report
                         row.explanation};
     CUDAL1_TRY(const auto record, s.get_task(row.task));
     CUDAL1_TRY(const auto t, read_task(record.text, record.profile));
-    if (row.is_reference && !all) {
+    if (row.is_reference && which == exported_tasks::improved) {
       line.note = "the reference itself is the best";
       ++made.without;
     } else if (auto text = model_of(s, t, row, where, data); text) {
@@ -173,8 +173,8 @@ expected<kernelbench_files> make_kernelbench_files(store& s, const search_report
     }
     index.tasks.push_back(std::move(line));
   }
-  made.files.push_back({"check.py", kernelbench::check_script()});
-  made.files.push_back({"pytorch_calls.py", kernelbench::timing_script()});
+  for (const auto& [name, text] : kernelbench::support_files())
+    made.files.push_back({std::string(name), std::string(text)});
   made.files.push_back({"index.json", to_json(index).text(2) + "\n"});
   made.files.push_back({"README.md", readme(index, made)});
   return made;

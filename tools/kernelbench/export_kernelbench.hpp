@@ -20,7 +20,11 @@ struct kernelbench_files {
   std::vector<std::string> refusals;  // "level1_001: why", of tasks that cannot be such a file
 };
 
-// `data`: the data folder, which has the store and the blobs. `all`: tasks whose best is the reference itself, too.
-expected<kernelbench_files> make_kernelbench_files(store& s, const search_report& r, const std::string& data, bool all);
+// All, or those whose best is not the reference itself.
+enum class exported_tasks { improved, all };
+
+// `data`: the data folder, which has the store and the blobs.
+expected<kernelbench_files> make_kernelbench_files(store& s, const search_report& r, const std::string& data,
+                                                   exported_tasks which);
 
 }  // namespace cudal1::cli

@@ -159,12 +159,11 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   return text.append(texts::model_new());
 }
 
-std::string check_script() {
-  return std::string(texts::check());
-}
-
-std::string timing_script() {
-  return std::string(texts::pytorch_calls());
+std::vector<support_file> support_files() {
+  return {{"check.py", texts::check()},
+          {"pytorch_calls.py", texts::pytorch_calls()},
+          {"host_pace.py", texts::host_pace()},
+          {"measuring.py", texts::measuring()}};
 }
 
 }  // namespace cudal1::kernelbench

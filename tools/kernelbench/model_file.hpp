@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sandbox/program/task.hpp"
@@ -23,10 +24,12 @@ std::string file_name(const task& t);
 // (built in), a weight has no name in the module, a constant is too large to be in a file.
 expected<std::string> model_file(const task& t, const exported_variant& v, const std::string& blobs);
 
-// The script that checks and times a folder of such files.
-std::string check_script();
-// What that script times with: tools/python/pytorch_calls.py.
-std::string timing_script();
+// What a folder of such files has beside them: check.py, which checks and times them, and the modules of tools/python
+// that it times with.
+struct support_file {
+  std::string_view name, text;
+};
+std::vector<support_file> support_files();
 
 // A Python literal of any text.
 std::string python_text(std::string_view text);

@@ -9,7 +9,7 @@ standard output likewise; whatever torch prints goes to standard error. What it 
    "best_pace_us": 32.5}
 
 "cores" are those to time on, a GPU's calls on one of them at a time; none is any. "best_pace_us" is the host's best
-pace that is known (pytorch_calls.Pace), or 0.
+pace that is known (host_pace.Pace), or 0.
 
 What it answers:
 
@@ -23,7 +23,7 @@ A kind that cannot be measured is an answer with a sentence in "problem"; the ot
 get_inputs and get_init_inputs, as KernelBench's do. The module is run in train mode and without gradients, as
 KernelBench's evaluation runs it.
 
-The calls themselves and their clock are in pytorch_calls.py.
+The calls themselves and their clock are in pytorch_calls.py; how many are taken, and when, in measuring.py.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ import time
 import traceback
 from typing import Any, Callable
 
-from pytorch_calls import (CALLS, Calls, Clock, Pace, Refused, Subject, load_module, load_torch, measure,
-                           seed_everything, synchronize, tensors_of)
+from host_pace import Pace
+from measuring import measure
+from pytorch_calls import (CALLS, Calls, Clock, Refused, Subject, load_module, load_torch, seed_everything, synchronize,
+                           tensors_of)
 
 # As they are measured. Compiled ones first: the others, which are beside the node's own measurements, then come last. A
 # failed capture needs a fresh process for the rest: so graph is before what cannot fail.
@@ -171,8 +173,8 @@ class Task:
                 kinds.append(kind)
         if not kinds:
             return True
-        patience = self.request["prepare_seconds"]
-        self.begin(kinds, "load the model and draw its inputs", patience)
+        timeout_s = self.request["prepare_seconds"]
+        self.begin(kinds, "load the model and draw its inputs", timeout_s)
         subject = None
         try:
             subject = Subject(load_module(self.request["source"]), self.request["seed"], self.device)
@@ -196,17 +198,17 @@ class Task:
         return not problem
 
     def measure_all(self, subject: Subject, kinds: list[str]) -> None:
-        patience = self.request["prepare_seconds"]
+        timeout_s = self.request["prepare_seconds"]
         agreement = Agreement(subject, self.request["seed"])
         clock = Clock(self.device, self.request["flush_bytes"])
         for kind in KINDS:
             if kind in kinds:
-                self.measure_kind(subject, agreement, clock, kind, patience)
+                self.measure_kind(subject, agreement, clock, kind, timeout_s)
 
-    def measure_kind(self, subject: Subject, agreement: Agreement, clock: Clock, kind: str, patience: float) -> None:
+    def measure_kind(self, subject: Subject, agreement: Agreement, clock: Clock, kind: str, timeout_s: float) -> None:
         calls = CALLS[kind](kind, subject)
         try:
-            if not self.ready(calls, agreement, patience):
+            if not self.ready(calls, agreement, timeout_s):
                 return
             self.begin([kind], "measure", 60 + 40 * self.request["seconds"])
             measure(clock, self.pace, calls, self.request)
@@ -225,9 +227,9 @@ class Task:
             calls.close()
             release_memory(self.device)
 
-    def ready(self, calls: Calls, agreement: Agreement, patience: float) -> bool:
+    def ready(self, calls: Calls, agreement: Agreement, timeout_s: float) -> bool:
         """Prepares and compares; answers for the kind where that fails."""
-        self.begin([calls.kind], "prepare", patience)
+        self.begin([calls.kind], "prepare", timeout_s)
         begin = time.perf_counter()
         try:
             calls.prepare()

@@ -137,6 +137,27 @@ std::string summary_of(const measured_baselines& all) {
   return text + ".";
 }
 
+expected<baseline_plan> plan_of(const baseline_options& o, std::vector<std::string> devices, double time_limit_s,
+                                const context& c) {
+  baseline_plan plan;
+  plan.devices = std::move(devices);
+  plan.experiment = o.experiment;
+  plan.again = o.again;
+  plan.variants = !o.no_variant;
+  plan.time_limit_s = time_limit_s;
+  plan.seconds = o.seconds;
+  plan.prepare_seconds = o.prepare_seconds;
+  CUDAL1_TRY(plan.kinds, read_kinds(o.kinds, plan.devices.front()));
+  CUDAL1_TRY(const std::string profile, profile_of(plan.devices.front()));
+  if (o.folder.empty()) {
+    CUDAL1_TRY(plan.tasks, stored_tasks(o, c, profile));
+  } else {
+    CUDAL1_TRY(plan.tasks, choose_tasks(o.folder, o.names, profile));
+    CUDAL1_CHECK(hand_over_blobs(c.data, plan.tasks));
+  }
+  return plan;
+}
+
 expected<int> baseline(const baseline_options& o, context& c) {
   double time_limit_s = 0;
   if (!o.time.empty()) {
@@ -158,26 +179,11 @@ expected<int> baseline(const baseline_options& o, context& c) {
   CUDAL1_TRY(connected_node node, connect_or_start(
                                       c.data, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
   CUDAL1_TRY(const auto devices, devices_of_a_kind(node.status, wanted));
-  baseline_wish wish;
-  wish.devices = names_of(devices);
-  wish.experiment = o.experiment;
-  wish.again = o.again;
-  wish.variants = !o.no_variant;
-  wish.time_limit_s = time_limit_s;
-  wish.seconds = o.seconds;
-  wish.prepare_seconds = o.prepare_seconds;
-  CUDAL1_TRY(wish.kinds, read_kinds(o.kinds, wish.devices.front()));
-  CUDAL1_TRY(const std::string profile, profile_of(wish.devices.front()));
-  if (o.folder.empty()) {
-    CUDAL1_TRY(wish.tasks, stored_tasks(o, c, profile));
-  } else {
-    CUDAL1_TRY(wish.tasks, choose_tasks(o.folder, o.names, profile));
-    CUDAL1_CHECK(hand_over_blobs(c.data, wish.tasks));
-  }
+  CUDAL1_TRY(const auto plan, plan_of(o, names_of(devices), time_limit_s, c));
   if (!o.json)
-    c.out.print(c.out.bold(fmt::format("{} of {} on {}: {}", fmt::join(wish.kinds, ", "),
-                                       format_count(static_cast<int64_t>(wish.tasks.size()), "task"),
-                                       fmt::join(wish.devices, ", "), devices.front().where.model)) +
+    c.out.print(c.out.bold(fmt::format("{} of {} on {}: {}", fmt::join(plan.kinds, ", "),
+                                       format_count(static_cast<int64_t>(plan.tasks.size()), "task"),
+                                       fmt::join(plan.devices, ", "), devices.front().where.model)) +
                 "\n");
   baseline_observer observer;
   observer.doing = [&](const std::string& what) {
@@ -186,7 +192,7 @@ expected<int> baseline(const baseline_options& o, context& c) {
   observer.finished = [&](const measured_task& m) {
     if (!o.json) c.out.print(line_of(m) + "\n");
   };
-  CUDAL1_TRY(const auto all, measure_baselines(c.data, wish, observer, interrupt.fd()));
+  CUDAL1_TRY(const auto all, measure_baselines(c.data, plan, observer, interrupt.fd()));
   if (o.json)
     print_json(c, to_json(all));
   else
@@ -194,8 +200,6 @@ expected<int> baseline(const baseline_options& o, context& c) {
   if (all.fault) return tl::unexpected<error>(*all.fault);
   return all.interrupted ? exit_code::interrupted : exit_code::success;
 }
-
-}  // namespace
 
 void add_baseline(CLI::App& app, context& c) {
   auto o = std::make_shared<baseline_options>();
@@ -241,5 +245,9 @@ void add_baseline(CLI::App& app, context& c) {
              "  130  Ctrl-C: what was measured is kept"));
   sub->callback([o, &c] { finish(c, baseline(*o, c)); });
 }
+
+const command_registration registered_baseline(70, add_baseline);
+
+}  // namespace
 
 }  // namespace cudal1::cli

@@ -95,7 +95,7 @@ void print_list(const task_record& task, const std::vector<ranked_row>& rows, co
     cells.push_back(row.schedule.empty() ? row.origin : short_schedule(row.schedule));
     t.add(std::move(cells));
   }
-  c.out.print(t.text(c.out.width, c.out.color));
+  c.out.print(t.text(c.out));
 }
 
 ranked_row row_of(const store::ranked& r, int64_t rank) {
@@ -199,8 +199,6 @@ expected<int> best(const best_options& o, context& c) {
   return exit_code::success;
 }
 
-}  // namespace
-
 void add_best(CLI::App& app, context& c) {
   auto o = std::make_shared<best_options>();
   auto* sub = app.add_subcommand("best", "the best variant of each task in the store, or the best of one task");
@@ -222,5 +220,9 @@ void add_best(CLI::App& app, context& c) {
              "  3    the store does not answer"));
   sub->callback([o, &c] { finish(c, best(*o, c)); });
 }
+
+const command_registration registered_best(50, add_best);
+
+}  // namespace
 
 }  // namespace cudal1::cli

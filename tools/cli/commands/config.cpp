@@ -17,8 +17,6 @@ expected<int> check(const std::string& file, const context& c) {
   return exit_code::success;
 }
 
-}  // namespace
-
 void add_config(CLI::App& app, context& c) {
   auto file = std::make_shared<std::string>();
   auto* sub = app.add_subcommand("config", "every key of the configuration, as a commented file");
@@ -29,5 +27,9 @@ void add_config(CLI::App& app, context& c) {
              "  0    printed, or the file is right\n  2    the file is not right"));
   sub->callback([file, &c] { finish(c, file->empty() ? print_defaults(c) : check(*file, c)); });
 }
+
+const command_registration registered_config(125, add_config);
+
+}  // namespace
 
 }  // namespace cudal1::cli

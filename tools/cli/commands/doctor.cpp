@@ -189,7 +189,12 @@ std::string print_item(const doctor_item& item, std::size_t longest, const termi
   return text;
 }
 
-expected<int> doctor(const node_flags& flags, bool as_json, context& c) {
+struct doctor_options {
+  node_flags node;
+  bool json = false;
+};
+
+expected<int> doctor(const doctor_options& o, context& c) {
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   doctor_report r;
   r.items = {check_program("cudal1-node"),
@@ -202,12 +207,12 @@ expected<int> doctor(const node_flags& flags, bool as_json, context& c) {
              check_compiler()};
   const std::size_t compiler = r.items.size() - 1;
   if (const auto gpus = find_gpus(); gpus && !gpus->empty()) r.items.push_back(check_program("cudal1-cuda-worker"));
-  ask_node(r, flags, c, interrupt.fd());
+  ask_node(r, o.node, c, interrupt.fd());
   // A machine that only uses GPUs needs none.
   const auto on_cpu = [](const device_report& d) { return d.where.device == "cpu"; };
   r.items[compiler].required = r.devices.empty() || std::any_of(r.devices.begin(), r.devices.end(), on_cpu);
   r.ok = std::all_of(r.items.begin(), r.items.end(), [](const auto& item) { return item.ok || !item.required; });
-  if (as_json) {
+  if (o.json) {
     print_json(c, to_json(r));
   } else {
     std::size_t longest = 0;
@@ -220,14 +225,8 @@ expected<int> doctor(const node_flags& flags, bool as_json, context& c) {
   return r.ok ? exit_code::success : exit_code::negative;
 }
 
-}  // namespace
-
 void add_doctor(CLI::App& app, context& c) {
-  struct options {
-    node_flags node;
-    bool json = false;
-  };
-  auto o = std::make_shared<options>();
+  auto o = std::make_shared<doctor_options>();
   auto* sub = app.add_subcommand(
       "doctor", "what is in force here: GPUs, confinement and its self-test, compiler, libraries, disk, store");
   sub->add_option("--device", o->node.device,
@@ -241,7 +240,11 @@ void add_doctor(CLI::App& app, context& c) {
              "  0    everything required is in force\n"
              "  1    something required is missing; the lines marked FAILED say what to do\n"
              "  3    not even that can be told"));
-  sub->callback([o, &c] { finish(c, doctor(o->node, o->json, c)); });
+  sub->callback([o, &c] { finish(c, doctor(*o, c)); });
 }
+
+const command_registration registered_doctor(130, add_doctor);
+
+}  // namespace
 
 }  // namespace cudal1::cli

@@ -1,8 +1,5 @@
 // cudal1 evaluate: programs written by hand, through the same checks, timing and store as those of a search.
-#include "tools/cli/commands/evaluate.hpp"
-
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,8 +14,9 @@
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
+#include "tools/cli/report/verdict_text.hpp"
 #include "tools/cli/task_source.hpp"
-#include "tools/cli/verdict_text.hpp"
+#include "tools/cli/verdict_request.hpp"
 
 namespace cudal1::cli {
 
@@ -54,19 +52,30 @@ struct evaluated {
 };
 BOOST_DESCRIBE_STRUCT(evaluated, (), (file, result))
 
-// A program that breaks a rule of the format may come back as an error instead of a verdict: the same to the user.
-expected<verdict> verdict_of(expected<client_answer> answer) {
-  if (!answer) {
-    const errc code = answer.error().code;
-    if (code != errc::invalid_program && code != errc::parse_error) return tl::unexpected<error>(answer.error());
-    verdict v;
-    v.result = outcome::invalid;
-    v.reason = answer.error().message;
-    return v;
+struct program_evaluator {
+  const evaluate_options& options;
+  const context& c;
+  const task& what;
+  std::string device;
+  std::optional<roofline> roof;
+
+  // Prints the verdict, unless all are to be one JSON document.
+  expected<evaluated> evaluate(const std::string& file, const std::string& text, node_client& client,
+                               int wake_fd) const {
+    client_request r;
+    r.verb = client_verb::evaluate;
+    r.device = device;
+    r.task = canonical_text(what);
+    r.program = text;
+    r.origin = "hand: " + std::filesystem::path(file).filename().string();
+    CUDAL1_TRY(auto v, ask_for_verdict(client, r, wake_fd));
+    if (!options.json) {
+      const auto id = v.variant.empty() ? "" : ", variant " + short_id(v.variant);
+      c.out.print(fmt::format("\n{}{}\n{}", file, id, print_verdict(v, c.out, roof)));
+    }
+    return evaluated{file, std::move(v)};
   }
-  if (!answer->result) return fail(errc::infrastructure, "the node ended the evaluation without a verdict");
-  return std::move(*answer->result);
-}
+};
 
 expected<int> evaluate(const evaluate_options& o, context& c) {
   std::vector<std::string> texts;
@@ -95,21 +104,11 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
   if (is_gpu(device.where.device)) {
     CUDAL1_TRY(roof, floor_finder().of(what, device.where.model));
   }
+  const program_evaluator evaluator{o, c, what, device.where.device, roof};
   std::vector<evaluated> results;
   results.reserve(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    client_request r;
-    r.verb = client_verb::evaluate;
-    r.device = device.where.device;
-    r.task = canonical_text(what);
-    r.program = texts[i];
-    r.origin = "hand: " + std::filesystem::path(o.programs[i]).filename().string();
-    CUDAL1_TRY(auto v, ask_for_verdict(node.client, r, interrupt.fd()));
-    if (!o.json) {
-      const auto id = v.variant.empty() ? "" : ", variant " + short_id(v.variant);
-      c.out.print(fmt::format("\n{}{}\n{}", o.programs[i], id, print_verdict(v, c.out, roof)));
-    }
-    results.push_back({o.programs[i], std::move(v)});
+    CUDAL1_TRY(results.emplace_back(), evaluator.evaluate(o.programs[i], texts[i], node.client, interrupt.fd()));
   }
   const bool all_right =
       std::all_of(results.begin(), results.end(), [](const auto& e) { return e.result.result == outcome::correct; });
@@ -120,21 +119,6 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
                                      {"correct", all_right},
                                      {"programs", to_json(results)}}));
   return all_right ? exit_code::success : exit_code::negative;
-}
-
-}  // namespace
-
-expected<verdict> ask_for_verdict(node_client& client, const client_request& r, int wake_fd) {
-  CUDAL1_CHECK(client.send(r));
-  for (;;) {
-    // Compiling, checking and measuring have limits of their own, minutes below this one.
-    auto answer = client.receive(std::chrono::minutes(10), wake_fd);
-    if (answer) {
-      if (auto problem = error_of(*answer)) return verdict_of(tl::unexpected<error>(std::move(*problem)));
-      if (!answer->last && !answer->result) continue;
-    }
-    return verdict_of(std::move(answer));
-  }
 }
 
 void add_evaluate(CLI::App& app, context& c) {
@@ -160,5 +144,9 @@ void add_evaluate(CLI::App& app, context& c) {
              "  130  Ctrl-C"));
   sub->callback([o, &c] { finish(c, evaluate(*o, c)); });
 }
+
+const command_registration registered_evaluate(20, add_evaluate);
+
+}  // namespace
 
 }  // namespace cudal1::cli

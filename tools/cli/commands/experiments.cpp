@@ -63,7 +63,7 @@ expected<int> experiments(const experiments_options& o, context& c) {
            format_clock(e.active_s), format_date(e.created_unix_ms)});
   }
   const auto listed = static_cast<int64_t>(all.size()) - by_hand;
-  c.out.print(listed == 0 ? "No search yet; `cudal1 run` makes one.\n" : t.text(c.out.width, c.out.color));
+  c.out.print(listed == 0 ? "No search yet; `cudal1 run` makes one.\n" : t.text(c.out));
   if (by_hand > 0)
     c.out.print(fmt::format("{} by hand (`cudal1 evaluate`, `cudal1 baseline`): `cudal1 experiments --all` lists {}.\n",
                             format_count(by_hand, "evaluation"), by_hand == 1 ? "it" : "them"));
@@ -116,8 +116,6 @@ expected<int> stop(const stop_options& o, context& c) {
   return exit_code::success;
 }
 
-}  // namespace
-
 void add_experiments(CLI::App& app, context& c) {
   auto o = std::make_shared<experiments_options>();
   auto* sub = app.add_subcommand("experiments", "all experiments, or the table of one");
@@ -147,5 +145,10 @@ void add_stop(CLI::App& app, context& c) {
              "  3    the node does not answer"));
   sub->callback([o, &c] { finish(c, stop(*o, c)); });
 }
+
+const command_registration registered_experiments(100, add_experiments);
+const command_registration registered_stop(110, add_stop);
+
+}  // namespace
 
 }  // namespace cudal1::cli

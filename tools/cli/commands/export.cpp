@@ -160,7 +160,8 @@ expected<int> export_programs(store& s, const search_report& report, const expor
 }
 
 expected<int> export_models(store& s, const search_report& report, const export_options& o, const context& c) {
-  CUDAL1_TRY(const auto made, make_kernelbench_files(s, report, c.data, o.all));
+  CUDAL1_TRY(const auto made,
+             make_kernelbench_files(s, report, c.data, o.all ? exported_tasks::all : exported_tasks::improved));
   CUDAL1_TRY(auto names, write_files(o, made.files));
   const int code = made.models > 0 || made.refusals.empty() ? exit_code::success : exit_code::negative;
   if (o.json) {
@@ -191,8 +192,6 @@ expected<int> export_best(const export_options& o, context& c) {
   return o.format == "kernelbench" ? export_models(*reader, report, o, c) : export_programs(*reader, report, o, c);
 }
 
-}  // namespace
-
 void add_export(CLI::App& app, context& c) {
   auto o = std::make_shared<export_options>();
   auto* sub = app.add_subcommand("export", "write the best confirmed variant of each task to a folder");
@@ -217,5 +216,9 @@ void add_export(CLI::App& app, context& c) {
       "  3    the disk or the store does not answer"));
   sub->callback([o, &c] { finish(c, export_best(*o, c)); });
 }
+
+const command_registration registered_export(90, add_export);
+
+}  // namespace
 
 }  // namespace cudal1::cli

@@ -11,8 +11,12 @@ namespace cudal1::cli {
 
 namespace {
 
-expected<int> list_operators(bool as_json, context& c) {
-  if (as_json) {
+struct operators_options {
+  bool json = false;
+};
+
+expected<int> list_operators(const operators_options& o, context& c) {
+  if (o.json) {
     print_json(c, operators_json());
     return exit_code::success;
   }
@@ -29,14 +33,16 @@ expected<int> list_operators(bool as_json, context& c) {
   return exit_code::success;
 }
 
-}  // namespace
-
 void add_operators(CLI::App& app, context& c) {
-  auto as_json = std::make_shared<bool>(false);
+  auto o = std::make_shared<operators_options>();
   auto* sub = app.add_subcommand("operators", "the ATen operators that tasks are made of, and which have kernels");
-  sub->add_flag("--json", *as_json, "one JSON document; the importer of models reads it");
+  sub->add_flag("--json", o->json, "one JSON document; the importer of models reads it");
   sub->footer(footer("  cudal1 operators", "  0    printed"));
-  sub->callback([as_json, &c] { finish(c, list_operators(*as_json, c)); });
+  sub->callback([o, &c] { finish(c, list_operators(*o, c)); });
 }
+
+const command_registration registered_operators(123, add_operators);
+
+}  // namespace
 
 }  // namespace cudal1::cli

@@ -137,16 +137,13 @@ expected<int> report(const report_options& o, context& c) {
   std::string text;
   for (const auto& line : split_lines(print_title(r)))
     text += (text.empty() ? c.out.bold(line) : c.out.dim(wrap(line, c.out.width, 0))) + "\n";
-  text += "\n" + table_of_speedups(groups).text(c.out.width, c.out.color) + "\n" +
-          table_of_shares(groups).text(c.out.width, c.out.color) + "\n";
+  text += "\n" + table_of_speedups(groups).text(c.out) + "\n" + table_of_shares(groups).text(c.out) + "\n";
   for (const auto& line : split_lines(print_against(r)))
     text += wrap(line, c.out.width, 0) + "\n";
   text += c.out.dim(wrap(legend(r, groups.front().over), c.out.width, 0)) + "\n";
   c.out.print(text);
   return exit_code::success;
 }
-
-}  // namespace
 
 void add_report(CLI::App& app, context& c) {
   auto o = std::make_shared<report_options>();
@@ -163,5 +160,9 @@ void add_report(CLI::App& app, context& c) {
       "  3    the store does not answer"));
   sub->callback([o, &c] { finish(c, report(*o, c)); });
 }
+
+const command_registration registered_report(60, add_report);
+
+}  // namespace
 
 }  // namespace cudal1::cli

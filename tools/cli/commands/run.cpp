@@ -179,20 +179,33 @@ expected<bool> measure_base(const run_options& o, const std::string& experiment,
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
   CUDAL1_TRY(const auto devices, choose_devices(node, e.device));
-  baseline_wish wish;
-  wish.kinds = {o.against};
-  wish.devices = names_of(devices);
-  wish.experiment = e.id;
+  baseline_plan plan;
+  plan.kinds = {o.against};
+  plan.devices = names_of(devices);
+  plan.experiment = e.id;
   for (const auto& id : e.tasks) {
     CUDAL1_TRY(const auto record, reader->get_task(id));
     CUDAL1_TRY(task t, read_task(record.text, record.profile));
-    wish.tasks.push_back(std::move(t));
+    plan.tasks.push_back(std::move(t));
   }
   baseline_observer observer;
   observer.doing = [&](const std::string& what) { view.remark("measuring PyTorch: " + what); };
-  CUDAL1_TRY(const auto measured, measure_baselines(c.data, wish, observer, wake_fd));
+  CUDAL1_TRY(const auto measured, measure_baselines(c.data, plan, observer, wake_fd));
   if (measured.fault) return tl::unexpected<error>(*measured.fault);
   return !measured.interrupted;
+}
+
+expected<void> print_result(const run_options& o, const std::string& experiment, const context& c) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(auto report, report_experiment(*reader, experiment));
+  CUDAL1_CHECK(put_against(*reader, report, o.against));
+  if (o.json) {
+    print_json(c, to_json(report));
+  } else {
+    c.out.print((c.out.live ? "" : "\n") + print_report(report, examine(c.out.stream)));
+    c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", c.data)) + "\n");
+  }
+  return {};
 }
 
 expected<int> run(run_options o, context& c) {
@@ -233,19 +246,9 @@ expected<int> run(run_options o, context& c) {
   }
   view.close();
   CUDAL1_CHECK(experiment);
-  CUDAL1_TRY(const auto reader, open_for_reading(c));
-  CUDAL1_TRY(auto report, report_experiment(*reader, *experiment));
-  CUDAL1_CHECK(put_against(*reader, report, o.against));
-  if (o.json) {
-    print_json(c, to_json(report));
-  } else {
-    c.out.print((c.out.live ? "" : "\n") + print_report(report, examine(c.out.stream)));
-    c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", c.data)) + "\n");
-  }
+  CUDAL1_CHECK(print_result(o, *experiment, c));
   return interrupted ? exit_code::interrupted : exit_code::success;
 }
-
-}  // namespace
 
 void add_run(CLI::App& app, context& c) {
   auto o = std::make_shared<run_options>();
@@ -301,5 +304,9 @@ void add_run(CLI::App& app, context& c) {
     finish(c, run(*o, c));
   });
 }
+
+const command_registration registered_run(10, add_run);
+
+}  // namespace
 
 }  // namespace cudal1::cli

@@ -10,8 +10,8 @@
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
+#include "tools/cli/report/verdict_text.hpp"
 #include "tools/cli/task_source.hpp"
-#include "tools/cli/verdict_text.hpp"
 
 namespace cudal1::cli {
 
@@ -154,8 +154,6 @@ expected<int> show(const show_options& o, context& c) {
   return exit_code::success;
 }
 
-}  // namespace
-
 void add_show(CLI::App& app, context& c) {
   auto o = std::make_shared<show_options>();
   auto* sub = app.add_subcommand("show", "all about a variant: schedule, verdicts, timing, program, CUDA source");
@@ -175,5 +173,9 @@ void add_show(CLI::App& app, context& c) {
              "  3    the store does not answer"));
   sub->callback([o, &c] { finish(c, show(*o, c)); });
 }
+
+const command_registration registered_show(80, add_show);
+
+}  // namespace
 
 }  // namespace cudal1::cli

@@ -84,7 +84,11 @@ void print_store(const status_report& r, const terminal& t) {
                                             failures.empty() ? "" : "; " + failures));
 }
 
-expected<int> status(bool as_json, context& c) {
+struct status_options {
+  bool json = false;
+};
+
+expected<int> status(const status_options& o, context& c) {
   status_report r;
   r.data = c.data;
   if (auto node = connect_to_node(c.data)) {
@@ -98,7 +102,7 @@ expected<int> status(bool as_json, context& c) {
     CUDAL1_TRY(const auto reader, open_for_reading(c));
     CUDAL1_CHECK(count(*reader, r));
   }
-  if (as_json) {
+  if (o.json) {
     print_json(c, to_json(r));
   } else {
     print_node(r, c.out);
@@ -107,18 +111,20 @@ expected<int> status(bool as_json, context& c) {
   return exit_code::success;
 }
 
-}  // namespace
-
 void add_status(CLI::App& app, context& c) {
-  auto as_json = std::make_shared<bool>(false);
+  auto o = std::make_shared<status_options>();
   auto* sub = app.add_subcommand("status", "the node, its devices and their confinement, and what the store holds");
-  sub->add_flag("--json", *as_json, "one JSON document");
+  sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 status\n"
              "  cudal1 status --json --data /srv/cudal1",
              "  0    the status was printed, whether a node runs or not\n"
              "  3    the node or the store does not answer"));
-  sub->callback([as_json, &c] { finish(c, status(*as_json, c)); });
+  sub->callback([o, &c] { finish(c, status(*o, c)); });
 }
+
+const command_registration registered_status(30, add_status);
+
+}  // namespace
 
 }  // namespace cudal1::cli

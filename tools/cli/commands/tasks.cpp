@@ -173,7 +173,7 @@ void print_list(const std::vector<task>& tasks, const std::optional<device_data>
     cells.push_back(s.summary);
     list.add(std::move(cells));
   }
-  out.print(list.text(out.width, out.color));
+  out.print(list.text(out));
 }
 
 // The data that --gpu names: by the driver's name of the model, or by the short one of its file.
@@ -218,8 +218,6 @@ expected<int> tasks(const tasks_options& o, context& c) {
   return exit_code::success;
 }
 
-}  // namespace
-
 void add_tasks(CLI::App& app, context& c) {
   auto o = std::make_shared<tasks_options>();
   auto* sub = app.add_subcommand("tasks", "the tasks with their sizes, or one in full");
@@ -238,10 +236,13 @@ void add_tasks(CLI::App& app, context& c) {
              "  cudal1 tasks import model.py --out my_tasks",
              "  0    printed\n"
              "  2    there is no such task or GPU, or a file breaks a rule (which one, and where, is said)"));
-  add_tasks_import(*sub, c);
   sub->callback([o, sub, &c] {
     if (sub->get_subcommands().empty()) finish(c, tasks(*o, c));
   });
 }
+
+const command_registration registered_tasks(40, add_tasks);
+
+}  // namespace
 
 }  // namespace cudal1::cli

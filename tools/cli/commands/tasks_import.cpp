@@ -29,7 +29,7 @@ void print_report(const import_report& report, const std::string& folder, const 
     list.add({t.name, t.family, std::to_string(t.steps), std::to_string(t.weights),
               format_bytes(static_cast<double>(t.weight_bytes)), t.verified ? "same bits" : "-"});
   }
-  if (!list.empty()) out.print(list.text(out.width, out.color) + "\n");
+  if (!list.empty()) out.print(list.text(out) + "\n");
   for (const auto& r : report.refused)
     out.print(fmt::format("{} was refused: {}\n", r.name, r.reason));
   out.print(fmt::format("{} in {}, {} of them compared with their models on the CPU; {} refused.\n",
@@ -47,8 +47,6 @@ expected<int> import_tasks(const import_options& o, context& c) {
   }
   return report.refused.empty() ? exit_code::success : exit_code::negative;
 }
-
-}  // namespace
 
 void add_tasks_import(CLI::App& tasks, context& c) {
   auto o = std::make_shared<import_options>();
@@ -80,5 +78,9 @@ void add_tasks_import(CLI::App& tasks, context& c) {
       "  2    a source is not there, or there is no Python with torch 2.11"));
   sub->callback([o, &c] { finish(c, import_tasks(*o, c)); });
 }
+
+const command_registration registered_tasks_import(45, add_tasks_import, "tasks");
+
+}  // namespace
 
 }  // namespace cudal1::cli

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/speedup_statistics.hpp"
 
@@ -11,6 +14,16 @@ std::vector<std::string> against_names() {
   std::vector<std::string> names(baseline_kinds.begin(), baseline_kinds.end());
   names.emplace_back(against_program);
   return names;
+}
+
+void add_against_option(CLI::App& command, std::string& kind) {
+  command
+      .add_option("--against", kind,
+                  fmt::format("what speedups are over: {} (the task's own program, as the score is)",
+                              fmt::join(against_names(), ", ")))
+      ->type_name("KIND")
+      ->check(CLI::IsMember(against_names()))
+      ->capture_default_str();
 }
 
 bool are_alike(const environment& a, const environment& b) {

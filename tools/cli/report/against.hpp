@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <CLI/App.hpp>
 #include <boost/describe.hpp>
 
 #include "store/store.hpp"
@@ -16,6 +17,8 @@ namespace cudal1::cli {
 // The kinds that --against takes: those of a baseline, and "program".
 inline constexpr std::string_view against_program = "program";
 std::vector<std::string> against_names();
+// --against KIND, one of these.
+void add_against_option(CLI::App& command, std::string& kind);
 
 // Call times and their ratio.
 struct against_times {

@@ -75,6 +75,8 @@ task_speedup speedup_of_row(const best_row& row) {
   return t;
 }
 
+namespace {
+
 constexpr double same_time = 1.02;  // of two medians that are known to 1% each
 
 // The program is what the score is over, so that it may not be slower than what people compare with.
@@ -97,6 +99,31 @@ std::string program_beside(const search_report& r) {
       r.against, at_most, format_count(known, "task"), same - at_most, worst, of);
 }
 
+std::string mean_over(const std::string& against, const speedup_summary& over) {
+  std::string text = fmt::format("Over {}, of {} that {} measured: geometric mean {} (what is no faster counts as 1)",
+                                 against, format_count(over.measured, "task"), over.measured == 1 ? "was" : "were",
+                                 format_speedup(over.geometric_mean));
+  if (over.device_geometric_mean)
+    text += fmt::format(", {} by device time", format_speedup(*over.device_geometric_mean));
+  text += over.slower > 0 ? fmt::format("; {} slower than {}.\n", over.slower, against) : ".\n";
+  return text;
+}
+
+std::string missing_times(const search_report& r, const std::map<std::string, int64_t>& problems) {
+  std::string text;
+  for (const auto& [problem, n] : problems) {
+    if (problem == "not measured")
+      text +=
+          fmt::format("{} not measured with {}: `cudal1 baseline{} --kinds {}` does that.\n", format_count(n, "task"),
+                      r.against, r.experiment.empty() ? "" : " --experiment " + r.experiment, r.against);
+    else
+      text += fmt::format("{} without a time of {}: {}\n", format_count(n, "task"), r.against, problem);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string print_against(const search_report& r) {
   if (r.against.empty() || r.against == against_program || !r.over) return "";
   const auto& over = *r.over;
@@ -113,14 +140,7 @@ std::string print_against(const search_report& r) {
     if (!a.check.empty() && a.problem.empty()) ++differ;
     if (!a.notes.empty() && a.problem.empty()) ++noted;
   }
-  if (over.measured > 0) {
-    text = fmt::format("Over {}, of {} that {} measured: geometric mean {} (what is no faster counts as 1)", r.against,
-                       format_count(over.measured, "task"), over.measured == 1 ? "was" : "were",
-                       format_speedup(over.geometric_mean));
-    if (over.device_geometric_mean)
-      text += fmt::format(", {} by device time", format_speedup(*over.device_geometric_mean));
-    text += over.slower > 0 ? fmt::format("; {} slower than {}.\n", over.slower, r.against) : ".\n";
-  }
+  if (over.measured > 0) text = mean_over(r.against, over);
   if (r.against == "eager") text += program_beside(r);
   if (on_device > 0)
     text += fmt::format(
@@ -136,14 +156,7 @@ std::string print_against(const search_report& r) {
   if (noted > 0)
     text += fmt::format("{} of {} with notes, as of a slow host (`cudal1 best TASK --against {}` prints them).\n",
                         format_count(noted, "time"), r.against, r.against);
-  for (const auto& [problem, n] : problems) {
-    if (problem == "not measured")
-      text +=
-          fmt::format("{} not measured with {}: `cudal1 baseline{} --kinds {}` does that.\n", format_count(n, "task"),
-                      r.against, r.experiment.empty() ? "" : " --experiment " + r.experiment, r.against);
-    else
-      text += fmt::format("{} without a time of {}: {}\n", format_count(n, "task"), r.against, problem);
-  }
+  text += missing_times(r, problems);
   if (without_source > 0)
     text += fmt::format("{} without a Python source, so PyTorch cannot be measured on it.\n",
                         format_count(without_source, "task"));

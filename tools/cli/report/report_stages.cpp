@@ -45,7 +45,7 @@ std::string print_stages(const search_report& r, const terminal& t) {
     out.add({stage, format_time(1000 * ms / static_cast<double>(r.evaluations)),
              holds_device(stage) && on_device > 0 ? fmt::format("{:.0f}%", 100 * ms / on_device) : "-"});
   }
-  std::string text = out.text(t.width, t.color);
+  std::string text = out.text(t);
   if (r.device_busy > 0)
     text += fmt::format("{} was busy for {:.0f}% of the time.\n", r.devices > 1 ? "A device" : "The device",
                         100 * r.device_busy);

@@ -128,7 +128,7 @@ std::string print_title(const search_report& r) {
 }
 
 std::string print_table(const search_report& r, const terminal& t) {
-  return table_of(r).text(t.width, t.color);
+  return table_of(r).text(t);
 }
 
 std::string markdown_table(const search_report& r) {

@@ -82,15 +82,16 @@ class apart_memory {
 // Stands round a step that makes the memory of an output. Null: nothing is being captured.
 class apart_scope {
  public:
-  explicit apart_scope(apart_memory* memory) : memory_(memory) { set(true); }
-  ~apart_scope() { set(false); }
+  explicit apart_scope(apart_memory* memory) : memory_(memory) {
+    if (memory_ != nullptr) memory_->state_->active = true;
+  }
+  ~apart_scope() {
+    if (memory_ != nullptr) memory_->state_->active = false;
+  }
   apart_scope(const apart_scope&) = delete;
   apart_scope& operator=(const apart_scope&) = delete;
 
  private:
-  void set(bool active) const {
-    if (memory_ != nullptr) memory_->state_->active = active;
-  }
   apart_memory* memory_;
 };
 

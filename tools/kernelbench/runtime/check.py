@@ -9,8 +9,8 @@
 The reference of a file is the class Model in it, which is the problem's own. Both sides are made after
 set_seed(42); five draws of get_inputs are compared with allclose at 1e-2 and at 1e-4, and once more after a round trip
 of the reference's weights through state_dict. Times are of a call and its synchronisation on the host's clock, as
-`cudal1 baseline` takes them: by pytorch_calls.py beside this file, which must stay the one that measured the stored
-eager. One side after the other, the caches flushed before each call; the ratio is that of the medians. Calls count
+`cudal1 baseline` takes them: by measuring.py beside this file and what it imports, which must stay the ones that
+measured the stored eager. One side after the other, the caches flushed before each call; the ratio is that of the medians. Calls count
 where the host was as fast as when the stored ones were measured, where that comes to pass.
 Builds go to $TORCH_EXTENSIONS_DIR, else to build/ in this folder.
 """
@@ -31,6 +31,8 @@ import time
 import types
 from typing import Any
 
+import host_pace
+import measuring
 import pytorch_calls
 import torch
 
@@ -123,10 +125,10 @@ def times(module: types.ModuleType, device: torch.device, options: argparse.Name
         clock = pytorch_calls.Clock(device, 0)
         for side in sides:
             side.prepare()
-        pace = pytorch_calls.Pace(device, options.pace_us)
+        pace = host_pace.Pace(device, options.pace_us)
         for side in sides:
-            pytorch_calls.measure(clock, pace, side, {"seconds": options.seconds, "least_samples": 10,
-                                                      "cores": options.cores})
+            measuring.measure(clock, pace, side, {"seconds": options.seconds, "least_samples": 10,
+                                                  "cores": options.cores})
     eager_us, exported_us = (statistics.median(side.call_us) for side in sides)
     result = {"eager_us": eager_us, "exported_us": exported_us, "speedup": eager_us / exported_us,
               "pace_us": sides[0].pace_us}

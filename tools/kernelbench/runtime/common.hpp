@@ -98,19 +98,22 @@ auto ints(at::IntArrayRef list) {
 class product_precision {
  public:
   explicit product_precision(bool tf32)
-      : matmul_(at::globalContext().allowTF32CuBLAS()), convolution_(at::globalContext().allowTF32CuDNN()) {
-    set(tf32, tf32);
+      : before_{at::globalContext().allowTF32CuBLAS(), at::globalContext().allowTF32CuDNN()} {
+    set({tf32, tf32});
   }
-  ~product_precision() { set(matmul_, convolution_); }
+  ~product_precision() { set(before_); }
   product_precision(const product_precision&) = delete;
   product_precision& operator=(const product_precision&) = delete;
 
  private:
-  static void set(bool matmul, bool convolution) {
-    at::globalContext().setAllowTF32CuBLAS(matmul);
-    at::globalContext().setAllowTF32CuDNN(convolution);
+  struct tf32_use {
+    bool matmul = false, convolution = false;
+  };
+  static void set(tf32_use use) {
+    at::globalContext().setAllowTF32CuBLAS(use.matmul);
+    at::globalContext().setAllowTF32CuDNN(use.convolution);
   }
-  bool matmul_, convolution_;
+  tf32_use before_;
 };
 
 // No gradients are recorded, and nothing is cast: as the program was evaluated.

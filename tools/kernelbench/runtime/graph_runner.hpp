@@ -1,3 +1,5 @@
+#include <c10/cuda/CUDAGuard.h>
+
 namespace {
 
 uintptr_t address_of(const at::Tensor& t) {
@@ -22,6 +24,7 @@ class graph_runner {
     inputs_.clear();
     outputs_.clear();
     memories_.clear();
+    bindings_ = {};
   }
 
   // False where the steps must be launched one by one.
@@ -29,7 +32,7 @@ class graph_runner {
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
     if (stream != nullptr) {  // the default stream is never captured
       cudaStreamCaptureStatus capturing{};
-      graph_check(cudaStreamIsCapturing(stream, &capturing), "cudaStreamIsCapturing");
+      check_runtime(cudaStreamIsCapturing(stream, &capturing), "cudaStreamIsCapturing");
       if (capturing != cudaStreamCaptureStatusNone) return false;  // somebody's own graph takes the steps
     }
     if (!graph_ && !given_up_) capture(v, inputs);
@@ -44,49 +47,37 @@ class graph_runner {
   struct input {
     at::Tensor staged;  // where it is copied to before each launch; undefined: re-bound
   };
-  struct memory {         // of outputs
-    at::Tensor captured;  // where it was captured; it is copied out of there unless `bound`
-    bool bound = false;
-    std::size_t range = 0;
-    std::vector<int64_t> sizes;  // of what is allocated in each call
+  // What an output's memory is allocated as in each call.
+  struct memory {
+    at::Tensor captured;  // where it was captured; it is copied out of there unless it is bound
+    std::vector<int64_t> sizes;
     at::ScalarType dtype = at::kFloat;
   };
   struct output {
-    std::size_t memory = 0;  // of memories_; or, of an output that is a view of an input:
-    int input = -1;
-    int64_t offset = 0;  // elements; of a view of an input, from the input's first
     std::vector<int64_t> sizes, strides;
+    int64_t offset = 0;  // elements, from its memory's first, or the input's
   };
   struct captured {
     std::unique_ptr<apart_memory> memory;
-    cudaGraph_t graph = nullptr;
+    captured_graph graph;
     std::vector<at::Tensor> outputs;
-    captured() = default;
-    captured(captured&& other) noexcept
-        : memory(std::move(other.memory)),
-          graph(std::exchange(other.graph, nullptr)),
-          outputs(std::move(other.outputs)) {}
-    captured& operator=(captured&&) = delete;
-    ~captured() {
-      if (graph != nullptr) (void)cudaGraphDestroy(graph);
-    }
   };
 
   void capture(values& v, const std::vector<at::Tensor>& inputs) {
     const auto device = v.device.index();
     if (!stream_ || stream_->device_index() != device) {
       cudaStream_t raw = nullptr;
-      graph_check(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+      check_runtime(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
       stream_ = c10::cuda::getStreamFromExternal(raw, device);  // stays: libraries keep a workspace for it
     }
-    graph_check(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream()), "cudaStreamSynchronize");
+    check_runtime(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream()), "cudaStreamSynchronize");
     notes_.clear();
     std::string why;
     {
       const c10::cuda::CUDAStreamGuard on(*stream_);
-      for (const bool rebinding : {true, false}) {
+      for (const binding how : {binding::pointers, binding::copies}) {
         try {
-          make(v, inputs, rebinding);
+          make(v, inputs, how);
           break;
         } catch (const c10::Error& e) {
           why = e.what_without_backtrace();
@@ -96,7 +87,7 @@ class graph_runner {
         (void)cudaGetLastError();
         v.apart = nullptr;
         drop();
-        if (rebinding) notes_.push_back("graph: its inputs and outputs are copied: " + why);
+        if (how == binding::pointers) notes_.push_back("graph: its inputs and outputs are copied: " + why);
       }
       (void)cudaStreamSynchronize(*stream_);
     }
@@ -132,22 +123,16 @@ class graph_runner {
     result.memory = memory_for(v);
     result.memory->begin(apart);
     v.apart = result.memory.get();
-    graph_check(cudaStreamBeginCapture(*stream_, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
-    std::exception_ptr problem;
-    try {
-      result.outputs = run(v, inputs);
-    } catch (...) {
-      problem = std::current_exception();
-    }
-    const auto ended = cudaStreamEndCapture(*stream_, &result.graph);
+    result.graph = captured_graph::of(*stream_, [&] { result.outputs = run(v, inputs); });
     v.apart = nullptr;
     result.memory->end();
-    if (problem) std::rethrow_exception(problem);
-    graph_check(ended, "cudaStreamEndCapture");
     return result;
   }
 
-  void make(values& v, const std::vector<at::Tensor>& inputs, bool rebinding) {
+  // How a call's tensors get to the kernels: by pointers that are set anew, or by copies.
+  enum class binding { pointers, copies };
+
+  void make(values& v, const std::vector<at::Tensor>& inputs, binding how) {
     constexpr std::size_t most_apart = 64;
     auto first = copies_of(inputs);
     // Outside of a capture: libraries load their kernels, choose their algorithms and make their workspaces. The answer
@@ -165,9 +150,9 @@ class graph_runner {
     for (auto& t : expected)
       for (const auto& in : first)
         if (t.storage().is_alias_of(in.storage())) t = t.clone();
-    graph_check(cudaStreamSynchronize(*stream_), "cudaStreamSynchronize");
+    check_runtime(cudaStreamSynchronize(*stream_), "cudaStreamSynchronize");
     captured a = capture_once(v, first, apart);
-    if (rebinding) {
+    if (how == binding::pointers) {
       const auto second = copies_of(inputs);
       const captured b = capture_once(v, second, apart);
       bind(std::move(a), b, first, second);
@@ -177,122 +162,86 @@ class graph_runner {
     // The inputs of the capture are overwritten: what still reads them is found out now.
     for (const auto& t : first)
       t.zero_();
-    copies_ = std::any_of(inputs_.begin(), inputs_.end(), [](const input& i) { return i.staged.defined(); }) ||
-              std::any_of(memories_.begin(), memories_.end(), [](const memory& m) { return !m.bound; });
+    copies_ =
+        std::any_of(inputs_.begin(), inputs_.end(), [](const input& i) { return i.staged.defined(); }) ||
+        std::any_of(bindings_.memories().begin(), bindings_.memories().end(), [](const auto& m) { return !m.bound; });
     std::vector<at::Tensor> got;
     replay(inputs, got, *stream_);
     compare(got, expected);
   }
 
+  static captured_place place_of(const at::Tensor& t) {
+    return {address_of(t), address_of(t.storage()), t.storage().nbytes()};
+  }
+  static std::vector<captured_place> places_of(const std::vector<at::Tensor>& tensors) {
+    std::vector<captured_place> places;
+    for (const auto& t : tensors)
+      places.push_back(place_of(t));
+    return places;
+  }
+
   void bind(captured a, const captured& b, const std::vector<at::Tensor>& first,
             const std::vector<at::Tensor>& second) {
-    std::vector<bound_range> ranges;
-    for (const auto i : c10::irange(first.size()))
-      ranges.push_back({address_of(first[i]), address_of(second[i]), first[i].storage().nbytes()});
+    bindings_ = graph_bindings(places_of(first), places_of(a.outputs), places_of(second), places_of(b.outputs));
+    auto ranges = bindings_.ranges();
+    if (a.memory->overflown() || b.memory->overflown())  // where a temporary value may lie where an output does
+      for (auto i = first.size(); i < ranges.size(); ++i)
+        ranges[i].bytes = 0;
+    graph_ = std::make_unique<rebound_graph>(std::move(a.graph), &b.graph, std::move(ranges));
+    bindings_.note_found(*graph_);
     inputs_.resize(first.size());
-    for (const auto i : c10::irange(a.outputs.size())) {
-      const auto& mine = a.outputs[i];
-      output o = described(mine);
-      for (const auto in : c10::irange(first.size()))
-        if (mine.storage().is_alias_of(first[in].storage())) o.input = static_cast<int>(in);
-      if (o.input < 0 && find_memory(o, mine)) {
-        auto& m = memories_[o.memory];
-        const auto &here = mine.storage(), &there = b.outputs[i].storage();
-        TORCH_CHECK(here.nbytes() == there.nbytes() && address_of(here) != address_of(there),
-                    "two captures have an output at one place");
-        m.bound = !a.memory->overflown() && !b.memory->overflown();
-        m.range = ranges.size();
-        ranges.push_back({address_of(here), address_of(there), here.nbytes()});
-      }
-      outputs_.push_back(std::move(o));
-    }
-    ranges_ = ranges.size();
-    std::vector<bound_range> wanted = ranges;
-    for (const auto& m : memories_)
-      if (!m.bound) wanted[m.range].bytes = 0;  // stays where it was captured
-    graph_ = std::make_unique<rebound_graph>(std::exchange(a.graph, nullptr), b.graph, std::move(wanted));
-    memory_ = std::move(a.memory);
     for (const auto i : c10::irange(first.size()))
       if (!graph_->found(i)) {
         inputs_[i].staged = first[i];
         notes_.push_back("graph: no kernel takes a pointer to input " + std::string(input_types()[i].name) +
                          ", which is copied in each call");
       }
-    for (auto& m : memories_) {
-      m.bound = m.bound && graph_->found(m.range);
+    for (const auto& m : bindings_.memories())
       if (!m.bound) notes_.push_back("graph: an output is copied out of the graph's memory in each call");
-    }
+    keep_outputs(std::move(a));
   }
 
   void bind_nothing(captured a, const std::vector<at::Tensor>& first) {
+    bindings_ = graph_bindings(places_of(first), places_of(a.outputs));
+    graph_ = std::make_unique<rebound_graph>(std::move(a.graph));
     for (const auto& t : first)
       inputs_.push_back({t});
-    for (const auto& mine : a.outputs) {
-      output o = described(mine);
-      for (const auto in : c10::irange(first.size()))
-        if (mine.storage().is_alias_of(first[in].storage())) o.input = static_cast<int>(in);
-      if (o.input < 0) find_memory(o, mine);
-      outputs_.push_back(std::move(o));
-    }
-    ranges_ = 0;
-    graph_ = std::make_unique<rebound_graph>(std::exchange(a.graph, nullptr), nullptr, std::vector<bound_range>());
+    keep_outputs(std::move(a));
+  }
+
+  // The forms of outputs and of their memory.
+  void keep_outputs(captured a) {
     memory_ = std::move(a.memory);
-  }
-
-  static output described(const at::Tensor& t) {
-    output o;
-    o.offset = t.storage_offset();
-    o.sizes = t.sizes().vec();
-    o.strides = t.strides().vec();
-    return o;
-  }
-
-  // Several outputs may share one memory. Whether it is a new one.
-  bool find_memory(output& o, const at::Tensor& t) {
-    for (o.memory = 0; o.memory < memories_.size(); ++o.memory)
-      if (memories_[o.memory].captured.storage().is_alias_of(t.storage())) return false;
-    memory m;
-    m.captured = t;
-    m.dtype = t.scalar_type();
-    const auto elements = static_cast<int64_t>(t.storage().nbytes() / t.element_size());
-    const bool whole = t.storage_offset() == 0 && t.is_contiguous() && t.numel() == elements;
-    m.sizes = whole ? t.sizes().vec() : std::vector<int64_t>{elements};
-    memories_.push_back(std::move(m));
-    return true;
+    for (const auto i : c10::irange(a.outputs.size())) {
+      const auto& t = a.outputs[i];
+      const auto offset = bindings_.outputs()[i].offset / t.element_size();
+      outputs_.push_back({t.sizes().vec(), t.strides().vec(), static_cast<int64_t>(offset)});
+    }
+    for (const auto& known : bindings_.memories()) {
+      const auto& t = a.outputs[known.output];
+      const auto elements = static_cast<int64_t>(known.bytes / t.element_size());
+      const bool whole = t.storage_offset() == 0 && t.is_contiguous() && t.numel() == elements;
+      memories_.push_back({t, whole ? t.sizes().vec() : std::vector<int64_t>{elements}, t.scalar_type()});
+    }
   }
 
   void replay(const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& outputs, cudaStream_t stream) {
-    if (copies_ && done_ != nullptr) graph_check(cudaStreamWaitEvent(stream, done_, 0), "cudaStreamWaitEvent");
-    now_.assign(ranges_, 0);
-    for (const auto i : c10::irange(inputs.size())) {
-      if (inputs_[i].staged.defined())
-        copy(address_of(inputs_[i].staged), address_of(inputs[i]), inputs_[i].staged.storage().nbytes(), stream);
-      else if (i < ranges_)
-        now_[i] = address_of(inputs[i]);
-    }
-    const auto device = c10::cuda::current_device();
-    fresh_.clear();  // of a call that failed
-    for (const auto& m : memories_) {
-      fresh_.emplace_back(at::detail::empty_cuda(m.sizes, m.dtype, at::Device(at::kCUDA, device), std::nullopt));
-      if (m.bound) now_[m.range] = address_of(fresh_.back());
-    }
-    for (const auto& m : memories_)
-      if (!m.bound && m.range < ranges_) now_[m.range] = address_of(m.captured.storage());
+    if (copies_ && done_) done_->hold_back(stream);
+    give(inputs, stream);
     graph_->launch(now_, stream);
     for (const auto i : c10::irange(memories_.size()))
-      if (!memories_[i].bound)
-        copy(address_of(fresh_[i]), address_of(memories_[i].captured.storage()),
-             memories_[i].captured.storage().nbytes(), stream);
+      if (const auto& m = bindings_.memories()[i]; !m.bound) copy(address_of(fresh_[i]), m.at, m.bytes, stream);
     if (copies_) {
-      if (done_ == nullptr)
-        graph_check(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-      graph_check(cudaEventRecord(done_, stream), "cudaEventRecord");
+      if (!done_) done_.emplace();
+      done_->record(stream);
     }
-    for (const auto& o : outputs_) {
-      if (o.input >= 0) {
-        const auto& in = inputs[static_cast<std::size_t>(o.input)];
+    for (const auto i : c10::irange(outputs_.size())) {
+      const auto& place = bindings_.outputs()[i];
+      const auto& o = outputs_[i];
+      if (place.input != graph_bindings::none) {
+        const auto& in = inputs[place.input];
         outputs.push_back(in.as_strided(o.sizes, o.strides, in.storage_offset() + o.offset));
-      } else if (const auto& t = fresh_[o.memory]; t.sizes() == o.sizes && t.strides() == o.strides) {
+      } else if (const auto& t = fresh_[place.memory]; t.sizes() == o.sizes && t.strides() == o.strides) {
         outputs.push_back(t);
       } else {
         outputs.push_back(t.as_strided(o.sizes, o.strides, o.offset));
@@ -301,16 +250,34 @@ class graph_runner {
     fresh_.clear();
   }
 
+  // Where the call's inputs and the new memory of its outputs are; inputs that cannot be bound are copied in.
+  void give(const std::vector<at::Tensor>& inputs, cudaStream_t stream) {
+    now_.assign(bindings_.ranges().size(), 0);
+    for (const auto i : c10::irange(inputs.size())) {
+      if (const auto& staged = inputs_[i].staged; staged.defined())
+        copy(address_of(staged), address_of(inputs[i]), staged.storage().nbytes(), stream);
+      else
+        now_[i] = address_of(inputs[i]);
+    }
+    const at::Device device(at::kCUDA, c10::cuda::current_device());
+    fresh_.clear();  // of a call that failed
+    for (const auto i : c10::irange(memories_.size())) {
+      fresh_.emplace_back(at::detail::empty_cuda(memories_[i].sizes, memories_[i].dtype, device, std::nullopt));
+      if (const auto& m = bindings_.memories()[i]; m.range != graph_bindings::none)
+        now_[m.range] = m.bound ? address_of(fresh_.back()) : m.at;
+    }
+  }
+
   static void copy(uintptr_t to, uintptr_t from, std::size_t bytes, cudaStream_t stream) {
-    graph_check(cudaMemcpyAsync(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes,
-                                cudaMemcpyDeviceToDevice, stream),
-                "cudaMemcpyAsync");
+    check_runtime(cudaMemcpyAsync(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes,
+                                  cudaMemcpyDeviceToDevice, stream),
+                  "cudaMemcpyAsync");
   }
 
   // Atomics add in another order each time, so the answers need not be the same bits.
   void compare(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& expected) const {
     constexpr double tolerance = 1e-2;
-    graph_check(cudaStreamSynchronize(*stream_), "cudaStreamSynchronize");
+    check_runtime(cudaStreamSynchronize(*stream_), "cudaStreamSynchronize");
     for (const auto i : c10::irange(got.size())) {
       const auto a = got[i].to(at::kFloat), b = expected[i].to(at::kFloat);
       const double size = b.nan_to_num(0, 0, 0).abs().mean().item<double>();
@@ -325,11 +292,11 @@ class graph_runner {
   std::vector<input> inputs_;
   std::vector<memory> memories_;
   std::vector<output> outputs_;
-  std::size_t ranges_ = 0;
+  graph_bindings bindings_;
   bool copies_ = false;  // something is copied in each call
   std::vector<uintptr_t> now_;
-  std::vector<at::Tensor> fresh_;  // empty between calls
-  cudaEvent_t done_ = nullptr;     // the last launch, where something is copied
+  std::vector<at::Tensor> fresh_;    // empty between calls
+  std::optional<order_event> done_;  // the last launch, where something is copied
   std::vector<std::string> notes_;
   bool given_up_ = false;
 };

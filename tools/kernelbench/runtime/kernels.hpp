@@ -6,18 +6,12 @@ const void* const* program_kernels();
 
 namespace {
 
-void check_cuda(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  (void)cudaGetLastError();  // it is said here; the next call is not to stumble over it
-  TORCH_CHECK(false, what, ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
-}
-
 template <class... Arguments>
 void launch(const char* name, int kernel, dim3 grid, dim3 block, std::size_t shared_bytes, Arguments... arguments) {
   void* pointers[sizeof...(Arguments) + 1] = {static_cast<void*>(&arguments)...};
-  check_cuda(cudaLaunchKernel(program_kernels()[kernel], grid, block, pointers, shared_bytes,
-                              c10::cuda::getCurrentCUDAStream()),
-             name);
+  check_runtime(cudaLaunchKernel(program_kernels()[kernel], grid, block, pointers, shared_bytes,
+                                 c10::cuda::getCurrentCUDAStream()),
+                name);
 }
 
 void* memory_of(const at::Tensor& t) {
@@ -26,8 +20,8 @@ void* memory_of(const at::Tensor& t) {
 
 // Beyond 48 KiB of dynamic shared memory a kernel must be told, on each device.
 void allow_shared_memory(int kernel, int bytes) {
-  check_cuda(cudaFuncSetAttribute(program_kernels()[kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-             "dynamic shared memory");
+  check_runtime(cudaFuncSetAttribute(program_kernels()[kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                "dynamic shared memory");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "tools/cli/verdict_text.hpp"
+#include "tools/cli/report/verdict_text.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,16 +1,16 @@
-#include "tools/baseline/crew.hpp"
+#include "tools/baseline/thread_pool.hpp"
 
 #include <optional>
 #include <utility>
 
 namespace cudal1::cli {
 
-crew::crew(std::size_t workers) {
+thread_pool::thread_pool(std::size_t workers) {
   for (std::size_t i = 0; i < workers; ++i)
     threads_.emplace_back([this, i] { serve(i); });
 }
 
-crew::~crew() {
+thread_pool::~thread_pool() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -18,7 +18,7 @@ crew::~crew() {
   changed_.notify_all();
 }
 
-void crew::serve(std::size_t worker) {
+void thread_pool::serve(std::size_t worker) {
   for (uint64_t done = 0;;) {
     const round* all_do = nullptr;
     {
@@ -34,7 +34,7 @@ void crew::serve(std::size_t worker) {
   }
 }
 
-void crew::go(const round& all_do) {
+void thread_pool::go(const round& all_do) {
   std::unique_lock lock(mutex_);
   round_ = &all_do;
   busy_ = threads_.size();
@@ -43,8 +43,8 @@ void crew::go(const round& all_do) {
   changed_.wait(lock, [&] { return busy_ == 0; });
 }
 
-expected<void> crew::share_out(std::size_t items, const std::function<bool()>& is_over,
-                               const std::function<expected<void>(std::size_t worker, std::size_t item)>& work) {
+expected<void> thread_pool::for_each(std::size_t items, const std::function<bool()>& is_over,
+                                     const std::function<expected<void>(std::size_t worker, std::size_t item)>& work) {
   std::mutex mutex;
   std::size_t next = 0;
   expected<void> result;

@@ -14,17 +14,17 @@
 namespace cudal1::cli {
 
 // The threads stay until this goes: a process that one of them has started may end with it (PR_SET_PDEATHSIG).
-class crew {
+class thread_pool {
  public:
-  explicit crew(std::size_t workers);
-  ~crew();
-  crew(const crew&) = delete;
-  crew& operator=(const crew&) = delete;
+  explicit thread_pool(std::size_t workers);
+  ~thread_pool();
+  thread_pool(const thread_pool&) = delete;
+  thread_pool& operator=(const thread_pool&) = delete;
 
   // Does the items in their order, each worker the next one that nobody has had, and waits. None is begun after an
   // error, which is the result (the first of them), or once `is_over`, which any of the threads may ask.
-  expected<void> share_out(std::size_t items, const std::function<bool()>& is_over,
-                           const std::function<expected<void>(std::size_t worker, std::size_t item)>& work);
+  expected<void> for_each(std::size_t items, const std::function<bool()>& is_over,
+                          const std::function<expected<void>(std::size_t worker, std::size_t item)>& work);
 
  private:
   using round = std::function<void(std::size_t worker)>;

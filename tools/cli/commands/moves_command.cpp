@@ -11,9 +11,13 @@ namespace cudal1::cli {
 
 namespace {
 
-expected<int> moves(bool as_json, context& c) {
+struct moves_options {
+  bool json = false;
+};
+
+expected<int> moves(const moves_options& o, context& c) {
   const auto catalogue = move_catalogue();
-  if (as_json) {
+  if (o.json) {
     json::array items;
     items.reserve(catalogue.size());
     for (const auto& [name, about] : catalogue)
@@ -32,14 +36,16 @@ expected<int> moves(bool as_json, context& c) {
   return exit_code::success;
 }
 
-}  // namespace
-
 void add_moves(CLI::App& app, context& c) {
-  auto as_json = std::make_shared<bool>(false);
+  auto o = std::make_shared<moves_options>();
   auto* sub = app.add_subcommand("moves", "the kinds of moves that schedules are made of");
-  sub->add_flag("--json", *as_json, "one JSON document");
+  sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(footer("  cudal1 moves", "  0    printed"));
-  sub->callback([as_json, &c] { finish(c, moves(*as_json, c)); });
+  sub->callback([o, &c] { finish(c, moves(*o, c)); });
 }
+
+const command_registration registered_moves(120, add_moves);
+
+}  // namespace
 
 }  // namespace cudal1::cli

@@ -1,4 +1,4 @@
-// cudal1: the command line. One file a subcommand beside this one.
+// cudal1: the command line. Its subcommands are the files of cli/commands/.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -65,21 +65,7 @@ void add_everything(CLI::App& app, context& c) {
   app.get_formatter()->column_width(30);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.get_formatter()->label("Subcommands", "Commands");
-  add_run(app, c);
-  add_evaluate(app, c);
-  add_status(app, c);
-  add_tasks(app, c);
-  add_best(app, c);
-  add_report(app, c);
-  add_baseline(app, c);
-  add_show(app, c);
-  add_export(app, c);
-  add_experiments(app, c);
-  add_stop(app, c);
-  add_moves(app, c);
-  add_operators(app, c);
-  add_config(app, c);
-  add_doctor(app, c);
+  add_registered_commands(app, c);
   // Before any command's own callback: they all want the folder absolute.
   app.parse_complete_callback([&c] {
     std::error_code problem;

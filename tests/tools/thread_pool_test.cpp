@@ -1,5 +1,5 @@
 // Threads that share work.
-#include "tools/baseline/crew.hpp"
+#include "tools/baseline/thread_pool.hpp"
 
 #include <atomic>
 #include <barrier>
@@ -20,13 +20,13 @@ bool never() {
   return false;
 }
 
-TEST(crew, does_each_item_once_with_all_workers_at_once) {
+TEST(thread_pool, does_each_item_once_with_all_workers_at_once) {
   constexpr std::size_t workers = 4, items = 200;
   std::vector<std::atomic<int>> times(items);
   std::vector<std::set<std::thread::id>> threads(workers);
   std::barrier all_have_one(workers);
-  crew all(workers);
-  const auto done = all.share_out(items, never, [&](std::size_t worker, std::size_t item) -> expected<void> {
+  thread_pool all(workers);
+  const auto done = all.for_each(items, never, [&](std::size_t worker, std::size_t item) -> expected<void> {
     if (threads[worker].empty()) all_have_one.arrive_and_wait();  // else the test hangs
     threads[worker].insert(std::this_thread::get_id());
     ++times[item];
@@ -37,10 +37,10 @@ TEST(crew, does_each_item_once_with_all_workers_at_once) {
   EXPECT_THAT(threads, Each(testing::SizeIs(1)));
 }
 
-TEST(crew, begins_nothing_after_an_error_and_gives_it) {
+TEST(thread_pool, begins_nothing_after_an_error_and_gives_it) {
   std::vector<std::size_t> begun;
-  crew one(1);
-  const auto done = one.share_out(10, never, [&](std::size_t, std::size_t item) -> expected<void> {
+  thread_pool one(1);
+  const auto done = one.for_each(10, never, [&](std::size_t, std::size_t item) -> expected<void> {
     begun.push_back(item);
     if (item == 2) return fail(errc::refused, "no");
     return {};
@@ -50,28 +50,28 @@ TEST(crew, begins_nothing_after_an_error_and_gives_it) {
   EXPECT_THAT(begun, ElementsAre(0, 1, 2));
 }
 
-TEST(crew, begins_nothing_once_it_is_over) {
+TEST(thread_pool, begins_nothing_once_it_is_over) {
   std::atomic<int> begun = 0;
   const auto work = [&](std::size_t, std::size_t) -> expected<void> {
     ++begun;
     return {};
   };
-  crew three(3);
-  EXPECT_TRUE(three.share_out(
+  thread_pool three(3);
+  EXPECT_TRUE(three.for_each(
       100, [&] { return begun >= 10; }, work));
   EXPECT_GE(begun, 10);
   EXPECT_LT(begun, 13);
-  EXPECT_TRUE(three.share_out(0, never, work));
+  EXPECT_TRUE(three.for_each(0, never, work));
 }
 
 // What a worker starts may end with its thread.
-TEST(crew, keeps_its_threads_from_round_to_round) {
+TEST(thread_pool, keeps_its_threads_from_round_to_round) {
   constexpr std::size_t workers = 3;
-  crew all(workers);
+  thread_pool all(workers);
   std::vector<std::set<std::thread::id>> threads(workers);
   for (int round = 0; round < 20; ++round) {
     std::barrier all_have_one(workers);
-    EXPECT_TRUE(all.share_out(workers, never, [&](std::size_t worker, std::size_t) -> expected<void> {
+    EXPECT_TRUE(all.for_each(workers, never, [&](std::size_t worker, std::size_t) -> expected<void> {
       all_have_one.arrive_and_wait();
       threads[worker].insert(std::this_thread::get_id());
       return {};

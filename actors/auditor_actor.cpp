@@ -16,24 +16,16 @@ const expected<std::optional<device_data>>& auditor_state::data_of(const std::st
 }
 
 expected<verdict> auditor_state::audit(const message::audit& m) {
-  const auto& e = m.estimate;
-  timing_estimate estimate;
-  estimate.score = e.score;
-  estimate.score_interval = e.score_interval;
-  estimate.reference_us = e.reference_us;
-  estimate.variant_us = e.variant_us;
-  estimate.pairs = e.pairs;
-  estimate.forks = e.forks;
   audit_options rules;
   rules.asked_pairs = static_cast<int>(m.asked_pairs);
-  rules.confirmed = e.confirmed;
+  rules.confirmed = m.claim.confirmed;
   rules.confirmed_limit = options.confirmed_limit;
   rules.screened_limit = options.screened_limit;
   if (const auto& data = data_of(m.model); !data)
     rules.unknown_device = data.error().message;
   else if (rules.device = *data; !rules.device)
     rules.unknown_device = "the figures of " + m.model + " are not known";
-  audit_report report = cudal1::audit(*m.what, m.checked, m.timed, estimate, rules);
+  audit_report report = cudal1::audit(*m.what, m.checked, m.timed, m.estimate, rules);
   verdict v = m.claim;
   if (rules.device) v.floor_us = roof_of(work_of(*m.what), *rules.device).call_us();
   for (auto& rule : report.evidence)

@@ -11,16 +11,16 @@ bool holds(const std::vector<int>& cores, int core) {
 }
 
 // Takes up to `count` cores out of `left`, from its end, near ones first.
-std::vector<int> take_cores(std::vector<int>& left, const core_wish& wish, int64_t count) {
+std::vector<int> take_cores(std::vector<int>& left, const core_request& request, int64_t count) {
   std::vector<int> taken;
-  if (wish.fixed_core >= 0) {
-    taken.push_back(static_cast<int>(wish.fixed_core));
+  if (request.fixed_core >= 0) {
+    taken.push_back(static_cast<int>(request.fixed_core));
     std::erase(left, taken.front());
     return taken;
   }
   for (const bool near_only : {true, false})
     for (std::size_t i = left.size(); i-- > 0 && static_cast<int64_t>(taken.size()) < count;) {
-      if (near_only && !holds(wish.near, left[i])) continue;
+      if (near_only && !holds(request.near, left[i])) continue;
       taken.push_back(left[i]);
       left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
     }
@@ -30,20 +30,20 @@ std::vector<int> take_cores(std::vector<int>& left, const core_wish& wish, int64
 
 }  // namespace
 
-core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_wish>& wishes) {
+core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_request>& requests) {
   core_layout l;
   l.all = std::move(allowed);
   int64_t most = 0;
-  for (const auto& wish : wishes)
-    most = std::max(most, wish.count);
+  for (const auto& request : requests)
+    most = std::max(most, request.count);
   for (; most >= 0; --most) {
     l.others = l.all;
     l.timing.clear();
     for (const bool fixed : {true, false})
-      for (const auto& wish : wishes)
-        if ((wish.fixed_core >= 0) == fixed)
-          l.timing[wish.device] =
-              take_cores(l.others, wish, std::clamp(most, std::min(wish.least, wish.count), wish.count));
+      for (const auto& request : requests)
+        if ((request.fixed_core >= 0) == fixed)
+          l.timing[request.device] =
+              take_cores(l.others, request, std::clamp(most, std::min(request.least, request.count), request.count));
     if (2 * l.others.size() >= l.all.size() || (most == 0 && !l.others.empty())) return l;
   }
   l.others = l.all;

@@ -6,16 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace cudal1 {
+#include "sandbox/device/device_type.hpp"
 
-// What a device asks for.
-struct core_wish {
-  std::string device;
-  int64_t count = 1;        // cores of its own
-  int64_t least = 1;        // what it is content with where the rest would have less than half otherwise
-  std::vector<int> near;    // taken first; empty where all are the same
-  int64_t fixed_core = -1;  // this one, where it is not -1
-};
+namespace cudal1 {
 
 struct core_layout {
   std::vector<int> all;                            // that this process was allowed
@@ -30,6 +23,6 @@ struct core_layout {
 // Devices are served in their order, those with a fixed core before, each from the end of what is left: near cores
 // first. As many each as leave half of the cores to the rest, or the least that they want where that leaves any; else
 // none of their own.
-core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_wish>& wishes);
+core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_request>& requests);
 
 }  // namespace cudal1

@@ -5,6 +5,7 @@
 #include "actors/work_queue.hpp"
 #include "config/base/thread_cores.hpp"
 #include "config/base/wall_clock.hpp"
+#include "sandbox/verify/timing_draws.hpp"
 
 namespace cudal1 {
 
@@ -191,13 +192,15 @@ void device_state::time(const message::timing_step& step) {
   if (!step.measure) return estimate(step);
   const auto from = clock::now();
   if (step.renew) {
-    if (auto renewed = session_->open_task(*now_->item.what, true); !renewed) return fault(renewed.error());
+    if (auto renewed = session_->open_task(*now_->item.what, timing_pool::renew); !renewed)
+      return fault(renewed.error());
     now_->asked_pairs = 0;
   }
   timing_plan plan = step.plan;
   plan.call_limit_ms = now_->plan.call_limit_ms;
   plan.memory_limit_bytes = now_->plan.memory_limit_bytes;
-  auto report = session_->time(*now_->item.program, *now_->item.code, plan, step.first_fork);
+  auto report = time_judged(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
+                            {plan, step.first_fork}, setup_.verification);
   add_stage("time", from);
   if (!report) return fault(report.error(), report.error().code == errc::unsupported);
   now_->asked_pairs += int64_t{plan.forks} * plan.pairs;
@@ -240,15 +243,15 @@ void device_state::estimate(const message::timing_step& step) {
     draft.reason = "right, but no pair of calls could be timed";
     return finish(draft);
   }
-  draft.score = step.score;
-  draft.score_interval = step.score_interval;
-  draft.reference_us = step.reference_us;
-  draft.variant_us = step.variant_us;
-  draft.reference_device_us = step.reference_device_us;
-  draft.variant_device_us = step.variant_device_us;
+  static_cast<measured_score&>(draft) = step.estimate;
   draft.confirmed = step.confirmed;
-  message::audit evidence{
-      now_->item.what, draft, now_->checked, now_->timed, step, now_->asked_pairs, session_->report().where.model};
+  message::audit evidence{now_->item.what,
+                          draft,
+                          now_->checked,
+                          now_->timed,
+                          step.estimate,
+                          now_->asked_pairs,
+                          session_->report().where.model};
   consult<verdict>(setup_.auditor, std::move(evidence), [this](verdict& v) { finish(std::move(v)); });
 }
 

@@ -32,6 +32,7 @@ class device_control {
 
 struct device_setup {
   session_options session;
+  verification_options verification;  // that the draws of the timing pool are judged by
   core_layout cores;
   std::shared_ptr<device_control> control;
   node_actor node;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "config/device_names.hpp"
+#include "sandbox/device/device_names.hpp"
 
 namespace cudal1 {
 

@@ -4,16 +4,9 @@
 
 #include <fmt/ranges.h>
 
-#include "config/device_names.hpp"
+#include "sandbox/device/device_names.hpp"
 
 namespace cudal1 {
-
-bool device_order::operator()(const std::string& a, const std::string& b) const {
-  const auto place = [](const std::string& device) {
-    return static_cast<unsigned>(index_of_gpu(device));
-  };  // cpu: last
-  return place(a) != place(b) ? place(a) < place(b) : a < b;
-}
 
 void device_roster::add(const node_device& device) {
   entries_[device.name].what = device;

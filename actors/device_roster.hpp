@@ -8,20 +8,16 @@
 
 #include "actors/protocol.hpp"
 #include "config/base/error.hpp"
+#include "sandbox/device/device_names.hpp"
 
 namespace cudal1 {
 
-struct node_device {
-  std::string name;                  // "cpu", "cuda:0"
-  std::string architecture;          // that programs are compiled for: "cpu", "sm_90a"
-  std::string model;                 // of a GPU, as its driver names it
-  std::vector<int> near_cores = {};  // to a GPU; empty where the system does not say
-  std::string problem = {};          // why it cannot be used at all, where nothing compiles for it
+struct node_device : found_device {
+  std::string problem;  // why it cannot be used at all, where nothing compiles for it
 };
 
-// GPUs in their order, then the CPU.
 struct device_order {
-  bool operator()(const std::string& a, const std::string& b) const;
+  bool operator()(const std::string& a, const std::string& b) const { return comes_before(a, b); }
 };
 
 class device_roster {

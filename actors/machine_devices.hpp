@@ -4,20 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "actors/cores.hpp"
 #include "actors/node_actor.hpp"
 #include "config/configuration.hpp"
-#include "sandbox/cuda/gpus/gpu.hpp"
+#include "sandbox/device/device_type.hpp"
 
 namespace cudal1 {
 
-// What `wanted` ("auto", or a list of names) means on a machine with these GPUs; errc::invalid_argument for what is not
-// there.
-expected<std::vector<node_device>> devices_of(const std::string& wanted, const std::vector<gpu_description>& gpus);
-// The same on this machine. Its driver is asked only where `wanted` may mean a GPU, so that a broken one hinders nobody
-// who uses `cpu`.
-expected<std::vector<node_device>> find_devices(const std::string& wanted);
+// What `wanted` ("auto", or a list of names) means on this machine, each device to be used with the settings of its
+// kind; errc::invalid_argument for what is not there.
+expected<std::vector<node_device>> devices_of_node(const std::string& wanted);
 
-std::vector<core_wish> core_wishes_of(const std::vector<node_device>& devices, const device_options& options);
+std::vector<core_request> core_requests_of(const std::vector<node_device>& devices, const device_options& options);
 
 }  // namespace cudal1

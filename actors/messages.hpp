@@ -365,25 +365,21 @@ struct timing_step {
   bool renew = false;  // on a renewed pool
   timing_plan plan;
   int first_fork = 0;
+  // Once nothing is left to measure; not `estimated` where no pair could be timed.
   bool estimated = false, confirmed = false;
-  double score = 0, reference_us = 0, variant_us = 0;
-  interval score_interval;
-  double reference_device_us = 0, variant_device_us = 0;
-  int pairs = 0, forks = 0;  // that the estimate is of
+  timing_estimate estimate;
 };
-BOOST_DESCRIBE_STRUCT(timing_step, (),
-                      (measure, renew, plan, first_fork, estimated, confirmed, score, reference_us, variant_us,
-                       score_interval, reference_device_us, variant_device_us, pairs, forks))
+BOOST_DESCRIBE_STRUCT(timing_step, (), (measure, renew, plan, first_fork, estimated, confirmed, estimate))
 
 // The evidence of one evaluation: a verdict that claims a score, and what the referee saw.
 struct audit {
   shared_task what;
   verdict claim;
   check_report checked;
-  timing_report timed;      // of all plans together
-  timing_step estimate;     // that the claim was made from
-  int64_t asked_pairs = 0;  // by the plans that the estimate is of
-  std::string model;        // of the device, as its environment names it
+  timing_report timed;       // of all plans together
+  timing_estimate estimate;  // that the claim was made from
+  int64_t asked_pairs = 0;   // by the plans that the estimate is of
+  std::string model;         // of the device, as its environment names it
 };
 BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs, model))
 

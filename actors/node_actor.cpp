@@ -9,7 +9,6 @@
 #include "actors/profiler_actor.hpp"
 #include "actors/store_actor.hpp"
 #include "actors/verifier_actor.hpp"
-#include "config/device_names.hpp"
 #include "store/blobs.hpp"
 
 namespace cudal1 {
@@ -26,18 +25,7 @@ limit compile_patience(const configuration& c) {
   return std::chrono::milliseconds(static_cast<int64_t>(c.compiler.time_limit_s * 1000) + 10'000);
 }
 
-const char* kind_of(const std::string& device) {
-  return index_of_gpu(device) >= 0 ? "cuda" : "cpu";
-}
-
 }  // namespace
-
-bool node_state::device_order::operator()(const std::string& a, const std::string& b) const {
-  const auto place = [](const std::string& device) {
-    return static_cast<unsigned>(index_of_gpu(device));
-  };  // cpu: last
-  return place(a) != place(b) ? place(a) < place(b) : a < b;
-}
 
 void node_state::begin(node_actor::pointer self, node_setup setup) {
   self_ = self;
@@ -50,7 +38,8 @@ void node_state::begin(node_actor::pointer self, node_setup setup) {
     compilers_[architecture] = self_->spawn<caf::monitored>(run_compiler, compiler, setup_.options.compile_workers,
                                                             compile_patience(setup_.options.settings));
   for (const auto& device : setup_.options.devices) {
-    if (!judges_.contains(kind_of(device.name))) spawn_judges(kind_of(device.name), settings_of(device.name));
+    if (const auto& kind = traits_of(device.name).kind; !judges_.contains(kind))
+      spawn_judges(kind, settings_of(device.name));
     spawn_device(device);
   }
   self_->send(node_actor(self_), message::tick{});
@@ -64,7 +53,7 @@ void node_state::spawn_judges(const std::string& kind, const configuration& sett
 }
 
 const configuration& node_state::settings_of(const std::string& device) const {
-  return index_of_gpu(device) >= 0 ? setup_.options.gpu_settings : setup_.options.settings;
+  return setup_.options.of_kind.at(traits_of(device).kind);
 }
 
 // ---- devices ------------------------------------------------------------------------------------------------------
@@ -72,7 +61,7 @@ const configuration& node_state::settings_of(const std::string& device) const {
 void node_state::spawn_device(const node_device& device) {
   const auto& o = setup_.options;
   const auto& settings = settings_of(device.name);
-  const auto& j = judges_.at(kind_of(device.name));
+  const auto& j = judges_.at(traits_of(device.name).kind);
   device_setup d;
   d.session.device = device.name;
   d.session.worker = o.worker;
@@ -81,9 +70,8 @@ void node_state::spawn_device(const node_device& device) {
   d.session.cores = o.cores.timing_of(device.name);
   d.cores = o.cores;
   d.session.flush_bytes = settings.device.flush_mb << 20;
-  d.session.memory_limit_bytes = settings.verification.memory_limit_mb << 20;
   d.session.blobs = blobs(o.data).folder();
-  d.session.verification = settings.verification;
+  d.verification = settings.verification;
   d.session.allow_weak_confinement = settings.device.allow_weak_confinement;
   d.control = std::make_shared<device_control>();
   d.node = node_actor(self_);

@@ -14,23 +14,19 @@
 #include "actors/interfaces.hpp"
 #include "actors/work_queue.hpp"
 #include "config/configuration.hpp"
-#include "sandbox/device/compiler.hpp"
+#include "sandbox/device/device_names.hpp"
 #include "store/store.hpp"
 
 namespace cudal1 {
 
-struct node_device {
-  std::string name;                  // "cpu", "cuda:0"
-  std::string architecture;          // that programs are compiled for: "cpu", "sm_90a"
-  std::string model;                 // of a GPU, as its driver names it
-  std::vector<int> near_cores = {};  // to a GPU; empty where the system does not say
-  std::string problem = {};          // why it cannot be used at all, where nothing compiles for it
+struct node_device : found_device {
+  std::string problem;  // why it cannot be used at all, where nothing compiles for it
 };
 
 struct node_options {
-  std::string data;            // folder
-  configuration settings;      // of the node, and of `cpu`
-  configuration gpu_settings;  // of GPUs: the same with other defaults
+  std::string data;                              // folder
+  configuration settings;                        // of the node
+  std::map<std::string, configuration> of_kind;  // of each kind of device: the same with other defaults
   std::vector<node_device> devices;
   std::string worker;  // path of cudal1-worker; "" finds it beside this program
   core_layout cores;
@@ -87,9 +83,8 @@ class node_state {
     std::string error_code, problem;
     int deaths = 0;
   };
-  // GPUs in their order, then the CPU.
   struct device_order {
-    bool operator()(const std::string& a, const std::string& b) const;
+    bool operator()(const std::string& a, const std::string& b) const { return comes_before(a, b); }
   };
   // What thinks about devices of one kind, by that kind's settings.
   struct judges {

@@ -8,7 +8,6 @@
 #include "actors/node_actor.hpp"
 #include "config/base/hash.hpp"
 #include "config/base/wall_clock.hpp"
-#include "config/device_names.hpp"
 #include "store/blobs.hpp"
 
 namespace cudal1 {
@@ -211,18 +210,17 @@ expected<experiment_setup> node_state::prepare_setup(message::loaded_experiment 
   s.store = store_;
   s.node = node_actor(self_);
   s.devices = 0;
-  bool gpu = false;
+  int compiled_ahead = 0;
   for (const auto& [name, device] : devices_) {
     if (!names_device(s.record.device, name)) continue;
     ++s.devices;
-    gpu = index_of_gpu(name) >= 0;
+    compiled_ahead += traits_of(name).compiled_ahead;
     s.in_a_row = settings_of(name).search.in_a_row;
     s.compiler = compilers_.at(device.what.architecture);
     if (s.where.id.empty()) s.where = device.report.where;
   }
-  // One on each device, and as many that get ready as keep the devices from waiting for a compiler: on a GPU a
-  // compilation takes as long as several evaluations.
-  const int ready = gpu ? std::clamp(setup_.options.compile_workers, 2, 6 * static_cast<int>(s.devices)) : 2;
+  // One on each device, and as many that get ready as keep the devices from waiting for a compiler.
+  const int ready = std::clamp(setup_.options.compile_workers, 2, std::max(2, compiled_ahead));
   s.credit = static_cast<int>(s.devices) + ready;
   const auto& c = setup_.options.settings.compiler;
   s.compile_patience = std::chrono::milliseconds(static_cast<int64_t>(c.time_limit_s * 1000) + 10'000) * (s.credit + 1);

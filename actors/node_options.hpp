@@ -11,25 +11,22 @@
 #include "actors/cores.hpp"
 #include "actors/device_roster.hpp"
 #include "config/configuration.hpp"
-#include "config/device_names.hpp"
-#include "sandbox/device/compiler.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "store/store.hpp"
 
 namespace cudal1 {
 
 struct node_options {
-  std::string data;            // folder
-  configuration settings;      // of the node, and of `cpu`
-  configuration gpu_settings;  // of GPUs: the same with other defaults
+  std::string data;                              // folder
+  configuration settings;                        // of the node
+  std::map<std::string, configuration> of_kind;  // of each kind of device: the same with other defaults
   std::vector<node_device> devices;
   std::string worker;  // path of cudal1-worker; "" finds it beside this program
   core_layout cores;
   int compile_workers = 1;
   std::chrono::milliseconds lease_limit{std::chrono::minutes(5)};
 
-  const configuration& settings_of(const std::string& device) const {
-    return index_of_gpu(device) >= 0 ? gpu_settings : settings;
-  }
+  const configuration& settings_of(const std::string& device) const { return of_kind.at(traits_of(device).kind); }
   // A compilation may wait for that many others before it.
   std::chrono::milliseconds compile_timeout(int others = 0) const {
     const auto one = std::chrono::milliseconds(static_cast<int64_t>(settings.compiler.time_limit_s * 1000) + 10'000);

@@ -20,17 +20,9 @@ message::timing_step profiler_state::step_of(const timing_decider& d) {
     return step;
   }
   step.confirmed = d.confirmed();
-  if (const auto e = d.result()) {
-    step.estimated = true;
-    step.score = e->score;
-    step.score_interval = e->score_interval;
-    step.reference_us = e->reference_us;
-    step.variant_us = e->variant_us;
-    step.reference_device_us = e->reference_device_us;
-    step.variant_device_us = e->variant_device_us;
-    step.pairs = e->pairs;
-    step.forks = e->forks;
-  }
+  const auto estimate = d.result();
+  step.estimated = estimate.has_value();
+  step.estimate = estimate.value_or(timing_estimate{});
   return step;
 }
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "config/device_names.hpp"
+#include "sandbox/device/device_names.hpp"
 
 namespace cudal1 {
 

@@ -182,9 +182,8 @@ std::string comment(std::string_view text) {
 
 }  // namespace
 
-configuration default_configuration(std::string_view kind) {
+configuration gpu_configuration() {
   configuration c;
-  if (kind != "cuda") return c;
   for_each_setting(c, [&](std::string_view, std::string_view, auto& member, const key_description& d) {
     if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(member)>>)
       if (d.on_gpu) member = static_cast<std::remove_cvref_t<decltype(member)>>(*d.on_gpu);
@@ -224,8 +223,7 @@ expected<void> apply_setting(configuration& c, std::string_view setting, const s
 
 expected<configuration> load_configuration(const std::optional<std::string>& file, const std::string& default_file,
                                            const std::vector<std::string>& environment,
-                                           const std::vector<std::string>& settings, std::string_view kind) {
-  configuration c = default_configuration(kind);
+                                           const std::vector<std::string>& settings, configuration c) {
   const std::string path = file.value_or(default_file);
   if (file || std::ifstream(path).good()) {
     CUDAL1_TRY(const std::string text, read_file(path));

@@ -4,7 +4,7 @@
 // Precedence, later wins: the defaults below; the file (cudal1.toml: $CUDAL1_CONFIG, else DATA/cudal1.toml where it
 // exists); the environment (CUDAL1_SECTION_KEY, upper case, as in CUDAL1_TIMING_TARGET_HALF_WIDTH); flags (--set
 // section.key=value). Unknown sections and keys are errors. Where a GPU wants another default than `cpu`, its key says
-// so; whatever the other layers set holds for both.
+// so (gpu_configuration); whatever the other layers set holds for all kinds of device.
 #pragma once
 
 #include <cstdint>
@@ -140,17 +140,17 @@ struct configuration {
 };
 BOOST_DESCRIBE_STRUCT(configuration, (), (verification, timing, device, compiler, search))
 
-// The defaults for devices of a kind: "cpu" or "cuda" (a task's profile).
-configuration default_configuration(std::string_view kind);
+// The defaults on a GPU, where a key has another one there.
+configuration gpu_configuration();
 // Applies a TOML text on top of `c`. `origin` is named in errors ("cudal1.toml"), which say line, key and range.
 expected<void> apply_toml(configuration& c, std::string_view text, const std::string& origin);
 // Applies "section.key=value".
 expected<void> apply_setting(configuration& c, std::string_view setting, const std::string& origin);
-// All four layers, the defaults being those of `kind`. `environment` as NAME=value; settings come from flags. A file
-// that was named and is not there is an error; `default_file` may be missing.
+// All four layers, the first being `defaults`: those of a kind of device. `environment` as NAME=value; settings come
+// from flags. A file that was named and is not there is an error; `default_file` may be missing.
 expected<configuration> load_configuration(const std::optional<std::string>& file, const std::string& default_file,
                                            const std::vector<std::string>& environment,
-                                           const std::vector<std::string>& settings, std::string_view kind = "cpu");
+                                           const std::vector<std::string>& settings, configuration defaults = {});
 // The configuration as a TOML text that apply_toml reads back, with every key's meaning, range and default. A key with
 // the default of `cpu` is commented out, so that a GPU keeps its own.
 std::string print_configuration(const configuration& c);

@@ -158,6 +158,21 @@ struct interval {
 };
 BOOST_DESCRIBE_STRUCT(interval, (), (low, high))
 
+// What the samples say.
+struct measured_score {
+  double score = 0;                                       // median of the paired ratios reference / variant
+  interval score_interval;                                // 95%, over forks and pairs (estimate_timing)
+  double reference_us = 0, variant_us = 0;                // medians of call time
+  double reference_device_us = 0, variant_device_us = 0;  // medians of device time; 0 where there is none
+};
+
+struct timing_estimate : measured_score {
+  int pairs = 0, forks = 0;  // that it is of
+};
+BOOST_DESCRIBE_STRUCT(timing_estimate, (),
+                      (score, score_interval, reference_us, variant_us, reference_device_us, variant_device_us, pairs,
+                       forks))
+
 struct gate_result {
   std::string gate;  // "1 form", "2 close", "3 error", "5 draws", ...
   bool passed = false;
@@ -185,19 +200,15 @@ struct kernel_resources {
 BOOST_DESCRIBE_STRUCT(kernel_resources, (),
                       (kernel, registers, static_shared_bytes, stack_bytes, spill_store_bytes, spill_load_bytes))
 
-struct verdict {
-  std::string task;     // id
-  std::string variant;  // program id
+struct verdict : measured_score {  // the score is 0 unless correct
+  std::string task;                // id
+  std::string variant;             // program id
   int attempt = 1;
   outcome result = outcome::correct;
   std::string reason;  // one sentence for people
   std::vector<gate_result> gates;
-  std::vector<draw_check> checks;           // raw
-  std::vector<timing_sample> samples;       // raw
-  double score = 0;                         // median of the paired ratios reference / variant; 0 unless correct
-  interval score_interval;                  // 95%, over forks and pairs (estimate_timing)
-  double reference_us = 0, variant_us = 0;  // medians of call time
-  double reference_device_us = 0, variant_device_us = 0;  // medians of device time; 0 where there is none
+  std::vector<draw_check> checks;          // raw
+  std::vector<timing_sample> samples;      // raw
   double floor_us = 0;                     // no program of this task is faster on this device (roofline); 0: unknown
   bool confirmed = false;                  // measured again with fresh pairs: may stand as a best
   std::map<std::string, double> stage_ms;  // where the time of the evaluation went

@@ -2,39 +2,17 @@
 
 #include <spdlog/spdlog.h>
 
-#include "sandbox/cpu/compiler/host_compiler.hpp"
-#include "sandbox/cuda/compiler/nvrtc_compiler.hpp"
+#include "sandbox/device/device_type.hpp"
 
 namespace cudal1 {
 
 namespace {
 
-expected<std::shared_ptr<kernel_compiler>> make_host_compiler(const node_options& o) {
-  const auto& c = o.settings.compiler;
-  host_compiler_options h;
-  h.compiler = c.command;
-  h.cache_folder = o.data + "/cache";
-  h.cache_limit_bytes = c.cache_mb << 20;
-  h.time_limit_s = c.time_limit_s;
-  h.memory_limit_bytes = c.memory_limit_mb << 20;
-  h.allow_weak_confinement = o.settings.device.allow_weak_confinement;
-  CUDAL1_TRY(std::unique_ptr<host_compiler> made, host_compiler::create(h));
-  return std::shared_ptr<kernel_compiler>(std::move(made));
-}
-
-expected<std::shared_ptr<kernel_compiler>> make_nvrtc_compiler(const node_options& o, const std::string& architecture) {
-  const auto& c = o.gpu_settings.compiler;
-  nvrtc_compiler_options n;
-  n.architecture = architecture;
-  n.worker = o.worker;
-  n.cache_folder = o.data + "/cache";
-  n.cache_limit_bytes = c.cache_mb << 20;
-  n.time_limit_s = c.time_limit_s;
-  n.memory_limit_bytes = c.memory_limit_mb << 20;
-  n.processes = o.compile_workers;
-  n.allow_weak_confinement = o.gpu_settings.device.allow_weak_confinement;
-  CUDAL1_TRY(std::unique_ptr<nvrtc_compiler> made, nvrtc_compiler::create(n));
-  return std::shared_ptr<kernel_compiler>(std::move(made));
+expected<std::shared_ptr<kernel_compiler>> make_compiler(const node_options& o, const node_device& device) {
+  const auto& type = *find_device_type(device.name);
+  const auto& settings = o.of_kind.at(type.traits().kind);
+  return type.make_compiler({device.architecture, settings.compiler, o.data + "/cache", o.worker, o.compile_workers,
+                             settings.device.allow_weak_confinement});
 }
 
 }  // namespace
@@ -45,7 +23,7 @@ expected<std::map<std::string, std::shared_ptr<kernel_compiler>>> make_compilers
   for (auto& device : o.devices) {
     const auto& architecture = device.architecture;
     if (!compilers.contains(architecture) && !problems.contains(architecture)) {
-      auto made = architecture == "cpu" ? make_host_compiler(o) : make_nvrtc_compiler(o, architecture);
+      auto made = make_compiler(o, device);
       if (made) {
         spdlog::info("compiler for {}: {}", architecture, (*made)->describe());
         compilers[architecture] = std::move(*made);

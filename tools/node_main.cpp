@@ -157,13 +157,15 @@ void watch_the_end(int code) {
 
 // Moves this thread, and with it all that the process starts, off the cores that are timing.
 core_layout set_timing_cores_aside(const node_options& o) {
-  core_layout cores = lay_out_cores(cores_of_this_thread(), core_wishes_of(o.devices, o.settings.device));
-  for (const auto& [device, own] : cores.timing) {
+  const auto requests = core_requests_of(o.devices, o.settings.device);
+  core_layout cores = lay_out_cores(cores_of_this_thread(), requests);
+  for (const auto& request : requests) {
+    const auto own = cores.timing_of(request.device);
     if (!own.empty())
-      spdlog::info("device {}: cores {} are kept free for it", device, fmt::join(own, ", "));
-    else if (device == "cpu" || o.settings.device.cores_per_gpu > 0)
+      spdlog::info("device {}: cores {} are kept free for it", request.device, fmt::join(own, ", "));
+    else if (request.count > 0)
       spdlog::warn("there are too few cores to keep some free for {}: compilations will disturb its measurements",
-                   device);
+                   request.device);
   }
   if (auto moved = move_this_thread(cores.others); !moved) spdlog::warn("{}", moved.error().message);
   return cores;
@@ -177,16 +179,22 @@ expected<node_options> options_of(const flags& f) {
     environment.emplace_back(*e);
   node_options o;
   const auto file = f.config.empty() ? std::nullopt : std::optional(f.config);
-  for (const char* kind : {"cpu", "cuda"}) {
-    auto& c = std::string_view(kind) == "cpu" ? o.settings : o.gpu_settings;
-    CUDAL1_TRY(c, load_configuration(file, f.data + "/cudal1.toml", environment, f.settings, kind));
+  const auto load = [&](configuration defaults) -> expected<configuration> {
+    CUDAL1_TRY(auto c, load_configuration(file, f.data + "/cudal1.toml", environment, f.settings, std::move(defaults)));
     if (f.threads > 0) c.device.threads = f.threads;
     if (!f.device.empty()) c.device.devices = f.device;
     c.device.allow_weak_confinement |= f.allow_weak_confinement;
+    return c;
+  };
+  CUDAL1_TRY(o.settings, load({}));
+  for (const auto* type : device_types()) {
+    configuration defaults;
+    type->set_defaults(defaults);
+    CUDAL1_TRY(auto& c = o.of_kind[type->traits().kind], load(defaults));
+    type->apply_own_settings(c);
   }
-  o.gpu_settings.verification.memory_limit_mb = o.gpu_settings.device.gpu_memory_limit_mb;
   o.data = f.data;
-  CUDAL1_TRY(o.devices, find_devices(o.settings.device.devices));
+  CUDAL1_TRY(o.devices, devices_of_node(o.settings.device.devices));
   o.worker = f.worker;
   return o;
 }

@@ -12,7 +12,6 @@
 #include "config/base/hash.hpp"
 #include "sandbox/isolation/fault_text.hpp"
 #include "sandbox/isolation/shared_memory.hpp"
-#include "sandbox/verify/verifier.hpp"
 
 namespace cudal1 {
 namespace {
@@ -162,8 +161,8 @@ expected<referee_reply> process_session::ask(frame_type type, const json& body, 
   return record_of<referee_reply>(f);
 }
 
-expected<void> process_session::send_task(bool renew) {
-  const open_task_request request{canonical_text(*task_), renew};
+expected<void> process_session::send_task(timing_pool pool) {
+  const open_task_request request{canonical_text(*task_), pool == timing_pool::renew};
   std::vector<int> files;
   for (const auto& file : task_files_)
     files.push_back(file.get());
@@ -174,11 +173,11 @@ expected<void> process_session::send_task(bool renew) {
 
 expected<void> process_session::ensure_task() {
   if (!task_) return fail(errc::invalid_argument, "open a task first");
-  return task_is_open_ ? expected<void>() : send_task(false);
+  return task_is_open_ ? expected<void>() : send_task(timing_pool::keep);
 }
 
-expected<void> process_session::open_task(const task& t, bool renew) {
-  if (task_is_open_ && task_ && task_->id == t.id && !renew) return {};
+expected<void> process_session::open_task(const task& t, timing_pool pool) {
+  if (task_is_open_ && task_ && task_->id == t.id && pool == timing_pool::keep) return {};
   // The referee may read no file by itself. Nobody has died where one is missing: an error of the task's.
   std::vector<unique_fd> files;
   for (const auto& name : t.content_files()) {
@@ -189,7 +188,7 @@ expected<void> process_session::open_task(const task& t, bool renew) {
   task_ = t;
   task_files_ = std::move(files);
   task_is_open_ = false;
-  return guarded<void>([&] { return send_task(renew); });
+  return guarded<void>([&] { return send_task(pool); });
 }
 
 expected<void> process_session::forget_tasks() {
@@ -221,24 +220,17 @@ expected<check_report> process_session::check(const checked_program& variant, co
   });
 }
 
-expected<void> process_session::check_timing_pool(const variant_text& variant, const unique_fd& object,
-                                                  const timing_plan& plan, timing_report& report) {
-  check_plan judged = plan_check(*task_, gates_);
-  check_pool_request request{variant, plan, judged.close, judged.close_loose, true};
-  CUDAL1_TRY(const auto known, ask(frame_type::check_pool, to_json(request), {}, std::chrono::milliseconds(0)));
-  if (known.unchecked == 0) return {};
-  request.only_count = false;
-  CUDAL1_TRY(const check_report checked, ask_check_pool(request, object, known.unchecked));
-  report.problem = checked.problem;
-  report.load_ms += checked.load_ms;
-  if (report.problem) return {};
-  judged.draws.clear();
-  judged.repeat_first = false;
-  for (const auto& d : checked.draws)
-    judged.draws.push_back(d.draw);
-  const judgement j = judge(*task_, judged, checked, gates_);
-  if (j.result != outcome::correct) report.inconsistency = "on the draws of the timing pool: " + j.reason;
-  return {};
+expected<check_report> process_session::check_timing_draws(const checked_program& variant, const compiled_code& code,
+                                                           const timing_plan& plan, const check_plan& gates) {
+  CUDAL1_TRY(const unique_fd object, object_file(code));
+  check_pool_request request{text_of(variant, code), plan, gates.close, gates.close_loose, true};
+  return guarded<check_report>([&]() -> expected<check_report> {
+    CUDAL1_CHECK(ensure_task());
+    CUDAL1_TRY(const auto known, ask(frame_type::check_pool, to_json(request), {}, std::chrono::milliseconds(0)));
+    if (known.unchecked == 0) return check_report{};
+    request.only_count = false;
+    return ask_check_pool(request, object, known.unchecked);
+  });
 }
 
 expected<timing_report> process_session::ask_time_all(const variant_text& variant, const unique_fd& object,
@@ -257,14 +249,8 @@ expected<timing_report> process_session::time(const checked_program& variant, co
   const variant_text text = text_of(variant, code);
   const auto start = std::chrono::steady_clock::now();
   return guarded<timing_report>([&]() -> expected<timing_report> {
-    timing_report report;
     CUDAL1_CHECK(ensure_task());
-    CUDAL1_CHECK(check_timing_pool(text, object, plan, report));
-    end_call();
-    if (!report.problem && report.inconsistency.empty()) {
-      CUDAL1_TRY(const timing_report timed, ask_time_all(text, object, plan, first_fork));
-      add(report, timed);
-    }
+    CUDAL1_TRY(timing_report report, ask_time_all(text, object, plan, first_fork));
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     report.total_ms = took.count();
     return report;

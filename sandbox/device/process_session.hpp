@@ -26,10 +26,12 @@ class process_session : public device_session {
   expected<void> start(const std::function<environment(const std::string& libraries)>& describe);
 
   const device_report& report() const override { return report_; }
-  expected<void> open_task(const task& t, bool renew) override;
+  expected<void> open_task(const task& t, timing_pool pool) override;
   expected<void> forget_tasks() override;
   expected<check_report> check(const checked_program& variant, const compiled_code& code,
                                const check_plan& plan) override;
+  expected<check_report> check_timing_draws(const checked_program& variant, const compiled_code& code,
+                                            const timing_plan& plan, const check_plan& gates) override;
   expected<timing_report> time(const checked_program& variant, const compiled_code& code, const timing_plan& plan,
                                int first_fork) override;
   int zygote_pid() const override;
@@ -45,7 +47,6 @@ class process_session : public device_session {
         settings_(std::move(settings)),
         environment_(std::move(environment)),
         blobs_(options.blobs),
-        gates_(options.verification),
         cancel_(std::move(cancel)) {}
 
   // The kind's own: one request that runs something, answered; `unchecked`, of check_pool, says how many draws.
@@ -79,17 +80,13 @@ class process_session : public device_session {
   expected<T> guarded(auto&& work);
   tl::unexpected<error> recover(error e);
   expected<void> ensure_task();
-  expected<void> send_task(bool renew);
+  expected<void> send_task(timing_pool pool);
   expected<frame> wait_reply(deadline until);
-  // Fills problem or inconsistency where the variant is not right on the whole timing pool.
-  expected<void> check_timing_pool(const variant_text& variant, const unique_fd& object, const timing_plan& plan,
-                                   timing_report& report);
 
   std::string worker_;
   worker_settings settings_;
   std::vector<std::string> environment_;
   std::string blobs_;
-  verification_options gates_;
   unique_fd cancel_;
   device_report report_;
   std::optional<zygote_link> zygote_;

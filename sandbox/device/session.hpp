@@ -17,16 +17,14 @@
 namespace cudal1 {
 
 struct session_options {
-  std::string device = "cpu";
-  std::string worker;       // path of cudal1-worker; "" finds it beside this program
-  int threads = 1;          // of a timed call on `cpu`
-  int timing_core = -1;     // core for the timed process on `cpu`; -1: the last one allowed
-  std::vector<int> cores;   // that a GPU's calls are timed on, kept free; empty: any, and none is kept free
-  int64_t flush_bytes = 0;  // 0: by the size of the device's cache
-  int64_t memory_limit_bytes = int64_t{2} << 30;  // of a runner's tensors
-  std::string blobs;                              // folder of the tasks' weights; "" where no task has any
-  verification_options verification;              // that the draws of the timing pool are judged by
-  bool allow_weak_confinement = false;            // run although a required confinement is refused ("the user insists")
+  std::string device;                   // its name: "cpu", "cuda:0"
+  std::string worker;                   // path of cudal1-worker; "" finds it beside this program
+  int threads = 1;                      // of a timed call on `cpu`
+  int timing_core = -1;                 // core for the timed process on `cpu`; -1: the last one allowed
+  std::vector<int> cores;               // that a GPU's calls are timed on, kept free; empty: any, and none is kept free
+  int64_t flush_bytes = 0;              // 0: by the size of the device's cache
+  std::string blobs;                    // folder of the tasks' weights; "" where no task has any
+  bool allow_weak_confinement = false;  // run although a required confinement is refused ("the user insists")
 };
 
 struct device_report {
@@ -36,19 +34,23 @@ struct device_report {
 };
 BOOST_DESCRIBE_STRUCT(device_report, (), (where, confinement, start_ms))
 
+// Whether a task that is open already gets fresh draws to be timed on: a would-be best is measured on draws that nobody
+// has seen.
+enum class timing_pool { keep, renew };
+
 class device_session {
  public:
-  // Starts the zygote and the referee, and runs the self-test. errc::refused where a required confinement is not in
-  // force and the options do not insist.
+  // By the type of the device that the options name (device_type::start_session). errc::invalid_argument where
+  // there is none.
   static expected<std::unique_ptr<device_session>> start(const session_options& options);
   virtual ~device_session() = default;
 
   virtual const device_report& report() const = 0;
 
   // Makes the task the current one: the referee draws its timing pool and answers it. Cheap for the current task; the
-  // last few tasks' pools are kept. Renewed pools: `renew` (a would-be best is measured on draws nobody has seen).
+  // last few tasks' pools are kept.
   // errc::not_found or errc::corrupt: a file of its weights is missing, or has other bytes than its name says.
-  virtual expected<void> open_task(const task& t, bool renew = false) = 0;
+  virtual expected<void> open_task(const task& t, timing_pool pool = timing_pool::keep) = 0;
 
   // The memory of all tasks goes back to the device: for one that is idle, while others use it. The next call opens its
   // task anew.
@@ -57,7 +59,12 @@ class device_session {
   // For the current task. `code` is the compiled object of `variant`.
   virtual expected<check_report> check(const checked_program& variant, const compiled_code& code,
                                        const check_plan& plan) = 0;
-  // Fork numbers of the samples start at `first_fork`.
+  // Compares the variant's outputs on those draws of the timing pool on which it was not compared before, to the
+  // tolerances of `gates`; the report has no draws where there are none left. The owner judges it (judge_timing_draws).
+  virtual expected<check_report> check_timing_draws(const checked_program& variant, const compiled_code& code,
+                                                    const timing_plan& plan, const check_plan& gates) = 0;
+  // Fork numbers of the samples start at `first_fork`. errc::infrastructure where the variant was not compared on the
+  // draws of the timing pool.
   virtual expected<timing_report> time(const checked_program& variant, const compiled_code& code,
                                        const timing_plan& plan, int first_fork) = 0;
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/cpu/runtime/kernel_library.hpp"
+#include "sandbox/interpreter/kernel_library.hpp"
 #include "sandbox/program/check.hpp"
 
 namespace cudal1 {

@@ -43,7 +43,7 @@ struct alloc_plan {
 
 // The kernel's parameters: `pointers[i]` is &values[i]; those of tensors are written before each launch.
 struct launch_plan {
-  const host_kernel* kernel = nullptr;
+  const kernel_handle* kernel = nullptr;
   std::array<int64_t, 3> grid, block;
   int64_t shared_bytes = 0;
   std::vector<std::pair<std::size_t, int>> tensors;  // parameter, slot

@@ -11,14 +11,6 @@
 
 namespace cudal1 {
 
-struct timing_estimate {
-  double score = 0;  // median of reference_us / variant_us over all pairs
-  interval score_interval;
-  double reference_us = 0, variant_us = 0;
-  int pairs = 0, forks = 0;
-  double reference_device_us = 0, variant_device_us = 0;  // medians of those that were taken; 0 where none was
-};
-
 // A 95% interval of the score, from a model of two levels in the logarithm of the ratio: each fork has a bias of its
 // own, and each pair noise of its own. The noise is Shamos' estimate within the forks; the bias is what the forks'
 // medians vary beyond it, shrunk towards `usual_bias` as far as the forks cannot tell; both enter as the variance of a

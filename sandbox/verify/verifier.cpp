@@ -291,4 +291,15 @@ judgement judge(const task& t, const check_plan& plan, const check_report& repor
   return j;
 }
 
+judgement judge_timing_draws(const task& t, const check_plan& gates, const check_report& report,
+                             const verification_options& options) {
+  if (!report.problem && report.draws.empty()) return {};
+  check_plan plan = gates;
+  plan.repeat_first = false;
+  plan.draws.clear();
+  for (const auto& d : report.draws)
+    plan.draws.push_back(d.draw);
+  return judge(t, plan, report, options);
+}
+
 }  // namespace cudal1

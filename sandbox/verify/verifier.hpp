@@ -37,4 +37,9 @@ struct judgement {
 // A report that lacks a draw of the plan or an output of the task is never `correct`.
 judgement judge(const task& t, const check_plan& plan, const check_report& report, const verification_options& options);
 
+// The same of a report on draws of the timing pool, whichever there were (device_session::check_timing_draws); `gates`
+// is the plan whose tolerances they were compared to. A report without draws is `correct`: there were none left.
+judgement judge_timing_draws(const task& t, const check_plan& gates, const check_report& report,
+                             const verification_options& options);
+
 }  // namespace cudal1

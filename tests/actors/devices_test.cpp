@@ -4,6 +4,7 @@
 
 #include "actors/cores.hpp"
 #include "actors/machine_devices.hpp"
+#include "sandbox/device/device_names.hpp"
 
 namespace cudal1 {
 namespace {
@@ -19,34 +20,29 @@ std::vector<int> cores_from(int first, int last) {
   return cores;
 }
 
-gpu_description gpu(int index, std::vector<int> near, const std::string& name = "NVIDIA H200") {
-  gpu_description g;
-  g.index = index;
-  g.name = name;
-  g.major = 9;
-  g.near_cores = std::move(near);
-  return g;
+found_device gpu(int index, std::vector<int> near) {
+  return {fmt::format("cuda:{}", index), "sm_90a", "NVIDIA H200", std::move(near)};
 }
 
-core_layout layout(std::vector<int> allowed, const std::string& wanted, const std::vector<gpu_description>& gpus,
+core_layout layout(std::vector<int> allowed, const std::string& wanted, const std::vector<found_device>& gpus,
                    const device_options& options = {}) {
-  const auto devices = devices_of(wanted, gpus);
+  const auto devices = choose_devices(wanted, [&](const device_type& type) {
+    return type.traits().numbered ? expected<std::vector<found_device>>(gpus) : type.discover();
+  });
   if (!devices) throw std::runtime_error(devices.error().message);
-  return lay_out_cores(std::move(allowed), core_wishes_of(*devices, options));
+  std::vector<node_device> used;
+  for (const auto& d : *devices)
+    used.push_back({d, ""});
+  return lay_out_cores(std::move(allowed), core_requests_of(used, options));
 }
 
-TEST(devices, are_all_gpus_or_the_cpu_or_what_was_asked_for) {
-  const std::vector<gpu_description> gpus = {gpu(0, {}), gpu(1, {})};
-  const auto automatic = devices_of("auto", gpus);
-  ASSERT_TRUE(automatic);
-  ASSERT_EQ(automatic->size(), 2U);
-  EXPECT_EQ(automatic->at(1).name, "cuda:1");
-  EXPECT_EQ(automatic->at(1).architecture, "sm_90a");
-  EXPECT_EQ(automatic->at(1).model, "NVIDIA H200");
-  EXPECT_EQ(devices_of("auto", {})->front().architecture, "cpu");
-  EXPECT_EQ(devices_of("cpu,cuda:1", gpus)->size(), 2U);
-  EXPECT_THAT(devices_of("cuda:2", gpus).error().message, HasSubstr("cuda:0 to cuda:1"));
-  EXPECT_EQ(find_devices("cpu")->front().name, "cpu");
+TEST(devices, are_those_that_were_asked_for) {
+  const auto found = devices_of_node("cpu");
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->size(), 1U);
+  EXPECT_EQ(found->front().name, "cpu");
+  EXPECT_EQ(found->front().architecture, "cpu");
+  EXPECT_THAT(devices_of_node("tpu").error().message, HasSubstr("there is no device \"tpu\""));
 }
 
 TEST(cores, the_last_ones_time_on_cpu_and_the_rest_works) {
@@ -62,7 +58,7 @@ TEST(cores, the_last_ones_time_on_cpu_and_the_rest_works) {
 }
 
 TEST(cores, each_gpu_gets_four_near_it) {
-  const std::vector<gpu_description> gpus = {gpu(0, cores_from(0, 15)), gpu(1, cores_from(16, 31))};
+  const std::vector<found_device> gpus = {gpu(0, cores_from(0, 15)), gpu(1, cores_from(16, 31))};
   const auto l = layout(cores_from(0, 31), "auto", gpus);
   EXPECT_THAT(l.timing_of("cuda:0"), ElementsAre(12, 13, 14, 15));
   EXPECT_THAT(l.timing_of("cuda:1"), ElementsAre(28, 29, 30, 31));
@@ -82,7 +78,7 @@ TEST(cores, a_fixed_core_is_nobody_elses) {
 }
 
 TEST(cores, half_of_them_are_left_to_the_rest) {
-  const std::vector<gpu_description> gpus = {gpu(0, cores_from(0, 3)), gpu(1, cores_from(4, 7))};
+  const std::vector<found_device> gpus = {gpu(0, cores_from(0, 3)), gpu(1, cores_from(4, 7))};
   const auto l = layout(cores_from(0, 7), "auto", gpus);
   EXPECT_THAT(l.timing_of("cuda:0"), ElementsAre(2, 3));
   EXPECT_THAT(l.timing_of("cuda:1"), ElementsAre(6, 7));
@@ -99,7 +95,7 @@ TEST(cores, a_gpu_whose_near_cores_are_taken_or_not_allowed_gets_others) {
 }
 
 TEST(cores, where_they_are_few_a_gpu_gets_one_or_none) {
-  const std::vector<gpu_description> gpus = {gpu(0, {}), gpu(1, {})};
+  const std::vector<found_device> gpus = {gpu(0, {}), gpu(1, {})};
   const auto three = layout(cores_from(0, 2), "auto", gpus);
   EXPECT_EQ(three.timing_of("cuda:0").size(), 1U);
   EXPECT_EQ(three.timing_of("cuda:1").size(), 1U);

@@ -76,23 +76,23 @@ TEST(configuration, every_key_is_printed_with_its_meaning_range_and_default) {
 
 TEST(configuration, the_printed_defaults_change_nothing_and_read_back_once_they_are_active) {
   const std::string printed = print_configuration({});
-  for (const char* kind : {"cpu", "cuda"}) {
-    auto c = default_configuration(kind);
+  for (const auto& defaults : {configuration(), gpu_configuration()}) {
+    auto c = defaults;
     ASSERT_TRUE(apply_toml(c, printed, "printed"));
-    EXPECT_EQ(print_configuration(c), print_configuration(default_configuration(kind)));
+    EXPECT_EQ(print_configuration(c), print_configuration(defaults));
   }
-  auto c = default_configuration("cuda");
+  auto c = gpu_configuration();
   ASSERT_TRUE(apply_toml(c, with_keys_active(printed), "printed"));
   EXPECT_EQ(print_configuration(c), printed) << "every default of cpu was set";
 }
 
 TEST(configuration, every_default_is_within_its_range_on_every_kind_of_device) {
-  for (const char* kind : {"cpu", "cuda"}) {
+  for (const auto& defaults : {configuration(), gpu_configuration()}) {
     // What differs from cpu's defaults is active there, and all of it once it is made so.
     configuration back;
-    const auto applied = apply_toml(back, with_keys_active(print_configuration(default_configuration(kind))), kind);
+    const auto applied = apply_toml(back, with_keys_active(print_configuration(defaults)), "printed");
     EXPECT_TRUE(applied) << applied.error().message;
-    EXPECT_EQ(print_configuration(back), print_configuration(default_configuration(kind)));
+    EXPECT_EQ(print_configuration(back), print_configuration(defaults));
   }
 }
 
@@ -132,18 +132,6 @@ TEST(configuration, flags_win_over_the_environment_and_that_over_the_file) {
               HasSubstr("CUDAL1_TIMING_MAX_FORKS"));
   EXPECT_THAT(load_configuration(std::nullopt, "", {}, {"max_forks=3"}).error().message,
               HasSubstr("section.key=value"));
-}
-
-TEST(configuration, a_gpu_has_defaults_of_its_own_and_what_is_set_holds_for_both) {
-  EXPECT_LT(default_configuration("cuda").timing.target_half_width, configuration().timing.target_half_width);
-  EXPECT_EQ(print_configuration(default_configuration("cpu")), print_configuration({}));
-  const auto gpu = default_configuration("cuda");
-  EXPECT_GT(gpu.verification.declared_draws, gpu.timing.screening_pairs) << "a screening needs no draw more";
-  for (const char* kind : {"cpu", "cuda"}) {
-    const auto c = load_configuration(std::nullopt, "/does/not/exist", {}, {"timing.target_half_width=0.3"}, kind);
-    ASSERT_TRUE(c) << c.error().message;
-    EXPECT_EQ(c->timing.target_half_width, 0.3) << kind;
-  }
 }
 
 }  // namespace

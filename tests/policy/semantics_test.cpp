@@ -14,6 +14,7 @@
 #include "config/base/unique_fd.hpp"
 #include "policy/search/starting_schedules.hpp"
 #include "sandbox/cpu/compiler/host_compiler.hpp"
+#include "sandbox/cpu/runtime/object_library.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "tests/policy/task_texts.hpp"
 
@@ -50,7 +51,7 @@ class loaded {
       const unique_fd file(::memfd_create("object", MFD_CLOEXEC));
       if (::write(file.get(), object.data(), object.size()) != static_cast<ssize_t>(object.size()))
         throw std::runtime_error("no memory file");
-      kernels_ = value_of(kernel_library::load(file.get()));
+      kernels_ = value_of(load_object(file.get()));
     }
     run_ = value_of(interpreter::load(std::move(checked), kernels_.get()));
   }

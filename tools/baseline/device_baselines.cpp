@@ -16,6 +16,7 @@
 #include "config/base/lowest_tenth.hpp"
 #include "config/base/thread_cores.hpp"
 #include "config/base/wall_clock.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "store/blobs.hpp"
 #include "tools/baseline/baseline_process.hpp"
 #include "tools/baseline/host_pace.hpp"
@@ -115,7 +116,7 @@ class held_device final : public device_baselines {
   // The call time of the task's own program while the host was at its best; 0: not known, as on the CPU, whose
   // measurements take long.
   expected<double> program_at_best(const task& t) {
-    if (!store_ || !is_gpu(device_)) return 0.0;
+    if (!store_ || !traits_of(device_).is_accelerator) return 0.0;
     if (const auto known = programs_us_.find(t.id); known != programs_us_.end()) return known->second;
     std::vector<double> times;
     CUDAL1_TRY(const auto verdicts, store_->verdicts_of_task(t.id));
@@ -128,7 +129,7 @@ class held_device final : public device_baselines {
   // variant's time is not chosen by itself; of several tries the one in which the program was fastest. No times where
   // one of them shows that the variant is not correct.
   expected<void> measure_beside(const task& t, const store::ranked& best, double program_us, measured_task& m) {
-    const int most = is_gpu(device_) ? most_beside : 1;
+    const int most = traits_of(device_).is_accelerator ? most_beside : 1;
     const auto until = clock::now() + longest_beside;
     const auto slower = [&](const verdict& v) { return program_us > 0 ? v.reference_us / program_us : 1; };
     std::optional<verdict> fastest;

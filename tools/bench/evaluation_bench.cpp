@@ -8,7 +8,7 @@
 #include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/device/session.hpp"
 #include "sandbox/verify/profiler.hpp"
-#include "sandbox/verify/verifier.hpp"
+#include "sandbox/verify/timing_draws.hpp"
 #include "tools/bench/sample_program.hpp"
 
 namespace cudal1::bench {
@@ -29,6 +29,7 @@ struct stages {
 
 void evaluate_on_cpu(benchmark::State& state) {
   session_options options;
+  options.device = "cpu";
   auto session = must(device_session::start(options));
   auto compiler = must(host_compiler::create({}));
   const task& t = task_named("softmax");
@@ -47,8 +48,9 @@ void evaluate_on_cpu(benchmark::State& state) {
       give_up({errc::variant_fault, "the sample program fails: " + j.reason});
     timing_decider decider({}, 1e9);  // never a best: what most evaluations are
     while (decider.next() != timing_decider::action::stop) {
-      const auto timed =
-          must(spent.run("time", [&] { return session->time(variant, code, decider.plan(), decider.next_fork()); }));
+      const auto timed = must(spent.run("time", [&] {
+        return time_judged(*session, {t, variant, code}, plan, {decider.plan(), decider.next_fork()}, {});
+      }));
       fork_ms += timed.load_ms;
       flush_ms += timed.flush_ms;
       spent.run("decide", [&] { return decider.add(timed), 0; });

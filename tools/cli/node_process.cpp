@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "config/device_names.hpp"
+#include "sandbox/device/device_names.hpp"
 #include "tools/cli/arguments.hpp"
 #include "tools/cli/format.hpp"
 

@@ -6,8 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "config/device_names.hpp"
-#include "sandbox/cuda/gpus/gpu.hpp"
+#include "sandbox/device/device_names.hpp"
 #include "store/blobs.hpp"
 
 namespace cudal1::cli {
@@ -21,19 +20,22 @@ bool is_file_name(const std::string& name) {
 }  // namespace
 
 expected<std::string> profile_of(const std::string& devices) {
-  return kind_of_devices(devices);
+  CUDAL1_TRY(const std::string kind, kind_of_devices(devices));
+  return traits_of(kind).profile;
 }
 
 std::string usual_profile() {
-  const auto gpus = find_gpus();
-  return gpus && !gpus->empty() ? "cuda" : "cpu";
+  return preferred_device_type().traits().profile;
 }
 
 expected<void> check_tasks(const std::string& folder, const std::vector<std::string>& names,
                            const std::string& devices) {
   CUDAL1_TRY(const std::string profile, devices.empty() ? usual_profile() : profile_of(devices));
   const auto chosen = choose_tasks(folder, names, profile);
-  if (chosen || (devices.empty() && choose_tasks(folder, names, profile == "cpu" ? "cuda" : "cpu"))) return {};
+  if (chosen) return {};
+  if (devices.empty())
+    for (const auto* type : device_types())
+      if (choose_tasks(folder, names, type->traits().profile)) return {};
   return tl::unexpected<error>(chosen.error());
 }
 

@@ -82,9 +82,12 @@ std::string readme(const kernelbench_index& index, const kernelbench_files& made
   std::string text = "# Kernels for KernelBench\n\n";
   for (const auto& e : index.environments)
     text += describe_device(e) + "\n\n";
-  if (std::any_of(index.environments.begin(), index.environments.end(),
-                  [](const auto& e) { return e.device == "cpu"; }))
-    text += about_timings("cpu") + "\n\n";
+  for (const auto& e : index.environments) {
+    const auto about = about_timings(e.device);
+    if (about.empty()) continue;
+    text += about + "\n\n";
+    break;
+  }
   text +=
       "Each `*_kernel.py` holds a problem's own file and a `ModelNew(Model)` with the same parameters, whose forward "
       "is "

@@ -6,7 +6,6 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/DeviceGuard.h>
 
-#include "config/device_names.hpp"
 #include "sandbox/cuda/referee/without_exceptions.hpp"
 #include "sandbox/interpreter/boxed_values.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
@@ -16,11 +15,6 @@
 namespace cudal1 {
 
 namespace {
-
-at::Device device_of(const std::string& name) {
-  const int64_t gpu = index_of_gpu(name);
-  return gpu < 0 ? at::Device(at::kCPU) : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu));
-}
 
 // A copy on the device, with the strides that are declared.
 at::Tensor tensor_of(const tensor_type& type, const std::byte* elements, at::Device device) {
@@ -69,7 +63,7 @@ expected<void> write_outputs(const task& t, const interpreter& run, at::Device d
 }
 
 expected<void> replay_on(const replay_request& request, const replay_options& options, at::Device device) {
-  CUDAL1_TRY(const task t, load_task(request.task, device.is_cpu() ? "cpu" : "cuda"));
+  CUDAL1_TRY(const task t, load_task(request.task, c10::DeviceTypeName(device.type(), true)));
   CUDAL1_TRY(const auto contents, weight_contents::open(t, t.folder + "/blobs"));
   CUDAL1_TRY(const auto file, safetensors_file::open(request.tensors));
   const program& p = t.reference.text;
@@ -94,8 +88,15 @@ expected<void> replay_on(const replay_request& request, const replay_options& op
 
 }  // namespace
 
+bool is_replay_device(const std::string& name) try {
+  const at::Device device(name);
+  return device.is_cpu() ? !device.has_index() : device.is_cuda() && device.has_index();
+} catch (const c10::Error&) {
+  return false;
+}
+
 expected<void> replay(const replay_request& request, const replay_options& options) {
-  const at::Device device = device_of(options.device);
+  const at::Device device(options.device);
   const c10::OptionalDeviceGuard on(device.is_cpu() ? std::nullopt : std::optional(device));
   auto done = without_exceptions("the replay", [&] { return replay_on(request, options, device); });
   if (!device.is_cpu()) at::getDeviceAllocator(at::kCUDA)->emptyCache();

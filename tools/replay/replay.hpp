@@ -22,6 +22,8 @@ struct replay_options {
   int threads = 1;             // on the CPU
 };
 
+bool is_replay_device(const std::string& name);
+
 // Every file is closed and the device's memory given back when it returns.
 expected<void> replay(const replay_request& request, const replay_options& options);
 

@@ -9,7 +9,6 @@
 #include <CLI/Formatter.hpp>
 
 #include "config/base/describe.hpp"
-#include "config/device_names.hpp"
 #include "tools/replay/replay.hpp"
 
 namespace {
@@ -41,7 +40,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "cpu, or cuda:0, ...")
       ->capture_default_str()
       ->check([](const std::string& name) {
-        return name == "cpu" || index_of_gpu(name) >= 0 ? std::string() : "should be cpu, or cuda: and a number";
+        return is_replay_device(name) ? std::string() : "should be cpu, or cuda: and a number";
       });
   app.add_option("--threads", options.threads, "of the cpu")->capture_default_str()->check(CLI::Range(1, 1024));
   CLI11_PARSE(app, argc, argv);

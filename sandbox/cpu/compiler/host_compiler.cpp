@@ -17,9 +17,9 @@
 #include "config/base/hash.hpp"
 #include "sandbox/cpu/compiler/compiler_process.hpp"
 #include "sandbox/cpu/compiler/kernel_source.hpp"
-#include "sandbox/cpu/compiler/object_cache.hpp"
 #include "sandbox/cpu/compiler/object_rules.hpp"
 #include "sandbox/cpu/compiler/source_rules.hpp"
+#include "sandbox/device/code_cache.hpp"
 #include "sandbox/isolation/confine.hpp"
 #include "sandbox/program/scanner.hpp"
 
@@ -97,7 +97,7 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
 
 class gcc_compiler final : public host_compiler {
  public:
-  gcc_compiler(host_compiler_options options, std::string path, std::string version, object_cache cache)
+  gcc_compiler(host_compiler_options options, std::string path, std::string version, code_cache cache)
       : options_(std::move(options)),
         path_(std::move(path)),
         version_(std::move(version)),
@@ -237,7 +237,7 @@ class gcc_compiler final : public host_compiler {
 
   host_compiler_options options_;
   std::string path_, version_;
-  object_cache cache_;
+  code_cache cache_;
   std::string architecture_;
 };
 
@@ -273,7 +273,7 @@ expected<std::unique_ptr<host_compiler>> host_compiler::create(host_compiler_opt
   return fail(errc::unsupported, "the cpu device's rules about machine code know x86-64 only");
 #else
   if (!options.allow_weak_confinement) CUDAL1_CHECK(demand_confinement());
-  CUDAL1_TRY(auto cache, object_cache::open(options.cache_folder, options.cache_limit_bytes));
+  CUDAL1_TRY(auto cache, code_cache::open(options.cache_folder, options.cache_limit_bytes));
   const std::vector<std::string> names =
       options.compiler.empty() ? std::vector<std::string>{"g++", "c++"} : std::vector<std::string>{options.compiler};
   error reason{errc::infrastructure,

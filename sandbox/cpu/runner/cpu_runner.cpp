@@ -16,6 +16,7 @@
 #include "sandbox/cpu/runner/cpu_runner_messages.hpp"
 #include "sandbox/cpu/runner/fault_handler.hpp"
 #include "sandbox/cpu/runtime/launch_threads.hpp"
+#include "sandbox/cpu/runtime/object_library.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/isolation/frame.hpp"
 #include "sandbox/isolation/process_memory.hpp"
@@ -116,7 +117,7 @@ expected<void> runner::load(frame& f, int arena, int zygote) {
   CUDAL1_CHECK(map_arena(arena, request.arena_bytes, request.seed));
   if (!f.descriptors.empty()) {
     CUDAL1_CHECK(sealed_size(f.descriptors[0].get()));
-    CUDAL1_TRY(kernels_, kernel_library::load(f.descriptors[0].get()));
+    CUDAL1_TRY(kernels_, load_object(f.descriptors[0].get()));
     f.descriptors.clear();
   }
   confinement_options limits{.role = confined_role::runner, .channel = channel_, .expected_parent = zygote};

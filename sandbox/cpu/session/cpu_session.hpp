@@ -5,7 +5,7 @@
 
 namespace cudal1 {
 
-// As device_session::start, which calls it.
+// As device_type::start_session.
 expected<std::unique_ptr<device_session>> start_cpu_session(const session_options& options);
 
 }  // namespace cudal1

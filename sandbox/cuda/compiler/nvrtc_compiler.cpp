@@ -11,12 +11,12 @@
 
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
-#include "sandbox/cpu/compiler/object_cache.hpp"
 #include "sandbox/cuda/compiler/compile_process.hpp"
 #include "sandbox/cuda/compiler/kernel_text.hpp"
 #include "sandbox/cuda/compiler/nvrtc_call.hpp"
 #include "sandbox/cuda/compiler/ptx_rules.hpp"
 #include "sandbox/cuda/compiler/resource_log.hpp"
+#include "sandbox/device/code_cache.hpp"
 #include "sandbox/program/source.hpp"
 
 namespace cudal1 {
@@ -50,7 +50,7 @@ bool unpack(const std::string& text, compiled_code& code) {
 
 class compiler final : public nvrtc_compiler {
  public:
-  compiler(nvrtc_compiler_options options, std::unique_ptr<compile_processes> processes, object_cache cache)
+  compiler(nvrtc_compiler_options options, std::unique_ptr<compile_processes> processes, code_cache cache)
       : options_(std::move(options)),
         processes_(std::move(processes)),
         cache_(std::move(cache)),
@@ -151,7 +151,7 @@ class compiler final : public nvrtc_compiler {
 
   nvrtc_compiler_options options_;
   std::unique_ptr<compile_processes> processes_;
-  object_cache cache_;
+  code_cache cache_;
   std::mutex lock_;
   std::condition_variable changed_;
   int free_;
@@ -163,7 +163,7 @@ expected<std::unique_ptr<nvrtc_compiler>> nvrtc_compiler::create(nvrtc_compiler_
   if (options.processes < 1) return fail(errc::invalid_argument, "{} compiler processes are none", options.processes);
   if (!options.architecture.starts_with("sm_"))
     return fail(errc::invalid_argument, "\"{}\" is no architecture of a GPU; one is \"sm_90a\"", options.architecture);
-  CUDAL1_TRY(auto cache, object_cache::open(options.cache_folder, options.cache_limit_bytes));
+  CUDAL1_TRY(auto cache, code_cache::open(options.cache_folder, options.cache_limit_bytes));
   compile_settings settings;
   settings.architecture = options.architecture;
   settings.time_limit_s = options.time_limit_s;

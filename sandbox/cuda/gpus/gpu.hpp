@@ -46,12 +46,12 @@ BOOST_DESCRIBE_STRUCT(gpu_condition, (),
                        uncorrected_ecc_errors, xid_errors, program_xid_errors))
 
 // What two looks at a GPU, round a batch of timed calls, say of its throttling: why the samples are worth nothing, or
-// what is to be noted beside them; "" for neither. What takes all the power that the GPU may have, on the last try too,
-// is never measured in another way.
+// what is to be noted beside them; "" for neither. What takes all the power that the GPU may have is never
+// measured in another way: with no tries left, that is noted and the samples are kept.
 struct throttle_judgement {
   std::string dropped, noted;
 };
-throttle_judgement judge_throttling(const gpu_condition& before, const gpu_condition& after, bool last_try);
+throttle_judgement judge_throttling(const gpu_condition& before, const gpu_condition& after, int tries_left);
 
 // Watches one GPU. Not thread-safe; cheap to ask (well under a millisecond).
 class gpu_watch {

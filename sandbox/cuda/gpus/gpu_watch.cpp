@@ -33,13 +33,13 @@ constexpr bool caused_by_a_program(unsigned long long xid) {
 
 }  // namespace
 
-throttle_judgement judge_throttling(const gpu_condition& before, const gpu_condition& after, bool last_try) {
+throttle_judgement judge_throttling(const gpu_condition& before, const gpu_condition& after, int tries_left) {
   if (!before.throttled && !after.throttled) return {};
   const auto& seen = after.throttled ? after : before;
   const std::string how =
       fmt::format("{}, {} of {} MHz", seen.throttle_reasons, seen.sm_clock_mhz, seen.max_sm_clock_mhz);
   const bool by_power_alone = (before.at_power_cap || !before.throttled) && (after.at_power_cap || !after.throttled);
-  if (by_power_alone && last_try)
+  if (by_power_alone && tries_left == 0)
     return {"", fmt::format("the GPU was throttled, as both sides' calls keep it ({})", how)};
   return {fmt::format("the GPU was throttled ({})", how), ""};
 }

@@ -11,14 +11,14 @@
 namespace cudal1 {
 namespace {
 
-struct device_kernel {
+struct device_kernel : kernel_handle {
   std::string name;
   cudaKernel_t handle = nullptr;
   int parameters = 0;
 };
 
-const device_kernel& kernel_of(const host_kernel* kernel) {
-  return *reinterpret_cast<const device_kernel*>(kernel);
+const device_kernel& kernel_of(const kernel_handle* kernel) {
+  return *static_cast<const device_kernel*>(kernel);
 }
 
 class cubin_library final : public kernel_library {
@@ -41,16 +41,16 @@ class cubin_library final : public kernel_library {
     return {};
   }
 
-  expected<const host_kernel*> find(const std::string& kernel) const override {
+  expected<const kernel_handle*> find(const std::string& kernel) const override {
     const auto found = kernels_.find(kernel);
     if (found == kernels_.end()) return fail(errc::invalid_program, "the source defines no kernel \"{}\"", kernel);
-    return reinterpret_cast<const host_kernel*>(&found->second);
+    return &found->second;
   }
-  int parameter_count(const host_kernel* kernel) const override { return kernel_of(kernel).parameters; }
-  bool uses_fibers(const host_kernel*) const override { return false; }
-  expected<void> prepare(const host_kernel*, int) const override { return {}; }
+  int parameter_count(const kernel_handle* kernel) const override { return kernel_of(kernel).parameters; }
+  bool uses_fibers(const kernel_handle*) const override { return false; }
+  expected<void> prepare(const kernel_handle*, int) const override { return {}; }
 
-  void launch(const host_kernel* kernel, const std::array<int64_t, 3>& grid, const std::array<int64_t, 3>& block,
+  void launch(const kernel_handle* kernel, const std::array<int64_t, 3>& grid, const std::array<int64_t, 3>& block,
               int64_t shared_bytes, void* const* arguments, int) const override {
     const auto of = [](const std::array<int64_t, 3>& sizes) {
       return dim3(static_cast<unsigned>(sizes[0]), static_cast<unsigned>(sizes[1]), static_cast<unsigned>(sizes[2]));

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string_view>
 
-#include "sandbox/cpu/runtime/kernel_library.hpp"
+#include "sandbox/interpreter/kernel_library.hpp"
 
 namespace cudal1 {
 

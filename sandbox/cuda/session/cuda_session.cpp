@@ -7,8 +7,8 @@
 
 #include "config/base/hash.hpp"
 #include "config/base/thread_cores.hpp"
-#include "config/device_names.hpp"
 #include "sandbox/cuda/gpus/gpu.hpp"
+#include "sandbox/device/device_names.hpp"
 #include "sandbox/device/process_session.hpp"
 #include "sandbox/isolation/process_memory.hpp"
 
@@ -48,7 +48,7 @@ class cuda_session final : public process_session {
   expected<void> start_runner();
   void end_runner();
   // Drops the samples of a time in which the device was not itself; whether it may soon be.
-  bool judge_conditions(const gpu_condition& before, const gpu_condition& after, bool last_try, timing_report& report);
+  bool judge_conditions(const gpu_condition& before, const gpu_condition& after, int tries_left, timing_report& report);
   // To ask takes longer than a fork of a small task: what was asked lately is good enough for a beginning, since errors
   // are counted and what throttles a GPU lasts.
   std::optional<gpu_condition> condition(std::chrono::milliseconds at_most_old);
@@ -117,9 +117,9 @@ std::optional<gpu_condition> cuda_session::condition(std::chrono::milliseconds a
   return last_condition_;
 }
 
-bool cuda_session::judge_conditions(const gpu_condition& before, const gpu_condition& after, bool last_try,
+bool cuda_session::judge_conditions(const gpu_condition& before, const gpu_condition& after, int tries_left,
                                     timing_report& report) {
-  auto [why, note] = judge_throttling(before, after, last_try);
+  auto [why, note] = judge_throttling(before, after, tries_left);
   const bool throttled = !why.empty();
   if (!note.empty()) report.notes.push_back(std::move(note));
   if (after.xid_errors > before.xid_errors) why = "the driver reported an error of the GPU (Xid)";
@@ -150,7 +150,7 @@ expected<timing_report> cuda_session::ask_time_all(const variant_text& variant, 
     const auto before = condition(conditions_last);
     CUDAL1_TRY(timing_report report, process_session::ask_time_all(variant, object, plan, first_fork));
     const auto after = condition(std::chrono::milliseconds(0));
-    const bool throttled = before && after && judge_conditions(*before, *after, i == most_times, report);
+    const bool throttled = before && after && judge_conditions(*before, *after, most_times - i, report);
     // A throttled GPU, by the products of the task before, is soon itself again. What the variant did wrong stays said.
     const bool sound = !report.problem && report.inconsistency.empty();
     dropped += report.dropped_samples;
@@ -174,7 +174,7 @@ environment describe_gpu(const session_options& options, const gpu_description& 
 
 expected<gpu_description> find_gpu(const std::string& device) {
   CUDAL1_TRY(const auto gpus, find_gpus());
-  const auto index = index_of_gpu(device);
+  const auto index = index_of_device(device);
   const auto found = std::ranges::find_if(gpus, [&](const auto& g) { return g.index == index; });
   if (found == gpus.end())
     return fail(errc::not_found, "there is no {} here: this machine has {} GPUs that its driver shows", device,
@@ -202,7 +202,7 @@ expected<worker_settings> settings_of(const session_options& options) {
 expected<std::unique_ptr<device_session>> start_cuda_session(const session_options& options) {
   CUDAL1_TRY(const gpu_description gpu, find_gpu(options.device));
   CUDAL1_TRY(const worker_settings settings, settings_of(options));
-  CUDAL1_TRY(const std::string worker, find_worker(options.worker, "cudal1-cuda-worker"));
+  CUDAL1_TRY(const std::string worker, find_worker(options.worker, cuda_worker));
   CUDAL1_TRY(unique_fd cancel, make_cancel_event());
   std::optional<gpu_watch> watch;
   if (auto opened = gpu_watch::open(gpu.uuid); opened) watch = std::move(*opened);

@@ -5,7 +5,9 @@
 
 namespace cudal1 {
 
-// As device_session::start, which calls it for "cuda:N".
+inline constexpr const char* cuda_worker = "cudal1-cuda-worker";
+
+// As device_type::start_session.
 expected<std::unique_ptr<device_session>> start_cuda_session(const session_options& options);
 
 }  // namespace cudal1

@@ -4,6 +4,7 @@
 
 #include "config/base/describe.hpp"
 #include "sandbox/verify/profiler.hpp"
+#include "sandbox/verify/timing_draws.hpp"
 
 namespace cudal1::testing_adversarial {
 
@@ -76,9 +77,9 @@ std::ostream& operator<<(std::ostream& out, const finding& f) {
 
 void adversarial_test::SetUpTestSuite() {
   session_options options;
+  options.device = "cpu";
   options.worker = CUDAL1_TEST_WORKER;
   options.flush_bytes = 1 << 20;
-  options.memory_limit_bytes = 256 << 20;
   auto started = device_session::start(options);
   ASSERT_TRUE(started) << started.error().message;
   session = std::move(*started);
@@ -122,7 +123,7 @@ finding adversarial_test::evaluate(const task& t, const checked_program& program
   if (j.result != outcome::correct) return {j.result, j.reason, "check"};
   const timing_plan pairs{
       .forks = 1, .pairs = 5, .call_limit_ms = call_limit_ms, .memory_limit_bytes = int64_t{256} << 20};
-  const auto timed = session->time(program, code, pairs, 0);
+  const auto timed = time_judged(*session, {t, program, code}, plan, {pairs, 0}, gates);
   if (!timed) return infrastructure(timed.error());
   if (timed->problem) return {timed->problem->kind, timed->problem->reason, "timing"};
   if (!timed->inconsistency.empty()) return {outcome::inconsistent, timed->inconsistency, "timing"};

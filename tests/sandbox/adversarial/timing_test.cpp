@@ -5,6 +5,7 @@
 #include "native_object.hpp"
 
 #include "sandbox/isolation/control_block.hpp"
+#include "sandbox/verify/timing_draws.hpp"
 
 namespace cudal1::testing_adversarial {
 namespace {
@@ -44,7 +45,8 @@ TEST_F(adversarial_test, a_call_that_does_not_end_now_and_then_is_a_hang) {
   ASSERT_TRUE(program);
   const auto code = compiler->compile(*program);
   ASSERT_TRUE(code) << code.error().message;
-  const auto timed = session->time(*program, *code, {.forks = 4, .pairs = 7, .call_limit_ms = 200}, 0);
+  const auto timed = time_judged(*session, {relu, *program, *code}, plan_check(relu, {}),
+                                 {{.forks = 4, .pairs = 7, .call_limit_ms = 200}, 0}, {});
   ASSERT_TRUE(timed) << timed.error().message;
   ASSERT_TRUE(timed->problem);
   EXPECT_EQ(timed->problem->kind, outcome::hang) << timed->problem->reason;

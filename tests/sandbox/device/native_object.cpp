@@ -7,6 +7,8 @@
 
 #include <unistd.h>
 
+#include "sandbox/verify/timing_draws.hpp"
+
 namespace cudal1::testing_device {
 
 task relu_task(int64_t count) {
@@ -63,9 +65,9 @@ compiled_code native(const std::string& body, int64_t count, const std::string& 
 
 session_options test_options() {
   session_options options;
+  options.device = "cpu";
   options.worker = CUDAL1_TEST_WORKER;
   options.flush_bytes = 1 << 20;
-  options.memory_limit_bytes = 256 << 20;
   return options;
 }
 
@@ -91,6 +93,11 @@ check_plan device_test::short_plan() {
   plan.call_limit_ms = 2000;
   plan.memory_limit_bytes = 256 << 20;
   return plan;
+}
+
+expected<timing_report> device_test::timed(const task& t, const checked_program& program, const compiled_code& code,
+                                           const timing_plan& plan, int first_fork) {
+  return time_judged(*session, {t, program, code}, plan_check(t, {}), {plan, first_fork}, {});
 }
 
 expected<check_report> device_test::check(const compiled_code& code, const check_plan& plan) {

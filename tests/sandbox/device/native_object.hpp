@@ -34,6 +34,9 @@ class device_test : public testing::Test {
   // Declared draws only, three of them.
   static check_plan short_plan();
   expected<check_report> check(const compiled_code& code, const check_plan& plan = short_plan());
+  // Timed where it is right on the draws of the timing pool, as its owner would.
+  static expected<timing_report> timed(const task& t, const checked_program& program, const compiled_code& code,
+                                       const timing_plan& plan, int first_fork = 0);
   static inline std::unique_ptr<device_session> session;
 };
 

@@ -6,6 +6,7 @@
 #include "native_object.hpp"
 
 #include "sandbox/verify/profiler.hpp"
+#include "sandbox/verify/verifier.hpp"
 
 namespace cudal1::testing_device {
 namespace {
@@ -16,7 +17,7 @@ TEST_F(timing_test, the_reference_against_itself_is_one) {
   const task t = relu_task(1 << 20);
   ASSERT_TRUE(session->open_task(t));
   const timing_plan plan{.forks = 4, .pairs = 5, .memory_limit_bytes = 256 << 20};
-  const auto report = session->time(t.reference, {}, plan, 0);
+  const auto report = timed(t, t.reference, {}, plan);
   ASSERT_TRUE(report) << report.error().message;
   ASSERT_FALSE(report->problem) << report->problem->reason;
   EXPECT_EQ(report->inconsistency, "");
@@ -40,7 +41,7 @@ TEST_F(timing_test, a_variant_of_known_slowness_is_seen_as_that) {
                                "long now[2], end[2]; call(228, 1, (long)end); do call(228, 1, (long)now); while "
                                "((now[0] - end[0]) * 1000000000 + now[1] - end[1] < 5000000);",
                            1 << 20);
-  const auto report = session->time(one_launch(1 << 20), slow, {.forks = 1, .pairs = 4}, 7);
+  const auto report = timed(t, one_launch(1 << 20), slow, {.forks = 1, .pairs = 4}, 7);
   ASSERT_TRUE(report) << report.error().message;
   ASSERT_FALSE(report->problem) << report->problem->reason;
   ASSERT_EQ(report->samples.size(), 4U);
@@ -51,13 +52,14 @@ TEST_F(timing_test, a_variant_of_known_slowness_is_seen_as_that) {
 }
 
 TEST_F(timing_test, no_process_is_asked_for_more_pairs_than_the_pool_has_draws) {
-  const auto report = session->time(relu_task(elements).reference, {}, {.forks = 1, .pairs = 50}, 0);
+  const task t = relu_task(elements);
+  const auto report = timed(t, t.reference, {}, {.forks = 1, .pairs = 50});
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->samples.size(), 7U);
 }
 
 TEST_F(timing_test, a_fault_while_timed_is_in_the_report) {
-  const auto report = session->time(one_launch(elements), native("*(volatile int*)0 = 1;", elements), {}, 0);
+  const auto report = timed(relu_task(elements), one_launch(elements), native("*(volatile int*)0 = 1;", elements), {});
   ASSERT_TRUE(report) << report.error().message;
   ASSERT_TRUE(report->problem);
   EXPECT_EQ(report->problem->kind, outcome::out_of_bounds);
@@ -69,10 +71,34 @@ TEST_F(timing_test, a_variant_that_is_wrong_now_and_then_is_inconsistent) {
   const auto moody =
       native(std::string(relu_loop) + "long t[2]; call(228, 1, (long)t); if (t[1] / 1000 % 4 == 0) y[n / 2] = 1e6f;",
              elements);
-  const auto report = session->time(one_launch(elements), moody, {.forks = 4, .pairs = 7}, 0);
+  const auto report = timed(relu_task(elements), one_launch(elements), moody, {.forks = 4, .pairs = 7});
   ASSERT_TRUE(report) << report.error().message;
   ASSERT_FALSE(report->problem);
   EXPECT_NE(report->inconsistency, "");
+}
+
+TEST_F(timing_test, a_session_times_nothing_that_was_not_compared_on_the_timing_pool) {
+  const auto report =
+      session->time(one_launch(elements), native(std::string(relu_loop) + "/* new */", elements), {}, 0);
+  ASSERT_FALSE(report);
+  EXPECT_NE(report.error().message.find("was not checked on"), std::string::npos) << report.error().message;
+}
+
+TEST_F(timing_test, the_owner_judges_the_draws_of_the_timing_pool) {
+  const task t = relu_task(elements);
+  const auto wrong = native("for (long i = 0; i < n; ++i) y[i] = a[i];", elements);
+  const auto checked = session->check_timing_draws(one_launch(elements), wrong, {}, short_plan());
+  ASSERT_TRUE(checked) << checked.error().message;
+  EXPECT_FALSE(checked->draws.empty());
+  EXPECT_EQ(judge_timing_draws(t, short_plan(), *checked, {}).result, outcome::wrong_answer);
+  const auto again = session->check_timing_draws(one_launch(elements), wrong, {}, short_plan());
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(again->draws.empty()) << "each draw is compared once";
+  const auto other = timed(t, one_launch(elements), native("for (long i = 0; i < n; ++i) y[i] = -a[i];", elements), {});
+  ASSERT_TRUE(other);
+  EXPECT_NE(other->inconsistency.find("on the draws of the timing pool: gate 2 close"), std::string::npos)
+      << other->inconsistency;
+  EXPECT_TRUE(other->samples.empty());
 }
 
 TEST_F(timing_test, other_bits_that_are_as_good_an_answer_are_accepted) {
@@ -82,7 +108,7 @@ TEST_F(timing_test, other_bits_that_are_as_good_an_answer_are_accepted) {
       "for (long i = 0; i < n; ++i) { float x = a[i] > 0 ? a[i] : 0;"
       "  if (x > 0 && ((t[1] + i) & 7) == 0) x = __builtin_nextafterf(x, 10.f); y[i] = x; }",
       elements);
-  const auto report = session->time(one_launch(elements), noisy, {.forks = 2, .pairs = 4}, 0);
+  const auto report = timed(relu_task(elements), one_launch(elements), noisy, {.forks = 2, .pairs = 4});
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->inconsistency, "");
   EXPECT_GT(report->outputs_compared, 2) << "beyond the first of each fork";
@@ -92,7 +118,7 @@ TEST_F(timing_test, a_renewed_pool_has_other_draws) {
   const auto first = check(native(relu_loop, elements));
   ASSERT_TRUE(session->open_task(relu_task(elements)));
   const auto same = check(native(relu_loop, elements));
-  ASSERT_TRUE(session->open_task(relu_task(elements), true));
+  ASSERT_TRUE(session->open_task(relu_task(elements), timing_pool::renew));
   const auto renewed = check(native(relu_loop, elements));
   ASSERT_TRUE(first && same && renewed);
   EXPECT_EQ(first->draws.at(0).draw.seed, same->draws.at(0).draw.seed);

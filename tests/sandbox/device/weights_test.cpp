@@ -61,7 +61,7 @@ TEST_F(weights_test, declared_weights_are_the_contents_and_others_are_drawn) {
 TEST_F(weights_test, renewed_draws_have_them_too_and_a_new_referee_gets_them_again) {
   const task t = example.load();
   ASSERT_TRUE(session->open_task(t));
-  ASSERT_TRUE(session->open_task(t, true));
+  ASSERT_TRUE(session->open_task(t, timing_pool::renew));
   ASSERT_EQ(::kill(session->referee_pid(), SIGKILL), 0);
   (void)session->check(t.reference, {}, plan());  // lost with the referee
   const auto report = session->check(t.reference, {}, plan());

@@ -20,6 +20,7 @@
 
 #include "config/base/unique_fd.hpp"
 #include "sandbox/cpu/compiler/host_compiler.hpp"
+#include "sandbox/cpu/runtime/object_library.hpp"
 #include "sandbox/interpreter/boxed_values.hpp"
 
 namespace cudal1 {
@@ -107,7 +108,7 @@ std::unique_ptr<kernel_library> compiled(const std::string& text) {
   const unique_fd file(memfd_create("kernels", MFD_CLOEXEC));
   if (write(file.get(), code->object.data(), code->object.size()) != static_cast<ssize_t>(code->object.size()))
     throw std::runtime_error("the object could not be written");
-  return std::move(kernel_library::load(file.get()).value());
+  return std::move(load_object(file.get()).value());
 }
 
 TEST(interpreter, launches_get_pointers_and_scalars_and_mix_with_operators) {

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sandbox/device/device_type.hpp"
+
 namespace cudal1 {
 namespace {
 

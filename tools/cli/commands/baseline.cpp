@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
-#include "config/device_names.hpp"
+#include "sandbox/device/device_names.hpp"
 #include "tools/baseline/measure_baselines.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
@@ -31,7 +31,8 @@ expected<std::vector<std::string>> read_kinds(const std::string& text, const std
   const std::vector<std::string> all(baseline_kinds.begin(), baseline_kinds.end());
   if (text == "all") return all;
   if (text.empty())
-    return is_gpu(device) ? std::vector<std::string>{"eager", "cudnn", "graph"} : std::vector<std::string>{"eager"};
+    return traits_of(device).is_accelerator ? std::vector<std::string>{"eager", "cudnn", "graph"}
+                                            : std::vector<std::string>{"eager"};
   std::vector<std::string> kinds;
   for (std::size_t at = 0; at <= text.size();) {
     const auto comma = std::min(text.find(',', at), text.size());

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "sandbox/program/task.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
@@ -123,7 +124,7 @@ expected<void> put_floors(std::vector<ranked_row>& rows, const task_record& reco
   floor_finder floors;
   for (auto& row : rows)
     for (const auto& e : environments) {
-      if (e.id != row.environment_id || !is_gpu(e.device)) continue;
+      if (e.id != row.environment_id || !traits_of(e.device).is_accelerator) continue;
       CUDAL1_TRY(const auto roof, floors.of(*t, e.model));
       if (!roof) continue;
       row.floor_us = roof->call_us();

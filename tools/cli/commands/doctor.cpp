@@ -15,8 +15,7 @@
 
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
-#include "sandbox/cuda/gpus/gpu.hpp"
-#include "sandbox/cuda/gpus/near_cores.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
@@ -89,7 +88,7 @@ doctor_item check_store(const context& c) {
 }
 
 doctor_item check_tasks() {
-  const auto tasks = choose_tasks("", {}, "cpu");
+  const auto tasks = choose_tasks("", {}, usual_profile());
   return {"built-in tasks", true, tasks.has_value(),
           tasks ? format_count(static_cast<int64_t>(tasks->size()), "task") : tasks.error().message,
           "point $CUDAL1_TASKS at the folder config/tasks of the sources"};
@@ -107,21 +106,20 @@ std::string version_of(const std::string& name) {
   return text;
 }
 
-doctor_item check_gpus() {
-  const auto gpus = find_gpus();
-  if (!gpus)
-    return {"GPUs", true, false, gpus.error().message, "mend the driver, or use this machine with --device cpu"};
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const auto shown = visible == nullptr ? "" : fmt::format("CUDA_VISIBLE_DEVICES={}", visible);
-  if (gpus->empty())
-    return {"GPUs", false, false, shown.empty() ? "none that a driver shows" : "none: " + shown,
-            "for kernels on a GPU: a driver (580 or newer) for CUDA 13; without one the device is cpu"};
+doctor_item check_devices(const device_type& type) {
+  const auto& t = type.traits();
+  const std::string name = t.noun + "s";
+  const auto found = type.discover();
+  if (!found) return {name, true, false, found.error().message, t.when_broken};
+  const char* visible = std::getenv(t.visibility.c_str());
+  const auto shown = visible == nullptr ? "" : fmt::format("{}={}", t.visibility, visible);
+  if (found->empty())
+    return {name, false, false, shown.empty() ? "none that a driver shows" : "none: " + shown, t.when_absent};
   std::string text = shown;
-  for (const auto& g : *gpus)
-    text += fmt::format("{}cuda:{}: {} ({}, {}, driver {}, PCI {}, near cores {})", text.empty() ? "" : "\n", g.index,
-                        g.name, g.architecture(), format_bytes(static_cast<double>(g.memory_bytes)), g.driver,
-                        g.pci_bus, g.near_cores.empty() ? "unknown" : format_core_list(g.near_cores));
-  return {"GPUs", true, true, text, ""};
+  for (const auto& d : *found)
+    text += fmt::format("{}{}: {} ({}, {}, {})", text.empty() ? "" : "\n", d.name, d.model, d.architecture,
+                        format_bytes(static_cast<double>(d.memory_bytes)), d.details);
+  return {name, true, true, text, ""};
 }
 
 // Only kernels of the device cpu are compiled by it.
@@ -202,15 +200,18 @@ expected<int> doctor(const doctor_options& o, context& c) {
              check_data(c),
              check_disk(c),
              check_store(c),
-             check_tasks(),
-             check_gpus(),
-             check_compiler()};
+             check_tasks()};
+  for (const auto* type : device_types())
+    if (type->traits().numbered) r.items.push_back(check_devices(*type));
+  r.items.push_back(check_compiler());
   const std::size_t compiler = r.items.size() - 1;
-  if (const auto gpus = find_gpus(); gpus && !gpus->empty()) r.items.push_back(check_program("cudal1-cuda-worker"));
+  for (const auto* type : device_types())
+    if (const auto found = type->discover(); type->traits().numbered && found && !found->empty())
+      r.items.push_back(check_program(type->traits().worker));
   ask_node(r, o.node, c, interrupt.fd());
-  // A machine that only uses GPUs needs none.
-  const auto on_cpu = [](const device_report& d) { return d.where.device == "cpu"; };
-  r.items[compiler].required = r.devices.empty() || std::any_of(r.devices.begin(), r.devices.end(), on_cpu);
+  // A machine that only uses accelerators needs none.
+  const auto needs_it = [](const device_report& d) { return !traits_of(d.where.device).is_accelerator; };
+  r.items[compiler].required = r.devices.empty() || std::any_of(r.devices.begin(), r.devices.end(), needs_it);
   r.ok = std::all_of(r.items.begin(), r.items.end(), [](const auto& item) { return item.ok || !item.required; });
   if (o.json) {
     print_json(c, to_json(r));

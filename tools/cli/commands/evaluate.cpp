@@ -8,6 +8,7 @@
 
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
@@ -101,7 +102,7 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
     if (const auto about = about_timings(device.where.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
   }
   std::optional<roofline> roof;
-  if (is_gpu(device.where.device)) {
+  if (traits_of(device.where.device).is_accelerator) {
     CUDAL1_TRY(roof, floor_finder().of(what, device.where.model));
   }
   const program_evaluator evaluator{o, c, what, device.where.device, roof};

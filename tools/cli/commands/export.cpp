@@ -53,8 +53,9 @@ std::string readme(const search_report& r, const std::vector<exported_task>& tas
   for (const auto& e : r.environments)
     text += describe_device(e) + "\n\n";
   for (const auto& e : r.environments) {
-    if (e.device != "cpu") continue;
-    text += about_timings("cpu") + "\n\n";
+    const auto about = about_timings(e.device);
+    if (about.empty()) continue;
+    text += about + "\n\n";
     break;
   }
   text += markdown_table(r) + "\n";

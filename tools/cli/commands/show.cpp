@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "sandbox/program/task.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
@@ -78,7 +79,7 @@ std::string with_newline(std::string text) {
 // The floor of the variant's task on the device of an environment, where the store still has both.
 expected<std::optional<roofline>> roof_of(const expected<task_record>& record, const environment& where,
                                           floor_finder& floors) {
-  if (!record || !is_gpu(where.device)) return std::nullopt;
+  if (!record || !traits_of(where.device).is_accelerator) return std::nullopt;
   const auto t = read_task(record->text, record->profile);
   if (!t) return std::nullopt;
   return floors.of(*t, where.model);

@@ -191,9 +191,15 @@ expected<std::optional<device_data>> device_of(const std::string& name) {
               fmt::join(known, ", "));
 }
 
+std::string profile_of_accelerators() {
+  for (const auto* type : device_types())
+    if (type->traits().is_accelerator) return type->traits().profile;
+  return usual_profile();
+}
+
 expected<int> tasks(const tasks_options& o, context& c) {
   CUDAL1_TRY(const auto device, device_of(o.model));
-  CUDAL1_TRY(const std::string profile, device             ? std::string("cuda")
+  CUDAL1_TRY(const std::string profile, device             ? profile_of_accelerators()
                                         : o.device.empty() ? usual_profile()
                                                            : profile_of(o.device));
   const std::vector<std::string> names = o.name.empty() ? std::vector<std::string>{} : std::vector{o.name};

@@ -23,10 +23,6 @@ std::vector<std::string> floor_finder::unknown() const {
   return models;
 }
 
-bool is_gpu(const std::string& device) {
-  return device.starts_with("cuda");
-}
-
 std::string format_share(double roof_us, double device_us) {
   return roof_us > 0 && device_us > 0 ? fmt::format("{:.0f}%", 100 * roof_us / device_us) : "-";
 }

@@ -22,8 +22,6 @@ class floor_finder {
   std::map<std::string, std::optional<device_data>> devices_;
 };
 
-bool is_gpu(const std::string& device);
-
 // "71%": what a device time reaches of the roof; "-" where either is not known.
 std::string format_share(double roof_us, double device_us);
 // "1.90x the reference, 71% of the memory roof (75.0 µs)"; without what is not known.

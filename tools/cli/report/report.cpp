@@ -9,6 +9,7 @@
 
 #include "actors/protocol.hpp"
 #include "config/base/describe.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "sandbox/program/task.hpp"
 #include "tools/cli/report/floors.hpp"
 
@@ -80,7 +81,7 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
   }
   if (!read || row.environment_id.empty()) return row;
   CUDAL1_TRY(const auto where, s.get_environment(row.environment_id));
-  if (is_gpu(where.device)) CUDAL1_CHECK(put_floor(row, *read, where.model, floors));
+  if (traits_of(where.device).is_accelerator) CUDAL1_CHECK(put_floor(row, *read, where.model, floors));
   return row;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "sandbox/device/device_type.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
@@ -20,7 +21,7 @@ std::string moves_of(const best_row& row) {
 
 bool on_gpu(const search_report& r) {
   return std::any_of(r.environments.begin(), r.environments.end(),
-                     [](const environment& e) { return is_gpu(e.device); });
+                     [](const environment& e) { return traits_of(e.device).is_accelerator; });
 }
 
 std::string speedup_of(const best_row& row) {
@@ -108,7 +109,7 @@ std::string describe_device(const environment& e) {
 }
 
 std::string about_timings(const std::string& device) {
-  return device == "cpu" ? "Timings on cpu are real timings of this processor; they say nothing about a GPU." : "";
+  return traits_of(device).remark;
 }
 
 std::string print_title(const search_report& r) {
@@ -120,10 +121,10 @@ std::string print_title(const search_report& r) {
                        r.device.empty() ? "" : ", device " + r.device);
   for (const auto& e : r.environments)
     text += "\n" + describe_device(e);
-  bool on_cpu = r.device == "cpu";
+  std::string about = about_timings(r.device);
   for (const auto& e : r.environments)
-    on_cpu = on_cpu || e.device == "cpu";
-  if (on_cpu) text += "\n" + about_timings("cpu");
+    if (about.empty()) about = about_timings(e.device);
+  if (!about.empty()) text += "\n" + about;
   return text;
 }
 

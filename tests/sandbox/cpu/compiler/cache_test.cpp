@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "sandbox/cpu/compiler/compiler_process.hpp"
-#include "sandbox/cpu/compiler/object_cache.hpp"
+#include "sandbox/device/code_cache.hpp"
 #include "tests/sandbox/cpu/compiler/harness.hpp"
 
 namespace cudal1::test {
@@ -69,7 +69,7 @@ TEST(ObjectCache, DamagedFilesAreCompiledAgain) {
 
 TEST(ObjectCache, DropsTheOldestWhenItGrowsPastItsLimit) {
   const auto folder = std::move(*private_folder::create());
-  auto cache = std::move(*object_cache::open(folder.path(), 100000));
+  auto cache = std::move(*code_cache::open(folder.path(), 100000));
   const auto key = [](int i) { return fmt::format("{:064x}", i); };
   const std::string object(5000, 'x');
   const auto now = fs::file_time_type::clock::now();

@@ -41,7 +41,7 @@ expected<std::unique_ptr<kernel_library>> load(const std::string& object) {
   const unique_fd file(::memfd_create("object", MFD_CLOEXEC));
   if (!file || ::write(file.get(), object.data(), object.size()) != static_cast<ssize_t>(object.size()))
     return fail(errc::infrastructure, "no memory file");
-  return kernel_library::load(file.get());
+  return load_object(file.get());
 }
 
 kernels::kernels(const std::string& source) : library_(value_of(load(value_of(compile(source)).object))) {}

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sandbox/cpu/compiler/host_compiler.hpp"
-#include "sandbox/cpu/runtime/kernel_library.hpp"
+#include "sandbox/cpu/runtime/object_library.hpp"
 
 namespace cudal1::test {
 

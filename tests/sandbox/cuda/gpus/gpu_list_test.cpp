@@ -144,14 +144,14 @@ TEST(throttling, drops_samples_until_a_power_cap_has_shown_to_be_the_works_own) 
     return c;
   };
   const gpu_condition calm, capped = throttled(1500, true, "power cap"), hot = throttled(900, false, "heat (hardware)");
-  EXPECT_EQ(judge_throttling(calm, calm, false).dropped, "");
-  EXPECT_EQ(judge_throttling(calm, calm, true).noted, "");
-  EXPECT_EQ(judge_throttling(calm, capped, false).dropped, "the GPU was throttled (power cap, 1500 of 1980 MHz)");
-  const auto last = judge_throttling(capped, capped, true);
+  EXPECT_EQ(judge_throttling(calm, calm, 1).dropped, "");
+  EXPECT_EQ(judge_throttling(calm, calm, 0).noted, "");
+  EXPECT_EQ(judge_throttling(calm, capped, 1).dropped, "the GPU was throttled (power cap, 1500 of 1980 MHz)");
+  const auto last = judge_throttling(capped, capped, 0);
   EXPECT_EQ(last.dropped, "");
   EXPECT_EQ(last.noted, "the GPU was throttled, as both sides' calls keep it (power cap, 1500 of 1980 MHz)");
-  EXPECT_EQ(judge_throttling(hot, calm, true).dropped, "the GPU was throttled (heat (hardware), 900 of 1980 MHz)");
-  EXPECT_NE(judge_throttling(capped, hot, true).dropped, "");
+  EXPECT_EQ(judge_throttling(hot, calm, 0).dropped, "the GPU was throttled (heat (hardware), 900 of 1980 MHz)");
+  EXPECT_NE(judge_throttling(capped, hot, 0).dropped, "");
 }
 
 TEST_F(machine, a_gpu_that_is_not_there_cannot_be_watched) {

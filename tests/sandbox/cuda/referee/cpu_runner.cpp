@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox/cpu/runtime/kernel_library.hpp"
+#include "sandbox/cpu/runtime/object_library.hpp"
 #include "sandbox/cuda/runner/gpu_messages.hpp"
 #include "sandbox/cuda/runtime/device_memory.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
@@ -88,7 +88,7 @@ class cpu_runner {
     programs_.erase(m.which);
     resident_program_on_cpu p;
     if (!f.descriptors.empty()) {
-      CUDAL1_TRY(p.kernels, kernel_library::load(f.descriptors[0].get()));
+      CUDAL1_TRY(p.kernels, load_object(f.descriptors[0].get()));
     }
     if (!m.program.empty()) texts_[m.which] = m.program;
     CUDAL1_TRY(auto checked, check_program_text(texts_[m.which]));

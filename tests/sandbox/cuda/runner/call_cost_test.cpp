@@ -36,7 +36,7 @@ class call_cost : public gpu_test {
   // So many launches and nothing else, as any program on this host would do them: microseconds, synchronised, median.
   static double bare_launches(const kernel_library& library, int count) {
     const given_memory x = draw({{"x", contiguous(dtype::float32, {1024})}}, {input_spec{}}, 1);
-    const host_kernel* const kernel = library.find("add_one").value();
+    const kernel_handle* const kernel = library.find("add_one").value();
     void *from = x.views[0].data, *to = device().arena().allocate(4096);
     void* arguments[] = {&from, &to};
     std::vector<double> times;

@@ -4,7 +4,7 @@
 
 #include "sandbox/cuda/compiler/nvrtc_compiler.hpp"
 #include "sandbox/cuda/gpus/gpu.hpp"
-#include "sandbox/verify/verifier.hpp"
+#include "sandbox/verify/timing_draws.hpp"
 
 namespace cudal1 {
 
@@ -17,7 +17,6 @@ void gpu_session_test::SetUpTestSuite() {
   }
   session_options options;
   options.device = "cuda:0";
-  options.verification.call_limit_ms = call_limit_ms;
   auto session = device_session::start(options);
   ASSERT_TRUE(session) << session.error().message;
   session_ = std::move(*session);
@@ -92,7 +91,7 @@ gpu_finding gpu_session_test::evaluate(const task& t, const std::string& program
   found.result = j.result;
   found.reason = j.reason;
   if (j.result == outcome::correct && plan.forks > 0) {
-    auto timed = session_->time(*checked, *code, plan, 0);
+    auto timed = time_judged(*session_, {t, *checked, *code}, wanted, {plan, 0}, gates);
     EXPECT_TRUE(timed) << timed.error().message;
     if (timed) found.timed = std::move(*timed);
     if (found.timed.problem) {
@@ -109,7 +108,8 @@ gpu_finding gpu_session_test::evaluate(const task& t, const std::string& program
 }
 
 timing_report gpu_session_test::measure_again(const task& t, const timing_plan& plan, int first_fork) {
-  auto timed = session_->time(t.reference, {}, plan, first_fork);
+  const compiled_code none;
+  auto timed = time_judged(*session_, {t, t.reference, none}, plan_check(t, {}), {plan, first_fork}, {});
   EXPECT_TRUE(timed) << timed.error().message;
   if (timed) return std::move(*timed);
   timing_report failed;

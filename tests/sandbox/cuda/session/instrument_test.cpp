@@ -4,6 +4,7 @@
 
 #include "config/base/describe.hpp"
 #include "config/configuration.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "sandbox/verify/profiler.hpp"
 #include "tests/sandbox/cuda/session/gpu_session.hpp"
 

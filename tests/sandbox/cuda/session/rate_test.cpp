@@ -5,6 +5,7 @@
 
 #include "config/configuration.hpp"
 #include "sandbox/cuda/gpus/gpu.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "tests/sandbox/cuda/session/gpu_session.hpp"
 
 namespace cudal1 {

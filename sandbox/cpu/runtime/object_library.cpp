@@ -1,4 +1,4 @@
-#include "sandbox/cpu/runtime/kernel_library.hpp"
+#include "sandbox/cpu/runtime/object_library.hpp"
 
 #include <cstring>
 #include <map>
@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 
+#include "config/base/unique_fd.hpp"
 #include "sandbox/cpu/dialect/abi.hpp"
 #include "sandbox/cpu/runtime/block_fibers.hpp"
 #include "sandbox/cpu/runtime/kernel_fault.hpp"
@@ -14,13 +15,17 @@
 
 namespace cudal1 {
 
-struct host_kernel {
+namespace {
+
+struct object_kernel : kernel_handle {
   std::string name;
   const cudal1_kernel_info* info = nullptr;
   void* entry = nullptr;
 };
 
-namespace {
+const object_kernel& kernel_of(const kernel_handle* kernel) {
+  return *static_cast<const object_kernel*>(kernel);
+}
 
 using loop_entry = void (*)(const cudal1_launch*, long long, long long);
 
@@ -29,10 +34,10 @@ class loaded_library final : public kernel_library {
   loaded_library(void* handle, unique_fd file) : handle_(handle), file_(std::move(file)) {}
   ~loaded_library() override { ::dlclose(handle_); }
 
-  expected<const host_kernel*> find(const std::string& kernel) const override {
+  expected<const kernel_handle*> find(const std::string& kernel) const override {
     const std::lock_guard lock(mutex_);
     if (const auto known = kernels_.find(kernel); known != kernels_.end()) return &known->second;
-    host_kernel found;
+    object_kernel found;
     found.name = kernel;
     found.info = static_cast<const cudal1_kernel_info*>(::dlsym(handle_, ("cudal1_info_" + kernel).c_str()));
     found.entry = ::dlsym(handle_, ("cudal1_run_" + kernel).c_str());
@@ -44,10 +49,12 @@ class loaded_library final : public kernel_library {
     return &kernels_.emplace(kernel, std::move(found)).first->second;
   }
 
-  int parameter_count(const host_kernel* kernel) const override { return kernel->info->parameters; }
-  bool uses_fibers(const host_kernel* kernel) const override { return kernel->info->kind == cudal1_fiber_kernel; }
+  int parameter_count(const kernel_handle* kernel) const override { return kernel_of(kernel).info->parameters; }
+  bool uses_fibers(const kernel_handle* kernel) const override {
+    return kernel_of(kernel).info->kind == cudal1_fiber_kernel;
+  }
 
-  expected<void> prepare(const host_kernel* kernel, int threads) const override {
+  expected<void> prepare(const kernel_handle* kernel, int threads) const override {
     if (!uses_fibers(kernel)) return {};
     const std::lock_guard lock(mutex_);
     while (fibers_.size() < static_cast<std::size_t>(std::max(threads, 1))) {
@@ -57,17 +64,17 @@ class loaded_library final : public kernel_library {
     return {};
   }
 
-  void launch(const host_kernel* kernel, const std::array<int64_t, 3>& grid, const std::array<int64_t, 3>& block,
+  void launch(const kernel_handle* kernel, const std::array<int64_t, 3>& grid, const std::array<int64_t, 3>& block,
               int64_t shared_bytes, void* const* arguments, int threads) const override {
-    const auto sizes = launch_sizes(*kernel, grid, block, shared_bytes, arguments);
+    const auto sizes = launch_sizes(kernel_of(kernel), grid, block, shared_bytes, arguments);
     const int64_t blocks = grid[0] * grid[1] * grid[2];
     if (!uses_fibers(kernel)) {
-      const auto entry = reinterpret_cast<loop_entry>(kernel->entry);
+      const auto entry = reinterpret_cast<loop_entry>(kernel_of(kernel).entry);
       run_on_launch_threads(blocks, threads, [&](int64_t first, int64_t last, int) { entry(&sizes, first, last); });
       return;
     }
     if (const auto ready = prepare(kernel, threads); !ready) kernel_fault(ready.error().message);
-    const auto entry = reinterpret_cast<block_fibers::entry_point>(kernel->entry);
+    const auto entry = reinterpret_cast<block_fibers::entry_point>(kernel_of(kernel).entry);
     run_on_launch_threads(blocks, threads, [&](int64_t first, int64_t last, int worker) {
       auto& fibers = *fibers_[static_cast<std::size_t>(worker)];
       for (int64_t b = first; b < last; ++b) {
@@ -86,7 +93,7 @@ class loaded_library final : public kernel_library {
 
  private:
   // A checked program's launches are in range; what a forged one asks for ends its process.
-  static cudal1_launch launch_sizes(const host_kernel& kernel, const std::array<int64_t, 3>& grid,
+  static cudal1_launch launch_sizes(const object_kernel& kernel, const std::array<int64_t, 3>& grid,
                                     const std::array<int64_t, 3>& block, int64_t shared_bytes, void* const* arguments) {
     const auto in = [](int64_t v, int64_t low, int64_t high) { return low <= v && v <= high; };
     const bool good = in(grid[0], 1, INT32_MAX) && in(grid[1], 1, 65535) && in(grid[2], 1, 65535) &&
@@ -110,13 +117,13 @@ class loaded_library final : public kernel_library {
   void* handle_;
   unique_fd file_;  // kept open: its number is in the name under which the loader knows the object
   mutable std::mutex mutex_;
-  mutable std::map<std::string, host_kernel> kernels_;
+  mutable std::map<std::string, object_kernel> kernels_;
   mutable std::vector<std::unique_ptr<block_fibers>> fibers_;
 };
 
 }  // namespace
 
-expected<std::unique_ptr<kernel_library>> kernel_library::load(int object_fd) {
+expected<std::unique_ptr<kernel_library>> load_object(int object_fd) {
   unique_fd file(::fcntl(object_fd, F_DUPFD_CLOEXEC, 3));
   if (!file) return fail(errc::infrastructure, "cannot duplicate the object's descriptor: {}", std::strerror(errno));
   const std::string path = fmt::format("/proc/self/fd/{}", file.get());

@@ -1,4 +1,4 @@
-#include "sandbox/cpu/compiler/object_cache.hpp"
+#include "sandbox/device/code_cache.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -21,20 +21,20 @@ constexpr uint64_t stores_between_prunes = 64;
 
 }  // namespace
 
-expected<object_cache> object_cache::open(std::string folder, int64_t limit_bytes) {
+expected<code_cache> code_cache::open(std::string folder, int64_t limit_bytes) {
   if (!folder.empty()) {
     std::error_code problem;
     fs::create_directories(folder, problem);
     if (problem) return fail(errc::io_error, "cannot make the cache folder {}: {}", folder, problem.message());
   }
-  return object_cache(std::move(folder), limit_bytes);
+  return code_cache(std::move(folder), limit_bytes);
 }
 
-std::string object_cache::path_of(const std::string& key) const {
+std::string code_cache::path_of(const std::string& key) const {
   return (fs::path(folder_) / key.substr(0, 2) / (key + ".object")).string();
 }
 
-std::optional<std::string> object_cache::find(const std::string& key) const {
+std::optional<std::string> code_cache::find(const std::string& key) const {
   if (folder_.empty()) return std::nullopt;
   const auto path = path_of(key);
   std::ifstream file(path, std::ios::binary);
@@ -52,7 +52,7 @@ std::optional<std::string> object_cache::find(const std::string& key) const {
   return content.substr(head_bytes);
 }
 
-expected<void> object_cache::store(const std::string& key, const std::string& object) {
+expected<void> code_cache::store(const std::string& key, const std::string& object) {
   if (folder_.empty()) return {};
   const auto path = path_of(key);
   const auto number = stored_++;
@@ -69,7 +69,7 @@ expected<void> object_cache::store(const std::string& key, const std::string& ob
   return {};
 }
 
-void object_cache::prune() const {
+void code_cache::prune() const {
   struct entry {
     fs::file_time_type time;
     int64_t bytes;

@@ -11,13 +11,13 @@
 
 namespace cudal1 {
 
-class object_cache {
+class code_cache {
  public:
   static constexpr int64_t default_limit_bytes = int64_t{1} << 30;
 
   // An empty folder name keeps nothing. Errors: io_error.
-  static expected<object_cache> open(std::string folder, int64_t limit_bytes = default_limit_bytes);
-  object_cache(object_cache&& other) noexcept
+  static expected<code_cache> open(std::string folder, int64_t limit_bytes = default_limit_bytes);
+  code_cache(code_cache&& other) noexcept
       : folder_(std::move(other.folder_)), limit_bytes_(other.limit_bytes_), stored_(other.stored_.load()) {}
 
   // Nothing where there is none, or where the file is damaged (it is removed then).
@@ -26,7 +26,7 @@ class object_cache {
   expected<void> store(const std::string& key, const std::string& object);
 
  private:
-  object_cache(std::string folder, int64_t limit_bytes) : folder_(std::move(folder)), limit_bytes_(limit_bytes) {}
+  code_cache(std::string folder, int64_t limit_bytes) : folder_(std::move(folder)), limit_bytes_(limit_bytes) {}
   std::string path_of(const std::string& key) const;
   void prune() const;
 

@@ -26,7 +26,7 @@ bool lasts(errc code) {
 message::device_state_changed trouble(const std::string& device, const error& e, bool given_up) {
   message::device_state_changed m;
   m.device = device;
-  m.error_code = enum_name(e.code);
+  m.code = e.code;
   m.problem = e.message;
   m.given_up = given_up;
   return m;

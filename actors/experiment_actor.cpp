@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/work_queue.hpp"
 #include "config/base/wall_clock.hpp"
 
 namespace cudal1 {

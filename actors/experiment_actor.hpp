@@ -10,37 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "actors/experiment_setup.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/ledger.hpp"
-#include "actors/work_queue.hpp"
 
 namespace cudal1 {
-
-// A variant that was not proposed now: written by hand, or one whose attempt was lost when the last node died.
-struct given_variant {
-  variant_record variant;
-  shared_program program;  // empty where it is no legal program: then `problem` says why
-  std::string problem;
-};
-
-struct experiment_setup {
-  experiment_record record;
-  std::vector<shared_task> tasks;  // as record.tasks
-  std::vector<verdict> verdicts;   // that the store has already
-  int64_t faults = 0;              // attempts lost so far
-  std::vector<given_variant> given;
-  store_actor store;
-  compiler_actor compiler;
-  node_actor node;
-  generator_actor generator;  // none where only given variants are evaluated
-  learner_actor learner;      // none likewise
-  environment where;          // of a device that it runs on
-  int64_t devices = 1;        // that it runs on
-  int64_t in_a_row = 1;       // evaluations of a task in one turn
-  int credit = 2;             // variants in preparation or on a device, at most
-  int proposals = 8;          // in a row that bring nothing new, before a task is exhausted
-  limit compile_patience{0};
-};
 
 class experiment_flow {
  public:

@@ -202,14 +202,15 @@ struct device_idle {
 };
 BOOST_DESCRIBE_STRUCT(device_idle, (), (device))
 
-// A device is ready, or cannot be used: `error_code` (an errc by name) and `problem` say why.
+// A device is ready, or cannot be used: `code` and `problem` say why.
 struct device_state_changed {
   std::string device;
   device_report report;
-  std::string error_code, problem;
+  errc code = errc::infrastructure;
+  std::string problem;
   bool given_up = false;  // it failed again and again
 };
-BOOST_DESCRIBE_STRUCT(device_state_changed, (), (device, report, error_code, problem, given_up))
+BOOST_DESCRIBE_STRUCT(device_state_changed, (), (device, report, code, problem, given_up))
 
 // What came of a lease. A verdict, or an infrastructure fault.
 struct work_done {

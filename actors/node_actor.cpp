@@ -18,56 +18,52 @@ namespace {
 constexpr limit experiment_patience{std::chrono::minutes(2)};
 constexpr limit answer_patience{std::chrono::seconds(10)};
 constexpr std::chrono::milliseconds pulse{1000};
-constexpr int device_deaths_allowed = 3;
-
-// A compilation may wait for those before it.
-limit compile_patience(const configuration& c) {
-  return std::chrono::milliseconds(static_cast<int64_t>(c.compiler.time_limit_s * 1000) + 10'000);
-}
 
 }  // namespace
 
 void node_state::begin(node_actor::pointer self, node_setup setup) {
   self_ = self;
   setup_ = std::move(setup);
-  queue_.emplace(setup_.options.lease_limit);
+  const auto& o = setup_.options;
+  queue_.emplace(o.lease_limit);
   self_->set_down_handler([this](caf::down_msg& m) { at_edge(name, [&] { down(m); }); });
   self_->set_exit_handler([this](caf::exit_msg& m) { at_edge(name, [&] { end(m.reason); }); });
-  store_ = self_->spawn<caf::monitored + caf::detached>(run_store, setup_.db);
+  store_ = spawn_part<caf::detached>(run_store, setup_.db);
   for (const auto& [architecture, compiler] : setup_.compilers)
-    compilers_[architecture] = self_->spawn<caf::monitored>(run_compiler, compiler, setup_.options.compile_workers,
-                                                            compile_patience(setup_.options.settings));
-  for (const auto& device : setup_.options.devices) {
-    if (const auto& kind = traits_of(device.name).kind; !judges_.contains(kind))
-      spawn_judges(kind, settings_of(device.name));
-    spawn_device(device);
+    compilers_[architecture] = spawn_part(run_compiler, compiler, o.compile_workers, o.compile_timeout());
+  for (const auto& device : o.devices) {
+    devices_.add(device);
+    spawn_judges(device.name);
+    spawn_device(device.name);
   }
+  starter_.begin({self_, store_, &setup_.options, &devices_, &holds_,
+                  [this](const std::string& architecture) { return compilers_.at(architecture); },
+                  [this](experiment_setup ready) { return launch(std::move(ready)); }, [this] { check_drained(); }});
   self_->send(node_actor(self_), message::tick{});
 }
 
-void node_state::spawn_judges(const std::string& kind, const configuration& settings) {
-  auto& j = judges_[kind];
-  j.verifier = self_->spawn<caf::monitored>(run_verifier, settings.verification);
-  j.profiler = self_->spawn<caf::monitored>(run_profiler, settings.timing, store_);
-  j.auditor = self_->spawn<caf::monitored>(run_auditor, settings.timing);
-}
-
-const configuration& node_state::settings_of(const std::string& device) const {
-  return setup_.options.of_kind.at(traits_of(device).kind);
+// Once for each kind of device.
+void node_state::spawn_judges(const std::string& device) {
+  if (judges_.contains(traits_of(device).kind)) return;
+  const auto& settings = setup_.options.settings_of(device);
+  auto& j = judges_[traits_of(device).kind];
+  j.verifier = spawn_part(run_verifier, settings.verification);
+  j.profiler = spawn_part(run_profiler, settings.timing, store_);
+  j.auditor = spawn_part(run_auditor, settings.timing);
 }
 
 // ---- devices ------------------------------------------------------------------------------------------------------
 
-void node_state::spawn_device(const node_device& device) {
+device_setup node_state::setup_of_device(const std::string& device) const {
   const auto& o = setup_.options;
-  const auto& settings = settings_of(device.name);
-  const auto& j = judges_.at(traits_of(device.name).kind);
+  const auto& settings = o.settings_of(device);
+  const auto& j = judges_.at(traits_of(device).kind);
   device_setup d;
-  d.session.device = device.name;
+  d.session.device = device;
   d.session.worker = o.worker;
   d.session.threads = static_cast<int>(settings.device.threads);
   d.session.timing_core = static_cast<int>(settings.device.timing_core);
-  d.session.cores = o.cores.timing_of(device.name);
+  d.session.cores = o.cores.timing_of(device);
   d.cores = o.cores;
   d.session.flush_bytes = settings.device.flush_mb << 20;
   d.session.blobs = blobs(o.data).folder();
@@ -78,63 +74,57 @@ void node_state::spawn_device(const node_device& device) {
   d.verifier = j.verifier;
   d.profiler = j.profiler;
   d.auditor = j.auditor;
-  auto& entry = devices_[device.name];
-  entry.what = device;
-  if (!device.problem.empty()) return device_failed(device.name, enum_name(errc::infrastructure), device.problem);
+  return d;
+}
+
+void node_state::spawn_device(const std::string& device) {
+  if (const auto& problem = devices_.at(device).what.problem; !problem.empty())
+    return device_failed(device, {errc::infrastructure, problem});
+  devices_.restarted(device);
+  auto& entry = device_actors_[device];
+  auto d = setup_of_device(device);
   entry.control = d.control;
-  entry.ready = false;
   entry.actor = self_->spawn<caf::monitored + caf::detached>(run_device, std::move(d));
-  const bool held = std::ranges::any_of(holds_, [&](const auto& h) { return h.second == device.name; });
-  if (held) self_->send(entry.actor, message::device_held{true});
+  supervision_.watch(entry.actor.id(), {supervision::role::device, device});
+  if (holds_.is_held(device)) self_->send(entry.actor, message::device_held{true});
 }
 
 void node_state::device_changed(const message::device_state_changed& m) {
-  auto& entry = devices_[m.device];
-  entry.error_code = m.error_code;
-  entry.problem = m.problem;
+  const error problem{m.code, m.problem};
   if (m.problem.empty()) {
-    entry.ready = true;
-    entry.report = m.report;
+    devices_.started(m.device, m.report);
     spdlog::info("device {} is ready: {} ({:.0f} ms)", m.device, m.report.where.model, m.report.start_ms);
   } else if (m.given_up) {
-    device_failed(m.device, m.error_code, m.problem);
+    device_failed(m.device, problem);
+  } else {
+    devices_.failed(m.device, problem);
   }
   answer_awaiting();
 }
 
-void node_state::device_failed(const std::string& device, const std::string& code, const std::string& problem) {
-  auto& entry = devices_[device];
-  entry.given_up = true;
-  entry.ready = false;
-  entry.error_code = code;
-  entry.problem = problem;
-  spdlog::critical("device {} cannot be used: {}", device, problem);
-  const auto told = fmt::format("device {} cannot be used: {}", device, problem);
+void node_state::device_failed(const std::string& device, const error& problem) {
+  devices_.give_up(device, problem);
+  const auto told = fmt::format("device {} cannot be used: {}", device, problem.message);
+  spdlog::critical("{}", told);
   for (const auto& [id, e] : experiments_) {
-    if (!e.actor || !names_device(e.device, device) || any_usable(e.device)) continue;
+    if (!e.actor || !names_device(e.device, device) || devices_.any_usable(e.device)) continue;
     queue_->withdraw(id);
     self_->send(e.actor, message::device_given_up{told});
   }
 }
 
-bool node_state::any_usable(const std::string& devices) const {
-  return std::any_of(devices_.begin(), devices_.end(),
-                     [&](const auto& d) { return names_device(devices, d.first) && !d.second.given_up; });
-}
-
-// Its actor died: what it held comes back, and it gets another.
-void node_state::device_gone(const std::string& device) {
-  auto& entry = devices_[device];
-  entry.actor = nullptr;
+// What it held comes back, and it gets another actor.
+void node_state::device_died(const std::string& device) {
+  device_actors_[device].actor = nullptr;
   for (const auto& lost : queue_->drop_device(device)) {
     message::work_done m;
     m.attempt = lost.attempt;
     m.fault = fmt::format("the actor of device {} died", device);
     lease_lost(m);
   }
-  if (ending_ || entry.given_up) return;
-  if (++entry.deaths < device_deaths_allowed) return spawn_device(node_device(entry.what));
-  device_failed(device, enum_name(errc::infrastructure), "its actor died again and again");
+  if (ending_ || !devices_.at(device).usable()) return;
+  if (supervision_.may_restart(device)) return spawn_device(device);
+  device_failed(device, {errc::infrastructure, "its actor died again and again"});
   answer_awaiting();
 }
 
@@ -146,18 +136,14 @@ caf::result<node_status> node_state::await_devices() {
 }
 
 void node_state::answer_awaiting() {
-  const auto settled = [](const auto& d) { return d.second.ready || d.second.given_up; };
-  if (!std::all_of(devices_.begin(), devices_.end(), settled)) return;
-  for (auto& promise : awaiting_) {
-    const auto usable = std::find_if(devices_.begin(), devices_.end(), [](const auto& d) { return d.second.ready; });
-    if (usable == devices_.end()) {
-      const auto& d = devices_.begin()->second;
-      promise.deliver(to_caf({enum_value<errc>(d.error_code).value_or(errc::infrastructure), d.problem}));
+  if (!devices_.settled()) return;
+  for (auto& promise : std::exchange(awaiting_, {})) {
+    if (auto ready = devices_.any_ready(); !ready) {
+      promise.deliver(to_caf(std::move(ready).error()));
     } else {
       promise.deliver(*status());
     }
   }
-  awaiting_.clear();
 }
 
 // ---- leases -------------------------------------------------------------------------------------------------------
@@ -174,7 +160,7 @@ void node_state::idle(const message::device_idle& m) {
 
 void node_state::hand_out() {
   while (auto next = queue_->next(std::chrono::steady_clock::now()))
-    self_->send(devices_[next->device].actor, std::move(next->item));
+    self_->send(device_actors_.at(next->device).actor, std::move(next->item));
 }
 
 caf::result<message::done> node_state::work_done(const message::work_done& m) {
@@ -212,13 +198,12 @@ void node_state::tick() {
   for (const auto& m : std::exchange(lost_, {}))
     lease_lost(m);
   for (const auto& [id, held] : queue_->overdue(std::chrono::steady_clock::now())) {
-    auto& d = devices_[held.device];
     if (held.reports == 1) {
       spdlog::error("node: {} on device {} took longer than its lease: the call is cancelled",
                     attempt_key(held.attempt), held.device);
-      d.control->cancel();
-    } else if (!d.given_up) {
-      device_failed(held.device, enum_name(errc::timeout), "it does not answer, nor does cancelling its call help");
+      device_actors_.at(held.device).control->cancel();
+    } else if (devices_.at(held.device).usable()) {
+      device_failed(held.device, {errc::timeout, "it does not answer, nor does cancelling its call help"});
     }
   }
 }
@@ -226,39 +211,35 @@ void node_state::tick() {
 // ---- supervision --------------------------------------------------------------------------------------------------
 
 void node_state::down(const caf::down_msg& m) {
-  for (const auto& [device, entry] : devices_)
-    if (entry.actor && entry.actor.address() == m.source) return device_gone(std::string(device));
-  for (const auto& [id, entry] : experiments_) {
-    if (!entry.actor || entry.actor.address() != m.source) continue;
-    spdlog::error("node: the actor of experiment {} died: {}", id, from_caf(m.reason).message);
-    message::experiment_ended last;
-    last.last.experiment = id;
-    last.last.state = enum_name(experiment_state::running);
-    last.problem = "its actor died; the node's log says why, and the next start of the node goes on with it";
-    return forget_experiment(std::string(id), std::move(last));
+  const auto child = supervision_.died(m.source.id());
+  if (!child) return;
+  const error why = from_caf(m.reason);
+  switch (child->what) {
+    case supervision::role::device:
+      return device_died(child->name);
+    case supervision::role::experiment:
+      return experiment_died(child->name, why);
+    case supervision::role::own_part:
+      if (!ending_) setup_.fatal("one of the node's own actors died: " + why.message);
   }
-  const bool thinks = std::any_of(judges_.begin(), judges_.end(), [&](const auto& j) {
-    const auto& [verifier, profiler, auditor] = j.second;
-    return verifier.address() == m.source || profiler.address() == m.source || auditor.address() == m.source;
-  });
-  const bool compiles =
-      std::any_of(compilers_.begin(), compilers_.end(), [&](const auto& c) { return c.second.address() == m.source; });
-  if ((store_.address() == m.source || thinks || compiles) && !ending_)
-    setup_.fatal("one of the node's own actors died: " + from_caf(m.reason).message);
 }
 
 expected<node_status> node_state::status() const {
   node_status s;
   s.pid = ::getpid();
   s.data = setup_.options.data;
-  for (const auto& [device, entry] : devices_) {
-    if (entry.ready) s.devices.push_back(entry.report);
-    if (!entry.ready && !entry.problem.empty()) s.troubled.push_back({device, entry.problem, entry.given_up});
+  for (const auto& [device, entry] : devices_.all()) {
+    if (entry.now == device_roster::state::ready) {
+      s.devices.push_back(entry.report);
+    } else if (!entry.problem.message.empty()) {
+      s.troubled.push_back({device, entry.problem.message, !entry.usable()});
+    }
+  }
+  for (const auto& [device, entry] : device_actors_)
     for (const auto& [kind, pids] : entry.control->processes()) {
       auto& all = s.processes[kind];
       all.insert(all.end(), pids.begin(), pids.end());
     }
-  }
   for (const auto& [id, entry] : experiments_)
     if (entry.actor) s.experiments.push_back(id);
   return s;
@@ -281,7 +262,7 @@ caf::result<message::done> node_state::drain() {
 void node_state::check_drained() {
   const bool running =
       std::any_of(experiments_.begin(), experiments_.end(), [](const auto& e) { return !!e.second.actor; });
-  if (!ending_ || running || starting_ > 0) return;
+  if (!ending_ || running || starter_.starting() > 0) return;
   for (auto& promise : draining_)
     promise.deliver(message::done{});
   draining_.clear();
@@ -295,7 +276,7 @@ void node_state::end(const caf::error& reason) {
     if (e.generator) self_->send_exit(e.generator, reason);
     if (e.learner) self_->send_exit(e.learner, reason);
   }
-  for (auto& [device, d] : devices_)
+  for (auto& [device, d] : device_actors_)
     if (d.actor) self_->send_exit(d.actor, reason);
   for (const auto& [kind, j] : judges_) {
     self_->send_exit(j.auditor, reason);

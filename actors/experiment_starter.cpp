@@ -1,0 +1,185 @@
+#include "actors/experiment_starter.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "actors/generator_actor.hpp"
+#include "actors/learner_actor.hpp"
+#include "config/base/wall_clock.hpp"
+#include "sandbox/device/device_names.hpp"
+
+namespace cudal1 {
+
+namespace {
+constexpr limit store_patience{std::chrono::minutes(1)};
+}
+
+void experiment_starter::start(message::start_experiment m, started_promise p) {
+  ++starting_;
+  if (auto begun = begin_start(std::move(m), p); !begun) refuse("", p, std::move(begun).error());
+}
+
+expected<void> experiment_starter::begin_start(message::start_experiment m, const started_promise& p) {
+  auto& record = m.record;
+  CUDAL1_TRY(record.device, around_.devices->choose(record.device));
+  CUDAL1_CHECK(around_.holds->check_free(record.device, m.hold));
+  if (!m.experiment.empty()) {
+    load(m.experiment, {}, p);
+    return {};
+  }
+  CUDAL1_TRY(const std::string kind, kind_of_devices(record.device));
+  CUDAL1_TRY(const std::vector<task> tasks, read_tasks(m.tasks, kind, blobs(around_.options->data)));
+  std::vector<task_record> records;
+  for (const auto& t : tasks) {
+    record.tasks.push_back(t.id);
+    records.push_back(record_of(t));
+  }
+  keep_tasks(std::move(m), std::move(records), p);
+  return {};
+}
+
+void experiment_starter::refuse(const std::string& id, started_promise& p, error e) {
+  --starting_;
+  if (!id.empty()) e.message = "experiment " + id + ": " + e.message;
+  p.deliver(to_caf(std::move(e)));
+  around_.start_ended();
+}
+
+void experiment_starter::keep_tasks(message::start_experiment m, std::vector<task_record> tasks, started_promise p) {
+  if (tasks.empty()) return create(std::move(m), p);
+  const message::keep_task first{tasks.back()};
+  tasks.pop_back();
+  ask<message::done>(
+      around_.node, around_.store, store_patience, first,
+      [this, m = std::move(m), tasks = std::move(tasks), p](const message::done&) mutable {
+        keep_tasks(std::move(m), std::move(tasks), p);
+      },
+      [this, p](error e) mutable { refuse("", p, std::move(e)); });
+}
+
+void experiment_starter::create(message::start_experiment m, started_promise p) {
+  m.record.created_unix_ms = unix_ms();
+  m.record.state = experiment_state::running;
+  if (!m.program.empty()) m.record.policy = hand_policy;
+  ask<experiment_record>(
+      around_.node, around_.store, store_patience, message::create_experiment{m.record},
+      [this, m, p](const experiment_record& created) mutable {
+        given_variants given;
+        if (!m.program.empty()) given.push_back(given_by_hand(created, m.program, m.origin));
+        load(created.id, std::move(given), p);
+      },
+      [this, p](error e) mutable { refuse("", p, std::move(e)); });
+}
+
+void experiment_starter::load(const std::string& id, given_variants given, started_promise p) {
+  ask<message::loaded_experiment>(
+      around_.node, around_.store, store_patience, message::load_experiment{id},
+      [this, id, given = std::move(given), p](message::loaded_experiment& all) mutable {
+        auto setup = prepare(std::move(all), std::move(given));
+        if (!setup) return refuse(id, p, std::move(setup).error());
+        add_policy(std::move(*setup), p);
+      },
+      [this, id, p](error e) mutable { refuse(id, p, std::move(e)); });
+}
+
+expected<experiment_setup> experiment_starter::prepare(message::loaded_experiment all, given_variants given) const {
+  CUDAL1_TRY(experiment_setup s, setup_of(std::move(all), std::move(given)));
+  CUDAL1_CHECK(around_.devices->choose(s.record.device));
+  const auto& device = around_.devices->first_of(s.record.device);
+  const auto& options = *around_.options;
+  s.store = around_.store;
+  s.node = node_actor(around_.node);
+  s.compiler = around_.compiler_for(device.what.architecture);
+  s.where = device.report.where;
+  s.devices = static_cast<int64_t>(around_.devices->count(s.record.device));
+  s.in_a_row = options.settings_of(device.what.name).search.in_a_row;
+  // One on each device, and as many that get ready as keep the devices from waiting for a compiler.
+  const int compiled_ahead = traits_of(device.what.name).compiled_ahead * static_cast<int>(s.devices);
+  const int ready = std::clamp(options.compile_workers, 2, std::max(2, compiled_ahead));
+  s.credit = static_cast<int>(s.devices) + ready;
+  s.compile_patience = options.compile_timeout(s.credit);
+  return s;
+}
+
+void experiment_starter::add_policy(experiment_setup setup, started_promise p) {
+  if (setup.record.policy == hand_policy) return launch(std::move(setup), p);
+  const std::string name = setup.record.policy;
+  auto go_on = [this, setup = std::move(setup), p](const message::policy_version& state) mutable {
+    const std::string id = setup.record.id;
+    auto ready = spawn_policy(setup, state);
+    return ready ? launch(std::move(setup), p) : refuse(id, p, std::move(ready).error());
+  };
+  ask<message::policy_version>(around_.node, around_.store, store_patience, message::load_policy{name}, go_on,
+                               [this, go_on, p](error e) mutable {
+                                 if (e.code == errc::not_found) return go_on({});  // it has learned nothing yet
+                                 refuse("", p, std::move(e));
+                               });
+}
+
+// One policy for the generator and one for the learner, both as the store has it.
+expected<void> experiment_starter::spawn_policy(experiment_setup& setup, const message::policy_version& state) {
+  std::array<std::shared_ptr<std::unique_ptr<policy>>, 2> policies;
+  for (auto& one : policies) {
+    CUDAL1_TRY(std::unique_ptr<policy> made, make_policy(setup.record.policy, setup.record.seed));
+    if (state.version > 0) CUDAL1_CHECK(made->load(state.blob, state.version));
+    one = std::make_shared<std::unique_ptr<policy>>(std::move(made));
+  }
+  const auto& search = around_.options->settings.search;
+  setup.generator = around_.node->spawn<caf::detached>(run_generator, policies[0], around_.store, search.exemplars);
+  setup.learner = around_.node->spawn<caf::detached>(run_learner, policies[1], around_.store, setup.generator,
+                                                     static_cast<std::size_t>(search.group_size));
+  return {};
+}
+
+void experiment_starter::launch(experiment_setup setup, started_promise p) {
+  const std::string id = setup.record.id;
+  if (auto launched = around_.launch(std::move(setup)); !launched) return refuse(id, p, std::move(launched).error());
+  --starting_;
+  p.deliver(message::started{id});
+}
+
+// ---- what ran when the last node ended ----------------------------------------------------------------------------
+
+// Its client has gone with the last node.
+void experiment_starter::cancel_by_hand(experiment_record record) {
+  record.state = experiment_state::cancelled;
+  ask<message::done>(
+      around_.node, around_.store, store_patience, message::save_experiment{record}, [](const message::done&) {},
+      [](const error& e) { spdlog::error("node: an experiment's end was not kept: {}", e.message); });
+}
+
+void experiment_starter::resume(done_promise p) {
+  ask<message::running_experiments>(
+      around_.node, around_.store, store_patience, message::list_running{},
+      [this, p](const message::running_experiments& running) mutable {
+        std::vector<message::start_experiment> all;
+        for (const auto& record : running.records) {
+          if (record.policy == hand_policy) {
+            cancel_by_hand(record);
+            continue;
+          }
+          all.push_back({});
+          all.back().experiment = record.id;
+          all.back().record.device = record.device;
+        }
+        resume_next(std::move(all), p);
+      },
+      [p](error e) mutable { p.deliver(to_caf(std::move(e))); });
+}
+
+// One after the other; the answer is given when all are known to this node, so that no client asks for one too early.
+void experiment_starter::resume_next(std::vector<message::start_experiment> left, done_promise p) {
+  if (left.empty()) return static_cast<void>(p.deliver(message::done{}));
+  const message::start_experiment m = std::move(left.back());
+  left.pop_back();
+  spdlog::info("node: going on with experiment {}", m.experiment);
+  ask<message::started>(
+      around_.node, node_actor(around_.node), store_patience, m,
+      [this, left, p](const message::started&) mutable { resume_next(std::move(left), p); },
+      [this, left, p](const error& e) mutable {
+        spdlog::error("node: an experiment cannot go on: {}", e.message);
+        resume_next(std::move(left), p);
+      });
+}
+
+}  // namespace cudal1

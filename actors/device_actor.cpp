@@ -147,7 +147,8 @@ void device_state::open() {
   if (auto opened = session_->open_task(*item.what); !opened) {
     const errc code = opened.error().code;
     const bool of_task = code == errc::unsupported || code == errc::invalid_program || code == errc::variant_fault ||
-                         code == errc::not_found || code == errc::corrupt;  // the last two: of its weights' files
+                         code == errc::out_of_memory || code == errc::not_found ||
+                         code == errc::corrupt;  // the last two: of its weights' files
     return fault(opened.error(), of_task);
   }
   add_stage("open", from);

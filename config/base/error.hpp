@@ -20,12 +20,13 @@ BOOST_DEFINE_ENUM_CLASS(errc,
                         already_exists,    // a unique thing is there already
                         compile_failed,    // the compiler refused the source (its log is in the text)
                         refused,           // the object code breaks a rule of the sandbox
-                        variant_fault,     // the variant crashed, hung, ran out of memory or touched what it must not
+                        variant_fault,     // the variant crashed, hung or touched what it must not
                         infrastructure,    // ours: a lost process, a full disk, a sick device; retried, never scored
                         timeout,           // an answer did not come in time
                         io_error,          // the system said no; errno is in the text
                         corrupt,           // stored bytes fail their check, or are of a newer schema
-                        cancelled)         // somebody asked to stop
+                        cancelled,         // somebody asked to stop
+                        out_of_memory)     // of a device, a process or a limit: with less held the same may succeed
 
 struct error {
   errc code = errc::infrastructure;

@@ -180,11 +180,11 @@ class program_interpreter final : public interpreter {
     try {
       result = work();
     } catch (const c10::OutOfMemoryError& e) {
-      result = fail(errc::variant_fault, "out of memory: {}: {}", current_step(), e.what_without_backtrace());
+      result = fail(errc::out_of_memory, "out of memory: {}: {}", current_step(), e.what_without_backtrace());
     } catch (const c10::Error& e) {
       result = fail(errc::variant_fault, "{}: {}", current_step(), e.what_without_backtrace());
     } catch (const std::bad_alloc&) {
-      result = fail(errc::variant_fault, "out of memory: {}", current_step());
+      result = fail(errc::out_of_memory, "out of memory: {}", current_step());
     } catch (const std::exception& e) {
       result = fail(errc::variant_fault, "{}: {}", current_step(), e.what());
     }

@@ -46,7 +46,7 @@ class interpreter {
   virtual expected<void> set_weights(std::span<const tensor_view> weights) = 0;
 
   // Runs the steps. `inputs` in the program's order, of the declared types. The outputs stay valid until the next call
-  // or release(). An ATen exception is errc::variant_fault with the step; a result whose type is not what our rules
+  // or release(). An ATen exception is errc::variant_fault with the step, or errc::out_of_memory; a result whose type is not what our rules
   // said is errc::invalid_program. On a GPU the work is on LibTorch's current stream (lanes have joined it), and not
   // done when it returns.
   virtual expected<void> call(std::span<const tensor_view> inputs) = 0;
@@ -70,7 +70,7 @@ struct arena_options {
 };
 
 // Installs the arena as c10's CPU allocator, once a process, before any tensor is made in it. Above the limit an
-// allocation throws c10's out-of-memory error, which call() reports as errc::variant_fault with "out of memory".
+// allocation throws c10's out-of-memory error, which call() reports as errc::out_of_memory.
 expected<void> install_arena(const arena_options& options);
 // Before each call: new poison, other addresses, all of the free memory that the next call will use touched.
 void arena_begin_call(uint64_t poison_seed);

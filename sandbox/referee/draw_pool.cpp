@@ -17,8 +17,9 @@ uint64_t seed_of(uint64_t seed, tensor_role role, std::size_t index) {
   return seed ^ (0x9e3779b97f4a7c15 * (2 * index + (role == tensor_role::weight ? 2 : 1)));
 }
 
-bool wants_memory(const error& e) {
-  return e.message.find("out of memory") != std::string::npos || e.message.find("has no room for") != std::string::npos;
+template <class T>
+bool wants_memory(const expected<T>& made) {
+  return !made && made.error().code == errc::out_of_memory;
 }
 
 }  // namespace
@@ -109,10 +110,10 @@ expected<std::shared_ptr<const draw>> draw_pool::make(const draw_request& reques
 
 expected<std::shared_ptr<const draw>> draw_pool::make_evicting(const draw_request& request) {
   auto made = make(request);
-  if (made || !wants_memory(made.error())) return made;
+  if (!wants_memory(made)) return made;
   evict_others_();
   made = make(request);
-  if (made || !wants_memory(made.error())) return made;
+  if (!wants_memory(made)) return made;
   // So much was too much: half of it is the bound from now on, else the next draw would find out again.
   while (!draws_.empty()) {
     memory_bound_ = bytes_ / 2;
@@ -120,7 +121,7 @@ expected<std::shared_ptr<const draw>> draw_pool::make_evicting(const draw_reques
     trim_spare();
     evict_others_();
     made = make(request);
-    if (made || !wants_memory(made.error())) return made;
+    if (!wants_memory(made)) return made;
   }
   return fail(errc::unsupported, "task {} needs more memory than there is for its inputs and its expected outputs: {}",
               task_.name, made.error().message);

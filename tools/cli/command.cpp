@@ -57,6 +57,7 @@ int exit_code_of(const error& e) {
     case errc::timeout:
     case errc::io_error:
     case errc::corrupt:
+    case errc::out_of_memory:
       return exit_code::infrastructure;
   }
   return exit_code::infrastructure;

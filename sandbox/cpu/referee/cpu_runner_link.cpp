@@ -24,8 +24,8 @@ std::chrono::milliseconds milliseconds_of(double ms) {
   return std::chrono::milliseconds(static_cast<int64_t>(ms));
 }
 
-outcome outcome_of(const error& e) {
-  switch (e.code) {
+outcome outcome_of(errc code) {
+  switch (code) {
     case errc::invalid_program:
     case errc::parse_error:
     case errc::not_found:
@@ -33,8 +33,10 @@ outcome outcome_of(const error& e) {
       return outcome::invalid;
     case errc::refused:
       return outcome::refused;
+    case errc::out_of_memory:
+      return outcome::out_of_memory;
     default:
-      return e.message.find("out of memory") != std::string::npos ? outcome::out_of_memory : outcome::crash;
+      return outcome::crash;
   }
 }
 
@@ -159,7 +161,7 @@ expected<runner_reply> cpu_runner_link::ask(frame_type type, const json& body, s
     const bool ours = record.error().code == errc::infrastructure || record.error().code == errc::io_error;
     if (ours && type == frame_type::load) return fail_in("a runner", record.error());
     const std::string text = printable(record.error().message.c_str(), record.error().message.size());
-    return note_fault({outcome_of(record.error()), text});
+    return note_fault({outcome_of(record.error().code), text});
   }
   return record;
 }
@@ -204,9 +206,9 @@ expected<void> cpu_runner_link::finish(call_state state) {
     case call_state::faulted:
       return ended();
     case call_state::failed: {
-      const std::string text = printable(control().text, sizeof control_block::text);
-      const bool memory = text.find("out of memory") != std::string::npos;
-      return note_fault({memory ? outcome::out_of_memory : outcome::crash, text});
+      const bool memory = control().error_code == static_cast<int32_t>(errc::out_of_memory);
+      return note_fault(
+          {memory ? outcome::out_of_memory : outcome::crash, printable(control().text, sizeof control_block::text)});
     }
     default:
       break;

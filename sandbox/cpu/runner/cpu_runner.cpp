@@ -152,7 +152,7 @@ expected<void> runner::guarded(auto&& work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    return fail(errc::variant_fault, "out of memory (of the heap), in {}", program_->current_step());
+    return fail(errc::out_of_memory, "out of memory (of the heap), in {}", program_->current_step());
   } catch (const std::exception& e) {
     return fail(errc::variant_fault, "{}, in {}", e.what(), program_->current_step());
   }

@@ -20,8 +20,7 @@ constexpr sign signs[] = {
     {"a write into input", outcome::wrote_input},
     {"a write into a weight", outcome::wrote_input},
     {"a write into weight", outcome::wrote_input},
-    {"out of memory", outcome::out_of_memory},
-    {"outofmemory", outcome::out_of_memory},
+    {"out of memory", outcome::out_of_memory},  // of the driver, in a kernel's launch
     {"cudaerrormemoryallocation", outcome::out_of_memory},
     {"illegal address", outcome::out_of_bounds},
     {"illegaladdress", outcome::out_of_bounds},
@@ -45,6 +44,8 @@ fault fault_of_gpu(const error& said) {
       return {outcome::invalid, text};
     case errc::refused:
       return {outcome::refused, text};
+    case errc::out_of_memory:
+      return {outcome::out_of_memory, text};
     case errc::timeout:
       return {outcome::hang, text};
     default:

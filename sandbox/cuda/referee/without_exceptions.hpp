@@ -8,12 +8,14 @@
 
 namespace cudal1 {
 
-// What ATen throws in `work`, as errc::infrastructure ("out of memory" is in the text where that is it).
+// What ATen throws in `work`, as errc::out_of_memory or errc::infrastructure.
 template <class F>
 auto without_exceptions(const char* what, F&& work) -> decltype(work()) {
   try {
     const c10::InferenceMode no_autograd;
     return work();
+  } catch (const c10::OutOfMemoryError& e) {
+    return fail(errc::out_of_memory, "{}: {}", what, e.what_without_backtrace());
   } catch (const c10::Error& e) {
     return fail(errc::infrastructure, "{}: {}", what, e.what_without_backtrace());
   } catch (const std::exception& e) {

@@ -267,7 +267,7 @@ expected<void> cuda_runner::copy_outputs(const gpu_call& m, std::span<const tens
     const auto bytes = static_cast<std::size_t>(outputs[i].type.storage_bytes());
     void* const copy = arena.keep(bytes);
     if (copy == nullptr)
-      return fail(errc::variant_fault, "out of memory: no room for a copy of an output of {} bytes", bytes);
+      return fail(errc::out_of_memory, "out of memory: no room for a copy of an output of {} bytes", bytes);
     CUDAL1_CHECK(device_->copy(copy, outputs[i].data, bytes));
     if (m.keep) record.outputs[i].offset = arena.offset_of(copy);
   }

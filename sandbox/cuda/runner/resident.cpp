@@ -103,7 +103,8 @@ expected<resident::capture_result> resident::capture_once(std::span<const tensor
     arena_.give_back(held);
     (void)cudaGetLastError();
     if (!called) return tl::unexpected<error>(graph.error());
-    return fail(errc::variant_fault, "the program cannot be captured as one graph: {}",
+    const bool memory = !*called && called->error().code == errc::out_of_memory;
+    return fail(memory ? errc::out_of_memory : errc::variant_fault, "the program cannot be captured as one graph: {}",
                 *called ? graph.error().message : called->error().message);
   }
   return capture_result{std::move(*graph), std::move(outputs), std::move(places), std::move(held)};
@@ -150,7 +151,7 @@ expected<void> resident::capture_copying(std::span<const tensor_view> inputs, co
   std::vector<tensor_view> staged(inputs.begin(), inputs.end());
   for (auto& view : staged) {
     void* const block = arena_.allocate(static_cast<std::size_t>(view.type.storage_bytes()));
-    if (block == nullptr) return fail(errc::variant_fault, "out of memory: the graph's copies of its inputs");
+    if (block == nullptr) return fail(errc::out_of_memory, "out of memory: the graph's copies of its inputs");
     copies_.push_back(block);
     view.data = block;
   }
@@ -215,7 +216,7 @@ expected<void> resident::call_graph(std::span<const tensor_view> inputs) {
     const auto& memory = bindings_.memories()[m];
     if (memory.range == graph_bindings::none) continue;
     if (memory.bound && (blocks_[m] = arena_.allocate(memory.bytes)) == nullptr)
-      return fail(errc::variant_fault, "out of memory: an output of the graph");
+      return fail(errc::out_of_memory, "out of memory: an output of the graph");
     now_.push_back(memory.bound ? reinterpret_cast<uintptr_t>(blocks_[m]) : memory.at);
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {

@@ -46,7 +46,7 @@ expected<unique_fd> make_device_memory(int64_t bytes, int device) {
   CUmemGenericAllocationHandle memory = 0;
   const CUresult made = api->mem_create(&memory, static_cast<std::size_t>(size), &wanted, 0);
   if (made == CUDA_ERROR_OUT_OF_MEMORY)
-    return fail(errc::infrastructure,
+    return fail(errc::out_of_memory,
                 "cuda:{} has no room for {} bytes more: other processes use it, or the memory "
                 "limit (device.gpu_memory_limit_mb) is too large for it",
                 device, size);

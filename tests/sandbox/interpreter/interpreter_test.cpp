@@ -206,7 +206,7 @@ TEST(interpreter_in_an_arena, running_out_of_memory_is_a_fault_and_the_next_call
     const tensor_view input{contiguous(dtype::float32, {256, 1024}), x.data()};
     const auto ran = run->call(std::span(&input, 1));
     ASSERT_FALSE(ran);
-    EXPECT_EQ(ran.error().code, errc::variant_fault);
+    EXPECT_EQ(ran.error().code, errc::out_of_memory);
     EXPECT_TRUE(ran.error().message.starts_with("out of memory: step 2 (aten::neg)")) << ran.error().message;
     run->release();
     EXPECT_EQ(arena_bytes_in_use(), 0);

@@ -31,7 +31,7 @@ class cpu_device final : public referee_device {
   void give_back() override {}
 
   expected<device_memory> make_memory(int64_t bytes, bool writable) override {
-    if (bytes > room_ - *taken_) return fail(errc::infrastructure, "the CPU has no room for {} bytes more", bytes);
+    if (bytes > room_ - *taken_) return fail(errc::out_of_memory, "the CPU has no room for {} bytes more", bytes);
     device_memory made;
     made.bytes = bytes;
     CUDAL1_TRY(made.file, make_shared_memory("cudal1-device", bytes));

@@ -16,7 +16,8 @@ TEST(fault_of_gpu, says_what_the_program_did) {
   EXPECT_EQ(kind_of(fault, "CUDA_ERROR_ILLEGAL_ADDRESS"), out_of_bounds);
   EXPECT_EQ(kind_of(fault, "CUDA error: an illegal memory access was encountered"), out_of_bounds);
   EXPECT_EQ(kind_of(fault, "an illegal address: a write into input \"x\", in step 1"), wrote_input);
-  EXPECT_EQ(kind_of(fault, "out of memory: step 1 (alloc y)"), out_of_memory);
+  EXPECT_EQ(kind_of(fault, "cudaErrorMemoryAllocation: out of memory"), out_of_memory);
+  EXPECT_EQ(kind_of(errc::out_of_memory, "step 1 (alloc y)"), out_of_memory);
   EXPECT_EQ(kind_of(fault, "cudaErrorMisalignedAddress: misaligned address"), crash);
   EXPECT_EQ(kind_of(fault, "cudaErrorIllegalInstruction"), crash);
   EXPECT_EQ(kind_of(fault, "unspecified launch failure"), crash);

@@ -107,7 +107,7 @@ TEST_F(linking, without_a_limit_a_runner_gets_most_of_a_small_device) {
 
 TEST_F(linking, a_failed_call_is_a_fault_and_the_runner_goes_on_where_it_answers) {
   const auto called =
-      call_of([](const frame&) { return fail(errc::variant_fault, "out of memory: step 1 (alloc y)"); });
+      call_of([](const frame&) { return fail(errc::out_of_memory, "out of memory: step 1 (alloc y)"); });
   ASSERT_FALSE(called);
   EXPECT_EQ(called.error().code, errc::variant_fault);
   EXPECT_EQ(kind(), outcome::out_of_memory);

@@ -92,13 +92,13 @@ caf::result<T> answer_at_edge(const char* actor, F&& body) {
 
 // ---- requests -----------------------------------------------------------------------------------------------------
 
-using limit = std::chrono::milliseconds;
+using duration = std::chrono::milliseconds;
 
-// A request with its finite limit, what to do with the answer, and what to do with an error (a limit that passed, an
-// actor that has gone, or the error that it answered).
+// A request with its finite timeout, what to do with the answer, and what to do with an error (a timeout that passed,
+// an actor that has gone, or the error that it answered).
 template <class Reply, class Self, class Destination, class Message, class Then, class Else>
-void ask(Self* self, const Destination& destination, limit patience, Message message, Then then, Else otherwise) {
-  self->request(destination, patience, std::move(message))
+void ask(Self* self, const Destination& destination, duration timeout, Message message, Then then, Else otherwise) {
+  self->request(destination, timeout, std::move(message))
       .then([self, then = std::move(then)](Reply& reply) mutable { at_edge(self->name(), [&] { then(reply); }); },
             [self, otherwise = std::move(otherwise)](caf::error& e) mutable {
               at_edge(self->name(), [&] { otherwise(from_caf(e)); });
@@ -107,9 +107,10 @@ void ask(Self* self, const Destination& destination, limit patience, Message mes
 
 // From a thread that is no actor: blocks for the answer.
 template <class Reply, class Destination, class Message>
-expected<Reply> ask_blocking(caf::scoped_actor& self, const Destination& destination, limit patience, Message message) {
+expected<Reply> ask_blocking(caf::scoped_actor& self, const Destination& destination, duration timeout,
+                             Message message) {
   expected<Reply> result = fail(errc::timeout, "an actor gave no answer in time");
-  self->request(destination, patience, std::move(message))
+  self->request(destination, timeout, std::move(message))
       .receive([&](Reply& reply) { result = std::move(reply); },
                [&](caf::error& e) { result = tl::unexpected<error>(from_caf(e)); });
   return result;

@@ -38,8 +38,8 @@ class client_connection {
   client_answer answer_of(message::progress_answer p) const;
 
   template <class Reply, class Message>
-  expected<Reply> ask_node(Message m, limit patience = std::chrono::seconds(30)) {
-    return ask_blocking<Reply>(self_, server_.setup_.node, patience, std::move(m));
+  expected<Reply> ask_node(Message m, duration timeout = std::chrono::seconds(30)) {
+    return ask_blocking<Reply>(self_, server_.setup_.node, timeout, std::move(m));
   }
 
   client_server& server_;

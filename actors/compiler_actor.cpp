@@ -29,7 +29,7 @@ void compiler_state::hand_out() {
     job next = std::move(waiting.front());
     waiting.pop_front();
     ask<shared_code>(
-        self, worker, patience, std::move(next.what),
+        self, worker, timeout, std::move(next.what),
         [this, worker, promise = next.promise](shared_code& code) mutable {
           promise.deliver(std::move(code));
           finish(worker);
@@ -47,11 +47,11 @@ void compiler_state::finish(const compiler_actor& worker) {
 }
 
 compiler_actor::behavior_type run_compiler(compiler_actor::stateful_pointer<compiler_state> self,
-                                           std::shared_ptr<kernel_compiler> compiler, int workers, limit patience) {
+                                           std::shared_ptr<kernel_compiler> compiler, int workers, duration timeout) {
   prepare(self);
   auto& s = self->state;
   s.self = self;
-  s.patience = patience;
+  s.timeout = timeout;
   // Linked: the workers end with their front, and nothing of it goes on without them.
   for (int i = 0; i < workers; ++i)
     s.idle.push_back(self->spawn<caf::linked + caf::detached>(run_compiler_worker, compiler));

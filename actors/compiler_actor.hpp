@@ -31,15 +31,15 @@ struct compiler_state {
     caf::typed_response_promise<shared_code> promise;
   };
   std::deque<job> waiting;
-  limit patience{0};
+  duration timeout{0};
 
   caf::result<shared_code> compile(const message::compile& m);
   void hand_out();
   void finish(const compiler_actor& worker);
 };
 
-// Spawns its workers. `patience`: longer than a compilation may take.
+// Spawns its workers. `timeout`: longer than a compilation may take.
 compiler_actor::behavior_type run_compiler(compiler_actor::stateful_pointer<compiler_state> self,
-                                           std::shared_ptr<kernel_compiler> compiler, int workers, limit patience);
+                                           std::shared_ptr<kernel_compiler> compiler, int workers, duration timeout);
 
 }  // namespace cudal1

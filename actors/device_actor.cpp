@@ -12,7 +12,7 @@ namespace cudal1 {
 namespace {
 
 using clock = std::chrono::steady_clock;
-constexpr limit commit_patience{std::chrono::minutes(2)};  // of the node: the store syncs
+constexpr duration commit_timeout{std::chrono::minutes(2)};  // of the node: the store syncs
 constexpr std::chrono::milliseconds pulse{1000};
 constexpr int start_failures_allowed = 5;
 constexpr int faults_in_a_row_allowed = 6;
@@ -298,7 +298,7 @@ void device_state::tell_first() {
   if (telling_ || to_tell_.empty()) return;
   telling_ = true;
   ask<message::done>(
-      self_, setup_.node, commit_patience, to_tell_.front(),
+      self_, setup_.node, commit_timeout, to_tell_.front(),
       [this](const message::done&) {
         telling_ = false;
         to_tell_.pop_front();

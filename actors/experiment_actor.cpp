@@ -9,8 +9,8 @@ namespace cudal1 {
 
 namespace {
 
-constexpr limit store_patience{std::chrono::minutes(1)};
-constexpr limit policy_patience{std::chrono::minutes(2)};
+constexpr duration store_timeout{std::chrono::minutes(1)};
+constexpr duration policy_timeout{std::chrono::minutes(2)};
 constexpr std::chrono::milliseconds pulse{250};
 constexpr std::chrono::seconds save_interval{5};
 constexpr int silent_generator_allowed = 5;
@@ -103,7 +103,7 @@ void experiment_flow::propose(slot_id id) {
   message::propose question{setup_.tasks[s.task], books_->record().id, books_->record().device, tried_[s.task],
                             books_->next_seed(s.task)};
   ask<message::proposed>(
-      self_, setup_.generator, policy_patience, std::move(question),
+      self_, setup_.generator, policy_timeout, std::move(question),
       [this, id](message::proposed& p) { proposed(id, std::move(p)); },
       [this, id](const error& e) { no_proposal(id, e); });
 }
@@ -143,7 +143,7 @@ void experiment_flow::reserve(slot_id id) {
   const auto& s = slots_.at(id);
   tried_[s.task].insert(s.variant.id);
   ask<attempt_record>(
-      self_, setup_.store, store_patience, message::reserve_attempt{s.variant, books_->record().id},
+      self_, setup_.store, store_timeout, message::reserve_attempt{s.variant, books_->record().id},
       [this, id](const attempt_record& a) { reserved(id, a); }, [this, id](const error& e) { not_reserved(id, e); });
 }
 
@@ -182,7 +182,7 @@ void experiment_flow::reserved(slot_id id, const attempt_record& a) {
 
 void experiment_flow::compile(slot_id id) {
   ask<shared_code>(
-      self_, setup_.compiler, setup_.compile_patience, message::compile{slots_.at(id).program},
+      self_, setup_.compiler, setup_.compile_timeout, message::compile{slots_.at(id).program},
       [this, id](shared_code& code) {
         auto& s = slots_.at(id);
         s.code = std::move(code);
@@ -267,7 +267,7 @@ void experiment_flow::commit(slot_id id, verdict v, const environment& where, st
   v.stage_ms["commit"] = std::exchange(last_commit_ms_, 0);  // of those before, as this one is written now
   message::commit_verdict question{s.attempt, v, where};
   ask<message::done>(
-      self_, setup_.store, store_patience, std::move(question),
+      self_, setup_.store, store_timeout, std::move(question),
       [this, id, v, promise, from = clock::now()](const message::done&) mutable {
         if (promise) promise->deliver(message::done{});
         last_commit_ms_ += std::chrono::duration<double, std::milli>(clock::now() - from).count();
@@ -309,7 +309,7 @@ void experiment_flow::settled(slot_id id, const verdict& v) {
     ++lessons_;
     message::learn lesson{setup_.tasks[s.task], books_->record().device, s.variant, v.result, v.score};
     ask<message::done>(
-        self_, setup_.learner, policy_patience, std::move(lesson),
+        self_, setup_.learner, policy_timeout, std::move(lesson),
         [this](const message::done&) {
           --lessons_;
           check_end();
@@ -327,7 +327,7 @@ void experiment_flow::settled(slot_id id, const verdict& v) {
 void experiment_flow::lose(slot_id id, const std::string& reason, std::optional<done_promise> promise) {
   const auto& s = slots_.at(id);
   ask<message::done>(
-      self_, setup_.store, store_patience, message::lose_attempt{s.attempt, reason},
+      self_, setup_.store, store_timeout, message::lose_attempt{s.attempt, reason},
       [this, id, reason, promise](const message::done&) mutable {
         if (promise) promise->deliver(message::done{});
         auto* lost = find(id);
@@ -399,7 +399,7 @@ void experiment_flow::save() {
   auto record = books_->record();
   record.active_s = books_->active_s(saved_);
   ask<message::done>(
-      self_, setup_.store, store_patience, message::save_experiment{record}, [](const message::done&) {},
+      self_, setup_.store, store_timeout, message::save_experiment{record}, [](const message::done&) {},
       [](const error& e) { spdlog::error("the experiment's record was not kept: {}", e.message); });
 }
 
@@ -408,7 +408,7 @@ void experiment_flow::learn_rest() {
   learned_rest_ = true;
   ++lessons_;
   ask<message::done>(
-      self_, setup_.learner, policy_patience, message::learn_rest{},
+      self_, setup_.learner, policy_timeout, message::learn_rest{},
       [this](const message::done&) {
         --lessons_;
         check_end();
@@ -440,7 +440,7 @@ void experiment_flow::check_end() {
     self_->quit();
   };
   ask<message::done>(
-      self_, setup_.store, store_patience, message::save_experiment{record}, [leave](const message::done&) { leave(); },
+      self_, setup_.store, store_timeout, message::save_experiment{record}, [leave](const message::done&) { leave(); },
       [leave](const error& e) {
         spdlog::error("the experiment's end was not kept: {}", e.message);
         leave();

@@ -33,7 +33,7 @@ struct experiment_setup {
   int64_t in_a_row = 1;       // evaluations of a task in one turn
   int credit = 2;             // variants in preparation or on a device, at most
   int proposals = 8;          // in a row that bring nothing new, before a task is exhausted
-  limit compile_patience{0};
+  duration compile_timeout{0};
 };
 
 // A task as the store keeps it.

@@ -11,7 +11,7 @@
 namespace cudal1 {
 
 namespace {
-constexpr limit store_patience{std::chrono::minutes(1)};
+constexpr duration store_timeout{std::chrono::minutes(1)};
 }
 
 void experiment_starter::start(message::start_experiment m, started_promise p) {
@@ -50,7 +50,7 @@ void experiment_starter::keep_tasks(message::start_experiment m, std::vector<tas
   const message::keep_task first{tasks.back()};
   tasks.pop_back();
   ask<message::done>(
-      around_.node, around_.store, store_patience, first,
+      around_.node, around_.store, store_timeout, first,
       [this, m = std::move(m), tasks = std::move(tasks), p](const message::done&) mutable {
         keep_tasks(std::move(m), std::move(tasks), p);
       },
@@ -62,7 +62,7 @@ void experiment_starter::create(message::start_experiment m, started_promise p) 
   m.record.state = experiment_state::running;
   if (!m.program.empty()) m.record.policy = hand_policy;
   ask<experiment_record>(
-      around_.node, around_.store, store_patience, message::create_experiment{m.record},
+      around_.node, around_.store, store_timeout, message::create_experiment{m.record},
       [this, m, p](const experiment_record& created) mutable {
         given_variants given;
         if (!m.program.empty()) given.push_back(given_by_hand(created, m.program, m.origin));
@@ -73,7 +73,7 @@ void experiment_starter::create(message::start_experiment m, started_promise p) 
 
 void experiment_starter::load(const std::string& id, given_variants given, started_promise p) {
   ask<message::loaded_experiment>(
-      around_.node, around_.store, store_patience, message::load_experiment{id},
+      around_.node, around_.store, store_timeout, message::load_experiment{id},
       [this, id, given = std::move(given), p](message::loaded_experiment& all) mutable {
         auto setup = prepare(std::move(all), std::move(given));
         if (!setup) return refuse(id, p, std::move(setup).error());
@@ -97,7 +97,7 @@ expected<experiment_setup> experiment_starter::prepare(message::loaded_experimen
   const int compiled_ahead = traits_of(device.what.name).compiled_ahead * static_cast<int>(s.devices);
   const int ready = std::clamp(options.compile_workers, 2, std::max(2, compiled_ahead));
   s.credit = static_cast<int>(s.devices) + ready;
-  s.compile_patience = options.compile_timeout(s.credit);
+  s.compile_timeout = options.compile_timeout(s.credit);
   return s;
 }
 
@@ -109,7 +109,7 @@ void experiment_starter::add_policy(experiment_setup setup, started_promise p) {
     auto ready = spawn_policy(setup, state);
     return ready ? launch(std::move(setup), p) : refuse(id, p, std::move(ready).error());
   };
-  ask<message::policy_version>(around_.node, around_.store, store_patience, message::load_policy{name}, go_on,
+  ask<message::policy_version>(around_.node, around_.store, store_timeout, message::load_policy{name}, go_on,
                                [this, go_on, p](error e) mutable {
                                  if (e.code == errc::not_found) return go_on({});  // it has learned nothing yet
                                  refuse("", p, std::move(e));
@@ -144,13 +144,13 @@ void experiment_starter::launch(experiment_setup setup, started_promise p) {
 void experiment_starter::cancel_by_hand(experiment_record record) {
   record.state = experiment_state::cancelled;
   ask<message::done>(
-      around_.node, around_.store, store_patience, message::save_experiment{record}, [](const message::done&) {},
+      around_.node, around_.store, store_timeout, message::save_experiment{record}, [](const message::done&) {},
       [](const error& e) { spdlog::error("node: an experiment's end was not kept: {}", e.message); });
 }
 
 void experiment_starter::resume(done_promise p) {
   ask<message::running_experiments>(
-      around_.node, around_.store, store_patience, message::list_running{},
+      around_.node, around_.store, store_timeout, message::list_running{},
       [this, p](const message::running_experiments& running) mutable {
         std::vector<message::start_experiment> all;
         for (const auto& record : running.records) {
@@ -174,7 +174,7 @@ void experiment_starter::resume_next(std::vector<message::start_experiment> left
   left.pop_back();
   spdlog::info("node: going on with experiment {}", m.experiment);
   ask<message::started>(
-      around_.node, node_actor(around_.node), store_patience, m,
+      around_.node, node_actor(around_.node), store_timeout, m,
       [this, left, p](const message::started&) mutable { resume_next(std::move(left), p); },
       [this, left, p](const error& e) mutable {
         spdlog::error("node: an experiment cannot go on: {}", e.message);

@@ -8,7 +8,7 @@ namespace cudal1 {
 
 namespace {
 
-constexpr limit store_patience{std::chrono::seconds(30)};
+constexpr duration store_timeout{std::chrono::seconds(30)};
 
 std::vector<exemplar> read_exemplars(const std::vector<message::stored_exemplar>& stored) {
   std::vector<exemplar> result;
@@ -65,7 +65,7 @@ expected<message::proposed> propose_variant(policy& writer, proposal_context c) 
 caf::result<message::proposed> generator_state::propose(const message::propose& m) {
   auto promise = self->make_response_promise<message::proposed>();
   ask<message::exemplars>(
-      self, store, store_patience, message::draw_exemplars{m.what->id, m.experiment, exemplars},
+      self, store, store_timeout, message::draw_exemplars{m.what->id, m.experiment, exemplars},
       [this, promise, m](message::exemplars& drawn) mutable {
         auto result = answer_at_edge(name, [&] {
           return propose_variant(*writer, {m.what, m.experiment, m.device, std::move(drawn.items), m.tried, m.seed});

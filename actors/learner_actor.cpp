@@ -3,15 +3,15 @@
 namespace cudal1 {
 
 namespace {
-constexpr limit store_patience{std::chrono::seconds(30)};
+constexpr duration store_timeout{std::chrono::seconds(30)};
 constexpr std::size_t least_group = 2;
 }  // namespace
 
 expected<message::done> learner_state::learn(const message::learn& m) {
   // A variant that took its worker down, or that a loaded machine could not time, says nothing of the policy; one
   // written by hand is not of its making.
-  const bool telling = m.result != outcome::quarantined && m.result != outcome::unmeasurable;
-  if (!telling || m.variant.schedule.empty()) return message::done{false};
+  const bool is_informative = m.result != outcome::quarantined && m.result != outcome::unmeasurable;
+  if (!is_informative || m.variant.schedule.empty()) return message::done{false};
   CUDAL1_TRY(const lowering_target* target, target_of_device(m.device));
   CUDAL1_TRY(schedule plan, parse_schedule(m.variant.schedule));
   auto& g = groups[m.what->id];
@@ -44,7 +44,7 @@ void learner_state::publish() {
   const message::policy_version version{student->version(), student->save()};
   // On disk first: a generator never proposes from a version that could be lost.
   ask<message::done>(
-      self, store, store_patience, message::save_policy{student->name(), version.version, version.blob},
+      self, store, store_timeout, message::save_policy{student->name(), version.version, version.blob},
       [this, version](const message::done&) { self->send(generator, version); },
       [this, version](const error& e) {
         spdlog::error("learner: version {} of policy {} was not kept: {}", version.version, student->name(), e.message);

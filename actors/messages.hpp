@@ -244,7 +244,7 @@ BOOST_DESCRIBE_STRUCT(device_given_up, (), (problem))
 // From an experiment to the node, once.
 struct experiment_ended {
   experiment_progress last;
-  std::string problem;  // why it ended before its budget was used, where that is nobody's wish
+  std::string problem;  // why it ended before its budget was used, where nobody asked for that
 };
 BOOST_DESCRIBE_STRUCT(experiment_ended, (), (last, problem))
 

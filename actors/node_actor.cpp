@@ -15,8 +15,8 @@ namespace cudal1 {
 
 namespace {
 
-constexpr limit experiment_patience{std::chrono::minutes(2)};
-constexpr limit answer_patience{std::chrono::seconds(10)};
+constexpr duration experiment_timeout{std::chrono::minutes(2)};
+constexpr duration answer_timeout{std::chrono::seconds(10)};
 constexpr std::chrono::milliseconds pulse{1000};
 
 }  // namespace
@@ -173,7 +173,7 @@ caf::result<message::done> node_state::work_done(const message::work_done& m) {
     return promise;
   }
   ask<message::done>(
-      self_, found->second.actor, experiment_patience, m,
+      self_, found->second.actor, experiment_timeout, m,
       [this, lease = m.lease, promise](const message::done&) mutable {
         queue_->release(lease);
         promise.deliver(message::done{});
@@ -186,7 +186,7 @@ void node_state::lease_lost(const message::work_done& m) {
   const auto found = experiments_.find(m.attempt.experiment);
   if (found == experiments_.end() || !found->second.actor) return;
   ask<message::done>(
-      self_, found->second.actor, experiment_patience, m, [](const message::done&) {},
+      self_, found->second.actor, experiment_timeout, m, [](const message::done&) {},
       [this, m](const error& e) {
         spdlog::warn("node: the loss of {} is not acknowledged yet: {}", attempt_key(m.attempt), e.message);
         lost_.push_back(m);
@@ -252,7 +252,7 @@ caf::result<message::done> node_state::drain() {
   for (const auto& [id, entry] : experiments_) {
     if (!entry.actor) continue;
     ask<message::done>(
-        self_, entry.actor, answer_patience, message::stop_experiment{id, true}, [](const message::done&) {},
+        self_, entry.actor, answer_timeout, message::stop_experiment{id, true}, [](const message::done&) {},
         [id = id](const error& e) { spdlog::warn("node: experiment {} does not end: {}", id, e.message); });
   }
   check_drained();

@@ -6,7 +6,7 @@
 namespace cudal1 {
 
 namespace {
-constexpr limit answer_patience{std::chrono::seconds(10)};
+constexpr duration answer_timeout{std::chrono::seconds(10)};
 }
 
 caf::result<message::started> node_state::start(const message::start_experiment& m) {
@@ -51,7 +51,7 @@ caf::result<message::progress_answer> node_state::progress(const message::progre
     promise.deliver(message::progress_answer{last->last, true, last->problem});
   } else {
     ask<experiment_progress>(
-        self_, found->second.actor, answer_patience, m,
+        self_, found->second.actor, answer_timeout, m,
         [promise](experiment_progress& now) mutable {
           promise.deliver(message::progress_answer{std::move(now), false, ""});
         },
@@ -76,7 +76,7 @@ caf::result<message::done> node_state::stop(const message::stop_experiment& m) {
     promise.deliver(message::done{});
   } else {
     ask<message::done>(
-        self_, found->second.actor, answer_patience, m,
+        self_, found->second.actor, answer_timeout, m,
         [promise](const message::done&) mutable { promise.deliver(message::done{}); },
         [this, id = m.experiment, promise](error e) mutable {
           if (experiments_[id].last) {

@@ -7,7 +7,7 @@
 namespace cudal1 {
 
 namespace {
-constexpr limit store_patience{std::chrono::minutes(1)};
+constexpr duration store_timeout{std::chrono::minutes(1)};
 }
 
 // A hold is given only for a device that no experiment uses or is about to use, so whoever has it has it alone.
@@ -68,10 +68,10 @@ caf::result<message::done> node_state::keep_baseline(const message::keep_baselin
   }
   const message::put_baseline question{m.record, devices_.at(*holds_.device_of(m.hold)).report.where};
   ask<message::done>(
-      self_, store_, store_patience, message::keep_task{record_of(*t)},
+      self_, store_, store_timeout, message::keep_task{record_of(*t)},
       [this, promise, refuse_it, question](const message::done&) mutable {
         ask<message::done>(
-            self_, store_, store_patience, question,
+            self_, store_, store_timeout, question,
             [promise](const message::done&) mutable { promise.deliver(message::done{}); }, refuse_it);
       },
       refuse_it);

@@ -3,7 +3,7 @@
 namespace cudal1 {
 
 namespace {
-constexpr limit store_patience{std::chrono::seconds(30)};
+constexpr duration store_timeout{std::chrono::seconds(30)};
 
 error forgotten(uint64_t lease) {
   return {errc::infrastructure, fmt::format("the profiler knows no lease {}: it was forgotten or never begun", lease)};
@@ -30,7 +30,7 @@ caf::result<message::timing_step> profiler_state::begin(const message::begin_tim
   auto promise = self->make_response_promise<message::timing_step>();
   leases.insert_or_assign(m.lease, std::nullopt);
   ask<message::score>(
-      self, store, store_patience, message::best_score{m.task, m.experiment},
+      self, store, store_timeout, message::best_score{m.task, m.experiment},
       [this, promise, lease = m.lease](const message::score& best) mutable {
         const auto found = leases.find(lease);
         if (found == leases.end()) {

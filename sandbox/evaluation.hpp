@@ -39,7 +39,7 @@ struct fault {
 };
 BOOST_DESCRIBE_STRUCT(fault, (), (kind, reason))
 
-// How a draw of the verification pool is made from the task's input specification (MEASURING.md, gate 5).
+// How a draw of the verification pool is made from the task's input specification (sandbox/verify/README.md).
 BOOST_DEFINE_ENUM_CLASS(draw_kind,
                         declared,         // the task's own distribution and, for weights, its own weights
                         standard_normal,  // N(0,1)
@@ -74,14 +74,14 @@ struct check_plan {
 };
 BOOST_DESCRIBE_STRUCT(check_plan, (), (draws, close, repeat_first, call_limit_ms, memory_limit_bytes, close_loose))
 
-// One output of one draw, against the answers that the referee holds.
+// One output of one draw, against the expected outputs that the referee holds.
 struct output_check {
   std::string name;
   std::string type_problem;  // gate 1: dtype, shape, strides class, aliasing; "" is right
   int64_t elements = 0;
   int64_t mask_mismatches = 0;    // elements whose finite/NaN/inf class differs from the reference's
   int64_t outside = 0;            // gate 2: elements outside the tolerance of the plan, against float32 eager and exact
-  int64_t reference_outside = 0;  // the float64 answer against float32 eager at that tolerance: what eager itself has
+  int64_t reference_outside = 0;  // the float64 output against float32 eager at that tolerance: what eager itself has
   double max_absolute = 0;        // largest |variant - eager|
   double error = 0;               // gate 3: RMS(variant - float64) / RMS(float64)
   double reference_error = 0;     // the same of float32 eager
@@ -141,7 +141,7 @@ struct timing_report {
   std::optional<fault> problem;
   std::vector<timing_sample> samples;
   int64_t outputs_fingerprinted = 0;  // timed outputs of the variant: each is hashed
-  int64_t outputs_compared = 0;       // and these compared in full with the reference's answer
+  int64_t outputs_compared = 0;       // and these compared in full with the reference's output
   std::string inconsistency;          // "" or what differed between a checked and a timed output
   int64_t dropped_samples = 0;        // taken while the device was throttled or shared
   std::vector<std::string> notes;     // why, and what else a reader of the samples should know

@@ -36,7 +36,7 @@ struct baseline_record {
   // How fast the host was: what a call of known operators took from Python, beside the device's time.
   double pace_us = 0;
   // What a call from Python takes beside the device's time, at the least: where all its work is one CUDA graph. Our own
-  // calls take less, which is no merit of a variant.
+  // calls take less, which a variant is not credited with.
   double python_us = 0;
   int64_t dropped_calls = 0;  // beside call_samples, of rows in which the host was slower than at its best
   std::string check;          // its result against eager's: "" is alike within 1e-2, else a sentence

@@ -16,7 +16,7 @@
 namespace cudal1 {
 namespace {
 
-// Of one request beyond what its calls may take: draws, answers, a machine under load.
+// Of one request beyond what its calls may take: draws, expected outputs, a machine under load.
 constexpr std::chrono::seconds referee_allowance{180};
 constexpr std::chrono::seconds exit_allowance{3};
 

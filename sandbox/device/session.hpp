@@ -47,9 +47,9 @@ class device_session {
 
   virtual const device_report& report() const = 0;
 
-  // Makes the task the current one: the referee draws its timing pool and answers it. Cheap for the current task; the
-  // last few tasks' pools are kept.
-  // errc::not_found or errc::corrupt: a file of its weights is missing, or has other bytes than its name says.
+  // Makes the task the current one: the referee draws its timing pool and computes the expected outputs. Cheap for the
+  // current task; the last few tasks' pools are kept. errc::not_found or errc::corrupt: a file of its weights is
+  // missing, or has other bytes than its name says.
   virtual expected<void> open_task(const task& t, timing_pool pool = timing_pool::keep) = 0;
 
   // The memory of all tasks goes back to the device: for one that is idle, while others use it. The next call opens its

@@ -38,7 +38,7 @@ expected<checked_program> check_program(program p, const program_limits& limits 
 expected<checked_program> check_program_text(std::string_view text, const program_limits& limits = {});
 
 // The program in float64: every floating tensor, weight, allocation and dtype argument becomes float64. For the
-// referee's exact answers; only a program of ATen steps has one.
+// referee's exact outputs; only a program of ATen steps has one.
 expected<program> to_float64(const program& p);
 
 }  // namespace cudal1

@@ -1,4 +1,4 @@
-// The program in float64, for the referee's exact answers.
+// The program in float64, for the referee's exact outputs.
 #include <algorithm>
 
 #include <fmt/format.h>

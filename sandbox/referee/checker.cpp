@@ -102,7 +102,7 @@ expected<void> checker::repeat(program_runners& runners, std::shared_ptr<const d
   const std::string difference = timed_inconsistency(checks[0], sound, false, pool_.reference().output_types());
   report.repeatable = difference.empty();
   report.notes.push_back(difference.empty()
-                             ? "the first draw again gave other bits, as good an answer: the order of its sums varies"
+                             ? "the first draw again gave other bits, as good an output: the order of its sums varies"
                              : "the first draw again: " + difference);
   return {};
 }

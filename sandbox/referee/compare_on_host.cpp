@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t block = 1024;
 
-// The operands of one block as doubles. float32 answers are read where they lie, everything else is widened first.
+// The operands of one block as doubles. float32 outputs are read where they lie, everything else is widened first.
 template <class V, class D>
 struct block_of {
   const V* value;
@@ -75,7 +75,7 @@ template <class V, class D>
     const double size = std::abs(e);
     const double allowed = t.close.absolute + t.close.relative * size;
     const double allowed_loose = t.loose.absolute + t.loose.relative * size;
-    // Eager's own error is not held against an answer that is nearer to the exact one.
+    // Eager's own error is not held against an output that is nearer to the exact one.
     const double exact_gap = both && known ? std::abs(v - d) : gap;
     const double off = exact_gap < gap ? exact_gap : gap;
     outside += off > allowed ? 1.0 : 0.0;

@@ -1,4 +1,4 @@
-// An output of a variant against the referee's answers, number by number. Pure.
+// An output of a variant against the referee's expected outputs, number by number. Pure.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t variants_remembered = 16;
 
-// A timed output whose bits differ from the checked one's passes where it is as good an answer: its error is at most
+// A timed output whose bits differ from the checked one's passes where it is as good an output: its error is at most
 // so many times the checked one's, or below what is no error for the type.
 constexpr double error_factor = 4;
 double negligible_error(dtype type) {
@@ -50,7 +50,8 @@ void known_outputs::remember(const std::string& variant, uint64_t seed, known_ou
 std::string timed_difference(const output_check& timed, double checked_error, dtype type) {
   if (!timed.type_problem.empty()) return timed.type_problem;
   if (timed.mask_mismatches > 0)
-    return fmt::format("{} elements are not finite where the answer is, or the other way round", timed.mask_mismatches);
+    return fmt::format("{} elements are not finite where the expected output is, or the other way round",
+                       timed.mask_mismatches);
   const double allowed =
       std::max({error_factor * checked_error, error_factor * timed.reference_error, negligible_error(type)});
   if (timed.error > allowed)

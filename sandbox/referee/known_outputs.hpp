@@ -29,7 +29,7 @@ class known_outputs {
   std::vector<std::string> order_;  // oldest first
 };
 
-// "" where a timed output is as good an answer as the checked one, whose error against the exact answer was
+// "" where a timed output is as good an output as the checked one, whose error against the exact output was
 // `checked_error`; else what is wrong with it.
 std::string timed_difference(const output_check& timed, double checked_error, dtype type);
 // The same of all outputs of a timed call, as a sentence: `same_bits` says whether its fingerprint was the checked

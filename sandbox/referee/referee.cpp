@@ -10,7 +10,7 @@
 namespace cudal1 {
 namespace {
 
-constexpr std::chrono::hours patience{24 * 365};
+constexpr std::chrono::hours idle_timeout{24 * 365};
 constexpr std::chrono::seconds answer_limit{60};
 
 // What a draw's memory is laid out by is the task's: a variant declares the same.
@@ -202,7 +202,7 @@ int serve_referee(expected<std::unique_ptr<referee>> made, const worker_settings
   if (prepared->enter().failed() != nullptr && !settings.allow_weak_confinement) return exit_confinement;
   for (;;) {
     if (options.awake.count() > 0) spin_until_readable(socket, options.awake);
-    auto f = receive_frame(socket, deadline_in(patience));
+    auto f = receive_frame(socket, deadline_in(idle_timeout));
     if (!f) return f.error().code == errc::not_found ? exit_orderly : exit_broken;
     const auto reply = (*made)->answer(*f);
     f->descriptors.clear();  // runners' ends that came with it: they see that they are not needed any more

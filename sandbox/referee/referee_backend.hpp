@@ -53,7 +53,7 @@ struct backend_traits {
   int fewest_timing_draws = 8;      // where 8 draws take more than half of the bound, as many as fit but at least these
   int renewals_of_other_kinds = 1;  // kinds of draws that nothing is timed on are renewed with each so many renewals
   bool has_device_clock = false;    // call_mode::device_timed
-  // The same call again may sum in another order: other bits that are as good an answer are noted, and no fault.
+  // The same call again may sum in another order: other bits that are as good an output are noted, and no fault.
   bool order_of_sums_varies = false;
 };
 

@@ -46,7 +46,7 @@ struct check_pool_request {
 };
 BOOST_DESCRIBE_STRUCT(check_pool_request, (), (variant, plan, close, close_loose, only_count))
 
-// forget_tasks: no record. The memory of all tasks' draws and answers goes back; a task must be opened again.
+// forget_tasks: no record. The memory of all tasks' draws and expected outputs goes back; a task must be opened again.
 
 // time_fork: descriptors of the reference's runner, of the variant's, then {object}.
 struct time_fork_request {

@@ -1,5 +1,5 @@
 // The reward auditor's logic: whether the evidence of an evaluation supports the score that it claims, and what the
-// score is worth to a learner (ALGORITHM.md). Plain logic; the records are the referee's.
+// score is worth to a learner (policy/README.md). Plain logic; the records are the referee's.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Time: how many pairs, when to stop, and what the samples say (MEASURING.md, Time). Plain logic.
+// Time: how many pairs, when to stop, and what the samples say (README.md beside this). Plain logic.
 #pragma once
 
 #include <cstdint>

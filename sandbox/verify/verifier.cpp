@@ -14,7 +14,7 @@ namespace {
 constexpr tolerance close_float32{1e-4, 1e-4}, close_half{1e-2, 1e-2};
 constexpr double error_floor_float64 = 1e-12;
 constexpr double error_factor_shipped = 2;  // gate 3: times the error of eager as shipped, where that uses TF32
-// Gate 4's floors: rounding alone may reach them on an answer that hardly varies; a constant has an error of 1.
+// Gate 4's floors: rounding alone may reach them on an output that hardly varies; a constant has an error of 1.
 constexpr double signal_floor = 1e-2, signal_floor_half = 1e-1, signal_resolution = 1e6;
 
 // A kernel that decides by some places of its input meets an outlier there by luck: it would have to twice.
@@ -89,7 +89,7 @@ verdict_of_gate exactly_equal(const output_check& o, const tensor_type& type) {
 verdict_of_gate close(const output_check& o, const tensor_type& type, const check_plan& plan) {
   if (!is_floating(type.type)) return exactly_equal(o, type);
   const bool loose = is_half(type.type) || o.reference_outside > 0 || o.strict_outside > 0;
-  if (loose && o.reference_outside_loose > 0) return std::nullopt;  // eager cannot say: the exact answer decides
+  if (loose && o.reference_outside_loose > 0) return std::nullopt;  // eager cannot say: the exact output decides
   const int64_t outside = loose ? o.outside_loose : o.outside;
   // A NaN among the differences counts as none of them, so it is asked for by name.
   if (outside == 0 && !std::isnan(o.max_absolute)) return std::nullopt;
@@ -109,22 +109,22 @@ verdict_of_gate exact_error(const output_check& o, const tensor_type& type, cons
   const double floor = error_floor(type.type, options);
   const double allowed = allowed_error(o.strict_error, o.reference_error, floor, options);
   if (o.error <= allowed) return std::nullopt;
-  // Over an answer that is 0 everywhere no error is relative: eager's deviation from it is allowed, or the floor.
+  // Over an output that is 0 everywhere no error is relative: eager's deviation from it is allowed, or the floor.
   if (std::isinf(o.error) && (std::isinf(o.reference_error) ? o.outside == 0 : o.max_absolute <= floor))
     return std::nullopt;
   return fmt::format(
-      "{}: relative error {:.3g} against the exact answer, eager's own is {:.3g} and {:.3g} is allowed; {}", o.name,
+      "{}: relative error {:.3g} against the exact output, eager's own is {:.3g} and {:.3g} is allowed; {}", o.name,
       o.error, o.reference_error, allowed, worst_element(o, type));
 }
 
 verdict_of_gate signal(const output_check& o, const tensor_type& type, const verification_options& options) {
   if (!is_floating(type.type) || o.elements <= 1) return std::nullopt;
-  // An answer that varies by less than a millionth of its size, or not at all, has no signal that could be missed.
+  // an output that varies by less than a millionth of its size, or not at all, has no signal that could be missed.
   if (o.error > 0 && (std::isinf(o.error) || o.signal_error > signal_resolution * o.error)) return std::nullopt;
   const double floor = is_half(type.type) ? signal_floor_half : signal_floor;
   if (o.signal_error <= allowed_error(o.strict_signal_error, o.reference_signal_error, floor, options))
     return std::nullopt;
-  return fmt::format("{}: error {:.3g} of the answer's own variation, eager's is {:.3g}; {}", o.name, o.signal_error,
+  return fmt::format("{}: error {:.3g} of the output's own variation, eager's is {:.3g}; {}", o.name, o.signal_error,
                      o.reference_signal_error, worst_element(o, type));
 }
 
@@ -155,7 +155,7 @@ struct worst_figures {
       case 2:
         return fmt::format("largest relative error {:.3g}, eager's own {:.3g}", error, reference_error);
       default:
-        return fmt::format("largest error {:.3g} of the answer's variation", signal);
+        return fmt::format("largest error {:.3g} of the output's variation", signal);
     }
   }
 };
@@ -229,7 +229,7 @@ void judge_others(judgement& j, const task& t, const check_plan& plan, const che
   j.gates.push_back({"5 draws", true, passed.empty() ? "the task has no other distribution" : passed});
 }
 
-// Whether the report answers the plan: the referee's job, and never the variant's merit.
+// Whether the report lacks something of the plan. The referee must fill it in; the variant cannot cause this.
 std::optional<std::string> gap(const task& t, const check_plan& plan, const check_report& report) {
   if (plan.draws.empty() || t.reference.text.outputs.empty()) return "the plan asks for nothing";
   if (report.draws.size() != plan.draws.size())

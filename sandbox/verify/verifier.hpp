@@ -1,4 +1,4 @@
-// Correctness: what to check, and what the answers mean (MEASURING.md, gates 1, 2, 3 and 5). Plain logic; the referee
+// Correctness: what to check, and what the comparisons mean (gates: README.md beside this). Plain logic; the referee
 // does the comparing and the numbers come from it alone.
 #pragma once
 
@@ -25,13 +25,13 @@ struct judgement {
 // `report` with a fault gives that outcome; else the first failing gate decides:
 //   1 form    dtype, shape, strides, no aliasing, finite/NaN/inf where the reference has them
 //   2 close   against float32 eager: all elements within 1e-4; within 1e-2 for half types and wherever eager itself is
-//             further than 1e-4 from the exact answer or from strict float32 eager; where eager fails even that, gate 3
-//             decides alone. Integers and flags must be equal; where eager's own differ from the exact answer's (ties),
+//             further than 1e-4 from the exact output or from strict float32 eager; where eager fails even that, gate 3
+//             decides alone. Integers and flags must be equal; where eager's own differ from the exact output's (ties),
 //             no more of them may differ.
-//   3 error   RMS against the float64 answer: within max(factor x strict float32 eager's error, 2 x shipped eager's,
+//   3 error   RMS against the float64 output: within max(factor x strict float32 eager's error, 2 x shipped eager's,
 //             a floor of the type); a reference that is 0 everywhere must be met to the floor absolutely
-//   4 signal  the same over the answer's standard deviation, so that a near-constant answer is no way out; left out
-//             where the exact answer does not vary
+//   4 signal  the same over the output's standard deviation, so that a near-constant output is no way out; left out
+//             where the exact output does not vary
 //   5 draws   1 to 4 on the draws that are not the task's own
 //   A/B/A     the first draw again gives the same bits (else `inconsistent`)
 // A report that lacks a draw of the plan or an output of the task is never `correct`.

@@ -13,10 +13,10 @@
 namespace cudal1 {
 namespace {
 
-constexpr limit patience{50}, busy{250};
+constexpr duration timeout{50}, busy{250};
 
-// What an actor hears that asks, is busy for longer than its patience, and looks then.
-std::string heard_after_work(caf::actor_system& system, limit answered_after) {
+// What an actor hears that asks, is busy for longer than its timeout, and looks then.
+std::string heard_after_work(caf::actor_system& system, duration answered_after) {
   const auto answering = system.spawn<caf::detached>([=](caf::event_based_actor*) -> caf::behavior {
     return {[=](int value) {
       std::this_thread::sleep_for(answered_after);
@@ -26,7 +26,7 @@ std::string heard_after_work(caf::actor_system& system, limit answered_after) {
   std::promise<std::string> heard;
   system.spawn<caf::detached>([&](caf::event_based_actor* self) {
     ask<int>(
-        self, answering, patience, 6, [&](int value) { heard.set_value(std::to_string(value)); },
+        self, answering, timeout, 6, [&](int value) { heard.set_value(std::to_string(value)); },
         [&](const error& e) { heard.set_value(enum_name(e.code)); });
     std::this_thread::sleep_for(busy);
   });
@@ -37,7 +37,7 @@ TEST(requests, an_answer_that_came_in_time_counts_though_who_asked_was_busy_long
   caf::actor_system_config config;
   caf::actor_system system(config);
   EXPECT_EQ(heard_after_work(system, limit(0)), "7");
-  EXPECT_EQ(heard_after_work(system, 2 * patience), "timeout");
+  EXPECT_EQ(heard_after_work(system, 2 * timeout), "timeout");
 }
 
 }  // namespace

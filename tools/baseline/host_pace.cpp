@@ -13,7 +13,7 @@ namespace {
 constexpr double share_of_host = 0.1;  // of a call's time, as in pytorch_calls.py
 
 // The host is a good part of a call's time.
-bool is_hosts(double call_us, double device_us) {
+bool host_bound(double call_us, double device_us) {
   return device_us > 0 && call_us - device_us > share_of_host * call_us;
 }
 
@@ -22,7 +22,7 @@ bool has_other_variant(const baseline_record& r, const std::string& variant) {
 }
 
 bool was_slow(const baseline_record& r, const known_best& best) {
-  const bool call = best.pace_us > 0 && r.pace_us > same_pace * best.pace_us && is_hosts(r.call_us, r.device_us);
+  const bool call = best.pace_us > 0 && r.pace_us > same_pace * best.pace_us && host_bound(r.call_us, r.device_us);
   const bool program = best.program_us > 0 && r.program_us > same_pace * best.program_us;
   return call || program;
 }

@@ -85,7 +85,7 @@ expected<import_report> run_importer(const import_request& request) {
 }
 
 // What our own rules refuse is no task: its file goes, and its sentence stays.
-import_report put_to_rules(import_report report, const std::string& folder) {
+import_report reject_invalid_tasks(import_report report, const std::string& folder) {
   const auto refuse = [&](const imported_task& t) {
     const auto path = fs::path(folder) / t.file;
     // Its sizes are numbers, so that any profile will do.
@@ -153,7 +153,7 @@ expected<import_report> import_models(const import_request& request) {
     if (std::error_code problem; !fs::exists(source, problem))
       return fail(errc::not_found, "there is no {}; a source is a *.py, a folder of them or a *.jsonl", source);
   CUDAL1_TRY(auto report, run_importer(request));
-  return put_to_rules(std::move(report), request.out);
+  return reject_invalid_tasks(std::move(report), request.out);
 }
 
 expected<imported_models> imported_once(const std::string& data, const std::string& source) {

@@ -25,7 +25,7 @@
 namespace cudal1 {
 namespace {
 
-constexpr std::chrono::hours patience{24};  // the referee's end closes when nobody needs this runner any more
+constexpr std::chrono::hours idle_timeout{24};  // the referee's end closes when nobody needs this runner any more
 
 class runner {
  public:
@@ -237,10 +237,10 @@ void runner::list_outputs() {
 void runner::take_call() {
   const auto views = views_of(inputs_, input_types_);
   const wait_options asleep{.spin = std::chrono::microseconds(0), .watched = channel_};
-  call_state state = wait_while(control_, call_state::idle, deadline_in(patience), asleep);
+  call_state state = wait_while(control_, call_state::idle, deadline_in(idle_timeout), asleep);
   if (state == call_state::arm) {
     set_state(control_, call_state::armed);
-    state = wait_while(control_, call_state::armed, deadline_in(patience),
+    state = wait_while(control_, call_state::armed, deadline_in(idle_timeout),
                        {.spin = std::chrono::milliseconds(20), .watched = channel_});
   }
   if (state != call_state::go) return;  // the channel closed: serve() sees it
@@ -259,7 +259,7 @@ void runner::take_call() {
 
 int runner::serve() {
   for (;;) {
-    auto f = receive_frame(channel_, deadline_in(patience));
+    auto f = receive_frame(channel_, deadline_in(idle_timeout));
     if (!f) return f.error().code == errc::not_found ? exit_orderly : exit_broken;
     const auto reply = answer(*f);
     const auto sent = reply ? send_record(channel_, frame_type::done, *reply, deadline_in(std::chrono::seconds(10)))

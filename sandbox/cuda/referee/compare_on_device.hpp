@@ -20,8 +20,8 @@ struct compared_tensors {
 
 // What one output's expected values are among themselves: computed once a draw.
 struct expected_statistics {
-  int64_t outside = 0, outside_loose = 0;  // the exact answer against eager as shipped
-  double size = 0, deviation = 0;          // of the exact answer: root mean square, standard deviation
+  int64_t outside = 0, outside_loose = 0;  // the exact output against eager as shipped
+  double size = 0, deviation = 0;          // of the exact output: root mean square, standard deviation
   double error = 0, signal_error = 0;      // of eager as shipped
   double strict_error = 0, strict_signal_error = 0;
   int64_t strict_outside = 0;  // strict float32 eager against eager as shipped

@@ -62,7 +62,7 @@ __device__ inline void compare_elements(const void* values, const void* eagers, 
       s.largest_at = i;
     }
     const double allowed = t.absolute + t.relative * size, allowed_loose = t.absolute_loose + t.relative_loose * size;
-    // Eager's own error is not held against an answer that is nearer to the exact one.
+    // Eager's own error is not held against an output that is nearer to the exact one.
     const double exact_gap = both && known ? fabs(v - d) : gap, least_gap = exact_gap < gap ? exact_gap : gap;
     bool off = least_gap > allowed, off_loose = least_gap > allowed_loose;
     // Doubles cannot tell all int64 apart.

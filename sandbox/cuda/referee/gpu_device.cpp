@@ -58,7 +58,7 @@ class gpu_device final : public referee_device {
   std::unique_ptr<service_library> kernels_;
 };
 
-// cuBLAS, cuDNN and the generator's state, in both precisions that answers are computed in.
+// cuBLAS, cuDNN and the generator's state, in both precisions that expected outputs are computed in.
 expected<void> warm_up_operators(at::Device device) {
   try {
     const c10::InferenceMode no_autograd;

@@ -21,7 +21,7 @@
 namespace cudal1 {
 namespace {
 
-constexpr std::chrono::hours patience{24 * 365};  // the referee's end closes when nobody needs this runner any more
+constexpr std::chrono::hours idle_timeout{24 * 365};  // the referee's end closes when nobody needs this runner any more
 constexpr std::chrono::seconds answer_limit{10};
 constexpr double longest_rehearsed_us = 10'000;
 constexpr double share_of_hosts = 0.05;  // of a call's time, that the host puts work into the stream
@@ -54,7 +54,7 @@ class cuda_runner {
     std::unique_ptr<resident> program;
     int64_t weights = 0, generation = 0;  // of those that are set
     bool weights_are_set = false;
-    bool is_hosts = false;  // a good part of its calls' time is the host's
+    bool host_bound = false;  // a good part of its calls' time is the host's
   };
 
   expected<gpu_reply> load(frame& f);
@@ -299,7 +299,7 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
     }
   }
   CUDAL1_TRY(const auto inputs, views_of(memory, s.program->input_types()));
-  const bool rehearsed = m.mode == call_mode::timed && s.is_hosts;
+  const bool rehearsed = m.mode == call_mode::timed && s.host_bound;
   if (!has_weights(s, m) || s.program->wants_capture() || rehearsed) CUDAL1_CHECK(finish(reply));
   CUDAL1_CHECK(set_weights(s, m, record));
   CUDAL1_CHECK(capture(s, m, inputs));
@@ -329,7 +329,7 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
   const double host_us = std::chrono::duration<double, std::micro>(enqueued - begun).count();
   if (m.mode != call_mode::device_timed && record.microseconds < longest_rehearsed_us &&
       host_us > share_of_hosts * record.microseconds)
-    s.is_hosts = true;
+    s.host_bound = true;
   if (timed && device_->arena().late_blocks() > 0)
     reply.notes.push_back(
         fmt::format("a timed call of the {} poisoned memory while its clock ran", enum_name(m.which)));
@@ -405,7 +405,7 @@ int run_cuda_runner(const worker_settings& settings, int channel, int zygote) {
   if (!send_record(channel, frame_type::done, gpu_reply{}, deadline_in(answer_limit))) return exit_broken;
   for (;;) {
     spin_until_readable(channel, awake_for);
-    auto f = receive_frame(channel, deadline_in(patience));
+    auto f = receive_frame(channel, deadline_in(idle_timeout));
     if (!f) return f.error().code == errc::not_found ? exit_orderly : exit_broken;
     const auto reply = self.answer(*f);
     const bool broken = !reply && self.is_broken();

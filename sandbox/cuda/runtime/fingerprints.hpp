@@ -1,7 +1,7 @@
 // Fingerprints of tensors in a GPU's memory, which the runner takes of a call's outputs and the referee of those that
 // it looks at itself: the same kernel on both sides. It is keyed, and the key is the referee's: a runner is told it
 // with the call, and a program on the device cannot tell which bytes would give a wanted fingerprint without both the
-// key and the right answer.
+// key and the right output.
 #pragma once
 
 #include <cstdint>

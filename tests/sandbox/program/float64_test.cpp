@@ -1,4 +1,4 @@
-// The program that gives exact answers.
+// The program that gives exact outputs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -63,7 +63,7 @@ class environment_finder {
 };
 
 // A variant's call time as a caller from Python would see it: what such a call takes beside the device is the base's
-// process's to know (baseline_record::python_us). All but the kernels' own time differs then by nobody's merit.
+// process's to know (baseline_record::python_us). Then all but the time of the kernels is the same on both sides.
 double called_from_python(double variant_us, double variant_device_us, double python_us);
 
 // Of a task's records (oldest first), the newest of that kind that was measured beside this variant on the same model

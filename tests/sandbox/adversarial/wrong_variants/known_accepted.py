@@ -29,7 +29,7 @@ def variants() -> list[Variant]:
                      "__device__ float kept[256];"), before(STORE, "kept[threadIdx.x] = r;"),
                  devices=("cpu",)),
         accepted("gelu_by_hand", "last_bit_by_the_address",
-                 "on a GPU the order of atomic sums does the same: other bits in every call, each as good an answer",
+                 "on a GPU the order of atomic sums does the same: other bits in every call, each as good an output",
                  store(LAST_BIT),
                  devices=("cuda",)),
     ]

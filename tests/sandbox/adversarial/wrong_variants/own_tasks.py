@@ -38,7 +38,7 @@ OWN_TASKS = [
     task("row_sum_and_max", "two results: each row's sum and its largest element",
          [aten("sum.dim_IntList", "total", self="x", dim=[1]), aten("amax", "top", self="x", dim=[1])],
          ["total", "top"]),
-    task("almost_constant", "an answer that hardly varies",
+    task("almost_constant", "an output that hardly varies",
          [aten("mul.Scalar", "small", self="x", other=3e-6), aten("add.Scalar", "y", self="small", other=1.0)], ["y"]),
     task("turned_relu", "ReLU, given back with rows and columns exchanged",
          [aten("relu", "p", self="x"), aten("t", "y", self="p")], ["y"]),

@@ -164,7 +164,7 @@ TEST_F(comparing, measures_strict_float32_against_the_exact_answer_and_eager) {
   ASSERT_TRUE(figures) << figures.error().message;
   EXPECT_NEAR(figures->error, 1e-2, 1e-6);
   EXPECT_NEAR(figures->strict_error, 1e-5, 1e-7);
-  EXPECT_EQ(figures->strict_outside, 0) << "close to the exact answer";
+  EXPECT_EQ(figures->strict_outside, 0) << "close to the exact output";
   EXPECT_EQ(figures->outside, 1000);
   const std::vector<double> far(1000, 0.99);
   const auto off =

@@ -21,7 +21,7 @@
 namespace cudal1::test {
 namespace {
 
-constexpr std::chrono::minutes patience{5};
+constexpr std::chrono::minutes peer_timeout{5};
 
 struct given_tensors {
   unique_fd file;
@@ -239,11 +239,11 @@ fingerprint hash_on_host(std::span<const tensor_view> outputs, uint64_t key) {
 int serve_on_cpu(int channel, bool spoils) {
   auto& self = *new cpu_runner(spoils);  // the arena outlives every tensor
   for (;;) {
-    auto f = receive_frame(channel, deadline_in(patience));
+    auto f = receive_frame(channel, deadline_in(peer_timeout));
     if (!f) return 0;
     const auto reply = self.answer(*f);
-    const auto sent = reply ? send_record(channel, frame_type::done, *reply, deadline_in(patience))
-                            : send_failure(channel, reply.error(), deadline_in(patience));
+    const auto sent = reply ? send_record(channel, frame_type::done, *reply, deadline_in(peer_timeout))
+                            : send_failure(channel, reply.error(), deadline_in(peer_timeout));
     if (!sent) return 1;
   }
 }

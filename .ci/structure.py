@@ -43,7 +43,7 @@ tests
 
 SOURCES = (".cpp", ".hpp", ".cuh", ".in")
 INCLUDE = re.compile(r'^#include "((?:%s)/[^"]+)"' % "|".join(sorted({f.split("/")[0] for f in ORDER})), re.M)
-DEVICE_KIND = re.compile(r'"cpu"|"cuda|cuda:|device_kind::|index_of_gpu')
+DEVICE_KIND = re.compile(r'"cpu"|"cuda(?!l1)|cuda:|device_kind::|index_of_gpu')
 LONG_FUNCTION = 40  # lines
 
 

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "sandbox/verify/roofline.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "config/base/unique_fd.hpp"
+
 namespace cudal1::test {
 namespace {
 

@@ -48,7 +48,9 @@ inline caf::error to_caf(error e) {
   return {static_cast<uint8_t>(static_cast<int>(e.code) + 1), caf::atom("cudal1"), caf::make_message(e.message)};
 }
 
+// `e` may be none: the reason of an actor that ended in order.
 inline error from_caf(const caf::error& e) {
+  if (!e) return {errc::infrastructure, "an actor ended in order"};
   if (e.category() == caf::atom("cudal1") && e.context().match_elements<std::string>())
     return {static_cast<errc>(e.code() - 1), e.context().get_as<std::string>(0)};
   if (e == caf::sec::request_timeout) return {errc::timeout, "an actor gave no answer in time"};

@@ -218,7 +218,7 @@ void node_state::down(const caf::down_msg& m) {
     case supervision::role::device:
       return device_died(child->name);
     case supervision::role::experiment:
-      return experiment_died(child->name, why);
+      return experiment_died(child->name, m.source.id(), why);
     case supervision::role::own_part:
       if (!ending_) setup_.fatal("one of the node's own actors died: " + why.message);
   }

@@ -90,7 +90,7 @@ class node_state {
   void check_drained();
 
   expected<void> launch(experiment_setup setup);
-  void experiment_died(const std::string& id, const error& why);
+  void experiment_died(const std::string& id, caf::actor_id actor, const error& why);
   void forget_experiment(const std::string& id, message::experiment_ended last);
   expected<void> check_unused(const std::string& device) const;
   expected<task> task_of_baseline(const message::keep_baseline& m) const;

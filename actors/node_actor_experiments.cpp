@@ -95,8 +95,9 @@ void node_state::experiment_ended(const message::experiment_ended& m) {
   forget_experiment(m.last.experiment, m);
 }
 
-void node_state::experiment_died(const std::string& id, const error& why) {
-  if (!experiments_[id].actor) return;  // it had ended
+void node_state::experiment_died(const std::string& id, caf::actor_id actor, const error& why) {
+  const auto& entry = experiments_[id];
+  if (!entry.actor || entry.actor.id() != actor) return;  // it had ended, and may have been started again
   spdlog::error("node: the actor of experiment {} died: {}", id, why.message);
   message::experiment_ended last;
   last.last.experiment = id;

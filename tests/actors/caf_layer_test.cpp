@@ -33,10 +33,14 @@ std::string heard_after_work(caf::actor_system& system, duration answered_after)
   return heard.get_future().get();
 }
 
+TEST(errors, none_is_what_an_actor_says_that_ended_in_order) {
+  EXPECT_EQ(from_caf(caf::error{}).message, "an actor ended in order");
+}
+
 TEST(requests, an_answer_that_came_in_time_counts_though_who_asked_was_busy_longer) {
   caf::actor_system_config config;
   caf::actor_system system(config);
-  EXPECT_EQ(heard_after_work(system, limit(0)), "7");
+  EXPECT_EQ(heard_after_work(system, duration(0)), "7");
   EXPECT_EQ(heard_after_work(system, 2 * timeout), "timeout");
 }
 

@@ -1,7 +1,7 @@
 // Messages cross a link as they were said, and what arrives damaged is refused.
-#include "actors/interfaces.hpp"
-
 #include <gtest/gtest.h>
+
+#include "actors/interfaces.hpp"
 
 namespace cudal1 {
 namespace {

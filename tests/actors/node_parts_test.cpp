@@ -11,11 +11,19 @@ namespace {
 
 using testing::HasSubstr;
 
+node_device node(const std::string& name, const std::string& architecture, const std::string& model) {
+  node_device device;
+  device.name = name;
+  device.architecture = architecture;
+  device.model = model;
+  return device;
+}
+
 device_roster two_gpus_and_a_cpu() {
   device_roster r;
-  r.add({"cpu", "cpu", ""});
-  r.add({"cuda:1", "sm_90a", "H200"});
-  r.add({"cuda:0", "sm_90a", "H200"});
+  r.add(node("cpu", "cpu", ""));
+  r.add(node("cuda:1", "sm_90a", "H200"));
+  r.add(node("cuda:0", "sm_90a", "H200"));
   return r;
 }
 
@@ -54,7 +62,7 @@ TEST(device_roster, a_device_that_is_not_here_is_refused_with_those_that_are) {
 
 TEST(device_roster, devices_of_two_models_are_not_used_together) {
   auto r = two_gpus_and_a_cpu();
-  r.add({"cuda:2", "sm_80", "A100"});
+  r.add(node("cuda:2", "sm_80", "A100"));
   EXPECT_THAT(r.choose("cuda").error().message, testing::AllOf(HasSubstr("H200"), HasSubstr("A100")));
   EXPECT_EQ(r.choose("cuda:0,cuda:1").value(), "cuda:0,cuda:1");
 }

@@ -27,10 +27,37 @@ constexpr bool is_set = false;
 template <class T>
 constexpr bool is_set<std::set<T>> = true;
 
+// How many members an aggregate has. Boost.PFR counts those without a base; what a measured_score is the base of is
+// counted by how many initialisers it takes.
+struct anything {
+  template <class U>
+  operator U() const;  // NOLINT(google-explicit-constructor): that is its purpose
+};
+template <class T, std::size_t... I>
+constexpr bool takes(std::index_sequence<I...>) {
+  return requires {
+    T{measured_score{}, (static_cast<void>(I), anything{})...};
+  };
+}
+template <class T, std::size_t N = 64>
+constexpr std::size_t members_beside_score() {
+  if constexpr (N == 0 || takes<T>(std::make_index_sequence<N>()))
+    return N;
+  else
+    return members_beside_score<T, N - 1>();
+}
+template <class T>
+constexpr std::size_t member_count() {
+  if constexpr (std::is_base_of_v<measured_score, T>)
+    return boost::pfr::tuple_size_v<measured_score> + members_beside_score<T>();
+  else
+    return boost::pfr::tuple_size_v<T>;
+}
+
 // Calls visit(name, member of a, the same member of b), and holds every described type to describing all its members.
 template <class T, class F>
 void for_each_member(T& a, T& b, F visit) {
-  static_assert(boost::pfr::tuple_size_v<std::remove_const_t<T>> == boost::mp11::mp_size<members_of<T>>::value,
+  static_assert(member_count<std::remove_const_t<T>>() == boost::mp11::mp_size<members_of<T>>::value,
                 "BOOST_DESCRIBE_STRUCT leaves a member out");
   boost::mp11::mp_for_each<members_of<T>>([&](auto d) { visit(std::string(d.name), a.*d.pointer, b.*d.pointer); });
 }

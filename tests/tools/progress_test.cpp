@@ -121,7 +121,7 @@ TEST(live_area, redraws_in_one_place_and_gives_the_cursor_back) {
     live_area area(out.stream());
     area.draw({"one", "two"});
     area.draw({"three"});
-    area.close(true);
+    area.erase();
   }
   EXPECT_EQ(out.text(),
             "\033[?25lone\033[K\ntwo\033[K\n\033[J"

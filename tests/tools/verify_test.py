@@ -1,6 +1,6 @@
 """tools/python/verify_tasks.py on models of our own: right tasks agree, and what was changed is found.
 
-The program cudal1-replay is the first argument.
+The programs cudal1-replay and cudal1, which knows the operators, are the first arguments.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -20,6 +21,7 @@ import torch  # noqa: E402
 import verify_tasks  # noqa: E402
 
 REPLAY = sys.argv.pop(1)
+CUDAL1 = sys.argv.pop(1)
 MODEL = """import torch
 import torch.nn as nn
 class Model(nn.Module):
@@ -57,9 +59,11 @@ class Verified(unittest.TestCase):
         (folder / "models" / "net.py").write_text(MODEL)
         (folder / "models" / "plain.py").write_text(PLAIN)
         cls.tasks = folder / "tasks"
+        operators = folder / "operators.json"
+        operators.write_bytes(subprocess.run([CUDAL1, "operators", "--json"], check=True, capture_output=True).stdout)
+        words = [str(folder / "models"), "--out", str(cls.tasks), "--jobs", "1", "--operators", str(operators)]
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            assert import_tasks.main([str(folder / "models"), "--out", str(cls.tasks), "--jobs", "1"]) == 0, \
-                said.getvalue()
+            assert import_tasks.main(words) == 0, said.getvalue()
 
     @classmethod
     def tearDownClass(cls) -> None:

@@ -46,9 +46,9 @@ class interpreter {
   virtual expected<void> set_weights(std::span<const tensor_view> weights) = 0;
 
   // Runs the steps. `inputs` in the program's order, of the declared types. The outputs stay valid until the next call
-  // or release(). An ATen exception is errc::variant_fault with the step, or errc::out_of_memory; a result whose type is not what our rules
-  // said is errc::invalid_program. On a GPU the work is on LibTorch's current stream (lanes have joined it), and not
-  // done when it returns.
+  // or release(). An ATen exception is errc::variant_fault with the step, or errc::out_of_memory; a result whose type
+  // is not what our rules said is errc::invalid_program. On a GPU the work is on LibTorch's current stream (lanes have
+  // joined it), and not done when it returns.
   virtual expected<void> call(std::span<const tensor_view> inputs) = 0;
   virtual std::span<const tensor_view> outputs() const = 0;
   // Gives the outputs' memory back.

@@ -1,5 +1,5 @@
-// The floating-point functions that kernels use most, our own: branch-free, so that loops over threads vectorise, within
-// a few units in the last place, with the usual results for infinities and NaN.
+// The floating-point functions that kernels use most, our own: branch-free, so that loops over threads vectorise,
+// within a few units in the last place, with the usual results for infinities and NaN.
 
 constexpr float cudal1_infinity = __builtin_inff();
 constexpr float cudal1_nan = __builtin_nanf("");

@@ -1,5 +1,6 @@
 #include "actors/generator_actor.hpp"
 
+#include "actors/machine_devices.hpp"
 #include "config/base/hash.hpp"
 #include "config/base/wall_clock.hpp"
 #include "policy/moves/lowering.hpp"
@@ -29,7 +30,7 @@ std::vector<exemplar> read_exemplars(const std::vector<message::stored_exemplar>
 expected<message::proposed> propose_variant(policy& writer, proposal_context c) {
   prompt p;
   p.what = &*c.what;
-  CUDAL1_TRY(p.target, target_of_device(c.device));
+  CUDAL1_TRY(p.target, lowering_target_of(c.device));
   p.exemplars = read_exemplars(c.exemplars);
   p.tried = std::move(c.tried);
   p.seed = c.seed;

@@ -1,5 +1,7 @@
 #include "actors/learner_actor.hpp"
 
+#include "actors/machine_devices.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -12,7 +14,7 @@ expected<message::done> learner_state::learn(const message::learn& m) {
   // written by hand is not of its making.
   const bool is_informative = m.result != outcome::quarantined && m.result != outcome::unmeasurable;
   if (!is_informative || m.variant.schedule.empty()) return message::done{false};
-  CUDAL1_TRY(const lowering_target* target, target_of_device(m.device));
+  CUDAL1_TRY(const lowering_target* target, lowering_target_of(m.device));
   CUDAL1_TRY(schedule plan, parse_schedule(m.variant.schedule));
   auto& g = groups[m.what->id];
   if (!g.what) g.what = m.what;

@@ -19,4 +19,9 @@ std::vector<core_request> core_requests_of(const std::vector<node_device>& devic
   return requests;
 }
 
+expected<const lowering_target*> lowering_target_of(std::string_view devices) {
+  CUDAL1_TRY(const std::string kind, kind_of_devices(devices));
+  return find_lowering_target(traits_of(kind).target);
+}
+
 }  // namespace cudal1

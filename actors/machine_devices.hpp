@@ -1,11 +1,13 @@
-// The devices of this machine that a node is to use, and the cores that they ask for.
+// The devices of this machine that a node is to use, the cores that they ask for, and what programs are lowered for.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/node_actor.hpp"
 #include "config/configuration.hpp"
+#include "policy/codegen/lowering_target.hpp"
 #include "sandbox/device/device_type.hpp"
 
 namespace cudal1 {
@@ -15,5 +17,9 @@ namespace cudal1 {
 expected<std::vector<node_device>> devices_of_node(const std::string& wanted);
 
 std::vector<core_request> core_requests_of(const std::vector<node_device>& devices, const device_options& options);
+
+// What programs for a device or a list of devices of one kind ("cuda:0,cuda:1") are lowered for, as the kind registers
+// it. errc::invalid_argument for names of no registered kind, for lists of several kinds and for an unknown target.
+expected<const lowering_target*> lowering_target_of(std::string_view devices);
 
 }  // namespace cudal1

@@ -67,10 +67,4 @@ std::vector<std::string> lowering_target_names() {
   return registry().names();
 }
 
-expected<const lowering_target*> target_of_device(std::string_view device) {
-  const std::string_view kind = device.substr(0, device.find(':'));
-  if (const lowering_target* found = registry().find(kind); found != nullptr) return found;
-  return fail(errc::invalid_argument, "there is no device \"{}\"; devices are cpu and cuda:0, cuda:1, ...", device);
-}
-
 }  // namespace cudal1

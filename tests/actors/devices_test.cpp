@@ -45,6 +45,14 @@ TEST(devices, are_those_that_were_asked_for) {
   EXPECT_THAT(devices_of_node("tpu").error().message, HasSubstr("there is no device \"tpu\""));
 }
 
+TEST(devices, have_the_lowering_target_that_their_kind_registers) {
+  EXPECT_EQ((*lowering_target_of("cpu"))->name(), traits_of("cpu").target);
+  for (const char* gpus : {"cuda", "cuda:1", "cuda:0,cuda:1"})
+    EXPECT_EQ((*lowering_target_of(gpus))->name(), traits_of("cuda").target) << gpus;
+  EXPECT_THAT(lowering_target_of("tpu").error().message, HasSubstr("there is no device \"tpu\""));
+  EXPECT_THAT(lowering_target_of("cpu,cuda:0").error().message, HasSubstr("devices of two kinds"));
+}
+
 TEST(cores, the_last_ones_time_on_cpu_and_the_rest_works) {
   const auto l = layout(cores_from(0, 7), "cpu", {});
   EXPECT_THAT(l.timing_of("cpu"), ElementsAre(7));

@@ -31,13 +31,10 @@ class third_target final : public lowering_target {
   bool is_useful(tuning_option, int64_t, const kernel_body&, const group_options&) const override { return true; }
 };
 
-TEST(LoweringTarget, IsFoundByNameAndByTheDevicesName) {
+TEST(LoweringTarget, IsFoundByName) {
   EXPECT_EQ((*find_lowering_target("cpu"))->name(), "cpu");
   EXPECT_EQ((*find_lowering_target("cuda"))->name(), "cuda");
   EXPECT_THAT(find_lowering_target("tpu").error().message, HasSubstr("there are cpu, cuda"));
-  EXPECT_EQ(*target_of_device("cpu"), &for_cpu());
-  EXPECT_EQ(*target_of_device("cuda:1"), &for_cuda());
-  EXPECT_FALSE(target_of_device("tpu"));
 }
 
 TEST(LoweringTarget, AnotherOneIsSearchedForLikeTheBuiltInOnes) {

@@ -67,9 +67,9 @@ expected<int64_t> sealed_size(int fd) {
   return status.st_size;
 }
 
-expected<mapping> map_shared(int fd, int64_t bytes, bool writable, bool touched) {
-  return map_memory(bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | (touched ? MAP_POPULATE : 0), fd,
-                    "shared memory");
+expected<mapping> map_shared(int fd, int64_t bytes, memory_access access, paging when) {
+  return map_memory(bytes, access == memory_access::read_write ? PROT_READ | PROT_WRITE : PROT_READ,
+                    MAP_SHARED | (when == paging::at_once ? MAP_POPULATE : 0), fd, "shared memory");
 }
 
 expected<mapping> map_private(int64_t bytes) {

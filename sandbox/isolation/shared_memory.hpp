@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/base/error.hpp"
+#include "config/base/memory_access.hpp"
 #include "config/base/unique_fd.hpp"
 #include "sandbox/program/types.hpp"
 
@@ -48,8 +49,8 @@ expected<unique_fd> make_sealed_file(const char* name, std::string_view content)
 // The size, after a check that nobody can change size or content any more: errc::refused otherwise.
 expected<int64_t> sealed_size(int fd);
 
-// `touched`: all of its pages are there at once, instead of one by one as they are touched.
-expected<mapping> map_shared(int fd, int64_t bytes, bool writable, bool touched = false);
+enum class paging { on_demand, at_once };  // when the pages of a mapping are made present
+expected<mapping> map_shared(int fd, int64_t bytes, memory_access access, paging when = paging::on_demand);
 // Private memory, not backed by anything until it is touched; by large pages where it is large.
 expected<mapping> map_private(int64_t bytes);
 

@@ -85,7 +85,7 @@ expected<std::shared_ptr<drawn_tensors>> cpu_backend::make_tensors(const std::ve
   const char* const name = role == tensor_role::input ? "cudal1-inputs" : "cudal1-weights";
   const int64_t bytes = layout_of(types).file_bytes;
   CUDAL1_TRY(made->file, make_shared_memory(name, bytes));
-  CUDAL1_TRY(made->writable, map_shared(made->file.get(), bytes, true, true));
+  CUDAL1_TRY(made->writable, map_shared(made->file.get(), bytes, memory_access::read_write, paging::at_once));
   for (const auto& type : types)
     made->bytes += type.storage_bytes();
   return std::shared_ptr<drawn_tensors>(std::move(made));

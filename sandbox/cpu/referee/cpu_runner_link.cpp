@@ -47,8 +47,8 @@ expected<cpu_runner_link> cpu_runner_link::attach(std::span<unique_fd> descripto
   cpu_runner_link link;
   link.channel_ = std::move(descriptors[0]);
   link.pidfd_ = std::move(descriptors[3]);
-  CUDAL1_TRY(link.page_, map_shared(descriptors[1].get(), control_block::bytes, true));
-  CUDAL1_TRY(link.arena_, map_shared(descriptors[2].get(), options.memory_bytes, false));
+  CUDAL1_TRY(link.page_, map_shared(descriptors[1].get(), control_block::bytes, memory_access::read_write));
+  CUDAL1_TRY(link.arena_, map_shared(descriptors[2].get(), options.memory_bytes, memory_access::read_only));
   link.limits_ = options;
   return link;
 }

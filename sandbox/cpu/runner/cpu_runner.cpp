@@ -86,7 +86,7 @@ expected<void> bind_to_core(const worker_settings& settings) {
 }
 
 expected<void> runner::map_arena(int arena, int64_t bytes, uint64_t seed) {
-  CUDAL1_TRY(arena_, map_shared(arena, bytes, true));
+  CUDAL1_TRY(arena_, map_shared(arena, bytes, memory_access::read_write));
   faults_.arena = arena_.data();
   faults_.arena_bytes = bytes;
   return install_arena({.base = arena_.data(), .bytes = bytes, .poison_seed = seed});
@@ -272,7 +272,7 @@ int runner::serve() {
 }  // namespace
 
 int run_cpu_runner(const worker_settings& settings, int channel, int control, int arena, int zygote) {
-  auto page = map_shared(control, control_block::bytes, true);
+  auto page = map_shared(control, control_block::bytes, memory_access::read_write);
   if (!page) return exit_broken;
   // Never destroyed: a fault handler may read it until the very end.
   auto& self = *new runner(settings, channel, *reinterpret_cast<control_block*>(page->data()));

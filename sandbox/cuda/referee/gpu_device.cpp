@@ -37,7 +37,7 @@ class gpu_device final : public referee_device {
 
   void give_back() override { at::getDeviceAllocator(at::kCUDA)->emptyCache(); }
 
-  expected<device_memory> make_memory(int64_t bytes, bool writable) override {
+  expected<device_memory> make_memory(int64_t bytes, memory_access access) override {
     device_memory made;
     CUDAL1_TRY(made.bytes, rounded_device_bytes(bytes, index_));
     auto file = make_device_memory(bytes, index_);
@@ -47,7 +47,7 @@ class gpu_device final : public referee_device {
     }
     if (!file) return tl::unexpected<error>(file.error());
     made.file = std::move(*file);
-    CUDAL1_TRY(auto mapped, map_device_memory(made.file.get(), bytes, index_, writable));
+    CUDAL1_TRY(auto mapped, map_device_memory(made.file.get(), bytes, index_, access));
     made.data = mapped.data();
     made.mapped = std::make_shared<device_mapping>(std::move(mapped));
     return made;
@@ -84,7 +84,7 @@ expected<std::unique_ptr<referee_device>> make_gpu_device(int index) {
   auto device = std::make_unique<gpu_device>(index, std::move(kernels));
   CUDAL1_CHECK(warm_up_operators(device->where()));
   // The first export and import opens what it needs.
-  CUDAL1_CHECK(device->make_memory(1, true));
+  CUDAL1_CHECK(device->make_memory(1, memory_access::read_write));
   CUDAL1_CHECK(device->synchronise());
   return device;
 }

@@ -143,9 +143,9 @@ expected<void> gpu_runner_link::give_arena() {
   CUDAL1_TRY(const device_room room, device_.room());
   const int64_t limit = limits_.memory_bytes > 0 ? limits_.memory_bytes : std::max(least_limit, room.total / 6);
   const int64_t bytes = std::min<int64_t>(residents * limit, room.free / 4 * 3);
-  CUDAL1_TRY(device_memory memory, device_.make_memory(bytes, false));
+  CUDAL1_TRY(device_memory memory, device_.make_memory(bytes, memory_access::read_only));
   CUDAL1_TRY(const unique_fd page, make_shared_memory("cudal1-progress", gpu_progress::bytes));
-  CUDAL1_TRY(progress_, map_shared(page.get(), gpu_progress::bytes, false));
+  CUDAL1_TRY(progress_, map_shared(page.get(), gpu_progress::bytes, memory_access::read_only));
   const std::array<int, 2> files{memory.file.get(), page.get()};
   CUDAL1_CHECK(tell(frame_type::arena, to_json(gpu_arena_message{memory.bytes}), files, start_limit_ms));
   arena_ = std::move(memory);

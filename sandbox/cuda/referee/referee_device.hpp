@@ -38,7 +38,7 @@ class referee_device {
   virtual expected<device_room> room() = 0;
   // Memory that ATen keeps for later goes back. It must allocate anew then, which takes longer than a small task.
   virtual void give_back() = 0;
-  virtual expected<device_memory> make_memory(int64_t bytes, bool writable) = 0;
+  virtual expected<device_memory> make_memory(int64_t bytes, memory_access access) = 0;
 };
 
 // A context on that GPU, with the kernels compiled and the libraries of ATen's operators warm: to be called before the

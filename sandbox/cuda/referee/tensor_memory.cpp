@@ -23,7 +23,7 @@ expected<std::shared_ptr<shared_tensors>> tensor_memory::take(const std::vector<
     made->id = ++last_id;
     made->weights = weights;
     made->layout_bytes = layout.bytes;
-    CUDAL1_TRY(made->memory, device_.make_memory(layout.bytes, true));
+    CUDAL1_TRY(made->memory, device_.make_memory(layout.bytes, memory_access::read_write));
     made->bytes = made->memory.bytes;
     found = all_.insert(all_.end(), std::move(made));
   }

@@ -107,7 +107,7 @@ expected<void> cuda_runner::start(frame& f) {
   CUDAL1_TRY(const auto message, record_of<gpu_arena_message>(f));
   CUDAL1_TRY(device_, runner_device::create(settings_.cuda_device, f.descriptors[0].get(), message.bytes,
                                             settings_.flush_bytes));
-  CUDAL1_TRY(progress_page_, map_shared(f.descriptors[1].get(), gpu_progress::bytes, true));
+  CUDAL1_TRY(progress_page_, map_shared(f.descriptors[1].get(), gpu_progress::bytes, memory_access::read_write));
   progress_ = new (progress_page_.data()) gpu_progress;
   f.descriptors.clear();
   return {};
@@ -133,7 +133,7 @@ expected<gpu_reply> cuda_runner::load(frame& f) {
   mapping object;
   if (!f.descriptors.empty()) {
     CUDAL1_TRY(const int64_t bytes, sealed_size(f.descriptors[0].get()));
-    CUDAL1_TRY(object, map_shared(f.descriptors[0].get(), bytes, false));
+    CUDAL1_TRY(object, map_shared(f.descriptors[0].get(), bytes, memory_access::read_only));
   }
   CUDAL1_TRY(s.program, resident::load(std::move(known), {reinterpret_cast<const char*>(object.data()), object.size()},
                                        device_->index(), device_->arena(), device_->stream()));
@@ -153,7 +153,8 @@ expected<gpu_reply> cuda_runner::take_tensors(frame& f) {
   given_tensors tensors;
   tensors.memory = std::move(f.descriptors[0]);
   tensors.weights = message.weights;
-  CUDAL1_TRY(tensors.mapped, map_device_memory(tensors.memory.get(), message.bytes, device_->index(), false));
+  CUDAL1_TRY(tensors.mapped,
+             map_device_memory(tensors.memory.get(), message.bytes, device_->index(), memory_access::read_only));
   given_.insert_or_assign(message.id, std::move(tensors));
   return gpu_reply{};
 }
@@ -178,7 +179,8 @@ expected<given_tensors*> cuda_runner::tensors_of(int64_t id, bool weights) {
 
 expected<const device_mapping*> cuda_runner::second_of(given_tensors& given) {
   if (!given.second) {
-    CUDAL1_TRY(given.second, map_device_memory(given.memory.get(), given.mapped.size(), device_->index(), false));
+    CUDAL1_TRY(given.second,
+               map_device_memory(given.memory.get(), given.mapped.size(), device_->index(), memory_access::read_only));
   }
   return &given.second;
 }

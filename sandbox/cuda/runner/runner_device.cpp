@@ -70,7 +70,7 @@ expected<void> runner_device::start(int arena_fd, int64_t arena_bytes, int64_t f
 }
 
 expected<void> runner_device::make_arena(int arena_fd, int64_t bytes) {
-  CUDAL1_TRY(memory_, map_device_memory(arena_fd, bytes, device_, true));
+  CUDAL1_TRY(memory_, map_device_memory(arena_fd, bytes, device_, memory_access::read_write));
   arena_ = std::make_unique<device_arena>(
       memory_.data(), static_cast<std::size_t>(memory_.size()),
       [this](std::span<const word_range> ranges, uint64_t seed) { return poison(ranges, seed); });

@@ -58,7 +58,7 @@ expected<unique_fd> make_device_memory(int64_t bytes, int device) {
   return unique_fd(fd);
 }
 
-expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, bool writable) {
+expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, memory_access access) {
   CUDAL1_TRY(const auto* const api, driver_api());
   CUDAL1_TRY(const int64_t rounded_size, rounded_device_bytes(bytes, device));
   const auto size = static_cast<std::size_t>(rounded_size);
@@ -76,9 +76,10 @@ expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, bo
   CUDAL1_DRIVER(status);
   result.base_ = base;
   result.bytes_ = size;
-  const CUmemAccessDesc access{.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
-                               .flags = writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ};
-  CUDAL1_DRIVER(api->mem_set_access(base, size, &access, 1));
+  const CUmemAccessDesc rights{.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                               .flags = access == memory_access::read_write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                                            : CU_MEM_ACCESS_FLAGS_PROT_READ};
+  CUDAL1_DRIVER(api->mem_set_access(base, size, &rights, 1));
   return result;
 }
 

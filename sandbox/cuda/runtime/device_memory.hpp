@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/base/memory_access.hpp"
 #include "config/base/unique_fd.hpp"
 #include "sandbox/cuda/runtime/api.hpp"
 #include "sandbox/program/types.hpp"
@@ -34,7 +35,7 @@ class device_mapping {
   explicit operator bool() const { return base_ != 0; }
 
  private:
-  friend expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, bool writable);
+  friend expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, memory_access access);
   CUdeviceptr base_ = 0;
   std::size_t bytes_ = 0;
 };
@@ -44,7 +45,7 @@ expected<int64_t> rounded_device_bytes(int64_t bytes, int device);
 // Physical memory of (rounded) that size. It lives as long as a descriptor or a mapping of it does, in any process.
 expected<unique_fd> make_device_memory(int64_t bytes, int device);
 // The memory behind the descriptor, all of it, at addresses of its own with nothing mapped beside it.
-expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, bool writable);
+expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, memory_access access);
 
 // Where the tensors of a list lie in one such memory: each aligned to 512 bytes and followed by at least 512 that are
 // not its own, the last one's end against the end of the mapping as far as an alignment of 64 bytes allows, so that

@@ -44,7 +44,7 @@ struct mapped_draw : testing::Test {
 
 TEST_F(mapped_draw, shows_what_was_written_at_every_address) {
   {
-    const auto memory = map_shared(fd.get(), layout.file_bytes, true).value();
+    const auto memory = map_shared(fd.get(), layout.file_bytes, memory_access::read_write).value();
     const float value = 42;
     std::memcpy(memory.data() + layout.places[1].file_offset + layout.places[1].data_offset, &value, 4);
   }

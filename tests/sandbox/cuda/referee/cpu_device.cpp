@@ -30,12 +30,12 @@ class cpu_device final : public referee_device {
   expected<device_room> room() override { return device_room{int64_t{1} << 30, int64_t{1} << 30}; }
   void give_back() override {}
 
-  expected<device_memory> make_memory(int64_t bytes, bool writable) override {
+  expected<device_memory> make_memory(int64_t bytes, memory_access access) override {
     if (bytes > room_ - *taken_) return fail(errc::out_of_memory, "the CPU has no room for {} bytes more", bytes);
     device_memory made;
     made.bytes = bytes;
     CUDAL1_TRY(made.file, make_shared_memory("cudal1-device", bytes));
-    CUDAL1_TRY(auto mapped, map_shared(made.file.get(), bytes, writable));
+    CUDAL1_TRY(auto mapped, map_shared(made.file.get(), bytes, access));
     made.data = mapped.data();
     *taken_ += bytes;
     made.mapped = std::shared_ptr<mapping>(new mapping(std::move(mapped)), [taken = taken_, bytes](mapping* m) {

@@ -77,8 +77,8 @@ class cpu_runner {
   // The last quarter is for outputs that are kept.
   expected<gpu_reply> take_arena(frame& f) {
     CUDAL1_TRY(const auto m, record_of<gpu_arena_message>(f));
-    CUDAL1_TRY(arena_, map_shared(f.descriptors.at(0).get(), m.bytes, true));
-    CUDAL1_TRY(progress_, map_shared(f.descriptors.at(1).get(), gpu_progress::bytes, true));
+    CUDAL1_TRY(arena_, map_shared(f.descriptors.at(0).get(), m.bytes, memory_access::read_write));
+    CUDAL1_TRY(progress_, map_shared(f.descriptors.at(1).get(), gpu_progress::bytes, memory_access::read_write));
     CUDAL1_CHECK(install_arena({.base = arena_.data(), .bytes = m.bytes / 4 * 3, .poison_seed = 1}));
     return gpu_reply{};
   }
@@ -105,7 +105,7 @@ class cpu_runner {
     CUDAL1_TRY(const auto m, record_of<gpu_tensors_message>(f));
     if (given_.contains(m.id)) return fail(errc::corrupt, "id {} is taken", m.id);
     given_tensors t;
-    CUDAL1_TRY(t.mapped, map_shared(f.descriptors.at(0).get(), m.bytes, false));
+    CUDAL1_TRY(t.mapped, map_shared(f.descriptors.at(0).get(), m.bytes, memory_access::read_only));
     t.file = std::move(f.descriptors[0]);
     given_.emplace(m.id, std::move(t));
     return gpu_reply{};
@@ -153,7 +153,8 @@ class cpu_runner {
     auto& given = given_.at(m.inputs);
     mapping moved;
     if (m.elsewhere) {
-      CUDAL1_TRY(moved, map_shared(given.file.get(), static_cast<int64_t>(given.mapped.size()), false));
+      CUDAL1_TRY(moved,
+                 map_shared(given.file.get(), static_cast<int64_t>(given.mapped.size()), memory_access::read_only));
     }
     const auto inputs = views_of(p.inputs, (m.elsewhere ? moved : given.mapped).data());
     for (auto& [which, other] : programs_)

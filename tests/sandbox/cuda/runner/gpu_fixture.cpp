@@ -77,20 +77,20 @@ given_memory gpu_test::draw(const std::vector<tensor_declaration>& declared, con
     types.push_back(d.type);
   const auto layout = device_layout_of(types);
   g.file = std::move(*make_device_memory(layout.bytes, 0));
-  const auto writable = *map_device_memory(g.file.get(), layout.bytes, 0, true);
+  const auto writable = *map_device_memory(g.file.get(), layout.bytes, 0, memory_access::read_write);
   at::Generator generator = at::globalContext().defaultGenerator(at::Device(at::kCUDA, 0));
   generator.set_current_seed(seed);
   for (std::size_t i = 0; i < types.size(); ++i)
     fill({types[i], writable.data() + layout.offsets[i]}, specs[i]);
   EXPECT_TRUE(device().finish());
-  g.mapped = std::move(*map_device_memory(g.file.get(), layout.bytes, 0, false));
+  g.mapped = std::move(*map_device_memory(g.file.get(), layout.bytes, 0, memory_access::read_only));
   for (std::size_t i = 0; i < types.size(); ++i)
     g.views.push_back({types[i], g.mapped.data() + layout.offsets[i]});
   return g;
 }
 
 std::vector<tensor_view> gpu_test::at_other_addresses(const given_memory& g, device_mapping& keeper) {
-  keeper = std::move(*map_device_memory(g.file.get(), g.mapped.size(), 0, false));
+  keeper = std::move(*map_device_memory(g.file.get(), g.mapped.size(), 0, memory_access::read_only));
   auto views = g.views;
   for (auto& view : views)
     view.data = keeper.data() + (static_cast<std::byte*>(view.data) - g.mapped.data());

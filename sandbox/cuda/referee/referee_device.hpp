@@ -9,6 +9,7 @@
 #include <c10/core/Device.h>
 
 #include "config/base/error.hpp"
+#include "config/base/memory_access.hpp"
 #include "config/base/unique_fd.hpp"
 #include "sandbox/program/types.hpp"
 

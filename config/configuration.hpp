@@ -48,8 +48,7 @@ struct profiling_options {
   static constexpr std::string_view about =
       "Timing. A fork is a fresh pair of processes, a pair is one call of the reference and one of the variant. A half "
       "width is that of the 95% interval of the score, relative to the score. Every variant is screened; one that may "
-      "be a "
-      "new best is also refined.";
+      "be a new best is also refined.";
 
   int64_t screening_forks = key(3, {1, 100, "forks"}, "Forks of a screening.", gpu(2));
   int64_t screening_pairs = key(4, {1, 100, "pairs"}, "Pairs in each fork of a screening.", gpu(5));

@@ -1,15 +1,15 @@
 // Specifications and measured rates of a device: TOML files, one per model, in config/devices or in the user's folder.
 //
-// name = "H200" # its name in reports
-// models = ["NVIDIA H200"] # as the driver reports it; `*` matches any text
+//   name = "H200"                     # its name in reports
+//   models = ["NVIDIA H200"]          # as the driver reports it; `*` matches any text
 //   [memory]
 //   peak_gb_per_s = 4800              # datasheet, 1e9 bytes
-// reached_gb_per_s = 4200 # best measured; optional
+//   reached_gb_per_s = 4200           # best measured; optional
 //   cache_bytes = 62914560            # last level
 //   [compute]
 //   multiprocessors = 132
 //   peak_tflops = {float64 = 67, float32 = 67, tf32 = 495, half = 990}     # dense, accumulated in float32
-// reached_tflops = {float32 = 50, tf32 = 330, half = 790} # best measured; each is optional
+//   reached_tflops = {float32 = 50, tf32 = 330, half = 790}                # best measured; each is optional
 //   [call]
 //   overhead_us = 12                  # of a synchronised call beyond its kernels' time
 //   least_us = 3                      # no call that launches a kernel and waits for it is faster

@@ -59,7 +59,7 @@ template <class... Args>
   if (!name) return ::tl::unexpected<::cudal1::error>(std::move(name).error()); \
   declaration = std::move(*name)
 
-// CUDAL1_CHECK(f()); returns f's error from this function; f returns expected<void>, or its value is ignored.
+// CUDAL1_CHECK(f());  returns f's error from this function; f returns expected<void>, or its value is ignored.
 #define CUDAL1_CHECK(...)                                                                                          \
   do {                                                                                                             \
     if (auto check_ = (__VA_ARGS__); !check_) return ::tl::unexpected<::cudal1::error>(std::move(check_).error()); \

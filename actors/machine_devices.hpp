@@ -1,4 +1,4 @@
-// The devices of this machine that a node is to use, and the cores that they ask for.
+// The devices of this machine that a node uses, and the cores that they request.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace cudal1 {
 
-// What `wanted` ("auto", or a list of names) means on this machine, each device to be used with the settings of its
-// kind; errc::invalid_argument for what is not there.
+// The devices that `wanted` ("auto", or a list of names) means on this machine; errc::invalid_argument if one does not
+// exist.
 expected<std::vector<node_device>> devices_of_node(const std::string& wanted);
 
 std::vector<core_request> core_requests_of(const std::vector<node_device>& devices, const device_options& options);

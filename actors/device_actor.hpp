@@ -78,14 +78,14 @@ class device_state {
   // an evaluation that has ended is ignored.
   template <class Reply, class Destination, class Message, class Next>
   void consult(const Destination& destination, Message m, Next next) {
-    const auto still = [this, lease = now_->item.lease] { return now_ && now_->item.lease == lease; };
+    const auto is_current = [this, lease = now_->item.lease] { return now_ && now_->item.lease == lease; };
     ask<Reply>(
         self_, destination, std::chrono::minutes(1), std::move(m),
-        [this, next, still](Reply& reply) {
-          if (still()) guarded([&] { next(reply); });
+        [this, next, is_current](Reply& reply) {
+          if (is_current()) guarded([&] { next(reply); });
         },
-        [this, still](const error& e) {
-          if (still()) guarded([&] { fault(e); });
+        [this, is_current](const error& e) {
+          if (is_current()) guarded([&] { fault(e); });
         });
   }
 

@@ -121,7 +121,7 @@ BOOST_DESCRIBE_STRUCT(device_hold, (), (number, device, threads, flush_bytes, co
 
 struct client_answer {
   bool last = false;
-  std::string error_code, error;  // "" where there is none
+  std::string error_code, error;  // "" if there is none
   std::optional<node_status> status;
   std::optional<experiment_progress> progress;
   std::optional<verdict> result;

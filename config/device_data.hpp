@@ -39,7 +39,7 @@ struct device_data {
   std::string name;
   std::vector<std::string> models;
   double peak_gb_per_s = 0;
-  double reached_gb_per_s = 0;  // the peak's share where not measured
+  double reached_gb_per_s = 0;  // estimated from the peak if not measured
   int64_t cache_bytes = 0;
   int64_t multiprocessors = 0;
   arithmetic_rates peak_tflops, reached_tflops;

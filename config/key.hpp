@@ -19,7 +19,7 @@ struct key_range {
 };
 
 struct key_description {
-  std::optional<key_range> range;  // of a number
+  std::optional<key_range> range;  // numbers only
   std::string_view meaning;
   std::optional<double> on_gpu;  // the default on GPUs, if it differs
 };

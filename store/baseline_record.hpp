@@ -27,7 +27,7 @@ struct baseline_record {
   std::string torch;           // "torch 2.11.0+cu130, Python 3.11.2"
   std::string source;          // "<SHA-256>.py", the module that was measured
   uint64_t seed = 0;           // of weights and inputs
-  std::string problem;         // why there is no time; "" where there is one
+  std::string problem;         // why there is no time; "" if there is one
   double call_us = 0;          // median of call_samples: host clock around the call and its synchronisation
   interval call_interval;      // 95%, of that median
   double device_us = 0;        // median of device_samples: between two events, without host gaps; 0: no such clock

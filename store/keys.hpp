@@ -39,7 +39,7 @@ class reader {
   bool ok_ = true;
 };
 
-// The first key after every key that begins with `prefix`; "" where there is none.
+// The first key after every key that begins with `prefix`; "" if there is none.
 std::string after_prefix(std::string prefix);
 
 // ---- the keys of each column family ---------------------------------------------------------------------------------

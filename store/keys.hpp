@@ -17,7 +17,6 @@ class writer {
   writer& number(uint64_t n);    // big-endian
   writer& descending(double d);  // larger first; NaN last
   std::string take() { return std::move(out_); }
-  const std::string& key() const { return out_; }
 
  private:
   std::string out_;

@@ -20,7 +20,6 @@ class write_batch final : public record_source {
 
   void add(put p) { puts_.insert_or_assign({p.where, std::move(p.key)}, std::move(p.value)); }
   bool empty() const { return puts_.empty(); }
-  void clear() { puts_.clear(); }
   // Atomic, and on disk when it returns. The batch is empty afterwards, also after an error.
   expected<void> write();
 

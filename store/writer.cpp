@@ -1,7 +1,6 @@
 // The write operations: one process, and in it one thread at a time.
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include <fmt/ranges.h>
 

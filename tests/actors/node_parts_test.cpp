@@ -115,7 +115,7 @@ TEST(device_holds, a_held_device_is_exclusive_until_it_is_released) {
   EXPECT_TRUE(h.is_held("cuda:0"));
   EXPECT_FALSE(h.is_held("cuda:1"));
   EXPECT_EQ(h.check_free("cuda", 0).error().code, errc::refused) << "one of them is held";
-  EXPECT_TRUE(h.check_free("cuda", number)) << "except by its own hold";
+  EXPECT_TRUE(h.check_free("cuda", number)) << "its own hold does not count";
   EXPECT_TRUE(h.check_free("cuda:1,cpu", 0));
   EXPECT_EQ(h.device_of(number), "cuda:0");
   EXPECT_EQ(h.release(number), "cuda:0");

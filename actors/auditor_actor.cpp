@@ -11,7 +11,7 @@ const expected<std::optional<device_data>>& auditor_state::data_of(const std::st
   const auto known = devices.find(model);
   if (known != devices.end()) return known->second;
   auto found = find_device_data(model);
-  if (!found) spdlog::error("the figures of {} cannot be read: {}", model, found.error().message);
+  if (!found) spdlog::error("the specifications of {} cannot be read: {}", model, found.error().message);
   return devices.emplace(model, std::move(found)).first->second;
 }
 
@@ -24,7 +24,7 @@ expected<verdict> auditor_state::audit(const message::audit& m) {
   if (const auto& data = data_of(m.model); !data)
     rules.unknown_device = data.error().message;
   else if (rules.device = *data; !rules.device)
-    rules.unknown_device = "the figures of " + m.model + " are not known";
+    rules.unknown_device = "the specifications of " + m.model + " are not known";
   audit_report report = cudal1::audit(*m.what, m.checked, m.timed, m.estimate, rules);
   verdict v = m.claim;
   if (rules.device) v.floor_us = roof_of(work_of(*m.what), *rules.device).call_us();

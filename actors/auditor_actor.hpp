@@ -1,4 +1,4 @@
-// Turns the evidence of an evaluation into the verdict that counts: nothing is scored that the evidence does not carry.
+// Turns the evidence of an evaluation into the final verdict: a score is kept only if the evidence supports it.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace cudal1 {
 struct auditor_state {
   static constexpr const char* name = "auditor";
   profiling_options options;
-  std::map<std::string, expected<std::optional<device_data>>> devices;  // by model; an error is of a file
+  std::map<std::string, expected<std::optional<device_data>>> devices;  // by model; an error: a file cannot be read
 
   expected<verdict> audit(const message::audit& m);
   const expected<std::optional<device_data>>& data_of(const std::string& model);

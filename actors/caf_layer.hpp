@@ -1,5 +1,5 @@
-// All that the actors use of CAF, in one place: how an interface is written, how our errors travel, how a request is
-// made, and where an exception stops. Another CAF (1.x) means another version of this file.
+// A layer over CAF: typed interfaces, our errors as CAF's, requests with timeouts, and where exceptions are caught.
+// Another CAF (1.x) needs another version of this file.
 #pragma once
 
 #include <chrono>
@@ -16,13 +16,13 @@
 
 namespace cudal1 {
 
-// Signatures of a typed interface: `answers<Request, Reply>` and, where nothing comes back, `takes<Message>`.
+// Signatures of a typed interface: `answers<Request, Reply>`, or `takes<Message>` without a reply.
 template <class Request, class Reply>
 using answers = typename caf::replies_to<Request>::template with<Reply>;
 template <class Message>
 using takes = caf::reacts_to<Message>;
 
-// Every type that a message of these interfaces has, each once.
+// All request and reply types of these interfaces, without duplicates.
 namespace detail {
 template <class Signature>
 struct types_of_signature;
@@ -41,19 +41,19 @@ template <class... Interfaces>
 using message_types_of = boost::mp11::mp_unique<boost::mp11::mp_remove<
     boost::mp11::mp_append<typename detail::types_of_signatures<typename Interfaces::signatures>::type...>, void>>;
 
-// ---- errors as values, through CAF's ------------------------------------------------------------------------------
+// ---- our errors as CAF's ------------------------------------------------------------------------------------------
 
 inline caf::error to_caf(error e) {
   // CAF takes the code 0 for "no error".
   return {static_cast<uint8_t>(static_cast<int>(e.code) + 1), caf::atom("cudal1"), caf::make_message(e.message)};
 }
 
-// `e` may be none: the reason of an actor that ended in order.
+// `e` may be empty: the exit reason of an actor that ended normally.
 inline error from_caf(const caf::error& e) {
-  if (!e) return {errc::infrastructure, "an actor ended in order"};
+  if (!e) return {errc::infrastructure, "an actor ended normally"};
   if (e.category() == caf::atom("cudal1") && e.context().match_elements<std::string>())
     return {static_cast<errc>(e.code() - 1), e.context().get_as<std::string>(0)};
-  if (e == caf::sec::request_timeout) return {errc::timeout, "an actor gave no answer in time"};
+  if (e == caf::sec::request_timeout) return {errc::timeout, "an actor did not answer in time"};
   return {errc::infrastructure, "an actor answered " + caf::to_string(e)};
 }
 
@@ -63,9 +63,9 @@ caf::result<T> to_result(expected<T> value) {
   return caf::result<T>(to_caf(std::move(value).error()));
 }
 
-// ---- the edge -----------------------------------------------------------------------------------------------------
+// ---- exceptions ---------------------------------------------------------------------------------------------------
 
-// Runs the body of a handler that sends nothing back. An exception in a handler would end its actor, so it ends here.
+// Runs the body of a handler without a reply. Catches exceptions, since one that leaves a handler ends the actor.
 template <class F>
 void at_edge(const char* actor, F&& body) {
   try {
@@ -75,7 +75,7 @@ void at_edge(const char* actor, F&& body) {
   }
 }
 
-// The same for a body that gives a value or an error: an exception in it is an error.
+// The same for a body that returns a value or an error: an exception becomes an error.
 template <class F, class Result = std::invoke_result_t<F>>
 Result value_at_edge(const char* actor, F&& body) {
   try {
@@ -86,7 +86,7 @@ Result value_at_edge(const char* actor, F&& body) {
   }
 }
 
-// The same for a handler that answers at once.
+// The same for a handler that replies immediately.
 template <class F, class T = typename std::invoke_result_t<F>::value_type>
 caf::result<T> answer_at_edge(const char* actor, F&& body) {
   return to_result<T>(value_at_edge(actor, std::forward<F>(body)));
@@ -96,8 +96,8 @@ caf::result<T> answer_at_edge(const char* actor, F&& body) {
 
 using duration = std::chrono::milliseconds;
 
-// A request with its finite timeout, what to do with the answer, and what to do with an error (a timeout that passed,
-// an actor that has gone, or the error that it answered).
+// Sends a request with a finite timeout. `then` gets the reply; `otherwise` gets the error: a timeout, an actor that
+// has ended, or the error that it replied with.
 template <class Reply, class Self, class Destination, class Message, class Then, class Else>
 void ask(Self* self, const Destination& destination, duration timeout, Message message, Then then, Else otherwise) {
   self->request(destination, timeout, std::move(message))
@@ -107,28 +107,28 @@ void ask(Self* self, const Destination& destination, duration timeout, Message m
             });
 }
 
-// From a thread that is no actor: blocks for the answer.
+// For a thread that is not an actor: blocks until the reply or the timeout.
 template <class Reply, class Destination, class Message>
 expected<Reply> ask_blocking(caf::scoped_actor& self, const Destination& destination, duration timeout,
                              Message message) {
-  expected<Reply> result = fail(errc::timeout, "an actor gave no answer in time");
+  expected<Reply> result = fail(errc::timeout, "an actor did not answer in time");
   self->request(destination, timeout, std::move(message))
       .receive([&](Reply& reply) { result = std::move(reply); },
                [&](caf::error& e) { result = tl::unexpected<error>(from_caf(e)); });
   return result;
 }
 
-// What every actor does first: messages that nobody expects are logged by type and dropped (CAF would print their
-// content), and an exception that got past the edge names its actor before it ends it.
+// Every actor calls this first: unexpected messages are logged and dropped (CAF would print their content), and an
+// uncaught exception is logged with the name of the actor that it ends.
 template <class Self>
 void prepare(Self* self) {
   const char* who = self->name();
   self->set_default_handler([who](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
-    spdlog::warn("{}: dropped a message that it does not expect", who);
+    spdlog::warn("{}: dropped an unexpected message", who);
     return caf::make_error(caf::sec::unexpected_message);
   });
   self->set_exception_handler([who](std::exception_ptr&) -> caf::error {
-    spdlog::critical("{}: ends by an exception", who);
+    spdlog::critical("{}: ends because of an uncaught exception", who);
     return caf::sec::runtime_error;
   });
 }

@@ -41,13 +41,13 @@ expected<client_request> decode_request(std::string_view line) {
   CUDAL1_TRY(const json document, json::parse(line));
   const json* version = document.find("version");
   if (version == nullptr || !version->is_int())
-    return fail(errc::parse_error, "the request has no version; this node speaks version {} of the client protocol",
+    return fail(errc::parse_error, "the request has no version; this node uses version {} of the client protocol",
                 client_protocol_version);
-  // Before all else: another version's members may mean something else.
+  // Checked first: members may have another meaning in another version.
   if (version->as_int() != client_protocol_version)
     return fail(errc::unsupported,
-                "this node speaks version {} of the client protocol and was asked in version {}; use the cudal1 and "
-                "the cudal1-node of one build",
+                "this node uses version {} of the client protocol, the request uses version {}; use the cudal1 and "
+                "the cudal1-node of the same build",
                 client_protocol_version, version->as_int());
   client_request r;
   if (auto read = from_json(document, r); !read) return fail_in("the request", std::move(read).error());
@@ -114,12 +114,12 @@ expected<node_address> address_of_node(const std::string& data_folder) {
 expected<node_client> node_client::connect(const std::string& data_folder) {
   CUDAL1_TRY(const node_address where, address_of_node(data_folder));
   unique_fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return fail(errc::io_error, "cannot make a Unix socket: {}", errno_text(errno));
+  if (!fd) return fail(errc::io_error, "cannot create a Unix socket: {}", errno_text(errno));
   // A Unix socket's connect() blocks only while the listener's backlog is full.
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&where.address), sizeof where.address) != 0) {
     const int e = errno;
-    const bool nobody = e == ENOENT || e == ECONNREFUSED;
-    return fail(nobody ? errc::not_found : errc::io_error, "no node answers on {}/{} ({})", data_folder,
+    const bool no_listener = e == ENOENT || e == ECONNREFUSED;
+    return fail(no_listener ? errc::not_found : errc::io_error, "no node answers on {}/{} ({})", data_folder,
                 node_socket_name, errno_text(e));
   }
   if (::fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0)
@@ -139,10 +139,10 @@ expected<void> node_client::send(const client_request& r, std::chrono::milliseco
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
-      return fail(errc::infrastructure, "the node has gone while it was asked: {}", errno_text(errno));
+      return fail(errc::infrastructure, "the node closed the connection during a request: {}", errno_text(errno));
     pollfd writable{fd_.get(), POLLOUT, 0};
     if (::poll(&writable, 1, left_until(end)) == 0)
-      return fail(errc::timeout, "the node took no request within {} ms", limit.count());
+      return fail(errc::timeout, "the node did not read the request within {} ms", limit.count());
   }
   return {};
 }
@@ -155,7 +155,7 @@ expected<client_answer> node_client::receive(std::chrono::milliseconds limit, in
     const int ready = ::poll(waiting, 2, left_until(end));
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return fail(errc::io_error, "cannot wait for the node's answer: {}", errno_text(errno));
-    if (ready == 0) return fail(errc::timeout, "the node gave no answer within {} ms", limit.count());
+    if (ready == 0) return fail(errc::timeout, "the node did not answer within {} ms", limit.count());
     if (waiting[1].revents != 0) return fail(errc::cancelled, "interrupted");
     char buffer[1 << 16];
     const auto got = ::recv(fd_.get(), buffer, sizeof buffer, 0);
@@ -164,7 +164,7 @@ expected<client_answer> node_client::receive(std::chrono::milliseconds limit, in
     } else if (got == 0) {
       return fail(errc::infrastructure, "the node closed the connection before its last answer");
     } else if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
-      return fail(errc::infrastructure, "the node has gone: {}", errno_text(errno));
+      return fail(errc::infrastructure, "the connection to the node is lost: {}", errno_text(errno));
     }
   }
 }

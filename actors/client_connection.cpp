@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
 constexpr auto progress_interval = 500ms;
-constexpr auto write_limit = 10s;   // a client that reads nothing for so long has gone
+constexpr auto write_limit = 10s;   // a client that reads nothing for this long is disconnected
 constexpr auto request_limit = 1h;  // between requests
 constexpr auto drain_limit = 5min;
 
@@ -37,7 +37,7 @@ void client_connection::run() {
   serve();
   if (hold_ == 0) return;
   if (auto released = ask_node<message::done>(message::release_device{hold_}); !released)
-    spdlog::error("a device that a client held was not given back: {}", released.error().message);
+    spdlog::error("the device that a client held was not released: {}", released.error().message);
 }
 
 void client_connection::serve() {
@@ -179,7 +179,7 @@ bool client_connection::follow(const std::string& experiment, bool stop_on_disco
       if (why == wake::time) break;
       if (why == wake::line) there = handle_beside(experiment);
       if (why == wake::gone) there = false;
-      if (why == wake::stop) {  // the node is drained: what there is to say is final
+      if (why == wake::stop) {  // the node is drained: the progress is final
         auto last = ask_node<message::progress_answer>(message::progress_query{experiment});
         if (!last) return false;
         auto a = answer_of(std::move(*last));
@@ -189,7 +189,7 @@ bool client_connection::follow(const std::string& experiment, bool stop_on_disco
     }
     if (there) continue;
     if (!stop_on_disconnect) return false;
-    spdlog::info("experiment {}: its client has gone, so it is stopped", experiment);
+    spdlog::info("experiment {}: its client disconnected, so it is stopped", experiment);
     if (auto stopped = ask_node<message::done>(message::stop_experiment{experiment, false}); !stopped)
       spdlog::warn("experiment {}: it could not be stopped: {}", experiment, stopped.error().message);
     return false;
@@ -199,8 +199,9 @@ bool client_connection::follow(const std::string& experiment, bool stop_on_disco
 bool client_connection::handle_beside(const std::string& experiment) {
   const auto request = decode_request(line_);
   if (!request || request->verb != client_verb::stop) {
-    refuse(request ? error{errc::invalid_argument, "while an experiment is followed, the one thing to ask is `stop`"}
-                   : request.error());
+    refuse(request
+               ? error{errc::invalid_argument, "while an experiment is followed, the only allowed request is `stop`"}
+               : request.error());
     return false;
   }
   const auto& id = request->experiment.empty() ? experiment : request->experiment;
@@ -259,7 +260,7 @@ bool client_connection::keep_baseline(const client_request& r) {
 bool client_connection::shutdown() {
   server_.ending();
   if (auto drained = ask_node<message::done>(message::drain{}, drain_limit); !drained)
-    spdlog::error("the node does not drain: {}", drained.error().message);
+    spdlog::error("the node could not be drained: {}", drained.error().message);
   send(last_answer());
   server_.setup_.shutdown();
   return false;

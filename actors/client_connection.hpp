@@ -1,4 +1,4 @@
-// One client of a node: reads its requests and answers them. Belongs to one thread.
+// One client of a node: reads its requests and answers them. For one thread only.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ namespace cudal1 {
 class client_connection {
  public:
   client_connection(client_server& server, unique_fd fd);
-  // Until the client leaves, breaks the protocol, or the server ends. Then what it held is given back.
+  // Serves until the client disconnects, breaks the protocol, or the server ends. Then releases the device it held.
   void run();
 
  private:

@@ -31,8 +31,8 @@ expected<std::unique_ptr<client_server>> client_server::listen(caf::actor_system
   CUDAL1_TRY(const node_address where, address_of_node(server->setup_.data));
   server->listener_.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   server->stop_.reset(::eventfd(0, EFD_CLOEXEC));
-  if (!server->listener_ || !server->stop_) return system_error("cannot make the node's socket");
-  // The mode of the file comes from that of the socket, so nobody else can ever connect.
+  if (!server->listener_ || !server->stop_) return system_error("cannot create the node's socket");
+  // The file gets its mode from the socket, so no other user can connect at any time.
   if (::fchmod(server->listener_.get(), 0600) != 0) return system_error("cannot protect the node's socket");
   if (::bind(server->listener_.get(), reinterpret_cast<const sockaddr*>(&where.address), sizeof where.address) != 0)
     return system_error("cannot bind " + path);
@@ -45,7 +45,7 @@ expected<std::unique_ptr<client_server>> client_server::listen(caf::actor_system
 client_server::~client_server() {
   const uint64_t one = 1;
   if (stop_ && ::write(stop_.get(), &one, sizeof one) != sizeof one)
-    spdlog::error("the node's socket cannot be stopped");
+    spdlog::error("the threads of the node's socket cannot be stopped");
   if (acceptor_.joinable()) acceptor_.join();
   for (auto& w : workers_)
     w.thread.join();

@@ -1,5 +1,5 @@
-// The node's side of DATA/node.sock: one thread accepts, and each connection has a thread of its own, with blocking
-// calls that all have an end. A client that does not speak the protocol gets an error and is cut off.
+// The node's side of DATA/node.sock: one thread accepts, and each connection has a thread of its own, whose blocking
+// calls all have a timeout. A client that breaks the protocol gets an error and is disconnected.
 #pragma once
 
 #include <atomic>
@@ -20,20 +20,20 @@ struct client_server_setup {
   std::string data;  // folder
   search_options search;
   node_actor node;
-  std::shared_ptr<store> db;       // read from, only
-  std::function<void()> shutdown;  // a client ended the node, which is drained; called from any thread
+  std::shared_ptr<store> db;       // only read
+  std::function<void()> shutdown;  // called, from any thread, when a client has shut the node down and it is drained
 };
 
 class client_server {
  public:
-  // Binds DATA/node.sock with mode 0600. The caller holds the folder's lock, so a socket that is there is a dead
-  // node's.
+  // Binds DATA/node.sock with mode 0600. The caller holds the folder's lock, so an existing socket is that of a dead
+  // node.
   static expected<std::unique_ptr<client_server>> listen(caf::actor_system& system, client_server_setup setup);
   // Sends each client its last answer, and joins the threads.
   ~client_server();
 
   int connections() const { return connections_; }
-  // From now on experiments end because the node does.
+  // Experiments that end after this call are reported as cancelled, since the node ends.
   void ending() { ending_ = true; }
 
  private:
@@ -44,14 +44,14 @@ class client_server {
 
   caf::actor_system& system_;
   client_server_setup setup_;
-  unique_fd listener_, stop_;  // `stop_` can be read once the server ends
+  unique_fd listener_, stop_;  // `stop_` becomes readable when the server ends
   std::atomic<int> connections_ = 0;
   std::atomic<bool> ending_ = false;
   struct worker {
     std::thread thread;
     std::shared_ptr<std::atomic<bool>> finished;
   };
-  std::list<worker> workers_;  // the accepting thread's
+  std::list<worker> workers_;  // only for the accepting thread
   std::thread acceptor_;
 };
 

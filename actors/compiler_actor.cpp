@@ -52,7 +52,7 @@ compiler_actor::behavior_type run_compiler(compiler_actor::stateful_pointer<comp
   auto& s = self->state;
   s.self = self;
   s.timeout = timeout;
-  // Linked: the workers end with their front, and nothing of it goes on without them.
+  // Linked: if the front or a worker ends, all end.
   for (int i = 0; i < workers; ++i)
     s.idle.push_back(self->spawn<caf::linked + caf::detached>(run_compiler_worker, compiler));
   return {[&s](const message::compile& m) { return s.compile(m); }};

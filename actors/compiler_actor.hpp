@@ -1,5 +1,5 @@
 // The compilers of a node: a front that hands each program to a free worker, and the workers, each in a thread of its
-// own. What is hostile about a source is the host compiler's business (a confined child with limits).
+// own. kernel_compiler handles hostile sources (a confined child process with limits).
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// Which cores this process uses for what: those that are timing are kept free of everything else.
+// Which cores this process uses for what: cores for timing are kept free of everything else.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 namespace cudal1 {
 
 struct core_layout {
-  std::vector<int> all;                            // that this process was allowed
-  std::map<std::string, std::vector<int>> timing;  // by device; empty where there are too few to keep them apart
+  std::vector<int> all;                            // that this process may use
+  std::map<std::string, std::vector<int>> timing;  // by device; empty if there are too few to keep any free
   std::vector<int> others;                         // for the node, its compilers and its learner
 
-  // Those that a device's processes may see: all but the other devices'.
+  // Those that a device's processes may use: all but the timing cores of other devices.
   std::vector<int> seen_by(const std::string& device) const;
   std::vector<int> timing_of(const std::string& device) const;
 };
 
-// Devices are served in their order, those with a fixed core before, each from the end of what is left: near cores
-// first. As many each as leave half of the cores to the rest, or the least that they want where that leaves any; else
-// none of their own.
+// Devices with a fixed core are served first, then the others in order; each takes cores from the end of those left,
+// near ones first. Each gets as many as leave half of all cores to the rest; if that is too few, the least that it
+// requests, if that leaves any; else none.
 core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_request>& requests);
 
 }  // namespace cudal1

@@ -31,7 +31,7 @@ expected<data_lock> data_lock::take(const std::string& folder) {
   std::error_code made;
   if (std::filesystem::create_directories(folder, made))
     std::filesystem::permissions(folder, std::filesystem::perms::owner_all, made);
-  if (made) return fail(errc::io_error, "cannot make the data folder {}: {}", folder, made.message());
+  if (made) return fail(errc::io_error, "cannot create the data folder {}: {}", folder, made.message());
   const std::string path = folder + "/node.lock";
   unique_fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!fd) return fail(errc::io_error, "cannot open {}: {}", path, errno_text());

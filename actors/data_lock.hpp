@@ -1,4 +1,4 @@
-// One node a data folder: DATA/node.lock, locked while its node lives, with the node's process id for whoever asks.
+// One node per data folder: DATA/node.lock is locked while its node lives, and contains the node's process id.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace cudal1 {
 
 class data_lock {
  public:
-  // Makes the folder (mode 0700) where there is none. errc::already_exists where another node has it.
+  // Creates the folder (mode 0700) if there is none. errc::already_exists if another node has the lock.
   static expected<data_lock> take(const std::string& folder);
 
  private:
   explicit data_lock(unique_fd fd) : fd_(std::move(fd)) {}
-  unique_fd fd_;  // the lock ends with it, however the process ends
+  unique_fd fd_;  // the kernel releases the lock with it, however the process ends
 };
 
 }  // namespace cudal1

@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds pulse{1000};
 constexpr int start_failures_allowed = 5;
 constexpr int faults_in_a_row_allowed = 6;
 
-// What does not heal by trying again: a refused confinement, a missing library, a GPU that is not there.
+// Errors that trying again does not fix: a refused confinement, a missing library, a missing GPU.
 bool lasts(errc code) {
   return code == errc::refused || code == errc::unsupported || code == errc::not_found ||
          code == errc::invalid_argument;
@@ -68,8 +68,8 @@ void device_state::begin(device_actor::pointer self, device_setup setup) {
 
 // ---- the session --------------------------------------------------------------------------------------------------
 
-// The session gives its processes their cores, so it must see all but the other devices'; this thread goes back to
-// where the node works.
+// The session assigns cores to its processes, so this thread must be allowed all cores but those of other devices while
+// it starts the session; afterwards it returns to the node's cores.
 expected<std::unique_ptr<device_session>> device_state::start_on_its_cores() const {
   CUDAL1_CHECK(move_this_thread(setup_.cores.seen_by(setup_.session.device)));
   auto started = device_session::start(setup_.session);
@@ -92,7 +92,7 @@ void device_state::start_session() {
 void device_state::start_failed(const error& e) {
   ++start_failures_;
   given_up_ = lasts(e.code) || start_failures_ >= start_failures_allowed;
-  spdlog::error("device {} does not start (try {}): {}", setup_.session.device, start_failures_, e.message);
+  spdlog::error("device {} does not start (attempt {}): {}", setup_.session.device, start_failures_, e.message);
   next_start_ = clock::now() + pulse * (1 << start_failures_);
   self_->send(setup_.node, trouble(setup_.session.device, e, given_up_));
 }
@@ -104,7 +104,7 @@ void device_state::tick() {
   pull();
 }
 
-// No more than one evaluation ahead of what is kept.
+// Not while two results wait for the node's acknowledgement.
 void device_state::pull() {
   if (session_ && !now_ && !given_up_ && to_tell_.size() < 2)
     self_->send(setup_.node, message::device_idle{setup_.session.device});
@@ -112,7 +112,7 @@ void device_state::pull() {
 
 void device_state::probe() {
   if (session_->open_task(*now_->item.what)) return;
-  spdlog::warn("device {}: its session cannot go on and is started again", setup_.session.device);
+  spdlog::warn("device {}: its session is broken and is restarted", setup_.session.device);
   setup_.control->detach();
   session_.reset();
 }
@@ -125,7 +125,7 @@ void device_state::add_stage(const char* stage, clock::time_point from) {
 
 void device_state::take(const message::work_item& item) {
   if (now_ || !session_) {
-    spdlog::warn("device {}: work {} came unasked", setup_.session.device, attempt_key(item.attempt));
+    spdlog::warn("device {}: received work {} without asking for it", setup_.session.device, attempt_key(item.attempt));
     return;
   }
   now_ = std::make_unique<evaluation>();
@@ -140,7 +140,7 @@ void device_state::open() {
   now_->draft.attempt = item.attempt.number;
   now_->draft.environment_id = session_->report().where.id;
   if (item.code) now_->draft.resources = item.code->resources;
-  // The answer is there once the task is open.
+  // Sent first, so that the plan is ready once the task is open.
   consult<check_plan>(setup_.verifier, message::plan_verification{item.what},
                       [this](check_plan& plan) { check(std::move(plan)); });
   const auto from = clock::now();
@@ -156,7 +156,7 @@ void device_state::open() {
 
 void device_state::check(check_plan plan) {
   now_->plan = std::move(plan);
-  // So is this one after the check; the store is asked, which may be writing.
+  // Also sent first: the profiler asks the store, which may be busy writing.
   const auto& a = now_->item.attempt;
   consult<message::timing_step>(setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment},
                                 [this](const message::timing_step& step) {
@@ -241,7 +241,7 @@ void device_state::estimate(const message::timing_step& step) {
   draft.samples = now_->timed.samples;
   if (!step.estimated) {
     draft.result = outcome::unmeasurable;
-    draft.reason = "right, but no pair of calls could be timed";
+    draft.reason = "correct, but no pair of calls could be timed";
     return finish(draft);
   }
   static_cast<measured_score&>(draft) = step.estimate;

@@ -1,5 +1,5 @@
-// The owner of one device: pulls a prepared evaluation when idle and carries it from the first check to the audited
-// verdict while the variant is resident. Everything on the device is serial.
+// The owner of one device: pulls a prepared evaluation when idle and runs it from the first check to the audited
+// verdict. Everything on the device is serial.
 #pragma once
 
 #include <deque>
@@ -16,8 +16,7 @@
 
 namespace cudal1 {
 
-// What other threads may do with a device while its owner is blocked in a call: cancel that call, and see the process
-// ids. Thread-safe.
+// Lets other threads cancel the call in which a device's actor is blocked, and see the process ids. Thread-safe.
 class device_control {
  public:
   void attach(device_session* session);
@@ -32,7 +31,7 @@ class device_control {
 
 struct device_setup {
   session_options session;
-  verification_options verification;  // that the draws of the timing pool are judged by
+  verification_options verification;  // for judging the draws of the timing pool
   core_layout cores;
   std::shared_ptr<device_control> control;
   node_actor node;
@@ -52,7 +51,7 @@ class device_state {
   void tick();
 
  private:
-  // The evaluation that holds the device.
+  // The evaluation in progress.
   struct evaluation {
     message::work_item item;
     verdict draft;
@@ -60,7 +59,7 @@ class device_state {
     check_report checked;
     bool is_right = false;
     std::optional<message::timing_step> first_step;
-    timing_report timed;      // all of it
+    timing_report timed;      // all reports together
     int64_t asked_pairs = 0;  // since the pool was renewed
   };
 
@@ -75,18 +74,18 @@ class device_state {
       fault(problem);
     }
   }
-  // Asks one of the actors that think, and goes on with the answer; without one the attempt is lost. What concerns an
-  // evaluation that has ended is nobody's.
+  // Asks the verifier, profiler or auditor, and continues with the reply; without one the attempt is lost. A reply for
+  // an evaluation that has ended is ignored.
   template <class Reply, class Destination, class Message, class Next>
   void consult(const Destination& destination, Message m, Next next) {
-    const auto still = [this, lease = now_->item.lease] { return now_ && now_->item.lease == lease; };
+    const auto is_current = [this, lease = now_->item.lease] { return now_ && now_->item.lease == lease; };
     ask<Reply>(
         self_, destination, std::chrono::minutes(1), std::move(m),
-        [this, next, still](Reply& reply) {
-          if (still()) guarded([&] { next(reply); });
+        [this, next, is_current](Reply& reply) {
+          if (is_current()) guarded([&] { next(reply); });
         },
-        [this, still](const error& e) {
-          if (still()) guarded([&] { fault(e); });
+        [this, is_current](const error& e) {
+          if (is_current()) guarded([&] { fault(e); });
         });
   }
 
@@ -102,14 +101,14 @@ class device_state {
   void time(const message::timing_step& step);
   void estimate(const message::timing_step& step);
   void add_timing(const timing_report& r);
-  void add_notes(const std::vector<std::string>& notes);  // to the verdict, each once
+  void add_notes(const std::vector<std::string>& notes);  // to the verdict, without duplicates
   void finish(verdict v);
   void fault(const error& e, bool task_refused = false);
-  // The device goes on to the next evaluation while what came of the last one is kept.
+  // Queues a result for the node; the device continues with the next evaluation while the result is being stored.
   void tell_node(message::work_done m);
   void tell_first();
   void forget_tasks();
-  // Whether the session can go on after a fault; else it is dropped and started again.
+  // After a fault: if the session does not work any more, drops it, so that it is started again.
   void probe();
   // Adds the milliseconds since `from` to a stage of the evaluation.
   void add_stage(const char* stage, std::chrono::steady_clock::time_point from);
@@ -118,7 +117,7 @@ class device_state {
   device_setup setup_;
   std::unique_ptr<device_session> session_;
   std::unique_ptr<evaluation> now_;
-  std::deque<message::work_done> to_tell_;  // the first until the node acknowledges it: again with each tick
+  std::deque<message::work_done> to_tell_;  // the first is sent with each tick until the node acknowledges it
   bool telling_ = false;
   int start_failures_ = 0, faults_in_a_row_ = 0;
   bool given_up_ = false, held_ = false;

@@ -1,5 +1,5 @@
-// Which client measures on which device by itself: until it gives the device back, no experiment but its own uses it.
-// Plain logic, no actor. Not thread-safe: the node's.
+// Which client holds which device: until it releases the device, only its own experiments use it. Plain logic, no
+// actor. Not thread-safe: for the node's actor only.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace cudal1 {
 
 class device_holds {
  public:
-  // The number of the hold, never 0. The device is free (check_free).
+  // Returns the number of the hold, never 0. The device must be free (check_free).
   uint64_t hold(const std::string& device);
-  // The device that the hold was of; nothing where it ended before.
+  // The device of the hold; nothing if it had ended before.
   std::optional<std::string> release(uint64_t number);
   std::optional<std::string> device_of(uint64_t number) const;
   bool is_held(const std::string& device) const;
-  // errc::refused where another client than the one with the hold `own` (0: none) holds one of these devices.
+  // errc::refused if there is a hold other than `own` (0: none) of one of these devices.
   expected<void> check_free(const std::string& devices, uint64_t own) const;
 
  private:

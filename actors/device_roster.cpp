@@ -18,7 +18,7 @@ void device_roster::restarted(const std::string& device) {
 
 void device_roster::started(const std::string& device, const device_report& report) {
   auto& e = entries_.at(device);
-  if (e.now == state::given_up) return;  // for what it did before it started again
+  if (e.now == state::given_up) return;  // a device that was given up stays so
   e.now = state::ready;
   e.report = report;
   e.problem = {};
@@ -87,9 +87,10 @@ expected<void> device_roster::check_one_model(const std::vector<std::string>& ch
     const auto& first = at(chosen.front()).what;
     const auto& other = at(name).what;
     if (other.architecture != first.architecture || other.model != first.model)
-      return fail(errc::invalid_argument,
-                  "{} and {} are of two models ({} and {}), and their times cannot be compared: name one kind",
-                  first.name, name, first.model, other.model);
+      return fail(
+          errc::invalid_argument,
+          "{} and {} are of two models ({} and {}), and their times cannot be compared: choose devices of one model",
+          first.name, name, first.model, other.model);
   }
   return {};
 }

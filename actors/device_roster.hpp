@@ -1,5 +1,5 @@
-// What a node knows of its devices: which there are, which work, and which of them an experiment may use. Plain logic,
-// no actor. Not thread-safe: the node's.
+// The devices of a node: which exist, which work, and which an experiment may use. Plain logic, no actor. Not
+// thread-safe: for the node's actor only.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 namespace cudal1 {
 
 struct node_device : found_device {
-  std::string problem;  // why it cannot be used at all, where nothing compiles for it
+  std::string problem;  // why it cannot be used at all, if there is no compiler for it
 };
 
 struct device_order {
@@ -27,12 +27,12 @@ class device_roster {
     node_device what;
     state now = state::starting;
     device_report report;  // of the last start
-    error problem = {};    // of the last start that failed; "" where there was none
+    error problem = {};    // of the last start that failed; "" if none did
     bool usable() const { return now != state::given_up; }
   };
   using entries = std::map<std::string, entry, device_order>;
 
-  // Each is of a device that was added.
+  // The device must have been added.
   void add(const node_device& device);
   void restarted(const std::string& device);
   void started(const std::string& device, const device_report& report);
@@ -44,14 +44,14 @@ class device_roster {
   bool is_ready(const std::string& device) const;
   // Whether any of a list of devices ("cpu", "cuda", "cuda:0,cuda:1") may be used, now or once it has started.
   bool any_usable(const std::string& devices) const;
-  // Whether every device has started, or cannot.
+  // Whether every device has started or was given up.
   bool settled() const;
-  // The first device's problem, where none is ready.
+  // An error with the first device's problem, if none is ready.
   expected<void> any_ready() const;
-  // The devices that an experiment means, by name: each is there, they are of one model, and one may be used. "" is the
-  // first that may.
+  // The names of the devices that an experiment asks for: all exist, they are of one model, and at least one is usable.
+  // "" chooses the first usable one.
   expected<std::string> choose(const std::string& wanted) const;
-  // Of one device of a list that choose() gave, for what is the same for all of them.
+  // The first device of a list that choose() returned, for what is the same for all of them.
   const entry& first_of(const std::string& devices) const;
   std::size_t count(const std::string& devices) const;
 

@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds pulse{250};
 constexpr std::chrono::seconds save_interval{5};
 constexpr int silent_generator_allowed = 5;
 
-// The store's answers to a commit that trying again does not change: the attempt is not, or no longer, ours.
+// Errors of a commit that trying again does not fix: the attempt does not exist or is lost.
 bool never_kept(errc code) {
   return code == errc::cancelled || code == errc::not_found || code == errc::invalid_argument;
 }
@@ -122,7 +122,7 @@ void experiment_flow::no_proposal(slot_id id, const error& e) {
   if (e.code == errc::infrastructure || e.code == errc::timeout) {
     spdlog::warn("experiment {}: no proposal: {}", books_->record().id, e.message);
     if (++silent_generator_ >= silent_generator_allowed && !stopping_) {
-      problem_ = "the policy gives no proposals: " + e.message;
+      problem_ = "the policy makes no proposals: " + e.message;
       stopping_ = keep_running_ = true;
       books_->stop();
     }
@@ -236,7 +236,7 @@ void experiment_flow::judge_here(slot_id id, outcome result, std::string reason,
 caf::result<message::done> experiment_flow::work_done(const message::work_done& m) {
   auto promise = self_->make_response_promise<message::done>();
   const auto id = find(m.attempt);
-  if (!id) {  // late, or said again
+  if (!id) {  // late or repeated
     promise.deliver(message::done{});
     return promise;
   }
@@ -264,7 +264,7 @@ void experiment_flow::commit(slot_id id, verdict v, const environment& where, st
     const double since = std::chrono::duration<double, std::milli>(clock::now() - s.since).count();
     v.stage_ms["wait"] = std::max(0.0, since - device_ms);
   }
-  v.stage_ms["commit"] = std::exchange(last_commit_ms_, 0);  // of those before, as this one is written now
+  v.stage_ms["commit"] = std::exchange(last_commit_ms_, 0);  // of earlier commits, since this one is not over yet
   message::commit_verdict question{s.attempt, v, where};
   ask<message::done>(
       self_, setup_.store, store_timeout, std::move(question),
@@ -275,13 +275,13 @@ void experiment_flow::commit(slot_id id, verdict v, const environment& where, st
       },
       [this, id, v, where, promise](error e) mutable {
         if (never_kept(e.code)) {
-          spdlog::error("experiment {}: a verdict cannot be kept: {}", books_->record().id, e.message);
+          spdlog::error("experiment {}: a verdict cannot be stored: {}", books_->record().id, e.message);
           if (promise) promise->deliver(message::done{});
           if (find(id) != nullptr) drop(id);
           return;
         }
-        spdlog::error("experiment {}: a verdict is not kept yet: {}", books_->record().id, e.message);
-        // The device says it again and keeps its lease; what was judged here is said again from here.
+        spdlog::error("experiment {}: a verdict is not stored yet: {}", books_->record().id, e.message);
+        // The device sends its result again and keeps its lease; a verdict of this actor's is committed again.
         if (promise) return promise->deliver(to_caf(std::move(e))), void();
         later([this, id, v, where] {
           if (find(id) != nullptr) commit(id, v, where, std::nullopt);
@@ -315,7 +315,7 @@ void experiment_flow::settled(slot_id id, const verdict& v) {
           check_end();
         },
         [this](const error& e) {
-          spdlog::warn("experiment {}: the learner did not take an experience: {}", books_->record().id, e.message);
+          spdlog::warn("experiment {}: the learner did not accept an experience: {}", books_->record().id, e.message);
           --lessons_;
           check_end();
         });
@@ -338,7 +338,7 @@ void experiment_flow::lose(slot_id id, const std::string& reason, std::optional<
         reserve(id);
       },
       [this, id, reason, promise](error e) mutable {
-        spdlog::error("experiment {}: a lost attempt is not kept yet: {}", books_->record().id, e.message);
+        spdlog::error("experiment {}: a lost attempt is not stored yet: {}", books_->record().id, e.message);
         if (promise) return promise->deliver(to_caf(std::move(e))), void();
         later([this, id, reason] {
           if (find(id) != nullptr) lose(id, reason, std::nullopt);
@@ -351,7 +351,7 @@ void experiment_flow::note(const char* kind, const slot& s, const std::string& t
               message::note_event{{0, unix_ms(), kind, books_->record().id, s.variant.task, s.variant.id, text}});
 }
 
-// ---- asked, and the end -------------------------------------------------------------------------------------------
+// ---- queries and the end ------------------------------------------------------------------------------------------
 
 experiment_progress experiment_flow::progress() const {
   return books_->progress(clock::now());
@@ -360,7 +360,7 @@ experiment_progress experiment_flow::progress() const {
 expected<message::done> experiment_flow::stop(const message::stop_experiment& m) {
   if (ended_) return message::done{};
   stopping_ = true;
-  // Nobody waits for a hand-written variant any more once its node has ended.
+  // An experiment with a hand-written variant is not resumed: its client is gone once the node has ended.
   keep_running_ = m.keep_running && setup_.generator;
   books_->stop();
   given_.clear();
@@ -400,10 +400,10 @@ void experiment_flow::save() {
   record.active_s = books_->active_s(saved_);
   ask<message::done>(
       self_, setup_.store, store_timeout, message::save_experiment{record}, [](const message::done&) {},
-      [](const error& e) { spdlog::error("the experiment's record was not kept: {}", e.message); });
+      [](const error& e) { spdlog::error("the experiment's record was not stored: {}", e.message); });
 }
 
-// What the policy has not learned from yet, since its group did not become full; the end waits for it.
+// Lets the policy learn from the groups that did not become full; the experiment ends after that.
 void experiment_flow::learn_rest() {
   learned_rest_ = true;
   ++lessons_;
@@ -428,8 +428,7 @@ void experiment_flow::check_end() {
   ended_ = true;
   auto& record = books_->record();
   record.active_s = books_->active_s(now);
-  if (keep_running_ && problem_.empty())
-    problem_ = "the node ended; the experiment is kept and goes on with the next node";
+  if (keep_running_ && problem_.empty()) problem_ = "the node ended; the next node resumes the experiment";
   if (!keep_running_) {
     record.state = stopping_ ? experiment_state::cancelled : experiment_state::finished;
     record.finished_unix_ms = unix_ms();
@@ -442,7 +441,7 @@ void experiment_flow::check_end() {
   ask<message::done>(
       self_, setup_.store, store_timeout, message::save_experiment{record}, [leave](const message::done&) { leave(); },
       [leave](const error& e) {
-        spdlog::error("the experiment's end was not kept: {}", e.message);
+        spdlog::error("the experiment's end was not stored: {}", e.message);
         leave();
       });
 }

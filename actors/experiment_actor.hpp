@@ -1,5 +1,5 @@
-// One experiment: takes turns among its tasks, follows each variant from the proposal to the acknowledged verdict, and
-// keeps the budget. Its books are a ledger; this file is the flow.
+// One experiment: takes each variant from the proposal to the acknowledged verdict. Turns of its tasks and budget are
+// kept by a ledger.
 #pragma once
 
 #include <deque>
@@ -30,7 +30,7 @@ class experiment_flow {
 
  private:
   using clock = std::chrono::steady_clock;
-  // One variant on its way.
+  // One variant in progress.
   struct slot {
     std::size_t task = 0;
     variant_record variant;
@@ -41,7 +41,7 @@ class experiment_flow {
     std::map<std::string, double> stage_ms;  // before the device
     int tries = 0;
     bool offered = false;
-    clock::time_point since{};  // the stage it is in began
+    clock::time_point since{};  // start of its current stage
   };
   using slot_id = uint64_t;
 
@@ -56,11 +56,11 @@ class experiment_flow {
   void compile(slot_id id);
   void not_compiled(slot_id id, const error& e);
   void offer(slot_id id);
-  // A verdict that needed no device.
+  // Commits a verdict that needs no device.
   void judge_here(slot_id id, outcome result, std::string reason, std::string log = "");
   void commit(slot_id id, verdict v, const environment& where, std::optional<done_promise> promise);
   void settled(slot_id id, const verdict& v);
-  // An infrastructure fault ended the attempt: it is kept as lost and tried again.
+  // An infrastructure fault ended the attempt: it is stored as lost, and the variant is tried again.
   void lose(slot_id id, const std::string& note, std::optional<done_promise> promise);
   void drop(slot_id id);
   void later(std::function<void()> what) { later_.push_back(std::move(what)); }
@@ -78,14 +78,14 @@ class experiment_flow {
   std::map<slot_id, slot> slots_;
   slot_id last_slot_ = 0;
   double last_commit_ms_ = 0;
-  std::map<std::size_t, std::set<std::string>> tried_;  // by task: ids of its variants, however they ended
+  std::map<std::size_t, std::set<std::string>> tried_;  // by task: ids of its variants, with any outcome
   std::deque<given_variant> given_;
-  std::deque<std::function<void()>> later_;  // with the next tick
+  std::deque<std::function<void()>> later_;  // run with the next tick
   clock::time_point saved_{};
   bool stopping_ = false, keep_running_ = false, ended_ = false, device_gone_ = false;
   int silent_generator_ = 0;
-  int lessons_ = 0;            // that the learner has not answered
-  bool learned_rest_ = false;  // it was told that no more will come
+  int lessons_ = 0;            // requests that the learner has not answered
+  bool learned_rest_ = false;  // the last groups were sent to it
   std::string problem_;
 };
 

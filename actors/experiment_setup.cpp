@@ -8,23 +8,23 @@ namespace cudal1 {
 
 namespace {
 
-// A program may stand for a task only if it takes what the task gives and gives what the task asks for.
+// A program fits a task only if its inputs, weights and outputs are those of the task.
 expected<void> check_fits(const task& t, const checked_program& p) {
   const program& wanted = t.reference.text;
   if (p.text.inputs != wanted.inputs)
-    return fail(errc::invalid_program, "inputs: they are not those of task {} (same names, order, dtypes and shapes)",
+    return fail(errc::invalid_program, "inputs: they differ from those of task {} in names, order, dtypes or shapes",
                 t.name);
   if (p.text.weights != wanted.weights)
-    return fail(errc::invalid_program, "weights: they are not those of task {} (same names, order, dtypes and shapes)",
+    return fail(errc::invalid_program, "weights: they differ from those of task {} in names, order, dtypes or shapes",
                 t.name);
   if (p.text.outputs.size() != wanted.outputs.size())
-    return fail(errc::invalid_program, "outputs: there are {}, and task {} has {}", p.text.outputs.size(), t.name,
+    return fail(errc::invalid_program, "outputs: there are {}, but task {} has {}", p.text.outputs.size(), t.name,
                 wanted.outputs.size());
   for (std::size_t i = 0; i < wanted.outputs.size(); ++i) {
     const auto& got = p.types.at(p.text.outputs[i]);
     const auto& asked = t.reference.types.at(wanted.outputs[i]);
     if (got.type != asked.type || got.shape != asked.shape)
-      return fail(errc::invalid_program, "outputs[{}] ({}): it is {}, and task {} wants {}", i, p.text.outputs[i],
+      return fail(errc::invalid_program, "outputs[{}] ({}): it is {}, but in task {} it is {}", i, p.text.outputs[i],
                   got.text(), t.name, asked.text());
   }
   return {};
@@ -44,7 +44,7 @@ given_variant read_given(const task& t, variant_record v) {
   return g;
 }
 
-// The bytes are the device's to check.
+// Whether the files exist; the device verifies their content.
 expected<void> check_blobs(const task& t, const blobs& kept) {
   for (const auto& file : t.content_files())
     if (!kept.has(file))

@@ -1,5 +1,5 @@
-// What an experiment is made of, read and checked: its tasks, what the store has of it, and the variants that are
-// given. No actor works here; those that the experiment talks to are named only.
+// The parts of an experiment, read and checked: its tasks, its records in the store, and the given variants. Plain
+// logic: the handles of other actors are only kept here.
 #pragma once
 
 #include <string>
@@ -10,23 +10,23 @@
 
 namespace cudal1 {
 
-// A variant that was not proposed now: written by hand, or one whose attempt was lost when the last node died.
+// A variant that this run did not propose: written by hand, or one whose attempt was lost when the last node died.
 struct given_variant {
   variant_record variant;
-  shared_program program;  // empty where it is no legal program: then `problem` says why
+  shared_program program;  // empty if the program is not legal; then `problem` says why
   std::string problem;
 };
 
 struct experiment_setup {
   experiment_record record;
-  std::vector<shared_task> tasks;  // as record.tasks
+  std::vector<shared_task> tasks;  // in the order of record.tasks
   std::vector<verdict> verdicts;   // that the store has already
   int64_t faults = 0;              // attempts lost so far
   std::vector<given_variant> given;
   store_actor store;
   compiler_actor compiler;
   node_actor node;
-  generator_actor generator;  // none where only given variants are evaluated
+  generator_actor generator;  // none if only given variants are evaluated
   learner_actor learner;      // none likewise
   environment where;          // of a device that it runs on
   int64_t devices = 1;        // that it runs on
@@ -36,18 +36,19 @@ struct experiment_setup {
   duration compile_timeout{0};
 };
 
-// A task as the store keeps it.
+// The stored form of a task.
 task_record record_of(const task& t);
 
-// Each once, by its id; `kind` is of the devices. errc::not_found where one's weights are not among the blobs.
+// Without duplicates, by id; `kind` is that of the devices. errc::not_found if the weights of one are not among the
+// blobs.
 expected<std::vector<task>> read_tasks(const std::vector<std::string>& texts, const std::string& kind,
                                        const blobs& kept);
 
 // The variant of an experiment that is one hand-written program.
 given_variant given_by_hand(const experiment_record& created, std::string program, const std::string& origin);
 
-// What the store has of an experiment, and how it goes on: `given` and those whose attempts were lost are evaluated
-// first, each with the problem that it has where it is not a legal program for its task. No actors yet.
+// The setup of a stored experiment, without actors: `given` and the variants whose attempts were lost are evaluated
+// first; one that is not a legal program for its task has its `problem`.
 expected<experiment_setup> setup_of(message::loaded_experiment all, std::vector<given_variant> given);
 
 }  // namespace cudal1

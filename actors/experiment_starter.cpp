@@ -93,7 +93,7 @@ expected<experiment_setup> experiment_starter::prepare(message::loaded_experimen
   s.where = device.report.where;
   s.devices = static_cast<int64_t>(around_.devices->count(s.record.device));
   s.in_a_row = options.settings_of(device.what.name).search.in_a_row;
-  // One on each device, and as many that get ready as keep the devices from waiting for a compiler.
+  // One on each device, and enough in preparation that no device waits for a compiler.
   const int compiled_ahead = traits_of(device.what.name).compiled_ahead * static_cast<int>(s.devices);
   const int ready = std::clamp(options.compile_workers, 2, std::max(2, compiled_ahead));
   s.credit = static_cast<int>(s.devices) + ready;
@@ -116,7 +116,7 @@ void experiment_starter::add_policy(experiment_setup setup, started_promise p) {
                                });
 }
 
-// One policy for the generator and one for the learner, both as the store has it.
+// One policy for the generator and one for the learner, both in the stored state.
 expected<void> experiment_starter::spawn_policy(experiment_setup& setup, const message::policy_version& state) {
   std::array<std::shared_ptr<std::unique_ptr<policy>>, 2> policies;
   for (auto& one : policies) {
@@ -138,14 +138,14 @@ void experiment_starter::launch(experiment_setup setup, started_promise p) {
   p.deliver(message::started{id});
 }
 
-// ---- what ran when the last node ended ----------------------------------------------------------------------------
+// ---- experiments that ran when the last node ended ----------------------------------------------------------------
 
-// Its client has gone with the last node.
+// Its client was connected to the last node.
 void experiment_starter::cancel_by_hand(experiment_record record) {
   record.state = experiment_state::cancelled;
   ask<message::done>(
       around_.node, around_.store, store_timeout, message::save_experiment{record}, [](const message::done&) {},
-      [](const error& e) { spdlog::error("node: an experiment's end was not kept: {}", e.message); });
+      [](const error& e) { spdlog::error("node: an experiment's end was not stored: {}", e.message); });
 }
 
 void experiment_starter::resume(done_promise p) {
@@ -167,17 +167,17 @@ void experiment_starter::resume(done_promise p) {
       [p](error e) mutable { p.deliver(to_caf(std::move(e))); });
 }
 
-// One after the other; the answer is given when all are known to this node, so that no client asks for one too early.
+// One after the other. Answers when all are known to this node, so that no client asks for one too early.
 void experiment_starter::resume_next(std::vector<message::start_experiment> left, done_promise p) {
   if (left.empty()) return static_cast<void>(p.deliver(message::done{}));
   const message::start_experiment m = std::move(left.back());
   left.pop_back();
-  spdlog::info("node: going on with experiment {}", m.experiment);
+  spdlog::info("node: resuming experiment {}", m.experiment);
   ask<message::started>(
       around_.node, node_actor(around_.node), store_timeout, m,
       [this, left, p](const message::started&) mutable { resume_next(std::move(left), p); },
       [this, left, p](const error& e) mutable {
-        spdlog::error("node: an experiment cannot go on: {}", e.message);
+        spdlog::error("node: an experiment cannot be resumed: {}", e.message);
         resume_next(std::move(left), p);
       });
 }

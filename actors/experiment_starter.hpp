@@ -1,5 +1,5 @@
-// Starts experiments: asks the store step by step, and hands the node each one that is ready. Part of the node's actor,
-// in whose thread all of it runs.
+// Starts experiments: loads each from the store, step by step, and passes it to the node. Part of the node's actor, on
+// which all of it runs.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ class experiment_starter {
  public:
   using started_promise = caf::typed_response_promise<message::started>;
   using done_promise = caf::typed_response_promise<message::done>;
-  // All of it is the node's, which has this as well.
+  // Owned by the node, which also owns the starter.
   struct surroundings {
     node_actor::pointer node = nullptr;
     store_actor store;
@@ -26,23 +26,23 @@ class experiment_starter {
     const device_roster* devices = nullptr;
     const device_holds* holds = nullptr;
     std::function<compiler_actor(const std::string& architecture)> compiler_for;
-    std::function<expected<void>(experiment_setup)> launch;  // or says why it is too late
-    std::function<void()> start_ended;                       // however it ended
+    std::function<expected<void>(experiment_setup)> launch;  // an error if it is too late
+    std::function<void()> start_ended;                       // called when a start has failed
   };
 
   void begin(surroundings s) { around_ = std::move(s); }
-  // How many are not yet under way.
+  // The number of starts in progress.
   int starting() const { return starting_; }
 
-  // A new experiment, or (with an id) one that goes on. The promise is kept when it is launched, or cannot be.
+  // Starts a new experiment, or (with an id) resumes one. The promise is answered when it is launched or has failed.
   void start(message::start_experiment m, started_promise p);
-  // Goes on with the experiments that ran when the last node ended.
+  // Resumes the experiments that ran when the last node ended.
   void resume(done_promise p);
 
  private:
   using given_variants = std::vector<given_variant>;
 
-  // Each step goes on when the store has answered the last.
+  // Each step runs when the store has answered the previous one.
   expected<void> begin_start(message::start_experiment m, const started_promise& p);
   void keep_tasks(message::start_experiment m, std::vector<task_record> tasks, started_promise p);
   void create(message::start_experiment m, started_promise p);

@@ -14,7 +14,7 @@ constexpr duration store_timeout{std::chrono::seconds(30)};
 std::vector<exemplar> read_exemplars(const std::vector<message::stored_exemplar>& stored) {
   std::vector<exemplar> result;
   for (const auto& e : stored) {
-    if (e.schedule.empty()) continue;  // written by hand: no schedule to build on
+    if (e.schedule.empty()) continue;  // hand-written: there is no schedule to build on
     auto plan = parse_schedule(e.schedule);
     if (!plan) {
       spdlog::warn("generator: the schedule of variant {} cannot be read: {}", e.variant, plan.error().message);
@@ -49,7 +49,7 @@ expected<message::proposed> propose_variant(policy& writer, proposal_context c) 
 
   auto code = lower(*c.what, idea.plan, *p.target);
   if (!code) {
-    // No program, so no program id: the schedule stands for it.
+    // No program, so no program id: the id is derived from the schedule.
     v.id = sha256_hex("schedule\n" + v.task + "\n" + v.schedule);
     result.problem = std::move(code).error().message;
     return result;

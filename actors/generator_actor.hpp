@@ -1,4 +1,4 @@
-// Draws exemplars, asks the policy, lowers and checks what it proposes.
+// Draws exemplars, asks the policy, lowers and checks its proposal.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace cudal1 {
 
-// What a proposal needs beside the policy.
+// What a proposal needs besides the policy.
 struct proposal_context {
   shared_task what;
   std::string experiment, device;
@@ -18,8 +18,8 @@ struct proposal_context {
   uint64_t seed = 0;
 };
 
-// One proposal: a checked program with its record, or the record of a schedule that gives no legal program and why.
-// Plain logic.
+// One proposal: a checked program with its record, or the record of a schedule without a legal program, and why. Plain
+// logic.
 expected<message::proposed> propose_variant(policy& writer, proposal_context c);
 
 struct generator_state {

@@ -1,9 +1,9 @@
-// How records and messages cross a CAF link. Inside one process nothing of this runs: messages are shared, not copied.
+// Serialization of records and messages for CAF. Not used within one process: there messages are shared, not copied.
 //
-// Records (verdict, check_report, ...) travel as their JSON text, since CAF 0.17 knows no std::optional, and an enum
-// value that does not exist is refused on arrival. Messages (namespace cudal1::message) travel member by member. Tasks,
-// programs and code travel through `shared_value`: a pointer within a process, and the canonical text, read and checked
-// again, between two.
+// Records (verdict, check_report, ...) are sent as JSON text, since CAF 0.17 does not support std::optional; unknown
+// enum values are refused on arrival. Messages (namespace cudal1::message) are sent member by member. Tasks, programs
+// and code are in a `shared_value`: a pointer within a process; between processes the canonical text, which is read and
+// checked again.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@
 namespace cudal1 {
 
 namespace detail {
-// Writes `text`, or reads it and hands it to `read`, which gives an expected<void>.
+// Writes `text`, or reads it and passes it to `read`, which returns an expected<void>.
 template <class Inspector, class Read>
 typename Inspector::result_type inspect_text(Inspector& f, std::string text, Read read) {
   if constexpr (Inspector::reads_state) {
@@ -62,7 +62,7 @@ inline std::string wire_text(const task& t) {
   return canonical_text(t);
 }
 inline expected<task> from_wire(const std::string& text, const task*) {
-  return read_task(text, "cpu");  // a canonical text is of one profile: the argument decides nothing
+  return read_task(text, "cpu");  // a canonical text has one profile: the argument has no effect
 }
 inline std::string wire_text(const checked_program& p) {
   return print_program(p.text);
@@ -71,7 +71,7 @@ inline expected<checked_program> from_wire(const std::string& text, const checke
   return check_program_text(text);
 }
 
-// Immutable and shared; never null once it was filled.
+// Immutable and shared; never null once filled.
 template <class T>
 struct shared_value {
   std::shared_ptr<const T> value;
@@ -100,7 +100,7 @@ typename Inspector::result_type inspect(Inspector& f, shared_value<T>& x) {
   });
 }
 
-// Code is bytes, not text: it travels member by member.
+// Code is bytes, not text: it is sent member by member.
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, shared_code& x) {
   bool filled = x.value != nullptr;

@@ -10,8 +10,8 @@ constexpr std::size_t least_group = 2;
 }  // namespace
 
 expected<message::done> learner_state::learn(const message::learn& m) {
-  // A variant that took its worker down, or that a loaded machine could not time, says nothing of the policy; one
-  // written by hand is not of its making.
+  // A variant that crashed its worker, or that a loaded machine could not time, says nothing about the policy; nor does
+  // a hand-written one.
   const bool is_informative = m.result != outcome::quarantined && m.result != outcome::unmeasurable;
   if (!is_informative || m.variant.schedule.empty()) return message::done{false};
   CUDAL1_TRY(const lowering_target* target, lowering_target_of(m.device));
@@ -49,7 +49,8 @@ void learner_state::publish() {
       self, store, store_timeout, message::save_policy{student->name(), version.version, version.blob},
       [this, version](const message::done&) { self->send(generator, version); },
       [this, version](const error& e) {
-        spdlog::error("learner: version {} of policy {} was not kept: {}", version.version, student->name(), e.message);
+        spdlog::error("learner: version {} of policy {} was not stored: {}", version.version, student->name(),
+                      e.message);
       });
 }
 

@@ -1,4 +1,4 @@
-// Groups what came of the proposals and updates the policy; saves each version and publishes it to the generator.
+// Groups the verdicts of proposals and updates the policy; saves each version and publishes it to the generator.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ struct learner_state {
   generator_actor generator;
   std::size_t group_size = 8;
 
-  // Experiences of one task until they are a group; `what` keeps the task that they point to.
+  // Experiences of one task until the group is full; `what` keeps the task that they point to.
   struct group {
     shared_task what;
     std::vector<experience> items;
@@ -27,7 +27,7 @@ struct learner_state {
   std::map<std::string, group> groups;
 
   expected<message::done> learn(const message::learn& m);
-  // Learns from the groups that will not become full any more; one experience alone has nothing to be compared with.
+  // Learns from the groups that are not full, except single experiences, which have nothing to be compared with.
   expected<message::done> learn_rest();
   expected<bool> teach(group& g);
   void publish();

@@ -25,11 +25,11 @@ bool ledger::may_take(const book& b) const {
   return record_.evaluations_per_task <= 0 || b.shown.evaluations + b.in_flight < record_.evaluations_per_task;
 }
 
-// One for each device, so that all have work while each keeps to its task.
+// One turn for each device, so that all have work while each stays with one task.
 void ledger::open_turns() {
   std::erase_if(turns_, [&](const auto& t) { return !may_take(books_[t.task]) || taken(t.task) >= t.until; });
   while (static_cast<int64_t>(turns_.size()) < std::max<int64_t>(devices_, 1)) {
-    // The fewest turns first, so that no task falls behind; among equals the next one.
+    // The task with the fewest turns first, so that none falls behind; among equals the next one.
     std::optional<std::size_t> chosen;
     for (std::size_t k = 0; k < books_.size(); ++k) {
       const std::size_t i = (next_new_ + k) % books_.size();

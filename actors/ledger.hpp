@@ -1,5 +1,5 @@
-// The books of one experiment: whose turn it is, what the budget allows, what came of it. Plain logic, no actor; time
-// is an argument. Not thread-safe: the experiment's.
+// Bookkeeping of one experiment: the turns of its tasks, its budget, its results. Plain logic, no actor; time is an
+// argument. Not thread-safe: for the experiment's actor only.
 #pragma once
 
 #include <chrono>
@@ -20,26 +20,26 @@ class ledger {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  // `record.tasks` in turn, so many evaluations `in_a_row` of each, and as many turns at a time as devices are counted;
-  // `names` beside them. Active time goes on from the record's.
+  // The tasks of `record` take turns of `in_a_row` evaluations; there are as many turns at a time as devices. `names`
+  // are those of the tasks. Active time continues from the record's.
   ledger(experiment_record record, std::vector<std::string> names, time_point now, int64_t in_a_row = 1);
 
-  // ---- whose turn -------------------------------------------------------------------------------------------------
-  // The next task (index into the record's tasks) that the budget allows another evaluation of, taking turns; it is in
-  // flight until settle() or abandon(). Nothing where all are done, parked or in flight to their budget.
+  // ---- turns ------------------------------------------------------------------------------------------------------
+  // The task (index into the record's tasks) of the next evaluation, by turns and budget; the evaluation is in flight
+  // until settle() or abandon(). Nothing if all tasks are done, are parked, or have their whole budget in flight.
   std::optional<std::size_t> next_task(time_point now);
-  // A task is worked on out of turn: a variant whose attempt was lost, or one that was given.
+  // Takes an evaluation of a task out of turn: of a variant that was given or whose attempt was lost.
   void take(std::size_t task) { ++books_[task].in_flight; }
   // The seed of a task's next proposal, from the experiment's and the number of proposals so far.
   uint64_t next_seed(std::size_t task);
-  // An evaluation that was taken ended without a verdict: its turn comes back.
+  // An evaluation ended without a verdict: it is returned to the budget.
   void abandon(std::size_t task);
-  // The policy found nothing new. A task with others in flight waits for what they bring; else it is exhausted.
+  // The policy found nothing new. A task with evaluations in flight waits for their verdicts; else it is exhausted.
   void nothing_new(std::size_t task, const std::string& reason);
-  // No device can run the task: there will be no more turns of it.
+  // No device can run the task: it gets no more turns.
   void refuse_task(std::size_t task, const std::string& reason) { books_[task].exhausted = reason; }
 
-  // ---- what came of it --------------------------------------------------------------------------------------------
+  // ---- results ----------------------------------------------------------------------------------------------------
   // A verdict that is in the store. `in_flight`: it was taken by next_task() or take() (not read from the store).
   void settle(std::size_t task, const verdict& v, time_point now, bool in_flight);
   void count_fault() { ++faults_; }
@@ -47,9 +47,9 @@ class ledger {
   // No more turns; what is in flight ends.
   void stop() { stopped_ = true; }
 
-  // ---- asked ------------------------------------------------------------------------------------------------------
+  // ---- queries ----------------------------------------------------------------------------------------------------
   bool idle() const;                    // nothing in flight
-  bool complete(time_point now) const;  // nothing in flight, and no turn will ever come
+  bool complete(time_point now) const;  // nothing in flight, and there will be no further turn
   bool out_of_time(time_point now) const;
   double active_s(time_point now) const;
   double best(std::size_t task) const;  // confirmed; 0 before there is one
@@ -65,11 +65,11 @@ class ledger {
     int64_t in_flight = 0;
     uint64_t proposals = 0;
     bool parked = false;    // nothing new until a verdict comes
-    std::string exhausted;  // why there is nothing more to propose; "" while there may be
+    std::string exhausted;  // why there is nothing more to propose; "" if there may be
   };
   struct turn {
     std::size_t task = 0;
-    int64_t until = 0;  // that many evaluations of it are taken
+    int64_t until = 0;  // ends when this many evaluations of the task are taken
   };
   bool may_take(const book& b) const;
   int64_t taken(std::size_t task) const { return books_[task].shown.evaluations + books_[task].in_flight; }
@@ -79,7 +79,8 @@ class ledger {
   std::vector<book> books_;
   int64_t in_a_row_;
   std::vector<turn> turns_;
-  std::size_t next_turn_ = 0, next_new_ = 0;  // whose turn it is, of turns_; where is looked for another task
+  std::size_t next_turn_ = 0;  // index into turns_
+  std::size_t next_new_ = 0;   // index of the task where the search for another one starts
   bool stopped_ = false;
   int64_t faults_ = 0, devices_ = 1;
   std::map<std::string, int64_t> outcomes_;

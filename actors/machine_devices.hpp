@@ -1,4 +1,4 @@
-// The devices of this machine that a node is to use, the cores that they ask for, and what programs are lowered for.
+// The devices of this machine that a node uses, the cores that they request, and what programs are lowered for.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace cudal1 {
 
-// What `wanted` ("auto", or a list of names) means on this machine, each device to be used with the settings of its
-// kind; errc::invalid_argument for what is not there.
+// The devices that `wanted` ("auto", or a list of names) means on this machine; errc::invalid_argument if one does not
+// exist.
 expected<std::vector<node_device>> devices_of_node(const std::string& wanted);
 
 std::vector<core_request> core_requests_of(const std::vector<node_device>& devices, const device_options& options);

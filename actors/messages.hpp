@@ -1,5 +1,5 @@
-// What the actors say to each other. Every message that matters names its attempt (experiment, task, variant, number)
-// and may arrive twice. interfaces.hpp says who answers what.
+// The messages between the actors. A message about an evaluation names its attempt (experiment, task, variant, number)
+// and may arrive twice. interfaces.hpp shows which actor answers which message.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace cudal1::message {
 
-// The answer where there is nothing to say but that it was done.
+// The answer to a request that returns nothing.
 struct done {
   bool yes = true;
 };
 BOOST_DESCRIBE_STRUCT(done, (), (yes))
 
-// To oneself, in a while.
+// A timer: sent by an actor to itself, with a delay.
 struct tick {
   int64_t number = 0;
 };
@@ -45,7 +45,7 @@ struct save_experiment {
 };
 BOOST_DESCRIBE_STRUCT(save_experiment, (), (record))
 
-// Everything an experiment needs to go on.
+// Loads everything that an experiment needs to be resumed.
 struct load_experiment {
   std::string experiment;
 };
@@ -118,7 +118,7 @@ struct best_score {
 BOOST_DESCRIBE_STRUCT(best_score, (), (task, experiment))
 
 struct score {
-  double value = 1;  // 1, the reference, where there is no confirmed variant
+  double value = 1;  // 1, the reference, if there is no confirmed variant
 };
 BOOST_DESCRIBE_STRUCT(score, (), (value))
 
@@ -151,14 +151,14 @@ BOOST_DESCRIBE_STRUCT(note_event, (), (event))
 struct propose {
   shared_task what;
   std::string experiment, device;
-  std::set<std::string> tried;  // the task's variants that the experiment has, or has had under way
+  std::set<std::string> tried;  // the task's variants that the experiment has tried or is trying
   uint64_t seed = 0;
 };
 BOOST_DESCRIBE_STRUCT(propose, (), (what, experiment, device, tried, seed))
 
 struct proposed {
   variant_record variant;
-  shared_program program;  // empty where the proposal is no legal program: then `problem` says why
+  shared_program program;  // empty if the proposal is not a legal program; then `problem` says why
   std::string problem;
 };
 BOOST_DESCRIBE_STRUCT(proposed, (), (variant, program, problem))
@@ -187,7 +187,7 @@ BOOST_DESCRIBE_STRUCT(learn_rest, (), (all))
 
 // A prepared evaluation, waiting for a device.
 struct work_item {
-  uint64_t lease = 0;  // given by the node when a device pulls it
+  uint64_t lease = 0;  // assigned by the node when a device pulls it
   std::string device;  // that may pull it: the experiment's (names_device)
   attempt_record attempt;
   shared_task what;
@@ -196,7 +196,7 @@ struct work_item {
 };
 BOOST_DESCRIBE_STRUCT(work_item, (), (lease, device, attempt, what, program, code))
 
-// A device that has nothing to do. Sent again now and then, and harmless when it is late.
+// A device that has nothing to do. Sent repeatedly, and harmless if late.
 struct device_idle {
   std::string device;
 };
@@ -208,11 +208,11 @@ struct device_state_changed {
   device_report report;
   errc code = errc::infrastructure;
   std::string problem;
-  bool given_up = false;  // it failed again and again
+  bool given_up = false;  // it failed repeatedly
 };
 BOOST_DESCRIBE_STRUCT(device_state_changed, (), (device, report, code, problem, given_up))
 
-// What came of a lease. A verdict, or an infrastructure fault.
+// The result of a lease: a verdict, or an infrastructure fault.
 struct work_done {
   uint64_t lease = 0;
   attempt_record attempt;
@@ -229,7 +229,8 @@ struct progress_query {
 };
 BOOST_DESCRIBE_STRUCT(progress_query, (), (experiment))
 
-// Ends an experiment: what is in flight ends. `keep_running` leaves its state `running`, for the next start of a node.
+// Stops an experiment after what is in flight. `keep_running` leaves its state `running`, so that the next node resumes
+// it.
 struct stop_experiment {
   std::string experiment;
   bool keep_running = false;
@@ -244,18 +245,17 @@ BOOST_DESCRIBE_STRUCT(device_given_up, (), (problem))
 // From an experiment to the node, once.
 struct experiment_ended {
   experiment_progress last;
-  std::string problem;  // why it ended before its budget was used, where nobody asked for that
+  std::string problem;  // why it ended before its budget was used, unless a client asked for that
 };
 BOOST_DESCRIBE_STRUCT(experiment_ended, (), (last, problem))
 
-// From a client: no experiment but its own may use the device until it is given back. Answered with a device_hold.
+// From a client: only its own experiments may use the device until it is released. Answered with a device_hold.
 struct hold_device {
   std::string device;
 };
 BOOST_DESCRIBE_STRUCT(hold_device, (), (device))
 
-// To the device, from the node: a client holds it, or no longer. What it keeps for tasks is freed before the client
-// goes on.
+// From the node to the device: whether a client holds it. If so, the device frees what it keeps for tasks.
 struct device_held {
   bool held = false;
 };
@@ -274,7 +274,7 @@ struct keep_baseline {
 };
 BOOST_DESCRIBE_STRUCT(keep_baseline, (), (hold, task, record))
 
-// From a client: a new experiment, or (with an id) one to go on with; `variant` for the evaluation of one program.
+// From a client: starts a new experiment, or (with an id) resumes one; with a `program` it evaluates that program only.
 struct start_experiment {
   std::string experiment;
   experiment_record record;
@@ -308,14 +308,14 @@ struct await_devices {
 };
 BOOST_DESCRIBE_STRUCT(await_devices, (), (all))
 
-// Goes on with the experiments that ran when the last node ended. Answered when all are under way, or
+// Resumes the experiments that ran when the last node ended. Answered when all are started, or
 // cannot be: from then on a client may ask for them.
 struct resume_experiments {
   bool all = true;
 };
 BOOST_DESCRIBE_STRUCT(resume_experiments, (), (all))
 
-// Ends what is in flight, keeps every experiment's state; answered when nothing is in flight any more.
+// Ends the node's experiments but leaves their state `running`; answered when nothing is in flight any more.
 struct drain {
   bool all = true;
 };
@@ -354,19 +354,19 @@ struct add_timing {
 };
 BOOST_DESCRIBE_STRUCT(add_timing, (), (lease, report))
 
-// The lease ended, however it did.
+// The lease ended, with or without a verdict.
 struct forget_timing {
   uint64_t lease = 0;
 };
 BOOST_DESCRIBE_STRUCT(forget_timing, (), (lease))
 
-// What to measure next; with nothing to measure, what the samples say.
+// What to measure next; if there is nothing to measure, the result.
 struct timing_step {
   bool measure = false;
   bool renew = false;  // on a renewed pool
   timing_plan plan;
   int first_fork = 0;
-  // Once nothing is left to measure; not `estimated` where no pair could be timed.
+  // If nothing is left to measure. `estimated` is false if no pair could be timed.
   bool estimated = false, confirmed = false;
   timing_estimate estimate;
 };
@@ -379,7 +379,7 @@ struct audit {
   check_report checked;
   timing_report timed;       // of all plans together
   timing_estimate estimate;  // that the claim was made from
-  int64_t asked_pairs = 0;   // by the plans that the estimate is of
+  int64_t asked_pairs = 0;   // in the plans that the estimate is of
   std::string model;         // of the device, as its environment names it
 };
 BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs, model))

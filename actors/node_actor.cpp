@@ -104,16 +104,16 @@ void node_state::device_changed(const message::device_state_changed& m) {
 
 void node_state::device_failed(const std::string& device, const error& problem) {
   devices_.give_up(device, problem);
-  const auto told = fmt::format("device {} cannot be used: {}", device, problem.message);
-  spdlog::critical("{}", told);
+  const auto text = fmt::format("device {} cannot be used: {}", device, problem.message);
+  spdlog::critical("{}", text);
   for (const auto& [id, e] : experiments_) {
     if (!e.actor || !names_device(e.device, device) || devices_.any_usable(e.device)) continue;
     queue_->withdraw(id);
-    self_->send(e.actor, message::device_given_up{told});
+    self_->send(e.actor, message::device_given_up{text});
   }
 }
 
-// What it held comes back, and it gets another actor.
+// Its leases end, and it gets another actor.
 void node_state::device_died(const std::string& device) {
   device_actors_[device].actor = nullptr;
   for (const auto& lost : queue_->drop_device(device)) {
@@ -124,7 +124,7 @@ void node_state::device_died(const std::string& device) {
   }
   if (ending_ || !devices_.at(device).usable()) return;
   if (supervision_.may_restart(device)) return spawn_device(device);
-  device_failed(device, {errc::infrastructure, "its actor died again and again"});
+  device_failed(device, {errc::infrastructure, "its actor died repeatedly"});
   answer_awaiting();
 }
 
@@ -203,7 +203,7 @@ void node_state::tick() {
                     attempt_key(held.attempt), held.device);
       device_actors_.at(held.device).control->cancel();
     } else if (devices_.at(held.device).usable()) {
-      device_failed(held.device, {errc::timeout, "it does not answer, nor does cancelling its call help"});
+      device_failed(held.device, {errc::timeout, "it does not answer, even after its call was cancelled"});
     }
   }
 }
@@ -268,7 +268,7 @@ void node_state::check_drained() {
   draining_.clear();
 }
 
-// Takes the others along; the store last, so that what was said to it before is written.
+// Ends the other actors too; the store last, so that what was sent to it before is written.
 void node_state::end(const caf::error& reason) {
   ending_ = true;
   for (auto& [id, e] : experiments_) {

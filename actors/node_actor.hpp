@@ -1,6 +1,5 @@
-// One each process: starts and watches the other actors, and speaks for the process to its clients. What it decides
-// with are plain classes: device_roster, device_holds, work_queue (leases), supervision; experiment_starter brings an
-// experiment under way.
+// One per process: starts and supervises the other actors, and answers the clients. Its decisions are made by plain
+// classes: device_roster, device_holds, work_queue (leases), supervision; experiment_starter starts experiments.
 #pragma once
 
 #include <map>
@@ -27,21 +26,21 @@ class node_state {
 
   void begin(node_actor::pointer self, node_setup setup);
 
-  // From devices, and of them.
+  // Devices.
   void offer(const message::work_item& item);
   void idle(const message::device_idle& m);
   void device_changed(const message::device_state_changed& m);
   caf::result<message::done> work_done(const message::work_done& m);
   caf::result<node_status> await_devices();
 
-  // Of experiments (node_actor_experiments.cpp).
+  // Experiments (node_actor_experiments.cpp).
   caf::result<message::started> start(const message::start_experiment& m);
   caf::result<message::done> resume();
   caf::result<message::progress_answer> progress(const message::progress_query& m);
   caf::result<message::done> stop(const message::stop_experiment& m);
   void experiment_ended(const message::experiment_ended& m);
 
-  // Of clients that measure on a device by themselves (node_actor_holds.cpp).
+  // Clients that hold a device (node_actor_holds.cpp).
   expected<device_hold> hold(const message::hold_device& m);
   expected<message::done> release(const message::release_device& m);
   caf::result<message::done> keep_baseline(const message::keep_baseline& m);
@@ -57,7 +56,7 @@ class node_state {
     device_actor actor;
     std::shared_ptr<device_control> control;
   };
-  // What plans and judges for devices of one kind, by that kind's settings.
+  // The actors that plan and judge for devices of one kind, with that kind's settings.
   struct judges {
     verifier_actor verifier;
     profiler_actor profiler;
@@ -72,7 +71,7 @@ class node_state {
   };
   using done_promise = caf::typed_response_promise<message::done>;
 
-  // Spawns an actor without which the node does not go on.
+  // Spawns an actor that the node cannot do without.
   template <caf::spawn_options Options = caf::no_spawn_options, class Function, class... Arguments>
   auto spawn_part(Function run, Arguments&&... arguments) {
     auto part = self_->spawn<Options + caf::monitored>(run, std::forward<Arguments>(arguments)...);

@@ -1,4 +1,4 @@
-// The node's side of experiments that run: start, ask, stop, forget.
+// The node's handling of experiments: start, progress, stop, end.
 #include <algorithm>
 
 #include "actors/node_actor.hpp"
@@ -35,7 +35,7 @@ expected<void> node_state::launch(experiment_setup setup) {
   entry.generator = setup.generator;
   entry.learner = setup.learner;
   entry.device = setup.record.device;
-  spdlog::info("experiment {}: {} tasks, policy {}, {} verdicts so far, {} to do again", id, setup.tasks.size(),
+  spdlog::info("experiment {}: {} tasks, policy {}, {} verdicts so far, {} given variants", id, setup.tasks.size(),
                setup.record.policy, setup.verdicts.size(), setup.given.size());
   entry.actor = self_->spawn<caf::monitored>(run_experiment, std::make_shared<experiment_setup>(std::move(setup)));
   supervision_.watch(entry.actor.id(), {supervision::role::experiment, id});
@@ -56,7 +56,7 @@ caf::result<message::progress_answer> node_state::progress(const message::progre
           promise.deliver(message::progress_answer{std::move(now), false, ""});
         },
         [this, id = m.experiment, promise](error e) mutable {
-          // It may have ended meanwhile: what it said last came before this answer.
+          // It may have ended meanwhile: then its last message came before this error.
           if (const auto& end = experiments_[id].last) {
             promise.deliver(message::progress_answer{end->last, true, end->problem});
           } else {
@@ -102,7 +102,7 @@ void node_state::experiment_died(const std::string& id, caf::actor_id actor, con
   message::experiment_ended last;
   last.last.experiment = id;
   last.last.state = enum_name(experiment_state::running);
-  last.problem = "its actor died; the node's log says why, and the next start of the node goes on with it";
+  last.problem = "its actor died; the node's log says why, and the next node resumes it";
   forget_experiment(id, std::move(last));
 }
 

@@ -1,4 +1,4 @@
-// The node's side of clients that measure on a device by themselves: one holds it, and what it measured is kept.
+// The node's handling of clients that hold a device, and of the baselines that they measure.
 #include <algorithm>
 
 #include "actors/node_actor.hpp"
@@ -10,7 +10,7 @@ namespace {
 constexpr duration store_timeout{std::chrono::minutes(1)};
 }
 
-// A hold is given only for a device that no experiment uses or is about to use, so whoever has it has it alone.
+// A hold is given only for a device that no experiment uses or is about to use, so it is exclusive.
 expected<device_hold> node_state::hold(const message::hold_device& m) {
   CUDAL1_CHECK(check_unused(m.device));
   const auto& settings = setup_.options.settings_of(m.device).device;
@@ -51,10 +51,11 @@ expected<message::done> node_state::release(const message::release_device& m) {
 
 expected<task> node_state::task_of_baseline(const message::keep_baseline& m) const {
   const auto held = holds_.device_of(m.hold);
-  if (!held) return fail(errc::refused, "a baseline comes from a client that holds its device");
+  if (!held) return fail(errc::refused, "only a client that holds the device can store a baseline");
   CUDAL1_TRY(const std::string kind, kind_of_devices(*held));
   CUDAL1_TRY(task t, read_task(m.task, kind));
-  if (t.id != m.record.task) return fail(errc::invalid_argument, "the baseline is of another task than its text");
+  if (t.id != m.record.task)
+    return fail(errc::invalid_argument, "the baseline's task id is not that of its task's text");
   return t;
 }
 

@@ -1,4 +1,4 @@
-// What a node is started with.
+// The options and parts that a node is started with.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ struct node_options {
   std::chrono::milliseconds lease_limit{std::chrono::minutes(5)};
 
   const configuration& settings_of(const std::string& device) const { return of_kind.at(traits_of(device).kind); }
-  // A compilation may wait for that many others before it.
+  // With time to wait for that many other compilations.
   std::chrono::milliseconds compile_timeout(int others = 0) const {
     const auto one = std::chrono::milliseconds(static_cast<int64_t>(settings.compiler.time_limit_s * 1000) + 10'000);
     return one * (others + 1);
@@ -39,7 +39,7 @@ struct node_setup {
   node_options options;
   std::shared_ptr<store> db;
   std::map<std::string, std::shared_ptr<kernel_compiler>> compilers;  // by architecture
-  // Called, from an actor's thread, when the node cannot go on: the process should end.
+  // Called, from an actor's thread, when the node cannot continue: the process should end.
   std::function<void(const std::string&)> fatal;
 };
 

@@ -6,7 +6,7 @@ namespace {
 constexpr duration store_timeout{std::chrono::seconds(30)};
 
 error forgotten(uint64_t lease) {
-  return {errc::infrastructure, fmt::format("the profiler knows no lease {}: it was forgotten or never begun", lease)};
+  return {errc::infrastructure, fmt::format("the profiler has no lease {}: it has ended or was never begun", lease)};
 }
 }  // namespace
 

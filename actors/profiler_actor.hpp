@@ -1,4 +1,4 @@
-// Decides what each lease measures next, and says what its samples mean. Holds no device.
+// Decides what each lease measures next, and estimates the score from its samples. Holds no device.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ struct profiler_state {
   profiler_actor::pointer self = nullptr;
   profiling_options options;
   store_actor store;
-  std::map<uint64_t, std::optional<timing_decider>> leases;  // those that wait for the best score have none yet
+  std::map<uint64_t, std::optional<timing_decider>> leases;  // empty while the best score is being read
 
   caf::result<message::timing_step> begin(const message::begin_timing& m);
   expected<message::timing_step> add(const message::add_timing& m);

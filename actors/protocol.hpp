@@ -1,7 +1,7 @@
-// What the command line and a node say to each other on the node's Unix socket (DATA/node.sock, mode 0600): one JSON
-// object a line, requests from the client, then answers until one with `last`. A version stands in every request;
-// another version is refused with a sentence. Reading (status, best, show, export) needs no node: the CLI opens the
-// store itself.
+// The protocol between the command line and a node on the node's Unix socket (DATA/node.sock, mode 0600): one JSON
+// object per line, requests from the client, then answers until one with `last`. Every request has a version; other
+// versions are refused with an error. Reading (status, best, show, export) needs no node: the CLI opens the store
+// itself.
 #pragma once
 
 #include <array>
@@ -23,13 +23,13 @@ namespace cudal1 {
 inline constexpr int client_protocol_version = 2;
 
 BOOST_DEFINE_ENUM_CLASS(client_verb,
-                        hello,          // -> node_status
-                        run,            // start (or go on with) an experiment; progress until it ends
-                        evaluate,       // one hand-written program; the verdict
-                        follow,         // progress of an experiment that runs
-                        stop,           // cancel an experiment: what is in flight ends, everything is kept
-                        hold,           // a device for this client: until it goes, only its own `evaluate` uses it
-                        keep_baseline,  // what the client measured on the device that it holds
+                        hello,     // -> node_status
+                        run,       // start (or resume) an experiment; progress until it ends
+                        evaluate,  // one hand-written program; the verdict
+                        follow,    // progress of an experiment that runs
+                        stop,      // cancel an experiment: what is in flight ends, everything is kept
+                        hold,      // a device for this client: only its own `evaluate` uses it until it disconnects
+                        keep_baseline,  // store a baseline measured on the device that the client holds
                         shutdown)       // the node: finish what is in flight, flush, exit 0
 
 struct client_request {
@@ -44,7 +44,7 @@ struct client_request {
   std::string device;  // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
   // follow, stop; run with an id resumes
   std::string experiment;
-  // run, follow: the experiment stops when this client goes (a run in the foreground); else it goes on without it
+  // run, follow: the experiment stops when this client disconnects (a run in the foreground); else it continues
   bool stop_on_disconnect = false;
   // evaluate
   std::string task;     // canonical text
@@ -66,9 +66,8 @@ struct task_progress {
 BOOST_DESCRIBE_STRUCT(task_progress, (), (task, name, evaluations, correct, best, best_variant))
 
 // The stages of an evaluation that hold its device, in order: the task's pool, correctness, timing. The others in
-// stage_ms (`propose`, `compile`, `wait` for the device, and `commit`, the verdict's way to the store, of the
-// evaluation before it: its own is not over when the verdict is written) are latencies beside the device's work, and
-// many run at once.
+// stage_ms are latencies outside the device, many at the same time: `propose`, `compile`, `wait` for the device, and
+// `commit`, the storing of earlier verdicts (its own is not over when the verdict is written).
 inline constexpr std::array<std::string_view, 3> device_stages = {"open", "check", "time"};
 inline double device_ms_of(const std::map<std::string, double>& stage_ms) {
   double sum = 0;
@@ -109,20 +108,20 @@ struct node_status {
 };
 BOOST_DESCRIBE_STRUCT(node_status, (), (pid, data, devices, troubled, experiments, processes))
 
-// A device that a client holds, and how the node itself measures on it.
+// A device that a client holds, and the settings with which the node itself measures on it.
 struct device_hold {
   uint64_t number = 0;  // of the hold, never 0
   device_report device;
   int threads = 1;          // of a timed call on cpu
   int64_t flush_bytes = 0;  // read before each timed call; 0: by the size of the device's cache
-  std::vector<int> cores;   // kept free for what is timed; empty: none are
-  std::vector<int> seen;    // all that its client may use: those kept free for other devices are not among them
+  std::vector<int> cores;   // kept free for timing; empty: none are
+  std::vector<int> seen;    // all that the client may use: not those kept free for other devices
 };
 BOOST_DESCRIBE_STRUCT(device_hold, (), (number, device, threads, flush_bytes, cores, seen))
 
 struct client_answer {
   bool last = false;
-  std::string error_code, error;  // "" where there is none
+  std::string error_code, error;  // "" if there is none
   std::optional<node_status> status;
   std::optional<experiment_progress> progress;
   std::optional<verdict> result;

@@ -77,7 +77,7 @@ expected<message::loaded_experiment> store_state::load_experiment(const message:
     const std::string key = a.task + a.variant;
     if (a.state != attempt_state::lost || judged.contains(key) || !listed.insert(key).second) continue;
     CUDAL1_TRY(variant_record v, db->get_variant(a.variant));
-    v.task = a.task;  // the record is of the variant's first use, which may have been another
+    v.task = a.task;  // the record is that of the variant's first use, maybe for another task
     v.experiment = a.experiment;
     all.unfinished.push_back(std::move(v));
   }
@@ -138,7 +138,8 @@ void store_state::note_event(const message::note_event& m) {
   add({[this, kept, m] { *kept = value_at_edge(name, [&] { return db->add_event(m.event); }); },
        [kept](const expected<void>& written) {
          if (!written || !*kept)
-           spdlog::error("store: an event was not kept: {}", written ? kept->error().message : written.error().message);
+           spdlog::error("store: an event was not stored: {}",
+                         written ? kept->error().message : written.error().message);
        }});
 }
 

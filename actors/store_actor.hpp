@@ -1,5 +1,5 @@
-// The store as an actor: the only one that writes RocksDB. The changes that wait in its mailbox are written as one
-// synced batch, and answered after it.
+// The store as an actor: the only writer of RocksDB. The changes that wait in its mailbox are written as one synced
+// batch and answered afterwards.
 #pragma once
 
 #include <functional>
@@ -24,14 +24,14 @@ struct store_state {
   std::shared_ptr<store> db;
   std::vector<waiting_change> waiting;
 
-  // Answered once the batch is on disk that it is written in: with what `make` gives, or with the batch's error. The
-  // batch ends where a tick that the first of its changes sends to this actor arrives, so all that waited with that
-  // change is in it.
+  // Answered once its batch is on disk: with the result of `make`, or with the batch's error. The first change of a
+  // batch sends this actor a tick, and the batch is written when the tick arrives: it has all changes that waited with
+  // the first one.
   template <class Make>
   auto change(Make make) -> caf::result<typename std::invoke_result_t<Make>::value_type>;
   void add(waiting_change c);
   void write_waiting();
-  // Answered at once; it sees every change that was sent before it.
+  // Answered at once, after writing the pending changes: it sees every change that was sent before it.
   template <class Read>
   auto read(Read body) -> caf::result<typename std::invoke_result_t<Read>::value_type>;
 

@@ -1,4 +1,5 @@
-// Which of a node's actors died, and what follows from it. Plain logic, no actor. Not thread-safe: the node's.
+// Which of a node's actors died, and what follows from it. Plain logic, no actor. Not thread-safe: for the node's actor
+// only.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@ namespace cudal1 {
 class supervision {
  public:
   enum class role {
-    device,      // its leases come back, and it gets another actor
-    experiment,  // it ends, and the next start of the node goes on with it
-    own_part     // nothing goes on without it: the node ends
+    device,      // its leases end, and it gets another actor
+    experiment,  // it ends, and the next node resumes it
+    own_part     // the node cannot continue without it, and ends
   };
   struct child {
     role what = role::own_part;
@@ -22,9 +23,9 @@ class supervision {
 
   // `id`: of the actor, unique in this process.
   void watch(uint64_t id, child c);
-  // The child with that id, which is watched no longer; nothing for an actor that was not.
+  // The child with that id, which is no longer watched; nothing if it was not watched.
   std::optional<child> died(uint64_t id);
-  // Counts a death of a device's actor: whether it gets another, and does not die again and again.
+  // Counts a death of a device's actor; false if it has died too often to be restarted.
   bool may_restart(const std::string& device);
 
  private:

@@ -1,4 +1,4 @@
-// Writes the plan of a check and reads its report. Holds no device.
+// Plans a check and judges its report. Holds no device.
 #pragma once
 
 #include "actors/interfaces.hpp"

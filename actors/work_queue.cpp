@@ -10,7 +10,8 @@ namespace cudal1 {
 
 namespace {
 constexpr std::chrono::minutes grace{1};
-constexpr int64_t line = 3;  // so many evaluations that wait for one device take it longer than to make new draws
+// So many waiting evaluations take one device longer than another one needs for new draws.
+constexpr int64_t long_queue = 3;
 }  // namespace
 
 bool same_attempt(const attempt_record& a, const attempt_record& b) {
@@ -55,12 +56,12 @@ work_queue::waiting_items::iterator work_queue::best_for(const std::string& devi
   };
   const auto first = std::ranges::find_if(waiting_, is_first_choice);
   if (first != waiting_.end()) return first;
-  // The one that would have waited longest: the last of the longest line.
+  // The one that would wait longest: the last of the longest queue.
   std::map<std::string, int64_t> at_home;
   for (const auto& item : waiting_)
     if (names_device(item.device, device)) ++at_home[home_of(item)];
   const auto longest = std::ranges::max_element(at_home, {}, [](const auto& home) { return home.second; });
-  if (longest == at_home.end() || longest->second < line) return waiting_.end();
+  if (longest == at_home.end() || longest->second < long_queue) return waiting_.end();
   const auto last = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const auto& item) {
     return names_device(item.device, device) && home_of(item) == longest->first;
   });

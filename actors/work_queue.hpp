@@ -1,5 +1,5 @@
-// What is ready for a device, which devices are idle, and who holds which lease until when. Plain logic, no actor; time
-// is an argument. Not thread-safe: the node's.
+// Evaluations that are ready for a device, idle devices, and leases with their deadlines. Plain logic, no actor; time
+// is an argument. Not thread-safe: for the node's actor only.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ class work_queue {
     attempt_record attempt;
     time_point deadline;
     int reports = 0;        // how often it was reported as overdue
-    bool measured = false;  // what came of it is on its way to the store, and the device is free
+    bool measured = false;  // its result is being stored, and the device is free
   };
   struct assignment {
     std::string device;
@@ -33,25 +33,25 @@ class work_queue {
 
   explicit work_queue(std::chrono::milliseconds lease_limit) : lease_limit_(lease_limit) {}
 
-  // Keeps an evaluation until one of its devices pulls it. The same attempt twice is kept once.
+  // Keeps an evaluation until one of its devices pulls it. An attempt that is kept or leased already is ignored.
   void offer(message::work_item item);
-  // A device pulls. One that measures has nothing to pull.
+  // A device asks for work; ignored while it measures.
   void idle(const std::string& device);
-  // The device has measured it. The lease goes on until what came of it is kept.
+  // The device has measured it. The lease continues until release().
   void measured(uint64_t id);
-  // Hands out what can be, in the order of the offers: to be called after offer() and idle(). A task stays with the
-  // device that had it last, whose referee has its inputs and answers; a device that would have nothing to do takes of
-  // what waits for another one where that is a line.
+  // The next evaluation for an idle device, in the order of the offers: to be called after offer() and idle(), until it
+  // returns nothing. A task stays with the device that had it last, whose referee has its inputs and expected outputs;
+  // a device without work takes an evaluation that waits for another one if that one's queue is long.
   std::optional<assignment> next(time_point now);
 
-  // A lease ends. Its attempt, or nothing where it ended before.
+  // Ends a lease and returns it; nothing if it had ended before.
   std::optional<lease> release(uint64_t id);
-  // A device died: it is no longer idle, and its leases come back.
+  // A device died: it is no longer idle, and its leases end and are returned.
   std::vector<lease> drop_device(const std::string& device);
-  // Leases past their deadline, each reported once, and once more after a grace of a minute (then cancelling did not
-  // help). The device keeps its lease until it answers or dies.
+  // Leases past their deadline, each reported once, and once more a minute later (then cancelling did not help). The
+  // device keeps its lease until it answers or dies.
   std::vector<std::pair<uint64_t, lease>> overdue(time_point now);
-  // Forgets what an experiment has offered and nobody has pulled.
+  // Removes the evaluations of an experiment that no device has pulled.
   std::size_t withdraw(const std::string& experiment);
 
   std::size_t waiting() const { return waiting_.size(); }
@@ -60,19 +60,19 @@ class work_queue {
  private:
   using waiting_items = std::deque<message::work_item>;
   bool measures(const std::string& device) const;
-  // The device that had its task last, where that one pulls still and may take it; else "".
+  // The device that had its task last, if it is idle or measuring and may take it; else "".
   const std::string& home_of(const message::work_item& item) const;
   waiting_items::iterator best_for(const std::string& device);
 
   std::chrono::milliseconds lease_limit_;
   waiting_items waiting_;
-  std::map<std::string, std::string> homes_;  // the device that had a task last
+  std::map<std::string, std::string> homes_;  // by task: the device that had it last
   std::set<std::string> idle_;
   std::map<uint64_t, lease> leases_;
   uint64_t last_lease_ = 0;
 };
 
-// Whether two records are of one try.
+// Whether two records are of the same attempt.
 bool same_attempt(const attempt_record& a, const attempt_record& b);
 // "e3/8d969eef6eca/1": for logs and as a key of what is in flight.
 std::string attempt_key(const attempt_record& a);

@@ -20,7 +20,7 @@ void for_each_member(auto& record, F&& visit) {
   boost::mp11::mp_for_each<members>([&](auto d) { visit(std::string_view(d.name), record.*d.pointer); });
 }
 
-// What the keys of a section say of themselves, in the order of its members.
+// The descriptions of a section's keys, in the order of its members.
 template <class Section>
 const std::vector<key_description>& keys_of() {
   static const std::vector<key_description> keys = [] {
@@ -108,7 +108,7 @@ expected<void> set(configuration& c, std::string_view wanted_section, std::strin
   return result;
 }
 
-// The value of a flag or an environment variable, as TOML would read it; what TOML cannot read is a string.
+// The value of a flag or an environment variable, read as TOML; if it is not TOML, it is a string.
 expected<void> apply_value(configuration& c, const std::string& section, const std::string& key,
                            const std::string& value, const std::string& where) {
   toml::table parsed;

@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What an H200 reaches of its datasheet: 4.2 of 4.8 TB/s; through cuBLAS 50 of 67 TFLOP/s in float32, 330 of 495 in
-// TF32, 790 of 990 in half types. float64 as float32.
+// Shares of the datasheet's peaks that an H200 reaches: 4.2 of 4.8 TB/s; through cuBLAS 50 of 67 TFLOP/s in float32,
+// 330 of 495 in TF32, 790 of 990 in half types. float64 as float32.
 constexpr double memory_share = 4.2 / 4.8;
 constexpr arithmetic_rates compute_shares{50.0 / 67, 50.0 / 67, 330.0 / 495, 790.0 / 990};
 
@@ -28,7 +28,7 @@ constexpr std::array<std::pair<std::string_view, rate_member>, 4> rate_names = {
      {"tf32", &arithmetic_rates::tf32},
      {"half", &arithmetic_rates::half}}};
 
-// One table of the file. Reads what is asked for; rest() refuses what nobody asked for.
+// One table of the file. rest() refuses the keys that no other function was called for.
 class fields {
  public:
   fields(const toml::table& table, std::string where) : table_(table), where_(std::move(where)) {}
@@ -59,7 +59,7 @@ class fields {
     return fields(*inner, fmt::format("{}{}.", where_, key));
   }
 
-  // Of one string, or of several where `node` is an array.
+  // Of one string, or of an array of strings.
   expected<std::vector<std::string>> texts(std::string_view key) {
     asked_.push_back(key);
     std::vector<std::string> found;
@@ -70,7 +70,7 @@ class fields {
     else if (node != nullptr)
       found.push_back(node->value<std::string>().value_or(""));
     if (found.empty() || std::find(found.begin(), found.end(), "") != found.end())
-      return fail(errc::parse_error, "{}{} should be a text or an array of texts, none of them empty", where_, key);
+      return fail(errc::parse_error, "{}{} should be a string or an array of strings, none of them empty", where_, key);
     return found;
   }
 
@@ -130,7 +130,7 @@ expected<device_data> read_fields(fields file) {
   return d;
 }
 
-// `*` stands for any text, also none.
+// `*` matches any text, including none.
 bool matches(std::string_view pattern, std::string_view text) {
   if (pattern.empty()) return text.empty();
   if (pattern.front() != '*')
@@ -140,13 +140,13 @@ bool matches(std::string_view pattern, std::string_view text) {
   return false;
 }
 
-// Those that exist, in the order in which they are asked.
+// Those that exist, in search order.
 expected<std::vector<std::string>> data_folders() {
   std::error_code problem;
   std::vector<std::string> folders;
   if (const char* own = std::getenv("CUDAL1_DEVICES"); own != nullptr && *own != '\0') {
     if (!fs::is_directory(own, problem))
-      return fail(errc::not_found, "CUDAL1_DEVICES names {}, which is no folder", own);
+      return fail(errc::not_found, "CUDAL1_DEVICES names {}, which is not a folder", own);
     folders.emplace_back(own);
   }
   std::string builtin = CUDAL1_SOURCE_DEVICES;

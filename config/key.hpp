@@ -1,10 +1,9 @@
-// How a key of the configuration is declared: its default, range, unit and meaning in one place, the initialiser of a
-// plain member.
+// Declares a configuration key: its default, range, unit and meaning in one place, the initialiser of a plain member.
 //
-//   int64_t max_forks = key(12, {1, 1000, "forks"}, "A possible best is measured on at most this many.", gpu(14));
+//   int64_t max_forks = key(12, {1, 1000, "forks"}, "Most forks of a possible best.", gpu(14));
 //
-// The member is an int64_t like any other. What stands beside the default is read by constructing the section while
-// key_recorder listens, which pairs it with the member's name from BOOST_DESCRIBE_STRUCT.
+// The member is an int64_t like any other. Range and meaning are read by constructing the section while a key_recorder
+// exists, and belong, in order, to the members that BOOST_DESCRIBE_STRUCT names.
 #pragma once
 
 #include <optional>
@@ -16,16 +15,16 @@ namespace cudal1 {
 
 struct key_range {
   double low = 0, high = 0;  // both included
-  std::string_view unit;     // "" where the number has none
+  std::string_view unit;     // "" if the number has none
 };
 
 struct key_description {
-  std::optional<key_range> range;  // of a number
+  std::optional<key_range> range;  // numbers only
   std::string_view meaning;
-  std::optional<double> on_gpu;  // the default there, where it is another one
+  std::optional<double> on_gpu;  // the default on GPUs, if it differs
 };
 
-// Collects what the keys that are initialised in this thread say of themselves, while it lives.
+// While it exists, collects the descriptions of the keys that are initialised in its thread.
 class key_recorder {
  public:
   key_recorder() { current_ = this; }
@@ -49,7 +48,7 @@ inline gpu_default gpu(double value) {
   return {value};
 }
 
-// Each gives the default.
+// Each returns the default.
 template <class T>
 T key(T value, const key_range& range, std::string_view meaning, gpu_default on_gpu = {}) {
   key_recorder::add({range, meaning, on_gpu.value});

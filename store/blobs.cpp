@@ -25,11 +25,11 @@ expected<void> sync_folder(const std::string& folder) {
   return {};
 }
 
-// Under another name first, so that nobody sees a part of it.
+// Written under another name first, so that no reader sees a partial file.
 expected<void> copy_file(int source, const std::string& target) {
   std::string temporary = target + ".XXXXXX";
   const unique_fd fd(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!fd) return failed(temporary, "cannot be made");
+  if (!fd) return failed(temporary, "cannot be created");
   const auto write = [&]() -> expected<void> {
     struct stat status {};
     if (::fstat(source, &status) != 0) return failed(target, "fstat");
@@ -60,7 +60,7 @@ expected<void> blobs::take(const std::string& from, const std::string& name) con
   CUDAL1_TRY(const unique_fd source, open_blob(from, name));
   std::error_code problem;
   std::filesystem::create_directories(folder_, problem);
-  if (problem) return fail(errc::io_error, "the folder {} cannot be made: {}", folder_, problem.message());
+  if (problem) return fail(errc::io_error, "the folder {} cannot be created: {}", folder_, problem.message());
   const std::string target = folder_ + "/" + name;
   if (::link((from + "/" + name).c_str(), target.c_str()) == 0) {
     if (::fsync(source.get()) != 0) return failed(target, "fsync");

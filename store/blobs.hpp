@@ -1,5 +1,5 @@
-// The blobs of a data folder: large files that records name by the SHA-256 of their bytes, kept beside the store in
-// DATA/blobs. A blob never changes, and is there whole or not at all.
+// The blobs of a data folder: large files in DATA/blobs, named by the SHA-256 of their content. A blob never changes,
+// and is complete if it exists.
 #pragma once
 
 #include <string>
@@ -13,12 +13,11 @@ class blobs {
   explicit blobs(const std::string& data) : folder_(data + "/blobs") {}
 
   const std::string& folder() const { return folder_; }
-  // Whether there is a file of that name. What is in it says open_blob (config/base/blob.hpp).
+  // Whether there is a file of that name. open_blob (config/base/blob.hpp) verifies its content.
   bool has(const std::string& name) const;
 
-  // Takes over the blob of that name from another folder: its bytes are checked, then it is linked, or copied where it
-  // is on another file system. Nothing to do where there is one already. errc::not_found or errc::corrupt: of the other
-  // folder's file.
+  // Adds the blob of that name from another folder: verifies it, then links it, or copies it from another file system.
+  // Does nothing if it is here already. errc::not_found or errc::corrupt: of the other folder's file.
   expected<void> take(const std::string& from, const std::string& name) const;
 
  private:

@@ -29,13 +29,13 @@ namespace {
 constexpr std::array<const char*, 11> family_names = {"meta",     "tasks",        "variants", "verdicts",
                                                       "scores",   "experiments",  "attempts", "events",
                                                       "policies", "environments", "baselines"};
-// The first so many are in every store. A later one is made when a writer opens an older store, and until then a reader
-// finds nothing in it; an older cudal1 lets it be. So a further family is no new schema.
+// The families that every store has. A later one is created when a writer opens an older store; until then readers find
+// it empty, and an older cudal1 ignores it. So adding a family does not need a new schema.
 constexpr std::size_t first_families = 10;
 constexpr const char* schema_key = "schema";
 
-// RocksDB's own log goes to ours: in a file of the store it would need room on a disk that may be full, where RocksDB
-// 7.8 ends the process with an assertion. Errors reach the caller as values; this is for looking closer.
+// Sends RocksDB's log to ours: if its own log file cannot grow on a full disk, RocksDB 7.8 ends the process with an
+// assertion. Errors reach the caller as values; the log is for debugging.
 class log_bridge : public rocksdb::Logger {
  public:
   log_bridge() : Logger(rocksdb::WARN_LEVEL) {}
@@ -47,8 +47,8 @@ class log_bridge : public rocksdb::Logger {
   }
 };
 
-// After a write that failed (a full disk, a quota) we open the database again, which works for every cause; RocksDB's
-// recovery in the background would get in the way.
+// After a failed write (a full disk, a quota) we reopen the database, which works for every cause; RocksDB's background
+// recovery would interfere.
 class no_recovery_of_its_own : public rocksdb::EventListener {
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* recover) override {
     *recover = false;
@@ -56,9 +56,9 @@ class no_recovery_of_its_own : public rocksdb::EventListener {
 };
 
 rocksdb::CompressionType best_compression() {
-  const auto there = rocksdb::GetSupportedCompressions();
+  const auto supported = rocksdb::GetSupportedCompressions();
   for (const auto wanted : {rocksdb::kZSTD, rocksdb::kLZ4Compression, rocksdb::kSnappyCompression})
-    if (std::find(there.begin(), there.end(), wanted) != there.end()) return wanted;
+    if (std::find(supported.begin(), supported.end(), wanted) != supported.end()) return wanted;
   return rocksdb::kNoCompression;
 }
 
@@ -77,8 +77,8 @@ rocksdb::ColumnFamilyOptions family_options() {
 rocksdb::DBOptions database_options() {
   rocksdb::DBOptions o;
   o.paranoid_checks = true;
-  // A torn record at the log's end is a write that nobody was told of; anything else that fails its checksum is an
-  // error. (RocksDB's default would silently drop what follows a damaged record.)
+  // A torn record at the log's end is a write that was never acknowledged; any other failed checksum is an error.
+  // (RocksDB's default would silently drop what follows a damaged record.)
   o.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   o.max_total_wal_size = uint64_t{64} << 20;
   o.max_open_files = 512;
@@ -146,7 +146,7 @@ expected<std::unique_ptr<database>> database::open_writer(const std::string& fol
 expected<void> database::open_as_writer() {
   std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
   if (exists(folder_)) {
-    // Every family that is there has to be opened, a newer schema's too: its version is only known inside.
+    // RocksDB requires all existing families to be opened, also those of a newer schema: the version is stored inside.
     if (const auto s = rocksdb::DB::ListColumnFamilies(database_options(), folder_, &names); !s.ok())
       return tl::unexpected(describe(s, "reading the list of column families"));
   }
@@ -159,7 +159,7 @@ expected<void> database::open_as_writer() {
   if (!s.ok()) {
     if (s.IsIOError() && s.ToString().find("lock") != std::string::npos)
       return fail(errc::already_exists,
-                  "another cudal1-node has the store {} open; stop that one (cudal1 status shows it) or choose another "
+                  "another cudal1-node has the store {} open; stop it (cudal1 status shows it) or choose another "
                   "data folder",
                   folder_);
     return tl::unexpected(describe(s, "opening"));
@@ -189,7 +189,7 @@ expected<void> database::prepare_schema() {
   return write({{family::meta, schema_key, std::to_string(store_schema_version)}});
 }
 
-// A store whose version is missing was being created when its writer died: only a writer may go on with that.
+// A store without a version was being created when its writer died: only a writer may complete it.
 expected<void> database::check_schema(bool writer) const {
   CUDAL1_TRY(const auto text, get(family::meta, schema_key));
   if (!text) {
@@ -239,7 +239,7 @@ expected<void> database::open_as_secondary() {
       wanted.emplace_back(family_names[i]);
       places.push_back(i);
     } else if (i < first_families) {
-      return fail(errc::not_found, "the store {} is still being created, or is not one of cudal1", folder_);
+      return fail(errc::not_found, "the store {} is still being created, or was not made by cudal1", folder_);
     }
   }
   if (scratch_.empty()) {
@@ -324,8 +324,8 @@ expected<std::optional<std::string>> database::last_key(family f) const {
   return std::optional<std::string>();
 }
 
-// RocksDB reads the manifest first and the logs then. A log that the writer flushed and removed in between is in
-// neither, and its records would be missing until the next time: so it is done again until no log went away meanwhile.
+// RocksDB reads the manifest first, then the logs. If the writer flushes and removes a log in between, its records are
+// missing until the next call: so we repeat until no log disappeared meanwhile.
 expected<void> database::catch_up() {
   constexpr int tries = 30;
   rocksdb::Status s;
@@ -370,13 +370,13 @@ expected<void> database::open_again() {
 error database::describe(const rocksdb::Status& s, std::string_view doing) const {
   const std::string where = fmt::format("the store {}, {}", folder_, doing);
   if (is_disk_full(s))
-    return {
-        errc::infrastructure,
-        fmt::format("{}: no space left ({}); free some disk space, nothing acknowledged is lost", where, s.ToString())};
+    return {errc::infrastructure,
+            fmt::format("{}: no space left ({}); free some disk space; no acknowledged write is lost", where,
+                        s.ToString())};
   if (s.IsCorruption() || s.IsIncomplete())
     return {errc::corrupt,
             fmt::format("{}: stored bytes are damaged ({}); check the disk and restore the folder from a "
-                        "copy, or set it aside to start anew",
+                        "copy, or move it away to start with an empty store",
                         where, s.ToString())};
   if (s.IsIOError() || s.IsPathNotFound())
     return {errc::io_error, fmt::format("{}: {}; check that the folder can be read and written", where, s.ToString())};
@@ -384,8 +384,8 @@ error database::describe(const rocksdb::Status& s, std::string_view doing) const
 }
 
 tl::unexpected<error> database::closed() const {
-  return fail(errc::infrastructure, "the store {} could not be opened again after a failed write; the next one tries",
-              folder_);
+  return fail(errc::infrastructure,
+              "the store {} could not be reopened after a failed write; the next write tries again", folder_);
 }
 
 error database::damaged(family f, std::string_view what, const std::string& why) const {

@@ -1,5 +1,5 @@
 // RocksDB as the store uses it: the column families, checked reads, synced atomic writes, errors that name the folder.
-// Thread-safe, but for write() and catch_up(), which are for one thread at a time each.
+// Thread-safe, except that write() and catch_up() may each be called by one thread at a time only.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class Status;
 
 namespace cudal1 {
 
-// In the order of database.cpp's names.
+// In the order of family_names in database.cpp.
 enum class family {
   meta,
   tasks,
@@ -40,13 +40,13 @@ struct put {
   std::string key, value;
 };
 
-// Where records are read.
+// What records can be read from.
 class record_source {
  public:
   virtual ~record_source() = default;
   virtual expected<std::optional<std::string>> get(family f, std::string_view key) const = 0;
-  // Calls `visit` for each entry whose key begins with `prefix`, in order, from `start` on where that is later; `visit`
-  // returns false to end. It must not call this source.
+  // Calls `visit` for each entry whose key begins with `prefix`, in order of the keys, from `start` on if that is
+  // later; `visit` returns false to stop, and must not call this source.
   using visitor = std::function<expected<bool>(std::string_view key, std::string_view value)>;
   virtual expected<void> scan(family f, std::string_view prefix, const visitor& visit,
                               std::string_view start = {}) const = 0;
@@ -56,7 +56,7 @@ class database final : public record_source {
  public:
   // Creates the folder and what is missing in it; refuses a newer schema and a second writer.
   static expected<std::unique_ptr<database>> open_writer(const std::string& folder);
-  // A secondary instance; its own scratch folder lives until the reader is closed.
+  // A RocksDB secondary; its scratch folder is removed when the reader is closed.
   static expected<std::unique_ptr<database>> open_reader(const std::string& folder);
   ~database() override;
   database(const database&) = delete;
@@ -67,13 +67,13 @@ class database final : public record_source {
                       std::string_view start = {}) const override;
   expected<std::optional<std::string>> last_key(family f) const;
 
-  // All or nothing, and on disk when it returns.
+  // Atomic, and on disk when it returns.
   expected<void> write(const std::vector<put>& puts);
-  // A reader: takes over what the writer wrote since.
+  // For a reader: catches up with the writer.
   expected<void> catch_up();
 
   const std::string& folder() const { return folder_; }
-  // A record that cannot be read.
+  // The error for a record that cannot be read.
   error damaged(family f, std::string_view what, const std::string& why) const;
 
  private:
@@ -90,11 +90,11 @@ class database final : public record_source {
   tl::unexpected<error> closed() const;
 
   std::string folder_, scratch_;
-  mutable std::shared_mutex guard_;  // shared to use db_ and the families, alone to replace them
+  mutable std::shared_mutex guard_;  // shared to use db_ and the families, exclusive to replace them
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // by family; owned
-  std::vector<rocksdb::ColumnFamilyHandle*> others_;    // of RocksDB's own ("default"); owned
-  bool failed_ = false;  // the last write failed, and RocksDB has stopped writing: opened again before the next
+  std::vector<rocksdb::ColumnFamilyHandle*> others_;    // unknown ones, and RocksDB's "default"; owned
+  bool failed_ = false;  // the last write failed, and RocksDB has stopped writing: reopened before the next
 };
 
 }  // namespace cudal1

@@ -8,7 +8,7 @@
 
 namespace cudal1 {
 
-// Bytes that are not UTF-8 (a compiler's log may hold any) become U+FFFD, since JSON has no place for them.
+// Bytes that are not UTF-8 (a compiler's log may have any) become U+FFFD, since JSON cannot represent them.
 template <class T>
 std::string encode(const T& record) {
   return replace_invalid_utf8(to_text(record));

@@ -1,4 +1,4 @@
-// How the store's keys are written: bytes that sort as the values do, so that a prefix is a query.
+// The store's keys: their bytes sort as their values do, so that a query is a scan of a prefix.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,19 @@
 namespace cudal1::keys {
 
 // Appends fields to a key. A text may hold any byte: 0 is escaped as 00 FF and a text ends with 00 01, so that a text
-// sorts before every longer one that it begins.
+// sorts before every longer one that begins with it.
 class writer {
  public:
   writer& text(std::string_view s);
   writer& number(uint64_t n);    // big-endian
   writer& descending(double d);  // larger first; NaN last
   std::string take() { return std::move(out_); }
-  const std::string& key() const { return out_; }
 
  private:
   std::string out_;
 };
 
-// Reads the fields back in the same order. After a malformed field every further one is empty, and ok() is false.
+// Reads the fields back in the same order. After a malformed field all further ones are empty, and ok() is false.
 class reader {
  public:
   explicit reader(std::string_view key) : rest_(key) {}
@@ -39,13 +38,13 @@ class reader {
   bool ok_ = true;
 };
 
-// The first key after every key that begins with `prefix`; "" where there is none.
+// The first key after every key that begins with `prefix`; "" if there is none.
 std::string after_prefix(std::string prefix);
 
 // ---- the keys of each column family ---------------------------------------------------------------------------------
 
 // variants: the first record of an id under `id`, and one for every (task, experiment) that used it, since origin,
-// parents and trace may differ. `id` is written plainly, so that a prefix of it is a prefix of the key.
+// parents and trace may differ. `id` is not escaped, so that a prefix of it is a prefix of the key.
 std::string variant(std::string_view id);
 std::string variant_use(std::string_view id, std::string_view task, std::string_view experiment);
 
@@ -78,10 +77,10 @@ std::string attempts_of(std::string_view experiment, std::string_view task, std:
 std::string baseline(std::string_view task, std::string_view environment, std::string_view kind, int64_t time_unix_ms);
 std::string baselines_of(std::string_view task);
 
-// events: the number.
+// events: the sequence number.
 std::string event(int64_t sequence);
 
-// experiments: the number of "e12"; nothing where the id is not of that form.
+// experiments: the number of "e12"; nothing if the id does not have that form.
 std::optional<uint64_t> experiment_number(std::string_view id);
 
 }  // namespace cudal1::keys

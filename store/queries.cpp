@@ -70,7 +70,7 @@ expected<std::vector<task_record>> store_queries::tasks() {
 
 expected<experiment_record> store_queries::get_experiment(const std::string& id) {
   const auto number = keys::experiment_number(id);
-  if (!number) return fail(errc::not_found, "there is no experiment \"{}\"; they are named e1, e2, ...", id);
+  if (!number) return fail(errc::not_found, "there is no experiment \"{}\"; experiments are named e1, e2, ...", id);
   CUDAL1_TRY(auto found,
              load<experiment_record>(*database_, family::experiments, keys::writer().number(*number).take(), id));
   if (!found) return fail(errc::not_found, "the store {} has no experiment {}", database_->folder(), id);
@@ -147,7 +147,7 @@ expected<variant_record> store_queries::load_use(const keys::verdict_key& k) {
                                             keys::variant_use(k.variant, k.task, k.experiment), short_id(k.variant)));
   if (!use)
     return tl::unexpected(
-        database_->damaged(family::variants, short_id(k.variant), "a verdict of it is there, it is not"));
+        database_->damaged(family::variants, short_id(k.variant), "it has a verdict, but its record is missing"));
   return std::move(*use);
 }
 
@@ -156,8 +156,8 @@ expected<variant_record> store_queries::load_use(const keys::verdict_key& k) {
 expected<verdict> store_queries::load_verdict(const keys::verdict_key& k) {
   CUDAL1_TRY(auto found, load<verdict>(*database_, family::verdicts, keys::verdict(k), short_id(k.variant)));
   if (!found)
-    return tl::unexpected(
-        database_->damaged(family::verdicts, short_id(k.variant), "the score index has it, it is not there"));
+    return tl::unexpected(database_->damaged(family::verdicts, short_id(k.variant),
+                                             "it is in the score index, but its record is missing"));
   return std::move(*found);
 }
 
@@ -190,7 +190,7 @@ expected<std::vector<verdict>> store_queries::verdicts_of_task(const std::string
 bool store_queries::has_verdict(const std::string& variant, const std::string& experiment) {
   const auto found = any(*database_, family::verdicts,
                          experiment.empty() ? keys::verdicts_of(variant) : keys::verdicts_of(variant, experiment));
-  // reserve() asks again, and reports the error.
+  // reserve() repeats the query and returns the error.
   if (!found) spdlog::error("{}", found.error().message);
   return found.value_or(false);
 }
@@ -211,7 +211,7 @@ struct candidate {
   score_entry what;
 };
 
-// Whether `a` speaks for its variant rather than `b`: a confirmed verdict first, then the newer one.
+// Whether a variant is ranked by `a` rather than `b`: a confirmed verdict first, then the newer one.
 bool speaks_before(const candidate& a, const candidate& b) {
   if (a.what.confirmed != b.what.confirmed) return a.what.confirmed;
   return a.what.time_unix_ms > b.what.time_unix_ms;
@@ -219,7 +219,7 @@ bool speaks_before(const candidate& a, const candidate& b) {
 
 }  // namespace
 
-// Reads the task's part of the index as far as it is correct: a few hundred bytes a verdict.
+// Reads the task's part of the index up to the first failure: a few hundred bytes per verdict.
 expected<std::vector<store::ranked>> store_queries::best(const std::string& task, std::size_t limit,
                                                          bool confirmed_only, const std::string& experiment) {
   std::map<std::string, candidate> by_variant;
@@ -232,8 +232,8 @@ expected<std::vector<store::ranked>> store_queries::best(const std::string& task
         CUDAL1_TRY(const auto entry, decode<score_entry>(family::scores, value, short_id(task)));
         if (entry.result != outcome::correct || (confirmed_only && !entry.confirmed)) return true;
         candidate c{std::move(*k), entry};
-        const auto [there, fresh] = by_variant.try_emplace(c.at.of.variant, c);
-        if (!fresh && speaks_before(c, there->second)) there->second = std::move(c);
+        const auto [best_so_far, added] = by_variant.try_emplace(c.at.of.variant, c);
+        if (!added && speaks_before(c, best_so_far->second)) best_so_far->second = std::move(c);
         return true;
       }));
   std::vector<candidate> order;
@@ -246,7 +246,7 @@ expected<std::vector<store::ranked>> store_queries::best(const std::string& task
   for (const auto& c : order) {
     CUDAL1_TRY(auto v, load_verdict(c.at.of));
     CUDAL1_TRY(auto variant, load_use(c.at.of));
-    // Measured again by its program alone (a hand's, a baseline's): it is still what its first schedule made.
+    // Measured again from its program text (by hand, for a baseline): its schedule is that of the first record.
     if (variant.schedule.empty()) {
       CUDAL1_TRY(auto first, get_variant(variant.id));
       if (first.task == variant.task && !first.schedule.empty()) variant = std::move(first);

@@ -1,4 +1,4 @@
-// The reading half of the store, the same for the writer and for readers. Thread-safe.
+// The read operations of the store, shared by the writer and the readers. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -40,13 +40,13 @@ class store_queries : public store {
   expected<std::vector<T>> load_all(const record_source& from, family f, const std::string& prefix);
   static expected<bool> any(const record_source& from, family f, const std::string& prefix);
   expected<verdict> load_verdict(const keys::verdict_key& k);
-  // As it was reserved for that task and experiment.
+  // The variant as it was reserved for that task and experiment.
   expected<variant_record> load_use(const keys::verdict_key& k);
 
   std::unique_ptr<database> database_;
 };
 
-// The value of an entry of the score index: what choosing a best needs without reading the verdicts.
+// The value of an entry of the score index: enough to choose a best without reading the verdicts.
 struct score_entry {
   outcome result = outcome::correct;
   bool confirmed = false;
@@ -54,7 +54,7 @@ struct score_entry {
 };
 BOOST_DESCRIBE_STRUCT(score_entry, (), (result, confirmed, time_unix_ms))
 
-// "abcdef012345": ids as people are shown them.
+// "abcdef012345": an id as people are shown it.
 std::string short_id(const std::string& id);
 
 }  // namespace cudal1

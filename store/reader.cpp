@@ -1,4 +1,4 @@
-// A store that is only read: the command line beside a running node.
+// A read-only store, for the command line beside a running node.
 #include <mutex>
 
 #include "store/queries.hpp"

@@ -2,9 +2,9 @@
 // the policies' state, in RocksDB. One writer (a node); any number of readers in other processes while it runs.
 //
 // Durability: a write that was acknowledged survives kill -9 and power loss. Changes that are made together are one
-// synced batch. Records are JSON; the schema's version stands in the column family "meta".
+// synced batch. Records are JSON; the schema's version is in the column family "meta".
 //
-// Threads: one at a time changes a store (in a node its actor does). Any may read it, and reads what is on disk.
+// Threads: one at a time may change a store (in a node, the store actor). Any may read it, and sees what is on disk.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +37,11 @@ struct variant_record {
   std::string program;                   // canonical text
   std::string schedule;                  // "" for a hand-written one
   std::string origin;                    // "policy random", "policy evolutionary", "hand: row_scale.cu1"
-  std::vector<std::string> explanation;  // one line a move, with its certificate
+  std::vector<std::string> explanation;  // one line per move, with its certificate
   int64_t policy_version = 0;
   std::vector<std::string> parents;
   std::string experiment;
-  json trace;  // what the policy wants back with the score
+  json trace;  // the policy's own data, returned to it with the score
   int64_t time_unix_ms = 0;
 };
 BOOST_DESCRIBE_STRUCT(variant_record, (),
@@ -50,7 +50,7 @@ BOOST_DESCRIBE_STRUCT(variant_record, (),
 
 BOOST_DEFINE_ENUM_CLASS(experiment_state, running, finished, cancelled)
 
-// The policy of an experiment that is one variant somebody gave.
+// The policy of an experiment that is one hand-written variant.
 inline constexpr const char* hand_policy = "hand";
 
 struct experiment_record {
@@ -59,8 +59,8 @@ struct experiment_record {
   std::string policy;              // "random", "evolutionary", "learned", or hand_policy
   std::vector<std::string> tasks;  // ids
   int64_t evaluations_per_task = 0;
-  double time_limit_s = 0;  // 0: none; of active time, so that it goes on after a restart
-  double active_s = 0;      // time it has run so far
+  double time_limit_s = 0;  // of active time, across restarts; 0: none
+  double active_s = 0;      // time that it has run so far
   uint64_t seed = 0;
   experiment_state state = experiment_state::running;
   int64_t created_unix_ms = 0, finished_unix_ms = 0;
@@ -82,7 +82,7 @@ struct attempt_record {
 BOOST_DESCRIBE_STRUCT(attempt_record, (), (experiment, task, variant, number, state, note, time_unix_ms))
 
 struct event_record {
-  int64_t sequence = 0;  // given by the store, ascending
+  int64_t sequence = 0;  // assigned by the store, ascending
   int64_t time_unix_ms = 0;
   std::string kind;  // "experiment", "verdict", "best", "fault", "node"
   std::string experiment, task, variant;
@@ -96,10 +96,10 @@ struct store_statistics {
 
 class store {
  public:
-  // The one writer. errc::already_exists with a sentence where another process has it open; errc::corrupt where the
-  // schema is newer than ours. Creates the folder. Attempts that were leased when the last writer died are marked lost.
+  // The only writer. errc::already_exists if another process has it open; errc::corrupt if the schema is newer than
+  // ours. Creates the folder. Attempts that were leased when the last writer died are marked lost.
   static expected<std::unique_ptr<store>> open(const std::string& folder);
-  // A reader beside a running writer (a RocksDB secondary), or of a store at rest. refresh() catches up.
+  // A reader (a RocksDB secondary), with or without a running writer. refresh() catches up with the writer.
   static expected<std::unique_ptr<store>> open_reader(const std::string& folder);
   virtual ~store() = default;
   virtual expected<void> refresh() = 0;
@@ -108,15 +108,15 @@ class store {
   virtual expected<task_record> get_task(const std::string& id) = 0;
   virtual expected<std::vector<task_record>> tasks() = 0;
 
-  // Gives it its id.
+  // Assigns the id.
   virtual expected<experiment_record> create_experiment(experiment_record e) = 0;
   virtual expected<void> update_experiment(const experiment_record& e) = 0;
   virtual expected<experiment_record> get_experiment(const std::string& id) = 0;
   virtual expected<std::vector<experiment_record>> experiments() = 0;
 
-  // Reserves the next attempt at a variant for an experiment, and keeps the variant. errc::already_exists where the
-  // experiment has a verdict of it, or an attempt under way; errc::variant_fault where two attempts were lost (the
-  // caller commits a `quarantined` verdict).
+  // Reserves the next attempt at a variant for an experiment, and keeps the variant. errc::already_exists if the
+  // experiment has a verdict of it, or an attempt in flight; errc::variant_fault if two attempts were lost (the caller
+  // commits a `quarantined` verdict).
   virtual expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) = 0;
   virtual expected<void> lose(const attempt_record& a, const std::string& note) = 0;
   // The verdict, its raw samples, its place in the score index, the attempt's end and the event: one synced batch, and
@@ -137,16 +137,16 @@ class store {
     verdict result;
     variant_record variant;
   };
-  // Correct variants of a task by score, best first, from the score index; `confirmed_only` for bests. "" is any
-  // environment or experiment.
+  // Correct variants of a task by score, best first, from the score index; with `confirmed_only` those with a confirmed
+  // verdict. `experiment` "" is any.
   virtual expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, bool confirmed_only,
                                              const std::string& experiment = "") = 0;
   virtual expected<environment> get_environment(const std::string& id) = 0;
 
-  // A baseline with the environment it was measured in; its time is given where it has none. Measured again is another
-  // record.
+  // A baseline with the environment it was measured in; the current time is added if it has none. Each measurement is a
+  // record of its own.
   virtual expected<void> put_baseline(const baseline_record& b, const environment& where) = 0;
-  // All of a task, oldest first.
+  // Of a task, oldest first.
   virtual expected<std::vector<baseline_record>> baselines_of_task(const std::string& task) = 0;
 
   virtual expected<event_record> add_event(event_record e) = 0;
@@ -160,9 +160,8 @@ class store {
   virtual expected<void> put_policy(const std::string& name, const policy_state& s) = 0;
   virtual expected<policy_state> get_policy(const std::string& name) = 0;  // errc::not_found
 
-  // Runs `changes`, which calls this store, and writes all that they changed as one synced batch: on disk when this
-  // returns, or, with an error, nothing of it, whatever the calls returned. Each call sees those before it. `changes`
-  // must not throw.
+  // Runs `changes`, which calls this store, and writes all changes as one synced batch: on disk when this returns; on
+  // an error none of them is, whatever the calls returned. Each call sees those before it. `changes` must not throw.
   virtual expected<void> write_together(const std::function<void()>& changes) = 0;
 
   virtual store_statistics statistics() const = 0;

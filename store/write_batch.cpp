@@ -20,7 +20,7 @@ expected<std::optional<std::string>> write_batch::get(family f, std::string_view
   return database_.get(f, key);
 }
 
-// Merges two ordered ranges; where both have a key, the batch's value counts.
+// Merges two ordered ranges; if both have a key, the batch's value is used.
 expected<void> write_batch::scan(family f, std::string_view prefix, const visitor& visit,
                                  std::string_view start) const {
   auto here = puts_.lower_bound({f, std::string(std::max(prefix, start))});
@@ -29,7 +29,7 @@ expected<void> write_batch::scan(family f, std::string_view prefix, const visito
     CUDAL1_TRY(go_on, visit(key, value));
     return go_on;
   };
-  // Visits what the batch has before `key`, or, without one, all that is left of the prefix.
+  // Visits the batch's entries before `key`, or, without a key, the rest of the prefix.
   const auto visit_batch = [&](std::optional<std::string_view> key) -> expected<bool> {
     while (go_on && here != puts_.end() && here->first.first == f &&
            (key ? here->first.second < *key : here->first.second.starts_with(prefix))) {

@@ -1,5 +1,5 @@
-// Changes that are written together, and the records as they will be then: a change that is put together with others
-// reads what those before it put. Belongs to the one thread that writes.
+// Changes that are written together. Reading from it gives the records as they will be then, so that each change sees
+// those before it. For the writing thread only.
 #pragma once
 
 #include <map>
@@ -20,8 +20,7 @@ class write_batch final : public record_source {
 
   void add(put p) { puts_.insert_or_assign({p.where, std::move(p.key)}, std::move(p.value)); }
   bool empty() const { return puts_.empty(); }
-  void clear() { puts_.clear(); }
-  // All or nothing, and on disk when it returns. The batch is empty then, however it ended.
+  // Atomic, and on disk when it returns. The batch is empty afterwards, also after an error.
   expected<void> write();
 
   expected<std::optional<std::string>> get(family f, std::string_view key) const override;

@@ -1,7 +1,6 @@
-// The writing half: one process, and in it one thread at a time.
+// The write operations: one process, and in it one thread at a time.
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include <fmt/ranges.h>
 
@@ -17,7 +16,7 @@ namespace {
 
 constexpr int lost_attempts_allowed = 2;
 
-// What an event says of a verdict.
+// The text of a verdict's event.
 std::string summary(const verdict& v) {
   if (v.result != outcome::correct) return fmt::format("{}: {}", enum_name(v.result), v.reason);
   return fmt::format("{:.3f}x ({:.3f} to {:.3f}){}", v.score, v.score_interval.low, v.score_interval.high,
@@ -44,8 +43,8 @@ class store_writer final : public store_queries {
   expected<void> put_task(const task_record& t) override {
     if (t.id.empty()) return fail(errc::invalid_argument, "the task \"{}\" has no id", t.name);
     const std::string value = encode(t);
-    CUDAL1_TRY(const auto there, batch_.get(family::tasks, t.id));
-    if (there == value) return {};
+    CUDAL1_TRY(const auto stored_value, batch_.get(family::tasks, t.id));
+    if (stored_value == value) return {};
     return write({{family::tasks, t.id, value}});
   }
 
@@ -59,8 +58,8 @@ class store_writer final : public store_queries {
 
   expected<void> update_experiment(const experiment_record& e) override {
     const std::string key = keys::writer().number(keys::experiment_number(e.id).value_or(0)).take();
-    CUDAL1_TRY(const auto there, batch_.get(family::experiments, key));
-    if (!there) return fail(errc::not_found, "the store {} has no experiment \"{}\"", database_->folder(), e.id);
+    CUDAL1_TRY(const auto stored_value, batch_.get(family::experiments, key));
+    if (!stored_value) return fail(errc::not_found, "the store {} has no experiment \"{}\"", database_->folder(), e.id);
     return write({{family::experiments, key, encode(e)}});
   }
 
@@ -103,7 +102,7 @@ class store_writer final : public store_queries {
   expected<void> lose_leased();
   expected<int> number_for_quarantine(const attempt_record& a);
 
-  write_batch batch_;  // what each change reads, and writes into
+  write_batch batch_;  // each change reads from it and writes into it
   bool together_ = false;
   int64_t next_event_;
   int64_t batched_changes_ = 0, batched_events_ = 0;
@@ -123,7 +122,7 @@ expected<void> store_writer::write(std::vector<put> puts, std::vector<event_reco
   return together_ ? expected<void>() : write_batched();
 }
 
-// Numbers of events that were not written are given again, so that a reader who follows them finds no gap.
+// Numbers of events that were not written are reused, so that a reader who follows them finds no gap.
 expected<void> store_writer::write_batched() {
   const int64_t changes = std::exchange(batched_changes_, 0), events = std::exchange(batched_events_, 0);
   if (batch_.empty()) return {};
@@ -144,7 +143,7 @@ expected<void> store_writer::write_together(const std::function<void()>& changes
   return write_batched();
 }
 
-// The evaluations that were in flight when the last writer died: they alone are done again.
+// Marks the attempts as lost that were in flight when the last writer died: only they are repeated.
 expected<void> store_writer::lose_leased() {
   CUDAL1_TRY(auto all, load_all<attempt_record>(batch_, family::attempts, ""));
   std::vector<put> puts;
@@ -203,14 +202,14 @@ expected<void> store_writer::lose(const attempt_record& a, const std::string& no
     return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
                 short_id(a.variant), a.experiment);
   if (stored->state != attempt_state::leased)
-    return {};  // it has ended already: the verdict, or the first loss, stands
+    return {};  // it has ended already: the verdict, or the first loss, is kept
   stored->state = attempt_state::lost;
   stored->note = note;
   return write({{family::attempts, key_of(a), encode(*stored)}},
                {event_of(a, "fault", fmt::format("attempt {} lost: {}", a.number, note))});
 }
 
-// A quarantined verdict ends no attempt of its own: it takes the number after the lost ones.
+// A quarantined verdict has no attempt of its own: it takes the number after the lost ones.
 expected<int> store_writer::number_for_quarantine(const attempt_record& a) {
   CUDAL1_TRY(const auto earlier,
              load_all<attempt_record>(batch_, family::attempts, keys::attempts_of(a.experiment, a.task, a.variant)));
@@ -234,7 +233,7 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
       return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
                   short_id(a.variant), a.experiment);
     if (stored->state == attempt_state::lost)
-      return fail(errc::cancelled, "attempt {} at variant {} was given up ({}): its verdict comes too late", a.number,
+      return fail(errc::cancelled, "attempt {} at variant {} was lost ({}): its verdict comes too late", a.number,
                   short_id(a.variant), stored->note);
     ended = *stored;
   }
@@ -251,8 +250,8 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
       {family::scores, keys::score(score, key), encode(score_entry{kept.result, kept.confirmed, kept.time_unix_ms})},
       {family::attempts, key_of(ended), encode(ended)}};
   if (!where.id.empty()) {
-    CUDAL1_TRY(const auto there, batch_.get(family::environments, where.id));
-    if (!there) puts.push_back({family::environments, where.id, encode(where)});
+    CUDAL1_TRY(const auto stored_value, batch_.get(family::environments, where.id));
+    if (!stored_value) puts.push_back({family::environments, where.id, encode(where)});
   }
   return write(std::move(puts), {event_of(a, "verdict", summary(kept))});
 }
@@ -261,15 +260,15 @@ expected<void> store_writer::put_baseline(const baseline_record& b, const enviro
   if (b.task.empty() || where.id.empty() || (!b.environment_id.empty() && b.environment_id != where.id))
     return fail(errc::invalid_argument, "a baseline needs its task and the environment it was measured in");
   if (std::find(baseline_kinds.begin(), baseline_kinds.end(), b.kind) == baseline_kinds.end())
-    return fail(errc::invalid_argument, "there is no kind of baseline \"{}\"; there is: {}", b.kind,
+    return fail(errc::invalid_argument, "there is no kind of baseline \"{}\"; the kinds are: {}", b.kind,
                 fmt::join(baseline_kinds, ", "));
   baseline_record kept = b;
   kept.environment_id = where.id;
   if (kept.time_unix_ms == 0) kept.time_unix_ms = unix_ms();
   std::vector<put> puts{
       {family::baselines, keys::baseline(kept.task, where.id, kept.kind, kept.time_unix_ms), encode(kept)}};
-  CUDAL1_TRY(const auto there, batch_.get(family::environments, where.id));
-  if (!there) puts.push_back({family::environments, where.id, encode(where)});
+  CUDAL1_TRY(const auto stored_value, batch_.get(family::environments, where.id));
+  if (!stored_value) puts.push_back({family::environments, where.id, encode(where)});
   return write(std::move(puts));
 }
 

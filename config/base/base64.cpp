@@ -5,9 +5,9 @@
 namespace cudal1 {
 
 std::string base64(std::string_view bytes) {
-  // Parts of whole groups of three bytes, whose texts stand one behind another: OpenSSL counts in int.
+  // In parts of whole 3-byte groups, since OpenSSL takes the size as an int.
   constexpr std::size_t part_bytes = 3 << 20;
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL ends it with a zero
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL appends a NUL
   for (std::size_t i = 0; i < bytes.size(); i += part_bytes) {
     const auto part = bytes.substr(i, part_bytes);
     EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data() + i / 3 * 4),

@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::size_t digest_digits = 64;
 
-// What changes when somebody writes to a file.
+// Differs after any write to the file.
 using file_state = std::tuple<dev_t, ino_t, off_t, int64_t, int64_t>;
 
 file_state state_of(const struct stat& s) {
   return {s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
 }
 
-// Blobs that this process has read whole, as they were then.
+// Blobs whose content this process has verified, and the state of their files at that time.
 class verified_blobs {
  public:
   bool has(const std::string& name, const file_state& state) {
@@ -60,14 +60,14 @@ expected<unique_fd> open_blob(const std::string& folder, const std::string& name
                 "the blob {} cannot be opened: {}; `cudal1 tasks import` makes it again", path, std::strerror(errno));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return fail(errc::io_error, "the blob {}: {}", path, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return fail(errc::corrupt, "the blob {} is no regular file", path);
+  if (!S_ISREG(status.st_mode)) return fail(errc::corrupt, "the blob {} is not a regular file", path);
   const file_state state = state_of(status);
   if (verified.has(name, state)) return fd;
   auto digest = sha256_of_file(fd.get());
   if (!digest) return fail_in("the blob " + path, digest.error());
   if (!name.starts_with(*digest))
     return fail(errc::corrupt,
-                "the blob {} has other bytes than its name says (their SHA-256 is {}); remove it, and `cudal1 tasks "
+                "the content of the blob {} does not match its name (its SHA-256 is {}); remove it, and `cudal1 tasks "
                 "import` makes it again",
                 path, *digest);
   verified.add(name, state);

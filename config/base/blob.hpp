@@ -1,4 +1,4 @@
-// Blobs: files whose name is the SHA-256 of their bytes, with what they are behind it: "3f9a....safetensors".
+// Blobs: files named by the SHA-256 of their content and an ending for their type: "3f9a....safetensors".
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace cudal1 {
 
-// 64 lower-case hexadecimal digits, then just that ending (".safetensors").
+// Whether `name` is 64 lower-case hexadecimal digits and then exactly `ending` (".safetensors").
 bool is_blob_name(std::string_view name, std::string_view ending);
 
-// The blob for reading, after a check that it is one: a regular file with the bytes that its name says. This process
-// reads a file for that once, and again where its size, its time or its inode is another one. errc::not_found, and
-// errc::corrupt for other bytes. Thread-safe.
+// Opens the blob for reading after verifying that it is a regular file whose content matches its name. A file is
+// verified once per process, and again if its size, time or inode has changed. errc::not_found; errc::corrupt if the
+// content does not match. Thread-safe.
 expected<unique_fd> open_blob(const std::string& folder, const std::string& name);
 
 }  // namespace cudal1

@@ -1,6 +1,6 @@
-// One description of each record: BOOST_DESCRIBE_STRUCT gives its JSON form here, for the store, the frames between
-// processes and `--json`. Meant for what machines write: a member that is missing keeps its default and an unknown one
-// is ignored, so that records can grow; a member of the wrong kind is an error that names it.
+// The JSON form of records, derived from their BOOST_DESCRIBE_STRUCT: for the store, the frames between processes and
+// `--json`. For machine-written JSON: a missing member keeps its default and an unknown one is ignored, so that records
+// can grow; a member of the wrong kind is an error that names it.
 #pragma once
 
 #include <array>

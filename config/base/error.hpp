@@ -1,4 +1,4 @@
-// Errors are values: one enum, one struct, one alias of `expected`. Exceptions stay inside a function.
+// Errors as values. Exceptions do not leave the function that they occur in.
 #pragma once
 
 #include <string>
@@ -10,23 +10,23 @@
 
 namespace cudal1 {
 
-// What went wrong, for code that must decide; the text is for people.
+// What went wrong, for code that handles errors; the message is for people.
 BOOST_DEFINE_ENUM_CLASS(errc,
-                        invalid_argument,  // the caller's value is off: a flag, a configuration key, an id
-                        parse_error,       // a text is not what its format asks for
+                        invalid_argument,  // a bad value from the caller: a flag, a configuration key, an id
+                        parse_error,       // a text does not follow its format
                         invalid_program,   // a program breaks one of the format's rules
-                        unsupported,       // legal, but not something that we can run
+                        unsupported,       // legal, but cannot be run here
                         not_found,         // no such file, task, variant, experiment
-                        already_exists,    // a unique thing is there already
-                        compile_failed,    // the compiler refused the source (its log is in the text)
+                        already_exists,    // something that must be unique exists already
+                        compile_failed,    // the compiler refused the source (its log is in the message)
                         refused,           // the object code breaks a rule of the sandbox
                         variant_fault,     // the variant crashed, hung or touched what it must not
-                        infrastructure,    // ours: a lost process, a full disk, a sick device; retried, never scored
-                        timeout,           // an answer did not come in time
-                        io_error,          // the system said no; errno is in the text
-                        corrupt,           // stored bytes fail their check, or are of a newer schema
-                        cancelled,         // somebody asked to stop
-                        out_of_memory)     // of a device, a process or a limit: with less held the same may succeed
+                        infrastructure,    // a lost process, a full disk, a failing device: retried, never scored
+                        timeout,           // a reply did not come in time
+                        io_error,          // a system call failed; errno is in the message
+                        corrupt,           // stored data fail their check, or have a newer schema
+                        cancelled,         // stopped on request
+                        out_of_memory)     // of a device, a process or a limit: may succeed with less memory in use
 
 struct error {
   errc code = errc::infrastructure;
@@ -41,7 +41,7 @@ template <class... Args>
   return tl::unexpected<error>(error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
-// The same error, said of something larger: `step 3: ` before the text.
+// The same error with its context in front of the message: `step 3: `.
 [[nodiscard]] inline tl::unexpected<error> fail_in(const std::string& where, error e) {
   e.message = where + ": " + e.message;
   return tl::unexpected<error>(std::move(e));
@@ -59,7 +59,7 @@ template <class... Args>
   if (!name) return ::tl::unexpected<::cudal1::error>(std::move(name).error()); \
   declaration = std::move(*name)
 
-// CUDAL1_CHECK(f());  returns f's error from this function; f returns expected<void> or its value is not wanted.
+// CUDAL1_CHECK(f());  returns f's error from this function; f returns expected<void>, or its value is ignored.
 #define CUDAL1_CHECK(...)                                                                                          \
   do {                                                                                                             \
     if (auto check_ = (__VA_ARGS__); !check_) return ::tl::unexpected<::cudal1::error>(std::move(check_).error()); \

@@ -11,9 +11,9 @@
 
 namespace cudal1 {
 
-// 64 lower-case hexadecimal digits. Ids are compared and stored whole; people are shown the first 12.
+// 64 lower-case hexadecimal digits. Ids are compared and stored in full; people are shown the first 12 digits.
 std::string sha256_hex(std::string_view bytes);
-// The same of a file, from its first byte on.
+// The same of a whole file, whatever its offset.
 expected<std::string> sha256_of_file(int fd);
 
 struct fingerprint {
@@ -21,7 +21,7 @@ struct fingerprint {
   bool operator==(const fingerprint&) const = default;
 };
 
-// Not a defence against somebody who chooses the bytes to collide: the one who hashes keeps `seed` secret.
+// Not collision-resistant against chosen bytes: `seed` must be unknown to whoever can choose them.
 fingerprint fingerprint_of(const void* data, std::size_t bytes, uint64_t seed);
 
 }  // namespace cudal1

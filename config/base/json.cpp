@@ -96,7 +96,7 @@ struct builder {
       auto [p, e] = std::from_chars(first, last, d);
       if (p != last || (e != std::errc{} && e != std::errc::result_out_of_range) || !std::isfinite(d))
         return refuse("the number " + number + " is not a finite double", ec);
-      if (e == std::errc::result_out_of_range)  // too small or too large; from_chars leaves d alone
+      if (e == std::errc::result_out_of_range)  // too small or too large; from_chars leaves d unchanged
         return refuse("the number " + number + " is outside a double's range", ec);
       v = json(d);
     }

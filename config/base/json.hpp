@@ -1,5 +1,5 @@
-// A JSON document that keeps what programs and records need kept: key order, 1 apart from 1.0, every double exactly
-// (Boost.JSON 1.81 loses a bit in a tenth of them), and no duplicate keys. Boost.JSON's push parser does the lexing.
+// A JSON document that preserves key order, the difference between 1 and 1.0, and every double exactly (Boost.JSON 1.81
+// loses a bit in a tenth of them), and has no duplicate keys. Boost.JSON's push parser does the lexing.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class json {
   bool is_array() const { return std::holds_alternative<array>(value_); }
   bool is_object() const { return std::holds_alternative<object>(value_); }
 
-  // Unchecked access: ask is_...() first.
+  // Check is_...() first: another kind throws std::bad_variant_access.
   bool as_bool() const { return std::get<bool>(value_); }
   int64_t as_int() const { return std::get<int64_t>(value_); }
   double as_double() const { return std::get<double>(value_); }
@@ -57,7 +57,7 @@ class json {
   const object& as_object() const { return std::get<object>(value_); }
   object& as_object() { return std::get<object>(value_); }
 
-  // The member of that name, or null where this is no object or has none.
+  // The member of that name, or null if this is not an object or has no such member.
   const json* find(std::string_view key) const;
   json* find(std::string_view key);
   // Adds or replaces a member; a null value becomes an object first.
@@ -74,9 +74,9 @@ class json {
   // fit int64 and finite doubles. The error names line and column.
   static expected<json> parse(std::string_view text, int max_depth = 64);
 
-  // One line, no blanks; doubles in their shortest exact form and always with a point or an exponent. Not-finite
-  // doubles become the strings "nan", "inf" and "-inf". indent > 0: one member a line, with arrays of scalars kept on
-  // theirs.
+  // One line without spaces; doubles in their shortest exact form, always with a point or an exponent. Non-finite
+  // doubles become the strings "nan", "inf" and "-inf". indent > 0: one member per line, an array of scalars on one
+  // line.
   std::string text(int indent = 0) const;
 
  private:

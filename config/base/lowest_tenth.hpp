@@ -1,4 +1,4 @@
-// What a machine that is shared is like at its best.
+// A robust minimum, for times that were measured on a shared machine.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace cudal1 {
 
-// What was kept for a tenth of the time: the least of many is luck. The least of fewer than ten; 0 of nothing.
+// The lower decile, which single outliers do not decide. Of fewer than ten values the minimum; of none 0.
 inline double lowest_tenth(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10);

@@ -24,7 +24,7 @@ expected<void> move_this_thread(const std::vector<int>& cores) {
   for (const int c : cores)
     CPU_SET(static_cast<std::size_t>(c), &set);
   if (::sched_setaffinity(0, sizeof set, &set) != 0)
-    return fail(errc::infrastructure, "a thread cannot go to core {}: {}", fmt::join(cores, ", "),
+    return fail(errc::infrastructure, "cannot move a thread to core {}: {}", fmt::join(cores, ", "),
                 std::strerror(errno));
   return {};
 }

@@ -7,10 +7,10 @@
 
 namespace cudal1 {
 
-// Of the calling thread, and of the threads and processes that it starts from then on. Ascending; empty where the
-// system does not say.
+// Of the calling thread, ascending; empty if the system call fails.
 std::vector<int> cores_of_this_thread();
-// errc::infrastructure where the system does not let it.
+// Moves the calling thread, and with it the threads and processes that it starts from then on. errc::infrastructure if
+// the system refuses.
 expected<void> move_this_thread(const std::vector<int>& cores);
 
 }  // namespace cudal1

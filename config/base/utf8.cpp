@@ -7,7 +7,7 @@ namespace cudal1 {
 
 namespace {
 
-// The bytes of the sequence that `text`, which is not empty, begins with; 0 where none does.
+// The size of the UTF-8 sequence at the beginning of `text` (not empty); 0 if there is none.
 std::size_t sequence_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -24,7 +24,7 @@ std::size_t sequence_bytes(std::string_view text) {
   return too_long || surrogate || point > 0x10ffff ? 0 : bytes;
 }
 
-// How many bytes at the beginning of `text` are UTF-8.
+// The size of the longest prefix of `text` that is UTF-8.
 std::size_t valid_prefix(std::string_view text) {
   std::size_t valid = 0;
   for (std::size_t bytes; valid < text.size() && (bytes = sequence_bytes(text.substr(valid))) > 0;)

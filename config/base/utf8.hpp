@@ -1,4 +1,4 @@
-// Text that may or may not be UTF-8.
+// Validation and repair of UTF-8.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace cudal1 {
 
-// Without overlong forms, surrogates and points beyond U+10FFFF.
+// Refuses overlong forms, surrogates and code points above U+10FFFF.
 bool is_valid_utf8(std::string_view text);
 
-// Each byte that is part of no UTF-8 sequence becomes U+FFFD.
+// Replaces each byte that is not part of a UTF-8 sequence by U+FFFD.
 std::string replace_invalid_utf8(std::string text);
 
 }  // namespace cudal1

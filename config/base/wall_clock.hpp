@@ -1,4 +1,4 @@
-// The time of day that records are stamped with.
+// Wall-clock time, for the timestamps of records.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What we rely on of requests between actors.
+// The behaviour of requests that the actors rely on.
 #include "actors/caf_layer.hpp"
 
 #include <future>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr duration timeout{50}, busy{250};
 
-// What an actor hears that asks, is busy for longer than its timeout, and looks then.
+// The result of a request whose sender is busy for longer than the timeout and only then handles its messages.
 std::string heard_after_work(caf::actor_system& system, duration answered_after) {
   const auto answering = system.spawn<caf::detached>([=](caf::event_based_actor*) -> caf::behavior {
     return {[=](int value) {
@@ -33,11 +33,11 @@ std::string heard_after_work(caf::actor_system& system, duration answered_after)
   return heard.get_future().get();
 }
 
-TEST(errors, none_is_what_an_actor_says_that_ended_in_order) {
-  EXPECT_EQ(from_caf(caf::error{}).message, "an actor ended in order");
+TEST(errors, an_empty_one_means_that_an_actor_ended_normally) {
+  EXPECT_EQ(from_caf(caf::error{}).message, "an actor ended normally");
 }
 
-TEST(requests, an_answer_that_came_in_time_counts_though_who_asked_was_busy_longer) {
+TEST(requests, a_timely_reply_counts_even_if_the_sender_was_busy_past_the_timeout) {
   caf::actor_system_config config;
   caf::actor_system system(config);
   EXPECT_EQ(heard_after_work(system, duration(0)), "7");

@@ -36,7 +36,7 @@ core_layout layout(std::vector<int> allowed, const std::string& wanted, const st
   return lay_out_cores(std::move(allowed), core_requests_of(used, options));
 }
 
-TEST(devices, are_those_that_were_asked_for) {
+TEST(devices, are_those_that_were_requested) {
   const auto found = devices_of_node("cpu");
   ASSERT_TRUE(found) << found.error().message;
   ASSERT_EQ(found->size(), 1U);
@@ -53,7 +53,7 @@ TEST(devices, have_the_lowering_target_that_their_kind_registers) {
   EXPECT_THAT(lowering_target_of("cpu,cuda:0").error().message, HasSubstr("devices of two kinds"));
 }
 
-TEST(cores, the_last_ones_time_on_cpu_and_the_rest_works) {
+TEST(cores, cpu_is_timed_on_the_last_ones_and_the_others_do_the_rest) {
   const auto l = layout(cores_from(0, 7), "cpu", {});
   EXPECT_THAT(l.timing_of("cpu"), ElementsAre(7));
   EXPECT_EQ(l.others, cores_from(0, 6));
@@ -77,7 +77,7 @@ TEST(cores, each_gpu_gets_four_near_it) {
   EXPECT_THAT(with_cpu.timing_of("cuda:1"), ElementsAre(27, 28, 29, 30));
 }
 
-TEST(cores, a_fixed_core_is_nobody_elses) {
+TEST(cores, a_fixed_core_is_given_to_no_other_device) {
   device_options o;
   o.timing_core = 15;
   const auto l = layout(cores_from(0, 15), "cuda,cpu", {gpu(0, {})}, o);
@@ -85,7 +85,7 @@ TEST(cores, a_fixed_core_is_nobody_elses) {
   EXPECT_THAT(l.timing_of("cuda:0"), ElementsAre(11, 12, 13, 14));
 }
 
-TEST(cores, half_of_them_are_left_to_the_rest) {
+TEST(cores, half_of_them_are_left_for_other_work) {
   const std::vector<found_device> gpus = {gpu(0, cores_from(0, 3)), gpu(1, cores_from(4, 7))};
   const auto l = layout(cores_from(0, 7), "auto", gpus);
   EXPECT_THAT(l.timing_of("cuda:0"), ElementsAre(2, 3));
@@ -102,7 +102,7 @@ TEST(cores, a_gpu_whose_near_cores_are_taken_or_not_allowed_gets_others) {
   EXPECT_THAT(l.others, ElementsAre(28, 29, 30, 31));
 }
 
-TEST(cores, where_they_are_few_a_gpu_gets_one_or_none) {
+TEST(cores, if_there_are_few_a_gpu_gets_one_or_none) {
   const std::vector<found_device> gpus = {gpu(0, {}), gpu(1, {})};
   const auto three = layout(cores_from(0, 2), "auto", gpus);
   EXPECT_EQ(three.timing_of("cuda:0").size(), 1U);
@@ -116,7 +116,7 @@ TEST(cores, where_they_are_few_a_gpu_gets_one_or_none) {
   EXPECT_THAT(one.others, ElementsAre(5));
 }
 
-TEST(cores, none_are_kept_free_for_gpus_where_none_are_asked_for) {
+TEST(cores, none_are_kept_free_for_gpus_if_none_are_requested) {
   device_options o;
   o.cores_per_gpu = 0;
   const auto l = layout(cores_from(0, 3), "auto", {gpu(0, {})}, o);

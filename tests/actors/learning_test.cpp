@@ -1,4 +1,4 @@
-// Generator, learner and store together: a group of scored proposals becomes a version that is kept and published.
+// Generator, learner and store together: a group of scored proposals becomes a version that is stored and published.
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -85,12 +85,12 @@ TEST_F(learning, a_proposal_is_a_checked_program_with_the_schedule_it_came_from)
   EXPECT_EQ(propose(1).variant.id, p.variant.id) << "all randomness comes from the seed";
 }
 
-TEST_F(learning, a_full_group_becomes_a_version_that_is_kept_and_that_the_generator_uses) {
+TEST_F(learning, a_full_group_becomes_a_version_that_is_stored_and_that_the_generator_uses) {
   for (uint64_t i = 0; i < 3; ++i)
     EXPECT_FALSE(learn(propose(i), outcome::correct, 1.0 + static_cast<double>(i))) << "the group is not full";
   EXPECT_FALSE(db_->get_policy("learned"));
   EXPECT_TRUE(learn(propose(3), outcome::wrong_answer, 0));
-  // The learner says it to the store before it answers, and the generator hears of it once it is kept.
+  // The learner sends it to the store before it answers, and to the generator once it is stored.
   int64_t used = 0;
   for (uint64_t seed = 100; used == 0 && seed < 100000; ++seed)
     used = propose(seed).variant.policy_version;
@@ -110,7 +110,7 @@ TEST_F(learning, groups_that_are_not_full_when_the_experiment_ends_are_learned_f
   EXPECT_FALSE(rest()) << "nothing was scored";
   EXPECT_FALSE(learn(propose(0), outcome::correct, 1.0));
   EXPECT_FALSE(rest()) << "one alone has nothing to be compared with";
-  // Two that differ: the one that is kept from before, and another schedule.
+  // Two that differ: the one from before, and one with another schedule.
   uint64_t seed = 1;
   while (propose(seed).variant.schedule == propose(0).variant.schedule)
     ++seed;
@@ -122,7 +122,7 @@ TEST_F(learning, groups_that_are_not_full_when_the_experiment_ends_are_learned_f
   EXPECT_GT(kept->version, 0);
 }
 
-TEST_F(learning, what_is_not_the_policys_doing_teaches_it_nothing) {
+TEST_F(learning, verdicts_that_say_nothing_about_the_policy_are_not_learned_from) {
   const auto p = propose(1);
   for (int i = 0; i < 8; ++i)
     EXPECT_FALSE(learn(p, i % 2 == 0 ? outcome::quarantined : outcome::unmeasurable, 0));

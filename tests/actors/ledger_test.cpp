@@ -49,7 +49,7 @@ TEST(ledger, a_turn_is_as_many_evaluations_in_a_row_as_asked) {
   EXPECT_EQ(order, (std::vector<std::size_t>{0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2, 0, 1, 2}));
 }
 
-TEST(ledger, a_turn_is_not_given_up_for_a_task_with_as_many_turns) {
+TEST(ledger, a_turn_is_completed_before_another_task_gets_one) {
   ledger books(record_with(0), {"a", "b", "c"}, start, 3);
   EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(0));
   books.settle(0, verdict_of(outcome::correct), start, true);
@@ -67,7 +67,7 @@ TEST(ledger, there_is_a_turn_for_each_device) {
   EXPECT_EQ(order, (std::vector<std::size_t>{0, 1, 0, 2, 1, 0, 2, 1, 0, 2, 1, 2}));
 }
 
-TEST(ledger, a_task_that_lags_comes_first) {
+TEST(ledger, a_task_with_fewer_evaluations_comes_first) {
   auto books = books_of(0);
   for (int i = 0; i < 4; ++i) {
     books.take(0);
@@ -88,7 +88,7 @@ TEST(ledger, what_is_in_flight_counts_against_the_budget_of_evaluations) {
   EXPECT_TRUE(books.complete(start));
 }
 
-TEST(ledger, an_evaluation_without_a_verdict_gives_its_turn_back) {
+TEST(ledger, an_evaluation_without_a_verdict_returns_to_the_budget) {
   auto books = books_of(1);
   for (int i = 0; i < 3; ++i)
     books.next_task(start);
@@ -96,7 +96,7 @@ TEST(ledger, an_evaluation_without_a_verdict_gives_its_turn_back) {
   EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(1));
 }
 
-TEST(ledger, time_is_active_time_and_goes_on_where_the_last_node_ended) {
+TEST(ledger, time_is_active_time_and_continues_from_the_last_node) {
   auto record = record_with(0, 10);
   record.active_s = 8;
   ledger books(record, {}, start);
@@ -153,13 +153,13 @@ TEST(ledger, progress_adds_up) {
   EXPECT_EQ(p.outcomes, (std::map<std::string, int64_t>{{"correct", 2}, {"wrong_answer", 1}}));
   EXPECT_EQ(p.infrastructure_faults, 1);
   EXPECT_EQ(p.stage_ms.at("check"), 6.0);
-  EXPECT_DOUBLE_EQ(p.device_busy, 0.006 / 2) << "what waits beside the device is not its work";
+  EXPECT_DOUBLE_EQ(p.device_busy, 0.006 / 2) << "waiting is not work of the device";
   EXPECT_DOUBLE_EQ(p.evaluations_per_s, 0.5) << "those read from the store are not of this run";
   EXPECT_EQ(p.tasks[0].best_variant, "v2");
   EXPECT_EQ(p.tasks[1].correct, 0);
 }
 
-TEST(ledger, proposals_get_seeds_of_their_own_and_the_same_ones_again) {
+TEST(ledger, every_proposal_has_its_own_reproducible_seed) {
   auto one = books_of(0), other = books_of(0);
   const auto first = one.next_seed(0);
   EXPECT_EQ(first, other.next_seed(0));

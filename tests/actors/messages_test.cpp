@@ -1,4 +1,4 @@
-// Messages cross a link as they were said, and what arrives damaged is refused.
+// Messages survive serialization, and damaged ones are refused.
 #include <gtest/gtest.h>
 
 #include "actors/interfaces.hpp"

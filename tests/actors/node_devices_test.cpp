@@ -1,4 +1,4 @@
-// A node with several devices, on a machine whose driver (a library that the test brings along) shows one GPU.
+// A node with several devices, on a machine whose driver (a fake library) reports one GPU.
 #include <cstdlib>
 #include <filesystem>
 
@@ -33,7 +33,7 @@ class node_with_a_gpu : public node_test {
   std::string programs_;
 };
 
-TEST_F(node_with_a_gpu, a_device_that_does_not_start_takes_no_other_down) {
+TEST_F(node_with_a_gpu, a_device_that_does_not_start_does_not_affect_the_others) {
   start_node({"--device", "cpu,cuda:0", "--worker", lone_worker()});
   const auto status = hello();
   ASSERT_EQ(status.devices.size(), 1U) << "cpu works";
@@ -59,12 +59,12 @@ TEST_F(node_with_a_gpu, a_device_that_does_not_start_takes_no_other_down) {
   EXPECT_EQ(read_store()->get_experiment("e1")->device, "cpu") << "the first device that works";
 }
 
-TEST_F(node_with_a_gpu, a_node_without_any_device_that_works_ends_and_says_why) {
+TEST_F(node_with_a_gpu, a_node_without_a_working_device_ends_and_reports_why) {
   spawn({"--device", "cuda:0", "--worker", lone_worker(), "--allow-weak-confinement"});
   EXPECT_EQ(wait_node(), 1);
   EXPECT_THAT(log(), HasSubstr("cudal1-cuda-worker"));
   spawn({"--device", "cuda:1"});
-  EXPECT_EQ(wait_node(), 2) << "a flag that is not right";
+  EXPECT_EQ(wait_node(), 2) << "an invalid flag";
   EXPECT_THAT(log(), HasSubstr("there is no device \"cuda:1\": the only GPU here is cuda:0"));
   ::setenv("FAKE_NVML_INIT", "18", 1);
   spawn({});

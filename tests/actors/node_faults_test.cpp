@@ -1,4 +1,4 @@
-// kill -9 of any process at any time loses nothing but what was in flight, which is done again.
+// kill -9 of any process at any time loses only what was in flight, which runs again.
 #include <atomic>
 #include <csignal>
 
@@ -10,7 +10,7 @@ namespace {
 
 class node_faults : public node_test {
  protected:
-  // Kills one process of a kind as soon as there is one; false where none came.
+  // Kills one process of a kind as soon as there is one; false if there was none.
   bool kill_one(const std::string& kind) {
     return wait_until([&] {
       const auto pids = hello().processes[kind];
@@ -21,7 +21,7 @@ class node_faults : public node_test {
   }
 };
 
-TEST_F(node_faults, after_kill_9_of_the_node_only_what_was_in_flight_is_done_again) {
+TEST_F(node_faults, after_kill_9_of_the_node_only_what_was_in_flight_runs_again) {
   start_node();
   client_answer seen;
   std::map<std::string, std::vector<int>> processes;
@@ -55,8 +55,8 @@ TEST_F(node_faults, after_kill_9_of_the_node_only_what_was_in_flight_is_done_aga
   const auto finished = variants_with_state(*attempts, attempt_state::finished);
   EXPECT_LE(lost.size(), 3U) << "more was lost than can be in flight";
   for (const auto& variant : lost)
-    EXPECT_TRUE(finished.contains(variant)) << "a lost attempt was not made again";
-  EXPECT_EQ(attempts->size(), lost.size() + finished.size()) << "something that was finished was done again";
+    EXPECT_TRUE(finished.contains(variant)) << "a lost attempt was not repeated";
+  EXPECT_EQ(attempts->size(), lost.size() + finished.size()) << "a finished attempt was repeated";
   EXPECT_EQ(static_cast<int64_t>(finished.size()), end.progress->evaluations);
   EXPECT_EQ(static_cast<int64_t>(lost.size()), end.progress->infrastructure_faults);
 }
@@ -100,7 +100,7 @@ TEST_F(node_faults, a_variant_that_loses_two_attempts_is_quarantined) {
     answer = ask_once(r);
     answered = true;
   });
-  // Whatever runs it is killed, as often as it is tried.
+  // Kills the runner of every attempt.
   const bool ended = wait_until([&] {
     const auto pids = hello().processes["runner"];
     for (const int pid : pids)

@@ -114,9 +114,9 @@ void node_test::start_node(const std::vector<std::string>& more) {
     arguments.emplace_back("--set");
     arguments.emplace_back(setting);
   }
-  // Small containers refuse what a machine grants; confinement has tests of its own.
+  // Small containers do not allow full confinement, which has tests of its own.
   arguments.emplace_back("--allow-weak-confinement");
-  // What is tested here is the node, on whatever machine.
+  // These tests of the node run on any machine.
   if (std::find(more.begin(), more.end(), "--device") == more.end())
     arguments.insert(arguments.end(), {"--device", "cpu"});
   arguments.insert(arguments.end(), more.begin(), more.end());

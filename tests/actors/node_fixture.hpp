@@ -1,4 +1,4 @@
-// A cudal1-node of its own for a test, in a folder of its own, started and killed as a process.
+// A cudal1-node process for a test, in a temporary folder.
 #pragma once
 
 #include <chrono>
@@ -26,9 +26,9 @@ task diagonal_task();
 // A program for relu_chain_task() with `body` as the value of y[i]; x is the input, i the element.
 std::string pointwise_program(const std::string& body);
 
-// Waits for a condition that another process brings about.
+// Waits for a condition that depends on another process.
 bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds at_most = 30s);
-// Gone, or dead and not yet reaped by whoever has it now.
+// Gone, or dead and not yet reaped.
 bool is_dead(int pid);
 
 class node_test : public testing::Test {
@@ -36,7 +36,7 @@ class node_test : public testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  // Starts a node and waits until it answers. Quick settings; `more` are further arguments.
+  // Starts a node with quick settings and waits until it answers. `more` are further arguments.
   void start_node(const std::vector<std::string>& more = {});
   // Starts the program and returns at once.
   void spawn(const std::vector<std::string>& arguments);
@@ -47,7 +47,7 @@ class node_test : public testing::Test {
   node_client connect();
   node_status hello();
   client_request run_request(std::vector<task> tasks, int64_t evaluations) const;
-  // Follows a stream of answers to its end; `each` sees every answer and may return false to stop looking.
+  // Follows a stream of answers to its end; `each` gets every answer and may return false to stop early.
   client_answer read_to_end(node_client& client, const std::function<bool(const client_answer&)>& each = {});
   client_answer ask_once(const client_request& r, std::chrono::milliseconds limit = 60s);
 

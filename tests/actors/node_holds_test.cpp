@@ -1,4 +1,4 @@
-// A client that measures on a device by itself: nobody else uses the device meanwhile, and what it measured is kept.
+// A client that holds a device: no other client uses the device meanwhile, and its baselines are stored.
 #include "tests/actors/node_fixture.hpp"
 
 namespace cudal1 {
@@ -32,7 +32,7 @@ class node_holds : public node_test {
   }
 };
 
-TEST_F(node_holds, a_held_device_is_its_clients_alone_until_the_client_goes) {
+TEST_F(node_holds, a_held_device_is_exclusive_until_its_client_disconnects) {
   start_node({"--set", "device.flush_mb=4", "--set", "device.threads=1"});
   auto run = run_request({relu_chain_task()}, 1);
   {
@@ -57,7 +57,7 @@ TEST_F(node_holds, a_held_device_is_its_clients_alone_until_the_client_goes) {
     EXPECT_TRUE(own.result->result == outcome::correct || own.result->result == outcome::unmeasurable)
         << own.result->reason;
   }
-  // The node notices that it has gone within its next look at the socket.
+  // The node notices the disconnection when it next polls the socket.
   ASSERT_TRUE(wait_until([&] {
     auto client = connect();
     EXPECT_TRUE(client.send(run));
@@ -65,7 +65,7 @@ TEST_F(node_holds, a_held_device_is_its_clients_alone_until_the_client_goes) {
   }));
 }
 
-TEST_F(node_holds, a_device_that_an_experiment_uses_or_that_is_not_there_is_not_held) {
+TEST_F(node_holds, a_device_that_is_in_use_or_missing_cannot_be_held) {
   start_node();
   EXPECT_EQ(ask_once(hold_request("cuda:7")).error_code, "invalid_argument");
   auto client = connect();
@@ -76,10 +76,10 @@ TEST_F(node_holds, a_device_that_an_experiment_uses_or_that_is_not_there_is_not_
   EXPECT_NE(refused.error.find("experiment e1 runs on cpu"), std::string::npos) << refused.error;
 }
 
-TEST_F(node_holds, a_baseline_is_kept_with_its_task_and_the_devices_environment) {
+TEST_F(node_holds, a_baseline_is_stored_with_its_task_and_the_devices_environment) {
   start_node();
   const task t = relu_chain_task();
-  EXPECT_EQ(ask_once(keep_request(t)).error_code, "refused") << "from a client that holds the device";
+  EXPECT_EQ(ask_once(keep_request(t)).error_code, "refused") << "only a client that holds the device may";
   auto holder = connect();
   ASSERT_TRUE(holder.send(hold_request()));
   const auto held = read_to_end(holder);

@@ -1,4 +1,4 @@
-// What a node decides, without its actors: which devices may be used, who holds one, and who died.
+// The plain classes of a node: its devices, their holds, and supervision.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST(device_roster, gpus_come_before_the_cpu_in_their_order) {
   EXPECT_EQ(names, "cuda:0 cuda:1 cpu ");
 }
 
-TEST(device_roster, a_wish_becomes_the_names_of_devices) {
+TEST(device_roster, a_request_is_resolved_to_names_of_devices) {
   const auto r = two_gpus_and_a_cpu();
   EXPECT_EQ(r.choose("").value(), "cuda:0");
   EXPECT_EQ(r.choose("cuda").value(), "cuda:0,cuda:1");
@@ -67,7 +67,7 @@ TEST(device_roster, devices_of_two_models_are_not_used_together) {
   EXPECT_EQ(r.choose("cuda:0,cuda:1").value(), "cuda:0,cuda:1");
 }
 
-TEST(device_roster, what_is_given_up_is_not_used_and_never_starts_again) {
+TEST(device_roster, a_device_that_was_given_up_is_never_used_again) {
   auto r = two_gpus_and_a_cpu();
   r.give_up("cuda:0", {errc::timeout, "it hangs"});
   EXPECT_EQ(r.choose("").value(), "cuda:1");
@@ -98,7 +98,7 @@ TEST(device_roster, is_settled_once_every_device_has_started_or_cannot) {
   EXPECT_FALSE(r.is_ready("cuda:0"));
 }
 
-TEST(device_roster, where_none_works_the_first_ones_problem_is_said) {
+TEST(device_roster, if_none_works_the_first_ones_problem_is_reported) {
   auto r = two_gpus_and_a_cpu();
   for (const char* device : {"cuda:1", "cpu", "cuda:0"})
     r.give_up(device, {errc::refused, std::string("no ") + device});
@@ -107,7 +107,7 @@ TEST(device_roster, where_none_works_the_first_ones_problem_is_said) {
   EXPECT_EQ(r.any_ready().error().message, "no cuda:0");
 }
 
-TEST(device_holds, a_held_device_is_its_holders_until_it_is_given_back) {
+TEST(device_holds, a_held_device_is_exclusive_until_it_is_released) {
   device_holds h;
   EXPECT_TRUE(h.check_free("cuda:0", 0));
   const auto number = h.hold("cuda:0");
@@ -115,17 +115,17 @@ TEST(device_holds, a_held_device_is_its_holders_until_it_is_given_back) {
   EXPECT_TRUE(h.is_held("cuda:0"));
   EXPECT_FALSE(h.is_held("cuda:1"));
   EXPECT_EQ(h.check_free("cuda", 0).error().code, errc::refused) << "one of them is held";
-  EXPECT_TRUE(h.check_free("cuda", number)) << "by itself";
+  EXPECT_TRUE(h.check_free("cuda", number)) << "its own hold does not count";
   EXPECT_TRUE(h.check_free("cuda:1,cpu", 0));
   EXPECT_EQ(h.device_of(number), "cuda:0");
   EXPECT_EQ(h.release(number), "cuda:0");
   EXPECT_EQ(h.release(number), std::nullopt);
   EXPECT_EQ(h.device_of(number), std::nullopt);
   EXPECT_TRUE(h.check_free("cuda", 0));
-  EXPECT_NE(h.hold("cuda:0"), number) << "a number is of one hold";
+  EXPECT_NE(h.hold("cuda:0"), number) << "numbers are not reused";
 }
 
-TEST(supervision, says_who_died_and_once) {
+TEST(supervision, reports_each_death_once) {
   supervision s;
   s.watch(7, {supervision::role::device, "cuda:0"});
   s.watch(8, {supervision::role::experiment, "e1"});
@@ -134,15 +134,15 @@ TEST(supervision, says_who_died_and_once) {
   EXPECT_EQ(dead->what, supervision::role::device);
   EXPECT_EQ(dead->name, "cuda:0");
   EXPECT_FALSE(s.died(7));
-  EXPECT_FALSE(s.died(9)) << "nobody's child";
+  EXPECT_FALSE(s.died(9)) << "not watched";
   EXPECT_EQ(s.died(8)->name, "e1");
 }
 
-TEST(supervision, a_device_that_dies_again_and_again_gets_no_other_actor) {
+TEST(supervision, a_device_that_dies_repeatedly_is_not_restarted) {
   supervision s;
   EXPECT_TRUE(s.may_restart("cuda:0"));
   EXPECT_TRUE(s.may_restart("cuda:0"));
-  EXPECT_TRUE(s.may_restart("cpu")) << "each is counted by itself";
+  EXPECT_TRUE(s.may_restart("cpu")) << "each device is counted separately";
   EXPECT_FALSE(s.may_restart("cuda:0"));
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 class node : public node_test {};
 
-// Right, and timed as well as this machine allows just now: a loaded one makes an honest variant unmeasurable.
+// Correct, or unmeasurable with samples: a correct variant can be unmeasurable on a loaded machine.
 bool right(const verdict& v) {
   return (v.result == outcome::correct && v.score > 0) || (v.result == outcome::unmeasurable && !v.samples.empty());
 }
@@ -23,7 +23,7 @@ int64_t sum_of(const std::map<std::string, int64_t>& counts) {
                          [](int64_t s, const auto& c) { return s + c.second; });
 }
 
-TEST_F(node, an_experiment_uses_its_budget_and_everything_it_says_is_in_the_store) {
+TEST_F(node, an_experiment_uses_its_budget_and_everything_it_reports_is_in_the_store) {
   start_node();
   auto client = connect();
   auto request = run_request({relu_chain_task(), diagonal_task()}, 4);
@@ -70,7 +70,7 @@ TEST_F(node, an_experiment_uses_its_budget_and_everything_it_says_is_in_the_stor
   EXPECT_LE(p.device_busy, 1.0);
 }
 
-TEST_F(node, a_hand_written_program_gets_the_verdict_it_deserves) {
+TEST_F(node, a_hand_written_program_gets_the_right_verdict) {
   start_node();
   client_request r;
   r.verb = client_verb::evaluate;
@@ -178,7 +178,7 @@ TEST_F(node, shutdown_keeps_experiments_running_for_the_next_node) {
   EXPECT_EQ(wait_node(), 0);
 }
 
-TEST_F(node, a_second_node_on_the_same_data_says_who_has_it) {
+TEST_F(node, a_second_node_on_the_same_data_names_the_first) {
   start_node();
   const int first = pid_;
   spawn({});
@@ -189,7 +189,7 @@ TEST_F(node, a_second_node_on_the_same_data_says_who_has_it) {
             std::string::npos);
 }
 
-// ---- clients that are none ----------------------------------------------------------------------------------------
+// ---- clients that break the protocol ------------------------------------------------------------------------------
 
 class raw_client {
  public:
@@ -199,7 +199,7 @@ class raw_client {
         where && ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&where->address), sizeof where->address) == 0;
   }
   bool connected() const { return connected_; }
-  // False where the other side has closed.
+  // False if the other side has closed the connection.
   bool write(std::string_view bytes) {
     while (!bytes.empty()) {
       const auto sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -221,7 +221,7 @@ class raw_client {
   bool connected_ = false;
 };
 
-TEST_F(node, hostile_lines_are_answered_with_an_error_and_cut_off) {
+TEST_F(node, hostile_lines_are_answered_with_an_error_and_a_disconnection) {
   start_node();
   const std::vector<std::string> lines{
       "",
@@ -248,8 +248,8 @@ TEST_F(node, hostile_lines_are_answered_with_an_error_and_cut_off) {
   std::size_t sent = 0;
   while (sent <= longest_protocol_line + (std::size_t{16} << 20) && endless.write(chunk))
     sent += chunk.size();
-  EXPECT_LE(sent, longest_protocol_line + (std::size_t{16} << 20)) << "the node reads an endless line without an end";
-  // Refused by the actors, not by the protocol: an error, and the node lives.
+  EXPECT_LE(sent, longest_protocol_line + (std::size_t{16} << 20)) << "the node does not limit the length of a line";
+  // Refused by the actors, not by the protocol: an error, and the node continues.
   auto no_tasks = run_request({}, 1);
   EXPECT_EQ(ask_once(no_tasks).error_code, "invalid_argument");
   auto no_policy = run_request({relu_chain_task()}, 1);

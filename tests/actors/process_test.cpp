@@ -1,4 +1,4 @@
-// What a node has of its machine: the data folder and the cores.
+// What a node uses of its machine: the data folder and the cores.
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -12,7 +12,7 @@
 namespace cudal1 {
 namespace {
 
-TEST(data_lock, a_second_node_is_told_who_has_the_folder) {
+TEST(data_lock, a_second_node_gets_an_error_that_names_the_first) {
   std::string folder = testing::TempDir() + "cudal1-lock-XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   {
@@ -28,7 +28,7 @@ TEST(data_lock, a_second_node_is_told_who_has_the_folder) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(cores, a_thread_moves_where_it_is_told) {
+TEST(cores, a_thread_moves_to_the_given_cores) {
   const auto before = cores_of_this_thread();
   ASSERT_FALSE(before.empty());
   ASSERT_TRUE(move_this_thread({before.front()}));

@@ -1,6 +1,5 @@
-// Every message of every interface, with every member filled, crosses CAF's serialiser and is the same. Members are
-// found by their description, so a new one is tested as soon as it is there; a member that is not described does not
-// compile.
+// Every message of every interface, with every member filled, survives CAF's serializer unchanged. Members are found by
+// their description, so new ones are tested automatically; a member without a description does not compile.
 #include <array>
 #include <map>
 #include <optional>
@@ -27,8 +26,8 @@ constexpr bool is_set = false;
 template <class T>
 constexpr bool is_set<std::set<T>> = true;
 
-// How many members an aggregate has. Boost.PFR counts those without a base; what a measured_score is the base of is
-// counted by how many initialisers it takes.
+// How many members an aggregate has. Boost.PFR counts those of types without a base; those of a type derived from
+// measured_score are counted by the number of initialisers it takes.
 struct anything {
   template <class U>
   operator U() const;  // NOLINT(google-explicit-constructor): that is its purpose
@@ -54,7 +53,7 @@ constexpr std::size_t member_count() {
     return boost::pfr::tuple_size_v<T>;
 }
 
-// Calls visit(name, member of a, the same member of b), and holds every described type to describing all its members.
+// Calls visit(name, member of a, the same member of b), and checks that the type describes all its members.
 template <class T, class F>
 void for_each_member(T& a, T& b, F visit) {
   static_assert(member_count<std::remove_const_t<T>>() == boost::mp11::mp_size<members_of<T>>::value,
@@ -62,7 +61,7 @@ void for_each_member(T& a, T& b, F visit) {
   boost::mp11::mp_for_each<members_of<T>>([&](auto d) { visit(std::string(d.name), a.*d.pointer, b.*d.pointer); });
 }
 
-// Gives every member a value that it does not have by default, and that no other member has.
+// Gives every member a value other than its default and those of the other members.
 class filler {
  public:
   template <class T>
@@ -88,7 +87,7 @@ class filler {
     } else if constexpr (std::is_same_v<T, shared_code>) {
       compiled_code code;
       fill(code);
-      code.object += std::string("\x7f\0ELF\xff", 6);  // no text
+      code.object += std::string("\x7f\0ELF\xff", 6);  // not text
       x = shared_code(code);
     } else if constexpr (described_struct<T>) {
       for_each_member(x, x, [&](const std::string&, auto& member, auto&) { fill(member); });
@@ -128,7 +127,7 @@ class filler {
   int64_t last_ = 0;
 };
 
-// The paths of what differs.
+// The paths of the members that differ.
 class comparison {
  public:
   template <class T>
@@ -246,7 +245,7 @@ TEST_F(round_trip, a_member_that_is_left_out_is_found) {
   EXPECT_EQ(differences_of(value, cross(value)), std::vector<std::string>{"dropped"});
 }
 
-TEST_F(round_trip, code_that_is_not_there_stays_so) {
+TEST_F(round_trip, empty_shared_values_stay_empty) {
   EXPECT_FALSE(cross(shared_code()));
   EXPECT_FALSE(cross(shared_program()));
   EXPECT_FALSE(cross(shared_task()));

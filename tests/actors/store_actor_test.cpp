@@ -1,5 +1,5 @@
-// What waits in the store's mailbox is one synced batch, and nothing is answered before it is on disk. The scheduler is
-// CAF's for tests: nothing runs but what a test says.
+// The changes that wait in the store's mailbox are one synced batch, and none is answered before it is on disk. With
+// CAF's scheduler for tests, actors run only when a test says so.
 #include "actors/store_actor.hpp"
 
 #include <csignal>
@@ -50,7 +50,7 @@ class store_actor_test : public testing::Test {
   caf::scoped_actor self_{system_};
 };
 
-TEST_F(store_actor_test, requests_that_wait_are_one_synced_batch_and_answered_after_it) {
+TEST_F(store_actor_test, waiting_requests_are_one_synced_batch_and_answered_after_it) {
   constexpr int requests = 40;
   const auto before = db_->statistics();
   auto reader = store::open_reader(folder_.store()).value();
@@ -75,7 +75,7 @@ TEST_F(store_actor_test, requests_that_wait_are_one_synced_batch_and_answered_af
   EXPECT_EQ(reader->attempts("e1")->size(), static_cast<std::size_t>(requests));
 }
 
-TEST_F(store_actor_test, one_of_many_requests_that_wait_gets_a_variant) {
+TEST_F(store_actor_test, only_one_of_many_waiting_requests_reserves_a_variant) {
   std::vector<decltype(ask_store<attempt_record>(message::reserve_attempt{}))> handles;
   for (int t = 0; t < 8; ++t)
     for (int i = 0; i < 10; ++i)
@@ -95,7 +95,7 @@ TEST_F(store_actor_test, one_of_many_requests_that_wait_gets_a_variant) {
   EXPECT_EQ(refused, 70);
 }
 
-TEST_F(store_actor_test, a_refused_change_is_its_requesters_error_and_the_others_are_kept) {
+TEST_F(store_actor_test, a_refused_change_is_an_error_and_the_others_are_stored) {
   const auto before = db_->statistics();
   auto good = ask_store<attempt_record>(message::reserve_attempt{make_variant("good"), "e1"});
   auto bad = ask_store<attempt_record>(message::reserve_attempt{variant_record{}, "e1"});
@@ -109,7 +109,7 @@ TEST_F(store_actor_test, a_refused_change_is_its_requesters_error_and_the_others
   EXPECT_EQ(db_->statistics().synced_batches - before.synced_batches, 1);
 }
 
-TEST_F(store_actor_test, a_batch_that_cannot_be_written_is_every_requesters_error) {
+TEST_F(store_actor_test, if_a_batch_cannot_be_written_all_its_requests_get_an_error) {
   const auto restore = std::signal(SIGXFSZ, SIG_IGN);
   rlimit was{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &was), 0);
@@ -126,7 +126,7 @@ TEST_F(store_actor_test, a_batch_that_cannot_be_written_is_every_requesters_erro
   EXPECT_EQ(answer<attempt_record>(first).error().code, errc::infrastructure);
   EXPECT_EQ(answer<attempt_record>(second).error().code, errc::infrastructure);
   EXPECT_EQ(answer<attempt_record>(again).error().code, errc::infrastructure)
-      << "it was refused because of one that is not there";
+      << "it was refused because of an attempt that was not written";
   auto later = ask_store<attempt_record>(message::reserve_attempt{make_variant("small"), "e1"});
   scheduler().run();
   EXPECT_EQ(answer<attempt_record>(later)->number, 1);

@@ -46,21 +46,21 @@ TEST(work_queue, a_device_with_a_lease_cannot_pull_until_it_is_released) {
   EXPECT_EQ(q.next(start)->item.attempt.variant, "b");
 }
 
-TEST(work_queue, a_device_that_has_measured_pulls_while_its_verdict_is_kept) {
+TEST(work_queue, a_device_that_has_measured_pulls_while_its_verdict_is_stored) {
   work_queue q(10s);
   q.offer(item("a"));
   q.offer(item("b"));
   q.idle("cpu");
   const auto first = q.next(start);
   q.measured(first->item.lease);
-  EXPECT_TRUE(q.overdue(start + 100s).empty()) << "it is not the device that takes its time";
+  EXPECT_TRUE(q.overdue(start + 100s).empty()) << "the device is not what takes so long";
   q.idle("cpu");
   const auto second = q.next(start);
   ASSERT_TRUE(second);
   EXPECT_EQ(second->item.attempt.variant, "b");
   EXPECT_EQ(q.leased(), 2U);
   const auto lost = q.drop_device("cpu");
-  ASSERT_EQ(lost.size(), 2U) << "neither is kept for sure";
+  ASSERT_EQ(lost.size(), 2U) << "neither is certainly stored";
   EXPECT_EQ(q.leased(), 0U);
 }
 
@@ -72,7 +72,7 @@ TEST(work_queue, the_same_attempt_is_kept_once) {
   q.idle("cpu");
   q.next(start);
   q.offer(item("a"));
-  EXPECT_EQ(q.waiting(), 0U) << "it is under way";
+  EXPECT_EQ(q.waiting(), 0U) << "it is leased";
   q.offer(item("a", "e1", 2));
   EXPECT_EQ(q.waiting(), 1U) << "the next attempt is another";
 }
@@ -104,7 +104,7 @@ TEST(work_queue, a_deadline_is_reported_and_once_more_after_a_minute) {
   EXPECT_TRUE(q.overdue(start + 1000s).empty());
 }
 
-TEST(work_queue, what_an_ended_experiment_offered_is_forgotten) {
+TEST(work_queue, the_queued_work_of_an_ended_experiment_is_removed) {
   work_queue q(10s);
   q.offer(item("a", "e1"));
   q.offer(item("b", "e2"));
@@ -119,7 +119,7 @@ message::work_item item_for(const std::string& devices, const std::string& varia
   return w;
 }
 
-TEST(work_queue, an_evaluation_waits_for_a_device_of_its_experiment_and_holds_up_no_other) {
+TEST(work_queue, an_evaluation_waits_for_a_device_of_its_experiment_without_blocking_others) {
   work_queue q(10s);
   q.offer(item_for("cuda:1", "a"));
   q.offer(item_for("cpu", "b"));
@@ -155,7 +155,7 @@ TEST(work_queue, a_task_stays_with_the_device_that_had_it_last) {
     q.offer(item_of(second->item.attempt.task, variant));
   q.release(first->item.lease);
   q.idle(first->device);
-  EXPECT_FALSE(q.next(start)) << "it is the other one's, which will soon be idle";
+  EXPECT_FALSE(q.next(start)) << "its device will soon be idle";
   q.offer(item_of("t3", "e"));
   EXPECT_EQ(q.next(start)->item.attempt.variant, "e");
   q.release(second->item.lease);
@@ -166,7 +166,7 @@ TEST(work_queue, a_task_stays_with_the_device_that_had_it_last) {
   EXPECT_EQ(again->device, second->device);
 }
 
-TEST(work_queue, a_device_without_work_takes_of_another_ones_line) {
+TEST(work_queue, a_device_without_work_takes_from_another_ones_long_queue) {
   work_queue q(10s);
   q.offer(item_of("t", "a"));
   q.idle("cuda:0");
@@ -182,7 +182,7 @@ TEST(work_queue, a_device_without_work_takes_of_another_ones_line) {
   EXPECT_EQ(taken->item.attempt.variant, "d") << "the one that would have waited longest";
 }
 
-TEST(work_queue, a_task_does_not_wait_for_a_device_that_pulls_no_more) {
+TEST(work_queue, a_task_does_not_wait_for_a_dead_device) {
   work_queue q(10s);
   q.offer(item_of("t", "a"));
   q.idle("cuda:0");
@@ -204,7 +204,7 @@ TEST(work_queue, all_devices_of_an_experiment_pull_its_work_and_a_dead_one_gives
   const auto first = q.next(start), second = q.next(start);
   ASSERT_TRUE(first && second);
   EXPECT_NE(first->device, second->device);
-  EXPECT_FALSE(q.next(start)) << "cpu is no GPU";
+  EXPECT_FALSE(q.next(start)) << "cpu is not a GPU";
   EXPECT_EQ(q.drop_device("cuda:0").size(), 1U);
   q.release(second->item.lease);
   q.idle("cuda:1");

@@ -13,7 +13,7 @@ TEST(base64, pads_to_groups_of_four) {
   EXPECT_EQ(base64("abc\xff"), "YWJj/w==");
 }
 
-TEST(base64, is_one_line_however_long) {
+TEST(base64, is_one_line_at_any_length) {
   const std::size_t bytes = (7 << 20) + 1;
   const auto text = base64(std::string(bytes, 'a'));
   ASSERT_EQ(text.size(), (bytes + 2) / 3 * 4);

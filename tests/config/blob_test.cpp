@@ -28,7 +28,7 @@ struct blob_files : testing::Test {
   void write(const std::string& bytes) const { std::ofstream(folder + "/" + name, std::ios::binary) << bytes; }
 };
 
-TEST_F(blob_files, are_named_by_the_digits_and_the_ending) {
+TEST_F(blob_files, are_recognised_by_their_digits_and_their_ending) {
   EXPECT_TRUE(is_blob_name(name, ".safetensors"));
   EXPECT_FALSE(is_blob_name(name, ".py"));
   EXPECT_FALSE(is_blob_name("a" + name, ".safetensors"));
@@ -38,7 +38,7 @@ TEST_F(blob_files, are_named_by_the_digits_and_the_ending) {
   EXPECT_FALSE(is_blob_name("", ".py"));
 }
 
-TEST_F(blob_files, open_where_their_bytes_are_those_of_the_name) {
+TEST_F(blob_files, open_if_their_content_matches_the_name) {
   const auto fd = open_blob(folder, name);
   ASSERT_TRUE(fd) << fd.error().message;
   const auto digest = sha256_of_file(fd->get());
@@ -47,14 +47,15 @@ TEST_F(blob_files, open_where_their_bytes_are_those_of_the_name) {
   EXPECT_TRUE(open_blob(folder, name));
 }
 
-TEST_F(blob_files, are_refused_where_they_are_missing_or_were_changed_also_after_they_were_read_once) {
+TEST_F(blob_files, are_refused_if_missing_or_changed_even_after_a_first_read) {
   ASSERT_TRUE(open_blob(folder, name));
   write(content + "!");
   const auto longer = open_blob(folder, name);
   ASSERT_FALSE(longer);
   EXPECT_EQ(longer.error().code, errc::corrupt);
-  EXPECT_THAT(longer.error().message, testing::AllOf(HasSubstr(folder + "/" + name), HasSubstr("has other bytes than"),
-                                                     HasSubstr("`cudal1 tasks import` makes it again")));
+  EXPECT_THAT(longer.error().message,
+              testing::AllOf(HasSubstr(folder + "/" + name), HasSubstr("does not match its name"),
+                             HasSubstr("`cudal1 tasks import` makes it again")));
   std::string same_size = content;
   same_size.back() = '!';
   write(same_size);
@@ -67,7 +68,7 @@ TEST_F(blob_files, are_refused_where_they_are_missing_or_were_changed_also_after
   EXPECT_EQ(missing.error().code, errc::not_found);
   EXPECT_THAT(missing.error().message, HasSubstr("makes it again"));
   std::filesystem::create_directory(folder + "/" + name);
-  EXPECT_THAT(open_blob(folder, name).error().message, HasSubstr("is no regular file"));
+  EXPECT_THAT(open_blob(folder, name).error().message, HasSubstr("is not a regular file"));
 }
 
 }  // namespace

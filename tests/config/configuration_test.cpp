@@ -88,7 +88,7 @@ TEST(configuration, the_printed_defaults_change_nothing_and_read_back_once_they_
 
 TEST(configuration, every_default_is_within_its_range_on_every_kind_of_device) {
   for (const auto& defaults : {configuration(), gpu_configuration()}) {
-    // What differs from cpu's defaults is active there, and all of it once it is made so.
+    // Keys that differ from cpu's defaults are printed as active; with_keys_active() activates the others.
     configuration back;
     const auto applied = apply_toml(back, with_keys_active(print_configuration(defaults)), "printed");
     EXPECT_TRUE(applied) << applied.error().message;
@@ -96,7 +96,7 @@ TEST(configuration, every_default_is_within_its_range_on_every_kind_of_device) {
   }
 }
 
-TEST(configuration, a_file_is_checked_by_the_rules_that_it_is_read_by) {
+TEST(configuration, the_printed_file_passes_the_checks_and_a_wrong_key_does_not) {
   EXPECT_EQ(problem_of(print_configuration({})), "");
   EXPECT_EQ(problem_of(with_keys_active(print_configuration({}))), "");
   EXPECT_THAT(problem_of(print_configuration({}) + "exemplar = 3\n"),
@@ -119,7 +119,7 @@ TEST(configuration, values_are_checked_for_kind_and_range) {
   EXPECT_EQ(problem_of("[timing]\nmax_seconds = 3\n"), "");
 }
 
-TEST(configuration, flags_win_over_the_environment_and_that_over_the_file) {
+TEST(configuration, flags_override_the_environment_which_overrides_the_file) {
   const auto c = load_configuration(std::nullopt, "/does/not/exist",
                                     {"CUDAL1_TIMING_MAX_FORKS=5", "CUDAL1_SEARCH_POLICY=random", "PATH=/bin"},
                                     {"timing.max_forks=6", "device.allow_weak_confinement=true"});

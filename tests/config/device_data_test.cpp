@@ -75,7 +75,7 @@ TEST(device_data, says_what_is_wrong_and_where) {
   says(with(complete, "name =", "name"), "test.toml:2");
 }
 
-TEST(device_data, of_the_built_in_devices_is_found_by_the_driver_s_names) {
+TEST(device_data, of_the_built_in_files_is_found_by_the_drivers_model_names) {
   for (const char* model :
        {"NVIDIA H200", "NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA A100-SXM4-40GB",
         "NVIDIA A100-SXM4-80GB", "NVIDIA A100-PCIE-40GB", "NVIDIA A100 80GB PCIe", "NVIDIA L40S", "NVIDIA L4",
@@ -95,7 +95,7 @@ TEST(device_data, of_the_built_in_devices_is_found_by_the_driver_s_names) {
   }
 }
 
-TEST(device_data, of_the_user_stands_before_the_built_in_ones) {
+TEST(device_data, of_the_user_takes_precedence_over_the_built_in_files) {
   const auto folder = std::filesystem::temp_directory_path() / ("cudal1-devices-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "mine.toml") << with(complete, "Other GPU", "NVIDIA H200");

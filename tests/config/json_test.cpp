@@ -30,7 +30,7 @@ TEST(json, keeps_every_double_exactly) {
   }
 }
 
-TEST(json, keeps_integers_apart_from_reals) {
+TEST(json, distinguishes_integers_from_reals) {
   EXPECT_TRUE(json::parse("1")->is_int());
   EXPECT_TRUE(json::parse("1.0")->is_double());
   EXPECT_TRUE(json::parse("1e0")->is_double());
@@ -67,7 +67,7 @@ struct outer {
 };
 BOOST_DESCRIBE_STRUCT(outer, (), (c, items, counts))
 
-TEST(describe, records_come_back_as_they_went) {
+TEST(describe, records_survive_a_round_trip) {
   outer o{colour::blue_, {{0.1, 3}, {std::nan(""), {}}}, {{"k", -5}}};
   const std::string text = to_text(o);
   EXPECT_EQ(text, R"({"c":"blue","items":[{"x":0.1,"maybe":3},{"x":"nan","maybe":null}],"counts":{"k":-5}})");

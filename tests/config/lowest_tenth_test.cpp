@@ -5,7 +5,7 @@
 namespace cudal1 {
 namespace {
 
-TEST(lowest_tenth, is_what_was_kept_and_no_luck) {
+TEST(lowest_tenth, is_the_lower_decile_or_the_minimum_of_fewer_than_ten) {
   EXPECT_EQ(lowest_tenth({}), 0);
   EXPECT_EQ(lowest_tenth({7}), 7);
   EXPECT_EQ(lowest_tenth({9, 8, 7, 9}), 7);

@@ -1,4 +1,4 @@
-// What is UTF-8, and what becomes of bytes that are not.
+// Validation of UTF-8, and the replacement of invalid bytes.
 #include "config/base/utf8.hpp"
 
 #include <cstdint>
@@ -23,7 +23,7 @@ int shortest(uint32_t point) {
   return point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
 }
 
-TEST(utf8, has_every_point_in_its_shortest_form_and_no_surrogate) {
+TEST(utf8, has_every_code_point_in_its_shortest_form_only_and_no_surrogate) {
   for (uint32_t point = 0; point < 0x200000; ++point) {
     const bool legal = point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
     for (int bytes = shortest(point); bytes <= 4; ++bytes)
@@ -31,7 +31,7 @@ TEST(utf8, has_every_point_in_its_shortest_form_and_no_surrogate) {
   }
 }
 
-TEST(utf8, ends_with_its_last_sequence) {
+TEST(utf8, has_no_stray_bytes_and_ends_with_a_complete_sequence) {
   EXPECT_TRUE(is_valid_utf8(""));
   EXPECT_TRUE(
       is_valid_utf8("Gr\xc3\xb6\xc3\x9f"
@@ -40,7 +40,7 @@ TEST(utf8, ends_with_its_last_sequence) {
     EXPECT_FALSE(is_valid_utf8(text)) << text;
 }
 
-TEST(utf8, gets_a_replacement_for_each_byte_that_is_part_of_no_sequence) {
+TEST(utf8, has_each_byte_outside_a_sequence_replaced) {
   const std::string sign = "\xef\xbf\xbd";
   EXPECT_EQ(replace_invalid_utf8(""), "");
   EXPECT_EQ(replace_invalid_utf8("a\xc3\xb6"), "a\xc3\xb6");

@@ -19,7 +19,7 @@ std::string text_of(const fs::path& path) {
   return std::string((std::istreambuf_iterator<char>(file)), {});
 }
 
-// Blobs elsewhere: `from` on the file system of temporary files, `far` on another one where there is any.
+// A data folder, and a blob in another folder, `from`.
 struct blobs_of_a_data_folder : testing::Test {
   temporary_folder elsewhere, data;
   const std::string from = elsewhere.store(), name = sha256_hex("content") + ".safetensors";
@@ -31,13 +31,13 @@ struct blobs_of_a_data_folder : testing::Test {
   }
 };
 
-TEST_F(blobs_of_a_data_folder, are_taken_over_once) {
+TEST_F(blobs_of_a_data_folder, are_added_once) {
   EXPECT_FALSE(kept.has(name));
   ASSERT_TRUE(holds(kept.take(from, name)));
   EXPECT_TRUE(kept.has(name));
   EXPECT_EQ(text_of(kept.folder() + "/" + name), "content");
   fs::remove(from + "/" + name);
-  EXPECT_TRUE(holds(kept.take(from, name))) << "it is there already";
+  EXPECT_TRUE(holds(kept.take(from, name))) << "it has been added already";
   EXPECT_EQ(text_of(kept.folder() + "/" + name), "content");
 }
 
@@ -50,11 +50,12 @@ TEST_F(blobs_of_a_data_folder, are_copied_from_another_file_system) {
   std::ofstream(far / large) << content;
   EXPECT_TRUE(holds(kept.take(far.string(), large)));
   EXPECT_EQ(text_of(kept.folder() + "/" + large), content);
-  EXPECT_EQ(std::distance(fs::directory_iterator(kept.folder()), fs::directory_iterator()), 1) << "nothing unfinished";
+  EXPECT_EQ(std::distance(fs::directory_iterator(kept.folder()), fs::directory_iterator()), 1)
+      << "no temporary file is left";
   fs::remove_all(far);
 }
 
-TEST_F(blobs_of_a_data_folder, are_refused_where_they_are_not_what_they_are_called) {
+TEST_F(blobs_of_a_data_folder, are_refused_if_their_content_does_not_match_the_name) {
   std::ofstream(from + "/" + name) << "another";
   const auto altered = kept.take(from, name);
   ASSERT_FALSE(altered);

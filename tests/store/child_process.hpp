@@ -38,7 +38,7 @@ class child_process {
   child_process(const child_process&) = delete;
   child_process& operator=(const child_process&) = delete;
 
-  // Adds what the child wrote until it ends, or for that long; false at its end.
+  // Reads what the child writes for that long or until it ends; false if it has ended.
   bool read_for(std::chrono::microseconds time) {
     const auto end = std::chrono::steady_clock::now() + time;
     for (;;) {

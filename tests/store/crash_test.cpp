@@ -1,4 +1,4 @@
-// What was acknowledged is there after kill -9, and a batch is there whole or not at all.
+// After kill -9 all acknowledged writes exist, and batches are atomic.
 #include <chrono>
 #include <map>
 #include <random>
@@ -29,7 +29,7 @@ struct acknowledged {
   }
 };
 
-void expect_all_of(store& s, const acknowledged& told) {
+void expect_all_of(store& s, const acknowledged& writes) {
   std::map<std::string, attempt_record> attempts;
   const auto all_attempts = s.attempts("e1").value();
   for (const auto& a : all_attempts)
@@ -38,12 +38,12 @@ void expect_all_of(store& s, const acknowledged& told) {
   const auto all_verdicts = s.verdicts_of_task("task-a").value();  // through the score index
   for (const auto& v : all_verdicts)
     verdicts[v.variant] = v;
-  for (const auto& name : told.reserved) {
+  for (const auto& name : writes.reserved) {
     const auto id = make_variant(name).id;
     ASSERT_TRUE(attempts.contains(id)) << name << " was reserved";
     ASSERT_TRUE(holds(s.get_variant(id))) << name;
   }
-  for (const auto& name : told.committed) {
+  for (const auto& name : writes.committed) {
     const auto id = make_variant(name).id;
     ASSERT_TRUE(verdicts.contains(id)) << name << " was committed";
     const auto wanted = make_full_verdict(attempts[id], std::hash<std::string>{}(name));
@@ -75,25 +75,25 @@ TEST(store_crash, nothing_acknowledged_is_lost_by_kill_at_any_moment) {
   std::printf("seed %u\n", seed);
   std::mt19937 random(seed);
   temporary_folder folder;
-  acknowledged told;
+  acknowledged writes;
   for (int round = 0; round < rounds; ++round) {
     child_process child({CUDAL1_STORE_CHILD, "write", folder.store(), std::to_string(round)});
-    // From before the store is open to many groups later.
-    EXPECT_TRUE(child.read_for(std::chrono::microseconds(random() % 200'000))) << "it ended by itself";
+    // From before the store is open to many batches later.
+    EXPECT_TRUE(child.read_for(std::chrono::microseconds(random() % 200'000))) << "it ended before it was killed";
     ASSERT_EQ(child.finish(true), -SIGKILL) << child.text();
     const std::string lines = child.text().substr(0, child.text().rfind('\n') + 1);
-    told.add(lines);
-    // What this child was told now, and what all of them were told at the end.
+    writes.add(lines);
+    // After each round the writes of this child; after the last one those of all.
     acknowledged here;
     here.add(lines);
     auto s = store::open(folder.store());
     ASSERT_TRUE(holds(s)) << "round " << round;
-    expect_all_of(**s, round + 1 < rounds ? here : told);
+    expect_all_of(**s, round + 1 < rounds ? here : writes);
     if (testing::Test::HasFatalFailure()) return;
   }
   std::printf("%d kills: %zu reservations and %zu verdicts were acknowledged, all are there\n", rounds,
-              told.reserved.size(), told.committed.size());
-  EXPECT_GT(told.committed.size(), 20u) << "too few writes for this test to mean anything";
+              writes.reserved.size(), writes.committed.size());
+  EXPECT_GT(writes.committed.size(), 20u) << "too few writes for this test to mean anything";
 }
 
 TEST(store_crash, a_refused_write_is_infrastructure_and_loses_nothing_acknowledged) {

@@ -30,14 +30,14 @@ std::map<std::string, std::string> fill(const std::string& folder) {
   return texts;
 }
 
-// Reads everything; the first error, or nothing where all is exactly as it was written.
+// Reads everything; the first error, or nothing if all is exactly as it was written.
 std::optional<error> first_problem(const std::string& folder, const std::map<std::string, std::string>& texts) {
   auto s = store::open(folder);
   if (!s) return s.error();
   for (const auto& [id, text] : texts) {
     const auto v = (*s)->verdicts_of_variant(id);
     if (!v) return v.error();
-    EXPECT_EQ(v->size(), 1u) << "a record is gone, and nobody said so";
+    EXPECT_EQ(v->size(), 1u) << "a record is missing without an error";
     for (const auto& one : *v)
       EXPECT_EQ(to_text(one), text);
     const auto variant = (*s)->get_variant(id);
@@ -65,7 +65,7 @@ void flip_byte(const std::filesystem::path& file, std::size_t at) {
   f.put(c);
 }
 
-// Flips one byte of such a file, in many places, one at a time. How many of them were noticed.
+// Flips one byte at a time in files of that extension; returns how many of the flips were noticed.
 int noticed_flips(const std::string& folder, const std::map<std::string, std::string>& texts,
                   const std::string& extension, int tries) {
   std::mt19937 random(11);
@@ -84,7 +84,7 @@ int noticed_flips(const std::string& folder, const std::map<std::string, std::st
     if (!problem) continue;
     ++noticed;
     EXPECT_EQ(problem->code, errc::corrupt) << problem->message;
-    EXPECT_NE(problem->message.find(copy), std::string::npos) << "which folder? " << problem->message;
+    EXPECT_NE(problem->message.find(copy), std::string::npos) << "it does not name the folder: " << problem->message;
   }
   std::filesystem::remove_all(copy);
   return noticed;
@@ -109,7 +109,7 @@ TEST(store_damage, a_flipped_byte_in_a_table_is_an_error_and_never_a_wrong_recor
 
 // ---- the schema -----------------------------------------------------------------------------------------------------
 
-// With all of its families; null, and a failure of the test, where that does not work.
+// Opens all of its families; null, and a failure of the test, if that does not work.
 std::unique_ptr<rocksdb::DB> open_raw(const std::string& folder, std::vector<rocksdb::ColumnFamilyHandle*>& handles) {
   std::vector<std::string> names;
   EXPECT_TRUE(rocksdb::DB::ListColumnFamilies({}, folder, &names).ok());
@@ -134,7 +134,7 @@ void set_schema(const std::string& folder, const std::function<void(rocksdb::DB&
     db->DestroyColumnFamilyHandle(h);
 }
 
-TEST(store_schema, a_newer_one_is_refused_with_what_to_do) {
+TEST(store_schema, a_newer_one_is_refused_with_advice) {
   temporary_folder folder;
   fill(folder.store());
   set_schema(folder.store(), [](auto& db, auto& meta) { EXPECT_TRUE(db.Put({}, &meta, "schema", "2").ok()); });
@@ -156,14 +156,14 @@ TEST(store_schema, records_without_a_readable_one_are_refused) {
   }
 }
 
-TEST(store_schema, families_of_others_do_no_harm) {
+TEST(store_schema, unknown_families_are_ignored) {
   temporary_folder folder;
   const auto texts = fill(folder.store());
   set_schema(folder.store(), [](auto&, auto&) {});
   EXPECT_FALSE(first_problem(folder.store(), texts));
 }
 
-// As stores were before there were baselines.
+// Makes a store as it was before that family existed.
 void drop_family(const std::string& folder, const std::string& name) {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const auto db = open_raw(folder, handles);
@@ -182,7 +182,7 @@ TEST(store_schema, an_older_store_is_read_without_baselines_and_gains_them_with_
     auto r = store::open_reader(folder.store());
     ASSERT_TRUE(holds(r));
     EXPECT_TRUE((*r)->baselines_of_task("task-a").value().empty());
-    EXPECT_FALSE((*r)->best("task-a", 10, false).value().empty()) << "the other families are where they belong";
+    EXPECT_FALSE((*r)->best("task-a", 10, false).value().empty()) << "the other families are read correctly";
   }
   baseline_record b;
   b.task = "task-a";
@@ -195,12 +195,12 @@ TEST(store_schema, an_older_store_is_read_without_baselines_and_gains_them_with_
   EXPECT_EQ(store::open_reader(folder.store()).value()->baselines_of_task("task-a").value().size(), 1u);
   EXPECT_FALSE(first_problem(folder.store(), texts));
   drop_family(folder.store(), "verdicts");
-  EXPECT_EQ(store::open_reader(folder.store()).error().code, errc::not_found) << "those that all stores have";
+  EXPECT_EQ(store::open_reader(folder.store()).error().code, errc::not_found) << "a family that every store has";
 }
 
 TEST(store_open, a_folder_that_cannot_be_made_is_an_error_that_names_it) {
   temporary_folder folder;
-  std::ofstream(folder.store()) << "a file stands here";
+  std::ofstream(folder.store()) << "a file is here";
   const auto s = store::open(folder.store());
   ASSERT_FALSE(s);
   EXPECT_EQ(s.error().code, errc::io_error);

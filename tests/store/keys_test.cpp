@@ -23,7 +23,7 @@ TEST(store_keys, scores_sort_downwards_and_read_back) {
   }
 }
 
-TEST(store_keys, texts_with_any_byte_sort_as_they_do_alone) {
+TEST(store_keys, texts_with_any_byte_keep_their_order) {
   std::mt19937 random(7);
   std::vector<std::string> texts;
   for (int i = 0; i < 300; ++i) {

@@ -1,4 +1,4 @@
-// Readers beside a running writer, and how well writes are grouped.
+// Readers beside a running writer.
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -15,7 +15,7 @@ double ms_since(clock::time_point t) {
   return std::chrono::duration<double, std::milli>(clock::now() - t).count();
 }
 
-TEST(store_reader, a_missing_store_is_said_to_be_missing) {
+TEST(store_reader, a_missing_store_is_reported_and_not_created) {
   temporary_folder folder;
   const auto s = store::open_reader(folder.store());
   ASSERT_FALSE(s);
@@ -48,8 +48,8 @@ TEST(store_reader, sees_what_was_acknowledged_after_a_refresh_while_the_writer_r
   constexpr int events = 80;
   std::atomic<int> wanted = 0;
   std::mutex writing;  // one thread at a time changes a store
-  // Two megabytes beside each event fill memory tables, so that logs are changed and tables are written under the
-  // reader.
+  // Two megabytes for each event fill memory tables, so that logs are switched and tables are written while the reader
+  // reads.
   std::jthread busy([&] {
     for (int i = 0; i < 2 * events; ++i) {
       for (int now = wanted; now <= i / 2; now = wanted)

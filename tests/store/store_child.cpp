@@ -1,4 +1,4 @@
-// The other process of the store's tests: writes until it is killed, fills a disk, or tries to open a store.
+// The child process of the store's tests: writes until it is killed, fills a disk, or tries to open a store.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -15,7 +15,7 @@
 namespace cudal1 {
 namespace {
 
-// One line in one write, so that lines of several threads stay whole.
+// Writes a line with one system call.
 void say(const std::string& line) {
   const std::string text = line + "\n";
   if (::write(1, text.data(), text.size()) != static_cast<ssize_t>(text.size())) ::_exit(1);
@@ -26,7 +26,7 @@ int complain(const error& e) {
   return 1;
 }
 
-// Evaluates variants for ever, sixteen together, and says what the store has acknowledged.
+// Reserves and commits variants until it is killed, sixteen per batch, and prints what the store has acknowledged.
 int write_for_ever(const std::string& folder, const std::string& round) {
   constexpr std::size_t together = 16;
   auto opened = store::open(folder);
@@ -70,7 +70,7 @@ int64_t write_until_refused(store& s) {
   return -1;
 }
 
-// Files may not grow above 2 MiB: what a quota does.
+// Limits files to 2 MiB, as a quota does.
 int fill_quota(const std::string& folder) {
   ::signal(SIGXFSZ, SIG_IGN);
   auto s = store::open(folder);
@@ -81,7 +81,7 @@ int fill_quota(const std::string& folder) {
   return 0;
 }
 
-// A disk of 8 MiB that is filled; then there is room again. 77: this system does not let us mount one.
+// Fills a disk of 8 MiB, then frees space. Exits with 77 if this system does not let us mount one.
 int fill_disk(const std::string& folder) {
   if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
   ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);

@@ -1,4 +1,4 @@
-// A store in a folder of its own that goes with the test, and records to put into it.
+// A temporary folder for a store, and records to put into it.
 #pragma once
 
 #include <filesystem>
@@ -69,7 +69,7 @@ inline verdict make_verdict(const attempt_record& a, double score, bool confirme
   return v;
 }
 
-// Every member filled, with numbers that only an exact form keeps.
+// Every member filled, with numbers that only an exact encoding preserves.
 inline verdict make_full_verdict(const attempt_record& a, uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto real = [&] { return std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 400) - 200); };

@@ -47,7 +47,7 @@ TEST(store, keeps_every_record_as_it_was_given) {
   EXPECT_EQ(policy->blob, std::string("a\0b\xff", 4));
 }
 
-TEST(store, what_is_not_there_is_not_found) {
+TEST(store, missing_records_are_not_found) {
   temporary_folder folder;
   auto s = open(folder);
   EXPECT_EQ(s->get_task("x").error().code, errc::not_found);
@@ -118,7 +118,7 @@ TEST(store, baselines_of_a_task_are_kept_with_their_samples_and_environment_and_
   EXPECT_EQ(to_text(back->at(0)), to_text(b));
   EXPECT_EQ(to_text(back->at(1)), to_text(again));
   EXPECT_EQ(back->at(0).seed, b.seed);
-  EXPECT_GT(s->baselines_of_task("id-10").value().at(0).time_unix_ms, b.time_unix_ms) << "it was given the time";
+  EXPECT_GT(s->baselines_of_task("id-10").value().at(0).time_unix_ms, b.time_unix_ms) << "the store added the time";
   EXPECT_TRUE(s->baselines_of_task("id-2").value().empty());
   EXPECT_EQ(s->get_environment("environment-1").value().model, "a processor");
 }
@@ -140,12 +140,12 @@ TEST(store, a_best_that_was_measured_again_by_its_program_alone_keeps_its_schedu
   const auto best = s->best("task-a", 10, true, "");
   ASSERT_TRUE(holds(best));
   ASSERT_EQ(best->size(), 1u);
-  EXPECT_EQ(best->front().result.score, 1.9) << "the newer verdict speaks";
+  EXPECT_EQ(best->front().result.score, 1.9) << "the newer verdict counts";
   EXPECT_EQ(best->front().variant.schedule, make_variant("v").schedule);
   EXPECT_EQ(best->front().variant.origin, "policy random");
 }
 
-TEST(store, a_baseline_of_no_kind_or_of_another_environment_is_refused) {
+TEST(store, a_baseline_of_an_unknown_kind_or_of_another_environment_is_refused) {
   temporary_folder folder;
   auto s = open(folder);
   baseline_record b;
@@ -160,7 +160,7 @@ TEST(store, a_baseline_of_no_kind_or_of_another_environment_is_refused) {
   EXPECT_TRUE(s->baselines_of_task("id-1").value().empty());
 }
 
-TEST(store, bytes_of_a_compiler_that_are_not_text_do_not_spoil_a_verdict) {
+TEST(store, a_compiler_log_that_is_not_utf8_does_not_break_a_verdict) {
   temporary_folder folder;
   auto s = open(folder);
   const auto a = s->reserve(make_variant("v"), "e1").value();
@@ -213,7 +213,7 @@ TEST(store, two_lost_attempts_are_the_variants_fault_and_can_be_quarantined) {
   const auto v = make_variant("v");
   const auto first = s->reserve(v, "e1").value();
   ASSERT_TRUE(holds(s->lose(first, "the runner's machine went away")));
-  ASSERT_TRUE(holds(s->lose(first, "said twice"))) << "idempotent";
+  ASSERT_TRUE(holds(s->lose(first, "lost twice"))) << "idempotent";
   const auto second = s->reserve(v, "e1");
   ASSERT_TRUE(holds(second));
   EXPECT_EQ(second->number, 2);
@@ -302,7 +302,7 @@ TEST(store, best_ranks_correct_variants_by_score) {
   EXPECT_EQ(s->verdicts_of_task("task-a").value().size(), 5u);
 }
 
-TEST(store, a_variant_stands_with_its_newest_confirmed_verdict) {
+TEST(store, a_variant_is_ranked_by_its_newest_confirmed_verdict) {
   temporary_folder folder;
   auto s = open(folder);
   evaluate(*s, "v", 5.0, false, "e3", 3000);  // never confirmed, although newest and highest
@@ -329,7 +329,7 @@ TEST(store, a_variant_is_found_by_a_unique_prefix) {
   ASSERT_TRUE(holds(s->reserve(v, "e2")));
   ASSERT_TRUE(holds(s->reserve(w, "e1")));
   EXPECT_EQ(s->find_variant("abcde").value().id, "abcdef01");
-  EXPECT_EQ(s->find_variant("abcd").error().code, errc::invalid_argument) << "two begin so";
+  EXPECT_EQ(s->find_variant("abcd").error().code, errc::invalid_argument) << "two begin with it";
   EXPECT_EQ(s->find_variant("abc").error().code, errc::invalid_argument) << "too short";
   EXPECT_EQ(s->find_variant("ffff").error().code, errc::not_found);
 }
@@ -349,7 +349,7 @@ TEST(store, each_experiment_gets_its_own_trace_of_a_shared_variant) {
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 
-TEST(store, events_are_numbered_on_across_restarts) {
+TEST(store, event_numbers_continue_after_a_restart) {
   temporary_folder folder;
   auto s = open(folder);
   event_record e;

@@ -20,7 +20,8 @@ TEST(store_together, changes_are_one_synced_batch_and_events_keep_their_order) {
       e.text = std::to_string(i);
       numbers.push_back(s->add_event(e).value().sequence);
     }
-    EXPECT_EQ(s->statistics().synced_batches, before.synced_batches) << "nothing is written before all is there";
+    EXPECT_EQ(s->statistics().synced_batches, before.synced_batches)
+        << "nothing is written before the batch is complete";
     EXPECT_TRUE(s->events_after(0, 1000)->empty()) << "a reader sees only what is on disk";
   });
   ASSERT_TRUE(holds(written));
@@ -60,7 +61,7 @@ TEST(store_together, each_change_sees_those_before_it) {
   EXPECT_EQ(s->attempts("e1")->size(), 2u);
 }
 
-TEST(store_together, a_change_that_is_refused_leaves_the_others) {
+TEST(store_together, a_refused_change_does_not_affect_the_others) {
   temporary_folder folder;
   auto s = store::open(folder.store()).value();
   expected<void> refused;
@@ -75,7 +76,7 @@ TEST(store_together, a_change_that_is_refused_leaves_the_others) {
   EXPECT_TRUE(holds(s->get_policy("b")));
 }
 
-TEST(store_together, nothing_to_write_is_no_batch) {
+TEST(store_together, without_changes_no_batch_is_written) {
   temporary_folder folder;
   auto s = store::open(folder.store()).value();
   const auto before = s->statistics();
@@ -83,7 +84,7 @@ TEST(store_together, nothing_to_write_is_no_batch) {
   EXPECT_EQ(s->statistics().synced_batches, before.synced_batches);
 }
 
-TEST(store_together, a_batch_that_cannot_be_written_leaves_nothing_of_any_change) {
+TEST(store_together, of_a_batch_that_cannot_be_written_no_change_remains) {
   temporary_folder folder;
   auto s = store::open(folder.store()).value();
   ASSERT_TRUE(holds(s->put_policy("before", {1, "b"})));
@@ -95,7 +96,8 @@ TEST(store_together, a_batch_that_cannot_be_written_leaves_nothing_of_any_change
   event_record e;
   const auto written = s->write_together([&] {
     EXPECT_EQ(s->add_event(e)->sequence, 1);
-    EXPECT_TRUE(holds(s->put_policy("large", {1, std::string(std::size_t{4} << 20, 'x')}))) << "of itself it is fine";
+    EXPECT_TRUE(holds(s->put_policy("large", {1, std::string(std::size_t{4} << 20, 'x')})))
+        << "the call alone succeeds";
   });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
   std::signal(SIGXFSZ, restore);
@@ -103,13 +105,13 @@ TEST(store_together, a_batch_that_cannot_be_written_leaves_nothing_of_any_change
   EXPECT_EQ(written.error().code, errc::infrastructure) << written.error().message;
   const auto later = s->add_event(e);
   ASSERT_TRUE(holds(later));
-  EXPECT_EQ(later->sequence, 1) << "numbers that were not written are given again";
+  EXPECT_EQ(later->sequence, 1) << "numbers that were not written are reused";
   EXPECT_TRUE(holds(s->get_policy("before")));
   EXPECT_FALSE(s->get_policy("large"));
   EXPECT_EQ(s->events_after(0, 10)->size(), 1u);
 }
 
-TEST(store_together, a_batch_is_read_in_the_order_of_keys_with_what_is_on_disk) {
+TEST(store_together, a_batch_and_the_disk_are_read_together_in_order_of_keys) {
   temporary_folder folder;
   const auto d = database::open_writer(folder.store()).value();
   ASSERT_TRUE(holds(d->write({{family::policies, "b", "disk"}, {family::policies, "d", "disk"}})));
@@ -123,7 +125,7 @@ TEST(store_together, a_batch_is_read_in_the_order_of_keys_with_what_is_on_disk) 
     return key != "d";
   };
   ASSERT_TRUE(holds(batch.scan(family::policies, "", visit)));
-  EXPECT_EQ(all, "a=batch b=batch c=batch d=disk ") << "and no further than asked";
+  EXPECT_EQ(all, "a=batch b=batch c=batch d=disk ") << "it stops when `visit` returns false";
   all.clear();
   ASSERT_TRUE(holds(batch.scan(family::policies, "e", visit)));
   ASSERT_TRUE(holds(batch.scan(family::policies, "", visit, "c")));

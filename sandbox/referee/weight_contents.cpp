@@ -14,7 +14,7 @@
 namespace cudal1 {
 namespace {
 
-// The elements as doubles, a block at a time: visit(flat index, value) until it says false.
+// Calls visit(flat index, value) for the elements as doubles, until it returns false.
 bool every_element(const tensor_type& type, const std::byte* flat, auto&& visit) {
   std::array<double, 1024> values;
   const int64_t count = type.numel();
@@ -54,7 +54,7 @@ std::string name_of_index(const tensor_type& type, int64_t flat) {
   return "[" + text + "]";
 }
 
-// Zero wherever `open(row, column)` is false.
+// Checks for zeros wherever `open(row, column)` is false.
 std::string broken_zeros(const tensor_type& type, const std::byte* flat, auto&& open) {
   std::string broken;
   const int64_t columns = type.shape.back(), rows = type.shape[type.shape.size() - 2];
@@ -124,7 +124,7 @@ std::string broken_fact(fact f, const tensor_type& type, const std::byte* flat) 
 expected<weight_contents> weight_contents::map(const task& t, std::span<const unique_fd> files) {
   const auto names = t.content_files();
   if (names.size() != files.size())
-    return fail(errc::corrupt, "the weights of {} come from {} files, and {} are here", t.name, names.size(),
+    return fail(errc::corrupt, "the weights of {} come from {} files, but {} were given", t.name, names.size(),
                 files.size());
   weight_contents result;
   for (std::size_t i = 0; i < names.size(); ++i) {

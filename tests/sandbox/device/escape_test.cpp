@@ -58,12 +58,12 @@ constexpr attempt faults[] = {
      "struct deep { static int go(int d) { volatile char b[4096]; b[0] = d; return go(d + 1) + b[0]; } };"
      "y[0] = deep::go(0);",
      outcome::crash, "the stack overflowed"},
-    {"exit", "call(231, 0);", outcome::crash, "ended by itself"},
+    {"exit", "call(231, 0);", outcome::crash, "the process exited"},
 };
 INSTANTIATE_TEST_SUITE_P(faults, escape, testing::ValuesIn(faults), [](const auto& i) { return i.param.name; });
 
 constexpr attempt calls[] = {
-    {"open", "call(2, (long)\"/etc/passwd\");", outcome::forbidden, "the system call open is not granted"},
+    {"open", "call(2, (long)\"/etc/passwd\");", outcome::forbidden, "the system call open is not allowed"},
     {"openat", "call(257, -100, (long)\"/tmp/x\", 0101, 0600);", outcome::forbidden, "openat"},
     {"socket", "call(41, 2, 1);", outcome::forbidden, "socket"},
     {"fork", "call(57);", outcome::forbidden, "fork"},

@@ -68,7 +68,7 @@ TEST(fault_text, an_aborting_kernel_says_why) {
 TEST(fault_text, an_end_without_a_record_is_told_by_its_signal) {
   EXPECT_EQ(describe_exit(SIGSYS, 0).kind, outcome::forbidden);
   EXPECT_EQ(describe_exit(SIGSEGV, 0).kind, outcome::crash);
-  EXPECT_EQ(describe_exit(0, 3).reason, "the process ended by itself, with exit code 3");
+  EXPECT_EQ(describe_exit(0, 3).reason, "the process exited with code 3");
 }
 
 }  // namespace

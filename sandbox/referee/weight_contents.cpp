@@ -33,7 +33,7 @@ expected<const std::byte*> values_of(const safetensors_file& file, const tensor_
   const tensor_type have = contiguous(stored->type, stored->shape);
   const tensor_type wanted = contiguous(weight.type.type, weight.type.shape);
   if (have != wanted)
-    return fail(errc::invalid_program, "{}: the tensor \"{}\" is {}, and the weight {}", spec.content->file,
+    return fail(errc::invalid_program, "{}: the tensor \"{}\" is {}, but the weight is {}", spec.content->file,
                 spec.content->tensor, have.text(), wanted.text());
   const std::byte* values = stored->bytes.data();
   if (std::bit_cast<uintptr_t>(values) % static_cast<uintptr_t>(size_of(have.type)) != 0)
@@ -74,7 +74,7 @@ std::string broken_symmetry(const tensor_type& type, const std::byte* flat) {
     double other = 0;
     load_elements(type.type, flat, i - row * n - column + column * n + row, 1, &other);
     if (value != other)
-      broken = fmt::format("{} is {}, and across the diagonal is {}", name_of_index(type, i), value, other);
+      broken = fmt::format("{} is {}, but the element across the diagonal is {}", name_of_index(type, i), value, other);
     return broken.empty();
   });
   return broken;
@@ -88,7 +88,7 @@ std::string broken_one_hot(const tensor_type& type, const std::byte* flat) {
     if (i % width == 0) ones = 0;
     ones += value;
     if ((value != 0 && value != 1) || (i % width == width - 1 && ones != 1))
-      broken = fmt::format("the row that {} is in", name_of_index(type, i));
+      broken = fmt::format("the row of {}", name_of_index(type, i));
     return broken.empty();
   });
   return broken;

@@ -73,7 +73,7 @@ TEST(interpreter, refuses_inputs_of_another_type_or_number) {
   EXPECT_EQ(run->call(std::span(&missing, 1)).error().code, errc::invalid_argument);
 }
 
-TEST(interpreter, an_index_out_of_range_is_a_fault_that_names_the_step) {
+TEST(interpreter, an_index_out_of_range_is_a_fault_with_the_step) {
   for (const char* step : {R"({"aten":"aten::embedding","args":{"weight":"x","indices":"i"},"out":["y"]})",
                            R"({"aten":"aten::gather","args":{"self":"x","dim":1,"index":"i"},"out":["y"]})",
                            R"({"aten":"aten::gather","args":{"self":"x","dim":0,"index":"i"},"out":["y"]})",
@@ -173,7 +173,7 @@ const char* const three_steps = R"({"format":1,"name":"three",
            {"aten":"aten::abs","args":{"self":"b"},"out":["c"]},{"aten":"aten::sqrt","args":{"self":"c"},"out":["d"]}],
   "outputs":["d"]})";
 
-TEST(interpreter_in_an_arena, gives_memory_back_after_its_last_use_and_moves_outputs) {
+TEST(interpreter_in_an_arena, frees_memory_after_its_last_use_and_moves_outputs) {
   in_child([] {
     auto* memory = static_cast<char*>(install(16 << 20));
     auto run = loaded(three_steps);
@@ -238,7 +238,7 @@ TEST(warm_up, starts_no_thread) {
 }
 
 // The interpreter against the same operators called boxed by hand on prepared stacks.
-TEST(interpreter, costs_little_over_the_operators_themselves) {
+TEST(interpreter, has_little_overhead_over_its_operators) {
   constexpr int steps = 50, repeats = 200;
   std::string text = R"({"format":1,"name":"many","inputs":[{"name":"v0","dtype":"float32","shape":[64]}],"steps":[)";
   for (int i = 0; i < steps; ++i)

@@ -148,7 +148,7 @@ TEST(operator_refusals, say_what_is_wrong) {
 }
 
 // Numbers from the edges of int64 in every integer argument of every operator: never a crash, never an overflow.
-TEST(operator_refusals, extreme_numbers_are_survived) {
+TEST(operator_refusals, extreme_numbers_are_handled) {
   const std::vector<int64_t> extremes{0,
                                       -1,
                                       std::numeric_limits<int64_t>::max(),

@@ -129,7 +129,7 @@ TEST_F(arena_test, new_memory_has_one_of_several_kinds_of_poison) {
     EXPECT_LT(zeros, 4u);
     std::memset(x, 0, 1 << 16);
     a.release(x);
-    auto* recycled = take(a, 1 << 16);  // the call's own leftovers: a line of each page is poisoned
+    auto* recycled = take(a, 1 << 16);  // reused within the call: a line of each page is poisoned
     EXPECT_NE(std::memcmp(recycled, recycled + 64, 64), 0);
     a.release(recycled);
   }
@@ -138,7 +138,7 @@ TEST_F(arena_test, new_memory_has_one_of_several_kinds_of_poison) {
   };
   EXPECT_TRUE(has(0x7fc0de00)) << "a NaN";
   EXPECT_TRUE(has(0x7e967600)) << "1e38";
-  EXPECT_EQ(first_words.size(), 12u) << "no two of these calls find the same";
+  EXPECT_EQ(first_words.size(), 12u) << "the poison differs from call to call";
 }
 
 TEST_F(arena_test, blocks_in_use_keep_their_content_across_calls) {

@@ -1,5 +1,5 @@
-// Every operator of the table, at least once: the rule's types are ATen's, strides included, and a program of the one
-// step gives what a direct call gives.
+// Every operator of the table, at least once: the rule's types are ATen's, including strides, and a program with this
+// one step gives the same values as a direct call.
 #include <set>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 // Describes a fault as the outcome of an evaluation, with a sentence for users. Pure.
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "sandbox/evaluation.hpp"

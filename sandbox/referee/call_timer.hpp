@@ -1,4 +1,4 @@
-// Times one fork: the task's own program and the variant, both loaded anew, in alternating calls.
+// Times one fork: the task's own program and the variant, both freshly loaded, in alternating calls.
 #pragma once
 
 #include "sandbox/referee/checker.hpp"

@@ -200,18 +200,18 @@ void fail_gate(judgement& j, std::string gate, outcome what, std::string reason)
 
 void judge_declared(judgement& j, const task& t, const check_plan& plan, const check_report& report,
                     const verification_options& options) {
-  worst_figures figures;
+  worst_figures worst;
   std::optional<gate_failure> failed;
   for (const auto& d : report.draws) {
     if (d.draw.kind != draw_kind::declared) continue;
     for (const auto& o : d.outputs)
-      figures.add(o);
+      worst.add(o);
     auto f = first_failure(t, plan, d, options);
     if (f && (!failed || f->gate < failed->gate)) failed = gate_failure{f->gate, name_draw(d) + ": " + f->reason};
   }
   for (std::size_t g = 0; g < gate_names.size(); ++g) {
     if (failed && g == failed->gate) return fail_gate(j, gate_names[g], outcome::wrong_answer, failed->reason);
-    j.gates.push_back({gate_names[g], true, figures.of_gate(g)});
+    j.gates.push_back({gate_names[g], true, worst.of_gate(g)});
   }
 }
 

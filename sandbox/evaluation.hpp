@@ -1,5 +1,5 @@
-// The records of one evaluation: what a device is asked, and what it answers. Plain data, described once: they go
-// through frames, actors and the store.
+// The records of one evaluation: requests to a device and its replies. Plain data with one description
+// (Boost.Describe), which frames, actors and the store use to serialise them.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@
 
 namespace cudal1 {
 
-// The outcome of an evaluation. All but `quarantined` say what the variant did.
+// The outcome of an evaluation. All but `quarantined` describe the behaviour of the variant.
 BOOST_DEFINE_ENUM_CLASS(outcome,
-                        correct,          // right, and timed
+                        correct,          // passed all gates, and was timed
                         invalid,          // the program breaks a rule of the format
                         compile_error,    // the compiler refused the source
-                        compile_timeout,  // or did not end, or took too much memory
+                        compile_timeout,  // compilation took too long or too much memory
                         refused,          // the object code breaks a rule of the sandbox
                         wrong_answer,     // a correctness gate failed
                         wrote_input,      // it wrote to an input or a weight
-                        out_of_bounds,    // it wrote outside its tensors (guard) or touched memory that is not there
-                        crash,            // another signal: arithmetic, illegal instruction, abort
-                        forbidden,        // a system call that the sandbox does not grant
-                        hang,             // no answer within the time limit
-                        out_of_memory,    // above the memory limit
-                        inconsistent,     // right when checked, and other bits when timed or called again
-                        unmeasurable,     // right, but its time could not be measured to the asked precision
-                        quarantined)      // it took its worker down twice
+                        out_of_bounds,    // it wrote outside its tensors (guard) or accessed unmapped memory
+                        crash,            // another fatal signal: arithmetic, illegal instruction, abort
+                        forbidden,        // it made a system call that the sandbox denies
+                        hang,             // a call exceeded its timeout
+                        out_of_memory,    // it exceeded the memory limit
+                        inconsistent,     // correct when checked, but gave different bits when timed or called again
+                        unmeasurable,     // correct, but its time could not be measured to the required precision
+                        quarantined)      // its worker process was lost twice
 
 // A fault of the code in a runner.
 struct fault {
@@ -47,13 +47,13 @@ BOOST_DEFINE_ENUM_CLASS(draw_kind,
                         around_one,       // 1 + 0.01 N(0,1)
                         heavy_tails,      // Student's t with two degrees of freedom
                         peaked,           // N(0,1) with one element of each row raised by 20
-                        offset_rows,      // N(0,1) with a scale and an offset of its own for each row
+                        offset_rows,      // N(0,1) with a separate scale and offset for each row
                         products,         // near 1: exp(0.05 N(0,1)) with random signs where the domain allows
-                        outliers)         // declared, with a few elements of each tensor far outside of it
+                        outliers)         // declared, with a few elements of each tensor far outside that distribution
 
 struct draw_request {
   draw_kind kind = draw_kind::declared;
-  uint64_t seed = 0;  // 0: the referee takes one from the operating system and says which
+  uint64_t seed = 0;  // 0: the referee takes one from the operating system and reports it
 };
 BOOST_DESCRIBE_STRUCT(draw_request, (), (kind, seed))
 
@@ -65,34 +65,34 @@ struct tolerance {
 BOOST_DESCRIBE_STRUCT(tolerance, (), (absolute, relative))
 
 struct check_plan {
-  std::vector<draw_request> draws;  // in this order; draws with a seed the referee holds already are not made again
+  std::vector<draw_request> draws;  // in this order; a draw whose seed the referee already holds is not made again
   tolerance close;                  // gate 2
   bool repeat_first = true;         // A/B/A: the first draw again at the end must give the same bits
-  double call_limit_ms = 2000;      // a call that takes longer is a hang
+  double call_limit_ms = 2000;      // timeout of a call; a longer one is a hang
   int64_t memory_limit_bytes = int64_t{4} << 30;  // of the runner's tensors
-  tolerance close_loose{1e-2, 1e-2};              // gate 2 where eager itself is outside `close`, and for half types
+  tolerance close_loose{1e-2, 1e-2};              // gate 2 for half types, and where eager itself is outside `close`
 };
 BOOST_DESCRIBE_STRUCT(check_plan, (), (draws, close, repeat_first, call_limit_ms, memory_limit_bytes, close_loose))
 
-// One output of one draw, against the expected outputs that the referee holds.
+// One output of the variant on one draw, compared with the referee's expected outputs.
 struct output_check {
   std::string name;
-  std::string type_problem;  // gate 1: dtype, shape, strides class, aliasing; "" is right
+  std::string type_problem;  // gate 1: dtype, shape, strides, aliasing; "" if correct
   int64_t elements = 0;
   int64_t mask_mismatches = 0;    // elements whose finite/NaN/inf class differs from the reference's
-  int64_t outside = 0;            // gate 2: elements outside the tolerance of the plan, against float32 eager and exact
-  int64_t reference_outside = 0;  // the float64 output against float32 eager at that tolerance: what eager itself has
+  int64_t outside = 0;            // gate 2: elements outside the plan's tolerance of both float32 eager and exact
+  int64_t reference_outside = 0;  // elements where exact is outside that tolerance of float32 eager
   double max_absolute = 0;        // largest |variant - eager|
   double error = 0;               // gate 3: RMS(variant - float64) / RMS(float64)
-  double reference_error = 0;     // the same of float32 eager
+  double reference_error = 0;     // the same for float32 eager
   double signal_error = 0;        // gate 4: RMS(variant - float64) / standard deviation of float64
   double reference_signal_error = 0;
-  int64_t worst_index = -1;  // flat index of the largest deviation, with what stands there
+  int64_t worst_index = -1;  // flat index of the largest deviation, and the two values there
   double worst_value = 0, worst_expected = 0;
-  int64_t outside_loose = 0, reference_outside_loose = 0;  // as the two above, at the plan's `close_loose`
-  // Of float32 eager without TensorFloat-32; as the reference's where eager as shipped does not use it.
+  int64_t outside_loose = 0, reference_outside_loose = 0;  // the same with the plan's `close_loose`
+  // Of float32 eager without TensorFloat-32; equal to reference_* where eager as shipped does not use it.
   double strict_error = 0, strict_signal_error = 0;
-  int64_t strict_outside = 0;  // of it against eager as shipped, outside the tolerance of the plan
+  int64_t strict_outside = 0;  // elements of strict eager outside the plan's tolerance of eager as shipped
 };
 BOOST_DESCRIBE_STRUCT(output_check, (),
                       (name, type_problem, elements, mask_mismatches, outside, reference_outside, max_absolute, error,
@@ -106,10 +106,10 @@ struct draw_check {
 BOOST_DESCRIBE_STRUCT(draw_check, (), (draw, outputs))
 
 struct check_report {
-  std::optional<fault> problem;    // what ended the check early
-  std::vector<draw_check> draws;   // those that were reached
+  std::optional<fault> problem;    // the fault that ended the check early
+  std::vector<draw_check> draws;   // those completed
   bool repeatable = true;          // A/B/A
-  std::vector<std::string> notes;  // how it ran, where that is not as asked: "graph: input \"x\" is copied"
+  std::vector<std::string> notes;  // deviations from the requested execution: "graph: input \"x\" is copied"
   double setup_ms = 0;             // the program's setup steps
   double load_ms = 0;              // fork to ready
   double total_ms = 0;
@@ -119,17 +119,18 @@ BOOST_DESCRIBE_STRUCT(check_report, (), (problem, draws, repeatable, notes, setu
 // ---- timing ---------------------------------------------------------------------------------------------------------
 
 struct timing_plan {
-  int forks = 3;  // fresh pairs of processes, one for the reference and one for the variant
-  int pairs = 5;  // timed pairs of calls in each; no process sees a draw twice
+  int forks = 3;  // pairs of fresh processes, one for the reference and one for the variant
+  int pairs = 5;  // timed pairs of calls in each fork; no process gets a draw twice
   double call_limit_ms = 2000;
   int64_t memory_limit_bytes = int64_t{4} << 30;
 };
 BOOST_DESCRIBE_STRUCT(timing_plan, (), (forks, pairs, call_limit_ms, memory_limit_bytes))
 
-// One call each, never on the same draw, microseconds. Call time: host clock round the call and its synchronisation.
-// Device time: between two events on the device with the host's gaps hidden; 0 where the device has no such clock.
+// One call each, never on the same draw, in microseconds. Call time: host clock around the call and its
+// synchronisation. Device time: between two events on the device, without gaps caused by the host; 0 where the device
+// has no such clock.
 struct timing_sample {
-  int fork = 0;  // which pair of processes (on a GPU: of loads), counted over the whole evaluation
+  int fork = 0;  // index of the pair of processes (on a GPU: of loads), counted over the whole evaluation
   bool variant_first = false;
   double reference_us = 0, variant_us = 0;
   double reference_device_us = 0, variant_device_us = 0;
@@ -140,11 +141,11 @@ BOOST_DESCRIBE_STRUCT(timing_sample, (),
 struct timing_report {
   std::optional<fault> problem;
   std::vector<timing_sample> samples;
-  int64_t outputs_fingerprinted = 0;  // timed outputs of the variant: each is hashed
-  int64_t outputs_compared = 0;       // and these compared in full with the reference's output
-  std::string inconsistency;          // "" or what differed between a checked and a timed output
+  int64_t outputs_fingerprinted = 0;  // timed outputs of the variant that were hashed
+  int64_t outputs_compared = 0;       // of these, compared in full with the expected outputs
+  std::string inconsistency;          // "" or the difference between a checked and a timed output
   int64_t dropped_samples = 0;        // taken while the device was throttled or shared
-  std::vector<std::string> notes;     // why, and what else a reader of the samples should know
+  std::vector<std::string> notes;     // why samples were dropped, and other remarks about them
   double total_ms = 0, flush_ms = 0, load_ms = 0;
 };
 BOOST_DESCRIBE_STRUCT(timing_report, (),
@@ -158,16 +159,16 @@ struct interval {
 };
 BOOST_DESCRIBE_STRUCT(interval, (), (low, high))
 
-// What the samples say.
+// The estimate from the samples.
 struct measured_score {
   double score = 0;                                       // median of the paired ratios reference / variant
   interval score_interval;                                // 95%, over forks and pairs (estimate_timing)
   double reference_us = 0, variant_us = 0;                // medians of call time
-  double reference_device_us = 0, variant_device_us = 0;  // medians of device time; 0 where there is none
+  double reference_device_us = 0, variant_device_us = 0;  // medians of device time; 0 if it was not measured
 };
 
 struct timing_estimate : measured_score {
-  int pairs = 0, forks = 0;  // that it is of
+  int pairs = 0, forks = 0;  // that it is computed from
 };
 BOOST_DESCRIBE_STRUCT(timing_estimate, (),
                       (score, score_interval, reference_us, variant_us, reference_device_us, variant_device_us, pairs,
@@ -176,7 +177,7 @@ BOOST_DESCRIBE_STRUCT(timing_estimate, (),
 struct gate_result {
   std::string gate;  // "1 form", "2 close", "3 error", "5 draws", ...
   bool passed = false;
-  std::string reason;  // with figures, also where it passed
+  std::string reason;  // with numbers, also if it passed
 };
 BOOST_DESCRIBE_STRUCT(gate_result, (), (gate, passed, reason))
 
@@ -189,12 +190,12 @@ struct environment {
 };
 BOOST_DESCRIBE_STRUCT(environment, (), (device, model, details, id))
 
-// What the compiler made of one kernel, for one thread or block.
+// The resources of one compiled kernel.
 struct kernel_resources {
   std::string kernel;
-  int64_t registers = 0;            // a thread
-  int64_t static_shared_bytes = 0;  // a block
-  int64_t stack_bytes = 0;          // a thread's local memory
+  int64_t registers = 0;            // per thread
+  int64_t static_shared_bytes = 0;  // per block
+  int64_t stack_bytes = 0;          // local memory per thread
   int64_t spill_store_bytes = 0, spill_load_bytes = 0;
 };
 BOOST_DESCRIBE_STRUCT(kernel_resources, (),
@@ -205,15 +206,15 @@ struct verdict : measured_score {  // the score is 0 unless correct
   std::string variant;             // program id
   int attempt = 1;
   outcome result = outcome::correct;
-  std::string reason;  // one sentence for people
+  std::string reason;  // one sentence for users
   std::vector<gate_result> gates;
   std::vector<draw_check> checks;          // raw
   std::vector<timing_sample> samples;      // raw
-  double floor_us = 0;                     // no program of this task is faster on this device (roofline); 0: unknown
-  bool confirmed = false;                  // measured again with fresh pairs: may stand as a best
-  std::map<std::string, double> stage_ms;  // where the time of the evaluation went
+  double floor_us = 0;                     // estimated least time of this task on this device (roofline); 0: unknown
+  bool confirmed = false;                  // measured again with fresh pairs: may become the best
+  std::map<std::string, double> stage_ms;  // duration of each stage of the evaluation
   std::string environment_id;
-  std::string compiler_log;  // bounded
+  std::string compiler_log;  // truncated
   std::vector<kernel_resources> resources;
   std::vector<std::string> notes;  // of check and timing
   int64_t time_unix_ms = 0;

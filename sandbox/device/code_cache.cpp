@@ -48,7 +48,7 @@ std::optional<std::string> code_cache::find(const std::string& key) const {
     fs::remove(path, ignored);
     return std::nullopt;
   }
-  fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);  // the last one used is the last one pruned
+  fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);  // the least recently used is pruned first
   return content.substr(head_bytes);
 }
 
@@ -77,7 +77,7 @@ void code_cache::prune() const {
   };
   std::vector<entry> entries;
   int64_t total = 0;
-  // Other processes add and remove at the same time: what is gone meanwhile is skipped.
+  // Other processes add and remove files at the same time: skip those that no longer exist.
   std::error_code problem;
   for (fs::recursive_directory_iterator i(folder_, problem), end; i != end && !problem; i.increment(problem)) {
     std::error_code gone;

@@ -1,5 +1,5 @@
-// Compiled objects by the hash of everything that made them. Safe to share between threads and processes: files appear
-// whole, by renaming, and carry a hash of their content that is checked when they are read.
+// A cache of compiled objects, indexed by a hash of everything that they depend on. Threads and processes can share it:
+// files are renamed into place when complete, and contain a hash of their content that is checked when they are read.
 #pragma once
 
 #include <atomic>
@@ -15,14 +15,14 @@ class code_cache {
  public:
   static constexpr int64_t default_limit_bytes = int64_t{1} << 30;
 
-  // An empty folder name keeps nothing. Errors: io_error.
+  // With an empty folder name nothing is cached. Errors: io_error.
   static expected<code_cache> open(std::string folder, int64_t limit_bytes = default_limit_bytes);
   code_cache(code_cache&& other) noexcept
       : folder_(std::move(other.folder_)), limit_bytes_(other.limit_bytes_), stored_(other.stored_.load()) {}
 
-  // Nothing where there is none, or where the file is damaged (it is removed then).
+  // Nothing if there is no such file or it is damaged (it is then removed).
   std::optional<std::string> find(const std::string& key) const;
-  // The oldest files go when the folder grows past its limit. Errors: io_error.
+  // Removes the least recently used files when the folder exceeds its limit. Errors: io_error.
   expected<void> store(const std::string& key, const std::string& object);
 
  private:

@@ -1,4 +1,4 @@
-// Program to device code, for one kind of device: the host compiler for `cpu`, NVRTC for `cuda`.
+// Compiles a program to device code, for one kind of device: with the host compiler for `cpu`, NVRTC for `cuda`.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@ namespace cudal1 {
 
 struct compiled_code {
   std::string object;  // ELF, in memory: a shared object or a cubin; "" for a program without kernels
-  std::string log;     // what the compiler said, bounded
-  std::vector<kernel_resources> resources;  // of each kernel, where the compiler tells
+  std::string log;     // the compiler's output, truncated
+  std::vector<kernel_resources> resources;  // of each kernel, if the compiler reports them
   bool cached = false;
   double compile_ms = 0;
 };
 BOOST_DESCRIBE_STRUCT(compiled_code, (), (object, log, resources, cached, compile_ms))
 
-// compile() may be called from several threads. Errors: compile_failed (its log), timeout (time or memory),
-// refused (which rule, which symbol or instruction), unsupported (which CUDA feature), infrastructure.
+// compile() may be called from several threads. Errors: compile_failed (with the log), timeout (time or memory),
+// refused (with the rule and the symbol or instruction), unsupported (with the CUDA feature), infrastructure.
 class kernel_compiler {
  public:
   virtual ~kernel_compiler() = default;

@@ -16,7 +16,7 @@ std::string_view trimmed(std::string_view text) {
   return first == std::string_view::npos ? std::string_view() : text.substr(first, last - first + 1);
 }
 
-// The next name of a list; `rest` goes on behind it.
+// The next name of a list; `rest` becomes the list after it.
 std::string_view next_name(std::string_view& rest) {
   const auto comma = rest.find(',');
   const auto name = trimmed(rest.substr(0, comma));
@@ -43,7 +43,7 @@ void add_once(std::vector<found_device>& devices, const found_device& device) {
 error not_here(const std::string& name, const device_traits& kind, const std::vector<found_device>& here) {
   if (here.empty())
     return {errc::invalid_argument,
-            fmt::format("there is no device \"{}\": this machine has no {} that its driver shows", name, kind.noun)};
+            fmt::format("there is no device \"{}\": the driver of this machine lists no {}", name, kind.noun)};
   const auto present = here.size() == 1
                            ? fmt::format("the only {} here is {}", kind.noun, here.front().name)
                            : fmt::format("the {}s here are {} to {}", kind.noun, here.front().name, here.back().name);
@@ -107,15 +107,15 @@ expected<std::string> kind_of_devices(std::string_view list) {
   for (const auto* type : std::views::reverse(device_types()))
     kinds.push_back(type->traits().noun + (type->traits().numbered ? "s" : ""));
   return fail(errc::invalid_argument,
-              "\"{}\" names devices of two kinds: a search runs on {}, since their times cannot be compared", list,
-              fmt::join(kinds, " or on "));
+              "\"{}\" names devices of two kinds: a search runs either on {}, since their times cannot be compared",
+              list, fmt::join(kinds, " or on "));
 }
 
 expected<std::vector<found_device>> choose_devices(std::string_view wanted, const discovery& discover) {
   if (trimmed(wanted) == "auto") return preferred_devices(discover);
   CUDAL1_TRY(const auto names, read_device_list(wanted));
   std::vector<found_device> chosen;
-  std::map<const device_type*, std::vector<found_device>> found;  // each kind is asked once
+  std::map<const device_type*, std::vector<found_device>> found;  // so that each kind is discovered once
   for (const auto& name : names) {
     const auto* const type = find_device_type(name);
     if (!found.contains(type)) {

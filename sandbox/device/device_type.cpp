@@ -7,7 +7,7 @@
 namespace cudal1 {
 namespace {
 
-// Filled before main() and emptied after it: a local static is there for whoever registers first.
+// Filled before main() and emptied after it. A local static, so that it is constructed before the first registration.
 std::vector<std::unique_ptr<device_type>>& registry() {
   static std::vector<std::unique_ptr<device_type>> all;
   return all;
@@ -48,7 +48,7 @@ const device_traits& traits_of(std::string_view device) {
 const device_type& preferred_device_type() {
   for (const auto& b : registry())
     if (const auto found = b->discover(); found && !found->empty()) return *b;
-  return *registry().back();  // the cpu is always there
+  return *registry().back();  // the cpu is always available
 }
 
 configuration default_configuration(std::string_view device) {

@@ -16,7 +16,7 @@
 namespace cudal1 {
 namespace {
 
-// Of one request beyond what its calls may take: draws, expected outputs, a machine under load.
+// Added to the time of a request's calls: for draws, expected outputs, and a machine under load.
 constexpr std::chrono::seconds referee_allowance{180};
 constexpr std::chrono::seconds exit_allowance{3};
 
@@ -65,8 +65,8 @@ expected<void> process_session::start(const std::function<environment(const std:
       !missing.empty() && !settings_.allow_weak_confinement)
     return fail(
         errc::refused,
-        "this system refuses a confinement that untrusted code needs: {}; allow_weak_confinement = true runs it "
-        "nevertheless",
+        "this system lacks a confinement that untrusted code needs: {}; set allow_weak_confinement = true to run "
+        "without it",
         missing);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
   report_.start_ms = took.count();
@@ -113,14 +113,14 @@ void process_session::forget_runners() {
 template <class T>
 expected<T> process_session::guarded(auto&& work) {
   uint64_t earlier = 0;
-  (void)!::read(cancel_.get(), &earlier, sizeof earlier);  // a cancel() of no call
+  (void)!::read(cancel_.get(), &earlier, sizeof earlier);  // discards a cancel() that came between calls
   expected<T> result = work();
   end_call();
   if (!result) return recover(result.error());
   return result;
 }
 
-// Only what is broken is replaced; after an error in the middle of a conversation the referee is.
+// Replaces the referee after an error in the middle of an exchange; the zygote only if that fails.
 tl::unexpected<error> process_session::recover(error e) {
   const bool ours = e.code == errc::infrastructure || e.code == errc::cancelled || e.code == errc::timeout ||
                     e.code == errc::corrupt || e.code == errc::not_found || e.code == errc::io_error;
@@ -129,20 +129,20 @@ tl::unexpected<error> process_session::recover(error e) {
   auto replaced = start_referee();
   if (!replaced) replaced = start_processes();
   referee_replaced();
-  if (!replaced) e.message += "; and could not be replaced: " + replaced.error().message;
+  if (!replaced) e.message += "; the processes could not be replaced: " + replaced.error().message;
   return tl::unexpected<error>(std::move(e));
 }
 
-// ---- asking the referee ---------------------------------------------------------------------------------------------
+// ---- requests to the referee ----------------------------------------------------------------------------------------
 
 expected<frame> process_session::wait_reply(deadline until) {
   for (;;) {
     pollfd entries[] = {{referee_socket_.get(), POLLIN, 0}, {zygote_->socket(), POLLIN, 0}, {cancel_.get(), POLLIN, 0}};
     const int r = ::poll(entries, 3, milliseconds_until(until));
     if (r < 0 && errno != EINTR) return fail(errc::infrastructure, "poll: {}", std::strerror(errno));
-    if (r == 0) return fail(errc::infrastructure, "the referee did not answer in time");
+    if (r == 0) return fail(errc::infrastructure, "timeout: no reply from the referee");
     if (entries[2].revents != 0) return fail(errc::cancelled, "cancelled");
-    // The zygote first: its end is the end of all.
+    // The zygote first: if it ended, all processes have ended.
     if (entries[1].revents != 0) CUDAL1_CHECK(zygote_->take_notice());
     if (entries[0].revents == 0) continue;
     auto f = receive_frame(referee_socket_.get(), until);
@@ -178,7 +178,7 @@ expected<void> process_session::ensure_task() {
 
 expected<void> process_session::open_task(const task& t, timing_pool pool) {
   if (task_is_open_ && task_ && task_->id == t.id && pool == timing_pool::keep) return {};
-  // The referee may read no file by itself. Nobody has died where one is missing: an error of the task's.
+  // The referee may not open files. A missing file is an error of the task: no process needs to be replaced.
   std::vector<unique_fd> files;
   for (const auto& name : t.content_files()) {
     auto file = open_blob(blobs_, name);
@@ -206,7 +206,7 @@ expected<fault> process_session::fault_of_lost(const child_process& runner) {
   if (!notice) return fail(errc::infrastructure, "a runner was lost: {}", notice.error().message);
   for (const int outside : {SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGQUIT})
     if (notice->signal == outside)
-      return fail(errc::infrastructure, "a runner was ended from outside (SIG{}): by the system for want of memory?",
+      return fail(errc::infrastructure, "a runner was killed from outside (SIG{}); the system may be out of memory",
                   ::sigabbrev_np(outside));
   return describe_exit(notice->signal, notice->code);
 }
@@ -257,7 +257,7 @@ expected<timing_report> process_session::time(const checked_program& variant, co
   });
 }
 
-// ---- what other threads may ask -------------------------------------------------------------------------------------
+// ---- for other threads ----------------------------------------------------------------------------------------------
 
 int process_session::zygote_pid() const {
   const std::lock_guard lock(pids_mutex_);

@@ -1,5 +1,5 @@
-// What the sessions of all kinds of device share: zygote and referee, asking them, replacing what died, and what other
-// threads may ask. The runners are the kind's own business.
+// The common part of the sessions of all kinds of device: zygote and referee, requests to them, replacing processes
+// that ended, and the functions for other threads. The derived session manages the runners.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ namespace cudal1 {
 
 class process_session : public device_session {
  public:
-  // Starts zygote and referee, and puts the report together; `where` is completed with the zygote's libraries by
-  // `describe`. errc::refused where a required confinement is not in force and the settings do not insist.
+  // Starts zygote and referee, and makes the report, whose environment `describe` returns. errc::refused if a required
+  // confinement is not in force, unless the settings allow that.
   expected<void> start(const std::function<environment(const std::string& libraries)>& describe);
 
   const device_report& report() const override { return report_; }
@@ -40,7 +40,7 @@ class process_session : public device_session {
   void cancel() override;
 
  protected:
-  // `environment`: NAME=value, beside what every worker gets.
+  // `environment`: NAME=value, in addition to that of every worker.
   process_session(std::string worker, worker_settings settings, const session_options& options, unique_fd cancel,
                   std::vector<std::string> environment = {})
       : worker_(std::move(worker)),
@@ -49,24 +49,22 @@ class process_session : public device_session {
         blobs_(options.blobs),
         cancel_(std::move(cancel)) {}
 
-  // The kind's own: one request that runs something, answered; `unchecked`, of check_pool, says how many draws.
+  // Implemented by the kind of device: one request that runs programs, and its reply. `unchecked`: the number of draws.
   virtual expected<check_report> ask_check(const variant_text& variant, const unique_fd& object,
                                            const check_plan& plan) = 0;
   virtual expected<check_report> ask_check_pool(const check_pool_request& request, const unique_fd& object,
                                                 int unchecked) = 0;
   virtual expected<timing_report> ask_time(const time_fork_request& request, const unique_fd& object) = 0;
-  // All forks of a plan, one after the other, up to the first that is not right.
+  // All forks of a plan, one after the other, up to the first with a fault or an inconsistency.
   virtual expected<timing_report> ask_time_all(const variant_text& variant, const unique_fd& object,
                                                const timing_plan& plan, int first_fork);
-  // After each call of the contract, and where the referee was replaced.
-  virtual void end_call() = 0;
+  virtual void end_call() = 0;  // called after each public call
   virtual void referee_replaced() {}
-  // Right after a request was sent.
   virtual void request_sent() {}
 
   expected<referee_reply> ask(frame_type type, const json& body, std::span<const int> descriptors,
                               std::chrono::milliseconds limit);
-  // The fault of a runner that left no record, from how its process ended.
+  // The fault of a runner that ended without a record, from its exit status.
   expected<fault> fault_of_lost(const child_process& runner);
   expected<child_process> spawn_runner(std::span<const int> descriptors);
   void forget_runners();
@@ -75,7 +73,7 @@ class process_session : public device_session {
  private:
   expected<void> start_processes();
   expected<void> start_referee();
-  // Runs one call of the contract: afterwards what died has been replaced.
+  // Runs one public call; on an error, replaces the processes that ended.
   template <class T>
   expected<T> guarded(auto&& work);
   tl::unexpected<error> recover(error e);
@@ -95,12 +93,12 @@ class process_session : public device_session {
   std::optional<task> task_;
   std::vector<unique_fd> task_files_;  // of its weights' content
   bool task_is_open_ = false;
-  mutable std::mutex pids_mutex_;  // of what other threads may ask
+  mutable std::mutex pids_mutex_;  // guards the process ids, which other threads read
   int zygote_pid_ = 0, referee_pid_ = 0;
   std::vector<int> runner_pids_;
 };
 
-// How long so many calls may take, with some to spare.
+// The time that so many calls may take, with a margin.
 std::chrono::milliseconds time_of_calls(double call_limit_ms, std::size_t calls);
 expected<unique_fd> make_cancel_event();
 

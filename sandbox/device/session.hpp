@@ -1,6 +1,6 @@
-// A device as its owner sees it: it starts the zygote, the referee and the runners, and asks them. All calls block and
-// belong to one thread. A fault of a variant is in the report; an `error` is ours (infrastructure), after which the
-// session has already replaced what died, or says that it could not (then drop it).
+// A session with a device: it starts the zygote, the referee and the runners, and sends requests to them. All calls
+// block and must come from one thread. A fault of a variant is in the report. An `error` is an infrastructure error:
+// the session has then replaced the processes that ended, or the message says that it could not (then discard it).
 #pragma once
 
 #include <atomic>
@@ -18,30 +18,28 @@ namespace cudal1 {
 
 struct session_options {
   std::string device;                   // its name: "cpu", "cuda:0"
-  std::string worker;                   // path of cudal1-worker; "" finds it beside this program
+  std::string worker;                   // path of cudal1-worker; "": in the folder of this program
   int threads = 1;                      // of a timed call on `cpu`
   int timing_core = -1;                 // core for the timed process on `cpu`; -1: the last one allowed
-  std::vector<int> cores;               // that a GPU's calls are timed on, kept free; empty: any, and none is kept free
+  std::vector<int> cores;               // reserved for timed calls of a GPU; empty: any core, and none is reserved
   int64_t flush_bytes = 0;              // 0: by the size of the device's cache
-  std::string blobs;                    // folder of the tasks' weights; "" where no task has any
-  bool allow_weak_confinement = false;  // run although a required confinement is refused ("the user insists")
+  std::string blobs;                    // folder of the tasks' weights; "" if no task has any
+  bool allow_weak_confinement = false;  // run even if a required confinement is not in force
 };
 
 struct device_report {
   environment where;
-  std::vector<confinement_item> confinement;  // with the escapes that the start-up self-test tried
+  std::vector<confinement_item> confinement;  // including the escape attempts of the self-test at start-up
   double start_ms = 0;
 };
 BOOST_DESCRIBE_STRUCT(device_report, (), (where, confinement, start_ms))
 
-// Whether a task that is open already gets fresh draws to be timed on: a would-be best is measured on draws that nobody
-// has seen.
+// Whether a task that is already open gets a new timing pool: a possible new best is measured on unseen draws.
 enum class timing_pool { keep, renew };
 
 class device_session {
  public:
-  // By the type of the device that the options name (device_type::start_session). errc::invalid_argument where
-  // there is none.
+  // Calls device_type::start_session of the named device. errc::invalid_argument if there is no such device.
   static expected<std::unique_ptr<device_session>> start(const session_options& options);
   virtual ~device_session() = default;
 
@@ -49,22 +47,22 @@ class device_session {
 
   // Makes the task the current one: the referee draws its timing pool and computes the expected outputs. Cheap for the
   // current task; the last few tasks' pools are kept. errc::not_found or errc::corrupt: a file of its weights is
-  // missing, or has other bytes than its name says.
+  // missing, or its content does not match the hash in its name.
   virtual expected<void> open_task(const task& t, timing_pool pool = timing_pool::keep) = 0;
 
-  // The memory of all tasks goes back to the device: for one that is idle, while others use it. The next call opens its
-  // task anew.
+  // Frees the device memory of all tasks: for an idle session, while other processes use the device. The next call
+  // opens its task again.
   virtual expected<void> forget_tasks() = 0;
 
   // For the current task. `code` is the compiled object of `variant`.
   virtual expected<check_report> check(const checked_program& variant, const compiled_code& code,
                                        const check_plan& plan) = 0;
-  // Compares the variant's outputs on those draws of the timing pool on which it was not compared before, to the
-  // tolerances of `gates`; the report has no draws where there are none left. The owner judges it (judge_timing_draws).
+  // Checks the variant on those draws of the timing pool on which it was not checked before, with the tolerances of
+  // `gates`; the report has no draws if none are left. The caller judges it (judge_timing_draws).
   virtual expected<check_report> check_timing_draws(const checked_program& variant, const compiled_code& code,
                                                     const timing_plan& plan, const check_plan& gates) = 0;
-  // Fork numbers of the samples start at `first_fork`. errc::infrastructure where the variant was not compared on the
-  // draws of the timing pool.
+  // Fork numbers of the samples start at `first_fork`. errc::infrastructure if the variant was not checked on the draws
+  // of the timing pool.
   virtual expected<timing_report> time(const checked_program& variant, const compiled_code& code,
                                        const timing_plan& plan, int first_fork) = 0;
 

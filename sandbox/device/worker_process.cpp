@@ -24,8 +24,8 @@ namespace {
 constexpr std::chrono::seconds start_limit{60}, spawn_limit{10};
 constexpr std::size_t endings_kept = 256;
 
-// A worker inherits what finds its libraries and nothing else. OpenMP's threads must not spin: on a machine of few
-// cores they would take the time that is being measured.
+// A worker inherits only the variables that locate its libraries. OpenMP's threads must not spin: on a machine with few
+// cores they would slow down the timed calls.
 std::vector<std::string> worker_environment(const worker_settings& settings) {
   std::vector<std::string> environment{"OMP_WAIT_POLICY=passive",
                                        "GOMP_SPINCOUNT=0",
@@ -58,7 +58,8 @@ class spawn_plan {
     ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions_, socket, zygote_socket);
     ::posix_spawn_file_actions_addclosefrom_np(&actions_, zygote_socket + 1);
-    // A group of its own: Ctrl-C at the terminal is for the node alone. Handlers and masks are not inherited.
+    // A separate process group, so that Ctrl-C at the terminal reaches only the node. Signal handlers and masks are not
+    // inherited.
     sigset_t none, all;
     ::sigemptyset(&none);
     ::sigfillset(&all);
@@ -93,7 +94,8 @@ expected<std::string> find_worker(const std::string& wanted, const std::string& 
   if (wanted.empty()) path = fs::read_symlink("/proc/self/exe", problem);
   if (wanted.empty() || program != "cudal1-worker") path.replace_filename(program);
   if (::access(path.c_str(), X_OK) != 0)
-    return fail(errc::not_found, "{} is not a program: {} must lie beside this program", path.string(), program);
+    return fail(errc::not_found, "{} is not an executable: {} must be in the folder of this program", path.string(),
+                program);
   return path.string();
 }
 
@@ -104,10 +106,10 @@ expected<pid_t> start_worker(const std::string& worker, const std::string& role,
 
 namespace {
 
-constexpr int loader_failed = 127;  // the exit code of a program that misses a library
+constexpr int loader_failed = 127;  // exit code if the loader does not find a library
 constexpr int ending_ms = 2000;
 
-// The exit code of a child that is ending; -1 where it is not, or a signal ended it.
+// The exit code of a child that is ending; -1 if it does not end or was killed by a signal.
 int exit_code_of(pid_t pid) {
   const unique_fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   pollfd ended{process.get(), POLLIN, 0};
@@ -116,7 +118,7 @@ int exit_code_of(pid_t pid) {
   return how.si_code == CLD_EXITED ? how.si_status : -1;
 }
 
-// What the loader says of a program that misses a library: its first line on stderr, by starting it once more.
+// The loader's message about a missing library: the first line on stderr of another start of the program.
 std::string words_of_loader(const std::string& worker) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return "";
@@ -145,8 +147,8 @@ error not_started(const std::string& worker, pid_t pid, error e) {
   if (exit_code_of(pid) != loader_failed) return e;
   return {
       errc::not_found,
-      fmt::format("a library is missing: {}. LibTorch 2.11 comes with `pip install torch==2.11.0`; {} finds it and "
-                  "makes the link that the programs look for",
+      fmt::format("a library is missing: {}. `pip install torch==2.11.0` installs LibTorch 2.11; {} finds it and "
+                  "makes the link through which the programs load it",
                   words_of_loader(worker), std::filesystem::path(worker).replace_filename("cudal1-setup").string())};
 }
 
@@ -190,7 +192,7 @@ void zygote_link::end() {
   const bool running = static_cast<bool>(socket_);
   socket_.reset();
   if (pid_ <= 0) return;
-  // It ends when its socket closes; a stuck one is not waited for. Its children end with it.
+  // It ends when its socket closes; SIGKILL in case it hangs. Its children end with it.
   if (running) ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -206,7 +208,7 @@ expected<frame> zygote_link::next(deadline until) {
 expected<void> zygote_link::take_notice() {
   CUDAL1_TRY(const frame f, next(deadline_in(spawn_limit)));
   if (f.type != frame_type::exited)
-    return fail(errc::infrastructure, "the zygote sent a {} frame unasked", enum_name(f.type));
+    return fail(errc::infrastructure, "the zygote sent an unexpected {} frame", enum_name(f.type));
   CUDAL1_TRY(const auto notice, record_of<exit_notice>(f));
   if (ended_.size() >= endings_kept) ended_.clear();
   ended_[notice.pid] = notice;
@@ -226,7 +228,7 @@ expected<child_process> zygote_link::spawn(const std::string& role, std::span<co
     }
     CUDAL1_TRY(const auto reply, record_of<spawn_reply>(f));
     if (f.descriptors.size() != 1) return fail(errc::infrastructure, "the zygote sent no descriptor of its child");
-    ended_.erase(reply.pid);  // an older process of that number
+    ended_.erase(reply.pid);  // of an earlier process with that id
     return child_process{reply.pid, std::move(f.descriptors[0])};
   }
 }

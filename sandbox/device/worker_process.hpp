@@ -1,4 +1,4 @@
-// Starting cudal1-worker, and talking to its zygote.
+// Starts cudal1-worker and communicates with its zygote.
 #pragma once
 
 #include <map>
@@ -12,19 +12,19 @@
 
 namespace cudal1 {
 
-// The path of that program: beside `wanted` (the path of a cudal1-worker), else beside this program.
+// The path of `program`: in the folder of `wanted` (the path of a cudal1-worker), or, if that is "", of this program.
 expected<std::string> find_worker(const std::string& wanted, const std::string& program = "cudal1-worker");
 
-// Starts `worker ROLE SETTINGS` with `socket` as its descriptor 3 and this environment alone; its process id. The
-// caller reaps it.
+// Starts `worker ROLE SETTINGS` with `socket` as its descriptor 3 and exactly this environment. Returns its process id;
+// the caller reaps it.
 expected<pid_t> start_worker(const std::string& worker, const std::string& role, const std::string& settings,
                              const std::vector<std::string>& environment, int socket);
 
-// What to tell of a worker whose first frame did not come, by how it ended: errc::not_found with the loader's words and
-// what to do where it misses a library, else `e`. The process is left to be reaped.
+// The error for a worker whose first frame did not come: errc::not_found with the loader's message and advice if a
+// library is missing, else `e`. The caller still reaps the process.
 error not_started(const std::string& worker, pid_t pid, error e);
 
-// Sends SIGKILL to the process that the descriptor stands for; one that has ended already is left alone.
+// Sends SIGKILL to the process of the descriptor. No effect if it has ended.
 void kill_process(int pidfd);
 
 struct child_process {
@@ -32,11 +32,10 @@ struct child_process {
   unique_fd pidfd;
 };
 
-// The session's end of a zygote. It ends with this object, and all its children with it.
+// The session's connection to a zygote. The zygote and all its children end with this object.
 class zygote_link {
  public:
-  // Starts it and waits for its report.
-  // `environment`: NAME=value, beside what every worker gets.
+  // Starts it and waits for its report. `environment`: NAME=value, in addition to that of every worker.
   static expected<zygote_link> start(const std::string& worker, const worker_settings& settings,
                                      const std::vector<std::string>& environment = {});
   zygote_link(zygote_link&& other) noexcept { *this = std::move(other); }
@@ -48,11 +47,10 @@ class zygote_link {
   int socket() const { return socket_.get(); }
 
   expected<child_process> spawn(const std::string& role, std::span<const int> descriptors);
-  // Something is to be read from socket(): a notice is kept, anything else is an error, as is the end of the zygote.
+  // Call it when socket() is readable: keeps an exit notice; any other frame, and the end of the zygote, are errors.
   expected<void> take_notice();
-  // How that child ended. errc::timeout where nothing is known within the limit.
+  // How that child ended. errc::timeout if no notice comes within the limit.
   expected<exit_notice> wait_exit(int pid, std::chrono::milliseconds limit);
-  bool knows_end_of(int pid) const { return ended_.contains(pid); }
 
  private:
   zygote_link() = default;

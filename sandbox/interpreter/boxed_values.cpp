@@ -48,7 +48,7 @@ expected<c10::IValue> boxed_name(const std::string& name, schema_type type) {
   if (type == schema_type::layout) return c10::IValue(static_cast<int64_t>(c10::Layout::Strided));
   if (type == schema_type::memory_format)
     if (const auto format = memory_format_of(name)) return c10::IValue(static_cast<int64_t>(*format));
-  return fail(errc::unsupported, "the interpreter does not know \"{}\"", name);
+  return fail(errc::unsupported, "the interpreter does not support \"{}\"", name);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ expected<c10::IValue> boxed(const argument_value& value, schema_type type) {
   if (const auto* v = std::get_if<std::vector<int64_t>>(&value)) return c10::IValue(*v);
   if (const auto* v = std::get_if<std::vector<bool>>(&value)) return c10::IValue(*v);
   if (const auto* v = std::get_if<std::vector<double>>(&value)) return c10::IValue(*v);
-  return fail(errc::infrastructure, "a tensor where a constant was wanted");
+  return fail(errc::infrastructure, "an argument is a tensor, but a constant is required");
 }
 
 at::Tensor wrap(const tensor_view& view, at::Device device) {

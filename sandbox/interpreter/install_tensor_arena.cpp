@@ -1,4 +1,4 @@
-// The arena as c10's CPU allocator.
+// Installs the arena as c10's CPU allocator.
 #include <atomic>
 #include <memory>
 
@@ -26,8 +26,8 @@ class arena_allocator final : public c10::Allocator {
     auto* memory = the_arena.load(std::memory_order_acquire);
     bool had_room = true;
     void* data = memory->allocate(bytes, allocation_label, had_room);
-    TORCH_CHECK_WITH(OutOfMemoryError, had_room, bytes, " bytes were asked for with ", memory->bytes_in_use(),
-                     " in use of ", memory->bytes());
+    TORCH_CHECK_WITH(OutOfMemoryError, had_room, "an allocation of ", bytes, " bytes failed with ",
+                     memory->bytes_in_use(), " of ", memory->bytes(), " in use");
     return {data, data, &release_block, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release_block; }
@@ -45,14 +45,14 @@ void set_allocation_label(const char* label) {
 }
 
 expected<void> install_arena(const arena_options& options) {
-  if (installed_arena()) return fail(errc::already_exists, "this process has its arena already");
+  if (installed_arena()) return fail(errc::already_exists, "this process already has an arena");
   if (!options.base || reinterpret_cast<uintptr_t>(options.base) % 4096 != 0)
     return fail(errc::invalid_argument, "the arena needs a page-aligned mapping");
   if (options.bytes < 1 << 16)
-    return fail(errc::invalid_argument, "an arena of {} bytes is too small: give it 64 KiB or more", options.bytes);
+    return fail(errc::invalid_argument, "an arena of {} bytes is too small: it needs at least 64 KiB", options.bytes);
   the_arena.store(new arena(options), std::memory_order_release);
   static arena_allocator allocator;
-  c10::SetCPUAllocator(&allocator, 100);  // above every allocator of LibTorch
+  c10::SetCPUAllocator(&allocator, 100);  // a higher priority than LibTorch's allocators have
   return {};
 }
 

@@ -21,7 +21,7 @@ namespace cudal1 {
 
 namespace {
 
-// What a step asks of LibTorch's matrix products and convolutions on a GPU, while it runs.
+// Sets the precision of LibTorch's matrix products and convolutions on a GPU while a step runs.
 class product_precision {
  public:
   explicit product_precision(const std::string& wanted) : asked_(!wanted.empty()) {
@@ -80,7 +80,7 @@ class program_interpreter final : public interpreter {
 
   expected<void> call(std::span<const tensor_view> inputs) override {
     if (!weights_are_set_ && !(program_.text.weights.empty() && plan_.setup.empty()))
-      return fail(errc::invalid_argument, "{}: set_weights comes before the first call", program_.text.name);
+      return fail(errc::invalid_argument, "{}: set_weights must precede the first call", program_.text.name);
     release();
     CUDAL1_CHECK(bind(program_.text.inputs, plan_.inputs, inputs, "input"));
     CUDAL1_CHECK(run(plan_.steps, plan_.lanes > 1 ? options_.lanes : nullptr));
@@ -107,7 +107,7 @@ class program_interpreter final : public interpreter {
   expected<void> bind(const std::vector<tensor_declaration>& declared, const std::vector<int>& slots,
                       std::span<const tensor_view> given, std::string_view kind) {
     if (given.size() != declared.size())
-      return fail(errc::invalid_argument, "{}: {} {}s were given, and {} are declared", program_.text.name,
+      return fail(errc::invalid_argument, "{}: {} {}s were given, but {} are declared", program_.text.name,
                   given.size(), kind, declared.size());
     for (std::size_t i = 0; i < given.size(); ++i) {
       if (!(given[i].type == declared[i].type) || !given[i].data)
@@ -125,7 +125,7 @@ class program_interpreter final : public interpreter {
   }
 
   expected<void> rehearse_all() {
-    std::vector<at::Tensor> zeros;  // keeps the memory of inputs and weights
+    std::vector<at::Tensor> zeros;  // owns the memory of inputs and weights
     const auto views_of = [&](const std::vector<tensor_declaration>& declared) {
       std::vector<tensor_view> views;
       for (const auto& d : declared) {
@@ -141,7 +141,7 @@ class program_interpreter final : public interpreter {
     return run(plan_.steps, nullptr);
   }
 
-  // Past the dispatcher, which takes longer than the rest of it.
+  // Bypasses the dispatcher, which would take most of the time.
   at::Tensor empty(at::IntArrayRef shape, at::ScalarType element) const {
     if (device_.is_cpu()) return at::detail::empty_cpu(shape, element);
     return at::detail::empty_generic(shape, c10::GetAllocator(c10::kCUDA), c10::DispatchKeySet(c10::DispatchKey::CUDA),
@@ -171,7 +171,7 @@ class program_interpreter final : public interpreter {
     return guarded([&] { return run_steps(steps, lanes); });
   }
 
-  // Exceptions of ATen end here.
+  // Converts ATen's exceptions to errors.
   expected<void> guarded(auto&& work) {
     if (at::get_num_threads() != options_.threads) at::set_num_threads(options_.threads);
     const c10::InferenceMode no_autograd;
@@ -264,12 +264,13 @@ class program_interpreter final : public interpreter {
       stack_.assign(std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
     }
     if (stack_.size() != aten.results.size())
-      return fail(errc::invalid_program, "{}: gave {} results for {}", label, stack_.size(), aten.results.size());
+      return fail(errc::invalid_program, "{}: gave {} results, but {} are declared", label, stack_.size(),
+                  aten.results.size());
     for (std::size_t i = 0; i < stack_.size(); ++i) {
       auto result = std::move(stack_[i]).toTensor();
       if (aten.relaid) result = laid_out_by_rule(std::move(result), aten.types[i].type);
       if (!has_type(result, aten.types[i].type))
-        return fail(errc::invalid_program, "{}: result {} should be {} by our rules, and is {}", label, i,
+        return fail(errc::invalid_program, "{}: result {} should be {} by our rules, but is {}", label, i,
                     aten.types[i].type.text(), type_text(result));
       if (!has_run_) CUDAL1_CHECK(check_memory(aten, i, result, label));
       if (aten.results[i] != no_slot) value(aten.results[i]) = std::move(result);
@@ -277,13 +278,13 @@ class program_interpreter final : public interpreter {
     return {};
   }
 
-  // Another type or shape stays as it is, and is an error of the caller's.
+  // A result of another type or shape is returned unchanged; the caller reports it.
   static at::Tensor laid_out_by_rule(at::Tensor result, const tensor_type& type) {
     if (has_type(result, type) || !result.sizes().equals(type.shape)) return result;
     return at::empty_strided(type.shape, type.strides, result.options()).copy_(result);
   }
 
-  // A result uses an operand's memory exactly where the rule says so. What is said of one call holds for all.
+  // Checks that a result shares an operand's memory if and only if the rule says so. Checking the first call suffices.
   expected<void> check_memory(const aten_plan& aten, std::size_t i, const at::Tensor& result,
                               const std::string& label) {
     const auto& view_of = aten.types[i].view_of;
@@ -291,13 +292,13 @@ class program_interpreter final : public interpreter {
     for (std::size_t a = 0; a < aten.arguments.size(); ++a) {
       const auto& listed = aten.arguments[a].slots;
       if (std::any_of(listed.begin(), listed.end(), uses))
-        return fail(errc::invalid_program, "{}: result {} should be a copy by our rules, and is a view", label, i);
+        return fail(errc::invalid_program, "{}: result {} should be a copy by our rules, but is a view", label, i);
       if (aten.arguments[a].slot == no_slot) continue;
       const bool shares = uses(aten.arguments[a].slot);
       if (view_of == a && !shares)
-        return fail(errc::invalid_program, "{}: result {} should be a view by our rules, and is a copy", label, i);
+        return fail(errc::invalid_program, "{}: result {} should be a view by our rules, but is a copy", label, i);
       if (!view_of && shares)
-        return fail(errc::invalid_program, "{}: result {} should be a copy by our rules, and is a view", label, i);
+        return fail(errc::invalid_program, "{}: result {} should be a copy by our rules, but is a view", label, i);
     }
     return {};
   }
@@ -319,7 +320,7 @@ class program_interpreter final : public interpreter {
 expected<std::unique_ptr<interpreter>> interpreter::load(checked_program p, const kernel_library* kernels,
                                                          interpreter_options options) {
   if (options.threads < 1)
-    return fail(errc::invalid_argument, "threads is {}, and should be positive", options.threads);
+    return fail(errc::invalid_argument, "threads is {}, but should be positive", options.threads);
   CUDAL1_TRY(auto plan, plan_program(p, kernels, options));
   if (plan.lanes > 1) CUDAL1_CHECK(options.lanes->prepare(plan.lanes, plan.events));
   return std::unique_ptr<interpreter>(

@@ -1,4 +1,4 @@
-// Compiled kernels, loaded into this process, and their launches: what a runner's interpreter needs of a kind of
+// Compiled kernels that are loaded into this process, and their launches: the interpreter's interface to a kind of
 // device.
 #pragma once
 
@@ -10,29 +10,29 @@
 
 namespace cudal1 {
 
-// A kernel found in a library: each kind of library derives its own.
+// A kernel found in a library. Each kind of library derives from it.
 struct kernel_handle {};
 
 class kernel_library {
  public:
   virtual ~kernel_library() = default;
   virtual expected<const kernel_handle*> find(const std::string& kernel) const = 0;
-  // How many arguments a launch must give: compare with the program's before the first launch.
+  // The number of arguments of a launch.
   virtual int parameter_count(const kernel_handle* kernel) const = 0;
-  // Its threads meet (barriers, shuffles, shared memory): exact, and far slower than a loop kernel.
+  // Whether its threads interact (barriers, shuffles, shared memory): correct, but far slower than a loop kernel.
   virtual bool uses_fibers(const kernel_handle* kernel) const = 0;
-  // Makes what launches of this kernel on `threads` threads need (stacks), so that launch() maps no memory. To be
-  // called before the process is locked down; a loop kernel needs nothing. Errors: infrastructure.
+  // Allocates the stacks for launches of this kernel on `threads` threads, so that launch() maps no memory. Call it
+  // before the process is locked down. Does nothing for a loop kernel. Errors: infrastructure.
   virtual expected<void> prepare(const kernel_handle* kernel, int threads) const = 0;
   // `arguments`: one pointer for each of the kernel's parameters, to the value (a pointer, an int32, ...), as with
-  // cudaLaunchKernel. The blocks are spread in contiguous ranges over `threads` threads, of which there must be enough
-  // (on `cpu`: prepare_launch_threads, before lock-down); with 1 everything runs in the caller. Returns
-  // when all are done. One launch at a time. A launch that cannot be (sizes out of range, more than 2^31-1 threads
-  // along x) and a deadlock end the process with a message on `cpu` (kernel_fault); see load_cubin for a GPU.
+  // cudaLaunchKernel. The blocks are divided in contiguous ranges among `threads` threads, which must exist (on `cpu`:
+  // prepare_launch_threads, before lock-down); with 1 everything runs in the calling thread. Returns when all blocks
+  // are done. One launch at a time. On `cpu` an impossible launch (sizes out of range, more than 2^31-1 threads along
+  // x) or a deadlock ends the process with a message (kernel_fault); see load_cubin for a GPU.
   virtual void launch(const kernel_handle* kernel, const std::array<int64_t, 3>& grid,
                       const std::array<int64_t, 3>& block, int64_t shared_bytes, void* const* arguments,
                       int threads) const = 0;
-  // Overwrites what launches left on the stacks and in the shared memory that they ran on. Not during a launch.
+  // Overwrites the data that launches left on their stacks and in shared memory. Not during a launch.
   virtual void forget() const {}
 };
 

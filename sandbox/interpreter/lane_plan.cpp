@@ -12,7 +12,7 @@ namespace {
 
 constexpr int none = -1;
 
-// What a step does to memory, by numbers of memories: a view is the memory that it looks at.
+// The memory that a step reads and writes, by index. A view has the index of the memory that it views.
 struct memory_use {
   std::vector<int> reads, writes;
   bool allocates = false;
@@ -95,7 +95,7 @@ class lane_planner {
     int writer = none;
     std::vector<int> readers;  // since it was written
   };
-  // By lane: the last step there that is over at some moment.
+  // For each lane, the last step that has ended at some moment.
   using progress = std::vector<int>;
 
   std::size_t lane_of(int step) const {
@@ -107,7 +107,7 @@ class lane_planner {
       to[l] = std::max(to[l], with[l]);
   }
 
-  // The steps that must be over before step i begins, the latest first.
+  // The steps that must end before step i begins, latest first.
   std::set<int, std::greater<>> steps_before(int i, const memory_use& use) {
     std::set<int, std::greater<>> before;
     for (const int m : use.reads)
@@ -131,7 +131,7 @@ class lane_planner {
     progress known(limit_, none);
     for (const int step : before)
       advance(known, when_over(step));
-    for (std::size_t l = 0; l < limit_; ++l)  // all that was done there is over anyway
+    for (std::size_t l = 0; l < limit_; ++l)  // a lane whose steps must all end before this one anyway
       if (lanes_[l].last != none && known[l] >= lanes_[l].last) return l;
     for (std::size_t l = 0; l < limit_; ++l)
       if (lanes_[l].last == none) return l;
@@ -147,7 +147,7 @@ class lane_planner {
     step.lane = static_cast<int>(l);
     progress known = lanes_[l].last == none ? progress(limit_, none) : when_over(lanes_[l].last);
     for (const int earlier : before) {
-      if (known[lane_of(earlier)] >= earlier) continue;  // by the lane's order, or through another wait
+      if (known[lane_of(earlier)] >= earlier) continue;  // ensured by the lane's order or another wait
       auto& event = plan_.steps[static_cast<std::size_t>(earlier)].event;
       if (event == no_event) event = plan_.events++;
       step.waits.push_back(event);
@@ -158,7 +158,7 @@ class lane_planner {
     lanes_[l] = {i, lanes_[l].steps + 1};
   }
 
-  // New memory may have to be poisoned: that goes before its first user, into that one's lane.
+  // New memory may have to be poisoned, so an allocation goes into the lane of its first user.
   void place_allocations(const std::vector<memory_use>& uses) {
     std::map<int, int> first_lane;
     for (std::size_t i = uses.size(); i-- > 0;) {
@@ -177,7 +177,7 @@ class lane_planner {
   std::size_t limit_;
   std::vector<lane> lanes_;
   std::map<int, memory> memories_;
-  std::vector<progress> over_;  // by step: what is over when it is
+  std::vector<progress> over_;  // for each step, the progress when it ends
   lane_plan plan_;
 };
 

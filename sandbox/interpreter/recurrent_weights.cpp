@@ -11,7 +11,7 @@ namespace cudal1 {
 
 namespace {
 
-// Of the schemas' arguments, which all four have in this order.
+// Positions in the schemas' arguments, the same for all four operators.
 constexpr std::size_t params_at = 2, biases_at = 3, layers_at = 4, bidirectional_at = 7, batch_first_at = 8;
 
 bool stays(const program_plan& plan, int slot) {
@@ -27,7 +27,7 @@ void pack(aten_plan& aten, int64_t mode, const std::vector<at::Tensor>& values) 
     params.packed.push_back(values[static_cast<std::size_t>(slot)].clone());
   const int64_t weights_of_layer = flag(biases_at) ? 4 : 2;
   const int64_t input_size = params.packed[0].size(1), hidden_size = params.packed[1].size(1);
-  // It moves the tensors of the list into the buffer that it gives.
+  // Moves the tensors of the list into one buffer.
   at::_cudnn_rnn_flatten_weight(params.packed, weights_of_layer, input_size, mode, hidden_size, 0,
                                 aten.arguments[layers_at].constant.toInt(), flag(batch_first_at),
                                 flag(bidirectional_at));

@@ -61,11 +61,11 @@ class planner {
 
   expected<void> plan_step(const launch_step& s, const operator_call&, const std::vector<operator_result>&,
                            step_plan& planned) {
-    if (!kernels_) return fail(errc::invalid_argument, "the program launches kernels, and none were compiled");
+    if (!kernels_) return fail(errc::invalid_argument, "the program launches kernels, but none were compiled");
     launch_plan launch;
     CUDAL1_TRY(launch.kernel, kernels_->find(s.kernel));
     if (const int wanted = kernels_->parameter_count(launch.kernel); std::cmp_not_equal(wanted, s.args.size()))
-      return fail(errc::invalid_program, "the kernel has {} parameters, and {} arguments are given", wanted,
+      return fail(errc::invalid_program, "the kernel has {} parameters, but {} arguments are given", wanted,
                   s.args.size());
     CUDAL1_CHECK(kernels_->prepare(launch.kernel, options_.threads));
     launch.grid = s.grid;
@@ -78,7 +78,7 @@ class planner {
     planned.what = std::move(launch);
     auto& kept = std::get<launch_plan>(planned.what);
     for (auto& value : kept.values)
-      kept.pointers.push_back(&value);  // moving a vector keeps its elements where they are
+      kept.pointers.push_back(&value);  // they stay valid when the vector is moved
     return {};
   }
 
@@ -100,7 +100,7 @@ class planner {
   expected<void> plan_step(const aten_step& s, const operator_call& call, const std::vector<operator_result>& results,
                            step_plan& planned) {
     if (s.precision == "tf32" && options_.cuda_device < 0)
-      return fail(errc::unsupported, "precision tf32 exists on CUDA devices only: leave it out for this device");
+      return fail(errc::unsupported, "precision tf32 exists on CUDA devices only: omit it for this device");
     const auto dot = s.op.find('.');
     const auto found = c10::Dispatcher::singleton().findSchema(
         {s.op.substr(0, dot), dot == std::string::npos ? "" : s.op.substr(dot + 1)});
@@ -108,7 +108,7 @@ class planner {
     aten_plan aten{*found, {}, {}, results, call.op->schema.list_result, call.op->relaid, s.precision};
     for (std::size_t i = 0; i < call.arguments.size(); ++i) {
       CUDAL1_TRY(auto argument, plan_argument(call.arguments[i], call.op->schema.arguments[i]));
-      // An operator that makes a tensor out of nothing must be told where.
+      // An operator without tensor arguments needs the device.
       if (call.op->schema.arguments[i].name == "device" && argument.constant.isNone() && options_.cuda_device >= 0)
         argument.constant = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(options_.cuda_device));
       aten.arguments.push_back(std::move(argument));
@@ -116,7 +116,7 @@ class planner {
     for (const auto& name : s.results)
       aten.results.push_back(name.empty() ? no_slot : bind(name));
     if (aten.results.size() != results.size())
-      return fail(errc::infrastructure, "{} results for {} names", results.size(), aten.results.size());
+      return fail(errc::infrastructure, "{} results, but {} names", results.size(), aten.results.size());
     planned.what = std::move(aten);
     return {};
   }
@@ -155,7 +155,7 @@ class planner {
     return used;
   }
 
-  // A view keeps its memory alive by itself, so each name ends with its own last use.
+  // A view keeps its memory alive, so each value can be released after its own last use.
   void plan_lifetimes() {
     std::set<int> kept(plan_.inputs.begin(), plan_.inputs.end());
     kept.insert(plan_.weights.begin(), plan_.weights.end());
@@ -166,7 +166,7 @@ class planner {
           if (kept.insert(used).second) s->last_used.push_back(used);
     };
     end_lives(plan_.steps);
-    // Results of setup live as long as the steps read them.
+    // Results of setup persist from call to call.
     for (auto& s : plan_.steps)
       std::erase_if(s.last_used, [&](int used) {
         return std::find(plan_.temporaries.begin(), plan_.temporaries.end(), used) == plan_.temporaries.end();
@@ -175,7 +175,7 @@ class planner {
   }
 
   void take_lanes(lane_plan lanes) {
-    if (lanes.lanes < 2) return;  // each step needs the one before
+    if (lanes.lanes < 2) return;  // each step depends on the one before
     for (std::size_t i = 0; i < lanes.steps.size(); ++i)
       plan_.steps[i].lane = std::move(lanes.steps[i]);
     plan_.lanes = lanes.lanes;

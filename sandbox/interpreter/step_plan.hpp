@@ -1,4 +1,4 @@
-// What load() makes of a checked program: slots for values, and steps with everything resolved that can be. For the
+// The result of load() for a checked program: slots for values, and steps with operators and kernels resolved. For the
 // .cpp files of this folder only: it includes ATen.
 #pragma once
 
@@ -17,22 +17,22 @@ namespace cudal1 {
 inline constexpr int no_slot = -1;
 
 struct boxed_argument {
-  int slot = no_slot;      // of a tensor, else:
-  std::vector<int> slots;  // of a list of tensors, where `is_list`, else:
+  int slot = no_slot;      // of a tensor
+  std::vector<int> slots;  // of a list of tensors, if `is_list`
   bool is_list = false;
   bool optional_items = false;     // of the list: no_slot is null
-  std::vector<at::Tensor> packed;  // of the list: copies that are taken in place of the slots' values
-  c10::IValue constant;
+  std::vector<at::Tensor> packed;  // of the list: copies that replace the slots' values
+  c10::IValue constant;            // any other argument
 };
 
 struct aten_plan {
   c10::OperatorHandle op;
   std::vector<boxed_argument> arguments;
-  std::vector<int> results;  // slots; no_slot for one that nobody reads
+  std::vector<int> results;  // slots; no_slot for an unused result
   std::vector<operator_result> types;
   bool gives_list = false;  // one list of tensors, and a result for each
-  bool relaid = false;      // results come in a layout of the device's own
-  std::string precision;    // of products and convolutions: "" as LibTorch ships, "float32", "tf32"
+  bool relaid = false;      // the layout of the results depends on the device
+  std::string precision;    // of products and convolutions: "" for LibTorch's default, "float32", "tf32"
 };
 
 struct alloc_plan {
@@ -41,7 +41,7 @@ struct alloc_plan {
   at::ScalarType element;
 };
 
-// The kernel's parameters: `pointers[i]` is &values[i]; those of tensors are written before each launch.
+// The kernel's parameters: `pointers[i]` is &values[i]; values that are tensors' addresses are set before each launch.
 struct launch_plan {
   const kernel_handle* kernel = nullptr;
   std::array<int64_t, 3> grid, block;
@@ -54,15 +54,15 @@ struct launch_plan {
 struct step_plan {
   std::string label;  // "step 2 (launch row_scale)"
   std::variant<alloc_plan, launch_plan, aten_plan> what;
-  std::vector<int> last_used;  // slots whose memory goes back after this step
-  laned_step lane;             // where the plan has several lanes
+  std::vector<int> last_used;  // slots to release after this step
+  laned_step lane;             // if the plan has several lanes
 };
 
 struct program_plan {
   std::map<std::string, int> slots;
   std::vector<int> inputs, weights, outputs;
   std::vector<step_plan> setup, steps;
-  std::vector<int> temporaries;  // what a call binds: everything but inputs, weights and the results of setup
+  std::vector<int> temporaries;  // slots set by a call: all but inputs, weights and the results of setup
   int lanes = 1, events = 0;     // of the steps; setup has one lane
 };
 

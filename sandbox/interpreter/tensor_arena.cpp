@@ -29,8 +29,8 @@ uint64_t mixed(uint64_t x) {  // splitmix64's finaliser
   return x ^ (x >> 31);
 }
 
-// What memory holds when it is handed out: NaNs with a payload, large finite numbers, or noise, by the seed. Of one
-// kind too, two seeds differ: what poison decides does not repeat.
+// The content of newly allocated memory: NaNs with a payload, large finite numbers, or noise, depending on the seed.
+// Two seeds of the same kind also differ, so that outputs that depend on poison do not repeat.
 pattern_page poison_page(uint64_t seed) {
   const uint64_t varied = mixed(seed) & 0x000000ff000000ff;
   pattern_page words;
@@ -49,8 +49,8 @@ pattern_page poison_page(uint64_t seed) {
   return words;
 }
 
-// Poison that stayed in the caches would be written back at a timed call's expense. Single lines are no matter, and
-// are written within calls: those stay.
+// Bypasses the caches: writing cached poison back to memory would slow down a timed call. Small writes, which occur
+// within calls, are cached.
 void write_past_caches(char* to, const char* from, std::size_t bytes) {
 #if defined(__x86_64__)
   const bool cached = bytes < page / 4;
@@ -66,7 +66,7 @@ void write_past_caches(char* to, const char* from, std::size_t bytes) {
 #endif
 }
 
-// Room for the addresses to move in: enough that they fall on every line of many pages.
+// The range in which addresses vary: many pages.
 std::size_t rotation_span(std::size_t size) {
   return std::clamp<std::size_t>(size / 64, page, std::size_t{1} << 20) / arena::alignment * arena::alignment;
 }
@@ -82,7 +82,8 @@ arena::arena(const arena_options& options)
   free_.emplace(0, size_);
 }
 
-// The lowest fit at or above this call's start, else the lowest of all: what a call frees it uses again soon.
+// The lowest fit at or above this call's start, else the lowest of all, so that a call soon reuses memory that it
+// freed.
 arena::gaps::iterator arena::find_gap(std::size_t extent, std::size_t& offset) {
   auto gap = free_.upper_bound(start_);
   if (gap != free_.begin()) --gap;
@@ -171,8 +172,8 @@ void arena::poison(std::size_t from, std::size_t to) {
   }
 }
 
-// Memory that this call has not used yet was poisoned by begin_call, or is now. What the call itself used before gets a
-// line of poison in each page: enough to be noticed, too little to be felt in a timed call.
+// Poisons memory that neither begin_call nor this call has poisoned. Memory that this call used before gets one line of
+// poison in each page: enough for detection, with little effect on a timed call.
 void arena::prepare(std::size_t offset, std::size_t extent) {
   const std::size_t end = offset + extent;
   if (end > prepared_) {
@@ -209,7 +210,7 @@ std::string arena::damage(std::size_t offset, const block& b) const {
   return {};
 }
 
-// Memory that was free all through the call and holds something else than its poison: a write that jumped the guards.
+// Checks memory that was free throughout the call for its poison: finds writes beyond the guards.
 std::string arena::stray_writes() const {
   const auto* pattern = reinterpret_cast<const char*>(pattern_.data());
   for (const auto& [offset, extent] : free_) {
@@ -226,7 +227,7 @@ std::string arena::stray_writes() const {
 
 void arena::begin_call(uint64_t seed) {
   const std::lock_guard lock(mutex_);
-  const std::size_t reach = highest_;  // of the call before: what the next one will need
+  const std::size_t reach = highest_;  // of the call before, as an estimate for the next one
   seed_ = mixed(seed);
   pattern_ = poison_page(seed_);
   const std::size_t span = rotation_span(size_);
@@ -236,7 +237,7 @@ void arena::begin_call(uint64_t seed) {
   for (const auto& [offset, extent] : free_)
     if (offset < prepared_) poison(offset, std::min(offset + extent, prepared_));
   poisoned_ = prepared_;
-  // Nothing was handed out beyond: what may have been left there is dropped, so that no call finds it again.
+  // Discards the content of all memory above, so that no call can find data of an earlier one there.
   const std::size_t unused = (prepared_ + page - 1) / page * page;
   if (unused < size_) (void)::madvise(base_ + unused, size_ - unused, MADV_REMOVE);
   recycled_ = 0;

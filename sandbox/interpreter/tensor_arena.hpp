@@ -1,6 +1,5 @@
-// The memory of a worker's tensors: blocks in one given mapping, with guards on both sides, poisoned before they are
-// used, at addresses that change from call to call. What is known of blocks is kept outside of the mapping. Safe to use
-// from several threads.
+// The memory of a worker's tensors: blocks in one given mapping, with guards on both sides, poisoned before use, at
+// addresses that change from call to call. The records of blocks are outside the mapping. Thread-safe.
 #pragma once
 
 #include <array>
@@ -17,14 +16,14 @@ namespace cudal1 {
 
 class arena {
  public:
-  static constexpr std::size_t alignment = 64;    // what ATen wants of an allocator
-  static constexpr std::size_t guard_bytes = 64;  // before a block; after it at least as many
+  static constexpr std::size_t alignment = 64;    // required by ATen
+  static constexpr std::size_t guard_bytes = 64;  // before a block; at least as many after it
 
   explicit arena(const arena_options& options);
 
-  // Null for no bytes; null where no gap is large enough, which `had_room` tells apart. `label` must outlive the block.
+  // Null for 0 bytes, and null with `had_room` false if no gap is large enough. `label` must outlive the block.
   void* allocate(std::size_t bytes, const char* label, bool& had_room);
-  // A block of this arena, or null.
+  // `data`: a block of this arena, or null.
   void release(void* data);
 
   void begin_call(uint64_t seed);
@@ -36,7 +35,7 @@ class arena {
 
  private:
   struct block {
-    std::size_t bytes = 0;   // asked for
+    std::size_t bytes = 0;   // requested
     std::size_t extent = 0;  // with guards and padding
     uint64_t guard = 0;      // the pattern of its guards
     const char* label = nullptr;
@@ -58,12 +57,12 @@ class arena {
   std::size_t size_;
   bool poisons_;
   gaps free_;
-  std::unordered_map<std::size_t, block> blocks_;  // by the offset of the block with its guard
+  std::unordered_map<std::size_t, block> blocks_;  // by the offset of the block's first guard
   uint64_t seed_;
   std::array<uint64_t, 512> pattern_;  // one page of this call's poison
-  std::size_t start_ = 0;              // allocations of this call begin their search here
-  std::size_t prepared_ = 0;           // below this, free memory was poisoned before the call
-  std::size_t poisoned_ = 0;           // below this, begin_call poisoned what was free
+  std::size_t start_ = 0;              // allocations of this call search from here
+  std::size_t prepared_ = 0;           // below this, free memory has been poisoned
+  std::size_t poisoned_ = 0;           // below this, begin_call poisoned all free memory
   std::size_t recycled_ = 0;           // below this, memory may have been used in this call
   std::size_t highest_ = 0;            // end of the highest block of this call
   std::size_t in_use_ = 0, peak_ = 0;
@@ -72,7 +71,7 @@ class arena {
 
 // The process's arena, or null before install_arena.
 arena* installed_arena();
-// What the allocations of this thread are for, in reports: the current step.
+// Labels this thread's allocations in reports with the current step.
 void set_allocation_label(const char* label);
 
 }  // namespace cudal1

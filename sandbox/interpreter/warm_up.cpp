@@ -12,7 +12,7 @@
 namespace cudal1 {
 
 void warm_up() {
-  at::set_num_threads(1);  // a parallel region would leave threads that a fork does not copy
+  at::set_num_threads(1);  // a parallel region would start threads, which a fork does not copy
   const c10::InferenceMode no_autograd;
   const auto a = at::randn({64, 64});
   at::sum(at::softmax(at::mm(a, a), 1));

@@ -51,7 +51,7 @@ int enter_limits(const resource_limits& limits) noexcept {
 
 int enter_parent_death(int expected_parent) noexcept {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return errno;
-  // It may have died before the signal was asked for.
+  // The parent may have ended before prctl().
   return expected_parent == 0 || ::getppid() == expected_parent ? 0 : ESRCH;
 }
 
@@ -60,7 +60,7 @@ expected<unique_fd> landlock_of(const confinement_options& options) {
   access.readable = options.readable;
   access.writable = options.writable;
   access.read_everything = options.role == confined_role::referee;
-  access.signals = options.role == confined_role::referee;  // it stops and ends its runners
+  access.signals = options.role == confined_role::referee;  // it stops and kills its runners
   if (options.role == confined_role::compiler) {
     for (const char* path : {"/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache"})
       if (options.system_folders) access.readable.emplace_back(path);
@@ -104,7 +104,7 @@ void confinement::restrict_resources(confinement_result& result) const noexcept 
     note(result, "parent-death signal", true, enter_parent_death(options_.expected_parent));
   note(result, "resource limits", true, enter_limits(options_.limits));
   note(result, "no_new_privs", true, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno);
-  // Required where the kernel has it: where it has none there is no ruleset, and the filter of calls stands alone.
+  // Required if the kernel has it; otherwise there is no ruleset, and only the filter of system calls is in force.
   if (ruleset_)
     note(result, "landlock", true, enter_landlock(ruleset_.get()));
   else
@@ -130,7 +130,7 @@ std::vector<confinement_item> describe(const confinement_result& result) {
     const auto& step = result.steps[i];
     std::string detail = step.in_force ? "" : std::strerror(step.error_number);
     if (step.error_number == ENOSYS && std::strcmp(step.name, "landlock") == 0)
-      detail = "this kernel has no Landlock; the filter of system calls stands alone";
+      detail = "this kernel has no Landlock; only the filter of system calls is in force";
     items.push_back({step.name, step.required, step.in_force, std::move(detail)});
   }
   return items;
@@ -149,7 +149,7 @@ expected<std::vector<confinement_item>> probe_confinement(const confinement_opti
   if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errc::infrastructure, "pipe: {}", std::strerror(errno));
   const unique_fd reader(ends[0]);
   unique_fd writer(ends[1]);
-  // The filter of a runner lets it write to descriptor 2 alone, and the ready-made result is sent before that anyway.
+  // The child reports through descriptor 2, the only one to which a runner's filter permits writing.
   CUDAL1_TRY(const auto prepared, confinement::prepare(options));
   const pid_t child = ::fork();
   if (child < 0) return fail(errc::infrastructure, "fork: {}", std::strerror(errno));

@@ -48,7 +48,7 @@ call_state wait_while(control_block& control, call_state from, deadline until, c
     if (const uint32_t value = seen(); value != unchanged) return static_cast<call_state>(value);
     const auto now = std::chrono::steady_clock::now();
     if (now >= until || has_ended(options.watched)) return static_cast<call_state>(seen());
-    // Short sleeps, since the end of the other side wakes nobody.
+    // Short sleeps, since the end of the other process does not wake this one.
     const auto nap = std::min<std::chrono::nanoseconds>(until - now, std::chrono::milliseconds(2));
     const timespec span{0, static_cast<long>(nap.count())};
     ::syscall(SYS_futex, &control.state, FUTEX_WAIT, unchanged, &span, nullptr, 0);

@@ -1,6 +1,6 @@
-// The page that a referee and a runner share: the state of the call in progress as a futex word, where the outputs are,
-// and what a fault handler has to say. The runner may write anything at any time, so the referee copies what it reads
-// and checks every number of the copy.
+// The memory that a referee and a runner share: the state of the current call as a futex word, the places of the
+// outputs, and the fault handler's record. The runner may write anything at any time, so the referee copies what it
+// reads and checks every number of the copy.
 #pragma once
 
 #include <atomic>
@@ -14,12 +14,12 @@ namespace cudal1 {
 
 enum class call_state : uint32_t {
   idle,     // the runner waits
-  arm,      // referee: be awake, the call comes at once
-  armed,    // runner: spinning
-  go,       // referee: the clock runs
-  done,     // runner: outputs are listed
-  failed,   // runner: the interpreter's error is in `text`
-  faulted,  // runner's fault handler; the process is ending
+  arm,      // set by the referee: wake up, the call follows at once
+  armed,    // set by the runner: it is spinning
+  go,       // set by the referee: the clock runs
+  done,     // set by the runner: the outputs are listed
+  failed,   // set by the runner: the interpreter's error is in `text`
+  faulted,  // set by the runner's fault handler; the process is ending
 };
 
 // Where the memory of an output is.
@@ -36,7 +36,7 @@ struct fault_record {
   int32_t system_call = 0;  // SIGSYS
   int32_t access = 0;       // page faults: 1 a read, 2 a write, 0 unknown
   uint64_t address = 0;
-  output_home region = output_home::elsewhere;  // what lies there
+  output_home region = output_home::elsewhere;  // the memory at that address
   uint32_t index = 0;
   uint32_t stack = 0;  // 1: the address is close to the stack's end
   char step[160] = {};
@@ -45,12 +45,12 @@ struct fault_record {
 struct control_block {
   static constexpr uint32_t max_outputs = 256;
   static constexpr int64_t bytes = 16384;
-  // The rest of the memory is the runner's standard error: what it wrote there, from this offset on.
+  // From this offset on, the memory holds the runner's standard error.
   static constexpr int64_t words_offset = 8192;
 
   std::atomic<uint32_t> state{0};
   uint32_t output_count = 0;
-  int32_t error_code = 0;  // of an errc, with `text`
+  int32_t error_code = 0;  // an errc, with its message in `text`
   char text[1024] = {};
   fault_record fault;
   output_place outputs[max_outputs];
@@ -58,19 +58,20 @@ struct control_block {
 static_assert(sizeof(control_block) <= control_block::words_offset);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// Sets the state and wakes who waits for it.
+// Sets the state and wakes the processes that wait for it.
 void set_state(control_block& control, call_state value) noexcept;
 
-// Spins for a while, then sleeps on the word until it has another value than `from` or `until` has come, or
-// `still_there` (asked every few milliseconds; may be empty) says no. Returns the state seen last.
 struct wait_options {
   std::chrono::microseconds spin{50};
-  // A descriptor that becomes readable when the other side has ended (a pidfd or a socket), or -1.
+  // A descriptor that becomes readable when the other process has ended (a pidfd or a socket), or -1. Checked every few
+  // milliseconds.
   int watched = -1;
 };
+// Spins for a while, then sleeps until the state differs from `from`, or `until` has passed, or the watched process has
+// ended. Returns the last state seen.
 call_state wait_while(control_block& control, call_state from, deadline until, const wait_options& options);
 
-// A text of the other side, cut at the buffer's end and without control characters.
+// A text of the other process, cut at the buffer's end and without control characters.
 std::string printable(const char* text, std::size_t capacity);
 
 }  // namespace cudal1

@@ -15,7 +15,7 @@ namespace cudal1 {
 namespace {
 
 constexpr double about_as_fast = 1.1;
-constexpr int times_of_a_look = 3;  // of which the shortest counts: the first finds cold caches
+constexpr int times_of_a_look = 3;  // the shortest counts: the first runs with cold caches
 constexpr std::size_t looks_kept = 64;
 constexpr int look_at_all_every = 16;
 
@@ -33,7 +33,7 @@ double core_choice::known_work_us() {
   for (int i = 0; i < rounds; ++i)
     for (auto& s : states)
       s = s * 1664525U + values[s >> 22];
-  // What was computed is looked at, so that it is computed.
+  // Keeps the compiler from removing the computation.
   asm volatile("" : : "r"(states.data()) : "memory");
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
 }

@@ -1,6 +1,6 @@
-// Which of a few cores to time on. On a machine that is shared, a core is 1.5 times slower and more while somebody else
-// uses the other hyperthread of it, for tenths of a second to seconds; each core by itself. (pytorch_calls.py does the
-// same for PyTorch's calls: Cores.)
+// Chooses one of a few cores for timed calls. On a shared machine, a core is 1.5 times slower or more while another
+// process uses its other hyperthread, for tenths of a second to seconds, independently of the other cores. (Cores in
+// pytorch_calls.py does the same for PyTorch's calls.)
 #pragma once
 
 #include <deque>
@@ -14,26 +14,26 @@ namespace cudal1 {
 
 class core_choice {
  public:
-  // `work_us` does the same work each time on the core of the calling thread: how long that took.
+  // `work_us` runs a fixed benchmark on the core of the calling thread and returns its duration.
   explicit core_choice(std::vector<int> cores, std::function<double()> work_us = known_work_us)
       : cores_(std::move(cores)), work_us_(std::move(work_us)) {}
 
-  // Moves the calling thread to the first of them, from the one that it took last on, that is about as fast as the
-  // fastest were lately; where none is, to the fastest. Now and then it looks at all. Takes some thirty microseconds
-  // for each core that is looked at. A core that may not be used is left out from then on; an error where none is left.
+  // Moves the calling thread to the first core, beginning with the last choice, that is within 10% of the fastest
+  // recent measurements; if there is none, to the fastest. Every 16th call measures all cores. Takes about 30 us for
+  // each core measured. A core that may not be used is dropped; an error if none is left.
   expected<void> choose();
 
-  // Some ten microseconds of arithmetic and loads, many at once, so that a second hyperthread is felt, and without
-  // branches, so that it matters little what the core did before.
+  // The default benchmark: about 10 us of arithmetic and loads with much instruction-level parallelism, so that another
+  // hyperthread slows it down, and without branches, so that the core's earlier work has little effect.
   static double known_work_us();
 
  private:
   double look();
 
-  std::vector<int> cores_;  // the one that was chosen last comes first
+  std::vector<int> cores_;  // the last choice comes first
   std::function<double()> work_us_;
-  std::deque<double> looks_us_;  // the last ones, at any core
-  int choices_ = 0;              // since all were looked at
+  std::deque<double> looks_us_;  // recent measurements, of all cores
+  int choices_ = 0;              // since all cores were measured
 };
 
 }  // namespace cudal1

@@ -29,18 +29,18 @@ std::string tensor_text(const fault_record& record, const program& p) {
 fault memory_fault(const fault_record& record, const program& p, const std::string& in_step) {
   const std::string head = fmt::format("{} at {:#x}: ", signal_name(record.signal), record.address);
   const bool read_only = record.region == output_home::input || record.region == output_home::weight;
-  // A page of the tensor can be read, so a fault there is a write; a read that faults hit the guard page behind it.
+  // The tensor's pages are readable, so a fault there is a write; a read that faults is in the guard page after them.
   if (read_only && record.access != 1)
     return {outcome::wrote_input, head + "a write into " + tensor_text(record, p) + in_step};
   if (read_only) return {outcome::out_of_bounds, head + "a read past the end of " + tensor_text(record, p) + in_step};
   if (record.signal == SIGBUS && record.region == output_home::arena)
-    return {outcome::out_of_memory, head + "the machine has no memory left for this tensor" + in_step};
+    return {outcome::out_of_memory, head + "the machine is out of memory for this tensor" + in_step};
   if (record.stack != 0) return {outcome::crash, head + "the stack overflowed" + in_step};
   const char* where = record.address < (64 << 10) ? "through a null pointer" : "outside every tensor";
   return {outcome::out_of_bounds, head + access_text(record.access) + " " + where + in_step};
 }
 
-// A kernel that cannot go on says why before it aborts.
+// The reason that a kernel printed before it aborted.
 std::string last_words(const std::string& words) {
   constexpr std::string_view mark = "kernel fault: ";
   const auto at = words.rfind(mark);
@@ -61,7 +61,7 @@ fault describe_fault(const fault_record& record, const std::string& words, const
       return memory_fault(record, p, in_step);
     case SIGSYS:
       return {outcome::forbidden,
-              fmt::format("the system call {} is not granted{}", system_call_name(record.system_call), in_step)};
+              fmt::format("the system call {} is not allowed{}", system_call_name(record.system_call), in_step)};
     case SIGFPE:
       return {outcome::crash,
               fmt::format("SIGFPE: {}{}", record.code == FPE_INTDIV ? "an integer division by zero" : "arithmetic",
@@ -76,9 +76,9 @@ fault describe_fault(const fault_record& record, const std::string& words, const
 }
 
 fault describe_exit(int signal, int code) {
-  if (signal == SIGSYS) return {outcome::forbidden, "a system call that is not granted (SIGSYS)"};
-  if (signal != 0) return {outcome::crash, fmt::format("the process ended by {}", signal_name(signal))};
-  return {outcome::crash, fmt::format("the process ended by itself, with exit code {}", code)};
+  if (signal == SIGSYS) return {outcome::forbidden, "a system call that is not allowed (SIGSYS)"};
+  if (signal != 0) return {outcome::crash, fmt::format("the process was killed by {}", signal_name(signal))};
+  return {outcome::crash, fmt::format("the process exited with code {}", code)};
 }
 
 }  // namespace cudal1

@@ -1,7 +1,6 @@
-// A fault as the outcome of an evaluation, with a sentence for people. Pure.
+// Describes a fault as the outcome of an evaluation, with a sentence for users. Pure.
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "sandbox/evaluation.hpp"
@@ -10,10 +9,10 @@
 
 namespace cudal1 {
 
-// `record` and `words` (its standard error) are copies of what an untrusted process wrote: every index and text is
+// `record` and `words` (its standard error) are copies of data that an untrusted process wrote: every index and text is
 // checked here.
 fault describe_fault(const fault_record& record, const std::string& words, const program& p);
-// A runner that ended without a record: by a signal that it could not handle, or by its own exit.
+// For a runner that ended without a record: by a signal that it could not handle, or by exit().
 fault describe_exit(int signal, int code);
 
 }  // namespace cudal1

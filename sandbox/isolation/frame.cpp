@@ -19,12 +19,12 @@ expected<void> wait_for(int socket, short events, deadline until) {
     pollfd entry{socket, events, 0};
     const int r = ::poll(&entry, 1, milliseconds_until(until));
     if (r > 0) return {};
-    if (r == 0) return fail(errc::timeout, "no answer in time");
+    if (r == 0) return fail(errc::timeout, "timeout while waiting for the other process");
     if (errno != EINTR) return fail(errc::io_error, "poll: {}", std::strerror(errno));
   }
 }
 
-// The descriptors go with the first byte.
+// Sends the descriptors with the first byte.
 expected<void> send_bytes(int socket, std::string_view bytes, std::span<const int> descriptors, deadline until) {
   alignas(cmsghdr) control_buffer control{};
   while (!bytes.empty()) {
@@ -48,7 +48,7 @@ expected<void> send_bytes(int socket, std::string_view bytes, std::span<const in
         CUDAL1_CHECK(wait_for(socket, POLLOUT, until));
         continue;
       }
-      if (errno == EPIPE || errno == ECONNRESET) return fail(errc::not_found, "the other side is gone");
+      if (errno == EPIPE || errno == ECONNRESET) return fail(errc::not_found, "the other process has ended");
       return fail(errc::io_error, "sendmsg: {}", std::strerror(errno));
     }
     descriptors = {};
@@ -57,7 +57,7 @@ expected<void> send_bytes(int socket, std::string_view bytes, std::span<const in
   return {};
 }
 
-// Takes ownership of whatever descriptors came, wanted or not.
+// Takes ownership of all received descriptors, even unexpected ones.
 void take_descriptors(msghdr& message, std::vector<unique_fd>& taken) {
   for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
@@ -86,11 +86,11 @@ expected<void> receive_bytes(int socket, std::span<std::byte> target, std::vecto
         CUDAL1_CHECK(wait_for(socket, POLLIN, until));
         continue;
       }
-      if (errno == ECONNRESET) return fail(errc::not_found, "the other side is gone");
+      if (errno == ECONNRESET) return fail(errc::not_found, "the other process has ended");
       return fail(errc::io_error, "recvmsg: {}", std::strerror(errno));
     }
     take_descriptors(message, taken);
-    if (got == 0) return fail(errc::not_found, "the other side has closed");
+    if (got == 0) return fail(errc::not_found, "the other process has closed the socket");
     if ((message.msg_flags & MSG_CTRUNC) != 0) return fail(errc::corrupt, "more descriptors than a frame may carry");
     target = target.subspan(static_cast<std::size_t>(got));
   }
@@ -112,16 +112,16 @@ expected<frame_header> decode_header(std::span<const std::byte, sizeof(frame_hea
                                      const frame_limits& limits) {
   frame_header header;
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.magic != frame_header::magic_value) return fail(errc::corrupt, "this is no frame");
+  if (header.magic != frame_header::magic_value) return fail(errc::corrupt, "this is not a frame");
   if (header.version != frame_header::version_value)
-    return fail(errc::corrupt, "a frame of protocol version {}; this program speaks {}", header.version,
+    return fail(errc::corrupt, "a frame of protocol version {}, but this program uses {}", header.version,
                 frame_header::version_value);
   if (header.type > static_cast<uint16_t>(frame_type::failed))
     return fail(errc::corrupt, "there is no frame type {}", header.type);
   if (header.length > limits.length)
-    return fail(errc::corrupt, "a frame of {} bytes; at most {} are taken", header.length, limits.length);
+    return fail(errc::corrupt, "a frame of {} bytes; at most {} are accepted", header.length, limits.length);
   if (header.descriptors > limits.descriptors)
-    return fail(errc::corrupt, "a frame with {} descriptors; at most {} are taken", header.descriptors,
+    return fail(errc::corrupt, "a frame with {} descriptors; at most {} are accepted", header.descriptors,
                 limits.descriptors);
   if (header.flags != 0) return fail(errc::corrupt, "a frame with unknown flags {:#x}", header.flags);
   return header;
@@ -138,7 +138,7 @@ expected<void> send_frame(int socket, frame_type type, const json& body, std::sp
                           deadline until) {
   const std::string text = body.is_null() ? std::string() : body.text();
   if (text.size() > frame_limits{}.length || descriptors.size() > max_descriptors)
-    return fail(errc::invalid_argument, "a frame of {} bytes and {} descriptors is above the limits", text.size(),
+    return fail(errc::invalid_argument, "a frame of {} bytes and {} descriptors exceeds the limits", text.size(),
                 descriptors.size());
   frame_header header;
   header.type = static_cast<uint16_t>(type);
@@ -165,7 +165,7 @@ expected<frame> receive_frame(int socket, deadline until, const frame_limits& li
   std::string text(header.length, '\0');
   CUDAL1_CHECK(receive_bytes(socket, std::as_writable_bytes(std::span(text)), result.descriptors, until));
   if (result.descriptors.size() != header.descriptors)
-    return fail(errc::corrupt, "a frame says {} descriptors and carries {}", header.descriptors,
+    return fail(errc::corrupt, "a frame declares {} descriptors, but carries {}", header.descriptors,
                 result.descriptors.size());
   CUDAL1_TRY(result.body, decode_body(text));
   result.type = static_cast<frame_type>(header.type);

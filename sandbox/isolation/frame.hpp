@@ -1,6 +1,6 @@
 // Frames between a session, its zygote, its referee and the runners: a fixed header, one line of JSON, and a few file
-// descriptors, over a Unix stream socket. Everything is length-checked and bounded, and every read has a deadline,
-// since a runner is not to be trusted.
+// descriptors, over a Unix stream socket. All lengths are checked and bounded, and every read has a deadline, since
+// runners are untrusted.
 #pragma once
 
 #include <chrono>
@@ -22,15 +22,15 @@ namespace cudal1 {
 
 using deadline = std::chrono::steady_clock::time_point;
 deadline deadline_in(std::chrono::milliseconds span);
-// What is left, for poll(): at least 0, rounded up.
+// The remaining time, for poll(): at least 0, rounded up.
 int milliseconds_until(deadline when);
 
-// Who says it to whom stands beside the record that it carries (messages.hpp).
+// The records are in the *_messages.hpp headers.
 BOOST_DEFINE_ENUM_CLASS(frame_type,
                         report,        // zygote -> session, once
                         spawn,         // session -> zygote
                         spawned,       // zygote -> session
-                        exited,        // zygote -> session, unasked
+                        exited,        // zygote -> session, without a request
                         open_task,     // session -> referee
                         check,         // session -> referee
                         check_pool,    // session -> referee
@@ -41,10 +41,10 @@ BOOST_DEFINE_ENUM_CLASS(frame_type,
                         prepare,       // referee -> runner
                         guards,        // referee -> runner
                         attach,        // session -> referee of a GPU: its runner
-                        arena,         // referee -> runner of a GPU, as the next five
+                        arena,         // referee -> runner of a GPU, like the next four
                         tensors, drop, unload, call,
-                        done,    // the answer to any of the above
-                        failed)  // or this: an error
+                        done,    // the reply to any of the above
+                        failed)  // the reply on an error
 
 struct frame_header {
   static constexpr uint32_t magic_value = 0x314c4443;  // "CDL1"
@@ -52,9 +52,9 @@ struct frame_header {
   uint32_t magic = magic_value;
   uint16_t version = version_value;
   uint16_t type = 0;
-  uint32_t length = 0;  // of the JSON text, bytes
+  uint32_t length = 0;  // of the JSON text, in bytes
   uint16_t descriptors = 0;
-  uint16_t flags = 0;  // none is defined: 0
+  uint16_t flags = 0;  // unused: 0
 };
 static_assert(sizeof(frame_header) == 16);
 
@@ -62,7 +62,7 @@ struct frame_limits {
   uint32_t length = 64 << 20;
   uint16_t descriptors = 16;
 };
-// What is accepted from a runner.
+// For frames from a runner.
 inline constexpr frame_limits runner_frame_limits{.length = 1 << 20, .descriptors = 0};
 
 struct frame {
@@ -71,7 +71,7 @@ struct frame {
   std::vector<unique_fd> descriptors;
 };
 
-// Pure parts of reading: every 16 bytes are either a legal header or an error.
+// The pure parts of receive_frame.
 expected<frame_header> decode_header(std::span<const std::byte, sizeof(frame_header)> bytes,
                                      const frame_limits& limits);
 expected<json> decode_body(std::string_view text);
@@ -84,14 +84,14 @@ expected<void> send_record(int socket, frame_type type, const T& record, deadlin
   return send_frame(socket, type, to_json(record), descriptors, until);
 }
 
-// errc::timeout; errc::not_found where the other side has closed the socket; errc::corrupt for what is no frame.
+// errc::timeout; errc::not_found if the other process has closed the socket; errc::corrupt if it is not a frame.
 expected<frame> receive_frame(int socket, deadline until, const frame_limits& limits = {});
 
-// Looks again and again whether something has come, for so long at most: a core that sleeps takes some 50 us to wake
-// up. For processes with a core of their own, while nothing is timed.
+// Polls the socket for at most `span`, since a sleeping core takes about 50 us to wake up. For processes with a core of
+// their own, while nothing is timed.
 void spin_until_readable(int socket, std::chrono::microseconds span);
 
-// A `failed` frame carries this.
+// The record of a `failed` frame.
 struct failure {
   errc code = errc::infrastructure;
   std::string message;
@@ -99,7 +99,7 @@ struct failure {
 BOOST_DESCRIBE_STRUCT(failure, (), (code, message))
 expected<void> send_failure(int socket, const error& e, deadline until);
 
-// The answer to what was asked: the record of a `done` frame, or the error of a `failed` one.
+// The reply to a request: the record of a `done` frame, or the error of a `failed` one.
 template <class T>
 expected<T> record_of(const frame& f) {
   if (f.type == frame_type::failed) {

@@ -13,14 +13,14 @@
 namespace cudal1 {
 namespace {
 
-// The kernel's structure with the members that later versions added; an older kernel is given a smaller size.
+// The kernel's structure with the members of later versions; an older kernel gets a smaller size.
 struct ruleset_attributes {
   uint64_t file_system = 0;
   uint64_t network = 0;  // version 4
   uint64_t scoped = 0;   // version 6
 };
 
-// Bits by number, since the installed headers may be older than the kernel.
+// Bits as numbers, since the installed headers may be older than the kernel.
 constexpr uint64_t first_version = (uint64_t{1} << 13) - 1;
 constexpr uint64_t refer = uint64_t{1} << 13;           // version 2
 constexpr uint64_t truncate_file = uint64_t{1} << 14;   // version 3
@@ -37,10 +37,10 @@ uint64_t handled_rights(int version) {
   return rights;
 }
 
-// `controls`: of a device's file beside `rights`.
+// `controls`: additional rights for a device file.
 expected<void> allow_below(int ruleset, const std::string& path, uint64_t rights, uint64_t controls = 0) {
   const unique_fd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
-  if (!place) return {};  // what is not there needs no rule
+  if (!place) return {};  // a missing path needs no rule
   struct stat status {};
   if (::fstat(place.get(), &status) != 0) return fail(errc::io_error, "landlock: {}: {}", path, std::strerror(errno));
   landlock_path_beneath_attr rule{};

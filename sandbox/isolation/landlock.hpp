@@ -1,4 +1,4 @@
-// Landlock: file access (and, where the kernel knows it, TCP and signals) that a process gives up for good.
+// Landlock: a process permanently gives up access to files (and, if the kernel supports it, to TCP and signals).
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@ namespace cudal1 {
 
 struct landlock_access {
   bool read_everything = false;
-  std::vector<std::string> readable;  // read and execute below; a path that is not there is left out
-  std::vector<std::string> writable;  // everything but devices below
+  std::vector<std::string> readable;  // read and execute below these paths; missing paths are ignored
+  std::vector<std::string> writable;  // all rights below these paths, except making device files
   bool network = false;               // TCP stays allowed
   bool signals = false;               // may signal processes that are not bound by this ruleset
 };
 
-// A ruleset to restrict a process by; an empty descriptor where the kernel has no Landlock.
+// A ruleset for enter_landlock(); an empty descriptor if the kernel has no Landlock.
 expected<unique_fd> make_landlock_ruleset(const landlock_access& access);
-// 0 or errno; system calls only. Needs no_new_privs. Binds this thread and what it creates.
+// Returns 0 or errno; makes system calls only. Needs no_new_privs. Binds this thread and its future children.
 int enter_landlock(int ruleset) noexcept;
 
 }  // namespace cudal1

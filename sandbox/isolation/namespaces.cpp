@@ -1,4 +1,5 @@
-// Namespaces: additions that many systems refuse (stock Ubuntu 24.04, most containers), so none is required.
+// Namespaces: additional confinement that many systems do not permit (stock Ubuntu 24.04, most containers), so none is
+// required.
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -31,7 +32,7 @@ confinement_item enter_user_namespace() {
   const auto user = ::getuid();
   const auto group = ::getgid();
   if (::unshare(CLONE_NEWUSER) != 0) return optional_item("user namespace", errno, "unshare");
-  // The same ids inside as outside. Without the maps nothing below would work, and silently.
+  // The same ids inside as outside. Without the maps the steps below would fail without an error.
   if (const int e = write_file("/proc/self/setgroups", "deny"); e != 0 && e != ENOENT)
     return optional_item("user namespace", e, "setgroups");
   if (const int e = write_file("/proc/self/uid_map", fmt::format("{} {} 1", user, user)); e != 0)
@@ -61,7 +62,7 @@ std::vector<confinement_item> enter_namespaces() {
 
 confinement_item enter_empty_root() {
   static constexpr char name[] = "empty root";
-  // Over /tmp, which every system has; seen by this mount namespace alone.
+  // Mounted over /tmp, which every system has; visible in this mount namespace only.
   if (::unshare(CLONE_NEWNS) != 0) return optional_item(name, errno, "unshare");
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
     return optional_item(name, errno, "making / private");

@@ -21,7 +21,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// The text behind "key : " or "key:" of the first line that begins with it.
+// The text after "key : " or "key:" in the first line that begins with the key.
 std::string field_of(const char* path, std::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -34,7 +34,7 @@ std::string field_of(const char* path, std::string_view key) {
   return "";
 }
 
-// "32768K", "12 kB": with the unit's factor.
+// The bytes in "32768K" or "12 kB".
 int64_t bytes_of(const std::string& text) {
   int64_t value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);

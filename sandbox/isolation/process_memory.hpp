@@ -1,4 +1,4 @@
-// Figures of this process and this machine.
+// Memory of this process, and properties of this machine.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 
 namespace cudal1 {
 
-int64_t private_memory_bytes();      // what RLIMIT_DATA counts of this process now
+int64_t private_memory_bytes();      // of this process now, as RLIMIT_DATA counts it
 int64_t physical_memory_bytes();     // of the machine
-int64_t last_level_cache_bytes();    // 32 MiB where the system does not say
+int64_t last_level_cache_bytes();    // 32 MiB if the system does not report it
 std::string processor_model();       // "AMD EPYC 7xx3"
-std::string processor_flags_hash();  // of the instruction sets that it has
-std::string frequency_governor();    // "" where it is not to be read
+std::string processor_flags_hash();  // of its instruction-set flags
+std::string frequency_governor();    // "" if it cannot be read
 std::string kernel_release();
 
 }  // namespace cudal1

@@ -19,7 +19,7 @@
 namespace cudal1 {
 namespace {
 
-// What a child says by its exit code; a child killed by SIGSYS says it that way.
+// The exit codes of a child. A child killed by SIGSYS counts as denied.
 constexpr int escaped = 0, denied = 1, broken = 2;
 
 int verdict_of(bool success) {
@@ -56,7 +56,7 @@ int execute() {
   return denied;
 }
 
-// The call itself: glibc's fork() does more before it gets there.
+// The system call itself, since glibc's fork() makes others first.
 int make_process() {
   const long child = ::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
   if (child == 0) ::_exit(0);
@@ -82,7 +82,7 @@ constexpr attempt attempts[] = {
     {"bind a local socket", bind_somewhere},
     {"start a process", make_process},
     {"execute a program", execute},
-    // Signal 0 asks only whether it would be allowed.
+    // Signal 0 only checks the permission.
     {"signal the parent", [] { return verdict_of(::kill(::getppid(), 0) == 0); }},
     {"signal the parent's thread", [] { return verdict_of(::syscall(SYS_tgkill, ::getppid(), ::getppid(), 0) == 0); }},
     {"trace the parent", [] { return verdict_of(::ptrace(PTRACE_ATTACH, ::getppid(), nullptr, nullptr) == 0); }},
@@ -102,7 +102,7 @@ expected<int> run_child(auto&& body) {
   return status;
 }
 
-// As run_runner does it.
+// The same confinement as in run_runner.
 int confine_and_run(const attempt& a, pid_t parent) {
   confinement_options options{.role = confined_role::runner, .channel = 0, .expected_parent = parent};
   options.limits.open_files = 64;
@@ -132,7 +132,8 @@ expected<std::vector<confinement_item>> test_confinement() {
   CUDAL1_TRY(auto items, probe_confinement({.role = confined_role::runner, .channel = 0}));
   CUDAL1_TRY(const int rooted, run_child([](pid_t) { return verdict_of(!enter_empty_root().in_force); }));
   const bool without_files = WIFEXITED(rooted) && WEXITSTATUS(rooted) == denied;
-  items.push_back({"empty root", false, without_files, without_files ? "" : "this process may not change its root"});
+  items.push_back(
+      {"empty root", false, without_files, without_files ? "" : "this process is not permitted to change its root"});
   for (const auto& a : attempts) {
     CUDAL1_TRY(const int status, run_child([&](pid_t parent) { return confine_and_run(a, parent); }));
     items.push_back(item_of(a, status));

@@ -1,4 +1,4 @@
-// Tries to escape: each attempt in a child of its own, confined like a runner.
+// Escape attempts, each in a separate child that is confined like a runner.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace cudal1 {
 
-// One item for each step of a runner's confinement, and one required item for each escape: in force where the attempt
-// failed. To be called in a process with one thread; takes some 2 ms an attempt.
+// One item for each step of a runner's confinement, and one required item for each escape attempt: in force if the
+// attempt failed. Call it in a process with one thread; takes about 2 ms per attempt.
 expected<std::vector<confinement_item>> test_confinement();
 
 }  // namespace cudal1

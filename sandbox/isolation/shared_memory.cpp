@@ -12,7 +12,7 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t page = 4096;
-constexpr int64_t alignment = 64;  // of a tensor's first byte; what vector code likes
+constexpr int64_t alignment = 64;  // of a tensor's first byte, for vector code
 
 int64_t round_up(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -76,7 +76,7 @@ expected<mapping> map_private(int64_t bytes) {
   CUDAL1_TRY(mapping memory, map_memory(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                                         "private memory"));
   constexpr int64_t large = int64_t{16} << 20;
-  if (bytes >= large) ::madvise(memory.data(), memory.size(), MADV_HUGEPAGE);  // a wish; systems without them go on
+  if (bytes >= large) ::madvise(memory.data(), memory.size(), MADV_HUGEPAGE);  // optional: failure is ignored
   return memory;
 }
 
@@ -101,7 +101,7 @@ expected<mapped_tensors> mapped_tensors::map(int fd, const tensor_layout& layout
   CUDAL1_TRY(result.whole_, map_memory(span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, "a draw"));
   std::byte* at = result.whole_.data() + page * (1 + shift_pages);
   for (const auto& place : layout.places) {
-    // Private and read-only: a page of the sealed file itself, that nobody in this process can write through.
+    // Private and read-only: a page of the sealed file itself, which this process cannot modify.
     void* got = ::mmap(at, static_cast<std::size_t>(place.pages_bytes), PROT_READ,
                        MAP_PRIVATE | MAP_FIXED | MAP_POPULATE, fd, place.file_offset);
     if (got == MAP_FAILED)

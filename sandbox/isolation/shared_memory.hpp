@@ -1,4 +1,4 @@
-// Memory that processes share: sealed files in memory, and the layout of a draw's tensors in one.
+// Memory that processes share: sealed memory files (memfd), and the layout of a draw's tensors in one.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace cudal1 {
 
-// A range of mapped memory, owned.
+// An owned range of mapped memory.
 class mapping {
  public:
   mapping() = default;
@@ -40,22 +40,23 @@ class mapping {
   std::size_t bytes_ = 0;
 };
 
-// A file in memory of that size; it can be neither shrunk nor grown, so that who maps it cannot be made to fault.
+// A memory file of that size. It can be neither shrunk nor grown, so that a process that maps it cannot be made to
+// fault.
 expected<unique_fd> make_shared_memory(const char* name, int64_t bytes);
-// Its content can never change again, by anybody. There must be no writable mapping left.
+// Makes the content immutable for all processes. There must be no writable mapping left.
 expected<void> seal_content(int fd);
-// A file in memory with that content, sealed.
+// A sealed memory file with that content.
 expected<unique_fd> make_sealed_file(const char* name, std::string_view content);
-// The size, after a check that nobody can change size or content any more: errc::refused otherwise.
+// The size, after a check that size and content are sealed: errc::refused otherwise.
 expected<int64_t> sealed_size(int fd);
 
 enum class paging { on_demand, at_once };  // when the pages of a mapping are made present
 expected<mapping> map_shared(int fd, int64_t bytes, memory_access access, paging when = paging::on_demand);
-// Private memory, not backed by anything until it is touched; by large pages where it is large.
+// Private memory, populated at the first access; with huge pages if it is large.
 expected<mapping> map_private(int64_t bytes);
 
-// Where each tensor of a list lies in a draw's file: in pages of its own, its end against the last page's end as far
-// as an alignment of 64 bytes allows. Both sides compute it from the types alone.
+// The place of each tensor of a list in a draw's file: in separate pages, with its end as close to the last page's end
+// as an alignment of 64 bytes allows. Both processes compute it from the types alone.
 struct tensor_place {
   int64_t file_offset = 0;  // of its first page
   int64_t pages_bytes = 0;
@@ -72,13 +73,13 @@ tensor_layout layout_of(std::span<const tensor_type> types);
 class mapped_tensors {
  public:
   mapped_tensors() = default;
-  // `shift_pages` moves all addresses, so that the same tensors come at other places from call to call.
+  // `shift_pages` moves all addresses, so that they differ from call to call.
   static expected<mapped_tensors> map(int fd, const tensor_layout& layout, int64_t shift_pages = 0);
   std::byte* data(std::size_t index) const { return data_[index]; }
   std::size_t size() const { return data_.size(); }
   bool empty() const { return !whole_; }
 
-  // The tensor whose pages or whose guard page behind holds that address; -1 for none. Async-signal-safe.
+  // The tensor whose pages, or the guard page after them, contain that address; -1 for none. Async-signal-safe.
   int find(const void* address) const noexcept;
 
  private:

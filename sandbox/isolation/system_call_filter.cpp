@@ -50,7 +50,7 @@ expected<std::vector<sock_filter>> export_filter(const filter_context& context) 
   return program;
 }
 
-// What neither the referee nor a compiler needs and what leads out of the process.
+// Calls that act outside the process and that neither the referee nor a compiler needs.
 constexpr const char* administrative_calls[] = {"socket",
                                                 "connect",
                                                 "bind",
@@ -113,7 +113,7 @@ expected<filter_context> without_administration() {
 
 expected<std::vector<sock_filter>> runner_filter(int channel) {
   CUDAL1_TRY(const auto context, make_context(SCMP_ACT_TRAP));
-  // Memory, threads' synchronisation, clocks, and the way back from a signal handler.
+  // Memory, synchronisation of threads, clocks, and the return from a signal handler.
   for (const char* call : {"munmap",
                            "mremap",
                            "madvise",
@@ -157,12 +157,12 @@ expected<std::vector<sock_filter>> runner_filter(int channel) {
     CUDAL1_CHECK(add_rule(context, SCMP_ACT_ALLOW, call, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)));
   for (const char* call : {"recvmsg", "sendmsg"})
     CUDAL1_CHECK(add_rule(context, SCMP_ACT_ALLOW, call, SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(channel))));
-  // Warnings of libraries; descriptor 2 of a runner is memory of a few KiB.
+  // For warnings of libraries: descriptor 2 of a runner is a memory file of a few KiB.
   for (const char* call : {"write", "writev"})
     CUDAL1_CHECK(add_rule(context, SCMP_ACT_ALLOW, call, SCMP_A0(SCMP_CMP_EQ, 2)));
   // abort() signals its own process.
   CUDAL1_CHECK(add_rule(context, SCMP_ACT_ALLOW, "tgkill", SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(::getpid()))));
-  // Asked by libraries that live well without an answer.
+  // Libraries make these calls, but work without them.
   for (const char* call :
        {"get_mempolicy", "mbind", "set_mempolicy", "prctl", "sched_setaffinity", "newfstatat", "ioctl"})
     CUDAL1_CHECK(add_rule(context, SCMP_ACT_ERRNO(EPERM), call));

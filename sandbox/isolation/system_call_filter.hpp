@@ -1,4 +1,4 @@
-// The filters of system calls, as BPF programs that need no library to install.
+// The filters of system calls, as BPF programs that can be installed without a library.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace cudal1 {
 
-// An allow-list of about fifty calls; everything else raises SIGSYS. `channel` is the only descriptor that may be
-// received from and sent to; signals may go to this very process alone, so this is to be built in it.
+// An allow-list of about fifty calls; all others raise SIGSYS. `channel` is the only descriptor on which the process
+// may send and receive. It may send signals to itself only, so call this in the process to be confined.
 expected<std::vector<sock_filter>> runner_filter(int channel);
-// Everything but network, new programs, tracing and administration, which fail with EPERM.
+// Allows everything but network, new programs, tracing and administration, which fail with EPERM.
 expected<std::vector<sock_filter>> referee_filter();
 // The same, but programs may be executed (the compiler's own stages).
 expected<std::vector<sock_filter>> compiler_filter();

@@ -1,4 +1,4 @@
-// The zygote. One thread, no device touched.
+// The zygote. It has one thread and does not initialise devices.
 #include "sandbox/isolation/zygote.hpp"
 
 #include <cerrno>
@@ -25,9 +25,9 @@ constexpr int first_handed_down = 3;
 class zygote {
  public:
   zygote(const worker_settings& settings, const zygote_roles& roles) : settings_(settings), roles_(roles) {}
-  // Reports, also what went wrong.
+  // Sends the report, or the error.
   bool start();
-  // Until the session's end of the socket closes.
+  // Processes requests until the session closes its end of the socket.
   int serve();
 
  private:
@@ -42,7 +42,7 @@ class zygote {
   sigset_t original_mask_{};
 };
 
-// Above what a child gets, so that handing down cannot overwrite it.
+// Moves a descriptor above the numbers that a child uses, so that become() does not overwrite it.
 expected<unique_fd> move_high(int fd) {
   unique_fd high(::fcntl(fd, F_DUPFD_CLOEXEC, 32));
   if (!high) return fail(errc::infrastructure, "fcntl: {}", std::strerror(errno));
@@ -79,7 +79,7 @@ expected<zygote_report> zygote::prepare() {
   return report;
 }
 
-// In the child: only its own descriptors stay open, as 3, 4, ...
+// Runs in the child. Only its own descriptors stay open, as 3, 4, ...
 void zygote::become(const std::string& role, const std::vector<unique_fd>& descriptors, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   ::sigprocmask(SIG_SETMASK, &original_mask_, nullptr);

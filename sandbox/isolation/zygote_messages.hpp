@@ -1,4 +1,4 @@
-// What a session and its zygote say to each other: a record a frame.
+// The messages between a session and its zygote: one record per frame.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace cudal1 {
 
-// How this device's processes work; on the zygote's command line (to_text), and inherited from there.
+// Settings of this device's processes; passed on the zygote's command line (to_text) and inherited by its children.
 struct worker_settings {
   int threads = 1;
   int timing_core = 0;
-  std::vector<int> other_cores;  // where the referee of `cpu` waits; on a GPU where calls may be timed as well
+  std::vector<int> other_cores;  // on `cpu` for the waiting referee; on a GPU further cores for timed calls
   int64_t flush_bytes = 0;
   bool allow_weak_confinement = false;
-  int cuda_device = -1;  // -1: the CPU; else referee and runner are those of that GPU
+  int cuda_device = -1;  // -1: the CPU; else the GPU of the referee and the runner
 };
 BOOST_DESCRIBE_STRUCT(worker_settings, (),
                       (threads, timing_core, other_cores, flush_bytes, allow_weak_confinement, cuda_device))
@@ -31,18 +31,18 @@ struct zygote_report {
 };
 BOOST_DESCRIBE_STRUCT(zygote_report, (), (libraries, confinement, warm_ms))
 
-// spawn: descriptors {socket to the session} for a referee, {channel to the referee, control block, arena} for a
-// runner; on a GPU {channel} alone.
+// spawn: with descriptors {socket to the session} for a referee, {channel to the referee, control block, arena} for a
+// runner; on a GPU only {channel}.
 struct spawn_request {
   std::string role;  // "referee", "runner"
 };
 BOOST_DESCRIBE_STRUCT(spawn_request, (), (role))
-// spawned: descriptor {pidfd}.
+// spawned: with descriptor {pidfd}.
 struct spawn_reply {
   int pid = 0;
 };
 BOOST_DESCRIBE_STRUCT(spawn_reply, (), (pid))
-// exited: a child has been reaped.
+// exited: a child has ended and was reaped.
 struct exit_notice {
   int pid = 0;
   int signal = 0;  // that ended it, or 0

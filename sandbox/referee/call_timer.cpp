@@ -8,7 +8,7 @@
 namespace cudal1 {
 namespace {
 
-constexpr std::size_t device_timed_pairs = 2;  // of a batch of forks, and at least one of each
+constexpr std::size_t device_timed_pairs = 2;  // of a single fork; one of each fork where there are more
 
 std::vector<int> shuffled(int count, std::mt19937_64& random) {
   std::vector<int> order(static_cast<std::size_t>(count));
@@ -51,7 +51,7 @@ expected<planned_call> call_timer::plan(const step& s, int ordinal, const std::s
   if (!s.of_variant || s.mode == call_mode::untimed) return planned;
   const known_output* const known = known_.find(key, planned.draw->request.seed);
   if (known == nullptr)
-    return fail(errc::infrastructure, "a variant is timed on a draw that it was not checked on (seed {})",
+    return fail(errc::infrastructure, "a variant would be timed on a draw on which it was not checked (seed {})",
                 planned.draw->request.seed);
   planned.key = known->key;
   planned.keep = true;
@@ -85,7 +85,7 @@ expected<void> call_timer::run_steps(program_runners& runners, const std::vector
 expected<void> call_timer::run(program_runners& runners, const time_fork_request& request, timing_report& report) {
   std::mt19937_64 random(system_seed());
   const std::vector<int> order = shuffled(pool_.draws_of_fork(request.plan.pairs), random);
-  // The variant walks through the shuffled draws, the reference one ahead of it.
+  // The variant uses the shuffled draws in order; the reference is one draw ahead.
   std::vector<step> steps{{.of_variant = true, .draw = 0}, {.of_variant = false, .draw = 1}};
   const std::size_t pairs =
       std::min<std::size_t>(static_cast<std::size_t>(std::max(request.plan.pairs, 0)), order.size() - 1);
@@ -111,7 +111,7 @@ expected<timing_report> call_timer::time(program_runners& runners, const time_fo
   CUDAL1_CHECK(checker::ours(runners, ran));
   if (!ran && runners.faulty() == resident_program::reference && !runners.lost())
     return fail(errc::infrastructure, "the task's own program failed in its runner: {}", ran.error().message);
-  // Those whose calls were not reached.
+  // Drop samples whose calls were not made.
   std::erase_if(report.samples, [](const timing_sample& s) { return s.reference_us <= 0 || s.variant_us <= 0; });
   report.problem = runners.problem();
   report.load_ms = runners.load_ms();

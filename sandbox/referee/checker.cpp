@@ -9,7 +9,7 @@
 namespace cudal1 {
 namespace {
 
-constexpr double wrong_error = 1e-2;  // relative: no dtype's rounding
+constexpr double wrong_error = 1e-2;  // relative; larger than the rounding of any dtype
 
 std::string alias_name(const checked_program& p, const output_memory& memory) {
   if (memory.home == output_home::input) return fmt::format("the input \"{}\"", p.text.inputs[memory.index].name);
@@ -83,10 +83,10 @@ expected<void> checker::run_in_parts(program_runners& runners, std::size_t calls
   return {};
 }
 
-// Sums by floating-point atomics come in another order each time: an output as good as the first one counts as the
-// same, and is noted. A first output that is wrong anyway excuses nothing.
+// The order of sums by floating-point atomics varies between calls: an output as accurate as the first one counts as
+// the same, and is noted. If the first output is wrong, its error is not allowed to the second.
 expected<void> checker::repeat(program_runners& runners, std::shared_ptr<const draw> first, check_report& report) {
-  // By itself: nothing that the first call gave is left anywhere.
+  // In a separate request, so that no output of the first call remains in memory.
   const std::vector<planned_call> again{
       {.draw = std::move(first), .key = first_->key, .keep = true, .elsewhere = true}};
   CUDAL1_TRY(const auto records, runners.run(again));
@@ -101,9 +101,9 @@ expected<void> checker::repeat(program_runners& runners, std::shared_ptr<const d
     if (!(error < wrong_error)) error = 0;
   const std::string difference = timed_inconsistency(checks[0], sound, false, pool_.reference().output_types());
   report.repeatable = difference.empty();
-  report.notes.push_back(difference.empty()
-                             ? "the first draw again gave other bits, as good an output: the order of its sums varies"
-                             : "the first draw again: " + difference);
+  report.notes.push_back(
+      difference.empty() ? "repeating the first draw gave different bits of equal accuracy: the order of sums varies"
+                         : "repeating the first draw: " + difference);
   return {};
 }
 
@@ -139,7 +139,7 @@ expected<void> checker::run(program_runners& runners, const std::string& variant
   return plan.repeat_first && first ? repeat(runners, first, report) : expected<void>();
 }
 
-// A fault of the task's own program in computing expected outputs is no variant's.
+// A fault of the task's own program while computing expected outputs is not a fault of the variant.
 expected<void> checker::ours(const program_runners& runners, const expected<void>& ran) {
   if (ran || (ran.error().code == errc::variant_fault && (runners.problem() || runners.lost()))) return {};
   return fail(code_of_ours(ran.error()), "{}", ran.error().message);

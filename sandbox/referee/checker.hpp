@@ -1,4 +1,4 @@
-// Checks a variant in its runner, and remembers what its outputs were on the draws that it is timed on.
+// Checks a variant in its runner, and remembers its outputs on the draws on which it will be timed.
 #pragma once
 
 #include <functional>
@@ -19,23 +19,23 @@ class checker {
   checker(draw_pool& pool, known_outputs& known, referee_backend& backend)
       : pool_(pool), known_(known), backend_(backend) {}
 
-  // The variant is loaded. The plan's draws, then the first again at other addresses. A fault of the variant is in the
-  // report; runners.lost() says that it went without a record.
+  // The variant must be loaded. Runs the plan's draws, then the first again at other addresses. A fault of the variant
+  // is in the report; runners.lost() says that its process ended without a record of the fault.
   expected<check_report> check(program_runners& runners, const std::string& variant, const check_plan& plan);
-  // Those draws that a fork of the plan is timed on and this variant has not been checked on.
+  // Checks the draws on which a fork of the plan is timed and on which this variant has not been checked.
   expected<check_report> check_pool(program_runners& runners, const check_pool_request& request);
   int unchecked(const check_pool_request& request) { return static_cast<int>(unchecked_draws(request).size()); }
 
-  // Each call's outputs against its draw's expected ones, before the runner's next request. A fault of the variant
-  // where a copy is not what its call gave: a later call wrote there.
+  // Compares each call's outputs with the expected outputs of its draw; call before the runner's next request. A fault
+  // of the variant if outputs changed since their call: a later call wrote there.
   expected<std::vector<std::vector<output_check>>> compare(program_runners& runners, std::span<const kept_call> calls);
-  // Runs so many calls at a time as there is room for their draws and outputs, and hands each part's records to
-  // `examine`, which says whether to go on.
+  // Runs as many calls at a time as there is room for their draws and outputs, and passes each part's records to
+  // `examine`, which returns whether to continue.
   using planner = std::function<expected<planned_call>(std::size_t)>;
   using examiner = std::function<expected<bool>(std::span<const planned_call>, std::span<const call_record>)>;
   expected<void> run_in_parts(program_runners& runners, std::size_t calls, const planner& plan,
                               const examiner& examine);
-  // What a part of a report says that `ran` ended with: nothing where that is a fault which `runners` have on record.
+  // The error in `ran`, unless it is a fault of the variant that `runners` recorded.
   static expected<void> ours(const program_runners& runners, const expected<void>& ran);
 
  private:

@@ -1,5 +1,5 @@
-// Compiled with -O3 and associative arithmetic (CMakeLists.txt): the sums below may be split into lanes. NaN and
-// infinity keep their meaning.
+// Compiled with -O3 and associative arithmetic (CMakeLists.txt), so that the sums are vectorised. NaN and infinity keep
+// their meaning.
 #include "sandbox/referee/compare_on_host.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t block = 1024;
 
-// The operands of one block as doubles. float32 outputs are read where they lie, everything else is widened first.
+// The operands of one block. float32 outputs are read in place; all other types are first converted to double.
 template <class V, class D>
 struct block_of {
   const V* value;
@@ -61,7 +61,7 @@ inline bool same_class(double a, double b) {
   return (finite(a) && finite(b)) || a == b || (a != a && b != b);
 }
 
-// All figures in one pass. A comparison with NaN is false, and infinities count as masks.
+// All sums in one pass. A comparison with NaN is false, and infinities count as mask mismatches.
 template <class V, class D>
 [[gnu::always_inline]] inline void add_block(const block_of<V, D>& b, const limits& t, block_sums& s) {
   double mismatches = 0, count = 0, variant_error = 0, eager_error = 0, squares = 0, sum = 0, largest = 0;
@@ -75,7 +75,7 @@ template <class V, class D>
     const double size = std::abs(e);
     const double allowed = t.close.absolute + t.close.relative * size;
     const double allowed_loose = t.loose.absolute + t.loose.relative * size;
-    // Eager's own error is not held against an output that is nearer to the exact one.
+    // An output that is nearer to the exact one is not penalised for eager's error.
     const double exact_gap = both && known ? std::abs(v - d) : gap;
     const double off = exact_gap < gap ? exact_gap : gap;
     outside += off > allowed ? 1.0 : 0.0;
@@ -124,7 +124,7 @@ void note_worst(const block_of<V, D>& b, int64_t first, bool mismatch, double la
   }
 }
 
-// Where doubles cannot tell two int64 apart.
+// The number of int64 that differ although they are equal as doubles.
 int64_t hidden_differences(const compared_output& o, int64_t first, const block_of<double, double>& b) {
   if (o.type != dtype::int64) return 0;
   int64_t found = 0;
@@ -157,12 +157,12 @@ void finish(const block_sums& s, output_check& check) {
   check.reference_error = ratio(eager_rms, size);
   check.signal_error = ratio(variant_rms, deviation);
   check.reference_signal_error = ratio(eager_rms, deviation);
-  // On the CPU eager is strict as it ships.
+  // On the CPU, eager as shipped is strict.
   check.strict_error = check.reference_error;
   check.strict_signal_error = check.reference_signal_error;
 }
 
-// The figures of the blocks so far, and where the largest deviation stood.
+// The sums of the blocks so far, and the place of the largest deviation.
 class running_check {
  public:
   explicit running_check(int64_t elements) { check_.elements = elements; }

@@ -1,4 +1,4 @@
-// An output of a variant against the referee's expected outputs, number by number. Pure.
+// Compares an output of a variant with the referee's expected outputs, element by element. Pure.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ struct compared_output {
   const std::byte *value = nullptr, *eager = nullptr, *exact = nullptr;
 };
 
-// All figures of output_check but the name and the type problem. Integers and bools must be equal: a tolerance is for
-// floats. Figures of error leave out the elements where one of the three is not finite; those are counted as mask
-// mismatches where the variant's class differs from the eager one's.
+// All members of output_check but the name and the type problem. Integers and bools must be equal: tolerances apply to
+// floating types. The errors exclude elements where one of the three values is not finite; such elements are mask
+// mismatches if the variant's class differs from eager's.
 output_check compare_output(const compared_output& output, const tolerance& close, const tolerance& loose);
 
 }  // namespace cudal1

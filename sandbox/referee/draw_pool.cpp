@@ -12,7 +12,7 @@ int64_t bytes_of(const std::vector<tensor_type>& types) {
   return bytes;
 }
 
-// Another stream for each tensor of a draw.
+// A separate random stream for each tensor of a draw.
 uint64_t seed_of(uint64_t seed, tensor_role role, std::size_t index) {
   return seed ^ (0x9e3779b97f4a7c15 * (2 * index + (role == tensor_role::weight ? 2 : 1)));
 }
@@ -114,7 +114,7 @@ expected<std::shared_ptr<const draw>> draw_pool::make_evicting(const draw_reques
   evict_others_();
   made = make(request);
   if (!wants_memory(made)) return made;
-  // So much was too much: half of it is the bound from now on, else the next draw would find out again.
+  // Halve the bound, so that the next draw does not run out of memory again.
   while (!draws_.empty()) {
     memory_bound_ = bytes_ / 2;
     make_room(0, 0);
@@ -123,8 +123,8 @@ expected<std::shared_ptr<const draw>> draw_pool::make_evicting(const draw_reques
     made = make(request);
     if (!wants_memory(made)) return made;
   }
-  return fail(errc::unsupported, "task {} needs more memory than there is for its inputs and its expected outputs: {}",
-              task_.name, made.error().message);
+  return fail(errc::unsupported, "task {}: not enough memory for its inputs and expected outputs: {}", task_.name,
+              made.error().message);
 }
 
 uint64_t draw_pool::seed(const draw_request& request, int ordinal) {
@@ -141,7 +141,7 @@ expected<std::shared_ptr<const draw>> draw_pool::get(const draw_request& request
   if (found != draws_.end()) {
     draws_.splice(draws_.begin(), draws_, found);
   } else {
-    make_room(draw_bytes_, 0);  // the new draw takes over the memory of one that goes
+    make_room(draw_bytes_, 0);  // the new draw reuses the memory of an old one
     CUDAL1_TRY(auto made, make_evicting(wanted));
     bytes_ += made->bytes;
     draws_.push_front(std::move(made));

@@ -33,7 +33,7 @@ void draw_declared(const draw_spec& spec, draw_recipe& r) {
       r.scale = -2;
       r.offset = 1;
       break;
-    case distribution::simplex:  // what its rows are a softmax of
+    case distribution::simplex:  // N(0,1), of which the rows' softmax is taken later
       break;
     case distribution::constant:
       r.from = source::constant;
@@ -116,7 +116,7 @@ double least_of_simplex(dtype type) {
 bool keeps_content(const tensor_type& type, const input_spec& spec, draw_kind kind, uint64_t seed) {
   if (!spec.content) return false;
   if (spec.content->fixed || kind == draw_kind::declared) return true;
-  // (A simplex that has an outlier is none.)
+  // A simplex with an outlier would not be a simplex.
   return kind == draw_kind::outliers &&
          (spec.draw.kind == distribution::simplex || outliers_of(type, spec, seed).empty());
 }

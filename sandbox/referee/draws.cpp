@@ -20,7 +20,7 @@ row_shape rows_of(const tensor_type& type) {
   return {type.numel() / width, width};
 }
 
-// Reflected at the domain's ends, so that nothing piles up there.
+// Reflects values at the domain's ends, so that they do not accumulate there.
 double fold(double v, const std::optional<double>& low, const std::optional<double>& high) {
   if ((!low || v >= *low) && (!high || v <= *high)) return v;
   if (low && high) {
@@ -91,8 +91,8 @@ void make_simplex(row_shape shape, double least, std::vector<double>& values) {
   }
 }
 
-// The elements of one tensor in row-major order, a block at a time; what makes a simplex of its rows, and its facts,
-// come later.
+// The elements of one tensor in row-major order, a block at a time. The steps for simplex and facts come later: they
+// need whole rows or matrices.
 class element_source {
  public:
   element_source(const tensor_draw& how, const draw_recipe& recipe)
@@ -200,10 +200,10 @@ class element_source {
   const std::byte* content_;
   int64_t width_;
   random_blocks random_;
-  int64_t column_ = 0, peak_ = 0;  // of the row that comes next or goes on
+  int64_t column_ = 0, peak_ = 0;  // of the current row
   double scale_ = 1, offset_ = 0;
   std::size_t next_outlier_ = 0;
-  int64_t first_ = 0;  // flat index of the values that come next
+  int64_t first_ = 0;  // flat index of the next values
 };
 
 std::vector<double> values_of(const tensor_draw& how, const draw_recipe& recipe) {

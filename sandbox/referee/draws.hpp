@@ -1,5 +1,4 @@
-// How the referee of `cpu` makes inputs and weights, by draw_recipe.hpp. The same arguments give the same values on one
-// build of this program.
+// Makes inputs and weights on the host by draw_recipe.hpp. The same build gives the same values for the same arguments.
 #pragma once
 
 #include <cstddef>

@@ -91,7 +91,7 @@ void for_each_element(const tensor_type& type, F&& move) {
 
 void load_elements(dtype type, const std::byte* source, int64_t first, int64_t count, double* target) {
   with_type(type, [&]<class T>(T) {
-    // A bool of an untrusted process may hold any byte.
+    // A bool written by an untrusted process may hold any byte.
     using stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
     const auto* values = reinterpret_cast<const stored*>(source) + first;
     for (int64_t i = 0; i < count; ++i)

@@ -1,17 +1,16 @@
-// Elements of every dtype as doubles, and back; and strided tensors as flat ones.
+// Conversion between elements of every dtype and doubles, and between strided and flat tensors.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "sandbox/program/types.hpp"
 
 namespace cudal1 {
 
-// `count` elements from flat index `first`. int64 loses what a double cannot hold.
+// `count` elements from flat index `first`. Large int64 are rounded.
 void load_elements(dtype type, const std::byte* source, int64_t first, int64_t count, double* target);
-// Rounds to nearest; integers are truncated and kept in range, bool is "not zero", float16 is kept finite.
+// Rounds to nearest; integers are truncated and clamped, bool is `value != 0`, float16 is clamped to finite values.
 void store_elements(dtype type, std::byte* target, int64_t first, int64_t count, const double* source);
 
 // The elements of a strided tensor in row-major order, and back. `strided` has storage_bytes() bytes.

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::size_t variants_remembered = 16;
 
-// A timed output whose bits differ from the checked one's passes where it is as good an output: its error is at most
-// so many times the checked one's, or below what is no error for the type.
+// A timed output whose bits differ from the checked one passes if its error is at most this multiple of the checked
+// one's, or negligible for the type.
 constexpr double error_factor = 4;
 double negligible_error(dtype type) {
   switch (type) {
@@ -50,12 +50,12 @@ void known_outputs::remember(const std::string& variant, uint64_t seed, known_ou
 std::string timed_difference(const output_check& timed, double checked_error, dtype type) {
   if (!timed.type_problem.empty()) return timed.type_problem;
   if (timed.mask_mismatches > 0)
-    return fmt::format("{} elements are not finite where the expected output is, or the other way round",
+    return fmt::format("{} elements are finite where the expected output is not, or the reverse",
                        timed.mask_mismatches);
   const double allowed =
       std::max({error_factor * checked_error, error_factor * timed.reference_error, negligible_error(type)});
   if (timed.error > allowed)
-    return fmt::format("its error is {:.3g} against {:.3g} when checked; at element {} stands {:g} for {:g}",
+    return fmt::format("its error is {:.3g}, and was {:.3g} when checked; element {} is {:g} and should be {:g}",
                        timed.error, checked_error, timed.worst_index, timed.worst_value, timed.worst_expected);
   return "";
 }
@@ -66,7 +66,7 @@ std::string timed_inconsistency(const std::vector<output_check>& timed, const kn
     const double checked_error = i < known.errors.size() ? known.errors[i] : 0;
     if (const auto text = timed_difference(timed[i], checked_error, types.at(i).type); !text.empty())
       return fmt::format("a timed output \"{}\"{}: {}", timed[i].name,
-                         same_bits ? "" : " has other bits than when it was checked", text);
+                         same_bits ? "" : " has different bits than when it was checked", text);
   }
   return "";
 }

@@ -1,4 +1,4 @@
-// What the referee remembers of a checked variant, and how a timed output may differ from it. Pure.
+// The referee's record of a checked variant's outputs, and how timed outputs may differ from them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace cudal1 {
 
-// What a checked call of one variant gave on one draw: what a timed call must give as well.
+// The outputs of a checked call on one draw. A timed call must give the same.
 struct known_output {
   fingerprint bits;
   std::vector<double> errors;  // output_check::error of each output
-  uint64_t key = 0;            // of the fingerprint, where each has its own
+  uint64_t key = 0;            // of the fingerprint
 };
 
-// By variant and draw's seed, for the last few variants.
+// Indexed by variant and seed of the draw, for the last few variants.
 class known_outputs {
  public:
   const known_output* find(const std::string& variant, uint64_t seed) const;
@@ -29,11 +29,10 @@ class known_outputs {
   std::vector<std::string> order_;  // oldest first
 };
 
-// "" where a timed output is as good an output as the checked one, whose error against the exact output was
-// `checked_error`; else what is wrong with it.
+// "" if a timed output is as accurate as the checked one, whose error against the exact output was `checked_error`;
+// else the reason.
 std::string timed_difference(const output_check& timed, double checked_error, dtype type);
-// The same of all outputs of a timed call, as a sentence: `same_bits` says whether its fingerprint was the checked
-// one's.
+// The same for all outputs of a timed call, as a sentence. `same_bits`: its fingerprint equals the checked one.
 std::string timed_inconsistency(const std::vector<output_check>& timed, const known_output& known, bool same_bits,
                                 const std::vector<tensor_type>& types);
 

@@ -8,15 +8,15 @@
 namespace cudal1 {
 namespace {
 
-constexpr int64_t elements_each = 65536;                    // one outlier of each direction for so many elements,
+constexpr int64_t elements_each = 65536;                    // elements per outlier of each direction,
 constexpr int64_t fewest_each_way = 3, most_each_way = 64;  // within these bounds
-constexpr int64_t largest_share = 4;                        // and never more than one element in four
-constexpr double nearest = 1.25, furthest = 100;            // times the distribution's reach, from its middle
-constexpr double normal_reach = 4;                     // standard deviations that a normal distribution is taken for
-constexpr double constant_reach = 0.5;                 // of a tensor whose elements are all the same
-constexpr uint64_t other_stream = 0x6a09e667f3bcc909;  // apart from the elements' own numbers
+constexpr int64_t largest_share = 4;                        // and at most one element in four
+constexpr double nearest = 1.25, furthest = 100;            // distance from the middle, in reaches
+constexpr double normal_reach = 4;                          // of a normal distribution, in standard deviations
+constexpr double constant_reach = 0.5;                      // of a tensor whose elements are all equal
+constexpr uint64_t other_stream = 0x6a09e667f3bcc909;       // separate from the stream of the elements
 
-// Folds a place into the part of its matrix that the facts leave open.
+// Moves a place into the part of its matrix that the facts allow to be nonzero and free.
 int64_t open_place(const tensor_type& type, const std::vector<fact>& facts, int64_t place) {
   if (type.dim() < 2) return place;
   const int64_t columns = type.shape.back(), rows = type.shape[type.shape.size() - 2];
@@ -37,11 +37,11 @@ int64_t open_place(const tensor_type& type, const std::vector<fact>& facts, int6
 bool is_drawn(const tensor_type& type, const input_spec& spec) {
   return is_floating(type.type) && std::ranges::count(spec.facts, fact::one_hot) == 0 &&
          (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal ||
-          spec.draw.kind == distribution::simplex);  // whose rows become a softmax of that
+          spec.draw.kind == distribution::simplex);  // the outliers precede its softmax
 }
 
-// The first of each direction lies far out, the second just outside, the others anywhere between, evenly in orders of
-// magnitude: one far out shows in a sum over many, one near by does not give itself away in a block's mean.
+// The first of each direction is the furthest, the second the nearest, the others are log-uniform in between: a far one
+// changes a sum over many elements, a near one cannot be detected from a block's mean.
 double distance(int64_t ordinal, random_blocks& random) {
   if (ordinal == 0) return furthest;
   if (ordinal == 1) return nearest;

@@ -7,14 +7,14 @@
 namespace cudal1 {
 namespace {
 
-// Strides where they matter: a dimension of one element has none.
+// Ignores the strides of dimensions of size one.
 bool same_strides(const tensor_type& a, const tensor_type& b) {
   for (std::size_t d = 0; d < a.shape.size(); ++d)
     if (a.shape[d] > 1 && a.strides[d] != b.strides[d]) return false;
   return true;
 }
 
-// Whether that output is, or is a view of, an input or a weight.
+// Whether that output is an input or a weight, or a view of one.
 bool is_given(const checked_program& p, const std::string& output) {
   const auto view = p.view_of.find(output);
   const std::string& root = view == p.view_of.end() ? output : view->second;

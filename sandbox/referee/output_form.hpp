@@ -1,4 +1,4 @@
-// Gate 1, what the types of a variant's outputs say. Pure.
+// Gate 1, the part that depends on the types of a variant's outputs. Pure.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace cudal1 {
 
-// "" or what is wrong with the variant's output of that index: its type, or that it shares memory with `alias` ("" or
-// the name of an input or a weight). Memory of an input is an output's only where the reference does so too.
+// "" or the problem with the variant's output of that index: its type, or that it shares memory with `alias` ("" or the
+// name of an input or a weight). Sharing is allowed only if the reference's output does so too.
 std::string type_problem(const checked_program& variant, const checked_program& reference, std::size_t index,
                          const std::string& alias);
 

@@ -1,4 +1,4 @@
-// One call of a program that is loaded in a runner, as the referee plans it, and what came of it.
+// One call of a program that is loaded in a runner, as the referee plans it, and its result.
 #pragma once
 
 #include <cstddef>
@@ -18,32 +18,32 @@ struct draw;
 BOOST_DEFINE_ENUM_CLASS(resident_program, reference, variant)
 
 BOOST_DEFINE_ENUM_CLASS(call_mode, untimed,
-                        timed,         // caches flushed, then host clock round the call and its synchronisation; on a
-                                       // GPU one that is mostly the host's after a rehearsal, which the device forgets
+                        timed,         // caches flushed, then host clock around the call and its synchronisation; on a
+                                       // GPU, a host-bound call is first rehearsed, with no effect on device state
                         device_timed)  // caches flushed, between two events behind a kernel that waits for the host
 
-// The draw must live until the call has come back.
+// The draw must live until the call has returned.
 struct planned_call {
   resident_program which = resident_program::variant;
   std::shared_ptr<const cudal1::draw> draw;
   call_mode mode = call_mode::untimed;
-  uint64_t key = 0;        // of its outputs' fingerprint: nobody who does not know it can aim at a collision
-  bool keep = false;       // its outputs are read: they have a fingerprint and can be compared
-  bool elsewhere = false;  // on the draw's inputs at other addresses than those of its earlier calls
+  uint64_t key = 0;        // of its outputs' fingerprint; secret, so that a variant cannot construct a collision
+  bool keep = false;       // keep its outputs: they get a fingerprint and can be compared
+  bool elsewhere = false;  // map the draw's inputs at other addresses than in earlier calls
 };
 
-// Where an output of a call lies, checked against the memory that the runner claims it to be in.
+// The place of an output of a call, after a check that it lies in the memory that the runner claims.
 struct output_memory {
-  const std::byte* data = nullptr;  // in a form that the backend's compare() knows
+  const std::byte* data = nullptr;  // in a form that the backend's compare() understands
   output_home home = output_home::arena;
   uint32_t index = 0;  // of the input or weight
 };
 
 struct call_record {
   double microseconds = 0;             // of a timed call
-  double flush_ms = 0;                 // of what comes before a timed call's clock
-  fingerprint bits;                    // of all outputs, where they were kept
-  std::vector<output_memory> outputs;  // that were kept, in the program's order; valid until the runner's next request
+  double flush_ms = 0;                 // preparation before a timed call's clock starts
+  fingerprint bits;                    // of all outputs, if they were kept
+  std::vector<output_memory> outputs;  // kept outputs, in the program's order; valid until the runner's next request
 };
 
 // A call of the variant whose outputs were kept.

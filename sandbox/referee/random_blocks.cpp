@@ -1,4 +1,4 @@
-// Compiled with -O3, and without contraction into fused operations (CMakeLists.txt): all clones round alike.
+// Compiled with -O3 and without contraction to fused multiply-add (CMakeLists.txt): all target clones round alike.
 #include "sandbox/referee/random_blocks.hpp"
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 #define CUDAL1_CLONES
 #endif
 
-// Functions of another target are inlined into a clone only where they must be.
+// The helpers are always_inline: otherwise GCC does not inline them into functions of another target.
 constexpr uint64_t step = 0x9e3779b97f4a7c15;
 constexpr std::size_t block = random_blocks::block;
 
@@ -63,7 +63,7 @@ CUDAL1_CLONES void fill_exponentials(const uint64_t* bits, double* values, std::
     values[i] = minus_log(unit(bits[i]) + 0x1p-53);
 }
 
-// Two of each pair of bits: a radius, and an angle in a quarter of the circle that two more bits turn.
+// Two normals of each pair of words: a radius, and an angle in a quarter of the circle, rotated by two further bits.
 CUDAL1_CLONES void fill_normals(const uint64_t* radii, const uint64_t* angles, double* first, double* second,
                                 std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {

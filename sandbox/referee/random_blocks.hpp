@@ -1,5 +1,5 @@
-// Random numbers by the block: SplitMix64 (Steele, Lea, Flood 2014), whose state is a counter, and what is made of its
-// bits by arithmetic alone. A seed gives the same numbers on every processor.
+// Random numbers in blocks: SplitMix64 (Steele, Lea, Flood 2014), whose state is a counter, and distributions computed
+// from its bits by plain arithmetic. A seed gives the same numbers on every processor.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class random_blocks {
 
   explicit random_blocks(uint64_t seed) : state_(seed) {}
 
-  // One at a time: a generator in the sense of <random>.
+  // One number at a time: a generator in the sense of <random>.
   using result_type = uint64_t;
   static constexpr uint64_t min() { return 0; }
   static constexpr uint64_t max() { return std::numeric_limits<uint64_t>::max(); }
@@ -26,7 +26,7 @@ class random_blocks {
 
   void uniforms(std::span<double> values);      // [0, 1)
   void exponentials(std::span<double> values);  // -log of a uniform number; never 0
-  // N(0,1) by Box and Muller (1958), with tails up to 8.5 deviations.
+  // N(0,1) by Box and Muller (1958), with tails up to 8.5 standard deviations.
   void normals(std::span<double> values);
 
  private:

@@ -13,19 +13,19 @@ namespace {
 constexpr std::chrono::hours idle_timeout{24 * 365};
 constexpr std::chrono::seconds answer_limit{60};
 
-// What a draw's memory is laid out by is the task's: a variant declares the same.
+// The memory of a draw is laid out by the task's declarations, so a variant must declare the same.
 std::optional<fault> declaration_problem(const checked_program& variant, const checked_program& reference) {
   const auto differ = [](const std::vector<tensor_declaration>& a, const std::vector<tensor_declaration>& b) {
     return !std::ranges::equal(a, b, {}, &tensor_declaration::type, &tensor_declaration::type);
   };
   if (differ(variant.text.inputs, reference.text.inputs))
-    return fault{outcome::invalid, "its inputs are not declared as the task's are"};
+    return fault{outcome::invalid, "its inputs are declared differently from the task's"};
   if (differ(variant.text.weights, reference.text.weights))
-    return fault{outcome::invalid, "its weights are not declared as the task's are"};
+    return fault{outcome::invalid, "its weights are declared differently from the task's"};
   return std::nullopt;
 }
 
-// Which of the programs broke its runner, for the session, which knows how the process ended.
+// Which program's runner was lost, for the session, which knows how the process ended.
 void note_end(const program_runners& runners, referee_reply& reply) {
   if (runners.lost())
     (runners.faulty() == resident_program::variant ? reply.variant_runner_lost : reply.reference_runner_lost) = true;
@@ -88,7 +88,7 @@ expected<referee_reply> referee::forget_tasks() {
   return referee_reply{};
 }
 
-// One variant comes in several requests.
+// Caches the last program, because one variant comes in several requests.
 expected<const checked_program*> referee::program_of(const variant_text& variant) {
   if (!last_ || last_program_ != variant.program) {
     last_.reset();
@@ -134,7 +134,7 @@ expected<referee_reply> referee::check_pool(frame& f) {
   if (request.only_count || reply.unchecked == 0) return reply;
   CUDAL1_TRY(const auto given,
              backend_->runners_of(f, only_variant, {request.plan.call_limit_ms, request.plan.memory_limit_bytes}));
-  // The variant that was just checked or timed need not be loaded again for a few calls more.
+  // The variant that was just checked or timed need not be loaded again for a few more calls.
   if (const auto loaded = load_variant(*state, request.variant, given, residency::keep_loaded); loaded) {
     CUDAL1_TRY(reply.check, checks.check_pool(*given.runners, request));
   } else if (loaded.error().code != errc::variant_fault) {
@@ -153,9 +153,10 @@ expected<referee_reply> referee::time_fork(frame& f) {
              backend_->runners_of(f, both_programs, {request.plan.call_limit_ms, request.plan.memory_limit_bytes}));
   program_runners& runners = *given.runners;
   const task& t = state->pool->of();
-  // A fork is a fresh load of both: other addresses, another capture.
+  // A fork loads both programs afresh: other addresses, another capture.
   if (const auto loaded = runners.load(resident_program::reference, t.reference, -1, t.id); !loaded)
-    return fail(errc::infrastructure, "the task's own program in its runner: {}", loaded.error().message);
+    return fail(errc::infrastructure, "the task's own program could not be loaded in its runner: {}",
+                loaded.error().message);
   referee_reply reply;
   if (const auto loaded = load_variant(*state, request.variant, given, residency::load_anew); loaded) {
     auto checks = checker_of(*state);
@@ -205,7 +206,7 @@ int serve_referee(expected<std::unique_ptr<referee>> made, const worker_settings
     auto f = receive_frame(socket, deadline_in(idle_timeout));
     if (!f) return f.error().code == errc::not_found ? exit_orderly : exit_broken;
     const auto reply = (*made)->answer(*f);
-    f->descriptors.clear();  // runners' ends that came with it: they see that they are not needed any more
+    f->descriptors.clear();  // closes the runners' channels, so that the runners exit
     const auto sent = reply ? send_record(socket, frame_type::done, *reply, deadline_in(answer_limit))
                             : send_failure(socket, reply.error(), deadline_in(answer_limit));
     if (!sent) return exit_broken;

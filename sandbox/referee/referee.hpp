@@ -1,5 +1,5 @@
-// The referee: trusted, without network and without new programs. It makes draws and expected outputs, has programs
-// called on them in untrusted runners, compares what they give, and answers its session.
+// The referee: trusted, but without network access and unable to start programs. It makes draws and expected outputs,
+// calls programs on them in untrusted runners, compares their outputs, and replies to its session.
 #pragma once
 
 #include <chrono>
@@ -14,16 +14,16 @@
 
 namespace cudal1 {
 
-// Answers its session's frames, one at a time.
+// Processes its session's frames, one at a time.
 class referee {
  public:
-  // `memory_bound`: of the draws of all tasks together, bytes.
+  // `memory_bound`: of the draws of all tasks together, in bytes.
   referee(std::unique_ptr<referee_backend> backend, int64_t memory_bound)
       : backend_(std::move(backend)), memory_bound_(memory_bound) {}
   expected<referee_reply> answer(frame& f);
 
  private:
-  // One task's draws and what the variants gave on them.
+  // One task's draws, and the variants' outputs on them.
   struct open_task_state {
     std::string text;  // as the session sent it
     std::unique_ptr<draw_pool> pool;
@@ -37,28 +37,29 @@ class referee {
 
   expected<open_task_state*> current();
   expected<void> forget_old_tasks();
-  // Their memory goes back to the device, and the runner's mappings of it.
+  // Frees the memory of their draws, including the runner's mappings of it.
   void forget_tasks_but(const std::string& text);
   checker checker_of(open_task_state& state) { return checker(*state.pool, state.known, *backend_); }
   expected<const checked_program*> program_of(const variant_text& variant);
   enum class residency { load_anew, keep_loaded };
-  // errc::variant_fault where the variant cannot be loaded: its problem() says why.
+  // errc::variant_fault if the variant cannot be loaded: problem() of the runners says why.
   expected<void> load_variant(open_task_state& state, const variant_text& variant, const request_runners& given,
                               residency wanted);
 
   std::unique_ptr<referee_backend> backend_;
-  int64_t memory_bound_;              // of draws and what they left
+  int64_t memory_bound_;              // of draws and spare memory
   std::list<open_task_state> tasks_;  // the current one comes first
-  std::string last_program_;          // the text that the last one was read from
+  std::string last_program_;          // the text of last_
   std::optional<checked_program> last_;
 };
 
 struct serving_options {
-  std::vector<std::string> writable_files;  // that stay open for writing after the process is locked down
-  std::chrono::microseconds awake{0};       // how long it looks for the next request before it sleeps
+  std::vector<std::string> writable_files;  // remain writable after the process is locked down
+  std::chrono::microseconds awake{0};       // how long it polls for the next request before it sleeps
 };
 
-// The rest of a process forked by the zygote; its exit code (zygote.hpp). Locks the process down first.
+// The main function of a referee process forked by the zygote. Locks the process down first. Returns the exit code
+// (zygote.hpp).
 int serve_referee(expected<std::unique_ptr<referee>> made, const worker_settings& settings, int socket, int zygote,
                   const serving_options& options);
 

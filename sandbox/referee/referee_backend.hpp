@@ -1,5 +1,5 @@
-// What a kind of device gives its referee: memory for draws, the task's own program computed on them, the comparison
-// of outputs there, and the runners of a request. All else of a referee is the same for every device.
+// The part of a referee that depends on the kind of device: memory for draws, running the task's own program on them,
+// comparing outputs, and the runners of a request.
 #pragma once
 
 #include <cstddef>
@@ -25,41 +25,40 @@ struct tolerances {
   }
 };
 
-// A draw's inputs or weights, in memory that a runner can map. They stay as they are as long as somebody holds them.
+// A draw's inputs or weights, in memory that a runner can map. They do not change while a reference to them exists.
 struct drawn_tensors {
   virtual ~drawn_tensors() = default;
   int64_t bytes = 0;  // of memory
 };
 
-// What the task's own program gives on one draw, as shipped and in float64, flat.
+// The outputs of the task's own program on one draw, as shipped and in float64, flat.
 struct expected_outputs {
   virtual ~expected_outputs() = default;
   int64_t bytes = 0;
-  std::optional<tolerances> allowed;  // those that a part of this was computed for; none: it serves for all
+  std::optional<tolerances> allowed;  // the only tolerances that this is valid for; nothing: valid for all
 };
 
 struct draw {
   draw_request request;  // with its seed
   std::shared_ptr<const drawn_tensors> inputs;
-  std::shared_ptr<const drawn_tensors> weights;  // the same for all `declared` draws of a pool; null where none
+  std::shared_ptr<const drawn_tensors> weights;  // shared by all `declared` draws of a pool; null if there are none
   std::shared_ptr<const expected_outputs> expected;
   int64_t bytes = 0;
 };
 
-// Every value has one owner: the backend that says it.
 struct backend_traits {
   std::string kind;                 // of the tasks' texts: "cpu", "cuda"
   std::size_t tasks_kept = 8;       // open at the same time, if their draws are within the bound
-  int fewest_timing_draws = 8;      // where 8 draws take more than half of the bound, as many as fit but at least these
-  int renewals_of_other_kinds = 1;  // kinds of draws that nothing is timed on are renewed with each so many renewals
+  int fewest_timing_draws = 8;      // if 8 draws exceed half of the bound: as many as fit, but at least this many
+  int renewals_of_other_kinds = 1;  // draws that are not used for timing are renewed at every n-th renewal
   bool has_device_clock = false;    // call_mode::device_timed
-  // The same call again may sum in another order: other bits that are as good an output are noted, and no fault.
+  // A repeated call may sum in another order: different bits of equal accuracy are noted, but are not a fault.
   bool order_of_sums_varies = false;
 };
 
 struct compared_call {
-  std::vector<output_check> outputs;  // one for each output of the variant; all but the name and the type problem
-  fingerprint bits;                   // of what was compared
+  std::vector<output_check> outputs;  // one for each output of the variant, without the name and the type problem
+  fingerprint bits;                   // of the outputs compared
 };
 
 struct request_runners {
@@ -75,40 +74,40 @@ class referee_backend {
 
   // ---- draws --------------------------------------------------------------------------------------------------------
 
-  // Memory for tensors of these types, which fill() fills one by one before seal().
+  // Allocates tensors of these types. fill() then fills them one by one, before seal().
   virtual expected<std::shared_ptr<drawn_tensors>> make_tensors(const std::vector<tensor_type>& types,
                                                                 tensor_role role) = 0;
   virtual expected<void> fill(drawn_tensors& tensors, std::size_t index, const tensor_draw& how) = 0;
   virtual expected<void> seal(drawn_tensors&) { return {}; }
-  // Memory of draws that nobody holds any more goes back until no more is left than so much.
+  // Frees memory of released draws until at most this much is spare.
   virtual void trim(int64_t most_spare_bytes) { (void)most_spare_bytes; }
 
-  // The GPU that the task's own program is computed on, or -1.
+  // The GPU on which the task's own program runs, or -1.
   virtual int interpreter_device() const { return -1; }
-  // `d` has inputs and weights.
+  // The expected outputs of `d`, which has inputs and weights.
   virtual expected<std::shared_ptr<const expected_outputs>> compute(reference_program& program, const draw& d,
                                                                     const tolerances& allowed) = 0;
 
   // ---- comparison ---------------------------------------------------------------------------------------------------
 
-  // The outputs of those calls of the last run() against their draws' expected outputs. `comparable`: by output,
-  // whether it has type and shape of the expected one; the others are left empty.
+  // Compares the outputs of these calls of the last run() with their draws' expected outputs. `comparable`: for each
+  // output, whether it has the type and shape of the expected one; the checks of others are left empty.
   virtual expected<std::vector<compared_call>> compare(const checked_program& variant, std::span<const kept_call> calls,
                                                        const std::vector<bool>& comparable,
                                                        const tolerances& allowed) = 0;
 
   // ---- runners ------------------------------------------------------------------------------------------------------
 
-  // Takes the runner that the next requests are served with, where it does not come with each request.
+  // Takes the runner for all following requests, if runners do not come with each request.
   virtual expected<void> attach(frame& f) {
     return fail(errc::corrupt, "this referee does not take a {} frame", enum_name(f.type));
   }
-  // The runners for these programs, for one request: those that came with the frame, in that order, or the attached.
+  // The runners for these programs, for one request: those in the frame, in that order, or the attached one.
   virtual expected<request_runners> runners_of(frame& f, std::span<const resident_program> programs,
                                                const call_limits& limits) = 0;
-  // Nothing of this process is in flight on the device afterwards.
+  // Waits until nothing of this process is in flight on the device.
   virtual expected<void> synchronise() { return {}; }
-  // Everything that nobody holds any more goes back to the system and to the device.
+  // Returns all unused memory to the system and to the device.
   virtual void release_memory() = 0;
 };
 

@@ -1,4 +1,4 @@
-// The task's own program, ready to be computed as it ships and in float64: where expected outputs come from.
+// The task's own program, ready to run as shipped and in float64: the source of expected outputs.
 #pragma once
 
 #include <memory>
@@ -17,17 +17,17 @@ class reference_program {
     std::unique_ptr<interpreter> run;
     std::vector<tensor_type> input_types, weight_types, output_types;
   };
-  // `cuda_device`: as interpreter_options has it.
+  // `cuda_device`: as in interpreter_options.
   static expected<reference_program> load(const task& t, int cuda_device);
 
   side& shipped() { return shipped_; }
   side& exact() { return exact_; }
   const std::vector<tensor_type>& output_types() const { return shipped_.output_types; }
   const std::vector<tensor_type>& exact_types() const { return exact_.output_types; }
-  // Whether TensorFloat-32 may make a difference to it on a GPU. A program without a step that cuDNN computes is strict
-  // as it ships.
+  // Whether TensorFloat-32 may affect its outputs on a GPU. A program without a step that uses cuDNN is strict as
+  // shipped.
   bool strict_differs() const { return strict_differs_; }
-  // In float64 on a GPU.
+  // Whether it runs faster without cuDNN in float64 on a GPU.
   bool is_faster_without_cudnn() const { return faster_without_cudnn_; }
 
  private:

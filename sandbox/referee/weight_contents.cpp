@@ -14,7 +14,7 @@
 namespace cudal1 {
 namespace {
 
-// The elements as doubles, a block at a time: visit(flat index, value) until it says false.
+// Calls visit(flat index, value) for the elements as doubles, until it returns false.
 bool every_element(const tensor_type& type, const std::byte* flat, auto&& visit) {
   std::array<double, 1024> values;
   const int64_t count = type.numel();
@@ -33,7 +33,7 @@ expected<const std::byte*> values_of(const safetensors_file& file, const tensor_
   const tensor_type have = contiguous(stored->type, stored->shape);
   const tensor_type wanted = contiguous(weight.type.type, weight.type.shape);
   if (have != wanted)
-    return fail(errc::invalid_program, "{}: the tensor \"{}\" is {}, and the weight {}", spec.content->file,
+    return fail(errc::invalid_program, "{}: the tensor \"{}\" is {}, but the weight is {}", spec.content->file,
                 spec.content->tensor, have.text(), wanted.text());
   const std::byte* values = stored->bytes.data();
   if (std::bit_cast<uintptr_t>(values) % static_cast<uintptr_t>(size_of(have.type)) != 0)
@@ -54,7 +54,7 @@ std::string name_of_index(const tensor_type& type, int64_t flat) {
   return "[" + text + "]";
 }
 
-// Zero wherever `open(row, column)` is false.
+// Checks for zeros wherever `open(row, column)` is false.
 std::string broken_zeros(const tensor_type& type, const std::byte* flat, auto&& open) {
   std::string broken;
   const int64_t columns = type.shape.back(), rows = type.shape[type.shape.size() - 2];
@@ -74,7 +74,7 @@ std::string broken_symmetry(const tensor_type& type, const std::byte* flat) {
     double other = 0;
     load_elements(type.type, flat, i - row * n - column + column * n + row, 1, &other);
     if (value != other)
-      broken = fmt::format("{} is {}, and across the diagonal is {}", name_of_index(type, i), value, other);
+      broken = fmt::format("{} is {}, but the element across the diagonal is {}", name_of_index(type, i), value, other);
     return broken.empty();
   });
   return broken;
@@ -88,7 +88,7 @@ std::string broken_one_hot(const tensor_type& type, const std::byte* flat) {
     if (i % width == 0) ones = 0;
     ones += value;
     if ((value != 0 && value != 1) || (i % width == width - 1 && ones != 1))
-      broken = fmt::format("the row that {} is in", name_of_index(type, i));
+      broken = fmt::format("the row of {}", name_of_index(type, i));
     return broken.empty();
   });
   return broken;
@@ -124,7 +124,7 @@ std::string broken_fact(fact f, const tensor_type& type, const std::byte* flat) 
 expected<weight_contents> weight_contents::map(const task& t, std::span<const unique_fd> files) {
   const auto names = t.content_files();
   if (names.size() != files.size())
-    return fail(errc::corrupt, "the weights of {} come from {} files, and {} are here", t.name, names.size(),
+    return fail(errc::corrupt, "the weights of {} come from {} files, but {} were given", t.name, names.size(),
                 files.size());
   weight_contents result;
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -1,4 +1,4 @@
-// The values that an imported task's weights have, from its blobs.
+// The values of an imported task's weights, from its blobs.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,24 @@ namespace cudal1 {
 class weight_contents {
  public:
   weight_contents() = default;
-  // `files`: those of t.content_files(), in that order; mapped, so they must stay as they are. A content has the type
-  // of its weight and keeps its facts: errc::invalid_program otherwise, with file, tensor and weight.
+  // `files`: those of t.content_files(), in that order; mapped, so they must not change. Each content must have the
+  // type of its weight and satisfy its facts: errc::invalid_program otherwise, with file, tensor and weight.
   static expected<weight_contents> map(const task& t, std::span<const unique_fd> files);
   // The same from a folder of blobs.
   static expected<weight_contents> open(const task& t, const std::string& folder);
 
   // The elements of the weight of that index, row-major, in its dtype; null where it has no content.
   const std::byte* of(std::size_t weight) const { return weight < values_.size() ? values_[weight] : nullptr; }
-  // Of every weight: nothing of a `declared` draw of them is drawn.
+  // Whether every weight has a content, so that no weight of a `declared` draw is random.
   bool complete() const;
 
  private:
   std::vector<safetensors_file> files_;
   std::vector<const std::byte*> values_;         // by weight
-  std::vector<std::vector<std::byte>> aligned_;  // those that lie at an odd address in their file
+  std::vector<std::vector<std::byte>> aligned_;  // copies of tensors that are misaligned in their files
 };
 
-// "" where every element is as the fact says; else where one is not. `flat`: row-major, aligned.
+// "" if the fact holds for every element; else an element that breaks it. `flat`: row-major, aligned.
 std::string broken_fact(fact f, const tensor_type& type, const std::byte* flat);
 
 }  // namespace cudal1

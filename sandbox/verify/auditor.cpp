@@ -34,13 +34,12 @@ void audit_consistency(ledger& l, const check_report& check, const timing_report
     return l.refused(rule, outcome::inconsistent, "the check ended in a fault: " + check.problem->reason);
   if (timing.problem)
     return l.refused(rule, outcome::inconsistent, "timing ended in a fault: " + timing.problem->reason);
-  if (!check.repeatable)
-    return l.refused(rule, outcome::inconsistent, "the same inputs gave other bits when they came again");
+  if (!check.repeatable) return l.refused(rule, outcome::inconsistent, "repeating the same inputs gave different bits");
   if (!timing.inconsistency.empty()) return l.refused(rule, outcome::inconsistent, timing.inconsistency);
   const auto timed = static_cast<int64_t>(timing.samples.size());
   if (timing.outputs_fingerprinted < timed)
     return l.refused(rule, outcome::inconsistent,
-                     fmt::format("{} of {} timed outputs were looked at", timing.outputs_fingerprinted, timed));
+                     fmt::format("only {} of {} timed outputs were hashed", timing.outputs_fingerprinted, timed));
   l.passed(rule, fmt::format("{} timed outputs hashed, {} compared in full", timing.outputs_fingerprinted,
                              timing.outputs_compared));
 }
@@ -50,12 +49,12 @@ void audit_samples(ledger& l, const timing_report& timing, const timing_estimate
   const bool all_positive = std::all_of(timing.samples.begin(), timing.samples.end(), [](const auto& s) {
     return std::isfinite(s.reference_us) && std::isfinite(s.variant_us) && s.reference_us > 0 && s.variant_us > 0;
   });
-  const std::string count = fmt::format("{} pairs in {} forks, {} asked for", e.pairs, e.forks, options.asked_pairs);
+  const std::string count = fmt::format("{} pairs in {} forks, {} requested", e.pairs, e.forks, options.asked_pairs);
   if (!all_positive) return l.refused(rule, outcome::unmeasurable, "a sample's time is not a positive number");
   if (e.pairs < std::max(1, options.asked_pairs)) return l.refused(rule, outcome::unmeasurable, count);
   if (static_cast<std::size_t>(e.pairs) > timing.samples.size())
     return l.refused(rule, outcome::inconsistent,
-                     fmt::format("the estimate claims {} pairs, and there are {}", e.pairs, timing.samples.size()));
+                     fmt::format("the estimate claims {} pairs, but there are {}", e.pairs, timing.samples.size()));
   l.passed(rule, count);
 }
 
@@ -64,7 +63,7 @@ void audit_interval(ledger& l, const timing_estimate& e, const audit_options& op
   const double half = (e.score_interval.high - e.score_interval.low) / 2 / e.score;
   const double limit = options.confirmed ? options.confirmed_limit : options.screened_limit;
   const std::string text =
-      fmt::format("{:.4g}x, {:.4g} to {:.4g}: +-{:.1f}%, limit {:.1f}% where {}", e.score, e.score_interval.low,
+      fmt::format("{:.4g}x, {:.4g} to {:.4g}: +-{:.1f}%, limit {:.1f}% for a {} score", e.score, e.score_interval.low,
                   e.score_interval.high, 100 * half, 100 * limit, options.confirmed ? "confirmed" : "screened");
   // Written so that a NaN is refused.
   if (e.score > 0 && half <= limit) return l.passed(rule, text);
@@ -72,11 +71,11 @@ void audit_interval(ledger& l, const timing_estimate& e, const audit_options& op
 }
 
 std::string skipped(const audit_options& options) {
-  return "skipped: " +
-         (options.unknown_device.empty() ? std::string("the device's figures are not known") : options.unknown_device);
+  return "skipped: " + (options.unknown_device.empty() ? std::string("the device's specifications are not known")
+                                                       : options.unknown_device);
 }
 
-// Caches are flushed before a call, so what must be read comes from memory; what is written may end in the cache.
+// Caches are flushed before a call, so reads come from memory; writes may end in the cache.
 void audit_bandwidth(ledger& l, const task& t, const timing_estimate& e, const audit_options& options) {
   constexpr const char* rule = "audit: bandwidth";
   if (!options.device) return l.passed(rule, skipped(options));
@@ -84,10 +83,10 @@ void audit_bandwidth(ledger& l, const task& t, const timing_estimate& e, const a
   const double gb_per_s = std::max(options.bandwidth_share * d.peak_gb_per_s, d.reached_gb_per_s);
   const auto bytes = work_of(t).least_bytes(d.cache_bytes);
   const double least_us = static_cast<double>(bytes) / (gb_per_s * 1e3);
-  const std::string text = fmt::format("{:.2f} us; {} bytes at {:.1f} GB/s ({} peaks at {:.1f}) take {:.2f} us",
+  const std::string text = fmt::format("{:.2f} us; {} bytes at {:.1f} GB/s (peak of {}: {:.1f}) take {:.2f} us",
                                        e.variant_us, bytes, gb_per_s, d.name, d.peak_gb_per_s, least_us);
   if (e.variant_us >= least_us) return l.passed(rule, text);
-  l.refused(rule, outcome::inconsistent, "faster than the memory traffic it cannot avoid: " + text);
+  l.refused(rule, outcome::inconsistent, "faster than its unavoidable memory traffic: " + text);
 }
 
 void audit_launch(ledger& l, const timing_estimate& e, const audit_options& options) {
@@ -96,7 +95,7 @@ void audit_launch(ledger& l, const timing_estimate& e, const audit_options& opti
   const auto text = fmt::format("{:.2f} us; a call and its synchronisation take at least {:.2f} us", e.variant_us,
                                 options.device->least_us);
   if (e.variant_us >= options.device->least_us) return l.passed(rule, text);
-  l.refused(rule, outcome::inconsistent, "faster than its launch: " + text);
+  l.refused(rule, outcome::inconsistent, "faster than a launch: " + text);
 }
 
 }  // namespace

@@ -10,16 +10,16 @@ namespace cudal1 {
 
 namespace {
 
-// How many forks' worth of evidence the usual bias is.
+// The usual bias counts as much as this many forks.
 constexpr double weight_of_usual_bias = 4;
-constexpr double noise_of_a_lone_pair = 0.2;          // one pair in each fork says nothing of its own noise
+constexpr double noise_of_a_lone_pair = 0.2;          // assumed if every fork has one pair only
 constexpr double shamos_to_deviation = 0.9538725524;  // median |difference| of two normal deviates, of deviation 1
 constexpr double shamos_efficiency = 0.86;
 constexpr int least_pairs_to_confirm = 10;
-// Where a best's gain is large, its half width may be this share of it, up to so many times the limit.
+// For a large gain over the best, the half width may be this share of the gain, up to this multiple of the limit.
 constexpr double share_of_gain = 0.25, most_of_limit = 2;
 
-// The middle of `values`, which are reordered; the mean of the middle two where their number is even.
+// Reorders `values`. The mean of the middle two if their number is even.
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -57,13 +57,13 @@ double variance_of_median(double n) {
   return std::numbers::pi / (2 * n + std::numbers::pi - 2);
 }
 
-// The noise of one pair, and how many degrees of freedom that figure has.
+// A standard deviation and the degrees of freedom of its estimate.
 struct spread {
   double deviation = 0, freedom = 0;
 };
 
-// Shamos' estimator within the forks: the median distance between two pairs of one fork. A fork's bias cancels, and a
-// quarter of the pairs may be spoiled.
+// The noise of one pair by Shamos' estimator: the median distance between two pairs of one fork. A fork's bias cancels,
+// and up to a quarter of the pairs may be outliers.
 spread noise_of(const std::vector<std::vector<double>>& forks) {
   std::vector<double> distances;
   std::size_t pairs = 0;
@@ -78,8 +78,8 @@ spread noise_of(const std::vector<std::vector<double>>& forks) {
           std::max(1.0, shamos_efficiency * static_cast<double>(pairs - forks.size()))};
 }
 
-// The bias of a fork: what the forks' medians vary more than the noise explains, shrunk towards the usual bias. The
-// medians count for as much as the bias is of their variance: forks that are all noise say nothing of it.
+// The bias of a fork: the variation of the forks' medians that noise does not explain, shrunk towards the usual bias.
+// The medians are weighted by the usual bias' share of their variance: forks that are all noise carry no information.
 spread bias_of(const std::vector<std::vector<double>>& forks, double noise, double usual_bias) {
   const auto n = static_cast<double>(forks.size());
   const double usual = usual_bias * usual_bias;
@@ -100,7 +100,7 @@ spread bias_of(const std::vector<std::vector<double>>& forks, double noise, doub
           weight_of_usual_bias + freedom};
 }
 
-// Of logarithms of ratios.
+// `forks`: logarithms of ratios.
 interval interval_of(const std::vector<std::vector<double>>& forks, double score, double usual_bias) {
   std::size_t pairs = 0;
   for (const auto& fork : forks)
@@ -117,7 +117,7 @@ interval interval_of(const std::vector<std::vector<double>>& forks, double score
   return {score * std::exp(-half), score * std::exp(half)};
 }
 
-// The device's own clock ticks beside some of the calls, or none.
+// Device times are measured for some of the calls, or for none; 0 if none.
 double median_of_taken(std::span<const timing_sample> samples, double timing_sample::*time) {
   std::vector<timing_sample> taken;
   std::copy_if(samples.begin(), samples.end(), std::back_inserter(taken), [&](const auto& s) { return s.*time > 0; });
@@ -154,7 +154,7 @@ timing_decider::timing_decider(profiling_options options, double best) : options
   plan(options_.screening_forks, options_.screening_pairs, options_.screening_forks);
 }
 
-// As many forks as the limit and the time leave, and at least one.
+// At least one fork; at most as many as the limit and the remaining time allow.
 void timing_decider::plan(int64_t forks, int64_t pairs, int64_t left) {
   if (next_fork_ > 0 && spent_ms_ > 0) {
     const double ms_per_fork = spent_ms_ / next_fork_;
@@ -169,7 +169,7 @@ void timing_decider::add(const timing_report& report) {
   spent_ms_ += report.total_ms;
   const std::size_t before = all_.size();
   for (const auto& s : report.samples) {
-    // A clock that did not move measured nothing.
+    // Ignore samples whose clock did not advance.
     if (!(s.reference_us > 0 && s.variant_us > 0 && std::isfinite(s.reference_us) && std::isfinite(s.variant_us)))
       continue;
     all_.push_back(s);
@@ -185,7 +185,7 @@ void timing_decider::add(const timing_report& report) {
 
 timing_decider::action timing_decider::after_screening() {
   const timing_estimate e = *result();
-  // What is plainly no new best may be known as badly as any right variant; else it must be known which of both it is.
+  // A variant that is clearly no new best needs only a wide interval; otherwise it must be clear on which side it lies.
   const bool no_best = e.score_interval.high<best_, new_best = e.score_interval.low> best_;
   const double wanted = no_best ? options_.screened_limit : options_.screening_half_width;
   const bool known = new_best || half_width_of(e) <= wanted;
@@ -209,7 +209,7 @@ timing_decider::action timing_decider::after_confirmation() {
     plan(options_.refinement_forks, options_.refinement_pairs, options_.max_forks - e.forks);
     return action::measure;
   }
-  // What is faster by far is so, though its host's part varies more.
+  // A variant that is much faster may have a wider interval: the host's share of its time varies more.
   const double gain = new_best ? std::log(e.score / best_) : 0;
   const double more = std::min(share_of_gain * gain, most_of_limit * options_.confirmed_limit);
   confirmed_ = half_width <= std::max(options_.confirmed_limit, more);

@@ -8,7 +8,7 @@ namespace cudal1 {
 namespace {
 
 constexpr double gb = 1e9, tera = 1e12, us = 1e-6;
-constexpr double split_products = 3;  // TF32 products in one of float32
+constexpr double split_products = 3;  // TF32 products per float32 product
 
 double time_of(double flops, double tflops) {
   return flops > 0 && tflops > 0 ? flops / (tflops * tera) / us : 0;

@@ -1,10 +1,10 @@
-// The floor: how fast a task could be on a device, by its memory and its arithmetic. An estimate for people, from the
-// best that was measured (device_data.reached_*), and no bound: see task_work for what is one.
+// The floor: how fast a task could run on a device, from its memory traffic and arithmetic. An estimate for users from
+// the highest measured rates (device_data.reached_*), not a bound: task_work has a bound.
 //
 //   device time: the larger of bytes / bandwidth and FLOPs / rates     "the roof"
-//   call time: that and what a synchronised call costs                 "the floor" of a table that shows call times
+//   call time: device time + the overhead of a synchronised call       "the floor" of a table that shows call times
 //
-// A float32 product may run as float32, or as three products in TF32 on split operands (3xTF32), whichever is faster.
+// A float32 product may run as float32 or as three TF32 products of split operands (3xTF32), whichever is faster.
 #pragma once
 
 #include <optional>
@@ -18,10 +18,10 @@
 namespace cudal1 {
 
 struct roofline {
-  std::string device;  // name of the data that it is made from
+  std::string device;  // name of the device_data used
   double memory_us = 0, compute_us = 0;
   double overhead_us = 0;  // of a synchronised call
-  bool measured = false;   // the device's figures; else they are from its datasheet
+  bool measured = false;   // the device's rates were measured; else they are from its datasheet
   double device_us() const { return memory_us > compute_us ? memory_us : compute_us; }
   double call_us() const { return device_us() + overhead_us; }
   const char* limit() const { return memory_us >= compute_us ? "memory" : "compute"; }
@@ -35,9 +35,9 @@ struct gap_times {
   double reference_us = 0, best_us = 0, floor_us = 0;
 };
 
-// The log gap is the sum over tasks of log(reference / floor); this is the share of it that the best close: 0 is the
-// reference, 1 the floor. Tasks count of which all is known and whose reference is above the floor; nothing without
-// one.
+// The log gap is the sum over tasks of log(reference / floor). This is the share of it that the best variants close: 0
+// is the reference, 1 the floor. Only tasks with all three times known and a reference above the floor count; nothing
+// if there is none.
 std::optional<double> share_of_log_gap(std::span<const gap_times> tasks);
 
 }  // namespace cudal1

@@ -1,4 +1,4 @@
-// Timing a variant that was judged correct, and only on draws that it is right on.
+// Times a variant that was judged correct, only on draws on which it is correct.
 #pragma once
 
 #include "sandbox/device/session.hpp"
@@ -6,7 +6,7 @@
 
 namespace cudal1 {
 
-// A variant of a task, compiled.
+// A compiled variant of a task.
 struct resident_variant {
   const task& of;
   const checked_program& program;
@@ -18,8 +18,8 @@ struct timing_batch {
   int first_fork = 0;
 };
 
-// Has the session compare the variant on those draws of the timing pool that it was not compared on before, and judges
-// them; then times it. A variant that is wrong there is not timed: the report's inconsistency says how it was wrong.
+// Lets the session check the variant on those draws of the timing pool on which it was not checked before, judges the
+// result, then times the variant. A variant that fails there is not timed: the report's inconsistency has the reason.
 // Errors: the session's.
 expected<timing_report> time_judged(device_session& session, const resident_variant& variant, const check_plan& gates,
                                     const timing_batch& batch, const verification_options& options);

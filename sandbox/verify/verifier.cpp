@@ -14,10 +14,10 @@ namespace {
 constexpr tolerance close_float32{1e-4, 1e-4}, close_half{1e-2, 1e-2};
 constexpr double error_floor_float64 = 1e-12;
 constexpr double error_factor_shipped = 2;  // gate 3: times the error of eager as shipped, where that uses TF32
-// Gate 4's floors: rounding alone may reach them on an output that hardly varies; a constant has an error of 1.
+// Gate 4's floors: rounding alone may reach them if an output hardly varies; replacing it by a constant gives 1.
 constexpr double signal_floor = 1e-2, signal_floor_half = 1e-1, signal_resolution = 1e6;
 
-// A kernel that decides by some places of its input meets an outlier there by luck: it would have to twice.
+// A kernel that inspects some places of its input may find an outlier by chance; two draws make that less likely.
 constexpr std::size_t outlier_draws = 2;
 
 bool is_half(dtype t) {
@@ -31,7 +31,7 @@ double error_floor(dtype t, const verification_options& options) {
 
 // ---- the plan -------------------------------------------------------------------------------------------------------
 
-// Drawn from a continuous distribution, which another one may stand in for.
+// Whether it is drawn from a continuous distribution, so that the other kinds of draw may replace it.
 bool is_continuous(const tensor_declaration& d, const input_spec& spec) {
   const bool one_hot = std::find(spec.facts.begin(), spec.facts.end(), fact::one_hot) != spec.facts.end();
   const bool fixed = spec.content && spec.content->fixed;
@@ -71,7 +71,7 @@ std::string worst_element(const output_check& o, const tensor_type& type) {
 verdict_of_gate form(const output_check& o, const tensor_type& type) {
   if (!o.type_problem.empty()) return fmt::format("{}: {}", o.name, o.type_problem);
   if (o.elements != type.numel())
-    return fmt::format("{}: {} elements were compared, and it has {}", o.name, o.elements, type.numel());
+    return fmt::format("{}: {} elements were compared, but it has {}", o.name, o.elements, type.numel());
   if (o.mask_mismatches != 0)
     return fmt::format("{}: {} of {} elements are finite, infinite or NaN where the reference's are not; {}", o.name,
                        o.mask_mismatches, o.elements, worst_element(o, type));
@@ -81,7 +81,7 @@ verdict_of_gate form(const output_check& o, const tensor_type& type) {
 verdict_of_gate exactly_equal(const output_check& o, const tensor_type& type) {
   if (o.max_absolute == 0 && o.outside == 0) return std::nullopt;
   if (o.reference_outside > 0 && o.outside <= o.reference_outside) return std::nullopt;
-  return fmt::format("{}: {} must be equal, and {} of {} elements are off, by up to {:.4g}; {}", o.name,
+  return fmt::format("{}: {} must be equal, but {} of {} elements differ, by up to {:.4g}; {}", o.name,
                      name_of(type.type), std::max<int64_t>(1, o.outside), o.elements, o.max_absolute,
                      worst_element(o, type));
 }
@@ -89,16 +89,16 @@ verdict_of_gate exactly_equal(const output_check& o, const tensor_type& type) {
 verdict_of_gate close(const output_check& o, const tensor_type& type, const check_plan& plan) {
   if (!is_floating(type.type)) return exactly_equal(o, type);
   const bool loose = is_half(type.type) || o.reference_outside > 0 || o.strict_outside > 0;
-  if (loose && o.reference_outside_loose > 0) return std::nullopt;  // eager cannot say: the exact output decides
+  if (loose && o.reference_outside_loose > 0) return std::nullopt;  // eager is too inaccurate: gate 3 decides
   const int64_t outside = loose ? o.outside_loose : o.outside;
-  // A NaN among the differences counts as none of them, so it is asked for by name.
+  // A NaN difference is not counted as outside, so it is tested separately.
   if (outside == 0 && !std::isnan(o.max_absolute)) return std::nullopt;
   const tolerance& within = loose ? plan.close_loose : plan.close;
-  return fmt::format("{}: {} of {} elements are further than {:g} + {:g} |reference| off, by up to {:.4g}; {}", o.name,
+  return fmt::format("{}: {} of {} elements differ by more than {:g} + {:g} |reference|, by up to {:.4g}; {}", o.name,
                      outside, o.elements, within.absolute, within.relative, o.max_absolute, worst_element(o, type));
 }
 
-// What eager's own error allows: strict float32's generously, and little more than that of a TensorFloat-32 one.
+// The error allowed, given eager's own: a large multiple of strict float32's, a small one of eager's as shipped.
 double allowed_error(double strict, double shipped, double floor, const verification_options& options) {
   const auto times = [](double factor, double error) { return std::isfinite(error) ? factor * error : 0.0; };
   return std::max({times(options.error_factor_strict, strict), times(error_factor_shipped, shipped), floor});
@@ -109,22 +109,21 @@ verdict_of_gate exact_error(const output_check& o, const tensor_type& type, cons
   const double floor = error_floor(type.type, options);
   const double allowed = allowed_error(o.strict_error, o.reference_error, floor, options);
   if (o.error <= allowed) return std::nullopt;
-  // Over an output that is 0 everywhere no error is relative: eager's deviation from it is allowed, or the floor.
+  // Relative errors are undefined if the exact output is 0 everywhere: eager's deviation is allowed, or the floor.
   if (std::isinf(o.error) && (std::isinf(o.reference_error) ? o.outside == 0 : o.max_absolute <= floor))
     return std::nullopt;
-  return fmt::format(
-      "{}: relative error {:.3g} against the exact output, eager's own is {:.3g} and {:.3g} is allowed; {}", o.name,
-      o.error, o.reference_error, allowed, worst_element(o, type));
+  return fmt::format("{}: relative error {:.3g} against the exact output; eager's is {:.3g}, and {:.3g} is allowed; {}",
+                     o.name, o.error, o.reference_error, allowed, worst_element(o, type));
 }
 
 verdict_of_gate signal(const output_check& o, const tensor_type& type, const verification_options& options) {
   if (!is_floating(type.type) || o.elements <= 1) return std::nullopt;
-  // an output that varies by less than a millionth of its size, or not at all, has no signal that could be missed.
+  // An output that varies by less than a millionth of its size has no signal to compare.
   if (o.error > 0 && (std::isinf(o.error) || o.signal_error > signal_resolution * o.error)) return std::nullopt;
   const double floor = is_half(type.type) ? signal_floor_half : signal_floor;
   if (o.signal_error <= allowed_error(o.strict_signal_error, o.reference_signal_error, floor, options))
     return std::nullopt;
-  return fmt::format("{}: error {:.3g} of the output's own variation, eager's is {:.3g}; {}", o.name, o.signal_error,
+  return fmt::format("{}: error {:.3g} of the output's variation; eager's is {:.3g}; {}", o.name, o.signal_error,
                      o.reference_signal_error, worst_element(o, type));
 }
 
@@ -143,7 +142,7 @@ struct worst_figures {
     reference_error = std::max(reference_error, o.reference_error);
     signal = std::max(signal, o.signal_error);
   }
-  // What a gate says where all passed it.
+  // The reason that is recorded for a gate that all outputs passed.
   std::string of_gate(std::size_t gate) const {
     switch (gate) {
       case 0:
@@ -151,9 +150,9 @@ struct worst_figures {
       case 1:
         return fmt::format(
             "largest difference from eager {:.3g}{}", absolute,
-            loose > 0 ? fmt::format("; eager itself needs the looser tolerance in {} outputs", loose) : std::string());
+            loose > 0 ? fmt::format("; eager itself needs the looser tolerance for {} outputs", loose) : std::string());
       case 2:
-        return fmt::format("largest relative error {:.3g}, eager's own {:.3g}", error, reference_error);
+        return fmt::format("largest relative error {:.3g}, eager's {:.3g}", error, reference_error);
       default:
         return fmt::format("largest error {:.3g} of the output's variation", signal);
     }
@@ -201,18 +200,18 @@ void fail_gate(judgement& j, std::string gate, outcome what, std::string reason)
 
 void judge_declared(judgement& j, const task& t, const check_plan& plan, const check_report& report,
                     const verification_options& options) {
-  worst_figures figures;
+  worst_figures worst;
   std::optional<gate_failure> failed;
   for (const auto& d : report.draws) {
     if (d.draw.kind != draw_kind::declared) continue;
     for (const auto& o : d.outputs)
-      figures.add(o);
+      worst.add(o);
     auto f = first_failure(t, plan, d, options);
     if (f && (!failed || f->gate < failed->gate)) failed = gate_failure{f->gate, name_draw(d) + ": " + f->reason};
   }
   for (std::size_t g = 0; g < gate_names.size(); ++g) {
     if (failed && g == failed->gate) return fail_gate(j, gate_names[g], outcome::wrong_answer, failed->reason);
-    j.gates.push_back({gate_names[g], true, figures.of_gate(g)});
+    j.gates.push_back({gate_names[g], true, worst.of_gate(g)});
   }
 }
 
@@ -226,17 +225,17 @@ void judge_others(judgement& j, const task& t, const check_plan& plan, const che
                        fmt::format("{}: {}: {}", name_draw(d), gate_names[f->gate], f->reason));
     passed += (passed.empty() ? "" : ", ") + enum_name(d.draw.kind);
   }
-  j.gates.push_back({"5 draws", true, passed.empty() ? "the task has no other distribution" : passed});
+  j.gates.push_back({"5 draws", true, passed.empty() ? "no other distribution applies to this task" : passed});
 }
 
-// Whether the report lacks something of the plan. The referee must fill it in; the variant cannot cause this.
+// What the report lacks of the plan, if anything: an error of the referee, which the variant cannot cause.
 std::optional<std::string> gap(const task& t, const check_plan& plan, const check_report& report) {
-  if (plan.draws.empty() || t.reference.text.outputs.empty()) return "the plan asks for nothing";
+  if (plan.draws.empty() || t.reference.text.outputs.empty()) return "the plan has no draws, or the task no outputs";
   if (report.draws.size() != plan.draws.size())
     return fmt::format("{} of {} draws were compared", report.draws.size(), plan.draws.size());
   for (std::size_t i = 0; i < plan.draws.size(); ++i)
     if (report.draws[i].draw.kind != plan.draws[i].kind)
-      return fmt::format("draw {} is {} where the plan asked for {}", i + 1, enum_name(report.draws[i].draw.kind),
+      return fmt::format("draw {} is {}, but the plan requires {}", i + 1, enum_name(report.draws[i].draw.kind),
                          enum_name(plan.draws[i].kind));
   return std::nullopt;
 }
@@ -282,9 +281,9 @@ judgement judge(const task& t, const check_plan& plan, const check_report& repor
   if (j.result == outcome::correct) judge_others(j, t, plan, report, options);
   if (j.result == outcome::correct && plan.repeat_first) {
     if (report.repeatable) {
-      j.gates.push_back({"A/B/A", true, "the first draw again gave the same bits"});
+      j.gates.push_back({"A/B/A", true, "repeating the first draw gave the same bits"});
     } else {
-      fail_gate(j, "A/B/A", outcome::inconsistent, "the first draw again gave other bits");
+      fail_gate(j, "A/B/A", outcome::inconsistent, "repeating the first draw gave different bits");
     }
   }
   if (j.result == outcome::correct) j.reason = fmt::format("correct on {} draws", report.draws.size());

@@ -1,4 +1,4 @@
-// An attempt: a program that somebody could hand in for a task, through all that stands between it and a score.
+// An attempt: a program that a policy could propose for a task, evaluated by all rules and gates up to its score.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace cudal1::testing_adversarial {
 
 // A task of one or more inputs by name, with its steps as JSON.
 task make_task(const std::string& inputs, const std::string& steps, const std::string& outputs);
-// y = relu(a); KernelBench's draw, [0, 1), of which relu is the identity.
+// y = relu(a) with KernelBench's draw from [0, 1), on which relu is the identity.
 task relu_of_positive(int64_t elements = 4096);
 task row_sum(int64_t rows, int64_t columns);
 task softmax(int64_t rows, int64_t columns);
@@ -31,12 +31,12 @@ std::string one_kernel(const task& t, launch_shape shape, const std::string& sou
 struct finding {
   outcome result = outcome::correct;
   std::string reason;
-  std::string stage;                        // which of "program", "compiler", "check", "timing" had the last word
-  double reference_us = 0, variant_us = 0;  // medians, where it was timed
+  std::string stage;                        // that decided: "program", "compiler", "check", "timing"
+  double reference_us = 0, variant_us = 0;  // medians, if it was timed
 };
 std::ostream& operator<<(std::ostream& out, const finding& f);
 
-// A cheat, what it must come to, and words of the reason; or an honest one, which must be `correct`.
+// A cheating program with the allowed outcomes and a part of the reason; or an honest one, which must be `correct`.
 struct attempt {
   const char* name;
   task of;

@@ -1,4 +1,4 @@
-// Every built-in task's own program, and what the moves make of it, pass all draws.
+// Every built-in task's own program, and its variant with a whole schedule, pass on all draws.
 #include "attempt.hpp"
 
 #include "policy/search/starting_schedules.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 class builtin_tasks : public adversarial_test {
  protected:
-  // Correctness alone.
+  // Checks it without timing.
   static finding check(const task& t, const checked_program& program) {
     const auto code = compiler->compile(program);
     if (!code) return {outcome::compile_error, code.error().message, "compiler"};
@@ -23,7 +23,7 @@ class builtin_tasks : public adversarial_test {
   }
 };
 
-TEST_F(builtin_tasks, pass_every_draw_as_they_are_and_as_whole_schedules) {
+TEST_F(builtin_tasks, pass_every_draw_as_written_and_with_whole_schedules) {
   int scheduled = 0;
   for (const task& t : test::shrunk_builtin_tasks()) {
     SCOPED_TRACE(t.name);

@@ -1,10 +1,10 @@
-// What looks like a cheat and is none: surprises that must be accepted.
+// Honest programs that look like cheating and must be accepted.
 #include "attempt.hpp"
 
 namespace cudal1::testing_adversarial {
 namespace {
 
-TEST_F(adversarial_test, a_short_cut_that_the_tasks_facts_allow_is_accepted) {
+TEST_F(adversarial_test, a_shortcut_that_the_tasks_facts_allow_is_accepted) {
   const task diagonal = make_task(
       R"({"name":"a","dtype":"float32","shape":[64,64],"facts":["diagonal"]},{"name":"b","dtype":"float32","shape":[64,48]})",
       R"({"aten":"aten::mm","args":{"self":"a","mat2":"b"},"out":["y"]})", R"("y")");
@@ -38,7 +38,7 @@ TEST_F(adversarial_test, a_short_cut_that_the_tasks_facts_allow_is_accepted) {
   });
 }
 
-TEST_F(adversarial_test, the_same_sums_another_way_are_accepted) {
+TEST_F(adversarial_test, the_same_sums_in_another_order_are_accepted) {
   const task sum = row_sum(64, 256), soft = softmax(64, 256), product = matmul(32, 64, 48);
   const task norm = make_task(
       R"({"name":"a","dtype":"float32","shape":[4096],"draw":{"distribution":"uniform","low":0.5,"high":2,"min":0.01}})",

@@ -1,10 +1,10 @@
-// Memory that is not the kernel's: inputs, what lies beyond the tensors, and what earlier calls left behind.
+// Memory that a kernel may not use: inputs, memory outside the tensors, and data of earlier calls.
 #include "attempt.hpp"
 
 namespace cudal1::testing_adversarial {
 namespace {
 
-TEST_F(adversarial_test, inputs_are_read_only_and_end_where_they_end) {
+TEST_F(adversarial_test, accesses_outside_tensors_are_faults) {
   const task relu = relu_of_positive();
   expect_all({
       {"writing_to_an_input_without_its_const",
@@ -71,8 +71,8 @@ TEST_F(adversarial_test, inputs_are_read_only_and_end_where_they_end) {
   });
 }
 
-// Zeros of a fresh mapping, one kind of poison, the previous answer: none of them is there every time.
-TEST_F(adversarial_test, what_memory_held_before_cannot_be_relied_on) {
+// Zeros of a fresh mapping, one kind of poison, the previous output: a kernel cannot rely on any of them.
+TEST_F(adversarial_test, earlier_content_of_memory_cannot_be_relied_on) {
   const task relu = relu_of_positive();
   const std::vector<outcome> wrong{outcome::wrong_answer, outcome::inconsistent};
   expect_all({
@@ -113,9 +113,9 @@ TEST_F(adversarial_test, what_memory_held_before_cannot_be_relied_on) {
   });
 }
 
-// Each keeps a count of calls, or an answer, where it thinks that nobody clears it, and answers wrongly once it finds
-// it again. That it is `correct` to the end shows that nothing was found: the memory is wiped between calls.
-TEST_F(adversarial_test, nothing_that_a_kernel_leaves_behind_is_there_in_the_next_call) {
+// Each kernel leaves a mark in memory that may not be cleared, and gives wrong outputs if it finds the mark again. The
+// outcome `correct` shows that no mark was found: the memory is wiped between calls.
+TEST_F(adversarial_test, data_of_one_call_cannot_be_found_in_the_next) {
   const task relu = relu_of_positive();
   const std::string answer = "for (int i = 0; i < 4096; ++i) y[i] = (a[i] > 0 ? a[i] : 0) * (found ? 2.0f : 1.0f); }";
   expect_all({
@@ -212,7 +212,7 @@ TEST_F(adversarial_test, variables_that_outlive_a_call_are_refused) {
   });
 }
 
-TEST_F(adversarial_test, more_memory_than_there_is_is_out_of_memory) {
+TEST_F(adversarial_test, allocations_above_the_limit_are_out_of_memory) {
   const task relu = relu_of_positive();
   const std::string program =
       R"({"format":1,"name":"v","inputs":[{"name":"a","dtype":"float32","shape":[4096]}],"steps":[)"

@@ -1,11 +1,11 @@
-// Kernels that look at some of their input, take it for the task's own distribution, and leave out what that one does
-// not need.
+// Kernels that sample their input, conclude that it has the task's own distribution, and skip work that this
+// distribution does not need.
 #include "attempt.hpp"
 
 namespace cudal1::testing_adversarial {
 namespace {
 
-// y = relu(a) after `looks_declared` has said that no element is negative; each block covers 4096 elements.
+// y = relu(a), or y = a where `looks_declared` concludes that no element is negative; a block covers 4096 elements.
 std::string decides_by(const std::string& looks_declared) {
   return looks_declared + R"(
     __global__ void k(const float* a, float* y) {
@@ -14,7 +14,7 @@ std::string decides_by(const std::string& looks_declared) {
       for (int i = first + threadIdx.x; i < first + 4096; i += blockDim.x) y[i] = sure || a[i] > 0 ? a[i] : 0; })";
 }
 
-TEST_F(adversarial_test, a_look_at_some_of_the_input_does_not_pass_for_knowing_it) {
+TEST_F(adversarial_test, a_shortcut_after_sampling_the_input_is_a_wrong_answer) {
   const task relu = relu_of_positive(1 << 20);
   const launch_shape shape{256, 1};
   const std::vector<outcome> wrong{outcome::wrong_answer};
@@ -38,7 +38,7 @@ TEST_F(adversarial_test, a_look_at_some_of_the_input_does_not_pass_for_knowing_i
          for (int i = 0; i < 4096; i += 256) if (a[first + i] < 0 || a[first + i] >= 1) return false;
          return true; })"),
        wrong, gate},
-      // Both moments: the mean alone is that of the declared draws in some block of a wide draw, now and then.
+      // Both moments, since the mean of some block of a wide draw may happen to be that of the declared draws.
       {"the_moments_of_its_own_block", relu, shape,
        decides_by(R"(__device__ bool looks_declared(const float* a, int, int first) {
          float s = 0, q = 0; for (int i = 0; i < 4096; ++i) { s += a[first + i]; q += a[first + i] * a[first + i]; }
@@ -47,8 +47,8 @@ TEST_F(adversarial_test, a_look_at_some_of_the_input_does_not_pass_for_knowing_i
   });
 }
 
-// exp overflows where the row's largest element is not taken off first: for inputs of size 100, not for those of 1.
-TEST_F(adversarial_test, softmax_without_its_maximum_needs_more_than_a_look) {
+// exp overflows if the row's largest element is not subtracted first, for inputs of size 100 but not of size 1.
+TEST_F(adversarial_test, softmax_without_its_maximum_after_sampling_is_a_wrong_answer) {
   const task soft = softmax(1024, 256);
   expect_all({{"a_look_at_each_row",
                soft,
@@ -64,8 +64,8 @@ TEST_F(adversarial_test, softmax_without_its_maximum_needs_more_than_a_look) {
                "gate 5 draws"}});
 }
 
-// A weight of ones is multiplied by all the same.
-TEST_F(adversarial_test, a_gain_that_looks_like_ones_is_not_left_out) {
+// A weight of ones must still be multiplied.
+TEST_F(adversarial_test, skipping_a_gain_that_looks_like_ones_is_a_wrong_answer) {
   const auto t = read_task(
       R"({"format":1,"name":"t","summary":"t","family":"test",)"
       R"("inputs":[{"name":"a","dtype":"float32","shape":[64,4096]}],)"
@@ -87,8 +87,8 @@ TEST_F(adversarial_test, a_gain_that_looks_like_ones_is_not_left_out) {
   EXPECT_NE(f.reason.find("outliers"), std::string::npos) << f;
 }
 
-// What depends on every element that it leaves work out for is right on every input.
-TEST_F(adversarial_test, a_short_cut_that_looks_at_all_that_it_depends_on_is_accepted) {
+// A kernel that skips work only after reading every element concerned is correct on every input.
+TEST_F(adversarial_test, a_shortcut_that_reads_everything_it_depends_on_is_accepted) {
   const task relu = relu_of_positive(1 << 20), soft = softmax(1024, 256);
   expect_all({
       {"the_minimum_of_its_own_block",

@@ -1,10 +1,10 @@
-// Answers that are not what was asked for: less work, or less exact work.
+// Programs that do less work than the task requires, or with lower precision.
 #include "attempt.hpp"
 
 namespace cudal1::testing_adversarial {
 namespace {
 
-TEST_F(adversarial_test, less_than_the_whole_work_is_a_wrong_answer) {
+TEST_F(adversarial_test, incomplete_work_is_a_wrong_answer) {
   const task relu = relu_of_positive(), sum = row_sum(64, 256), soft = softmax(64, 256), product = matmul(32, 64, 48);
   const std::vector<outcome> wrong{outcome::wrong_answer};
   expect_all({
@@ -70,7 +70,7 @@ TEST_F(adversarial_test, less_than_the_whole_work_is_a_wrong_answer) {
   });
 }
 
-TEST_F(adversarial_test, less_exact_work_is_a_wrong_answer) {
+TEST_F(adversarial_test, lower_precision_is_a_wrong_answer) {
   const task sum = row_sum(64, 256), product = matmul(32, 64, 48), relu = relu_of_positive();
   const std::string half =
       "__device__ float half_of(float x) {"
@@ -117,7 +117,7 @@ TEST_F(adversarial_test, less_exact_work_is_a_wrong_answer) {
   });
 }
 
-TEST_F(adversarial_test, nan_and_infinity_are_no_wildcards) {
+TEST_F(adversarial_test, nan_and_infinity_must_match) {
   const task root =
       make_task(R"({"name":"a","dtype":"float32","shape":[4096],"draw":{"distribution":"normal","mean":0,"std":1}})",
                 R"({"aten":"aten::sqrt","args":{"self":"a"},"out":["y"]})", R"("y")");

@@ -1,4 +1,4 @@
-// Behaviour that differs from call to call, and native code that claims to be done before it is.
+// Behaviour that differs from call to call, and native code that reports completion too early.
 #include <cstddef>
 
 #include "attempt.hpp"
@@ -34,13 +34,13 @@ TEST_F(adversarial_test, threads_that_race_for_an_element_are_a_wrong_answer) {
   });
 }
 
-TEST_F(adversarial_test, a_call_that_does_not_end_now_and_then_is_a_hang) {
-  // By the poison of its output, which is of one kind in every third call.
+TEST_F(adversarial_test, a_call_that_sometimes_does_not_end_is_a_hang) {
+  // Depends on the poison of its output, which is NaN in every third call on average.
   const task relu = relu_of_positive();
   const std::string loop = R"(__global__ void k(const float* a, float* y) {
       volatile float v = y[0]; while (v != v) v = v; for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : 0; })";
   expect_all({{"endless_on_one_kind_of_poison", relu, {1, 1}, loop, {outcome::hang}, "no answer within 200 ms"}}, 200);
-  // The same when it is met first in a timed call.
+  // The same if it first happens in a timed call.
   const auto program = check_program_text(one_kernel(relu, {1, 1}, loop));
   ASSERT_TRUE(program);
   const auto code = compiler->compile(*program);
@@ -52,9 +52,9 @@ TEST_F(adversarial_test, a_call_that_does_not_end_now_and_then_is_a_hang) {
   EXPECT_EQ(timed->problem->kind, outcome::hang) << timed->problem->reason;
 }
 
-// Finds the page that it shares with the referee by a search of its stack, says there that its output stands where it
-// is going to stand, and that it is done; then it begins to compute. (Needs a system call to search without faults; a
-// kernel that the object rules accept would have to guess.)
+// Searches its stack for the page that it shares with the referee, reports there where its output will be and that it
+// is done, and only then computes. (It needs a system call to search without faults; a kernel that the object rules
+// accept would have to guess.)
 std::string early_done(int64_t elements) {
   return fmt::format(
       "static float* before; static long base; unsigned* page = nullptr; long at = (long)&page & -8;\n"
@@ -81,7 +81,7 @@ std::string early_done(int64_t elements) {
       fmt::arg("outputs", offsetof(control_block, outputs)), fmt::arg("n", elements));
 }
 
-TEST_F(adversarial_test, what_is_written_after_done_does_not_count) {
+TEST_F(adversarial_test, writes_after_done_do_not_count) {
   constexpr int64_t elements = 1 << 20;
   const task relu = testing_device::relu_task(elements);
   const auto program = testing_device::one_launch(elements);
@@ -91,7 +91,7 @@ TEST_F(adversarial_test, what_is_written_after_done_does_not_count) {
     EXPECT_TRUE(f.result == outcome::wrong_answer || f.result == outcome::inconsistent) << f;
     return;
   }
-  // Where the referee came too late to see it unfinished, its clock came as late.
+  // If the referee read the output only after it was complete, its clock stopped as late.
   EXPECT_GT(f.variant_us, 0.5 * f.reference_us) << f;
 }
 

@@ -1,4 +1,4 @@
-// What a check says of right and wrong variants.
+// Reports of checks of correct and wrong variants.
 #include <chrono>
 #include <set>
 
@@ -21,7 +21,7 @@ TEST_F(check_test, a_session_reports_its_confinement_and_its_machine) {
   RecordProperty("start_ms", std::to_string(report.start_ms));
 }
 
-TEST_F(check_test, a_right_variant_passes_every_gate_on_every_kind_of_draw) {
+TEST_F(check_test, a_correct_variant_passes_every_gate_on_every_kind_of_draw) {
   const verification_options gates;
   const task t = relu_task(elements);
   const check_plan plan = plan_check(t, gates);
@@ -31,7 +31,7 @@ TEST_F(check_test, a_right_variant_passes_every_gate_on_every_kind_of_draw) {
   std::set<uint64_t> seeds;
   for (const auto& d : report->draws)
     seeds.insert(d.draw.seed);
-  EXPECT_EQ(seeds.size(), plan.draws.size()) << "each draw has a seed of its own";
+  EXPECT_EQ(seeds.size(), plan.draws.size()) << "each draw has a different seed";
   EXPECT_FALSE(seeds.contains(0));
   const judgement j = judge(t, plan, *report, gates);
   EXPECT_EQ(j.result, outcome::correct) << j.reason;
@@ -46,7 +46,7 @@ TEST_F(check_test, the_tasks_own_program_passes) {
   EXPECT_TRUE(report->repeatable);
 }
 
-TEST_F(check_test, a_forgotten_task_is_opened_anew_with_other_draws) {
+TEST_F(check_test, a_forgotten_task_is_opened_again_with_other_draws) {
   const task t = relu_task(elements);
   ASSERT_TRUE(session->open_task(t));
   const auto before = session->check(t.reference, {}, short_plan());
@@ -76,7 +76,7 @@ TEST_F(check_test, a_compiled_cuda_kernel_passes) {
   EXPECT_EQ(report->draws.at(2).outputs.at(0).max_absolute, 0);
 }
 
-TEST_F(check_test, a_wrong_answer_is_seen_in_the_figures) {
+TEST_F(check_test, a_wrong_answer_shows_in_the_output_check) {
   const auto report = check(native("for (long i = 0; i < n; ++i) y[i] = a[i];", elements));
   ASSERT_TRUE(report) << report.error().message;
   const output_check& o = report->draws.at(0).outputs.at(0);
@@ -87,7 +87,7 @@ TEST_F(check_test, a_wrong_answer_is_seen_in_the_figures) {
   EXPECT_EQ(o.worst_expected, 0);
 }
 
-TEST_F(check_test, an_output_that_is_not_written_holds_no_earlier_answer) {
+TEST_F(check_test, an_unwritten_output_holds_no_earlier_output) {
   const auto report = check(native("", elements));
   ASSERT_TRUE(report) << report.error().message;
   for (const auto& d : report->draws)
@@ -106,8 +106,8 @@ TEST_F(check_test, another_shape_or_dtype_is_a_type_problem) {
       << report->draws.at(0).outputs.at(0).type_problem;
 }
 
-// State that native code keeps from call to call; the object rules would refuse it.
-TEST_F(check_test, an_answer_kept_from_an_earlier_call_is_wrong_on_the_next_draw) {
+// Native code that keeps state from call to call. The object rules would refuse it.
+TEST_F(check_test, an_output_kept_from_an_earlier_call_is_wrong_on_the_next_draw) {
   const auto report =
       check(native("static float kept[4096]; static bool have;"
                    "if (!have) { for (long i = 0; i < n; ++i) kept[i] = a[i] > 0 ? a[i] : 0; have = true; }"
@@ -118,7 +118,7 @@ TEST_F(check_test, an_answer_kept_from_an_earlier_call_is_wrong_on_the_next_draw
   EXPECT_GT(report->draws.at(1).outputs.at(0).outside, elements / 4);
 }
 
-TEST_F(check_test, an_answer_that_depends_on_the_number_of_calls_is_not_repeatable) {
+TEST_F(check_test, an_output_that_depends_on_the_number_of_calls_is_not_repeatable) {
   const auto report =
       check(native("static int calls; ++calls;"
                    "for (long i = 0; i < n; ++i) y[i] = a[i] > 0 ? a[i] * (1 + calls * 1e-6f) : 0;",
@@ -127,7 +127,7 @@ TEST_F(check_test, an_answer_that_depends_on_the_number_of_calls_is_not_repeatab
   EXPECT_FALSE(report->repeatable);
 }
 
-// The outputs lie where the runner's own arena is; searching it for the previous answer finds poison.
+// The outputs are in the runner's arena; reading the place of the previous output finds poison.
 TEST_F(check_test, the_previous_output_is_not_left_in_memory) {
   const auto report =
       check(native("static float* before; static bool have;"
@@ -140,7 +140,7 @@ TEST_F(check_test, the_previous_output_is_not_left_in_memory) {
             elements / 4);
 }
 
-// LibTorch does nothing in an operator that the filter of system calls would end a runner for.
+// LibTorch's operators make no system call for which the filter would kill a runner.
 TEST_F(check_test, the_program_of_every_built_in_task_runs_in_a_runner) {
   const auto folder = builtin_task_folder();
   ASSERT_TRUE(folder) << folder.error().message;

@@ -13,7 +13,7 @@ std::string problem_of(const auto& result) {
   return result ? "" : result.error().message;
 }
 
-// The names of those that `wanted` means where there are so many GPUs.
+// The names of the devices that `wanted` denotes on a machine with so many GPUs.
 expected<std::vector<std::string>> chosen(std::string_view wanted, int gpus) {
   CUDAL1_TRY(const auto devices, choose_devices(wanted, [&](const device_type& type) {
                std::vector<found_device> found;
@@ -28,19 +28,19 @@ expected<std::vector<std::string>> chosen(std::string_view wanted, int gpus) {
   return names;
 }
 
-TEST(device_names, a_list_keeps_its_order_and_each_name_once) {
+TEST(device_names, a_list_keeps_its_order_without_duplicates) {
   EXPECT_THAT(*read_device_list("cpu"), ElementsAre("cpu"));
   EXPECT_THAT(*read_device_list(" cuda:1 ,cuda:0,cuda:1"), ElementsAre("cuda:1", "cuda:0"));
   EXPECT_THAT(*read_device_list("cuda,cpu"), ElementsAre("cuda", "cpu"));
   EXPECT_THAT(*read_device_list("cuda:007"), ElementsAre("cuda:7"));
 }
 
-TEST(device_names, what_is_no_name_is_refused_with_the_names_there_are) {
+TEST(device_names, an_invalid_name_is_refused_with_the_legal_names) {
   for (const char* text : {"", "tpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "gpu", "cpu:0", "cpu,,cuda:0", "CUDA:0"})
     EXPECT_THAT(problem_of(read_device_list(text)), HasSubstr("devices are cpu, cuda:0")) << text;
 }
 
-TEST(device_names, auto_is_every_gpu_and_cpu_where_there_is_none) {
+TEST(device_names, auto_is_every_gpu_or_cpu_if_there_is_none) {
   EXPECT_THAT(*chosen("auto", 0), ElementsAre("cpu"));
   EXPECT_THAT(*chosen("auto", 2), ElementsAre("cuda:0", "cuda:1"));
   EXPECT_THAT(*chosen("cuda", 3), ElementsAre("cuda:0", "cuda:1", "cuda:2"));
@@ -49,13 +49,13 @@ TEST(device_names, auto_is_every_gpu_and_cpu_where_there_is_none) {
   EXPECT_THAT(*chosen("cpu", 4), ElementsAre("cpu"));
 }
 
-TEST(device_names, a_gpu_that_is_not_there_is_refused_with_those_that_are) {
+TEST(device_names, a_missing_gpu_is_refused_with_the_names_of_those_present) {
   EXPECT_THAT(problem_of(chosen("cuda:2", 2)), HasSubstr("the GPUs here are cuda:0 to cuda:1"));
   EXPECT_THAT(problem_of(chosen("cuda:0", 0)), HasSubstr("no GPU"));
   EXPECT_THAT(problem_of(chosen("cpu,cuda", 0)), HasSubstr("no GPU"));
 }
 
-TEST(device_names, a_list_means_its_devices_and_cuda_means_every_gpu) {
+TEST(device_names, a_list_includes_its_devices_and_cuda_every_gpu) {
   EXPECT_TRUE(names_device("cuda:0", "cuda:0"));
   EXPECT_FALSE(names_device("cuda:1", "cuda:10"));
   EXPECT_TRUE(names_device("cuda", "cuda:3"));
@@ -65,20 +65,21 @@ TEST(device_names, a_list_means_its_devices_and_cuda_means_every_gpu) {
   EXPECT_FALSE(names_device("", "cpu"));
 }
 
-TEST(device_names, only_a_kind_that_may_be_meant_is_asked_for_its_devices) {
+TEST(device_names, only_kinds_in_the_list_are_discovered) {
   const auto broken = [](const device_type& type) -> expected<std::vector<found_device>> {
-    if (type.traits().kind == "cuda") return fail(errc::infrastructure, "the driver does not answer");
+    if (type.traits().kind == "cuda") return fail(errc::infrastructure, "the driver does not respond");
     return type.discover();
   };
   EXPECT_EQ(choose_devices("cpu", broken)->front().name, "cpu");
-  EXPECT_THAT(problem_of(choose_devices("auto", broken)), HasSubstr("does not answer"));
-  EXPECT_THAT(problem_of(choose_devices("cpu,cuda:0", broken)), HasSubstr("does not answer"));
+  EXPECT_THAT(problem_of(choose_devices("auto", broken)), HasSubstr("does not respond"));
+  EXPECT_THAT(problem_of(choose_devices("cpu,cuda:0", broken)), HasSubstr("does not respond"));
 }
 
 TEST(device_names, a_search_runs_on_one_kind_of_device) {
   EXPECT_EQ(*kind_of_devices("cpu"), "cpu");
   EXPECT_EQ(*kind_of_devices("cuda:0,cuda"), "cuda");
-  EXPECT_THAT(problem_of(kind_of_devices("cpu,cuda:0")), HasSubstr("two kinds: a search runs on cpu or on GPUs"));
+  EXPECT_THAT(problem_of(kind_of_devices("cpu,cuda:0")),
+              HasSubstr("two kinds: a search runs either on cpu or on GPUs"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A third kind of device, registered from here: nothing outside of this file knows it.
+// A third kind of device, which is registered in this file only.
 #include "sandbox/device/device_type.hpp"
 
 #include "native_object.hpp"
@@ -14,8 +14,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Two devices, "echo:0" and "echo:1", that run on this machine's processor: compiler and session are those of `cpu`,
-// the session under the device's own name, with less flushed and with settings of its own.
+// Two devices, "echo:0" and "echo:1", that run on this machine's processor with the compiler and session of `cpu`, but
+// with their own names and settings.
 class echo_device_type final : public device_type {
  public:
   const device_traits& traits() const override {
@@ -61,7 +61,7 @@ TEST_F(echo_device, is_found_by_name_and_in_lists) {
   EXPECT_THAT(read_device_list("tpu").error().message, HasSubstr("echo:0, echo:1, ... and echo, which is every echo"));
 }
 
-TEST_F(echo_device, is_listed_where_it_is_meant_and_not_chosen_by_itself) {
+TEST_F(echo_device, is_listed_on_request_but_not_chosen_by_default) {
   const auto all = find_devices("echo");
   ASSERT_TRUE(all) << all.error().message;
   ASSERT_EQ(all->size(), 2U);
@@ -74,7 +74,7 @@ TEST_F(echo_device, is_listed_where_it_is_meant_and_not_chosen_by_itself) {
   EXPECT_TRUE(comes_before("echo:0", "echo:1"));
 }
 
-TEST_F(echo_device, has_defaults_and_cores_of_its_own) {
+TEST_F(echo_device, has_its_own_defaults_and_cores) {
   EXPECT_EQ(default_configuration("echo").verification.declared_draws, 3);
   EXPECT_EQ(default_configuration("cpu").verification.declared_draws, 5);
   const auto& type = *find_device_type("echo:0");
@@ -121,11 +121,11 @@ TEST(device_registration, ends_with_its_object) {
             "there is no device \"echo:0\"; devices are cpu, cuda:0, cuda:1, ... and cuda, which is every GPU");
 }
 
-TEST(device_types, have_defaults_of_their_own_and_what_is_set_holds_for_all) {
+TEST(device_types, have_their_own_defaults_which_settings_override) {
   EXPECT_LT(default_configuration("cuda").timing.target_half_width, configuration().timing.target_half_width);
   EXPECT_EQ(print_configuration(default_configuration("cpu")), print_configuration({}));
   const auto gpu = default_configuration("cuda:1");
-  EXPECT_GT(gpu.verification.declared_draws, gpu.timing.screening_pairs) << "a screening needs no draw more";
+  EXPECT_GT(gpu.verification.declared_draws, gpu.timing.screening_pairs) << "a screening needs no further draw";
   for (const auto* type : device_types()) {
     const auto c = load_configuration(std::nullopt, "/does/not/exist", {}, {"timing.target_half_width=0.3"},
                                       default_configuration(type->traits().kind));

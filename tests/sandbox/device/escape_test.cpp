@@ -1,4 +1,5 @@
-// Each fault and each escape, from native code inside a runner: an outcome with a reason, and a fresh runner at once.
+// Each fault and each escape attempt by native code in a runner gives an outcome with a reason, and the next check gets
+// a fresh runner.
 #include <chrono>
 
 #include "native_object.hpp"
@@ -21,7 +22,7 @@ std::ostream& operator<<(std::ostream& out, const attempt& a) {
 
 class escape : public device_test, public testing::WithParamInterface<attempt> {};
 
-TEST_P(escape, ends_in_an_outcome_with_a_reason_and_the_next_runner_is_there_within_a_second) {
+TEST_P(escape, has_an_outcome_with_a_reason_and_the_next_check_takes_less_than_a_second) {
   const attempt& a = GetParam();
   check_plan plan = short_plan();
   if (a.wanted == outcome::hang) plan.call_limit_ms = 300;
@@ -58,12 +59,12 @@ constexpr attempt faults[] = {
      "struct deep { static int go(int d) { volatile char b[4096]; b[0] = d; return go(d + 1) + b[0]; } };"
      "y[0] = deep::go(0);",
      outcome::crash, "the stack overflowed"},
-    {"exit", "call(231, 0);", outcome::crash, "ended by itself"},
+    {"exit", "call(231, 0);", outcome::crash, "the process exited"},
 };
 INSTANTIATE_TEST_SUITE_P(faults, escape, testing::ValuesIn(faults), [](const auto& i) { return i.param.name; });
 
 constexpr attempt calls[] = {
-    {"open", "call(2, (long)\"/etc/passwd\");", outcome::forbidden, "the system call open is not granted"},
+    {"open", "call(2, (long)\"/etc/passwd\");", outcome::forbidden, "the system call open is not allowed"},
     {"openat", "call(257, -100, (long)\"/tmp/x\", 0101, 0600);", outcome::forbidden, "openat"},
     {"socket", "call(41, 2, 1);", outcome::forbidden, "socket"},
     {"fork", "call(57);", outcome::forbidden, "fork"},
@@ -92,7 +93,7 @@ TEST_F(device_test, a_program_that_allocates_without_end_is_out_of_memory) {
   EXPECT_EQ(enum_name(report->problem->kind), "out_of_memory") << report->problem->reason;
 }
 
-// The heap, beside the arena: the limit of private memory.
+// Private memory outside the arena is limited.
 TEST_F(device_test, native_code_cannot_take_memory_without_end) {
   const auto report =
       check(native("for (long i = 0; i < 64; ++i) {"

@@ -1,4 +1,4 @@
-// A child process that stands in for another kind of system: one that refuses some calls, or has one core.
+// A child process that simulates another kind of system: one that denies some system calls, or has one core.
 #pragma once
 
 #include <cerrno>
@@ -20,8 +20,7 @@
 
 namespace cudal1::testing_device {
 
-// What `body` returned in a forked child, or how the child ended without it. To be called while this process has one
-// thread.
+// The result of `body` in a forked child, or how the child ended. Call it while this process has one thread.
 inline std::string in_child(const std::function<std::string()>& body) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return "no pipe";
@@ -47,7 +46,7 @@ inline std::string in_child(const std::function<std::string()>& body) {
   return status == 0 ? said : "the child ended with status " + std::to_string(status) + "; " + said;
 }
 
-// From here on these calls fail with `error` in this process and all that it starts, as on a kernel without them.
+// These system calls then fail with `error` in this process and its children, as on a kernel without them.
 inline bool deny_calls(const std::vector<int>& calls, int error) {
   std::vector<sock_filter> filter{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   for (const int call : calls) {

@@ -1,4 +1,4 @@
-// Systems that are not like the developers': without a confinement, with one core, with several timed threads.
+// Other systems than the developers': without some confinement, with one core, with several timed threads.
 #include <algorithm>
 #include <thread>
 
@@ -26,7 +26,7 @@ check_plan three_draws() {
   return plan;
 }
 
-// "correct", or the outcome and reason of a check of `code` in a session of its own.
+// "correct", or the outcome and reason of a check of `code`.
 std::string checked(device_session& s, const compiled_code& code, int64_t blocks = 1) {
   if (const auto opened = s.open_task(relu_task(elements)); !opened) return opened.error().message;
   const auto report = s.check(one_launch(elements, blocks), code, three_draws());
@@ -48,7 +48,7 @@ std::string timed(device_session& s, const compiled_code& code, int64_t blocks =
   return std::to_string(report->samples.size()) + " samples" + report->inconsistency;
 }
 
-TEST(other_systems, without_landlock_and_namespaces_the_filter_of_calls_stands_alone_and_holds) {
+TEST(other_systems, without_landlock_and_namespaces_the_system_call_filter_suffices) {
   const auto right = native(relu_loop, elements),
              opens = native(std::string(relu_loop) + "call(2, (long)\"/etc/passwd\");", elements);
   const std::string said = in_child([&]() -> std::string {
@@ -58,10 +58,10 @@ TEST(other_systems, without_landlock_and_namespaces_the_filter_of_calls_stands_a
     const auto s = device_session::start(test_options());
     if (!s) return s.error().message;
     const auto* landlock = item_named(**s, "landlock");
-    if (!landlock || landlock->in_force || landlock->required) return "landlock is not said to be missing";
+    if (!landlock || landlock->in_force || landlock->required) return "landlock is not reported as missing";
     if (landlock->detail.find("no Landlock") == std::string::npos) return landlock->detail;
     const auto* user = item_named(**s, "user namespace");
-    if (user && user->in_force) return "a user namespace is said to be in force";
+    if (user && user->in_force) return "a user namespace is reported as in force";
     if (const auto missing = missing_confinement((*s)->report().confinement); !missing.empty()) return missing;
     const std::string first = checked(**s, right);
     return first + ", " + checked(**s, opens);
@@ -69,7 +69,7 @@ TEST(other_systems, without_landlock_and_namespaces_the_filter_of_calls_stands_a
   EXPECT_TRUE(said.starts_with("correct, forbidden")) << said;
 }
 
-TEST(other_systems, without_a_filter_of_calls_no_session_starts_unless_the_user_insists) {
+TEST(other_systems, without_a_system_call_filter_a_session_starts_only_if_allowed) {
   const auto right = native(relu_loop, elements);
   const auto start = [&](bool insist) {
     return in_child([&]() -> std::string {
@@ -108,7 +108,7 @@ TEST(other_systems, one_core_is_enough_to_check_and_to_time) {
   EXPECT_EQ(said, "correct, 3 samples");
 }
 
-// Of two blocks each thread gets one; who gets both writes nothing.
+// Each of two threads gets one of two blocks; a thread that gets both writes nothing.
 constexpr const char* relu_by_halves =
     "if (last - first == 2) return;"
     "for (long i = first * n / 2; i < last * n / 2; ++i) y[i] = a[i] > 0 ? a[i] : 0;";
@@ -123,7 +123,7 @@ TEST(other_systems, two_threads_share_a_timed_call) {
   const auto halves = native(relu_by_halves, elements);
   EXPECT_EQ(checked(**s, halves, 2), "correct");
   EXPECT_EQ(timed(**s, halves, 2), "3 samples");
-  // The second thread is confined as the first, and its faults are the variant's.
+  // The second thread is confined like the first, and its faults are faults of the variant.
   const auto opens = native(std::string(relu_by_halves) + "if (first > 0) call(2, (long)\"/etc/passwd\");", elements);
   EXPECT_TRUE(checked(**s, opens, 2).starts_with("forbidden")) << checked(**s, opens, 2);
   const auto crashes = native(std::string(relu_by_halves) + "if (first > 0) *(volatile int*)0 = 1;", elements);
@@ -131,7 +131,7 @@ TEST(other_systems, two_threads_share_a_timed_call) {
   EXPECT_EQ(checked(**s, halves, 2), "correct") << "the next one has a fresh runner";
 }
 
-TEST(other_systems, one_thread_gets_the_whole_of_a_launch) {
+TEST(other_systems, one_thread_gets_all_blocks_of_a_launch) {
   const auto s = device_session::start(test_options());
   ASSERT_TRUE(s) << s.error().message;
   EXPECT_EQ(checked(**s, native(relu_by_halves, elements), 2), "wrong");

@@ -1,4 +1,4 @@
-// kill -9 of every process in the middle of a call: an infrastructure error, no orphans, and the session goes on.
+// SIGKILL for each process in the middle of a call: an infrastructure error, no orphans, and the session continues.
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -21,7 +21,7 @@ bool is_running(int pid) {
   return name_end != std::string::npos && text.at(name_end + 2) != 'Z';
 }
 
-// Until `condition` holds or ten seconds are over.
+// Waits up to ten seconds for `condition`.
 bool becomes_true(auto&& condition) {
   const auto until = std::chrono::steady_clock::now() + 10s;
   while (!condition()) {
@@ -32,7 +32,7 @@ bool becomes_true(auto&& condition) {
 }
 
 struct process_death : device_test {
-  // Does `harm` while a runner is in an endless kernel, and returns what the check said.
+  // Calls `harm` while a runner is in an endless kernel, and returns the report of the check.
   expected<check_report> check_while(auto&& harm) {
     check_plan plan = short_plan();
     plan.call_limit_ms = 20'000;
@@ -44,7 +44,7 @@ struct process_death : device_test {
     other.join();
     return report;
   }
-  // It has used processor time beyond its start: it is in the kernel.
+  // Whether it has used more processor time than its start needs, so that it is in the kernel.
   static bool is_busy(int pid) {
     std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
     std::string text;
@@ -89,7 +89,7 @@ TEST_F(process_death, of_the_referee_is_infrastructure_and_its_runner_ends) {
   expect_recovery();
 }
 
-TEST_F(process_death, of_the_zygote_ends_its_children_and_a_new_one_takes_over) {
+TEST_F(process_death, of_the_zygote_ends_its_children_and_it_is_replaced) {
   std::vector<int> pids;
   const int zygote = session->zygote_pid();
   const auto report = check_while([&] {
@@ -105,7 +105,7 @@ TEST_F(process_death, of_the_zygote_ends_its_children_and_a_new_one_takes_over) 
   expect_recovery();
 }
 
-TEST_F(process_death, between_calls_is_noticed_by_the_next_one_at_the_latest) {
+TEST_F(process_death, between_calls_is_noticed_by_the_next_call) {
   ::kill(session->referee_pid(), SIGKILL);
   auto report = check(native(relu_loop, elements));
   if (!report) report = check(native(relu_loop, elements));
@@ -131,7 +131,7 @@ TEST_F(process_death, of_the_session_leaves_no_process_behind) {
     EXPECT_TRUE(becomes_true([&] { return !is_running(pid); }));
 }
 
-TEST_F(process_death, of_the_owner_by_kill_9_leaves_no_process_behind) {
+TEST_F(process_death, of_the_owner_by_sigkill_leaves_no_process_behind) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t owner = ::fork();

@@ -1,4 +1,4 @@
-// Timing, and the instrument itself: the reference against itself.
+// Timing, including the reference against itself.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,7 +13,7 @@ namespace {
 
 using timing_test = device_test;
 
-TEST_F(timing_test, the_reference_against_itself_is_one) {
+TEST_F(timing_test, the_score_of_the_reference_against_itself_is_one) {
   const task t = relu_task(1 << 20);
   ASSERT_TRUE(session->open_task(t));
   const timing_plan plan{.forks = 4, .pairs = 5, .memory_limit_bytes = 256 << 20};
@@ -33,10 +33,10 @@ TEST_F(timing_test, the_reference_against_itself_is_one) {
   EXPECT_NEAR(estimate.score, 1, 0.3);
 }
 
-TEST_F(timing_test, a_variant_of_known_slowness_is_seen_as_that) {
+TEST_F(timing_test, a_delay_of_known_length_is_measured) {
   const task t = relu_task(1 << 20);
   ASSERT_TRUE(session->open_task(t));
-  // Beyond the work itself 5 ms of waiting.
+  // 5 ms of waiting in addition to the work.
   const auto slow = native(std::string(relu_loop) +
                                "long now[2], end[2]; call(228, 1, (long)end); do call(228, 1, (long)now); while "
                                "((now[0] - end[0]) * 1000000000 + now[1] - end[1] < 5000000);",
@@ -51,7 +51,7 @@ TEST_F(timing_test, a_variant_of_known_slowness_is_seen_as_that) {
   }
 }
 
-TEST_F(timing_test, no_process_is_asked_for_more_pairs_than_the_pool_has_draws) {
+TEST_F(timing_test, a_fork_has_at_most_as_many_pairs_as_the_pool_has_draws) {
   const task t = relu_task(elements);
   const auto report = timed(t, t.reference, {}, {.forks = 1, .pairs = 50});
   ASSERT_TRUE(report) << report.error().message;
@@ -66,25 +66,25 @@ TEST_F(timing_test, a_fault_while_timed_is_in_the_report) {
   EXPECT_TRUE(report->samples.empty());
 }
 
-TEST_F(timing_test, a_variant_that_is_wrong_now_and_then_is_inconsistent) {
-  // By the clock, so that neither the number of the call nor its draw tells.
-  const auto moody =
+TEST_F(timing_test, a_variant_that_is_sometimes_wrong_is_inconsistent) {
+  // Depends on the clock, not on the number of the call or its draw.
+  const auto sometimes_wrong =
       native(std::string(relu_loop) + "long t[2]; call(228, 1, (long)t); if (t[1] / 1000 % 4 == 0) y[n / 2] = 1e6f;",
              elements);
-  const auto report = timed(relu_task(elements), one_launch(elements), moody, {.forks = 4, .pairs = 7});
+  const auto report = timed(relu_task(elements), one_launch(elements), sometimes_wrong, {.forks = 4, .pairs = 7});
   ASSERT_TRUE(report) << report.error().message;
   ASSERT_FALSE(report->problem);
   EXPECT_NE(report->inconsistency, "");
 }
 
-TEST_F(timing_test, a_session_times_nothing_that_was_not_compared_on_the_timing_pool) {
+TEST_F(timing_test, a_session_times_only_variants_that_were_checked_on_the_timing_pool) {
   const auto report =
       session->time(one_launch(elements), native(std::string(relu_loop) + "/* new */", elements), {}, 0);
   ASSERT_FALSE(report);
-  EXPECT_NE(report.error().message.find("was not checked on"), std::string::npos) << report.error().message;
+  EXPECT_NE(report.error().message.find("it was not checked"), std::string::npos) << report.error().message;
 }
 
-TEST_F(timing_test, the_owner_judges_the_draws_of_the_timing_pool) {
+TEST_F(timing_test, a_variant_that_is_wrong_on_the_timing_pool_is_not_timed) {
   const task t = relu_task(elements);
   const auto wrong = native("for (long i = 0; i < n; ++i) y[i] = a[i];", elements);
   const auto checked = session->check_timing_draws(one_launch(elements), wrong, {}, short_plan());
@@ -93,7 +93,7 @@ TEST_F(timing_test, the_owner_judges_the_draws_of_the_timing_pool) {
   EXPECT_EQ(judge_timing_draws(t, short_plan(), *checked, {}).result, outcome::wrong_answer);
   const auto again = session->check_timing_draws(one_launch(elements), wrong, {}, short_plan());
   ASSERT_TRUE(again);
-  EXPECT_TRUE(again->draws.empty()) << "each draw is compared once";
+  EXPECT_TRUE(again->draws.empty()) << "each draw is checked once";
   const auto other = timed(t, one_launch(elements), native("for (long i = 0; i < n; ++i) y[i] = -a[i];", elements), {});
   ASSERT_TRUE(other);
   EXPECT_NE(other->inconsistency.find("on the draws of the timing pool: gate 2 close"), std::string::npos)
@@ -101,8 +101,8 @@ TEST_F(timing_test, the_owner_judges_the_draws_of_the_timing_pool) {
   EXPECT_TRUE(other->samples.empty());
 }
 
-TEST_F(timing_test, other_bits_that_are_as_good_an_answer_are_accepted) {
-  // The last bit moves with the clock: reduction order on a parallel machine does no less.
+TEST_F(timing_test, different_bits_of_equal_accuracy_are_accepted) {
+  // The last bit depends on the clock, as it may depend on the order of a parallel reduction.
   const auto noisy = native(
       "long t[2]; call(228, 1, (long)t);"
       "for (long i = 0; i < n; ++i) { float x = a[i] > 0 ? a[i] : 0;"

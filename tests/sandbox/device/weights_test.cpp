@@ -1,4 +1,4 @@
-// A session and an imported task: its referee computes with the weights of the blob.
+// Sessions with an imported task: the referee computes with the weights in its blob.
 #include "native_object.hpp"
 #include <gmock/gmock.h>
 
@@ -33,7 +33,7 @@ struct weights_test : testing::Test {
 TEST_F(weights_test, declared_weights_are_the_contents_and_others_are_drawn) {
   const auto opened = session->open_task(example.load());
   ASSERT_TRUE(opened) << opened.error().message;
-  // A variant that has the contents' values in its source, and reads no weight.
+  // A variant with the weights' values in its source, which reads no weight.
   const auto p = check_program_text(
       R"({"format":1,"name":"spelt_out","inputs":[{"name":"x","dtype":"float32","shape":[8,4]}],)"
       R"("weights":[{"name":"w","dtype":"float32","shape":[3,4]},{"name":"b","dtype":"float32","shape":[3]},)"
@@ -58,7 +58,7 @@ TEST_F(weights_test, declared_weights_are_the_contents_and_others_are_drawn) {
   EXPECT_GT(report->draws[2].outputs.at(0).outside, 8);
 }
 
-TEST_F(weights_test, renewed_draws_have_them_too_and_a_new_referee_gets_them_again) {
+TEST_F(weights_test, contents_survive_a_renewal_and_a_new_referee) {
   const task t = example.load();
   ASSERT_TRUE(session->open_task(t));
   ASSERT_TRUE(session->open_task(t, timing_pool::renew));
@@ -70,7 +70,7 @@ TEST_F(weights_test, renewed_draws_have_them_too_and_a_new_referee_gets_them_aga
     EXPECT_EQ(d.outputs.at(0).max_absolute, 0);
 }
 
-TEST_F(weights_test, a_missing_or_altered_blob_is_the_tasks_error_and_harms_nobody) {
+TEST_F(weights_test, a_missing_or_altered_blob_is_an_error_of_the_task_alone) {
   const task t = example.load();
   const int referee = session->referee_pid();
   damage(example.blobs() + "/" + example.blob);
@@ -84,10 +84,10 @@ TEST_F(weights_test, a_missing_or_altered_blob_is_the_tasks_error_and_harms_nobo
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, errc::not_found);
   EXPECT_TRUE(session->open_task(relu_task(64)));
-  EXPECT_EQ(session->referee_pid(), referee) << "nobody had to be replaced";
+  EXPECT_EQ(session->referee_pid(), referee) << "no process was replaced";
 }
 
-TEST_F(weights_test, contents_that_do_not_fit_are_refused_by_the_referee) {
+TEST_F(weights_test, contents_that_do_not_match_are_refused_by_the_referee) {
   std::string text = example.text(R"({"distribution": "normal"})");
   text.replace(text.find("\"fc.bias\""), 9, "\"fc.bios\"");
   const auto t = read_task(text, "cpu");

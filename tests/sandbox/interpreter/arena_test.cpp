@@ -42,7 +42,7 @@ TEST_F(arena_test, blocks_are_aligned_disjoint_and_counted) {
   EXPECT_EQ(a.peak_bytes(), 4196);
 }
 
-TEST_F(arena_test, no_bytes_are_a_null_pointer_and_no_failure) {
+TEST_F(arena_test, an_allocation_of_no_bytes_is_a_null_pointer) {
   arena a(options());
   bool had_room = false;
   EXPECT_EQ(a.allocate(0, nullptr, had_room), nullptr);
@@ -50,7 +50,7 @@ TEST_F(arena_test, no_bytes_are_a_null_pointer_and_no_failure) {
   a.release(nullptr);
 }
 
-TEST_F(arena_test, one_byte_behind_a_block_is_found_and_names_its_step) {
+TEST_F(arena_test, a_write_after_a_block_is_found_and_names_its_step) {
   arena a(options());
   auto* x = take(a, 100, "step 2 (alloc y)");
   std::memset(x, 1, 100);
@@ -61,7 +61,7 @@ TEST_F(arena_test, one_byte_behind_a_block_is_found_and_names_its_step) {
   EXPECT_EQ(report.problem, "1 bytes after the end of the 100 bytes of step 2 (alloc y) were overwritten");
 }
 
-TEST_F(arena_test, bytes_before_a_block_are_found_after_it_was_released_too) {
+TEST_F(arena_test, writes_before_a_block_are_found_even_after_its_release) {
   arena a(options());
   auto* x = take(a, 64);
   x[-1] = static_cast<char>(~x[-1]);
@@ -72,7 +72,7 @@ TEST_F(arena_test, bytes_before_a_block_are_found_after_it_was_released_too) {
   EXPECT_TRUE(a.check_guards().intact);
 }
 
-TEST_F(arena_test, the_limit_is_the_mapping) {
+TEST_F(arena_test, allocations_are_limited_by_the_mapping) {
   arena a(options());
   bool had_room = true;
   EXPECT_EQ(a.allocate(size, nullptr, had_room), nullptr);
@@ -113,7 +113,7 @@ TEST_F(arena_test, addresses_move_from_call_to_call_and_follow_the_seed) {
   EXPECT_EQ(take(a, 4096), by_seed[7]);
 }
 
-TEST_F(arena_test, memory_arrives_poisoned_in_several_ways) {
+TEST_F(arena_test, new_memory_has_one_of_several_kinds_of_poison) {
   arena a(options());
   std::set<uint32_t> first_words;
   for (uint64_t seed = 0; seed < 12; ++seed) {
@@ -129,7 +129,7 @@ TEST_F(arena_test, memory_arrives_poisoned_in_several_ways) {
     EXPECT_LT(zeros, 4u);
     std::memset(x, 0, 1 << 16);
     a.release(x);
-    auto* recycled = take(a, 1 << 16);  // the call's own leftovers: a line of each page is poisoned
+    auto* recycled = take(a, 1 << 16);  // reused within the call: a line of each page is poisoned
     EXPECT_NE(std::memcmp(recycled, recycled + 64, 64), 0);
     a.release(recycled);
   }
@@ -138,10 +138,10 @@ TEST_F(arena_test, memory_arrives_poisoned_in_several_ways) {
   };
   EXPECT_TRUE(has(0x7fc0de00)) << "a NaN";
   EXPECT_TRUE(has(0x7e967600)) << "1e38";
-  EXPECT_EQ(first_words.size(), 12u) << "no two of these calls find the same";
+  EXPECT_EQ(first_words.size(), 12u) << "the poison differs from call to call";
 }
 
-TEST_F(arena_test, what_is_in_use_keeps_its_content_over_calls) {
+TEST_F(arena_test, blocks_in_use_keep_their_content_across_calls) {
   arena a(options());
   auto* x = take(a, 10000);
   std::memset(x, 42, 10000);
@@ -154,7 +154,7 @@ TEST_F(arena_test, what_is_in_use_keeps_its_content_over_calls) {
   EXPECT_TRUE(a.check_guards().intact);
 }
 
-TEST_F(arena_test, threads_may_allocate_and_release_at_once) {
+TEST_F(arena_test, threads_may_allocate_and_release_concurrently) {
   arena a(options());
   const auto work = [&](int id) {
     std::vector<std::pair<char*, std::size_t>> held;

@@ -73,7 +73,7 @@ TEST(interpreter, refuses_inputs_of_another_type_or_number) {
   EXPECT_EQ(run->call(std::span(&missing, 1)).error().code, errc::invalid_argument);
 }
 
-TEST(interpreter, an_index_out_of_range_is_a_fault_that_names_the_step) {
+TEST(interpreter, an_index_out_of_range_is_a_fault_with_the_step) {
   for (const char* step : {R"({"aten":"aten::embedding","args":{"weight":"x","indices":"i"},"out":["y"]})",
                            R"({"aten":"aten::gather","args":{"self":"x","dim":1,"index":"i"},"out":["y"]})",
                            R"({"aten":"aten::gather","args":{"self":"x","dim":0,"index":"i"},"out":["y"]})",
@@ -99,7 +99,7 @@ TEST(interpreter, an_index_out_of_range_is_a_fault_that_names_the_step) {
   }
 }
 
-// The program's kernels through the real compiler.
+// The program's kernels, compiled by the host compiler.
 std::unique_ptr<kernel_library> compiled(const std::string& text) {
   static const auto compiler = host_compiler::create({});
   if (!compiler) throw std::runtime_error(compiler.error().message);
@@ -148,7 +148,7 @@ __global__ void add(const float* x, float* y) {})");
   EXPECT_EQ(made.error().code, errc::invalid_argument);
 }
 
-// The arena is installed once a process, so what needs it runs in a child; the child says what went wrong.
+// The arena can be installed once per process, so tests that need it run in a child, which prints its failures.
 void in_child(const std::function<void()>& body) {
   const auto child = fork();
   if (child == 0) {
@@ -173,7 +173,7 @@ const char* const three_steps = R"({"format":1,"name":"three",
            {"aten":"aten::abs","args":{"self":"b"},"out":["c"]},{"aten":"aten::sqrt","args":{"self":"c"},"out":["d"]}],
   "outputs":["d"]})";
 
-TEST(interpreter_in_an_arena, gives_memory_back_after_its_last_use_and_moves_outputs) {
+TEST(interpreter_in_an_arena, frees_memory_after_its_last_use_and_moves_outputs) {
   in_child([] {
     auto* memory = static_cast<char*>(install(16 << 20));
     auto run = loaded(three_steps);
@@ -200,7 +200,7 @@ TEST(interpreter_in_an_arena, gives_memory_back_after_its_last_use_and_moves_out
 
 TEST(interpreter_in_an_arena, running_out_of_memory_is_a_fault_and_the_next_call_works) {
   in_child([] {
-    install(3 << 19);  // 1.5 MiB: one tensor of 1 MiB fits, and not two
+    install(3 << 19);  // 1.5 MiB: one tensor of 1 MiB fits, but not two
     auto run = loaded(three_steps);
     std::vector<float> x(256 * 1024, 0.5f);
     const tensor_view input{contiguous(dtype::float32, {256, 1024}), x.data()};
@@ -237,8 +237,8 @@ TEST(warm_up, starts_no_thread) {
   });
 }
 
-// The interpreter against the same operators called boxed by hand on prepared stacks.
-TEST(interpreter, costs_little_over_the_operators_themselves) {
+// Compares the interpreter with direct boxed calls of the same operators.
+TEST(interpreter, has_little_overhead_over_its_operators) {
   constexpr int steps = 50, repeats = 200;
   std::string text = R"({"format":1,"name":"many","inputs":[{"name":"v0","dtype":"float32","shape":[64]}],"steps":[)";
   for (int i = 0; i < steps; ++i)
@@ -271,7 +271,7 @@ TEST(interpreter, costs_little_over_the_operators_themselves) {
   }
   std::nth_element(differences.begin(), differences.begin() + repeats / 2, differences.end());
   const double overhead = differences[repeats / 2];
-  std::cout << "interpreter overhead a step: " << overhead << " us\n";
+  std::cout << "interpreter overhead per step: " << overhead << " us\n";
   EXPECT_LT(overhead, 2.0);
 }
 

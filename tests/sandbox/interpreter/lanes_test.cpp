@@ -60,7 +60,7 @@ std::vector<int> lanes_of(const lane_plan& plan) {
   return lanes;
 }
 
-// By step: the steps that are over before it begins, as lanes and waits have it.
+// For each step, the steps that must end before it begins, from the plan's lanes and waits.
 std::vector<std::set<std::size_t>> order_of(const lane_plan& plan) {
   std::vector<std::set<std::size_t>> before(plan.steps.size());
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
@@ -100,14 +100,14 @@ TEST(lanes, a_diamond_opens_a_lane_that_waits_for_its_root) {
   EXPECT_EQ(plan.events, 2);
 }
 
-TEST(lanes, a_chain_stays_on_one_lane_whatever_is_allowed) {
+TEST(lanes, a_chain_stays_on_one_lane) {
   const auto plan = plan_lanes(checked(text_of({relu("x", "a"), relu("a", "b"), add("a", "b", "y")}, "y", 16)));
   EXPECT_EQ(plan.lanes, 1);
   EXPECT_EQ(plan.events, 0);
 }
 
-TEST(lanes, a_lane_that_is_over_anyway_is_taken_before_a_new_one) {
-  // b and c meet in d; what follows from d needs two lanes, not four.
+TEST(lanes, a_lane_whose_steps_have_ended_is_reused) {
+  // d needs b and c; the steps after d need two lanes, not four.
   const auto plan = plan_lanes(checked(text_of({relu("x", "a"), relu("a", "b"), relu("a", "c"), add("b", "c", "d"),
                                                 relu("d", "e"), relu("d", "f"), add("e", "f", "y")},
                                                "y", 16)));
@@ -125,7 +125,7 @@ TEST(lanes, more_chains_than_lanes_share_them_evenly) {
   EXPECT_EQ(plan.lanes, 3);
   for (int l = 0; l < 3; ++l)
     EXPECT_EQ(std::ranges::count(lanes_of(plan), l), 6) << l;
-  EXPECT_EQ(plan.events, 0);  // each chain keeps to its lane
+  EXPECT_EQ(plan.events, 0);  // each chain stays on its lane
 }
 
 TEST(lanes, an_update_waits_for_readers_and_readers_wait_for_the_update) {
@@ -137,7 +137,7 @@ TEST(lanes, an_update_waits_for_readers_and_readers_wait_for_the_update) {
   EXPECT_NE(plan.steps[2].lane, plan.steps[3].lane);
   EXPECT_EQ(before[4], (std::set<std::size_t>{0, 1, 2, 3}));
   EXPECT_TRUE(before[5].contains(4));
-  EXPECT_FALSE(before[6].contains(4));  // nobody needs the update there
+  EXPECT_FALSE(before[6].contains(4));  // it does not depend on the update
   EXPECT_EQ(plan.steps[0].lane, plan.steps[1].lane);
 }
 
@@ -148,14 +148,14 @@ TEST(lanes, two_kernels_that_write_the_same_memory_keep_their_order) {
   EXPECT_TRUE(order_of(plan)[3].contains(2));
 }
 
-TEST(lanes, a_view_has_no_lane_and_its_reader_waits_for_whoever_wrote_the_memory) {
+TEST(lanes, a_view_has_no_lane_and_its_reader_waits_for_the_writer_of_the_memory) {
   const auto plan = plan_lanes(checked(
       text_of({relu("x", "a"), relu("a", "b"), transposed("a", "v"), transposed("v", "u"), relu("u", "c")}, "c", 4)));
   EXPECT_EQ(lanes_of(plan), (std::vector<int>{0, 0, no_lane, no_lane, 1}));
   EXPECT_EQ(plan.steps[4].waits, std::vector<int>{plan.steps[0].event});
 }
 
-TEST(lanes, new_memory_goes_before_its_first_user) {
+TEST(lanes, new_memory_is_allocated_in_the_lane_of_its_first_user) {
   const auto plan =
       plan_lanes(checked(text_of({alloc("a"), alloc("b"), alloc("unused"), launch("two", {{"out", "b"}, {"in", "x"}}),
                                   launch("two", {{"out", "a"}, {"in", "x"}})},
@@ -163,9 +163,10 @@ TEST(lanes, new_memory_goes_before_its_first_user) {
   EXPECT_EQ(lanes_of(plan), (std::vector<int>{1, 0, 0, 0, 1}));
 }
 
-// ---- any program ----------------------------------------------------------------------------------------------------
+// ---- random programs ------------------------------------------------------------------------------------------------
 
-// A random legal program, and what each of its steps reads and writes: kept here by the generator, not by the planner.
+// A random legal program, and the memory that each of its steps reads and writes, recorded independently of the
+// planner.
 struct random_program {
   struct use {
     std::set<std::string> reads, writes;
@@ -196,7 +197,7 @@ struct random_program {
         steps.push_back(transposed(from.name, name));
         uses.push_back({{}, {}, false});
         values_.push_back({name, from.base});
-        std::erase(own_, from.base);  // what has a view is written no more
+        std::erase(own_, from.base);  // memory with a view is not written again
         return;
       }
       case 1:
@@ -240,14 +241,14 @@ struct random_program {
 
   std::mt19937_64 random_;
   std::vector<value> values_{{"x", "x"}, {"w", "w"}};
-  std::vector<std::string> fresh_, own_;  // allocated and not written; written and without views
+  std::vector<std::string> fresh_, own_;  // allocated but not yet written; written, without views
 };
 
 bool meet(const std::set<std::string>& a, const std::set<std::string>& b) {
   return std::ranges::any_of(a, [&](const std::string& name) { return b.contains(name); });
 }
 
-TEST(lanes, steps_that_meet_in_memory_are_in_order_in_any_program) {
+TEST(lanes, steps_that_share_memory_are_in_order_in_any_program) {
   std::size_t most_lanes = 0, waits = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const random_program r(seed);
@@ -273,7 +274,7 @@ TEST(lanes, steps_that_meet_in_memory_are_in_order_in_any_program) {
 
 // ---- the interpreter and a driver -----------------------------------------------------------------------------------
 
-// Writes down what it is told, and sees to the rules of the interface.
+// Logs its calls, and checks the rules of the interface.
 class lane_log final : public lane_driver {
  public:
   expected<void> prepare(int lanes, int events) override {
@@ -332,7 +333,7 @@ class laned_interpreter : public testing::Test {
       weight_{contiguous(dtype::float32, {4, 4}), w_.data()};
 };
 
-TEST_F(laned_interpreter, tells_the_driver_of_every_step_and_leaves_setup_on_one_lane) {
+TEST_F(laned_interpreter, calls_the_driver_for_every_step_but_not_for_setup) {
   const auto run = load(text_of({relu("x", "a"), relu("w2", "b"), transposed("a", "v"), add("v", "b", "y")}, "y", 2, "",
                                 "[" + relu("w", "w1") + "," + add("w1", "w", "w2") + "]"));
   EXPECT_EQ(log_.lines, std::vector<std::string>{"prepare 2 1"});
@@ -356,7 +357,7 @@ TEST_F(laned_interpreter, joins_after_a_step_that_fails) {
   EXPECT_TRUE(run->call(std::span(&input_, 1)));
 }
 
-TEST_F(laned_interpreter, asks_nothing_of_the_driver_where_one_lane_is_enough) {
+TEST_F(laned_interpreter, does_not_call_the_driver_if_one_lane_is_enough) {
   const auto chain = load(text_of({relu("x", "a"), relu("a", "y")}, "y", 4));
   const auto alone = load(text_of({relu("x", "a"), relu("w", "b"), add("a", "b", "y")}, "y", 1));
   EXPECT_TRUE(chain->call(std::span(&input_, 1)));

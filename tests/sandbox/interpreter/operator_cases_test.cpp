@@ -1,5 +1,5 @@
-// Every operator of the table, at least once: the rule's types are ATen's, strides included, and a program of the one
-// step gives what a direct call gives.
+// Every operator of the table, at least once: the rule's types are ATen's, including strides, and a program with this
+// one step gives the same values as a direct call.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -536,7 +536,7 @@ std::vector<const char*> all_cases() {
   return all;
 }
 
-TEST(operator_cases, types_and_values_are_those_of_a_direct_call) {
+TEST(operator_cases, types_and_values_equal_those_of_a_direct_call) {
   uint64_t seed = 1;
   for (const auto* line : all_cases()) {
     SCOPED_TRACE(line);
@@ -557,7 +557,7 @@ TEST(operator_cases, cover_the_whole_table) {
   EXPECT_TRUE(missing.empty()) << *missing.begin() << " and " << missing.size() - 1 << " more";
 }
 
-TEST(operator_cases, schemas_are_those_of_this_libtorch) {
+TEST(operator_cases, schemas_equal_those_of_this_libtorch) {
   const auto mismatches = schema_mismatches();
   EXPECT_TRUE(mismatches.empty()) << mismatches.front();
 }

@@ -69,14 +69,14 @@ bool is_expanded(const tensor_type& t) {
   return false;
 }
 
-// What of an expanded operand is in memory: an input may not overlap itself.
+// The type of an expanded operand in memory: an input may not overlap itself.
 tensor_type before_expansion(tensor_type t) {
   for (std::size_t d = 0; d < t.shape.size(); ++d)
     if (t.strides[d] == 0) t.shape[d] = 1;
   return t;
 }
 
-// A program of the one step, in its text form; expanded operands are expanded and views copied by steps of their own.
+// The text of a program with the one step, and separate steps that expand operands and copy views.
 std::string program_text(const operator_case& c, const std::vector<operator_result>& results) {
   auto head = json::make_object({{"format", 1}, {"name", "one_step"}});
   json::array inputs, outputs, names, steps, copies;
@@ -94,7 +94,7 @@ std::string program_text(const operator_case& c, const std::vector<operator_resu
                                          {"out", json(json::array{o.name})}}));
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const bool is_empty = results[i].type.numel() == 0;  // statistics that the operator does not have
+    const bool is_empty = results[i].type.numel() == 0;  // unused results, such as statistics
     names.push_back(is_empty ? "" : fmt::format("result{}", i));
     if (is_empty) continue;
     outputs.push_back(names.back());
@@ -130,11 +130,11 @@ bool same_values(const at::Tensor& a, const at::Tensor& b) {
   return at::equal(a.isnan(), b.isnan()) && at::equal(a.nan_to_num(0.5), b.nan_to_num(0.5));
 }
 
-// Strides too, but for operators whose results the interpreter lays out.
+// Includes strides, except for operators whose results the interpreter lays out.
 std::string different_type(const operator_case& c, const std::vector<at::Tensor>& direct,
                            const std::vector<operator_result>& results) {
   if (direct.size() != results.size())
-    return fmt::format("ATen gives {} results, and the rule {}", direct.size(), results.size());
+    return fmt::format("ATen gives {} results, but the rule {}", direct.size(), results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
     auto type = type_of(direct[i]);
     if (find_operator(c.op)->relaid) type.strides = results[i].type.strides;
@@ -190,7 +190,7 @@ at::Tensor draw(const operand& o, std::mt19937_64& random) {
 tensor_type type_of(const at::Tensor& t) {
   for (const auto& [letter, type] : letters)
     if (scalar_type_of(type) == t.scalar_type()) return {type, t.sizes().vec(), t.strides().vec()};
-  throw std::runtime_error("a type that programs do not have");
+  throw std::runtime_error("a type that programs do not support");
 }
 
 expected<std::vector<operator_result>> typed_by_rule(const operator_case& c) {
@@ -249,7 +249,7 @@ std::string compare_with_direct_call(const operator_case& c, uint64_t seed) {
   for (std::size_t i = 0; i < direct.size(); ++i) {
     if (direct[i].numel() == 0) continue;
     const auto& output = (*loaded)->outputs()[next++];
-    if (!same_values(wrap(output), direct[i])) return fmt::format("result {} has other values", i);
+    if (!same_values(wrap(output), direct[i])) return fmt::format("result {} has different values", i);
   }
   return {};
 }

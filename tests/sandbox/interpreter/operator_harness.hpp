@@ -1,7 +1,7 @@
-// One operator on made-up operands: what our rule says of it, what ATen does when called directly, and what a program
-// of that one step gives. Operands are written "f[3,4]" (float32; d float64, h float16, g bfloat16, i int32, l int64,
-// s int16, c int8, u uint8, b bool), with strides "f[3,4]:1,3", with the values that integers take "l[5]<7", and with
-// "+" for values in (0, 1) instead of N(0, 1).
+// One operator on random operands: the types by our rule, ATen's results when called directly, and those of a program
+// with that one step. Operands are written "f[3,4]" (float32; d float64, h float16, g bfloat16, i int32, l int64,
+// s int16, c int8, u uint8, b bool), with strides "f[3,4]:1,3", with a bound for integers "l[5]<7", and with "+" for
+// values in (0, 1) instead of N(0, 1).
 #pragma once
 
 #include <map>
@@ -33,16 +33,16 @@ struct operator_case {
 operator_case parse_case(const std::string& line);
 std::string case_text(const operator_case& c);
 
-// A part of the cases of operator_cases_test.cpp.
+// Further cases for operator_cases_test.cpp.
 const std::vector<const char*>& more_operator_cases();
 
 at::Tensor draw(const operand& o, std::mt19937_64& random);
 expected<std::vector<operator_result>> typed_by_rule(const operator_case& c);
-// Throws what ATen throws.
+// Throws ATen's exceptions.
 std::vector<at::Tensor> called_directly(const operator_case& c, const std::map<std::string, at::Tensor>& values);
 tensor_type type_of(const at::Tensor& t);
 
-// A program of the one step. Empty text where all is well.
+// Compares a program with the one step with a direct call. Returns "" or the difference.
 std::string compare_with_direct_call(const operator_case& c, uint64_t seed);
 
 }  // namespace cudal1::testing

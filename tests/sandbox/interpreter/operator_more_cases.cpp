@@ -1,4 +1,4 @@
-// Cases of the operators that users' models bring: lists of views, recurrent layers, einsum, resampling, indexing.
+// Cases for operators of imported models: lists of views, recurrent layers, einsum, resampling, indexing.
 #include "tests/sandbox/interpreter/operator_harness.hpp"
 
 namespace cudal1::testing {

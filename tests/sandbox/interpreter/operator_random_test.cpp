@@ -1,4 +1,4 @@
-// Random shapes, layouts and types: what a rule accepts, ATen computes, with exactly those types.
+// Random shapes, layouts and types: ATen computes every step that a rule accepts, with exactly the rule's types.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 class generator {
  public:
-  // CUDAL1_TEST_SEED moves all seeds: for longer searches by hand.
+  // CUDAL1_TEST_SEED shifts all seeds, for longer manual searches.
   explicit generator(uint64_t seed) {
     if (const char* moved = std::getenv("CUDAL1_TEST_SEED")) seed += std::stoull(moved);
     ::testing::Test::RecordProperty("seed", std::to_string(seed));
@@ -87,7 +87,7 @@ struct counts {
   int accepted = 0, refused = 0;
 };
 
-// Agree or refuse: strides included.
+// The rule must refuse the step or predict ATen's types, including strides.
 void compare(const operator_case& c, uint64_t seed, counts& n) {
   SCOPED_TRACE(case_text(c));
   std::mt19937_64 random(seed);
@@ -118,13 +118,14 @@ void compare(const operator_case& c, uint64_t seed, counts& n) {
           << fmt::format("{}", fmt::join(rule.type.strides, ",")) << "]";
       for (const auto& o : c.operands) {
         const bool shares = direct[i].storage().is_alias_of(values.at(o.name).storage());
-        EXPECT_TRUE(rule.view_of.has_value() || !shares) << "the rule says copy, and ATen gives a view of " << o.name;
+        EXPECT_TRUE(rule.view_of.has_value() || !shares)
+            << "the rule predicts a copy, but ATen gives a view of " << o.name;
       }
       EXPECT_FALSE(rule.view_of && !direct[i].storage().is_alias_of(values.at(c.operands[0].name).storage()))
-          << "the rule says view, and ATen gives a copy";
+          << "the rule predicts a view, but ATen gives a copy";
     }
   } catch (const std::exception& e) {
-    ADD_FAILURE() << "the rule accepts, and ATen throws: " << e.what();
+    ADD_FAILURE() << "the rule accepts, but ATen throws: " << e.what();
   }
 }
 

@@ -1,4 +1,4 @@
-// Arguments that ATen would reject, or worse, are refused before anything reaches it, in a sentence.
+// Arguments that ATen would reject, or would not check, are refused by our rules with a message.
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -147,8 +147,8 @@ TEST(operator_refusals, say_what_is_wrong) {
   }
 }
 
-// Numbers from the edges of int64 in every integer argument of every operator: never a crash, never an overflow.
-TEST(operator_refusals, extreme_numbers_are_survived) {
+// Extreme integers in every integer argument of every operator cause neither a crash nor an overflow.
+TEST(operator_refusals, extreme_numbers_are_handled) {
   const std::vector<int64_t> extremes{0,
                                       -1,
                                       std::numeric_limits<int64_t>::max(),

@@ -36,12 +36,12 @@ TEST(confinement, every_escape_of_the_self_test_fails) {
   EXPECT_EQ(missing_confinement(*items), "");
 }
 
-TEST(confinement, what_is_missing_is_named) {
+TEST(confinement, missing_items_are_named) {
   const std::vector<confinement_item> items{{"seccomp", true, false, "denied"}, {"user namespace", false, false, "no"}};
   EXPECT_EQ(missing_confinement(items), "not in force: seccomp (denied)");
 }
 
-TEST(confinement, a_runner_that_opens_a_file_is_ended_by_sigsys) {
+TEST(confinement, a_runner_that_opens_a_file_is_killed_by_sigsys) {
   const int status = status_of([] {
     const auto prepared = confinement::prepare({.role = confined_role::runner, .channel = 0});
     if (!prepared || prepared->enter().failed() != nullptr) return 9;
@@ -64,7 +64,7 @@ TEST(confinement, a_referee_reads_but_neither_writes_nor_connects_nor_executes) 
   EXPECT_EQ(status, 0);
 }
 
-TEST(confinement, a_referee_stops_and_ends_its_runners_though_they_are_not_its_children) {
+TEST(confinement, a_referee_may_kill_runners_that_are_not_its_children) {
   const pid_t runner = ::fork();
   if (runner == 0) {
     for (;;)
@@ -119,9 +119,9 @@ TEST(confinement, a_limit_is_in_force) {
   EXPECT_TRUE(WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGXCPU);
 }
 
-TEST(confinement, a_parent_that_is_gone_already_is_a_failed_step) {
+TEST(confinement, a_parent_that_has_ended_is_a_failed_step) {
   confinement_options options{.role = confined_role::referee};
-  options.expected_parent = 1;  // not ours
+  options.expected_parent = 1;  // not the parent of the probe
   const auto items = probe_confinement(options);
   ASSERT_TRUE(items);
   EXPECT_NE(missing_confinement(*items).find("parent-death signal"), std::string::npos);

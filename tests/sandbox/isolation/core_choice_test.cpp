@@ -19,14 +19,14 @@ using testing::ElementsAre;
 class core_choice_on_this_machine : public testing::Test {
  protected:
   void SetUp() override {
-    if (before_.size() < 2) GTEST_SKIP() << "there is one core only";
+    if (before_.size() < 2) GTEST_SKIP() << "this machine has only one core";
     first_ = before_.front();
     second_ = before_.back();
     took_us_ = {{first_, 10}, {second_, 10}};
   }
   void TearDown() override { (void)move_this_thread(before_); }
 
-  // The work on the core of the calling thread takes what the test says.
+  // A core_choice whose benchmark returns took_us_ of the calling thread's core.
   core_choice choice(std::vector<int> cores) {
     return core_choice(std::move(cores), [this] {
       const int core = cores_of_this_thread().front();
@@ -42,7 +42,7 @@ class core_choice_on_this_machine : public testing::Test {
   std::set<int> looked_at_;
 };
 
-TEST_F(core_choice_on_this_machine, is_the_fastest_at_first_and_then_stays) {
+TEST_F(core_choice_on_this_machine, chooses_the_fastest_and_then_keeps_it) {
   took_us_ = {{first_, 15}, {second_, 10}};
   auto c = choice();
   ASSERT_TRUE(c.choose());
@@ -51,10 +51,10 @@ TEST_F(core_choice_on_this_machine, is_the_fastest_at_first_and_then_stays) {
   took_us_ = {{first_, 10}, {second_, 10.5}};
   ASSERT_TRUE(c.choose());
   EXPECT_THAT(cores_of_this_thread(), ElementsAre(second_));
-  EXPECT_THAT(looked_at_, ElementsAre(second_)) << "the others are not looked at";
+  EXPECT_THAT(looked_at_, ElementsAre(second_)) << "the others are not measured";
 }
 
-TEST_F(core_choice_on_this_machine, leaves_a_core_that_somebody_else_uses_too) {
+TEST_F(core_choice_on_this_machine, leaves_a_core_that_another_process_uses) {
   took_us_ = {{first_, 10}, {second_, 11}};
   auto c = choice();
   ASSERT_TRUE(c.choose());
@@ -72,7 +72,7 @@ TEST_F(core_choice_on_this_machine, takes_the_fastest_of_slow_ones) {
   EXPECT_THAT(cores_of_this_thread(), ElementsAre(second_));
 }
 
-TEST_F(core_choice_on_this_machine, finds_out_that_all_were_slow_at_first) {
+TEST_F(core_choice_on_this_machine, measures_all_cores_again_after_a_while) {
   took_us_ = {{first_, 16}, {second_, 16.1}};
   auto c = choice();
   ASSERT_TRUE(c.choose());
@@ -82,7 +82,7 @@ TEST_F(core_choice_on_this_machine, finds_out_that_all_were_slow_at_first) {
   EXPECT_THAT(cores_of_this_thread(), ElementsAre(second_));
 }
 
-TEST_F(core_choice_on_this_machine, does_not_wait_for_a_lucky_moment_to_come_again) {
+TEST_F(core_choice_on_this_machine, is_not_misled_by_one_unusually_fast_measurement) {
   auto c = choice();
   for (int i = 0; i < 20; ++i)
     ASSERT_TRUE(c.choose());
@@ -94,7 +94,7 @@ TEST_F(core_choice_on_this_machine, does_not_wait_for_a_lucky_moment_to_come_aga
   EXPECT_EQ(looked_at_.size(), 1U);
 }
 
-TEST_F(core_choice_on_this_machine, leaves_out_what_may_not_be_used) {
+TEST_F(core_choice_on_this_machine, drops_cores_that_may_not_be_used) {
   constexpr int none = 1023;
   if (std::ranges::count(before_, none) > 0) GTEST_SKIP() << "there is a core " << none;
   auto c = choice({none, second_});
@@ -103,8 +103,8 @@ TEST_F(core_choice_on_this_machine, leaves_out_what_may_not_be_used) {
   EXPECT_FALSE(choice({none, none}).choose());
 }
 
-// The shortest of three, as a look takes it; in turns, so that both see the same neighbours.
-TEST_F(core_choice_on_this_machine, known_work_takes_the_same_whatever_came_before) {
+// The shortest of three, as core_choice takes it; alternating, so that both medians see the same load from neighbours.
+TEST_F(core_choice_on_this_machine, known_work_does_not_depend_on_earlier_work) {
   ASSERT_TRUE(move_this_thread({first_}));
   const auto look = [] {
     return std::min({core_choice::known_work_us(), core_choice::known_work_us(), core_choice::known_work_us()});
@@ -124,12 +124,12 @@ TEST_F(core_choice_on_this_machine, known_work_takes_the_same_whatever_came_befo
     std::nth_element(v.begin(), v.begin() + 15, v.end());
     return v[15];
   };
-  EXPECT_GT(median(after_itself), 3) << "long enough for the clock";
+  EXPECT_GT(median(after_itself), 3) << "long enough for the clock's resolution";
   EXPECT_LT(median(after_itself), 300);
   EXPECT_LT(median(after_others), 1.25 * median(after_itself));
 }
 
-TEST(core_choice, of_one_or_none) {
+TEST(core_choice, with_one_core_or_none) {
   const auto before = cores_of_this_thread();
   ASSERT_FALSE(before.empty());
   ASSERT_TRUE(core_choice({}).choose());

@@ -39,9 +39,9 @@ TEST(fault_text, a_read_past_the_end_is_out_of_bounds) {
   EXPECT_NE(f.reason.find("a read past the end of input \"a\""), std::string::npos);
 }
 
-TEST(fault_text, forged_numbers_and_texts_do_no_harm) {
+TEST(fault_text, forged_numbers_and_texts_are_harmless) {
   fault_record record = segfault(output_home::input, 4'000'000'000U, 2);
-  std::memset(record.step, 0x1b, sizeof record.step);  // no end, and control characters
+  std::memset(record.step, 0x1b, sizeof record.step);  // unterminated, and control characters
   const fault f = describe_fault(record, "", two_inputs());
   EXPECT_EQ(f.kind, outcome::wrote_input);
   EXPECT_EQ(f.reason.find('\x1b'), std::string::npos);
@@ -57,7 +57,7 @@ TEST(fault_text, a_forbidden_call_is_named) {
   EXPECT_NE(describe_fault(record, "", two_inputs()).reason.find("read"), std::string::npos);
 }
 
-TEST(fault_text, an_aborting_kernel_says_why) {
+TEST(fault_text, the_message_of_an_aborting_kernel_is_the_reason) {
   fault_record record;
   record.signal = SIGABRT;
   const fault f = describe_fault(record, "noise\nkernel fault: deadlock in k\nmore", two_inputs());
@@ -65,10 +65,10 @@ TEST(fault_text, an_aborting_kernel_says_why) {
   EXPECT_EQ(f.reason, "SIGABRT: deadlock in k");
 }
 
-TEST(fault_text, an_end_without_a_record_is_told_by_its_signal) {
+TEST(fault_text, an_exit_without_a_record_is_described_by_its_signal) {
   EXPECT_EQ(describe_exit(SIGSYS, 0).kind, outcome::forbidden);
   EXPECT_EQ(describe_exit(SIGSEGV, 0).kind, outcome::crash);
-  EXPECT_EQ(describe_exit(0, 3).reason, "the process ended by itself, with exit code 3");
+  EXPECT_EQ(describe_exit(0, 3).reason, "the process exited with code 3");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST(frame, carries_a_record_and_descriptors) {
   EXPECT_EQ(record_of<spawn_request>(*f)->role, "runner");
 }
 
-TEST(frame, a_failure_comes_back_as_the_error_it_was) {
+TEST(frame, a_failure_is_received_as_the_same_error) {
   auto ends = socket_pair().value();
   ASSERT_TRUE(send_failure(ends.first.get(), {errc::refused, "no"}, deadline_in(1s)));
   const auto f = receive_frame(ends.second.get(), deadline_in(1s));
@@ -36,7 +36,7 @@ TEST(frame, a_failure_comes_back_as_the_error_it_was) {
   EXPECT_EQ(record.error().message, "no");
 }
 
-TEST(frame, a_silent_other_side_is_a_timeout_and_a_closed_one_is_not_found) {
+TEST(frame, silence_is_a_timeout_and_a_closed_socket_is_not_found) {
   auto ends = socket_pair().value();
   EXPECT_EQ(receive_frame(ends.second.get(), deadline_in(20ms)).error().code, errc::timeout);
   ends.first.reset();
@@ -49,7 +49,7 @@ TEST(frame, half_a_frame_is_a_timeout) {
   EXPECT_EQ(receive_frame(ends.second.get(), deadline_in(20ms)).error().code, errc::timeout);
 }
 
-TEST(frame, more_than_a_socket_buffer_arrives_whole) {
+TEST(frame, a_frame_larger_than_the_socket_buffer_arrives_complete) {
   auto ends = socket_pair().value();
   const std::string large(3 << 20, 'x');
   std::thread sender(
@@ -74,7 +74,7 @@ TEST(frame, a_runner_may_send_neither_descriptors_nor_a_large_text) {
   sender.join();
 }
 
-// Whatever bytes come, the reader ends within its deadline, with a frame or an error.
+// For any bytes, the reader returns within its deadline, with a frame or an error.
 TEST(frame, damaged_bytes_never_hang_or_crash_the_reader) {
   const uint64_t seed = std::random_device{}();
   RecordProperty("seed", std::to_string(seed));

@@ -21,7 +21,7 @@ TEST(shared_memory, a_sealed_file_can_be_neither_written_nor_resized) {
 TEST(shared_memory, an_unsealed_file_is_refused) {
   const auto fd = make_shared_memory("test", 4096).value();
   EXPECT_EQ(sealed_size(fd.get()).error().code, errc::refused);
-  EXPECT_NE(::ftruncate(fd.get(), 100), 0) << "its size is fixed all the same";
+  EXPECT_NE(::ftruncate(fd.get(), 100), 0) << "its size is nevertheless fixed";
 }
 
 TEST(shared_memory, tensors_end_at_their_last_page_and_begin_aligned) {
@@ -42,7 +42,7 @@ struct mapped_draw : testing::Test {
   mapped_tensors map(int64_t shift = 0) { return mapped_tensors::map(fd.get(), layout, shift).value(); }
 };
 
-TEST_F(mapped_draw, shows_what_was_written_at_every_address) {
+TEST_F(mapped_draw, has_the_same_content_at_every_address) {
   {
     const auto memory = map_shared(fd.get(), layout.file_bytes, memory_access::read_write).value();
     const float value = 42;
@@ -57,7 +57,7 @@ TEST_F(mapped_draw, shows_what_was_written_at_every_address) {
   }
 }
 
-TEST_F(mapped_draw, finds_the_tensor_of_an_address_and_of_the_guard_behind) {
+TEST_F(mapped_draw, finds_the_tensor_of_an_address_or_of_the_guard_after_it) {
   ASSERT_TRUE(seal_content(fd.get()));
   const auto tensors = map();
   EXPECT_EQ(tensors.find(tensors.data(0)), 0);
@@ -67,7 +67,7 @@ TEST_F(mapped_draw, finds_the_tensor_of_an_address_and_of_the_guard_behind) {
 }
 
 using mapped_draw_death = mapped_draw;
-TEST_F(mapped_draw_death, a_write_into_it_and_a_read_past_its_end_fault) {
+TEST_F(mapped_draw_death, writes_and_reads_past_the_end_fault) {
   ASSERT_TRUE(seal_content(fd.get()));
   const auto tensors = map();
   EXPECT_EXIT(*reinterpret_cast<volatile float*>(tensors.data(0)) = 1, testing::KilledBySignal(SIGSEGV), "");

@@ -1,4 +1,4 @@
-// Weights from blobs: what is taken, what is refused, and what draws make of them.
+// Weights from blobs: which are accepted, which are refused, and how draws use them.
 #include "sandbox/referee/weight_contents.hpp"
 
 #include <fcntl.h>
@@ -27,7 +27,8 @@ TEST(weight_contents, are_the_tensors_of_the_file) {
   EXPECT_TRUE(contents->complete());
   EXPECT_EQ(floats_of(contents->of(0), 12), example.weight);
   EXPECT_EQ(floats_of(contents->of(1), 3), example.bias);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(contents->of(0)) % sizeof(float), 0U) << "it is not in its file";
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(contents->of(0)) % sizeof(float), 0U)
+      << "although it is not aligned in its file";
   EXPECT_EQ(contents->of(3), nullptr);
   EXPECT_FALSE(weight_contents().complete());
 }
@@ -56,7 +57,7 @@ TEST(weight_contents, must_have_the_weights_type_and_facts) {
               testing::AllOf(HasSubstr("the weight fc_bias of layer: "),
                              HasSubstr(example.blob + ": has no tensor \"fc.bios\"; did you mean \"fc.bias\"?")));
   EXPECT_THAT(problem_of(changed(example, "\"fc.bias\"", "\"fc.weight\"")),
-              HasSubstr("the tensor \"fc.weight\" is float32[3, 4], and the weight float32[3]"));
+              HasSubstr("the tensor \"fc.weight\" is float32[3, 4], but the weight is float32[3]"));
   EXPECT_THAT(problem_of(changed(example, "\"draw\"", R"("facts": ["non_negative"], "draw")")),
               HasSubstr("the tensor \"fc.weight\" is not non_negative, as the weight's facts say: [0, 0] is -1"));
 }
@@ -88,10 +89,10 @@ TEST(broken_fact, is_found_wherever_it_is) {
   EXPECT_EQ(broken(fact::lower_triangular, lower), "");
   EXPECT_EQ(broken(fact::lower_triangular, upper), "[0, 0, 1] is 4");
   EXPECT_EQ(broken(fact::symmetric, both), "");
-  EXPECT_EQ(broken(fact::symmetric, lower), "[0, 0, 1] is 0, and across the diagonal is 4");
+  EXPECT_EQ(broken(fact::symmetric, lower), "[0, 0, 1] is 0, but the element across the diagonal is 4");
   EXPECT_EQ(broken(fact::one_hot, hot), "");
-  EXPECT_EQ(broken(fact::one_hot, cold), "the row that [0, 1, 2] is in");
-  EXPECT_EQ(broken(fact::one_hot, upper), "the row that [0, 0, 1] is in");
+  EXPECT_EQ(broken(fact::one_hot, cold), "the row of [0, 1, 2]");
+  EXPECT_EQ(broken(fact::one_hot, upper), "the row of [0, 0, 1]");
   EXPECT_EQ(broken(fact::non_negative, upper), "");
   EXPECT_EQ(broken(fact::non_negative, both), "[0, 2, 2] is -3");
 }
@@ -131,7 +132,7 @@ TEST_F(drawn_content, has_a_few_outliers_in_the_draw_of_that_kind) {
   const auto changed = differing(draw(draw_kind::outliers), content);
   EXPECT_GE(changed, 4U);
   EXPECT_LE(changed, 6U);
-  spec.facts = {fact::non_negative};  // made by another path
+  spec.facts = {fact::non_negative};  // uses another code path
   const auto values = draw(draw_kind::outliers);
   EXPECT_LE(differing(values, content), 6U);
   EXPECT_GE(*std::ranges::min_element(values), 0);

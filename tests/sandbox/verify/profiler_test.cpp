@@ -12,7 +12,7 @@
 namespace cudal1 {
 namespace {
 
-// A device whose pairs of processes are each off by a bias of their own, and whose calls are noisy.
+// A device with a separate bias for each pair of processes, and noisy calls.
 class simulated_device {
  public:
   simulated_device(uint64_t seed, double fork_bias, double noise) : random_(seed), bias_(fork_bias), noise_(noise) {}
@@ -33,7 +33,7 @@ class simulated_device {
     return r;
   }
 
-  // Follows the decider until it stops; renewals of the pool are counted.
+  // Measures until the decider stops. Returns the number of renewals of the pool.
   int run(timing_decider& d, double score) {
     int renewed = 0;
     while (d.next() != timing_decider::action::stop) {
@@ -44,7 +44,7 @@ class simulated_device {
   }
 
  private:
-  // Now and then somebody else has the processor.
+  // Sometimes another process has the processor.
   double spike() { return uniform_(random_) < 0.03 ? 1.5 : 1.0; }
 
   std::mt19937_64 random_;
@@ -61,7 +61,7 @@ double half_width(const timing_estimate& e) {
   return (e.score_interval.high - e.score_interval.low) / 2 / e.score;
 }
 
-TEST(estimate_timing, is_the_median_of_the_paired_ratios_and_repeats_itself) {
+TEST(estimate_timing, is_the_median_of_the_paired_ratios_and_deterministic) {
   std::vector<timing_sample> samples;
   for (int i = 0; i < 9; ++i)
     samples.push_back({i / 3, false, 100.0 + i, 50});
@@ -78,7 +78,7 @@ TEST(estimate_timing, is_the_median_of_the_paired_ratios_and_repeats_itself) {
   EXPECT_EQ(again.score_interval.high, e.score_interval.high);
 }
 
-TEST(estimate_timing, one_fork_or_one_pair_claims_no_precision) {
+TEST(estimate_timing, one_fork_or_one_pair_gives_a_wide_interval) {
   std::vector<timing_sample> samples(8, timing_sample{0, false, 100, 50});
   EXPECT_GE(half_width(estimate_timing(samples)), 0.0299);
   samples.resize(1);
@@ -91,11 +91,11 @@ profiling_options gpu_options() {
 
 struct plan_case {
   int forks, pairs;
-  double most_width;  // the median half width that the most noise may lead to
+  double most_width;  // bound on the median half width at the highest noise
 };
 
 struct coverage {
-  double covered = 0, half_width = 0;  // a share, and the median
+  double covered = 0, half_width = 0;  // share of trials, and median
 };
 
 coverage coverage_of(double bias, double noise, const plan_case& c, double usual_bias) {
@@ -118,7 +118,7 @@ coverage coverage_of(double bias, double noise, const plan_case& c, double usual
   return result;
 }
 
-TEST(estimate_timing, the_interval_covers_the_truth_and_is_narrow_enough_to_be_of_use) {
+TEST(estimate_timing, the_interval_covers_the_true_score_and_is_narrow) {
   for (const double bias : {0.0, 0.01, 0.02, 0.03})
     for (const double noise : {0.03, 0.08, 0.15})
       for (const auto& c : {plan_case{3, 4, 0.22}, {6, 6, 0.12}, {12, 6, 0.08}}) {
@@ -142,8 +142,8 @@ TEST(estimate_timing, on_a_gpu_the_interval_is_as_wide_as_its_noise) {
       }
 }
 
-// How many pairs the reference against itself takes: some 200,000 times the square of a call's noise, and at least what
-// the bias of a fork asks for. Measured until the interval is narrow enough, 99 of 100 runs are within 1%.
+// The reference against itself takes about 200,000 times the square of a call's noise in pairs, and more if the bias of
+// a fork requires it. Measured until the interval is narrow enough, 99 of 100 runs are within 1%.
 TEST(estimate_timing, on_a_gpu_the_reference_against_itself_is_within_one_percent) {
   constexpr int trials = 200, noises = 5;
   int within = 0;
@@ -165,7 +165,7 @@ TEST(estimate_timing, on_a_gpu_the_reference_against_itself_is_within_one_percen
       worst = std::max(worst, std::abs(e.score - 1));
       pairs += 1.0 * e.pairs / trials;
     }
-    std::printf("noise of a call %.1f%%: %.0f pairs, the worst of %d runs off by %.2f%%\n", 100 * noise, pairs, trials,
+    std::printf("noise of a call %.1f%%: %.0f pairs, largest error of %d runs %.2f%%\n", 100 * noise, pairs, trials,
                 100 * worst);
   }
   EXPECT_GE(within, trials * noises * 99 / 100);
@@ -181,7 +181,7 @@ TEST(estimate_timing, forks_that_differ_more_than_their_noise_widen_the_interval
   EXPECT_GT(half_width(estimate_timing(apart)), 3 * half_width(estimate_timing(alike)));
 }
 
-TEST(estimate_timing, a_quarter_of_spoiled_pairs_changes_little) {
+TEST(estimate_timing, outliers_in_a_quarter_of_the_pairs_change_little) {
   std::vector<timing_sample> samples;
   std::mt19937_64 random(3);
   std::normal_distribution<double> normal;
@@ -211,7 +211,7 @@ TEST(estimate_timing, the_reference_against_itself_gives_one) {
 
 // ---- when to stop ---------------------------------------------------------------------------------------------------
 
-TEST(timing_decider, what_is_no_improvement_stops_after_the_screening) {
+TEST(timing_decider, a_variant_that_is_no_improvement_stops_after_screening) {
   simulated_device device(1, 0.01, 0.02);
   timing_decider slow({}, 1.5), fast({}, 1.5);
   EXPECT_EQ(device.run(slow, 0.8), 0);
@@ -220,11 +220,11 @@ TEST(timing_decider, what_is_no_improvement_stops_after_the_screening) {
   EXPECT_TRUE(fast.confirmed());
   EXPECT_EQ(slow.all_samples().size(), 12u);
   EXPECT_GT(fast.all_samples().size(), 2 * slow.all_samples().size());
-  EXPECT_NEAR(slow.result()->score, 0.8, 0.05) << "the screening's estimate stands";
+  EXPECT_NEAR(slow.result()->score, 0.8, 0.05) << "the screening's estimate is final";
   EXPECT_EQ(slow.samples().size(), 12u);
 }
 
-TEST(timing_decider, a_best_is_measured_with_fresh_pairs_alone_and_no_longer_than_it_takes_to_decide) {
+TEST(timing_decider, a_best_is_measured_with_fresh_pairs_until_it_is_decided) {
   simulated_device device(2, 0.001, 0.002);
   timing_decider d({}, 1.0);
   device.run(d, 2.0);
@@ -235,11 +235,11 @@ TEST(timing_decider, a_best_is_measured_with_fresh_pairs_alone_and_no_longer_tha
   EXPECT_LE(half_width(*d.result()), 0.05);
   EXPECT_EQ(d.result()->forks, 3) << "far above the old best, and known to 5%";
 
-  // Close to the old best it goes on to the target, or until it is on one side.
-  profiling_options patient;
-  patient.max_forks = 100;
-  patient.max_seconds = 100;
-  timing_decider close(patient, 1.99);
+  // Close to the old best it continues to the target width, or until the interval is on one side.
+  profiling_options long_limits;
+  long_limits.max_forks = 100;
+  long_limits.max_seconds = 100;
+  timing_decider close(long_limits, 1.99);
   device.run(close, 2.0);
   const auto e = *close.result();
   EXPECT_TRUE(half_width(e) <= 0.02 || e.score <= 1.99) << half_width(e);
@@ -266,12 +266,11 @@ TEST(timing_decider, screening_adds_forks_only_while_the_decision_needs_them) {
   std::printf("forks of a screening: %.1f noisy and close to the best, %.1f noisy and far below, %.1f quiet\n",
               1.0 * noisy_forks / trials, 1.0 * plain_forks / trials, 1.0 * quiet_forks / trials);
   EXPECT_GT(noisy_forks, 5 * trials);
-  EXPECT_EQ(plain_forks, 3 * trials) << "its interval is wide, and it is no new best however wide";
+  EXPECT_EQ(plain_forks, 3 * trials) << "its interval is wide, but entirely below the best";
   EXPECT_EQ(quiet_forks, 3 * trials);
 }
 
-// What a right variant comes to on a machine with much noise: how often it would be called unmeasurable, and what that
-// costs.
+// A correct variant on a noisy machine: how often it would be unmeasurable, and how long the measurement takes.
 TEST(timing_decider, a_noisy_machine_measures_nearly_every_variant_at_a_bounded_cost) {
   const profiling_options defaults;
   constexpr int trials = 200;
@@ -285,7 +284,7 @@ TEST(timing_decider, a_noisy_machine_measures_nearly_every_variant_at_a_bounded_
         device.run(d, score);
         unmeasurable += half_width(*d.result()) > (d.confirmed() ? defaults.confirmed_limit : defaults.screened_limit);
         confirmed += d.confirmed();
-        const double took = 0.05 * static_cast<double>(d.next_fork());  // as the simulated device says
+        const double took = 0.05 * static_cast<double>(d.next_fork());  // as the simulated device reports it
         seconds += took / trials;
         most = std::max(most, took);
       }
@@ -304,7 +303,7 @@ TEST(timing_decider, a_noisy_machine_measures_nearly_every_variant_at_a_bounded_
   }
 }
 
-TEST(timing_decider, a_gpu_gives_a_clear_loser_up_after_ten_pairs_and_confirms_with_few_more) {
+TEST(timing_decider, on_a_gpu_ten_pairs_screen_a_slow_variant_and_few_more_confirm_a_best) {
   const profiling_options options = gpu_options();
   constexpr int trials = 200;
   struct found {
@@ -335,17 +334,17 @@ TEST(timing_decider, a_gpu_gives_a_clear_loser_up_after_ten_pairs_and_confirms_w
     EXPECT_LE(winner.pairs, noise > 0.01 ? 80 : 26) << noise;
   }
   for (const double noise : {0.003, 0.01})
-    EXPECT_LE(search(1.5, noise).renewed, 0.1) << "as fast as the best: no reason to renew the pool";
+    EXPECT_LE(search(1.5, noise).renewed, 0.1) << "as fast as the best: the pool is rarely renewed";
   EXPECT_GE(search(1.53, 0.003).confirmed, 0.95) << "2% faster";
 }
 
-TEST(timing_decider, limits_end_what_cannot_be_measured_better) {
+TEST(timing_decider, limits_end_the_measurement) {
   simulated_device noisy(3, 0.1, 0.12);
   timing_decider by_forks({}, 1.0);
   noisy.run(by_forks, 1.3);
   EXPECT_TRUE(by_forks.confirmed());
   EXPECT_EQ(by_forks.result()->forks, 12);
-  EXPECT_GT(half_width(*by_forks.result()), 0.05) << "the interval says how well it went";
+  EXPECT_GT(half_width(*by_forks.result()), 0.05) << "the interval shows the precision";
 
   profiling_options short_time;
   short_time.max_seconds = 0.3;  // the simulated device takes 0.15 s for each batch
@@ -362,7 +361,7 @@ TEST(timing_decider, limits_end_what_cannot_be_measured_better) {
   EXPECT_EQ(few.result()->forks, 2);
 }
 
-TEST(timing_decider, what_stays_too_wide_for_a_best_is_not_confirmed) {
+TEST(timing_decider, a_best_with_too_wide_an_interval_is_not_confirmed) {
   for (const double best : {1.0, 20.0}) {
     simulated_device noisy(8, 0.1, 0.9);
     timing_decider d({}, best);
@@ -370,14 +369,14 @@ TEST(timing_decider, what_stays_too_wide_for_a_best_is_not_confirmed) {
     const double width = half_width(*d.result());
     EXPECT_GT(width, 0.25);
     EXPECT_LT(width, 0.5);
-    EXPECT_EQ(d.confirmed(), best == 1.0) << "thirty times as fast is faster, and half as fast again may be luck";
+    EXPECT_EQ(d.confirmed(), best == 1.0) << "a score of 30 is clearly above 1, but not above 20";
   }
 }
 
-TEST(timing_decider, a_lucky_screening_is_found_out) {
+TEST(timing_decider, confirmation_detects_a_lucky_screening) {
   simulated_device device(4, 0.001, 0.002);
   timing_decider d({}, 2.0);
-  d.add(device.measure(2.3, d.plan(), 0));  // too good
+  d.add(device.measure(2.3, d.plan(), 0));  // better than the variant really is
   ASSERT_EQ(d.next(), timing_decider::action::confirm);
   d.add(device.measure(1.5, d.plan(), d.next_fork()));
   EXPECT_EQ(d.next(), timing_decider::action::stop);
@@ -385,7 +384,7 @@ TEST(timing_decider, a_lucky_screening_is_found_out) {
   EXPECT_NEAR(d.result()->score, 1.5, 0.02) << "of the fresh samples";
 }
 
-TEST(timing_decider, faults_and_clocks_that_stand_still_end_the_measurement) {
+TEST(timing_decider, faults_and_stopped_clocks_end_the_measurement) {
   simulated_device device(5, 0.01, 0.02);
   timing_decider faulty({}, 1.0);
   timing_report r = device.measure(2, faulty.plan(), 0);
@@ -409,12 +408,12 @@ TEST(timing_decider, faults_and_clocks_that_stand_still_end_the_measurement) {
   EXPECT_FALSE(stopped.result());
 }
 
-TEST(timing_decider, confirmation_takes_away_the_bias_of_the_best_of_many) {
+TEST(timing_decider, confirmation_removes_the_bias_of_the_best_of_many) {
   constexpr int searches = 40, variants = 50;
   double screened = 0, confirmed = 0;
   for (int s = 0; s < searches; ++s) {
     simulated_device device(static_cast<uint64_t>(s) + 900, 0.015, 0.02);
-    // Fifty variants that are equally fast; the one that looks best is confirmed.
+    // Fifty equally fast variants; the one with the best screening is confirmed.
     std::optional<timing_decider> best;
     for (int v = 0; v < variants; ++v) {
       timing_decider d({}, 1.0);

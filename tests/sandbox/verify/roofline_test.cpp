@@ -10,13 +10,13 @@ namespace {
 device_data h200() {
   const auto found = find_device_data("NVIDIA H200");
   if (!found || !*found) {
-    ADD_FAILURE() << "there is no data of the H200";
+    ADD_FAILURE() << "there is no data for the H200";
     return {};
   }
   return **found;
 }
 
-TEST(roofline, of_bytes_alone_is_their_time_at_the_bandwidth_that_is_reached) {
+TEST(roofline, memory_time_uses_the_reached_bandwidth) {
   task_work w;
   w.input_bytes = 400'000'000;
   w.output_bytes = 20'000'000;
@@ -28,7 +28,7 @@ TEST(roofline, of_bytes_alone_is_their_time_at_the_bandwidth_that_is_reached) {
   EXPECT_STREQ(r.limit(), "memory");
 }
 
-TEST(roofline, of_arithmetic_is_the_headroom_s_rates) {
+TEST(roofline, compute_time_uses_the_reached_rates) {
   task_work w;
   w.flops.float32 = 110e9;
   EXPECT_NEAR(roof_of(w, h200()).device_us(), 1000, 1e-6) << "3xTF32: 110 TFLOP/s";
@@ -42,7 +42,7 @@ TEST(roofline, of_arithmetic_is_the_headroom_s_rates) {
   EXPECT_NEAR(roof_of(w, h200()).device_us(), 4000, 1e-6) << "the larger of both";
 }
 
-TEST(roofline, of_a_product_takes_the_faster_of_float32_and_three_of_tf32) {
+TEST(roofline, a_product_uses_the_faster_of_float32_and_3xtf32) {
   device_data d = h200();
   d.reached_tflops.tf32 = 60;  // a third of it is below float32
   task_work w;
@@ -50,19 +50,19 @@ TEST(roofline, of_a_product_takes_the_faster_of_float32_and_three_of_tf32) {
   EXPECT_NEAR(roof_of(w, d).device_us(), 1000, 1e-6);
 }
 
-TEST(roofline, of_several_tasks_closes_the_log_gap_in_proportion) {
+TEST(roofline, share_of_log_gap_is_summed_over_tasks) {
   const auto closed = [](std::vector<gap_times> tasks) { return share_of_log_gap(tasks); };
   EXPECT_NEAR(*closed({{1000, 100, 10}}), 0.5, 1e-12);
   EXPECT_NEAR(*closed({{1000, 1000, 10}}), 0, 1e-12);
   EXPECT_NEAR(*closed({{1000, 10, 10}}), 1, 1e-12);
-  // log10: 2 of 4 and 0 of 1; the third has no gap, and the others no floor or no time.
+  // In log10: 2 of 4 and 0 of 1; the third has no gap, and the others lack a floor or a time.
   EXPECT_NEAR(*closed({{1e4, 100, 1}, {100, 100, 10}, {10, 5, 10}, {1000, 500, 0}, {0, 0, 10}}), 0.4, 1e-12);
   EXPECT_FALSE(closed({{1000, 500, 0}})) << "no floor is known";
   EXPECT_FALSE(closed({{10, 10, 10}})) << "there is no gap";
 }
 
-// Floors of the built-in tasks on an H200, against figures worked out by hand from their shapes.
-TEST(roofline, of_the_built_in_tasks_is_what_their_sizes_say) {
+// Floors of the built-in tasks on an H200, against values computed by hand from their shapes.
+TEST(roofline, floors_of_the_built_in_tasks_follow_from_their_sizes) {
   const auto folder = builtin_task_folder();
   ASSERT_TRUE(folder);
   const auto tasks = load_tasks(*folder, "cuda");

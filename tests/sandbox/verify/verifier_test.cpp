@@ -30,7 +30,7 @@ task relu(const std::string& type = "float32") {
                    "{\"self\": \"x\"}");
 }
 
-// The referee's answer for a variant that does as well as eager.
+// The referee's report for a variant that is as accurate as eager.
 check_report honest(const task& t, const check_plan& plan) {
   check_report r;
   for (const auto& d : plan.draws) {
@@ -106,7 +106,7 @@ TEST_F(verifier, plans_no_distribution_that_the_inputs_cannot_have) {
   EXPECT_FALSE(vector.contains(draw_kind::offset_rows)) << "one row only";
 }
 
-TEST_F(verifier, an_honest_variant_passes_every_gate_with_its_figures) {
+TEST_F(verifier, an_accurate_variant_passes_every_gate) {
   const auto j = judged();
   EXPECT_EQ(j.result, outcome::correct) << j.reason;
   ASSERT_EQ(j.gates.size(), 6u);
@@ -147,14 +147,14 @@ TEST_F(verifier, one_element_outside_fails_and_is_shown_with_its_place) {
   EXPECT_NE(reason.find("1 of 32"), std::string::npos) << reason;
 }
 
-TEST_F(verifier, where_eager_itself_fails_the_tight_tolerance_the_loose_one_counts) {
+TEST_F(verifier, the_loose_tolerance_applies_where_eager_fails_the_tight_one) {
   first().outside = first().reference_outside = 3;
   EXPECT_EQ(judged().result, outcome::correct);
   EXPECT_NE(judged().gates[1].reason.find("looser"), std::string::npos);
   first().outside_loose = 1;
   EXPECT_EQ(failed_gate(), "2 close");
   first().reference_outside_loose = 1;
-  EXPECT_EQ(judged().result, outcome::correct) << "eager cannot say: gate 3 decides";
+  EXPECT_EQ(judged().result, outcome::correct) << "eager is too inaccurate: gate 3 decides";
   first().error = 1e-3;
   EXPECT_EQ(failed_gate(), "3 error");
 }
@@ -177,24 +177,24 @@ TEST_F(verifier, lower_precision_fails_gate_three_although_it_is_close) {
   first().error = 5.1e-6;
   EXPECT_EQ(failed_gate(), "3 error");
   first().reference_error = first().strict_error = 1e-6;
-  EXPECT_EQ(judged().result, outcome::correct) << "32 times eager's own";
+  EXPECT_EQ(judged().result, outcome::correct) << "32 times eager's error";
   first().error = 33e-6;
   EXPECT_EQ(failed_gate(), "3 error");
   first().error = std::nan("");
   EXPECT_EQ(failed_gate(), "3 error");
 }
 
-TEST_F(verifier, tensor_float_32_passes_only_where_eager_uses_it_itself) {
-  // A convolution: eager as shipped has TF32's error, strict float32 has not.
+TEST_F(verifier, tensor_float_32_passes_only_where_eager_uses_it) {
+  // A convolution: eager as shipped has TF32's error, strict float32 does not.
   first().reference_error = 2.9e-4;
   first().strict_error = 1e-7;
   first().strict_outside = 40;
-  first().outside = 40;  // of an honest float32 answer, against TF32 eager
+  first().outside = 40;  // of an accurate float32 output, against TF32 eager
   first().error = 3e-4;
   EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
   first().error = 2.3e-3;  // bfloat16 operands
   EXPECT_EQ(failed_gate(), "3 error");
-  first().strict_outside = 0;  // where strict float32 meets shipped eager, so must the variant
+  first().strict_outside = 0;  // if strict float32 is close to eager as shipped, the variant must be too
   first().error = 3e-4;
   EXPECT_EQ(failed_gate(), "2 close");
   first().outside = 0;
@@ -202,30 +202,30 @@ TEST_F(verifier, tensor_float_32_passes_only_where_eager_uses_it_itself) {
   EXPECT_EQ(failed_gate(), "3 error");
 }
 
-TEST_F(verifier, an_answer_that_is_zero_everywhere_must_be_met_absolutely) {
+TEST_F(verifier, an_output_that_is_zero_everywhere_is_compared_absolutely) {
   first().error = infinity;
   first().signal_error = infinity;
   first().reference_error = first().reference_signal_error = 0;
   first().strict_error = first().strict_signal_error = 0;
   first().max_absolute = 1e-6;
   EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
-  first().max_absolute = 9e-5;  // within gate 2's tolerance, and yet noise for nothing
+  first().max_absolute = 9e-5;  // within gate 2's tolerance, but above the floor
   EXPECT_EQ(failed_gate(), "3 error");
-  first().reference_error = infinity;  // eager makes noise there too
+  first().reference_error = infinity;  // eager is not exactly zero either
   EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
 }
 
-TEST_F(verifier, a_constant_does_not_pass_for_a_nearly_constant_answer) {
-  // 1 + noise of 1e-6, answered with 1: close, a small relative error, and all of the signal is missed.
+TEST_F(verifier, a_constant_does_not_pass_for_a_nearly_constant_output) {
+  // 1 for an output of 1 + noise of 1e-6: close, with a small relative error, but without any of the signal.
   first().error = 1e-6;
   first().signal_error = 0.999;
   first().reference_signal_error = first().strict_signal_error = 0.02;
   EXPECT_EQ(failed_gate(), "4 signal");
   first().reference_signal_error = first().strict_signal_error = 0.05;
-  EXPECT_EQ(judged().result, outcome::correct) << "eager drowns the signal itself";
+  EXPECT_EQ(judged().result, outcome::correct) << "eager's own error hides the signal";
   first().signal_error = 5;
   first().error = 1e-7;
-  EXPECT_EQ(judged().result, outcome::correct) << "the answer does not vary at all";
+  EXPECT_EQ(judged().result, outcome::correct) << "the output does not vary at all";
 }
 
 TEST_F(verifier, integers_must_be_equal) {
@@ -251,19 +251,19 @@ TEST_F(verifier, the_other_distributions_are_judged_like_the_tasks_own) {
   EXPECT_EQ(failed_gate(), "5 draws");
 }
 
-TEST_F(verifier, other_bits_for_the_same_inputs_are_inconsistent) {
+TEST_F(verifier, different_bits_for_the_same_inputs_are_inconsistent) {
   report.repeatable = false;
   EXPECT_EQ(judged().result, outcome::inconsistent);
   plan.repeat_first = false;
   EXPECT_EQ(judged().result, outcome::correct);
 }
 
-TEST_F(verifier, a_report_with_gaps_is_never_correct) {
+TEST_F(verifier, an_incomplete_report_is_never_correct) {
   report.draws.pop_back();
   EXPECT_EQ(judged().result, outcome::unmeasurable);
   report = honest(t, plan);
   std::swap(report.draws.front(), report.draws.back());
-  EXPECT_EQ(judged().result, outcome::unmeasurable) << "other draws than were asked for";
+  EXPECT_EQ(judged().result, outcome::unmeasurable) << "other draws than requested";
   EXPECT_EQ(judge(t, {}, {}, options).result, outcome::unmeasurable) << "nothing was checked";
 }
 

@@ -11,8 +11,8 @@ import correct_rows
 from programs import Change, Program, Task
 
 DEVICES = ("cpu", "cuda")
-# What memory holds when a kernel gets it is drawn for each call: NaN, large numbers or noise. What is left unwritten
-# fails the first gate where that was NaN in one of the declared draws, which is nearly always so, else the second one.
+# New memory is poisoned at random for each call: NaN, large numbers or noise. Unwritten elements fail the first gate if
+# the poison was NaN in one of the declared draws, which is nearly always the case, else the second one.
 BY_POISON = ("1 form", "2 close")
 
 CONTROL = "control"
@@ -22,21 +22,21 @@ ACCEPTED = ("correct", "unmeasurable")
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    name: str  # TASK.KIND.LABEL, of a control TASK.control
+    name: str  # TASK.KIND.LABEL; for a control TASK.control
     task: str
     kind: str
     changes: tuple[Change, ...]
-    outcomes: dict[str, tuple[str, ...]]  # by device: any of these is as declared
-    gates: tuple[str, ...]  # of the first failing gate on `cpu`, where declared: any of these
-    by_chance: bool = False  # which of the gates it is depends on random draws
+    outcomes: dict[str, tuple[str, ...]]  # by device: the declared outcomes, any of which is right
+    gates: tuple[str, ...]  # on `cpu`: the first failing gate is one of these; empty: not declared
+    by_chance: bool = False  # which of the gates fails first depends on random draws
     devices: tuple[str, ...] = DEVICES
-    reason: str = ""  # of one that is known to be accepted
+    reason: str = ""  # why it is accepted, for kind KNOWN
     quick: bool = False  # belongs to the sample that the tests run
 
     def program(self, task: Task) -> Program:
         p = correct_program(task)
         p.head["name"] = self.name.replace(".", "_")
-        # A quarter of the wrong answers comes from a graph, which only a GPU has.
+        # A quarter of the wrong answers runs as a graph, which only a GPU has.
         chosen_for_graph = zlib.crc32(self.name.encode()) % 4 == 0
         if task.profile == "cuda" and chosen_for_graph and "wrong_answer" in self.outcomes["cuda"]:
             p.head["execution"] = {"graph": True}
@@ -65,8 +65,8 @@ def wrong(task: str, kind: str, label: str, *changes: Change, outcome: str | tup
           cuda: str | tuple[str, ...] | None = None, gate: str | tuple[str, ...] = (),
           devices: tuple[str, ...] = DEVICES,
           quick: bool = False) -> Variant:
-    """`outcome` holds on both devices unless `cuda` says what it is there. A wrong answer is not close unless `gate`
-    names another gate."""
+    """`outcome` is for both devices unless `cuda` is given for CUDA. A wrong answer fails gate 2 unless `gate` names
+    another one."""
     def listed(value: str | tuple[str, ...]) -> tuple[str, ...]:
         return (value,) if isinstance(value, str) else value
     if not gate and outcome == "wrong_answer":
@@ -77,7 +77,7 @@ def wrong(task: str, kind: str, label: str, *changes: Change, outcome: str | tup
 
 
 def accepted(task: str, label: str, reason: str, *changes: Change, devices: tuple[str, ...] = DEVICES) -> Variant:
-    """One that all gates let pass, with the reason: no part of the corpus, but its verdict is to stay the same too."""
+    """A wrong variant that all gates accept, with the reason. It is run, so that a change of its verdict is noticed."""
     return Variant(named(task, KNOWN, label), task, KNOWN, changes, {d: ACCEPTED for d in DEVICES}, (), devices=devices,
                    reason=reason)
 
@@ -87,7 +87,7 @@ def control(task: str, quick: bool = False) -> Variant:
 
 
 def corpus() -> list[Variant]:
-    """Everything that is run, controls first within each task."""
+    """All variants, controls first within each task."""
     import known_accepted
     import wrong_answers
     import wrong_arithmetic
@@ -106,11 +106,11 @@ def corpus() -> list[Variant]:
         all_variants += module.variants()
     names = [v.name for v in all_variants]
     if len(names) != len(set(names)):
-        raise ValueError(f"two variants of one name: {sorted(n for n in set(names) if names.count(n) > 1)}")
+        raise ValueError(f"two variants have the same name: {sorted(n for n in set(names) if names.count(n) > 1)}")
     return sorted(all_variants, key=lambda v: (v.task, v.kind != CONTROL))
 
 
 def chosen(variants: list[Variant], device: str, pattern: str = "") -> list[Variant]:
-    """Those for a device whose name or kind the pattern matches, as *.half_sum or gelu*."""
+    """The variants for a device whose name or kind matches the pattern, such as *.half_sum or gelu*."""
     return [v for v in variants if device in v.devices
             and (not pattern or fnmatch.fnmatch(v.name, pattern) or fnmatch.fnmatch(v.kind, pattern))]

@@ -1,5 +1,5 @@
-"""Correct programs for the tasks whose result is computed an element a thread: pointwise chains, and products and
-convolutions with a kernel behind the library's call.
+"""Correct programs with one thread per output element: pointwise chains, and products and convolutions with a kernel
+after the library's call.
 
 Every kernel `k` has the same frame, which the wrong variants change: `i < n`, `r` is the element, `y[i] = r` stores it.
 """
@@ -15,7 +15,7 @@ Sizes = Callable[[Task], dict[str, int]]
 
 
 def channels(tensor: str) -> Sizes:
-    """Of an image batch: element i belongs to channel i / plane % channels."""
+    """For a batch of images: element i belongs to channel i / plane % channels."""
     def sizes(t: Task) -> dict[str, int]:
         shape = t.tensor(tensor).shape
         return {"plane": shape[2] * shape[3], "channels": shape[1]}
@@ -116,7 +116,7 @@ POINTWISE = {
 }
 
 
-# Behind a call of the library: the kernel reads its result, `h`.
+# After a call of the library, whose result `h` the kernel reads.
 EPILOGUES = {
     "conv2d_epilogue": Pointwise(["h", "bias"], """
     const int c = i / plane % channels;
@@ -134,7 +134,7 @@ EPILOGUES = {
 
 
 def product_of(task: Task) -> Program:
-    """The library's call, as the task's own program has it."""
+    """The library's call, as in the task's own program."""
     p = Program(task)
     if task.name == "conv2d_epilogue":
         return p.aten("conv2d", "h", input="x", weight="weight", bias="conv_bias", stride=[1, 1], padding=[1, 1])

@@ -1,8 +1,8 @@
-"""Correct programs for the tasks whose result is computed a row a thread: normalisations, reductions, scans, losses.
+"""Correct programs with one thread per row: normalisations, reductions, scans, losses.
 
-Every kernel `k` has the same frame, which the wrong variants change: a thread has the row `row < rows` of `columns`
-elements, `in` points to it, and the body writes what comes of it. Sums are in double, so that only what a wrong variant
-changes is wrong.
+Every kernel `k` has the same frame, which the wrong variants change: a thread processes the row `row < rows` of
+`columns` elements, `in` points to it, and the body writes the result. Sums are in double, so that only the change of a
+wrong variant causes errors.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from programs import Program, Task
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    reads: list[str]  # the first is what has the rows
+    reads: list[str]  # the first has the rows
     body: str
-    writes: str = "y"  # of as many rows; where it has the same columns, `out` points to the row
+    writes: str = "y"  # with as many rows; if it has the same columns, `out` points to the row
     types: dict[str, str] = dataclasses.field(default_factory=dict)  # of elements that are not float
     columns: Callable[[Task], int] | None = None
     sizes: dict[str, Callable[[Task], int]] = dataclasses.field(default_factory=dict)
@@ -119,7 +119,7 @@ ROWS = {
     y[row] = best;""", types={"y": "long long"}),
 }
 
-# One number over all rows: a partial result of each row, added up by one thread.
+# One number over all rows: a partial result for each row, summed by one thread.
 TERMS = {
     "cross_entropy": Rows(["scores", "label"], TOP + """
     double sum = 0.0;
@@ -167,7 +167,7 @@ __global__ void finish(const double* partial, float* loss, int rows) {
 }
 """
 
-# The sum of a linear layer's outputs is a product with the sum of its rows of weights.
+# The sum of a linear layer's outputs is a product with the sum of the rows of its weight matrix.
 ROW_SUM = """__global__ void add_up(const float* weight, const float* bias, double* of_column, double* of_bias,
                        int rows, int columns) {
   const int c = blockIdx.x * blockDim.x + threadIdx.x;

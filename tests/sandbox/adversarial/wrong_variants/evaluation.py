@@ -1,4 +1,4 @@
-"""Runs programs through `cudal1 evaluate` and reads what came of them."""
+"""Runs programs with `cudal1 evaluate` and reads the verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_EVALUATED = "not evaluated"  # in place of an outcome: the command failed
 
 
 class CommandFailed(Exception):
-    """What a command of cudal1 said instead of an answer."""
+    """The error message of a command of cudal1."""
 
 
 def profile_of(device: str) -> str:
@@ -29,7 +29,7 @@ def profile_of(device: str) -> str:
 
 
 class Cudal1:
-    """The installed programs on a data folder of their own; close() lets the node leave."""
+    """The installed programs with a separate data folder; close() stops the node."""
 
     def __init__(self, bin_folder: pathlib.Path, device: str, work: pathlib.Path, tasks: pathlib.Path | None = None,
                  settings: list[str] | None = None):
@@ -56,7 +56,7 @@ class Cudal1:
         return ["--tasks", str(self.tasks_folder)] if self.tasks_folder else []
 
     def tasks(self, device: str | None = None) -> dict[str, Task]:
-        """With the sizes for a device, as in "cuda:0"; it need not be there."""
+        """With the sizes for a device such as "cuda:0", which this machine need not have."""
         device = device or self.device
         found = {}
         for folder in (self.folder_of(""), self.folder_of(OWN_TASKS[0]["name"])):
@@ -81,7 +81,7 @@ def task_of(described: dict[str, Any]) -> Task:
     for text in described["outputs"]:  # "y float32[8, 32, 32, 32]"
         match = OUTPUT.match(text)
         if not match:
-            raise ValueError(f"{described['name']}: what is the output {text!r}?")
+            raise ValueError(f"{described['name']}: cannot parse the output {text!r}")
         name, dtype, shape = match.groups()
         outputs[name] = Tensor(dtype, tuple(int(size) for size in shape.split(",") if size.strip()))
     return Task(described["name"], described["profile"], tensors("inputs"), tensors("weights"), outputs)
@@ -103,7 +103,7 @@ def result_of(variant: Variant, verdict: dict[str, Any], device: str) -> dict[st
 
 
 def is_as_declared(variant: Variant, result: dict[str, Any], device: str) -> bool:
-    """Gates are declared for `cpu`; those by chance hold on every device."""
+    """Gates are declared for `cpu` only, except those by chance, which are for every device."""
     profile = profile_of(device)
     if result["outcome"] not in variant.outcomes[profile]:
         return False
@@ -123,7 +123,7 @@ def write_programs(variants: list[Variant], tasks: dict[str, Task], folder: path
 
 
 def batches(variants: list[Variant]) -> Iterator[list[Variant]]:
-    """Of one task each, in order: the device's draws of a task are made for all that follow."""
+    """Batches of one task each, in order, so that the device makes the draws of each task once."""
     batch: list[Variant] = []
     for v in variants:
         if batch and (batch[0].task != v.task or len(batch) == PROGRAMS_A_CALL):
@@ -135,7 +135,7 @@ def batches(variants: list[Variant]) -> Iterator[list[Variant]]:
 
 
 def evaluate_batch(cudal1: Cudal1, batch: list[Variant], files: dict[str, pathlib.Path]) -> list[dict[str, Any]]:
-    """One command for all; where it fails, one for each, so that a program that makes it fail is found."""
+    """One command for all; if it fails, one for each, to find the program that makes it fail."""
     try:
         verdicts = cudal1.verdicts(batch[0].task, [files[v.name] for v in batch])
         return [result_of(v, verdict, cudal1.device) for v, verdict in zip(batch, verdicts, strict=True)]
@@ -147,11 +147,11 @@ def evaluate_batch(cudal1: Cudal1, batch: list[Variant], files: dict[str, pathli
 
 
 def evaluate(cudal1: Cudal1, variants: list[Variant], jobs: int, progress: Any) -> list[dict[str, Any]]:
-    """`jobs` commands at a time: while the device checks one program, others are compiled."""
+    """Runs `jobs` commands at a time: while the device checks one program, others are compiled."""
     files = write_programs(variants, cudal1.tasks(), cudal1.work / "programs")
     results: list[dict[str, Any]] = []
     parts = list(batches(variants))
-    # The first alone: it starts the node that all the others find.
+    # The first batch separately: it starts the node that all others use.
     first = evaluate_batch(cudal1, parts[0], files)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for done in (lambda: iter([first]), lambda: pool.map(lambda b: evaluate_batch(cudal1, b, files), parts[1:])):
@@ -162,7 +162,7 @@ def evaluate(cudal1: Cudal1, variants: list[Variant], jobs: int, progress: Any) 
 
 
 def surprises(results: list[dict[str, Any]]) -> list[str]:
-    """What is not as declared, one line each."""
+    """The verdicts that are not as declared, one line each."""
     lines = []
     for r in results:
         if r["as_declared"]:

@@ -1,5 +1,5 @@
-"""Tasks of this corpus, for kinds of wrongness that the built-in ones leave no room for: answers with NaN and infinity,
-inputs that are never negative, integer, boolean and half results, two results, a result with strides of its own."""
+"""Tasks of this corpus, for kinds of errors that are impossible in the built-in tasks: outputs with NaN and infinity,
+inputs that are never negative, integer, boolean and half outputs, two outputs, an output with transposed strides."""
 
 from __future__ import annotations
 

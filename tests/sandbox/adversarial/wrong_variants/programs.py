@@ -1,5 +1,5 @@
-"""Tasks as `cudal1 tasks --json` describes them, programs as `cudal1 evaluate` takes them (a JSON head, a line `---`,
-CUDA C++), and changes that turn a correct program into a wrong one."""
+"""Tasks as described by `cudal1 tasks --json`, programs for `cudal1 evaluate` (a JSON head, a line `---`, CUDA C++),
+and changes that turn a correct program into a wrong one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import math
 from typing import Any, Callable
 
 POINTWISE_BLOCK = 256
-ROW_BLOCK = {"cpu": 8, "cuda": 32}  # threads a block where a thread computes a row
+ROW_BLOCK = {"cpu": 8, "cuda": 32}  # threads per block if a thread computes a row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Tensor:
 @dataclasses.dataclass(frozen=True)
 class Task:
     name: str
-    profile: str  # whose sizes: "cpu" or "cuda"
+    profile: str  # of the sizes: "cpu" or "cuda"
     inputs: dict[str, Tensor]
     weights: dict[str, Tensor]
     outputs: dict[str, Tensor]
@@ -54,7 +54,7 @@ class Task:
 
 
 class Program:
-    """A head and a source; `launch` and its kin add steps in order."""
+    """A head and a source; `alloc`, `aten` and `launch` append steps."""
 
     def __init__(self, task: Task, source: str = ""):
         self.task = task
@@ -64,7 +64,7 @@ class Program:
             "inputs": [{"name": name, **t.described()} for name, t in task.inputs.items()],
             "weights": [{"name": name, **t.described()} for name, t in task.weights.items()],
             "steps": [], "outputs": list(task.outputs)}
-        self.raw: str | None = None  # a text that stands for all of it
+        self.raw: str | None = None  # replaces the whole text
 
     def text(self) -> str:
         if self.raw is not None:
@@ -81,7 +81,7 @@ class Program:
         return self
 
     def launch(self, kernel: str, threads: int, args: list[str], block: int = POINTWISE_BLOCK) -> Program:
-        """Arguments as "in x", "out y", "i32 1024"; as many blocks as hold the threads."""
+        """Arguments are given as "in x", "out y", "i32 1024"; the grid has enough blocks for the threads."""
         self.head["steps"].append({"launch": kernel, "grid": [-(-threads // block), 1, 1], "block": [block, 1, 1],
                                    "args": [argument(a) for a in args]})
         return self
@@ -112,25 +112,25 @@ Change = Callable[[Program], None]
 
 
 def edit(old: str, new: str, times: int = 1) -> Change:
-    """Replaces text of the source; how often it stands there is checked, so that a change cannot miss its place."""
+    """Replaces text of the source. Checks how often the text occurs, so that a change cannot miss its place."""
     def change(p: Program) -> None:
         found = p.source.count(old)
         if found != times:
-            raise ValueError(f"{p.task.name}: {old!r} stands {found} times in the source, not {times}")
+            raise ValueError(f"{p.task.name}: {old!r} occurs {found} times in the source, not {times}")
         p.source = p.source.replace(old, new)
     return change
 
 
-STORE = "y[i] = r;"  # where a pointwise kernel ends (correct_pointwise.py)
+STORE = "y[i] = r;"  # the last statement of a pointwise kernel (correct_pointwise.py)
 
 
 def store(expression: str) -> Change:
-    """Stores something else."""
+    """Stores another value."""
     return edit(STORE, f"y[i] = {expression};")
 
 
 def after(statement: str, more: str) -> Change:
-    """Another statement behind one."""
+    """Inserts a statement after another."""
     return edit(statement, f"{statement}\n    {more}")
 
 
@@ -145,13 +145,13 @@ def add_source(text: str) -> Change:
 
 
 def grid(kernel: str, numerator: int, denominator: int) -> Change:
-    """Leaves a share of the blocks."""
+    """Keeps only a share of the blocks."""
     def change(p: Program) -> None:
         launch = p.step("launch", kernel)
         blocks = launch["grid"][0]
         launch["grid"][0] = max(1, blocks * numerator // denominator)
         if launch["grid"][0] == blocks:
-            raise ValueError(f"{p.task.name}: all of {blocks} blocks are left")
+            raise ValueError(f"{p.task.name}: all {blocks} blocks are kept")
     return change
 
 
@@ -179,7 +179,7 @@ def drop_head(*path: Any) -> Change:
 
 
 def with_head(action: Callable[[Program], Any]) -> Change:
-    """Any other change: of the head, or by the task's sizes."""
+    """Any other change, of the head or depending on the task's sizes."""
     def change(p: Program) -> None:
         action(p)
     return change
@@ -197,5 +197,5 @@ def swap_arguments(kernel: str, first: int, second: int) -> Change:
 
 
 def aten_argument(op: str, name: str, value: Any) -> Change:
-    """The argument of an ATen step of the program."""
+    """Sets an argument of an ATen step of the program."""
     return with_head(lambda p: p.step("aten", f"aten::{op}")["args"].__setitem__(name, value))

@@ -1,4 +1,4 @@
-"""What counts as a difference between two runs of the corpus, and as declared."""
+"""Which verdicts count as different between two runs of the corpus, and which as declared."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Comparing(unittest.TestCase):
         self.assertEqual(differences([result("a"), result("b")], [result("a")]), 1)
         self.assertEqual(differences([result("a")], [result("a"), result("b")]), 1)
 
-    def test_gates_by_chance_are_the_same_among_themselves_alone(self) -> None:
+    def test_only_gates_by_chance_are_interchangeable(self) -> None:
         chance = list(BY_POISON)
         one, two, five = (result("a", gate=g, gates_by_chance=chance) for g in ("1 form", "2 close", "5 draws"))
         self.assertEqual(differences([one], [two]), 0)
         self.assertEqual(differences([one], [five]), 1)
 
-    def test_how_well_a_time_was_measured_is_no_difference(self) -> None:
+    def test_the_precision_of_timing_is_no_difference(self) -> None:
         self.assertEqual(differences([result("a", "correct", "")], [result("a", "unmeasurable", "audit: interval")]), 0)
 
-    def test_another_draw_is_no_difference_and_is_said(self) -> None:
+    def test_another_draw_is_no_difference_but_is_reported(self) -> None:
         before, after = (result("a", gate="5 draws", draw=d) for d in ("outliers: 2 close", "peaked: 2 close"))
         text, found = compare({"device": "cpu", "variants": [before]}, {"device": "cpu", "variants": [after]})
         self.assertEqual(found, 0)

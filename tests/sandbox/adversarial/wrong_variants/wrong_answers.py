@@ -1,4 +1,4 @@
-"""Less than the whole work, or work on other elements than asked for."""
+"""Programs that do only a part of the work, or work on the wrong elements."""
 
 from __future__ import annotations
 

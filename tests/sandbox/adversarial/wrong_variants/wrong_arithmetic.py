@@ -1,4 +1,4 @@
-"""Another formula than the task's, or the same with fewer bits."""
+"""Programs with another formula than the task's, or with lower precision."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def wrong_signs() -> list[Variant]:
     ]
 
 
-# With a row's variance small beside it, as in draws around one.
+# Rows with a variance that is small relative to the epsilon, as in draws around one.
 def epsilons() -> list[Variant]:
     kind = "missing epsilon"
     outside = edit("1.0 / sqrt(squares / columns + 1e-5)", "1.0 / (sqrt(squares / columns) + 1e-6)")
@@ -171,7 +171,7 @@ def lower_precision() -> list[Variant]:
 
 
 def of_the_library(op: str, **args: Any) -> Change:
-    """The whole program is one call."""
+    """Replaces the program by one call of the library."""
     def change(p: Program) -> None:
         p.head["steps"], p.source = [], ""
         p.aten(op, p.task.output, **args)

@@ -1,4 +1,4 @@
-"""Heads that break a rule of the format, that do not fit the task, or whose results have another form."""
+"""Programs whose heads break a rule of the format or do not match the task, or whose outputs have another form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from programs import Program, argument_of, drop_head, set_head, with_head
 
 
 def launch(*path_and_value: Any) -> Callable[[Program], None]:
-    """Sets something of the step that launches `k`."""
+    """Sets a value in the step that launches `k`."""
     *path, last, value = path_and_value
 
     def change(p: Program) -> None:

@@ -1,4 +1,4 @@
-"""Wrong for some inputs, some places, or some values alone."""
+"""Programs that are wrong only for some inputs, some places, or some values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def finite_where_nan() -> list[Variant]:
     ]
 
 
-# Further from the middle than eight deviations of the task's own distribution, so that only other draws have such.
+# Wrong only for values beyond eight standard deviations of the task's own distribution, which only other draws have.
 def wrong_for_large() -> list[Variant]:
     kind = "wrong for large values"
     return [

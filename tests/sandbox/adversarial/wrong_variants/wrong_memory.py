@@ -1,13 +1,13 @@
-"""Memory that is not the kernel's, or not what it is taken for; kernels that do not end, or not by themselves."""
+"""Programs that use memory outside their tensors, rely on its content, do not end, or crash."""
 
 from __future__ import annotations
 
 from corpus import BY_POISON, DEVICES, Variant, wrong
 from programs import STORE, Program, add_source, after, argument, before, edit, set_head, store, with_head
 
-FAR = "(1ll << 40)"  # elements, beyond everything that is mapped
+FAR = "(1ll << 40)"  # elements; beyond all mapped memory
 CPU = ("cpu",)
-# The element with a last bit that its address decides.
+# The element with a last bit that depends on its address.
 LAST_BIT = ("__uint_as_float(__float_as_uint(r) ^ "
             "(((unsigned)((unsigned long long)(y + i) >> 6) * 2654435761u) >> 31))")
 
@@ -45,7 +45,7 @@ def taken_for_zero() -> list[Variant]:
     ]
 
 
-# Workspaces that a kernel never wrote, read as if an earlier call had.
+# Workspaces that are read as if an earlier call had written them.
 def leftovers() -> list[Variant]:
     kind = "leftovers of earlier calls"
 
@@ -80,7 +80,7 @@ def addresses() -> list[Variant]:
         wrong("row_mean_square", kind, "of_the_output",
               edit("(float)(sum / columns)", f"(float)(sum / columns) + {by('y', 8)}")),
         wrong("hard_swish_chain", kind, "of_an_input", store(f"r + 0.01f * {by('x', 12)}")),
-        # A last bit: right, and other bits in every call. On a GPU another order of sums does the same and is accepted.
+        # Only the last bit differs from call to call. On a GPU, where the order of sums may vary, this is accepted.
         wrong("gelu_by_hand", kind, "last_bit_by_the_output", store(LAST_BIT), outcome="inconsistent", gate="A/B/A",
               devices=CPU, quick=True),
         wrong("layer_norm", kind, "last_bit_by_the_output",
@@ -90,7 +90,7 @@ def addresses() -> list[Variant]:
 
 
 def race(result: str) -> tuple:
-    """A thread an element; all of a row store their own to the same place."""
+    """One thread per element; all threads of a row store to the same place."""
     def elements(p: Program) -> None:
         x = p.task.tensor("x")
         p.source = f"""__global__ void k(const float* x, float* y, int n, int columns) {{
@@ -112,7 +112,7 @@ def races() -> list[Variant]:
     ]
 
 
-# On a GPU what lies close behind an input is mapped, so only far reads are faults there.
+# On a GPU the memory close after an input is mapped, so only far reads are faults there.
 def reads_out_of_bounds() -> list[Variant]:
     kind = "reads out of bounds"
     return [

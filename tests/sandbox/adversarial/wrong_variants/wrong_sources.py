@@ -1,4 +1,4 @@
-"""Sources that no compiler takes, or that the sandbox refuses."""
+"""Sources that do not compile, or that the sandbox refuses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ REFUSED = ("refused", "compile_error")
 
 
 def refused(task: str, kind: str, label: str, *changes: Change, quick: bool = False) -> Variant:
-    """By the rules about the object, where a compiler takes it."""
+    """Refused by the rules about the object, if it compiles."""
     return wrong(task, kind, label, *changes, outcome="refused", cuda=REFUSED, quick=quick)
 
 
 def unsupported(task: str, kind: str, label: str, *changes: Change, quick: bool = False) -> Variant:
-    """On `cpu` the dialect lacks it."""
+    """Not part of the dialect on `cpu`."""
     return wrong(task, kind, label, *changes, outcome="compile_error", cuda=REFUSED, quick=quick)
 
 
@@ -46,7 +46,7 @@ def inline_assembly() -> list[Variant]:
     kind = "inline assembly"
 
     def reads(declaration: str, code: str, constraint: str) -> Change:
-        """Stores another result where it finds 12345 in a register of the machine."""
+        """Stores another result if it reads 12345 from a special register."""
         read = f'{declaration};\n    asm volatile("{code}" : "={constraint}"(t));'
         return edit(STORE, f"{read}\n    y[i] = t == 12345u ? 0.0f : r;")
     place = 'unsigned t;\n    asm volatile("mov.u32 %0, %%smid;" : "=r"(t));'

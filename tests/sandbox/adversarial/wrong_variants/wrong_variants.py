@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Wrong variants of many kinds, and whether their verdicts stay the same.
+"""Evaluates wrong variants of many kinds, and compares the verdicts of two builds.
 
   wrong_variants.py run --bin DIR --device cpu|cuda:0 --out results.json [--only PATTERN]
   wrong_variants.py compare before.json after.json
   wrong_variants.py check --bin DIR        a quick sample on cpu, against what each variant declares
   wrong_variants.py list                   the corpus, by kind
 
-`run` writes each variant as a program, hands it in with `cudal1 evaluate`, and keeps outcome, first failing gate and
-reason. One correct program a task is run as a control. It needs the programs of cudal1 and Python alone: tasks are
-found as `cudal1 tasks` finds them, or in --tasks DIR.
+`run` writes each variant as a program, evaluates it with `cudal1 evaluate`, and stores outcome, first failing gate and
+reason. One correct program per task is run as a control. It needs only the programs of cudal1 and Python; tasks come
+from the default folder of `cudal1 tasks`, or from --tasks DIR.
 
-Exit codes: 0 as it should be; 1 a verdict is not as declared, or differs between the two runs; 2 the command line is
-not right, or cudal1 does not work.
+Exit codes: 0 success; 1 a verdict is not as declared, or differs between the two runs; 2 the command line is invalid,
+or cudal1 failed.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check(args: argparse.Namespace) -> int:
-    """The sample's verdicts and gates; and that every program of the corpus can be written for every device."""
+    """Checks the sample's verdicts and gates, and that every program of the corpus can be written for every device."""
     variants = corpus()
     kinds = {v.kind for v in wrong_ones(variants)}
     for device in DEVICES:
@@ -138,14 +138,14 @@ def parse_arguments() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, action in (("run", run), ("check", check)):
         sub = commands.add_parser(name)
-        sub.add_argument("--bin", type=pathlib.Path, required=True, help="where the program cudal1 is")
+        sub.add_argument("--bin", type=pathlib.Path, required=True, help="folder of the program cudal1")
         sub.add_argument("--device", default="cpu", help="cpu, cuda:0, ...")
-        sub.add_argument("--only", default="", metavar="PATTERN", help="names or kinds, as in 'softmax.*'")
+        sub.add_argument("--only", default="", metavar="PATTERN", help="names or kinds, such as 'softmax.*'")
         sub.add_argument("--tasks", type=pathlib.Path,
-                         help="folder of the built-in tasks (default: as cudal1 finds it)")
-        sub.add_argument("--set", action="append", metavar="SECTION.KEY=VALUE", help="handed on to cudal1")
+                         help="folder of the built-in tasks (default: that of cudal1)")
+        sub.add_argument("--set", action="append", metavar="SECTION.KEY=VALUE", help="passed on to cudal1")
         sub.add_argument("--jobs", type=int, default=0, help="commands at a time (default: 3 on cpu, else 6)")
-        sub.add_argument("--keep", action="store_true", help="leave programs and data where they are")
+        sub.add_argument("--keep", action="store_true", help="keep the programs and data")
         sub.set_defaults(action=action)
         if name == "run":
             sub.add_argument("--out", type=pathlib.Path, required=True)

@@ -1,4 +1,4 @@
-// Pointwise operators of one tensor: the iterator's layout, and type promotion where numbers come in.
+// Pointwise operators of one tensor: the iterator's layout, and type promotion with scalars.
 #include <algorithm>
 
 #include "sandbox/program/operators/record.hpp"

@@ -57,7 +57,7 @@ TEST(check_program, keeps_names_in_order) {
            {"{\"self\": \"y\"}", "{\"self\": \"Y\"}", "args.self: there is no value \"Y\"; did you mean \"y\"?"},
            {"\"outputs\": [\"z\"]", "\"outputs\": [\"zz\"]",
             "outputs[0]: there is no value \"zz\"; did you mean \"z\"?"},
-           {"\"outputs\": [\"z\"]", "\"outputs\": [\"z\", \"z\"]", "outputs[1]: \"z\" stands twice"}})
+           {"\"outputs\": [\"z\"]", "\"outputs\": [\"z\", \"z\"]", "outputs[1]: \"z\" appears twice"}})
     EXPECT_THAT(problem_of(replaced(row_scale_text, c.from, c.to)), HasSubstr(c.wanted)) << c.to;
 }
 
@@ -110,7 +110,7 @@ TEST(check_program, refuses_writes_that_something_else_would_see) {
   EXPECT_THAT(problem_of(with_steps(transpose("w", "t") + "," + launch_f(R"({"inout":"t"})") + "," + relu("t", "y"))),
               HasSubstr("a weight and may not be written"));
   EXPECT_THAT(problem_of(with_steps(relu("x", "r") + "," + transpose("r", "y") + "," + launch_f(R"({"inout":"y"})"))),
-              HasSubstr("\"y\" is a view of \"r\"; only memory of one's own may be written"));
+              HasSubstr("\"y\" is a view of \"r\"; only values that own their memory may be written"));
   EXPECT_THAT(problem_of(with_steps(relu("x", "r") + "," + transpose("r", "y") + "," + launch_f(R"({"inout":"r"})"))),
               HasSubstr("\"r\" has the view \"y\", which a write would change"));
   EXPECT_THAT(
@@ -128,9 +128,9 @@ TEST(check_program, wants_memory_written_before_it_is_read_or_handed_out) {
 
 TEST(check_program, gives_outputs_memory_of_their_own) {
   EXPECT_THAT(problem_of(with_steps(relu("x", "y"), "\"x\"")),
-              HasSubstr("outputs[0]: \"x\" is an input; an output has"));
+              HasSubstr("outputs[0]: \"x\" is an input; an output must"));
   EXPECT_THAT(problem_of(with_steps(transpose("w", "y"))),
-              HasSubstr("\"y\" is a view of \"w\", a weight; an output has"));
+              HasSubstr("\"y\" is a view of \"w\", a weight; an output must"));
   EXPECT_THAT(problem_of(with_steps(relu("x", "z"), "\"y\"", relu("w", "y"))),
               HasSubstr("\"y\" is made by setup; an output"));
 }
@@ -143,7 +143,8 @@ TEST(check_program, lets_setup_read_weights_only_and_steps_leave_it_alone) {
           "setup step 1 (aten::relu), args.self: setup runs once and may read weights only, and \"x\" is an input"));
   EXPECT_THAT(
       problem_of(with_steps(launch_f(R"({"inout":"u"})") + "," + relu("u", "y"), "\"y\"", relu("w", "u"))),
-      HasSubstr("step 1 (launch f), args[0]: \"u\" is setup's (setup step 1 (aten::relu)); steps may read it only"));
+      HasSubstr(
+          "step 1 (launch f), args[0]: \"u\" is made by setup (setup step 1 (aten::relu)); steps may only read it"));
   EXPECT_THAT(problem_of(with_steps(relu("u", "y"), "\"y\"", R"({"alloc":"u","dtype":"float32","shape":[4]})")),
               HasSubstr("\"u\" is read before any kernel has written it (setup step 1 (alloc u))"));
 }
@@ -153,11 +154,11 @@ TEST(check_program, compares_launches_with_the_kernels_of_the_source) {
            {"\"launch\": \"row_scale\"", "\"launch\": \"row_scales\"",
             "step 2 (launch row_scales), launch: the source has no \"__global__ void row_scales(\"; did you mean "
             "\"row_scale\"?"},
-           {", {\"i32\": 32}", "", "args: the kernel has 4 parameters, and 3 arguments are passed"},
-           {"{\"i32\": 32}", "{\"i64\": 32}", "args[3]: the parameter \"int n\" takes i32, and i64 is passed"},
-           {"{\"i32\": 32}", "{\"f32\": 32}", "args[3]: the parameter \"int n\" takes i32, and f32 is passed"},
-           {"{\"i32\": 32}", "{\"in\": \"a\"}", "args[3]: in passes a tensor, and the parameter \"int n\" is a scalar"},
-           {"{\"in\": \"a\"}", "{\"i64\": 4096}", "args[0]: i64 passes a scalar, and the parameter"},
+           {", {\"i32\": 32}", "", "args: the kernel has 4 parameters, but 3 arguments are passed"},
+           {"{\"i32\": 32}", "{\"i64\": 32}", "args[3]: the parameter \"int n\" takes i32, but i64 is passed"},
+           {"{\"i32\": 32}", "{\"f32\": 32}", "args[3]: the parameter \"int n\" takes i32, but f32 is passed"},
+           {"{\"i32\": 32}", "{\"in\": \"a\"}", "args[3]: in passes a tensor, but the parameter \"int n\" is a scalar"},
+           {"{\"in\": \"a\"}", "{\"i64\": 4096}", "args[0]: i64 passes a scalar, but the parameter"},
            {"int n)", "short n)", "args[3]: the parameter \"short n\" cannot be passed"},
            {"__global__ void row_scale", "__device__ void row_scale", "it has no kernel at all"},
            {"// Multiplies row i of b by a[i].\n__global__", "// __global__", "it has no kernel at all"}})
@@ -174,7 +175,7 @@ TEST(check_program, knows_operators_by_their_whole_name) {
   EXPECT_THAT(problem_of(replaced(row_scale_text, "{\"self\": \"y\"}", "{\"slef\": \"y\"}")),
               HasSubstr("step 3 (aten::relu), args: aten::relu has no argument \"slef\"; did you mean \"self\"?"));
   EXPECT_THAT(problem_of(replaced(row_scale_text, "[\"z\"]}]", "[\"z\", \"q\"]}]")),
-              HasSubstr("step 3 (aten::relu), out: aten::relu has 1 results, and 2 are named"));
+              HasSubstr("step 3 (aten::relu), out: aten::relu has 1 results, but 2 are named"));
 }
 
 TEST(check_program, never_lets_sizes_wrap_around) {
@@ -199,7 +200,7 @@ TEST(check_program, never_lets_sizes_wrap_around) {
   tight = {};
   tight.max_steps = 2;
   EXPECT_THAT(check_program_text(row_scale_text, tight).error().message,
-              HasSubstr("steps: 3 of them are above the limit of 2"));
+              HasSubstr("steps: 3 are above the limit of 2"));
 }
 
 TEST(check_program, refuses_inputs_whose_elements_overlap) {
@@ -225,7 +226,7 @@ TEST(check_program, holds_programs_made_in_memory_to_the_same_rules) {
   EXPECT_THAT(check_program(bad).error().message, HasSubstr("does not fit 32 bits"));
   bad = *p;
   bad.inputs[0].type.strides.clear();
-  EXPECT_THAT(check_program(bad).error().message, HasSubstr("strides: should be 1 of them"));
+  EXPECT_THAT(check_program(bad).error().message, HasSubstr("strides: should have 1 numbers"));
   bad = *p;
   std::get<alloc_step>(bad.steps[0]).type.strides = {1, 64};
   EXPECT_THAT(check_program(bad).error().message, HasSubstr("an allocation is contiguous"));

@@ -125,8 +125,8 @@ TEST(bind_arguments, fits_lists_to_their_fixed_size) {
   const auto* schema = "aten::pool(Tensor self, int[2] k, int[2] stride=[]) -> Tensor";
   EXPECT_THAT(std::get<std::vector<int64_t>>(bind(schema, R"({"self":"x","k":[3]})")->arguments[1]), ElementsAre(3, 3));
   EXPECT_TRUE(std::get<std::vector<int64_t>>(bind(schema, R"({"self":"x","k":2})")->arguments[2]).empty());
-  EXPECT_THAT(bind_problem(schema, R"({"self":"x","k":[1,2,3]})"), HasSubstr("args.k: should have 2 items, and has 3"));
-  EXPECT_THAT(bind_problem(schema, R"({"self":"x","k":[]})"), HasSubstr("args.k: should have 2 items, and has 0"));
+  EXPECT_THAT(bind_problem(schema, R"({"self":"x","k":[1,2,3]})"), HasSubstr("args.k: should have 2 items, but has 3"));
+  EXPECT_THAT(bind_problem(schema, R"({"self":"x","k":[]})"), HasSubstr("args.k: should have 2 items, but has 0"));
 }
 
 TEST(bind_arguments, names_the_field_and_the_reason) {
@@ -137,18 +137,18 @@ TEST(bind_arguments, names_the_field_and_the_reason) {
   for (const auto& [args, wanted] : std::vector<std::pair<std::string, std::string>>{
            {R"({})", "args.self: is missing, and has no default"},
            {R"({"self": "q"})", "args.self: there is no value \"q\""},
-           {R"({"self": 3})", "args.self: should be the name of a value, and is an integer"},
+           {R"({"self": 3})", "args.self: should be the name of a value, but is an integer"},
            {R"({"self": null})", "args.self: may not be null"},
-           {R"({"self": "x", "n": 1.0})", "args.n: should be an integer, and is a number"},
+           {R"({"self": "x", "n": 1.0})", "args.n: should be an integer, but is a number"},
            {R"({"self": "x", "n": null})", "args.n: may not be null"},
            {R"({"self": "x", "eps": "big"})", "args.eps: should be a number"},
-           {R"({"self": "x", "b": 1})", "args.b: should be a boolean, and is an integer"},
+           {R"({"self": "x", "b": 1})", "args.b: should be a boolean, but is an integer"},
            {R"({"self": "x", "dtype": "float23"})", "args.dtype: there is no \"float23\"; did you mean \"float32\"?"},
            {R"({"self": "x", "memory_format": "channel_last"})", "did you mean \"channels_last\"?"},
            {R"({"self": "x", "layout": "sparse"})", "args.layout: there is no \"sparse\""},
            {R"({"self": "x", "device": "cuda"})", "args.device: leave it out"},
            {R"({"self": "x", "dims": 3})", "args.dims: should be an array"},
-           {R"({"self": "x", "dims": [1, "a"]})", "args.dims[1]: should be an integer, and is a string"},
+           {R"({"self": "x", "dims": [1, "a"]})", "args.dims[1]: should be an integer, but is a string"},
            {R"({"self": "x", "l": ["x", "z"]})", "args.l[1]: there is no value \"z\""},
            {R"({"self": "x", "l": [null]})", "args.l[0]: should be the name of a value"},
            {R"({"self": "x", "epsilon": 1.0})", "has no argument \"epsilon\""},

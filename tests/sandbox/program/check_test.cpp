@@ -1,4 +1,4 @@
-// What the steps of a program mean together.
+// Checks of what the steps of a program mean together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,12 +37,12 @@ TEST(check_program, follows_views_of_views_to_their_base) {
   EXPECT_TRUE(checked->is_pure_aten());
 }
 
-// Replacements in row_scale_text and what the message has to say.
+// A replacement in row_scale_text and a part of the resulting error message.
 struct broken {
   std::string from, to, wanted;
 };
 
-TEST(check_program, keeps_names_in_order) {
+TEST(check_program, rejects_unknown_and_duplicate_names) {
   const std::string relu = R"({"aten": "aten::relu", "args": {"self": "y"}, "out": ["z"]})";
   for (const auto& c : std::vector<broken>{
            {"\"alloc\": \"y\"", "\"alloc\": \"a\"", "step 1 (alloc a): the name \"a\" is taken by inputs[0] (a)"},
@@ -61,7 +61,7 @@ TEST(check_program, keeps_names_in_order) {
     EXPECT_THAT(problem_of(replaced(row_scale_text, c.from, c.to)), HasSubstr(c.wanted)) << c.to;
 }
 
-TEST(check_program, lets_kernels_write_only_memory_of_their_own) {
+TEST(check_program, lets_kernels_write_only_memory_that_steps_own) {
   for (const auto& c : std::vector<broken>{
            {"{\"out\": \"y\"}", "{\"out\": \"b\"}",
             "step 2 (launch row_scale), args[2]: \"b\" is an input and may not be written"},
@@ -98,13 +98,13 @@ std::string relu(const std::string& from, const std::string& to) {
   return R"({"aten":"aten::relu","args":{"self":")" + from + R"("},"out":[")" + to + "\"]}";
 }
 
-TEST(check_program, accepts_in_place_updates_of_own_memory) {
+TEST(check_program, accepts_in_place_updates_of_owned_memory) {
   EXPECT_EQ(problem_of(with_steps(alloc_y + "," + launch_f(R"({"out":"y"})") + "," + launch_f(R"({"inout":"y"})"))),
             "");
   EXPECT_EQ(problem_of(with_steps(relu("x", "y") + "," + launch_f(R"({"inout":"y"})"))), "");
 }
 
-TEST(check_program, refuses_writes_that_something_else_would_see) {
+TEST(check_program, rejects_writes_that_change_other_values) {
   EXPECT_THAT(problem_of(with_steps(transpose("x", "t") + "," + launch_f(R"({"inout":"t"})") + "," + relu("t", "y"))),
               HasSubstr("step 2 (launch f), args[0]: \"t\" is a view of \"x\", an input and may not be written"));
   EXPECT_THAT(problem_of(with_steps(transpose("w", "t") + "," + launch_f(R"({"inout":"t"})") + "," + relu("t", "y"))),
@@ -118,7 +118,7 @@ TEST(check_program, refuses_writes_that_something_else_would_see) {
       HasSubstr("step 2 (launch g), args[0]: \"y\" is written by args[1] of the same launch; pass it once, as inout"));
 }
 
-TEST(check_program, wants_memory_written_before_it_is_read_or_handed_out) {
+TEST(check_program, requires_memory_to_be_written_before_it_is_read_or_output) {
   EXPECT_THAT(problem_of(with_steps(alloc_y)), HasSubstr("outputs[0]: nothing has written \"y\" (step 1 (alloc y))"));
   EXPECT_THAT(problem_of(with_steps(alloc_y + "," + relu("y", "z"), "\"z\"")),
               HasSubstr("step 2 (aten::relu), args.self: \"y\" is read before any kernel has written it"));
@@ -126,7 +126,7 @@ TEST(check_program, wants_memory_written_before_it_is_read_or_handed_out) {
               HasSubstr("read before any kernel"));
 }
 
-TEST(check_program, gives_outputs_memory_of_their_own) {
+TEST(check_program, requires_outputs_to_own_their_memory) {
   EXPECT_THAT(problem_of(with_steps(relu("x", "y"), "\"x\"")),
               HasSubstr("outputs[0]: \"x\" is an input; an output must"));
   EXPECT_THAT(problem_of(with_steps(transpose("w", "y"))),
@@ -135,7 +135,7 @@ TEST(check_program, gives_outputs_memory_of_their_own) {
               HasSubstr("\"y\" is made by setup; an output"));
 }
 
-TEST(check_program, lets_setup_read_weights_only_and_steps_leave_it_alone) {
+TEST(check_program, lets_setup_read_weights_only_and_steps_only_read_setup_values) {
   EXPECT_EQ(problem_of(with_steps(relu("v", "y"), "\"y\"", relu("w", "u") + "," + transpose("u", "v"))), "");
   EXPECT_THAT(
       problem_of(with_steps(relu("u", "y"), "\"y\"", relu("x", "u"))),
@@ -163,10 +163,10 @@ TEST(check_program, compares_launches_with_the_kernels_of_the_source) {
            {"__global__ void row_scale", "__device__ void row_scale", "it has no kernel at all"},
            {"// Multiplies row i of b by a[i].\n__global__", "// __global__", "it has no kernel at all"}})
     EXPECT_THAT(problem_of(replaced(row_scale_text, c.from, c.to)), HasSubstr(c.wanted)) << c.to;
-  EXPECT_EQ(problem_of(replaced(row_scale_text, "int n)", "index_type n)")), "") << "a typedef cannot be told";
+  EXPECT_EQ(problem_of(replaced(row_scale_text, "int n)", "index_type n)")), "") << "a typedef is not recognised";
 }
 
-TEST(check_program, knows_operators_by_their_whole_name) {
+TEST(check_program, finds_operators_by_their_full_name) {
   EXPECT_THAT(
       problem_of(replaced(row_scale_text, "aten::relu", "aten::reluu")),
       HasSubstr(
@@ -178,7 +178,7 @@ TEST(check_program, knows_operators_by_their_whole_name) {
               HasSubstr("step 3 (aten::relu), out: aten::relu has 1 results, but 2 are named"));
 }
 
-TEST(check_program, never_lets_sizes_wrap_around) {
+TEST(check_program, never_lets_sizes_overflow) {
   const std::string huge = "1099511627776";  // 2^40: two of them are 2^80
   EXPECT_THAT(problem_of(replaced(row_scale_text, "[64]", "[" + huge + ", " + huge + "]")),
               HasSubstr("inputs[0] (a): float32[" + huge + ", " + huge + "] has more than"));
@@ -203,7 +203,7 @@ TEST(check_program, never_lets_sizes_wrap_around) {
               HasSubstr("steps: 3 are above the limit of 2"));
 }
 
-TEST(check_program, refuses_inputs_whose_elements_overlap) {
+TEST(check_program, rejects_inputs_whose_elements_overlap) {
   EXPECT_THAT(problem_of(replaced(row_scale_text, "[64, 32]}]", "[64, 32], \"strides\": [0, 1]}]")),
               HasSubstr("inputs[1] (b), strides[0]: elements overlap in memory with a stride of 0"));
   EXPECT_THAT(problem_of(replaced(row_scale_text, "[64, 32]}]", "[64, 32], \"strides\": [31, 1]}]")),
@@ -212,7 +212,7 @@ TEST(check_program, refuses_inputs_whose_elements_overlap) {
   EXPECT_EQ(problem_of(replaced(row_scale_text, "[64, 32]}]", "[64, 32], \"strides\": [40, 1]}]")), "");
 }
 
-TEST(check_program, holds_programs_made_in_memory_to_the_same_rules) {
+TEST(check_program, applies_the_same_rules_to_programs_made_in_memory) {
   const auto p = read_program(row_scale_text);
   ASSERT_TRUE(p);
   auto bad = *p;

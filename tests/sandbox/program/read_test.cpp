@@ -1,4 +1,4 @@
-// The reader: what it accepts, and what it says of everything else.
+// The reader: what it accepts, and its errors for everything else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST(read_program, counts_steps_from_one) {
   EXPECT_EQ(step_label(0, p->setup[0], true), "setup step 1 (aten::mul.Scalar)");
 }
 
-TEST(read_program, keeps_integers_apart_from_reals_and_knows_infinity) {
+TEST(read_program, distinguishes_integers_from_reals_and_reads_infinity) {
   const auto p =
       read_program(replaced(row_scale_text, R"({"i32": 32})", R"({"f64": "-inf"},{"f32": 2},{"f64": "nan"})"));
   ASSERT_TRUE(p) << p.error().message;
@@ -53,7 +53,7 @@ TEST(read_program, keeps_integers_apart_from_reals_and_knows_infinity) {
   EXPECT_EQ(*p, *read_program(print_program(*p))) << "a NaN is equal to itself here";
 }
 
-TEST(read_program, reads_line_ends_of_either_kind_as_the_same_program) {
+TEST(read_program, reads_both_kinds_of_line_ends_as_the_same_program) {
   std::string windows;
   for (const char c : row_scale_text)
     windows += c == '\n' ? "\r\n" : std::string(1, c);
@@ -72,7 +72,7 @@ TEST(read_program, needs_no_source_for_a_program_without_kernels) {
   EXPECT_EQ(program_id(*read_program(text)), program_id(*read_program(text + "\n---\n")));
 }
 
-TEST(read_program, shows_no_control_characters_in_its_errors) {
+TEST(read_program, prints_no_control_characters_in_errors) {
   const auto message = problem_of(replaced(row_scale_text, "aten::relu", "\\u001b[2J\\u0000\\n"));
   EXPECT_EQ(message, "step 3 (?[2J?\?), aten: should be an operator's name, such as aten::add.Tensor");
   for (const auto* field :
@@ -177,7 +177,7 @@ TEST(read_program, names_the_step_the_field_and_the_reason) {
   }
 }
 
-TEST(read_program, refuses_what_is_no_program_at_all) {
+TEST(read_program, rejects_texts_that_are_not_programs) {
   EXPECT_THAT(problem_of(""), HasSubstr("there is no head"));
   EXPECT_THAT(problem_of("---\n__global__ void f() {}\n"), HasSubstr("there is no head"));
   EXPECT_THAT(problem_of("[]"), HasSubstr("the head: should be an object, but is an array"));

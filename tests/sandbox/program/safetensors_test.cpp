@@ -1,4 +1,4 @@
-// Files of safetensors: what is written is read back, and a header that is not right is refused with a reason.
+// safetensors files: what is written is read back, and an invalid header is rejected with a reason.
 #include "sandbox/program/safetensors.hpp"
 
 #include <cstring>
@@ -91,7 +91,7 @@ TEST(read_safetensors, says_which_tensor_is_wrong_and_why) {
   }
 }
 
-TEST(read_safetensors, refuses_a_length_that_the_file_does_not_have) {
+TEST(read_safetensors, rejects_a_header_length_beyond_the_file) {
   auto file = file_of("{}", 0);
   ASSERT_TRUE(read_safetensors(file));
   for (const uint64_t length : {uint64_t{3}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{0} - 7}) {
@@ -104,7 +104,7 @@ TEST(read_safetensors, refuses_a_length_that_the_file_does_not_have) {
     EXPECT_FALSE(read_safetensors(std::span(file).first(size)));
 }
 
-// Whatever is read lies in the file, tensor behind tensor, as large as its type says.
+// All tensors are inside the file, do not overlap, and have the size of their type.
 void expect_sound(const std::vector<std::byte>& file, const stored_tensors& tensors) {
   std::size_t bytes = 0;
   for (const auto& [name, t] : tensors) {
@@ -116,7 +116,7 @@ void expect_sound(const std::vector<std::byte>& file, const stored_tensors& tens
   EXPECT_LE(bytes, file.size());
 }
 
-TEST(read_safetensors, survives_damaged_headers_and_damaged_bytes) {
+TEST(read_safetensors, survives_mutated_headers_and_bytes) {
   constexpr uint64_t seed = 20251121;
   SCOPED_TRACE(seed);
   mutator headers(seed, {good_header});
@@ -135,7 +135,7 @@ TEST(read_safetensors, survives_damaged_headers_and_damaged_bytes) {
     if (i % 3 == 0) file.resize(random() % file.size());
     if (auto tensors = read_safetensors(file)) expect_sound(file, *tensors);
   }
-  EXPECT_GT(read, 0) << "some damage is none, as a key in another order";
+  EXPECT_GT(read, 0) << "some mutations are harmless, such as another order of keys";
 }
 
 struct scratch_file {
@@ -144,7 +144,7 @@ struct scratch_file {
   ~scratch_file() { ::unlink(path.c_str()); }
 };
 
-TEST(safetensors_file, gives_back_what_was_written) {
+TEST(safetensors_file, reads_back_what_was_written) {
   std::vector<std::byte> bytes(8 * 6);
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(7 * i);

@@ -1,4 +1,4 @@
-// Schemas: parsed as ATen prints them, and the typing of arguments by them.
+// Operator schemas: parsing them as ATen prints them, and typing arguments by them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST(parse_schema, reads_aliases_lists_and_several_results) {
   EXPECT_TRUE(info_of("aten::ones() -> ()").schema.results.empty());
 }
 
-TEST(parse_schema, says_what_it_does_not_understand) {
+TEST(parse_schema, reports_what_it_does_not_understand) {
   for (const auto& [text, wanted] : std::vector<std::pair<std::string, std::string>>{
            {"aten::relu", "should look like"},
            {"aten::relu(Tensor self", "should look like"},
@@ -108,8 +108,8 @@ TEST(bind_arguments, types_values_and_fills_in_defaults) {
   EXPECT_EQ(std::get<tensor_argument>(a[0]).type, matrix);
   EXPECT_TRUE(std::holds_alternative<std::monostate>(a[1]));
   EXPECT_EQ(std::get<scalar_value>(a[2]), scalar_value(int64_t{3}));
-  EXPECT_EQ(std::get<scalar_value>(a[3]), scalar_value(1.0)) << "an integer is a real where a real is wanted";
-  EXPECT_EQ(std::get<scalar_value>(a[4]), scalar_value(int64_t{2})) << "and stays one where either may be";
+  EXPECT_EQ(std::get<scalar_value>(a[3]), scalar_value(1.0)) << "an integer becomes a real for a real argument";
+  EXPECT_EQ(std::get<scalar_value>(a[4]), scalar_value(int64_t{2})) << "and stays an integer for a Scalar argument";
   EXPECT_EQ(std::get<scalar_value>(a[5]), scalar_value(true));
   EXPECT_EQ(std::get<scalar_value>(a[6]), scalar_value(false));
   EXPECT_EQ(std::get<std::string>(a[7]), "none");
@@ -156,7 +156,7 @@ TEST(bind_arguments, names_the_field_and_the_reason) {
     EXPECT_THAT(bind_problem(schema, args), HasSubstr(wanted)) << args;
 }
 
-TEST(operator_table, has_a_rule_and_a_schema_of_its_own_name_for_each_operator) {
+TEST(operator_table, has_a_rule_and_a_schema_with_its_name_for_each_operator) {
   EXPECT_GE(operator_table().size(), 40u);
   for (const auto& [name, info] : operator_table()) {
     EXPECT_EQ(name, info.schema.name);

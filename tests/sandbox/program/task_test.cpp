@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(evaluate_size, knows_the_four_operations) {
+TEST(evaluate_size, supports_the_four_operations) {
   const size_names names = {{"N", 6}, {"C_2", 8}};
   for (const auto& [text, value] : std::vector<std::pair<std::string, int64_t>>{{"7", 7},
                                                                                 {" N * C_2 / 4 ", 12},
@@ -37,7 +37,7 @@ TEST(evaluate_size, knows_the_four_operations) {
   }
 }
 
-TEST(evaluate_size, says_what_is_wrong) {
+TEST(evaluate_size, reports_what_is_wrong) {
   const size_names names = {{"N", 6}, {"BATCH", 8}, {"LOWEST", INT64_MIN}};
   for (const auto& [text, wanted] : std::vector<std::pair<std::string, std::string>>{
            {"", "ends where a number or a name should be"},
@@ -95,7 +95,7 @@ TEST(read_task, evaluates_the_sizes_of_the_profile) {
   EXPECT_TRUE(t->has_fact("x", fact::upper_triangular));
   EXPECT_FALSE(t->has_fact("x", fact::symmetric));
   EXPECT_FALSE(t->has_fact("w", fact::diagonal));
-  EXPECT_FALSE(t->has_fact("nobody", fact::diagonal));
+  EXPECT_FALSE(t->has_fact("unknown", fact::diagonal));
   const auto large = read_task(task_text, "cuda");
   ASSERT_TRUE(large) << large.error().message;
   EXPECT_EQ(large->reference.types.at("x").text(), "float32[4096, 1024]");
@@ -121,7 +121,7 @@ TEST(read_task, gives_an_id_that_is_the_same_on_every_machine) {
   EXPECT_EQ(read_task(task_text, "cpu")->id, "cff25d10589071cfd15e502fd59fcb99fab7469f1400fb70e58437680f6fe51b");
 }
 
-TEST(read_task, gives_an_id_that_words_about_the_task_do_not_change) {
+TEST(read_task, gives_an_id_that_does_not_depend_on_descriptions) {
   std::string reworded = task_text;
   const std::string from = "\"summary\": \"";
   ASSERT_NE(reworded.find(from), std::string::npos);
@@ -185,7 +185,7 @@ TEST(read_task, names_the_task_the_field_and_the_reason) {
 
 const std::string weights_blob = std::string(64, 'a') + ".safetensors", source_blob = std::string(64, 'b') + ".py";
 
-// What an import writes: contents, one of them fixed, and where it comes from.
+// A text as the importer writes it: weights with content, one of them fixed, and the origin.
 std::string imported_text() {
   return replaced(R"({ "format": 1, "name": "imported", "summary": "a layer", "family": "matmul",
   "origin": {"kind": "kernelbench", "level": 1, "problem": 23, "source": "SOURCE", "seed": 42},
@@ -230,7 +230,7 @@ TEST(read_task, keeps_the_content_of_weights_and_the_origin) {
   EXPECT_EQ(again->origin, t->origin);
 }
 
-TEST(read_task, takes_content_but_not_origin_for_its_identity) {
+TEST(read_task, gives_an_id_that_depends_on_content_but_not_on_origin) {
   const auto id_of = [](const std::string& text) {
     const auto t = read_task(text, "cpu");
     EXPECT_TRUE(t) << t.error().message;
@@ -247,7 +247,7 @@ TEST(read_task, takes_content_but_not_origin_for_its_identity) {
             id);
 }
 
-TEST(read_task, says_what_is_wrong_with_content_and_origin) {
+TEST(read_task, reports_what_is_wrong_with_content_and_origin) {
   for (const auto& [from, to, wanted] : std::vector<std::tuple<std::string, std::string, std::string>>{
            {weights_blob, "../weights.safetensors",
             "weights[0] (fc_weight), content, file: \"../weights.safetensors\" should be 64 hexadecimal digits"},
@@ -293,7 +293,7 @@ TEST(read_task, keeps_values_in_the_range_of_their_type) {
   EXPECT_THAT(with("int64", R"({"distribution": "simplex"})"), HasSubstr("int64 needs integer, bernoulli, signs"));
 }
 
-// A folder that goes away with its test.
+// A temporary folder, removed by the destructor.
 struct scratch_folder {
   std::string path;
   scratch_folder() {
@@ -320,7 +320,7 @@ TEST(load_tasks, reads_a_folder_by_name) {
   EXPECT_EQ(tasks->at(1).folder, folder.path);
 }
 
-TEST(load_tasks, says_which_file_is_wrong) {
+TEST(load_tasks, reports_which_file_is_wrong) {
   const scratch_folder folder;
   EXPECT_THAT(load_tasks(folder.path, "cpu").error().message, HasSubstr("has no *.json"));
   EXPECT_THAT(load_tasks(folder.path + "/none", "cpu").error().message, HasSubstr("/none: No such file"));
@@ -333,7 +333,7 @@ TEST(load_tasks, says_which_file_is_wrong) {
   EXPECT_THAT(load_task(folder.path + "/none.json", "cpu").error().message, HasSubstr("none.json: cannot be opened"));
 }
 
-TEST(builtin_task_folder, prefers_what_the_environment_says) {
+TEST(builtin_task_folder, prefers_the_environment_variable) {
   const scratch_folder folder;
   ::setenv("CUDAL1_TASKS", folder.path.c_str(), 1);
   EXPECT_EQ(builtin_task_folder().value_or(""), folder.path);
@@ -356,7 +356,7 @@ class builtin_tasks : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(builtin_tasks, load_with_ids_that_stay_and_texts_that_come_back) {
+TEST_P(builtin_tasks, load_with_stable_ids_and_texts_that_read_back) {
   const auto tasks = load(), again = load();
   ASSERT_GE(tasks.size(), 18u);
   ASSERT_EQ(tasks.size(), again.size());
@@ -375,7 +375,7 @@ TEST_P(builtin_tasks, load_with_ids_that_stay_and_texts_that_come_back) {
   }
 }
 
-TEST_P(builtin_tasks, have_exact_answers_in_float64) {
+TEST_P(builtin_tasks, have_exact_outputs_in_float64) {
   for (const auto& t : load()) {
     const auto wide = to_float64(t.reference.text);
     ASSERT_TRUE(wide) << wide.error().message;
@@ -386,7 +386,7 @@ TEST_P(builtin_tasks, have_exact_answers_in_float64) {
   }
 }
 
-// Of the reference's matrix products, in which a variant may find algebra that saves them.
+// FLOPs of the reference's matrix products, some of which algebra may avoid in variants.
 double product_flops(const checked_program& p) {
   double flops = 0;
   for (const auto& s : p.text.steps) {

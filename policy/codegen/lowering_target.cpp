@@ -63,10 +63,6 @@ expected<void> add_lowering_target(std::unique_ptr<const lowering_target> target
   return {};
 }
 
-std::vector<std::string> lowering_target_names() {
-  return registry().names();
-}
-
 expected<const lowering_target*> target_of_device(std::string_view device) {
   const std::string_view kind = device.substr(0, device.find(':'));
   if (const lowering_target* found = registry().find(kind); found != nullptr) return found;

@@ -37,7 +37,6 @@ expected<const lowering_target*> find_lowering_target(std::string_view name);
 // Registers a target for the life of the process; errc::invalid_argument where the
 // name is taken. Thread-safe.
 expected<void> add_lowering_target(std::unique_ptr<const lowering_target> target);
-std::vector<std::string> lowering_target_names();
 
 // The target of a device by the device's name: "cpu", "cuda:0".
 expected<const lowering_target*> target_of_device(std::string_view device);

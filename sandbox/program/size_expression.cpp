@@ -1,7 +1,6 @@
 #include "sandbox/program/size_expression.hpp"
 
 #include <charconv>
-#include <limits>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,4 @@
 // One index over all elements: each thread computes one element or a run of consecutive elements.
-#include <numeric>
-
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cpu/cpu_kernels.hpp"
 #include "policy/codegen/kernel_writer.hpp"

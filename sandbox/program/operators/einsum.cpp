@@ -1,7 +1,6 @@
 #include "sandbox/program/operators/einsum.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 // does to tensors.
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "sandbox/program/arithmetic.hpp"
 #include "sandbox/program/operators/einsum.hpp"

@@ -1,6 +1,5 @@
 // Operator schemas: parsing them, and typing a step's arguments by them.
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <limits>
 

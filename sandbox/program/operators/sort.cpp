@@ -1,6 +1,4 @@
 // Sorting, and the largest elements.
-#include <algorithm>
-
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {

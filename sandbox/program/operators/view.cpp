@@ -1,6 +1,5 @@
 // Views: their strides as ATen computes them.
 #include <algorithm>
-#include <limits>
 
 #include "sandbox/program/arithmetic.hpp"
 #include "sandbox/program/operators/record.hpp"

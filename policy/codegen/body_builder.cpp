@@ -9,7 +9,7 @@ namespace cudal1 {
 
 namespace {
 
-// Our own operators stand in their registry, ATen's in the tables of the operators.
+// Internal operators have their own registry; ATen operators are found by their records.
 const operator_builder* find_elementwise_builder(const graph_step& s) {
   const internal_operator* own = find_internal_operator(s.op());
   if (own == nullptr) return find_pointwise(s);
@@ -78,7 +78,7 @@ std::vector<int64_t> body_builder::strides_in_result(const tensor_type& type, co
   for (std::size_t i = 0; i < type.shape.size(); ++i)
     in_result[i + shift] = type.shape[i] == 1 ? 0 : type.strides[i];
   if (result.shape.size() == domain_.shape.size()) return in_result;
-  // A row's value without its reduced dimensions.
+  // A per-row value without the reduced dimensions.
   std::vector<int64_t> out(domain_.shape.size(), 0);
   std::size_t next = 0;
   for (std::size_t d = 0; d < out.size(); ++d) {
@@ -129,7 +129,8 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
     return fail(errc::unsupported, "kernels do not read {} yet ({})", name_of(type.type), value);
   const auto result_form = form_of(result.shape);
   if (!result_form)
-    return fail(errc::unsupported, "{} lies neither on the elements nor on the rows of the kernel", result.text());
+    return fail(errc::unsupported, "{} has neither the shape of the kernel's elements nor that of its rows",
+                result.text());
   if (const auto known = bound_.find(value); known != bound_.end()) {
     const bool single = type.numel() == 1;
     const bool fits = known->second.form == *result_form ||
@@ -146,7 +147,7 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
 expected<int> body_builder::operand(const graph_step& s, std::string_view name, const tensor_type& result,
                                     dtype wanted) {
   const auto value = tensor_argument_name(s, name);
-  if (!value) return fail(errc::unsupported, "{} without {}", s.op(), name);
+  if (!value) return fail(errc::unsupported, "{} has no tensor argument {}", s.op(), name);
   return operand_value(*value, result, wanted);
 }
 
@@ -197,14 +198,15 @@ expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n
   const tensor_type& type = s.result_types[result];
   const auto form = form_of(type.shape);
   if (!form)
-    return fail(errc::unsupported, "the result of {} is {}, which the kernel has no place for", s.op(), type.text());
+    return fail(errc::unsupported, "the result of {} is {}, which is neither one value per element nor one per row",
+                s.op(), type.text());
   if (c_type(type.type).empty()) return fail(errc::unsupported, "kernels do not write {} yet", name_of(type.type));
   if (*form != value_form::full && !node(n).per_row)
     return fail(errc::unsupported, "the result of {} differs along a row", s.op());
   n = converted(n, type.type);
   const std::string& value = s.text->results[result];
   if (value.empty()) return {};
-  // A node is named once; a second name for it (a view) is a node of its own.
+  // A node has one name; a second name for the same value (a view) gets a separate node.
   if (!node(n).value.empty() || node(n).kind == node_kind::load) n = pointwise("$0", {n}, type.type, 0);
   node(n).value = value;
   bound_[value] = {n, *form};
@@ -216,12 +218,12 @@ expected<void> body_builder::add_step(const graph_step& s) {
   if (const auto* row = find_row_builder(s)) {
     CUDAL1_TRY(const row_domain own, row->domain(*graph_, s));
     if (own != domain_) {
-      // A reduction over what the kernel has one value a row of is over one element only where sizes are 1.
-      return fail(errc::unsupported, "{} goes over other rows than the rest of the kernel", s.op());
+      // (A reduction of per-row values is legal only over dimensions of size 1.)
+      return fail(errc::unsupported, "{} reduces other dimensions than the rest of the kernel", s.op());
     }
     return row->build(*this, s);
   }
-  return fail(errc::unsupported, "{} is not made of elements and rows", s.op());
+  return fail(errc::unsupported, "{} is neither a pointwise nor a row operator", s.op());
 }
 
 expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
@@ -236,14 +238,14 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
           graph_->is_output(value) || std::any_of(readers.begin(), readers.end(), [&](int n) { return !inside(n); });
       if (!leaves) continue;
       const auto known = bound_.find(value);
-      if (known == bound_.end()) return fail(errc::unsupported, "the kernel does not make {}", value);
+      if (known == bound_.end()) return fail(errc::unsupported, "the kernel does not compute {}", value);
       const tensor_type& type = s.result_types[r];
       if (!type.is_contiguous())
-        return fail(errc::unsupported, "{} is {}, and kernels write contiguous", value, type.text());
+        return fail(errc::unsupported, "{} is {}, but kernels write contiguous tensors only", value, type.text());
       body_.results.push_back({known->second.node, {value, type, domain_strides(strides_in_result(type, type)), true}});
     }
   }
-  if (body_.results.empty()) return fail(errc::invalid_argument, "nothing reads what these steps make");
+  if (body_.results.empty()) return fail(errc::invalid_argument, "nothing reads the results of these steps");
   return std::move(body_);
 }
 
@@ -255,12 +257,12 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
     if (const auto* row = find_row_builder(s)) {
       CUDAL1_TRY(row_domain own, row->domain(g, s));
       if (domain && *domain != own)
-        return fail(errc::unsupported, "steps {} go over different rows", print_steps(steps));
+        return fail(errc::unsupported, "steps {} reduce different dimensions", print_steps(steps));
       domain = std::move(own);
     }
   }
   if (!domain) {
-    // Elements only: all results have one shape.
+    // Pointwise steps only: all results have one shape.
     domain = row_domain{g.step_at(steps.back()).result_types[0].shape, {}, -1, 1};
   }
   body_builder builder(g, *domain);
@@ -268,7 +270,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
     CUDAL1_CHECK(builder.add_step(g.step_at(number)));
   CUDAL1_TRY(kernel_body body, std::move(builder).finish(steps));
   for (const auto size : body.domain) {
-    if (size == 0) return fail(errc::unsupported, "a kernel over no elements");
+    if (size == 0) return fail(errc::unsupported, "the kernel would have no elements");
   }
   for (const auto& o : body.operands) {
     if (o.type.storage_bytes() > (int64_t{1} << 32))

@@ -1,8 +1,7 @@
-// Building a kernel body step by step: which operators there are, and what each is made of.
+// Builds a kernel body step by step, and finds the builder of each operator.
 #pragma once
 
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,11 +13,11 @@
 
 namespace cudal1 {
 
-// How a value lies in the domain of rows and columns.
+// How a value maps to the domain of rows and columns.
 enum class value_form {
-  full,          // one value an element
-  row_kept,      // one a row, the reduced dimensions kept with size 1
-  row_squeezed,  // one a row, the reduced dimensions gone
+  full,          // one value per element
+  row_kept,      // one per row, the reduced dimensions kept with size 1
+  row_squeezed,  // one per row, the reduced dimensions removed
 };
 
 // Which dimensions of the full shape a step reduces, and how one of them is split in two (group norm).
@@ -43,7 +42,7 @@ class body_builder {
   // The node of an argument, as an operand of a step with this result.
   expected<int> operand(const graph_step& s, std::string_view name, const tensor_type& result, dtype wanted);
   expected<int> operand_value(const std::string& value, const tensor_type& result, dtype wanted);
-  // A value of `shape` spread over the full shape by hand: strides by dimension of the full shape.
+  // Loads a value with one stride for each dimension of the full shape (0: broadcast).
   int strided_load(const std::string& value, const std::vector<int64_t>& strides);
   int constant(double v, dtype type = dtype::float32);
   int pointwise(std::string expression, std::vector<int> operands, dtype type = dtype::float32, int cost = 1);
@@ -76,21 +75,21 @@ class body_builder {
   std::map<std::string, bound_value> bound_;
 };
 
-// Operators of one value an element. Null where the step is none.
+// The builder of a pointwise operator; null where the step is not one.
 using operator_builder = std::function<expected<void>(body_builder&, const graph_step&)>;
 const operator_builder* find_pointwise(const graph_step& s);
 
-// The rows of a step.
+// Finds the row domain of a step.
 using domain_finder = std::function<expected<row_domain>(const graph&, const graph_step&)>;
 
-// Operators that go over the columns of rows.
+// Operators that reduce or scan the columns of each row.
 struct row_operator {
   operator_family family = operator_family::reduction;
   domain_finder domain;
   operator_builder build;
 };
 const row_operator* find_row_operator(const graph_step& s);
-// Batch norm over the batch's own statistics, which is another operator than with given ones.
+// Whether the step is batch norm in training mode, which computes its statistics from the batch.
 bool goes_over_batch(const graph_step& s);
 
 }  // namespace cudal1

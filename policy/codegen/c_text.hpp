@@ -1,4 +1,4 @@
-// Types and numbers as C writes them.
+// Types and literals in C.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace cudal1 {
 
-// C's name of an element type; "" where kernels do not use it yet.
+// The C name of an element type; "" where kernels do not support it yet.
 std::string c_type(dtype t);
-// A literal of exactly this value.
+// The C literal of a value of this type.
 std::string c_literal(double v, dtype type);
 
 }  // namespace cudal1

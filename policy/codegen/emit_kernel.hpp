@@ -19,11 +19,11 @@ struct emitted_kernel {
 struct emit_request {
   const kernel_body* body = nullptr;
   group_options options;
-  std::string name;     // of the kernel; a second one gets a suffix
+  std::string name;     // of the kernel; further kernels get a suffix
   std::string comment;  // what it computes
 };
 
-// A reduction over dimensions of size one, which are gone, as rows of one column; nothing for any other body.
+// Adds one column to a body that reduces only dimensions of size 1 (which were removed); empty for any other body.
 std::optional<kernel_body> with_one_column(const kernel_body& body);
 
 }  // namespace cudal1

@@ -1,5 +1,5 @@
-// Operators of our own, which moves put in the place of the task's: what codegen makes of a step of each. One entry an
-// operator, in the file that says what it is; internal_operators.cpp lists them.
+// Internal operators, which moves substitute for the task's, and how a step of each is lowered. Each operator has its
+// own file; internal_operators.cpp lists them.
 #pragma once
 
 #include <functional>
@@ -13,26 +13,26 @@
 
 namespace cudal1 {
 
-// Writes the steps of one operator into a program. One object a program: its steps may share what they need.
+// Writes the steps of one operator into a program. One object per program, so that its steps can share values.
 class step_lowering {
  public:
   virtual ~step_lowering() = default;
-  // `call`: the step as the task's program has it, with the names that its values have in the lowered one.
+  // `call`: the step of the task's program, with the names that its values have in the lowered one.
   virtual expected<void> add(const graph_step& s, const aten_step& call) = 0;
 };
 
 using lowering_maker =
     std::function<std::unique_ptr<step_lowering>(const graph&, const lowering_target&, program& out)>;
 
-// One of the three is there.
+// Exactly one of `elementwise`, `rows` and `lowering` is set.
 struct internal_operator {
   std::string name;                  // "cudal1::row_scale"
-  operator_builder elementwise;      // a part of a kernel's body, one value an element
-  std::optional<row_operator> rows;  // a part of a kernel's body that goes over the columns of rows
-  lowering_maker lowering;           // no part of a kernel: steps of the program in its place
+  operator_builder elementwise;      // in a kernel body, one value per element
+  std::optional<row_operator> rows;  // in a kernel body, over the columns of rows
+  lowering_maker lowering;           // not in a kernel: becomes steps of the program
 };
 
-// Null where the operator is none of ours.
+// Null where the operator is not an internal one.
 const internal_operator* find_internal_operator(std::string_view name);
 
 }  // namespace cudal1

@@ -28,7 +28,7 @@ bool wants_tiles(const kernel_body& body) {
   const auto column = body.domain.size() - 1;
   int64_t beside = 0, along = 0;
   for (const auto& o : body.operands) {
-    // One value a row is read once, however it lies.
+    // A per-row operand is read once per row, whatever its layout.
     if (is_one_a_row(o.strides, body.row_dims)) continue;
     if (o.strides[row] == 1) ++beside;
     if (o.strides[column] == 1) ++along;
@@ -52,7 +52,7 @@ void collapse_dimensions(kernel_body& body) {
     if (body.domain[d] == 1) erase(d);
   }
   for (std::size_t d = body.domain.size(); d-- > 1;) {
-    if (static_cast<int>(d) == body.row_dims) continue;  // rows stay rows
+    if (static_cast<int>(d) == body.row_dims) continue;  // a row and a column dimension do not merge
     const bool one_walk =
         std::all_of(all.begin(), all.end(), [&](const auto* s) { return (*s)[d - 1] == (*s)[d] * body.domain[d]; });
     if (!one_walk) continue;

@@ -1,5 +1,5 @@
-// What one kernel computes, before it is text: a small graph over an iteration domain of rows and columns. Values are
-// per element or per row; reductions and scans go over the columns of a row.
+// What one kernel computes, before its text is generated: a small graph over an iteration domain of rows and columns.
+// Values are per element or per row; reductions and scans are over the columns of a row.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ struct body_node {
   std::vector<int> operands;   // nodes
   reduction_kind reduction{};  // reduce (scans are sums)
   int operand = -1;            // load: which of the body's operands
-  bool per_row = false;        // one value a row
-  int cost = 1;                // in additions, roughly: what computing it again would cost
+  bool per_row = false;        // one value per row
+  int cost = 1;                // of recomputing it, roughly, in additions
 };
 
 // A tensor that the kernel reads or writes: one stride for each dimension of the domain, in elements.
@@ -29,7 +29,7 @@ struct body_operand {
   std::string value;
   tensor_type type;
   std::vector<int64_t> strides;
-  bool aligned = true;  // the first element lies on 16 bytes: all memory does but a view into the middle of one
+  bool aligned = true;  // the first element is 16-byte aligned; a view may not be
 };
 
 // Whether a tensor of these strides has one value for all columns of a row.
@@ -37,12 +37,12 @@ bool is_one_a_row(const std::vector<int64_t>& strides, int row_dims);
 
 struct body_result {
   int node = -1;
-  body_operand target;  // strides of 0 over all columns: one value a row
+  body_operand target;  // strides of 0 over all columns: one value per row
 };
 
 struct kernel_body {
   std::vector<int64_t> domain;
-  int row_dims = 0;              // the first of them make a row's number
+  int row_dims = 0;              // how many leading dimensions index the rows
   std::vector<body_node> nodes;  // operands before their users
   std::vector<body_operand> operands;
   std::vector<body_result> results;
@@ -55,18 +55,18 @@ struct kernel_body {
   bool is_elementwise() const { return row_dims == static_cast<int>(domain.size()); }  // no columns
 };
 
-// The kernel of a set of steps, with everything that is read outside of the set as a result. errc::unsupported with
-// the reason where the steps are not one kernel.
+// The kernel of a set of steps; its results are the values that are read outside of the set. errc::unsupported with the
+// reason where the steps cannot be one kernel.
 expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps);
 
-// Whether an operator can be in a kernel at all, and as what.
+// The role of an operator in a kernel; `other` cannot be in one.
 enum class operator_family { other, pointwise, reduction, normalization, scan, view };
 operator_family family_of(const graph_step& s);
 
-// Whether the rows lie side by side in memory and their columns apart: then a thread takes a tile of rows.
+// Whether rows are adjacent in memory and columns are not: then a thread takes a tile of rows.
 bool wants_tiles(const kernel_body& body);
 
-// Merges neighbouring dimensions that every operand walks through as one, and drops those of size one.
+// Merges adjacent dimensions that every operand traverses with one stride, and removes those of size 1.
 void collapse_dimensions(kernel_body& body);
 
 }  // namespace cudal1

@@ -13,7 +13,7 @@ std::string accumulate(reduction_kind how, const std::string& accumulator, const
       return accumulator + " += " + value + ";";
     case reduction_kind::product:
       return accumulator + " *= " + value + ";";
-    // NaN wins, and stays.
+    // NaN propagates.
     case reduction_kind::max:
       return fmt::format("{0} = ({1} > {0}) | ({1} != {1}) ? {1} : {0};", accumulator, value);
     case reduction_kind::min:
@@ -58,14 +58,14 @@ std::string kernel_writer::unique(const std::string& wanted) {
   return name;
 }
 
-// All names of the program get a suffix that no keyword, function or variable of ours has.
+// Names from the program get a suffix that no keyword, function or generated variable has.
 void kernel_writer::name_everything() {
   const auto clean = [](const std::string& value) {
     std::string out;
     for (const char c : value)
       out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
     if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out = "n" + out;
-    // A word that the sandbox keeps for itself.
+    // The sandbox reserves names that contain this word.
     for (auto at = out.find("cudal1"); at != std::string::npos; at = out.find("cudal1"))
       out.replace(at, 6, "c");
     return out;

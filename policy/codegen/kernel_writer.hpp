@@ -1,8 +1,7 @@
-// The parts of writing a kernel that all its forms share: names, levels, indented text, expressions.
+// What all kernel forms share when they write a kernel: names, indented text, expressions.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,7 +29,7 @@ class kernel_writer {
   const std::string& target(int result) const { return targets_[static_cast<std::size_t>(result)]; }
   bool operand_used(int operand) const { return used_operands_.contains(operand); }
 
-  // "__global__ void name(parameters) {" after the comment; with the threads of a block where the compiler should know.
+  // "__global__ void name(parameters) {" after the comment; `launch_bounds`: threads per block, 0 for none.
   void open_kernel(int64_t launch_bounds = 0);
   // The launch's arguments in the order of the parameters.
   std::vector<launch_argument> arguments() const;
@@ -40,12 +39,12 @@ class kernel_writer {
     return !request_->options.in_place.empty() && o.value == request_->options.in_place;
   }
 
-  // What was written, the allocations, and the launch of a row of blocks.
+  // The text, the allocations, and the launch with a one-dimensional grid.
   emitted_kernel finished(int64_t blocks, int64_t threads) const;
 
   // The expression of a pointwise node, its operands spelled by `spell`.
   std::string expression(int n, const std::function<std::string(int)>& spell) const;
-  // " // relu" or so: which value of the program this is.
+  // A trailing comment such as " // relu" with the program's name of the value; "" where it has none.
   std::string remark(int n) const;
 
  private:
@@ -60,8 +59,9 @@ class kernel_writer {
   std::vector<std::string> variables_, pointers_, targets_;
 };
 
-// "sum = ..." in C: one more value into an accumulator.
+// The C statement that adds one more value to an accumulator.
 std::string accumulate(reduction_kind how, const std::string& accumulator, const std::string& value);
+// The C literal of the neutral element.
 std::string neutral(reduction_kind how);
 
 }  // namespace cudal1

@@ -63,8 +63,4 @@ expected<void> add_lowering_target(std::unique_ptr<const lowering_target> target
   return {};
 }
 
-std::vector<std::string> lowering_target_names() {
-  return registry().names();
-}
-
 }  // namespace cudal1

@@ -5,7 +5,7 @@
 namespace cudal1 {
 
 namespace {
-constexpr int k_worth_keeping = 8;  // additions: what is cheaper is computed again
+constexpr int k_worth_keeping = 8;  // additions: cheaper values are recomputed
 }
 
 pass_plan::pass_plan(const kernel_body& body) : body_(&body) {
@@ -79,7 +79,7 @@ std::vector<int> pass_plan::worth_keeping(const pass_work& work, int pass, const
   return out;
 }
 
-// Whether more than one tensor has an element in it.
+// Whether the value depends on elements of more than one tensor.
 bool pass_plan::joins(int root) const {
   std::set<int> seen;
   std::vector<int> reach{root};
@@ -97,9 +97,10 @@ bool pass_plan::joins(int root) const {
 expected<void> pass_plan::check_row_kernel(bool in_place) const {
   const bool columns_apart = std::ssize(body_->domain) - body_->row_dims > 1;
   if (body_->has_scan() && (body_->has(node_kind::reduce) || columns_apart))
-    return fail(errc::unsupported, "a running sum beside a reduction, or over columns apart, is not one kernel");
+    return fail(errc::unsupported,
+                "a running sum cannot share a kernel with a reduction, nor be over several column dimensions");
   if (in_place && reads_after_write())
-    return fail(errc::unsupported, "the operand to write over is still read after the first write");
+    return fail(errc::unsupported, "the operand to overwrite is still read after the first write");
   return {};
 }
 

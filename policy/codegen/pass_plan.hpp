@@ -9,9 +9,9 @@
 namespace cudal1 {
 
 struct pass_work {
-  std::vector<int> reduced;   // reduce nodes that end with this pass
+  std::vector<int> reduced;   // reduce nodes that this pass completes
   std::vector<int> scanned;   // scan nodes
-  std::vector<int> results;   // of the body, one value an element
+  std::vector<int> results;   // of the body, one value per element
   std::vector<int> elements;  // nodes to compute for each element, operands first
   bool empty() const { return reduced.empty() && results.empty(); }
 };
@@ -23,16 +23,17 @@ class pass_plan {
   int passes() const { return last_ + 1; }
   int level(int node) const { return levels_[static_cast<std::size_t>(node)]; }
   bool is_row_result(const body_result& r) const;
-  // `kept`: nodes whose elements earlier passes kept.
+  // `kept`: nodes whose elements earlier passes stored.
   pass_work work_of(int pass, const std::set<int>& kept) const;
-  // What this pass computes, later passes need, and costs more than keeping it; nothing where the columns of a row are
-  // more than `limit` elements. `joined`: also what is made of several tensors, which would all be kept otherwise.
+  // Nodes that this pass computes and later passes need, and that are cheaper to store than to recompute; empty where a
+  // row has more than `limit` columns. `joined`: also nodes computed from several tensors, which would all be stored
+  // otherwise.
   std::vector<int> worth_keeping(const pass_work& work, int pass, const std::set<int>& kept, int64_t limit,
                                  bool joined = false) const;
-  // errc::unsupported with the reason where no kernel that takes its rows apart from each other computes the body.
-  // `in_place`: the result is written over an operand.
+  // errc::unsupported with the reason where no kernel with independent rows can compute the body.
+  // `in_place`: the result overwrites an operand.
   expected<void> check_row_kernel(bool in_place) const;
-  // Whether a tensor that the (only) result is written over is still read after that.
+  // Whether an operand that the (only) result overwrites would still be read after the first write.
   bool reads_after_write() const;
 
  private:

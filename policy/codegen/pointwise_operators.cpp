@@ -1,4 +1,4 @@
-// Operators of one value an element, as their records define them: mostly by a C expression.
+// Pointwise operators, as their records define them: mostly by a C expression.
 #include <cmath>
 #include <sstream>
 
@@ -14,11 +14,11 @@ constexpr int k_transcendental = 12;
 expected<int> operand_or_number(body_builder& b, const graph_step& s, const char* name, dtype type) {
   if (tensor_argument_name(s, name)) return b.operand(s, name, s.result_types[0], type);
   const auto number = number_argument(s, name);
-  if (!number) return fail(errc::unsupported, "{} without a value for {}", s.op(), name);
+  if (!number) return fail(errc::unsupported, "{} has no value for {}", s.op(), name);
   return b.constant(*number, type);
 }
 
-// The expression over the arguments that the record lists, or over all of the schema.
+// The expression over the arguments that the record lists, or over all arguments of the schema.
 expected<int> expression_node(body_builder& b, const graph_step& s, dtype compute, dtype result) {
   const element_kernel& kernel = *s.record().traits.kernel;
   std::vector<int> operands;
@@ -66,7 +66,7 @@ expected<void> build_comparison(body_builder& b, const graph_step& s) {
   const auto other = tensor_argument_name(s, "other");
   const bool same = !other || b.program().type_of(b.program().resolve(*other)).type == type;
   const auto number = number_argument(s, "other");
-  // An integer tensor against a fraction compares as floats; that stays with the library.
+  // An integer tensor is compared with a fraction as floats; that stays a library call.
   const bool whole = !number || is_floating(type) || *number == std::floor(*number);
   if (!same || !whole || type == dtype::bool_)
     return fail(errc::unsupported, "{} of mixed types stays a library call", s.op());
@@ -150,12 +150,12 @@ expected<void> build_masked_fill(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, b.pointwise("$0 ? $1 : $2", {mask, value, x}, type));
 }
 
-// Batch norm with given statistics: an affine map a channel.
+// Batch norm with given statistics: one affine map per channel.
 expected<void> build_batch_norm(body_builder& b, const graph_step& s) {
   CUDAL1_CHECK(require_float(s));
   const tensor_type& result = s.result_types[0];
   CUDAL1_TRY(const int x, b.operand(s, "input", result, dtype::float32));
-  if (b.domain().shape != result.shape) return fail(errc::unsupported, "batch norm over other rows than the kernel's");
+  if (b.domain().shape != result.shape) return fail(errc::unsupported, "the batch norm's shape is not the kernel's");
   const auto channel = [&](const char* name) -> expected<std::optional<int>> {
     const auto value = tensor_argument_name(s, name);
     if (!value) return std::nullopt;
@@ -183,7 +183,7 @@ expected<void> build_identity(body_builder& b, const graph_step& s) {
   const char* name = s.argument("self") != nullptr ? "self" : "input";
   const auto value = tensor_argument_name(s, name);
   if (!value) return fail(errc::unsupported, "{} without a tensor", s.op());
-  // Another shape of the same elements is the same element only where broadcasting aligns it so.
+  // A reshape is an identity only where broadcasting aligns both shapes.
   const tensor_type& from = b.program().type_of(b.program().resolve(*value));
   if (from.numel() != s.result_types[0].numel() || from.shape.size() > s.result_types[0].shape.size())
     return fail(errc::unsupported, "{} moves elements", s.op());

@@ -8,15 +8,14 @@ constexpr const char* k_name = "cudal1::row_dot";
 
 expected<row_domain> rows_of_values(const graph& g, const graph_step& s) {
   const tensor_type& type = g.type_of(g.resolve(*tensor_argument_name(s, "values")));
-  if (type.type != dtype::float32)
-    return fail(errc::unsupported, "rows of {} stay with the library", name_of(type.type));
+  if (type.type != dtype::float32) return fail(errc::unsupported, "row kernels do not support {}", name_of(type.type));
   row_domain out;
   out.shape = type.shape;
   out.reduced = {type.dim() - 1};
   return out;
 }
 
-// In double: one long sum takes the place of many short ones, and its terms may cancel.
+// In double: one long sum replaces many short ones, and its terms may cancel.
 expected<void> build_row_dot(body_builder& b, const graph_step& s) {
   tensor_type full;
   full.shape = b.domain().shape;

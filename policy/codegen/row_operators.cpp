@@ -1,4 +1,4 @@
-// Operators over the columns of rows, each as the small graph that is its definition.
+// Row operators (reductions, norms, scans, losses), each built as a small graph of nodes.
 #include <algorithm>
 #include <numeric>
 
@@ -18,8 +18,7 @@ const tensor_type& type_of_argument(const graph& g, const graph_step& s, const c
 expected<row_domain> reduce_dims(const tensor_type& type, std::vector<int64_t> dims) {
   row_domain out;
   out.shape = type.shape;
-  if (type.type != dtype::float32)
-    return fail(errc::unsupported, "rows of {} stay with the library", name_of(type.type));
+  if (type.type != dtype::float32) return fail(errc::unsupported, "row kernels do not support {}", name_of(type.type));
   if (type.dim() == 0) return fail(errc::unsupported, "a single element has no rows");
   for (auto& d : dims)
     d = d < 0 ? d + type.dim() : d;
@@ -36,21 +35,24 @@ std::vector<int64_t> all_dims(const tensor_type& type) {
 
 // `dim` as one integer.
 expected<row_domain> one_dim(const graph& g, const graph_step& s) {
-  if (s.result_types[0].type != dtype::float32) return fail(errc::unsupported, "{} to another type", s.op());
+  if (s.result_types[0].type != dtype::float32)
+    return fail(errc::unsupported, "{} with a conversion to another type", s.op());
   return reduce_dims(type_of_argument(g, s, "self"), {integer_argument(s, "dim").value_or(-1)});
 }
 
-// `dim` as a list; none means all.
+// `dim` as a list; an empty one means all.
 expected<row_domain> listed_dims(const graph& g, const graph_step& s) {
   const tensor_type& type = type_of_argument(g, s, "self");
-  if (s.result_types[0].type != dtype::float32) return fail(errc::unsupported, "{} to another type", s.op());
+  if (s.result_types[0].type != dtype::float32)
+    return fail(errc::unsupported, "{} with a conversion to another type", s.op());
   const auto dims = integers_argument(s, "dim");
   return reduce_dims(type, dims && !dims->empty() ? *dims : all_dims(type));
 }
 
 expected<row_domain> every_dim(const graph& g, const graph_step& s) {
   const tensor_type& type = type_of_argument(g, s, "self");
-  if (s.result_types[0].type != dtype::float32) return fail(errc::unsupported, "{} to another type", s.op());
+  if (s.result_types[0].type != dtype::float32)
+    return fail(errc::unsupported, "{} with a conversion to another type", s.op());
   return reduce_dims(type, all_dims(type));
 }
 
@@ -58,7 +60,7 @@ expected<row_domain> every_dim(const graph& g, const graph_step& s) {
 expected<row_domain> normalized_dims(const graph& g, const graph_step& s) {
   const tensor_type& type = type_of_argument(g, s, "input");
   const auto shape = integers_argument(s, "normalized_shape");
-  if (!shape) return fail(errc::unsupported, "{} without a shape", s.op());
+  if (!shape) return fail(errc::unsupported, "{} has no normalized_shape", s.op());
   std::vector<int64_t> dims;
   for (int64_t d = type.dim() - static_cast<int64_t>(shape->size()); d < type.dim(); ++d)
     dims.push_back(d);
@@ -91,7 +93,7 @@ domain_finder channel_dims(bool of_batch) {
   };
 }
 
-// So many of the last dimensions, where one average is left of them.
+// Pooling of the `last` dimensions down to one average.
 domain_finder pooled_dims(int64_t last) {
   return [=](const graph& g, const graph_step& s) -> expected<row_domain> {
     const tensor_type& type = type_of_argument(g, s, "self");
@@ -99,13 +101,13 @@ domain_finder pooled_dims(int64_t last) {
     for (int64_t d = type.dim() - last; d < type.dim(); ++d) {
       dims.push_back(d);
       if (s.result_types[0].shape[static_cast<std::size_t>(d)] != 1)
-        return fail(errc::unsupported, "{} to more than one element a channel stays a library call", s.op());
+        return fail(errc::unsupported, "{} to more than one element per channel stays a library call", s.op());
     }
     return reduce_dims(type, std::move(dims));
   };
 }
 
-// The elements of `self` as a node of the full shape.
+// The elements of the argument as a node of the full shape.
 expected<int> elements(body_builder& b, const graph_step& s, const char* name = "self") {
   tensor_type full;
   full.shape = b.domain().shape;
@@ -135,7 +137,7 @@ expected<void> build_mean(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, mean_of(b, x));
 }
 
-// max.dim and min.dim, where nobody reads the indices.
+// max.dim and min.dim, where nothing reads the indices.
 operator_builder values_only(reduction_kind how) {
   return [how](body_builder& b, const graph_step& s) -> expected<void> {
     const std::string& indices = s.text->results.at(1);
@@ -168,7 +170,7 @@ expected<void> build_vector_norm(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, b.pointwise("sqrtf($0)", {b.reduce(reduction_kind::sum, b.pointwise("$0 * $0", {x}))}));
 }
 
-// Of at most 1, and summed with a 1: what would be denormal counts as 0.
+// __expf flushes denormals to 0, which is harmless: the values are at most 1 and are summed with a 1.
 int exponential_about(body_builder& b, int x, int top) {
   return b.pointwise("__expf($0 - $1)", {x, top}, dtype::float32, k_exponential);
 }
@@ -187,7 +189,7 @@ expected<void> build_log_softmax(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, b.pointwise("$0 - $1 - $2", {x, top, log_sum}, dtype::float32, 2));
 }
 
-// An infinite maximum counts as 0, as the operator does: rows of -inf give -inf and rows with inf give inf.
+// An infinite maximum counts as 0, as in ATen: rows of -inf give -inf and rows with inf give inf.
 expected<void> build_logsumexp(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, elements(b, s));
   const int top = b.pointwise("fabsf($0) == $1 ? 0.0f : $0",
@@ -196,7 +198,7 @@ expected<void> build_logsumexp(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, b.pointwise("logf($0) + $1", {sum, top}));
 }
 
-// A parameter of the channels or of the normalised elements, by the strides it has in the full shape.
+// Loads a parameter of the channels or of the normalised elements, broadcast to the full shape.
 expected<std::optional<int>> parameter(body_builder& b, const graph_step& s, const char* name,
                                        const std::vector<int64_t>& dims) {
   const auto value = tensor_argument_name(s, name);
@@ -225,7 +227,7 @@ expected<void> scale_and_shift(body_builder& b, const graph_step& s, int y, cons
   return b.bind(s, 0, y);
 }
 
-// Layer, group, batch and instance norm: zero mean and unit variance over the row; eps inside of the root.
+// Layer, group, batch and instance norm: zero mean and unit variance over the row; eps inside the square root.
 expected<void> build_standardized(body_builder& b, const graph_step& s, const std::vector<int64_t>& dims) {
   for (std::size_t r = 1; r < s.text->results.size(); ++r) {
     const std::string& statistic = s.text->results[r];
@@ -363,7 +365,7 @@ const row_operator* find_row_operator(const graph_step& s) {
   }();
   const auto found = table.find(s.use->record);
   if (found == table.end()) return nullptr;
-  // What has an operator on elements too is one on rows where it goes over the batch.
+  // Batch norm is a row operator in training mode and a pointwise operator otherwise.
   return s.record().traits.kernel && !goes_over_batch(s) ? nullptr : &found->second;
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 constexpr const char* k_name = "cudal1::row_scale";
 
-// Straight from the diagonal, without the zeros around it.
+// Reads only the diagonal, not the zeros around it.
 expected<void> build_row_scale(body_builder& b, const graph_step& s) {
   const auto& shape = b.domain().shape;
   if (shape.size() != 2 || shape != s.result_types[0].shape)

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* k_name = "cudal1::tf32x3_product";
 
 struct product_line {
-  std::string_view op, left, right, plain;  // `plain`: the operator without what is added to the product
+  std::string_view op, left, right, plain;  // `plain`: the operator without an added term (bias)
 };
 constexpr product_line k_products[] = {
     {"aten::mm", "self", "mat2", "aten::mm"},          {"aten::bmm", "self", "mat2", "aten::bmm"},
@@ -28,7 +28,7 @@ const product_line* line_of(std::string_view op) {
   return found == std::end(k_products) ? nullptr : found;
 }
 
-// Rounded to TF32, half away from zero as cvt.rna does; what is not finite or would round beyond stays.
+// Rounded to TF32, half away from zero as cvt.rna does; values that are not finite or would overflow are unchanged.
 constexpr const char* k_rounded = "fabsf($0) < 3.4e38f ? __int_as_float((__float_as_int($0) + 0x1000) & ~0x1fff) : $0";
 
 int pointwise_node(kernel_body& body, std::string expression, std::vector<int> operands) {
@@ -49,7 +49,7 @@ int load_node(kernel_body& body, body_operand from) {
   return static_cast<int>(body.nodes.size()) - 1;
 }
 
-// The dimensions from the widest stride to the narrowest.
+// The dimensions from the largest stride to the smallest.
 std::vector<int64_t> memory_order(const tensor_type& t) {
   std::vector<int64_t> order(t.shape.size());
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -152,7 +152,7 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
   return known_[value] = {names[0], names[1]};
 }
 
-// A weight or a setup value: what no input has a part in.
+// Whether it is a weight or a setup value, which do not depend on inputs.
 bool product_splitter::constant(const std::string& value) const {
   const auto& inputs = graph_->origin().reference.text.inputs;
   return graph_->is_parameter(value) &&
@@ -167,7 +167,7 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
   CUDAL1_TRY(const parts b, split(operands.right, right));
   const std::string& result = call.results[0];
   const std::string sums[3] = {fresh(result + "_high"), fresh(result + "_low"), fresh(result + "_low2")};
-  // What is added to the product (a bias) goes with the large one.
+  // An added term (a bias) is added in the product of the high parts.
   aten_step main = call;
   main.precision = "tf32";
   main.results = {sums[0]};
@@ -225,7 +225,7 @@ expected<product_operands> operands_of_product(const graph& g, const graph_step&
       return fail(errc::invalid_argument, "step {} ({}) multiplies {}, not float32", s.number, s.task_op(),
                   type.text());
     if (type.numel() == 0 || type.storage_bytes() != type.bytes())
-      return fail(errc::invalid_argument, "{} is {}, whose elements do not fill their memory", value, type.text());
+      return fail(errc::invalid_argument, "{} is {}, which is not dense in memory", value, type.text());
   }
   return out;
 }

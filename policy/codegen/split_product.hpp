@@ -1,5 +1,5 @@
 // A float32 matrix product as three TF32 products: each operand is the sum of a high part, rounded to TF32's 11 bits,
-// and a low part, rounded too; the product of the low parts is below what float32 keeps.
+// and a low part, rounded too; the product of the low parts is below float32's precision and is left out.
 #pragma once
 
 #include "policy/codegen/internal_operators.hpp"
@@ -14,8 +14,8 @@ struct product_operands {
 // errc::invalid_argument with the reason where the step is not a float32 product.
 expected<product_operands> operands_of_product(const graph& g, const graph_step& s);
 
-// The step's product as three. What becomes of it: one kernel an operand, however many products read it; the parts of
-// weights are made in setup.
+// Replaces the step's product by three. One kernel splits each operand, however many products read it; weights are
+// split in setup.
 operator_use split_product(const graph_step& s);
 internal_operator split_product_operator();
 

@@ -14,7 +14,7 @@ bool keeps_beginning(const operator_record& r) {
   return !r.traits.moves_begin && (r.kind == operator_kind::view || r.kind == operator_kind::copy);
 }
 
-// The elements that a slice leaves out in front, where that is known.
+// The number of elements before the start of a slice, where it is known.
 std::optional<int64_t> left_out(const graph& g, const graph_step& s, const std::string& self) {
   const char* const first = s.argument("start") != nullptr ? "start" : "index";
   if (!s.record().traits.moves_begin || s.argument(first) == nullptr) return std::nullopt;

@@ -1,4 +1,4 @@
-// Where a value begins: memory of its own begins on 512 bytes, a view perhaps in the middle of one.
+// Alignment of values: allocations are 512-byte aligned, a view may start anywhere inside one.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace cudal1 {
 
-// Whether the value's first element lies on 16 bytes.
+// Whether the value's first element is 16-byte aligned.
 bool starts_aligned(const graph& g, const std::string& value);
 
 }  // namespace cudal1

@@ -35,7 +35,7 @@ expected<int> parse_number(std::string_view text) {
   int value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc{} || end != text.data() + text.size() || value < 0)
-    return fail(errc::parse_error, "\"{}\" is not the number of a step", text);
+    return fail(errc::parse_error, "\"{}\" is not a step number", text);
   return value;
 }
 
@@ -135,9 +135,9 @@ std::vector<std::string> graph::operands(const graph_step& s) const {
 }
 
 const std::vector<int>& graph::readers(const std::string& value) const {
-  static const std::vector<int> nobody;
+  static const std::vector<int> none;
   const auto found = links_->readers.find(resolve(value));
-  return found == links_->readers.end() ? nobody : found->second;
+  return found == links_->readers.end() ? none : found->second;
 }
 
 bool graph::is_output(const std::string& value) const {
@@ -163,9 +163,9 @@ void graph::add_setup(aten_step s, tensor_type type) {
 }
 
 expected<std::vector<int>> graph::order() const {
-  // Kahn's algorithm over units, which are steps and, numbered after them, groups. A group stands where its last step
-  // stood: what it needs comes before, what needs it after. Among what is ready the lowest goes first, so that the
-  // order is the task's own wherever it can be.
+  // Kahn's algorithm over units: the steps, and the groups numbered after them. A group has the position of its last
+  // step. Of the ready units the one with the lowest position goes first, so that the order is the task's own wherever
+  // possible.
   const std::size_t alone = steps_.size();
   const auto unit_of = [&](const graph_step& s) {
     return s.group >= 0 ? alone + static_cast<std::size_t>(s.group) : static_cast<std::size_t>(s.number);
@@ -199,7 +199,7 @@ expected<std::vector<int>> graph::order() const {
     }
   }
   if (std::ssize(out) != units)
-    return fail(errc::invalid_argument, "these groups would need each other's results: no order runs them");
+    return fail(errc::invalid_argument, "these groups need each other's results: there is no order to run them in");
   return out;
 }
 

@@ -13,13 +13,13 @@ namespace {
 
 constexpr double k_infinity = std::numeric_limits<double>::infinity();
 
-// The step that the value is defined by, whatever computes it now; null for inputs and weights.
+// The original step that defines the value, whatever computes it now; null for inputs and weights.
 const graph_step* definition_of(const graph& g, const std::string& value) {
   const graph_step* s = g.producer(value);
   return s != nullptr ? &g.definition(s->number) : nullptr;
 }
 
-// A product of two tensors and nothing else, as they are.
+// A product of two tensors without an added term or a transposition.
 bool is_plain_product(const graph_step& s) {
   const auto& r = s.record();
   return r.kind == operator_kind::product && r.traits.product.left == std::string_view("self");
@@ -77,7 +77,7 @@ expected<drop_proof> within(const graph& g, const graph_step& s, double low, dou
   if (range.low >= low && range.high <= high)
     return drop_proof{x, fmt::format("step {} ({}) changes nothing in [{}, {}], and {} lies in [{}, {}]: {}", s.number,
                                      s.op(), low, high, x, range.low, range.high, range.why)};
-  return stays(s, fmt::format("nothing says that {} lies in [{}, {}]", x, low, high));
+  return stays(s, fmt::format("{} is not known to be in [{}, {}]", x, low, high));
 }
 
 expected<drop_proof> neutral_number(const graph& g, const graph_step& s, const char* name, double neutral) {
@@ -95,7 +95,7 @@ expected<drop_proof> same_type(const graph& g, const graph_step& s, const std::s
   return drop_proof{x, fmt::format("step {} ({}): {}", s.number, s.op(), reason)};
 }
 
-// An operator that undoes itself.
+// An operator that is its own inverse.
 expected<drop_proof> undone(const graph& g, const graph_step& s) {
   const graph_step* before = definition_of(g, operand_of(g, s, "self"));
   if (before == nullptr || before->op() != s.op()) return stays(s, "its operand is not the same operator's result");
@@ -120,15 +120,15 @@ expected<drop_proof> over_one_element(const graph& g, const graph_step& s) {
   const std::string x = operand_of(g, s, "self");
   const tensor_type& type = g.type_of(x);
   const auto dims = integers_argument(s, "dim");
-  if (!dims || dims->empty() || type != s.result_types[0]) return stays(s, "it goes over more than one element");
+  if (!dims || dims->empty() || type != s.result_types[0]) return stays(s, "it reduces more than one element");
   for (const auto d : *dims) {
     if (type.shape[static_cast<std::size_t>(d < 0 ? d + type.dim() : d)] != 1)
-      return stays(s, "it goes over more than one element");
+      return stays(s, "it reduces more than one element");
   }
   return drop_proof{x, fmt::format("step {} ({}) goes over dimensions of size 1 and keeps them", s.number, s.op())};
 }
 
-// The limits of a clamp; nothing where one is no number that is known.
+// The limits of a clamp; empty where one is not a known number.
 std::optional<bounds> limits_of(const graph_step& s, const clipping& c) {
   bounds out = c.limits;
   for (const auto& [name, value] : {std::pair(c.low_argument, &out.low), std::pair(c.high_argument, &out.high)}) {
@@ -145,7 +145,7 @@ expected<drop_proof> cuts_nothing(const graph& g, const graph_step& s, bool uppe
   const std::string x = operand_of(g, s, "self");
   const auto proof = prove(g, x, upper ? fact::upper_triangular : fact::lower_triangular);
   if (!proof || (upper ? diagonal > 0 : diagonal < 0) || g.type_of(x) != s.result_types[0])
-    return stays(s, fmt::format("nothing says that {} is {} triangular", x, upper ? "upper" : "lower"));
+    return stays(s, fmt::format("{} is not known to be {} triangular", x, upper ? "upper" : "lower"));
   return drop_proof{x, fmt::format("step {} ({}) changes nothing: {}", s.number, s.op(), *proof)};
 }
 
@@ -158,13 +158,13 @@ expected<drop_proof> reason_to_drop(const graph& g, const graph_step& s) {
   if (traits.identity && number_argument(s, "scale").value_or(1) == 1)
     return within(g, s, traits.identity->low, traits.identity->high);
   if (traits.neutral.argument[0] != 0) return neutral_number(g, s, traits.neutral.argument, traits.neutral.value);
-  if (boolean_argument(s, "train").value_or(false)) return stays(s, "it is in training");
+  if (boolean_argument(s, "train").value_or(false)) return stays(s, "it is in training mode");
   if (traits.idle[0] != 0) return same_type(g, s, traits.idle);
   if (traits.undoes_itself) return undone(g, s);
   if (traits.keeps_single) return over_one_element(g, s);
   if (traits.reads == reading::upper_triangle || traits.reads == reading::lower_triangle)
     return cuts_nothing(g, s, traits.reads == reading::upper_triangle);
-  return stays(s, "it does something");
+  return stays(s, "it is not known to change nothing");
 }
 
 }  // namespace
@@ -212,7 +212,7 @@ value_range range_of(const graph& g, const std::string& name) {
     return because(std::clamp(before.low, limits.low, limits.high), std::clamp(before.high, limits.low, limits.high));
   }
   if (r.traits.range) return because(r.traits.range->low, r.traits.range->high);
-  // Products of two equal factors only are squares; a product of two non-negative values may be NaN, which passes.
+  // A product is known to be non-negative only where it is a square. (NaN is not covered by the bounds.)
   const auto* kernel = r.traits.kernel ? &*r.traits.kernel : nullptr;
   if (kernel != nullptr && kernel->form == kernel_form::power &&
       std::fmod(number_argument(*s, "exponent").value_or(1), 2.0) == 0)
@@ -233,11 +233,11 @@ expected<drop_proof> prove_drop(const graph& g, const graph_step& s) {
   if (!read) return drop_proof{"", fmt::format("nothing reads a result of step {} ({})", s.number, s.op())};
   if (s.is_replaced() || s.text->results.size() != 1) return stays(s, "its results are read");
   CUDAL1_TRY(drop_proof proof, reason_to_drop(g, s));
-  // An output has memory of its own: it can be neither a parameter, nor a view, nor another output.
+  // An output has its own memory: it cannot be a parameter, a view or another output.
   if (g.is_output(s.text->results[0])) {
     const auto& views = g.origin().reference.view_of;
     if (g.is_parameter(proof.replaced_by) || g.is_output(proof.replaced_by) || views.contains(proof.replaced_by))
-      return stays(s, "its result is an output, and must not be the memory of another value");
+      return stays(s, "its result is an output, which must not share memory with another value");
   }
   return proof;
 }
@@ -288,11 +288,11 @@ expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s)
   const std::string sum_of = operand_of(g, s, "self");
   const graph_step* layer = g.producer(sum_of);
   if (layer == nullptr || layer->op() != "aten::linear" || layer->group >= 0)
-    return no("its operand does not come out of aten::linear");
+    return no("its operand is not the result of aten::linear");
   const tensor_type& type = g.type_of(sum_of);
   const auto dims = integers_argument(s, "dim");
   if (!dims || dims->size() != 1 || (dims->front() != -1 && dims->front() != type.dim() - 1) || type.dim() < 2)
-    return no("it does not go over the layer's features alone");
+    return no("it does not reduce exactly the layer's features");
   if (type.type != dtype::float32 || s.result_types[0].type != dtype::float32) return no("it is not in float32");
   if (g.is_output(sum_of) || g.readers(sum_of).size() != 1) return no("the layer's result is read elsewhere too");
   linear_sum_proof out;

@@ -1,5 +1,5 @@
-// What can be proved of values, from the task's facts and the operators that made them. A proof is a sentence: the
-// certificate that a move carries.
+// What can be proved about values, from the task's facts and the operators that produced them. A proof is a sentence,
+// which becomes the certificate of a move.
 #pragma once
 
 #include <optional>
@@ -16,14 +16,14 @@ struct value_range {
   double low, high;
   std::string why;
 };
-// Bounds that every element keeps (NaN aside, which all of these operators pass on).
+// Bounds of all elements that are not NaN (all of these operators propagate NaN).
 value_range range_of(const graph& g, const std::string& value);
 
 struct drop_proof {
-  std::string replaced_by;  // the value that stands for the step's result; "" for a step that nobody reads
+  std::string replaced_by;  // the value that replaces the step's result; "" if nothing reads it
   std::string certificate;
 };
-// errc::invalid_argument with the reason where the step does something.
+// errc::invalid_argument with the reason where the step cannot be dropped.
 expected<drop_proof> prove_drop(const graph& g, const graph_step& s);
 
 // A product with a diagonal matrix: out[i, j] = diagonal[i or j] * matrix[i, j].
@@ -36,7 +36,7 @@ struct diagonal_proof {
 };
 expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s);
 
-// The step sums (or averages) the features of a linear layer with constant weights whose result nobody else reads.
+// The step sums (or averages) the features of a linear layer with constant weights whose result nothing else reads.
 struct linear_sum_proof {
   int linear = -1;                   // the layer's step
   std::string values, weight, bias;  // its operands; bias "" for none

@@ -83,7 +83,7 @@ expected<schedule> parse_schedule(std::string_view text) {
     const auto end = text.find(';');
     const auto part = trim(text.substr(0, end));
     const std::string where = "move " + std::to_string(out.moves.size());
-    if (part.empty()) return fail(errc::parse_error, "{}: nothing stands between two semicolons", where);
+    if (part.empty()) return fail(errc::parse_error, "{}: there is no move between two semicolons", where);
     auto parsed = parse_move(part);
     if (!parsed) return fail_in(where, parsed.error());
     out.moves.push_back(std::move(*parsed));

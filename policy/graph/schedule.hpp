@@ -1,5 +1,5 @@
 // Schedules: lists of moves. A move is one named, parameterised, legality-checked transformation of a program.
-// Text form: `fuse(steps=2..5); block(group=0, threads=256); vectorize(group=0, items=4)`.
+// Text form: `fuse(steps=2..5); block(group=0, threads=256); items(group=0, elements=4)`.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How a program runs, beside its kernels: as one graph.
+// Moves that change how a program runs rather than its kernels: as one CUDA graph.
 #pragma once
 
 #include "policy/moves/move_kind.hpp"

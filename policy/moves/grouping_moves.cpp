@@ -18,16 +18,16 @@ bool has_rows(const graph& g, const std::vector<int>& steps) {
   return std::any_of(steps.begin(), steps.end(), [&](int n) { return is_row_family(family_of(g.step_at(n))); });
 }
 
-// Steps that a new group may hold: in no group, or in a pointwise one that would go into it.
+// Steps that a new group may contain: those in no group, or in a pointwise group that it would absorb.
 bool is_free(const graph& g, const graph_step& s) {
   if (s.dropped || family_of(s) == operator_family::other) return false;
   return s.group < 0 || g.groups()[static_cast<std::size_t>(s.group)].kind == group_kind::pointwise;
 }
 
-// No kernel is tried over more of the free steps than this: networks have hundreds.
+// Kernels are tried over at most so many consecutive free steps: networks have hundreds.
 constexpr std::size_t k_widest = 48;
 
-// Whether nothing outside of the set lies between two of its steps: else each would have to run before the other.
+// Whether no step outside of the set both depends on a step of the set and is needed by another one.
 bool is_convex(const std::vector<std::vector<int>>& makers, const std::vector<int>& set) {
   const int first = set.front(), last = set.back();
   std::vector<char> in(static_cast<std::size_t>(last - first) + 1), behind(in.size());
@@ -44,7 +44,7 @@ bool is_convex(const std::vector<std::vector<int>>& makers, const std::vector<in
   return true;
 }
 
-// Steps that hang together, as they come. (Union and find, by halving paths.)
+// Connected components of steps, built step by step (union-find with path halving).
 class components {
  public:
   explicit components(std::size_t steps) : parent_(steps, -1) {}
@@ -65,7 +65,7 @@ class components {
   std::vector<int> parent_;
 };
 
-// Whether a new group could take the whole set, and would be new: no group of pointwise steps is cut or is the set.
+// Whether a new group of this set would absorb whole groups only, and is not itself a group already.
 bool takes_whole_groups(const graph& g, const std::vector<int>& set) {
   return std::ranges::all_of(set, [&](int n) {
     const int group = g.step_at(n).group;
@@ -75,8 +75,8 @@ bool takes_whole_groups(const graph& g, const std::vector<int>& set) {
   });
 }
 
-// All sets that fuse and row_kernel may be tried on, the largest first: of each stretch of the free steps, those that
-// hang together with its first and its last one.
+// All sets that fuse and row_kernel may be tried on, the largest first: for each range of the free steps, the connected
+// component that contains its first and its last one.
 std::vector<std::vector<int>> candidate_sets(const graph& g, bool rows) {
   std::vector<int> free;
   std::vector<char> has_row(g.steps().size());
@@ -124,7 +124,7 @@ expected<std::vector<int>> free_steps(const graph& g, const move& m) {
   for (const int number : steps) {
     const graph_step& s = g.step_at(number);
     if (family_of(s) == operator_family::other)
-      return fail(errc::invalid_argument, "step {} ({}) has no form as a kernel", number, s.op());
+      return fail(errc::invalid_argument, "step {} ({}) cannot be part of a kernel", number, s.op());
   }
   return steps;
 }
@@ -147,7 +147,7 @@ std::string saved_traffic(const graph& g, const std::vector<int>& steps) {
 
 expected<std::string> apply_fuse(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const auto steps, free_steps(g, m));
-  if (has_rows(g, steps)) return fail(errc::invalid_argument, "a reduction is among the steps: that is row_kernel's");
+  if (has_rows(g, steps)) return fail(errc::invalid_argument, "the steps contain a reduction: use row_kernel");
   for (const auto& old : g.groups()) {
     if (old.steps == steps) return fail(errc::invalid_argument, "these steps are a group already");
   }
@@ -159,7 +159,7 @@ expected<std::string> apply_fuse(graph& g, const move& m, const lowering_target&
 
 expected<std::string> apply_row_kernel(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const auto steps, free_steps(g, m));
-  if (!has_rows(g, steps)) return fail(errc::invalid_argument, "no reduction is among the steps: that is fuse's");
+  if (!has_rows(g, steps)) return fail(errc::invalid_argument, "the steps contain no reduction: use fuse");
   CUDAL1_TRY(const int group, make_group(g, steps, group_kind::rows));
   CUDAL1_CHECK(check_group(g, group, target));
   return fmt::format("group {}: {} as one kernel that takes a row at a time; {}", group, operator_names(g, steps),
@@ -212,7 +212,7 @@ expected<std::string> apply_extension(graph& g, const move& m, const lowering_ta
   CUDAL1_TRY(const int group, group_parameter(g, m));
   CUDAL1_TRY(const auto steps, free_steps(g, m));
   kernel_group& rows = g.groups()[static_cast<std::size_t>(group)];
-  if (rows.kind != group_kind::rows) return fail(errc::invalid_argument, "group {} holds no reduction", group);
+  if (rows.kind != group_kind::rows) return fail(errc::invalid_argument, "group {} contains no reduction", group);
   if (!rows.options.in_place.empty())
     return fail(errc::invalid_argument, "group {} writes in place already; fuse before that", group);
   for (const int number : steps) {
@@ -223,7 +223,7 @@ expected<std::string> apply_extension(graph& g, const move& m, const lowering_ta
   }
   CUDAL1_CHECK(make_group(g, steps, group_kind::rows, group));
   CUDAL1_CHECK(check_group(g, group, target));
-  return fmt::format("group {}: takes {} into its row kernel; {}", group, operator_names(g, steps),
+  return fmt::format("group {}: its row kernel also computes {}; {}", group, operator_names(g, steps),
                      saved_traffic(g, g.groups()[static_cast<std::size_t>(group)].steps));
 }
 
@@ -241,7 +241,7 @@ std::vector<move_kind> grouping_moves() {
        .candidates = [](const graph& g,
                         const lowering_target&) { return as_moves("row_kernel", candidate_sets(g, true)); },
        .apply = apply_row_kernel},
-      // The last: what the other two leave.
+      // Last in order: takes the steps that the other two leave.
       {.name = "fuse",
        .summary = "a chain of pointwise operators as one kernel: each element is read once and written once",
        .parameters = {"steps"},
@@ -251,7 +251,7 @@ std::vector<move_kind> grouping_moves() {
        .candidates = [](const graph& g, const lowering_target&) { return as_moves("fuse", candidate_sets(g, false)); },
        .apply = apply_fuse},
       {.name = "fuse_into_reduction",
-       .summary = "pointwise operators beside a reduction go into its kernel",
+       .summary = "pointwise operators next to a reduction become part of its kernel",
        .parameters = {"group", "steps"},
        .phase = move_phase::grouping,
        .order = 1,

@@ -1,4 +1,4 @@
-// Groups of steps that become one kernel each: making them, checking that they can be written, and their names.
+// Groups of steps, each of which becomes one kernel: creating, checking and naming them.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace cudal1 {
 
-// The kernel of a new or larger group can be built and written, and an order runs everything.
+// Checks that the kernel of a new or extended group can be generated and that there is an order to run everything in.
 expected<void> check_group(const graph& g, int group, const lowering_target& target);
-// The kernel of a group can be written with the options that it has now.
+// Checks that the kernel of a group can be generated with its current options.
 expected<void> check_kernel(const graph& g, int group, const kernel_body& body, const lowering_target& target);
-// Makes one group of the steps, in place of pointwise groups that it takes in whole; `into` extends that group.
+// Makes one group of the steps, which absorbs pointwise groups that it covers; `into` extends that group instead.
+// errc::invalid_argument where a step is in another group.
 expected<int> make_group(graph& g, std::vector<int> steps, group_kind kind, int into = -1);
 // "g0_relu_mul": the name of a group's kernel.
 std::string kernel_name(const graph& g, int group);

@@ -10,8 +10,8 @@ namespace cudal1 {
 
 namespace {
 
-// Values that stand for others in the program's text: a dropped step's output lives on under its own name, and so does
-// one that was written over an operand.
+// Names of values in the lowered program: an output keeps its name where its step was dropped or where it overwrites an
+// operand.
 class renaming {
  public:
   explicit renaming(const graph& g) : graph_(&g) {
@@ -64,7 +64,7 @@ json renamed_argument(const argument_value& typed, const json& written, const re
   return written;
 }
 
-// `s`: a step as the task's program has it.
+// `s`: a step of the task's program.
 aten_step renamed_step(const graph_step& s, const renaming& name) {
   aten_step out = *s.text;
   for (auto& [key, value] : out.args) {
@@ -100,7 +100,7 @@ expected<void> add_group(const graph& g, int number, const lowering_target& targ
   return {};
 }
 
-// Steps outside of kernels: calls of the library, and what stands in the place of some.
+// Steps outside of kernels: library calls, and internal operators that are lowered to steps.
 class library_steps {
  public:
   library_steps(const graph& g, const lowering_target& target, const renaming& name, program& out)
@@ -116,8 +116,7 @@ class library_steps {
     if (lowering == nullptr) {
       const internal_operator* own = find_internal_operator(s.op());
       if (own == nullptr || !own->lowering)
-        return fail(errc::invalid_argument, "step {} ({}) is in no kernel, and nothing else is made of it", s.number,
-                    s.op());
+        return fail(errc::invalid_argument, "step {} ({}) is in no kernel and has no other lowering", s.number, s.op());
       lowering = own->lowering(*graph_, *target_, *out_);
     }
     return lowering->add(s, call);

@@ -26,7 +26,7 @@ expected<std::string> operand_to_overwrite(const graph& g, int number, const ker
         !others && !viewed && !spread)
       return o.value;
   }
-  return fail(errc::invalid_argument, "group {} has no operand of its result's type that nobody reads later", number);
+  return fail(errc::invalid_argument, "group {} has no operand of its result's type that nothing reads later", number);
 }
 
 expected<std::string> apply_in_place(graph& g, const move& m, const lowering_target& target) {
@@ -37,7 +37,7 @@ expected<std::string> apply_in_place(graph& g, const move& m, const lowering_tar
   CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
   CUDAL1_TRY(group.options.in_place, operand_to_overwrite(g, number, body));
   CUDAL1_CHECK(check_kernel(g, number, body, target));
-  return fmt::format("group {}: writes over {}, which is in the cache and which nobody reads later", number,
+  return fmt::format("group {}: overwrites {}, which is in the cache and which nothing reads later", number,
                      group.options.in_place);
 }
 
@@ -45,14 +45,14 @@ expected<std::string> apply_recompute(graph& g, const move& m, const lowering_ta
   CUDAL1_TRY(const int number, group_parameter(g, m));
   kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
   if (!group.decided.insert("recompute").second)
-    return fail(errc::invalid_argument, "group {} computes again already", number);
+    return fail(errc::invalid_argument, "group {} recomputes already", number);
   CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
   CUDAL1_TRY(const auto kept, target.emit({&body, group.options, "k", ""}));
   group.options.keep_expensive = false;
   CUDAL1_TRY(const auto computed, target.emit({&body, group.options, "k", ""}));
   if (kept.source == computed.source)
     return fail(errc::invalid_argument, "group {} keeps nothing from one pass to the next", number);
-  return fmt::format("group {}: values of an earlier pass are computed again instead of kept", number);
+  return fmt::format("group {}: values of an earlier pass are recomputed instead of kept", number);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ expected<std::string> apply_recompute(graph& g, const move& m, const lowering_ta
 std::vector<move_kind> memory_moves() {
   return {
       {.name = "in_place",
-       .summary = "a kernel writes its result over an operand that nobody reads later, as an epilogue of a matrix "
+       .summary = "a kernel overwrites an operand that nothing reads later with its result, as an epilogue of a matrix "
                   "product or convolution does",
        .parameters = {"group"},
        .phase = move_phase::execution,
@@ -68,7 +68,7 @@ std::vector<move_kind> memory_moves() {
        .candidates = [](const graph& g, const lowering_target&) { return each_group("in_place", g); },
        .apply = apply_in_place},
       {.name = "recompute",
-       .summary = "a row kernel computes values of an earlier pass again instead of keeping them",
+       .summary = "a row kernel recomputes values of an earlier pass instead of keeping them",
        .parameters = {"group"},
        .phase = move_phase::tuning,
        .candidates = [](const graph& g, const lowering_target&) { return each_group("recompute", g); },

@@ -1,4 +1,5 @@
-// Where a group's values are kept: its result in place of an operand, and what passes keep for later ones.
+// Moves that change where a group's values are stored: its result in place of an operand, and values kept between
+// passes.
 #pragma once
 
 #include "policy/moves/move_kind.hpp"

@@ -39,7 +39,7 @@ expected<int64_t> integer_parameter(const move& m, std::string_view name) {
 expected<const graph_step*> step_parameter(const graph& g, const move& m) {
   CUDAL1_TRY(const int64_t number, integer_parameter(m, "step"));
   if (number < 0 || number >= static_cast<int64_t>(g.steps().size()))
-    return fail(errc::invalid_argument, "there is no step {}; the task has {}", number, g.steps().size());
+    return fail(errc::invalid_argument, "there is no step {}; the task has {} steps", number, g.steps().size());
   return &g.step_at(static_cast<int>(number));
 }
 
@@ -49,7 +49,7 @@ expected<std::vector<int>> steps_parameter(const graph& g, const move& m, std::s
   if (!steps) return fail(errc::invalid_argument, "{}", steps.error().message);
   for (const int number : *steps) {
     if (!g.has_step(number))
-      return fail(errc::invalid_argument, "there is no step {}; the task has {}", number, g.steps().size());
+      return fail(errc::invalid_argument, "there is no step {}; the task has {} steps", number, g.steps().size());
     if (g.step_at(number).dropped) return fail(errc::invalid_argument, "step {} was dropped", number);
   }
   return steps;
@@ -58,9 +58,9 @@ expected<std::vector<int>> steps_parameter(const graph& g, const move& m, std::s
 expected<int> group_parameter(const graph& g, const move& m) {
   CUDAL1_TRY(const int64_t number, integer_parameter(m, "group"));
   if (number < 0 || number >= static_cast<int64_t>(g.groups().size()))
-    return fail(errc::invalid_argument, "there is no group {}; there are {}", number, g.groups().size());
+    return fail(errc::invalid_argument, "there is no group {}; there are {} groups", number, g.groups().size());
   if (g.groups()[static_cast<std::size_t>(number)].steps.empty())
-    return fail(errc::invalid_argument, "group {} went into another one", number);
+    return fail(errc::invalid_argument, "group {} was absorbed by another group or dropped", number);
   return static_cast<int>(number);
 }
 

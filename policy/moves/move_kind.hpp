@@ -1,4 +1,4 @@
-// A kind of move: its name, what it is for, when it comes, where it is legal and what it does to a graph.
+// A kind of move: its name, purpose, phase, candidates and what it does to a graph.
 #pragma once
 
 #include <functional>
@@ -11,25 +11,25 @@
 
 namespace cudal1 {
 
-// When a move comes. A whole schedule goes through the phases in this order.
+// When a move is applied. A whole schedule goes through the phases in this order.
 enum class move_phase {
-  always,          // proofs and constants: the program does less, whatever runs it
+  always,          // proofs and constants: less work on every device
   grouping,        // which steps are one kernel
   implementation,  // another way to compute what a step computes: worth it on some devices and sizes
-  tuning,          // how a kernel is cut
+  tuning,          // how a kernel's work is divided
   execution,       // how the program runs: where results go, and how kernels are launched
 };
 inline constexpr move_phase move_phases[] = {move_phase::always, move_phase::grouping, move_phase::implementation,
                                              move_phase::tuning, move_phase::execution};
 
-// Schedules of a few kinds of moves, which are tried beside the whole ones before any search.
+// Schedules of a few kinds of moves, which are tried in addition to the whole schedules before any search.
 enum class starting_part {
   plain_kernels,          // kernels without any proof
-  unchanged_program,      // the task's own steps, run in another way
+  unchanged_program,      // the task's own steps, launched in another way
   elementwise_kernels,    // kernels over elements alone
   row_kernels,            // kernels over rows alone
   proofs,                 // proofs alone
-  other_implementations,  // the library's steps in another way
+  other_implementations,  // other implementations of library steps alone
 };
 
 struct move_kind {
@@ -37,22 +37,23 @@ struct move_kind {
   std::string summary;                  // one sentence
   std::vector<std::string> parameters;  // in their order
   move_phase phase = move_phase::always;
-  int order = 0;                          // within the phase; of equal ones the first registered comes first
-  std::vector<starting_part> parts = {};  // that hold it
-  // Candidates after what was done already; they are tried before anybody sees them.
+  int order = 0;                          // within the phase; ties in the order of registration
+  std::vector<starting_part> parts = {};  // the starting parts that contain it
+  // Candidates for the graph's current state. They may be illegal: callers test them by applying them.
   std::function<std::vector<move>(const graph&, const lowering_target&)> candidates;
-  // Does it and says what it did, in one sentence; or says why not, and then the graph may be half changed.
+  // Applies the move and returns what it did, in one sentence. After an error the graph may be partly changed.
   std::function<expected<std::string>(graph&, const move&, const lowering_target&)> apply;
 
-  // Whether it chooses a number for what it names, which another number could take the place of.
+  // Whether the move sets a numeric option, so that another value could replace its value.
   bool chooses_a_value() const { return phase == move_phase::tuning && parameters.size() > 1; }
 };
 
-// One candidate for each step, and for each group that the move was not made on yet; for moves of that parameter alone.
+// One candidate for each step, or for each group that the move was not applied to yet; for moves with that parameter
+// only.
 std::vector<move> each_step(const std::string& name, const graph& g);
 std::vector<move> each_group(const std::string& name, const graph& g);
 
-// Parameters, by name; errors say what would be right.
+// Parameters by name; errors say what is expected.
 expected<std::string> text_parameter(const move& m, std::string_view name);
 expected<int64_t> integer_parameter(const move& m, std::string_view name);
 expected<const graph_step*> step_parameter(const graph& g, const move& m);

@@ -25,7 +25,7 @@ std::vector<const move_kind*> in_order(Predicate wanted) {
 
 }  // namespace
 
-// The one list of families.
+// A new family is added to this list only.
 const std::vector<move_kind>& move_kinds() {
   static const std::vector<move_kind> kinds = [] {
     std::vector<move_kind> all;

@@ -1,4 +1,4 @@
-// All kinds of moves there are.
+// The registry of all kinds of moves.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace cudal1 {
 
-// Family by family.
+// In the order of the families.
 const std::vector<move_kind>& move_kinds();
 const move_kind* find_move(std::string_view name);
-// As a schedule would hold them: phase after phase, in their order.
+// In the order in which a schedule applies them: by phase, then by `order`.
 std::vector<const move_kind*> moves_of(move_phase phase);
 std::vector<const move_kind*> moves_of(starting_part part);
 
-// Applies a move after its name and parameters were checked; gives what it did here, in one sentence.
+// Checks a move's name and parameters and applies it; returns what it did here, in one sentence.
 expected<std::string> apply_move(graph& g, const move& m, const lowering_target& target);
 
-// One sentence about each kind of move: for --help, prompts and `cudal1 show`.
+// Name and summary of each kind of move, for `cudal1 moves`.
 std::vector<std::pair<std::string, std::string>> move_catalogue();
 
 }  // namespace cudal1

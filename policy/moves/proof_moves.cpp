@@ -30,7 +30,7 @@ expected<std::string> apply_diagonal(graph& g, const move& m, const lowering_tar
                      s->number, s->task_op(), proof.scales_rows ? "rows" : "columns", proof.matrix);
 }
 
-// A value that is the sum of a weight over its first dimension, made once and in double.
+// Adds a setup step that sums a weight over its first dimension in double; returns the name of the sum.
 std::string summed_weight(graph& g, const std::string& weight) {
   aten_step sum;
   sum.op = "aten::sum.dim_IntList";
@@ -59,7 +59,7 @@ expected<std::string> apply_pull_sum(graph& g, const move& m, const lowering_tar
 
 }  // namespace
 
-// In a whole schedule products go before what they leave dead is dropped.
+// In a whole schedule the rewriting of products comes before `drop`, which removes the steps that it leaves dead.
 std::vector<move_kind> proof_moves() {
   return {
       {.name = "drop",
@@ -80,7 +80,7 @@ std::vector<move_kind> proof_moves() {
        .apply = apply_diagonal},
       {.name = "pull_sum_through_linear",
        .summary = "a sum over the features of a linear layer becomes one product with the sum of its weights, with a "
-                  "proof that nobody reads the layer itself",
+                  "proof that nothing else reads the layer's result",
        .parameters = {"step"},
        .phase = move_phase::always,
        .order = 0,

@@ -1,4 +1,4 @@
-// Mathematical short-circuits: legal only with a proof, which the variant keeps.
+// Algebraic simplifications: legal only with a proof, which is stored with the variant.
 #pragma once
 
 #include "policy/moves/move_kind.hpp"

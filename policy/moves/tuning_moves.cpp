@@ -8,12 +8,12 @@ namespace cudal1 {
 
 namespace {
 
-// An option of a group with few sensible values, which the target knows. It is chosen once.
+// A tuning option of a group. The target lists its values; it is chosen at most once per group.
 struct tuning {
   std::string move, parameter, summary;
   tuning_option option;
   int64_t group_options::*field;
-  std::string explanation;  // of the group and the value
+  std::string explanation;  // {} stands for the value
 };
 
 std::vector<move> tuning_candidates(const tuning& what, const graph& g, const lowering_target& target) {
@@ -38,8 +38,7 @@ expected<std::string> apply_tuning(const tuning& what, graph& g, const move& m, 
     return fail(errc::invalid_argument, "{} of group {} was chosen already", what.move, number);
   CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
   if (!target.is_useful(what.option, value, body, group.options))
-    return fail(errc::invalid_argument, "{} {}={} can do no good for group {}", what.move, what.parameter, value,
-                number);
+    return fail(errc::invalid_argument, "{} {}={} would not help group {}", what.move, what.parameter, value, number);
   group.options.*what.field = value;
   CUDAL1_CHECK(check_kernel(g, number, body, target));
   return fmt::format("group {}: {}", number, fmt::format(fmt::runtime(what.explanation), value));
@@ -47,18 +46,18 @@ expected<std::string> apply_tuning(const tuning& what, graph& g, const move& m, 
 
 const std::vector<tuning>& tunings() {
   static const std::vector<tuning> all = {
-      {"block", "threads", "how many threads make a block: blocks are what spreads over processors",
+      {"block", "threads", "how many threads a block has: blocks are what is distributed over processors",
        tuning_option::threads, &group_options::threads, "blocks of {} threads"},
       {"items", "elements", "how many elements (or rows of a tile) one thread takes; on cuda in vectors of up to 4",
-       tuning_option::items, &group_options::items, "{} elements a thread"},
+       tuning_option::items, &group_options::items, "{} elements per thread"},
       {"row_threads", "threads",
-       "how many threads share a row of a reduction, a few, a warp or a block; the block's other threads take other "
+       "how many threads share a row of a reduction: a few, a warp or a block; the block's other threads take other "
        "rows (cuda)",
-       tuning_option::row_threads, &group_options::row_threads, "{} threads a row"},
+       tuning_option::row_threads, &group_options::row_threads, "{} threads per row"},
       {"unroll", "accumulators",
-       "how many partial results of a reduction run side by side in a thread, so that they vectorise; on cuda how many "
+       "how many partial results of a reduction a thread accumulates, so that they vectorise; on cuda how many "
        "vectors of a row a thread reads before it computes",
-       tuning_option::accumulators, &group_options::accumulators, "{} partial results side by side"},
+       tuning_option::accumulators, &group_options::accumulators, "{} partial results per thread"},
   };
   return all;
 }

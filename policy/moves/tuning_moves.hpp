@@ -1,4 +1,4 @@
-// How a group's kernel is cut: threads, elements, accumulators.
+// Moves that divide a kernel's work: threads, elements, accumulators.
 #pragma once
 
 #include "policy/moves/move_kind.hpp"

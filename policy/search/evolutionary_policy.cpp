@@ -8,11 +8,11 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int k_attempts = 16;       // at something that no exemplar is
-constexpr double k_later = 0.4;      // passes over the first of the whole schedules
-constexpr double k_fresh = 0.05;     // random ones, against a population of one kind
-constexpr double k_best = 0.6;       // of the rest: one step from the best
-constexpr double k_crossover = 0.5;  // of what is left then
+constexpr int k_attempts = 16;       // to find a program that was not proposed before
+constexpr double k_later = 0.4;      // probability of skipping one more starting schedule
+constexpr double k_fresh = 0.05;     // probability of a random schedule, for diversity
+constexpr double k_best = 0.6;       // otherwise, of one mutation of the best exemplar
+constexpr double k_crossover = 0.5;  // otherwise, of a crossover
 constexpr std::size_t k_tournament = 3;
 
 const exemplar& tournament(const std::vector<const exemplar*>& from, random_source& random) {
@@ -36,9 +36,9 @@ schedule_builder with_one_less(const prompt& p, const schedule& s, random_source
   return repaired(*p.what, *p.target, moves);
 }
 
-enum class which_moves { all, values };  // values: those that choose a number
+enum class which_moves { all, values };  // values: those that set a numeric option
 
-// Another legal move of the same name in the place of one; what follows is repaired.
+// Replaces one move by another legal move of the same name, and repairs what follows.
 schedule_builder with_one_other(const prompt& p, const schedule& s, which_moves which, random_source& random) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < s.moves.size(); ++i) {
@@ -111,7 +111,7 @@ bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, f
   return !known.has_program(s.program);
 }
 
-// The whole programs first, in their order; proposals side by side see the same exemplars, so now and then a later one.
+// The whole schedules come first, in order. Concurrent proposals see the same exemplars, so some are skipped at random.
 std::optional<schedule> evolutionary_policy::next_first(const prompt& p, const known_variants& known, bool any_correct,
                                                         random_source& random) {
   std::size_t later = 0;
@@ -164,7 +164,7 @@ evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, cons
     if (b.variant != a.variant) parents.push_back(b.variant);
     return as("crossover", crossed(p, a.plan, b.plan, random));
   }
-  // Two steps at once, over a valley.
+  // Two mutations at once, to leave a local optimum.
   return as("mutation", mutated(p, mutated(p, a.plan, random).moves(), random));
 }
 

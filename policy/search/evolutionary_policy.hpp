@@ -1,4 +1,4 @@
-// Search without learning: the baseline that every claim of learning is measured against.
+// Search without learning: the baseline that learned policies are compared with.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@
 
 namespace cudal1 {
 
-// Whole programs first; then a population of exemplars: one step from the best, else parents by tournament; mutation,
-// crossover and repair.
+// Whole schedules first; then the exemplars are the population: a mutation of the best one, or mutation and crossover
+// of parents chosen by tournament, with repair.
 class evolutionary_policy final : public search_policy {
  public:
   using search_policy::search_policy;
@@ -20,11 +20,11 @@ class evolutionary_policy final : public search_policy {
   expected<proposal> propose(const prompt& p) override;
 
  private:
-  // The schedules that come before any search, of a task: kept, as they take long to find for a network of hundreds of
-  // steps. So does what program each is, which is lowered when it is first asked for.
+  // The starting schedules of a task. They are cached, since finding them takes long for a network of hundreds of
+  // steps; so is the program of each, which is lowered when it is first needed.
   struct first_schedule {
     schedule plan;
-    std::string program;  // its id; "" before that
+    std::string program;  // its id; "" until it is needed
   };
   struct firsts {
     std::optional<std::vector<first_schedule>> whole, further;
@@ -40,7 +40,7 @@ class evolutionary_policy final : public search_policy {
                                      random_source& random);
   attempt try_once(const prompt& p, const known_variants& known, random_source& random);
 
-  std::map<std::pair<std::string, const lowering_target*>, firsts> firsts_;  // by the task's id
+  std::map<std::pair<std::string, const lowering_target*>, firsts> firsts_;  // by task id and target
 };
 
 }  // namespace cudal1

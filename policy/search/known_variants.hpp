@@ -1,4 +1,4 @@
-// What all policies share: what was proposed already, their randomness, and the state of those whose state is a seed.
+// What all policies share: the variants proposed so far, the random source of a proposal, and saved seeds.
 #pragma once
 
 #include <set>
@@ -9,7 +9,8 @@
 
 namespace cudal1 {
 
-// What was proposed already: the exemplars' schedules, and the programs of all. Holds on to the prompt.
+// The variants proposed so far: the exemplars' schedules, and the program ids of all. Refers to the prompt, which must
+// outlive it.
 class known_variants {
  public:
   explicit known_variants(const prompt& p);
@@ -23,7 +24,7 @@ class known_variants {
   const std::set<std::string>& tried_;
 };
 
-// Search without learning: all that there is to keep is the seed.
+// Search without learning: the only state is the seed.
 class search_policy : public policy {
  public:
   explicit search_policy(uint64_t seed) : seed_(seed) {}
@@ -36,11 +37,11 @@ class search_policy : public policy {
   uint64_t seed_;
 };
 
-// The generator of one proposal: from the policy's seed and the prompt's.
+// The random source of one proposal, seeded by the policy's and the prompt's seed.
 random_source random_for(uint64_t policy_seed, const prompt& p);
-// Refuses prompts without a task or a target.
+// errc::invalid_argument for prompts without a task or a target.
 expected<void> check_prompt(const prompt& p);
-// The blob of a policy whose whole state is its seed.
+// The saved state of a policy whose only state is its seed.
 std::string save_seed(const std::string& name, uint64_t seed);
 expected<uint64_t> load_seed(const std::string& name, const std::string& blob);
 

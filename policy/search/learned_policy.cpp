@@ -11,10 +11,10 @@ namespace cudal1 {
 namespace {
 
 constexpr double k_rate = 0.15;
-constexpr double k_clip = 1.5;         // of a normalised reward
-constexpr double k_weight_limit = 6;   // keeps every option possible
-constexpr double k_memory = 0.9;       // of a task's baseline
-constexpr std::size_t k_longest = 24;  // moves of a schedule of its own making: each costs a look at all legal ones
+constexpr double k_clip = 1.5;         // limit of a normalised reward
+constexpr double k_weight_limit = 6;   // keeps the probability of every option above 0
+constexpr double k_memory = 0.9;       // decay of a task's moving baseline
+constexpr std::size_t k_longest = 24;  // moves of a sampled schedule: each needs a list of all legal moves
 constexpr int k_attempts = 12;
 
 std::string family_name(operator_family f) {
@@ -54,7 +54,7 @@ const std::string* parameter_of(const move& m, std::string_view name) {
   return nullptr;
 }
 
-// The steps that a move is about.
+// The steps that a move refers to.
 std::vector<int> steps_of(const graph& g, const move& m) {
   if (const auto* text = parameter_of(m, "steps")) return parse_steps(*text).value_or(std::vector<int>{});
   if (const auto* text = parameter_of(m, "step")) return parse_steps(*text).value_or(std::vector<int>{});
@@ -208,7 +208,7 @@ void learned_policy::add_gradient(const experience& e, double advantage,
       add(here.kinds, k);
       add(within_kind(at, moves), static_cast<std::size_t>(place - moves.begin()));
     }
-    // A schedule of another's making may hold a move that we would never list; the rest is not ours to learn from.
+    // A schedule of another policy may contain a move that is never listed here; the rest of it is ignored.
     if (!found || !at.add(m)) return;
   }
   if (at.moves().moves.size() < k_longest) {
@@ -217,7 +217,7 @@ void learned_policy::add_gradient(const experience& e, double advantage,
   }
 }
 
-// Within a group of several: (score - mean) / deviation. One alone is measured against what its task gave before.
+// In a group of several: (score - mean) / deviation. A single experience is compared with the task's moving baseline.
 std::vector<double> learned_policy::advantages(const std::vector<experience>& group) {
   double mean = 0, square = 0;
   for (const auto& e : group) {

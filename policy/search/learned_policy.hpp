@@ -1,5 +1,5 @@
-// The first policy that learns: logits over moves, from features that mean the same on every task, trained by REINFORCE
-// (Williams 1992) on rewards that are normalised within a group and clipped, as CUDA-L1's are.
+// A policy that learns: logits over moves, from features that have the same meaning on every task, trained by REINFORCE
+// (Williams 1992) on rewards that are normalised within a group and clipped, as in CUDA-L1.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ class learned_policy final : public policy {
 
  private:
   using features = std::vector<std::string>;
-  // What can be chosen at one point: the kinds of legal moves and to stop (always last); then moves of a kind.
+  // The options at one point: first the kinds of legal moves, and to stop (always last); then the moves of one kind.
   struct decision {
     std::vector<features> options;
     std::vector<double> probabilities;

@@ -1,10 +1,8 @@
-// Policies: whatever writes variants. All behind one interface, so that learning is always measured against search
-// without it.
+// Policies write variants. All have one interface, so that learning can be compared with search without learning.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,19 +26,19 @@ struct prompt {
   const task* what = nullptr;
   const lowering_target* target = nullptr;
   std::vector<exemplar> exemplars;  // best first
-  // The ids of all variants proposed so far, also of those that failed or are under way: to propose one again is in
-  // vain. The exemplars are some of them.
+  // The ids of all variants proposed so far, including failed and pending ones and the exemplars: proposing one again
+  // is useless.
   std::set<std::string> tried;
   uint64_t seed = 0;  // all randomness of a proposal comes from here
 };
 
 struct proposal {
   schedule plan;
-  std::vector<std::string> parents;  // ids of exemplars it was made from
-  json trace;                        // kept with the variant, given back with its score
+  std::vector<std::string> parents;  // ids of the exemplars that it was made from
+  json trace;                        // stored with the variant and returned in its experience
 };
 
-// A proposal with what came of it.
+// A proposal with its outcome and score.
 struct experience {
   const task* what = nullptr;
   const lowering_target* target = nullptr;

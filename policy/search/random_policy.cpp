@@ -4,7 +4,7 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int k_attempts = 16;  // at a program that was not proposed before
+constexpr int k_attempts = 16;  // to find a program that was not proposed before
 
 }  // namespace
 

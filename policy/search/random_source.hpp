@@ -1,4 +1,4 @@
-// Numbers that are the same on every machine for a seed (the standard's distributions are not).
+// Random numbers that depend on the seed only (the standard library's distributions differ between implementations).
 #pragma once
 
 #include <cstddef>

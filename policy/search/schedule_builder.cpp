@@ -6,7 +6,7 @@ namespace cudal1 {
 
 namespace {
 
-constexpr double k_stop = 0.2;                // after each move of a random schedule
+constexpr double k_stop = 0.2;                // probability, after each move of a random schedule
 constexpr std::size_t k_longest_random = 24;  // moves
 
 }  // namespace
@@ -30,7 +30,7 @@ expected<void> schedule_builder::add(const move& m) {
 }
 
 void schedule_builder::add_all(const move_kind& which) {
-  // One move may make another legal that was refused before it, or one that was not listed.
+  // A move may make another one legal that was rejected, or not listed, before it.
   for (bool added = true; added;) {
     added = false;
     for (const auto& candidate : which.candidates(graph_, *target_))

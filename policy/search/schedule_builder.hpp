@@ -1,4 +1,4 @@
-// A schedule that grows move by move, with the graph it leads to: for whoever searches.
+// Builds a schedule move by move, together with the resulting graph.
 #pragma once
 
 #include <vector>
@@ -19,14 +19,14 @@ class schedule_builder {
   std::vector<move> legal(const move_kind& which) const;
   // Adds the move; an error where it is not legal here.
   expected<void> add(const move& m);
-  // Adds legal moves of the kind, as they are listed, until none is left.
+  // Adds legal moves of the kind, in the order of the candidates, until none is left.
   void add_all(const move_kind& which);
-  // Adds a legal move of the kind, all but `except` equally likely; false where there is none. (For programs of
-  // hundreds of steps, where trying all is slow.)
+  // Adds a random legal move of the kind other than `except`, all equally likely; false where there is none. Does not
+  // test all candidates, which is slow for programs of hundreds of steps.
   bool add_any(const move_kind& which, random_source& random, const move& except = {});
-  // The same of a kind of moves, all that have legal ones equally likely.
+  // The same for a random kind of move, all kinds with a legal move equally likely.
   bool add_any(random_source& random);
-  // What the moves lead to, as lower() gives it.
+  // The program after the moves, as lower() returns it.
   expected<program> lowered_program() const { return lower(graph_, *target_); }
 
  private:
@@ -37,7 +37,7 @@ class schedule_builder {
   schedule schedule_;
 };
 
-// The moves of a schedule that are legal one after the other; the others are left out.
+// The schedule without the moves that are not legal in their place.
 schedule_builder repaired(const task& t, const lowering_target& target, const std::vector<move>& wanted);
 
 // All moves that are legal after `s`, in a fixed order.

@@ -10,7 +10,7 @@ namespace {
 
 using kind_list = std::vector<const move_kind*>;
 
-// Schedules of all legal moves of some kinds, kind after kind. What lists begin with alike is made once.
+// Schedules of all legal moves of some kinds, kind after kind. Common prefixes of the lists are built once.
 class schedules_of_kinds {
  public:
   schedules_of_kinds(const task& t, const lowering_target& target) {
@@ -27,7 +27,7 @@ class schedules_of_kinds {
   std::map<kind_list, schedule_builder> made_;
 };
 
-// What each list gives, without those that are a program that came before.
+// The schedule of each list, without those whose program an earlier one has.
 std::vector<schedule> distinct(const task& t, const lowering_target& target, const std::vector<kind_list>& lists) {
   std::vector<schedule> out;
   std::set<std::string> programs;
@@ -41,7 +41,7 @@ std::vector<schedule> distinct(const task& t, const lowering_target& target, con
   return out;
 }
 
-// All kinds of moves of some phases, but one.
+// All kinds of moves of some phases, except `but`.
 kind_list kinds_of(std::initializer_list<move_phase> phases, const move_kind* but = nullptr) {
   kind_list out;
   for (const move_phase phase : phases) {

@@ -1,4 +1,5 @@
-// Sizes that cannot wrap around: what does not fit int64 stays at its end, and so is above every limit.
+// Saturating arithmetic for sizes: a result that does not fit int64 becomes its largest or smallest value, beyond every
+// limit.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Helpers that reader and printer share, so that what is printed is what is read.
+// Helpers that the reader and the printer of programs share, so that printed programs are read back unchanged.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 namespace cudal1 {
 
 std::vector<std::string> dtype_names();
-// `there is no "float"; did you mean "float32"? (there are ...)`: C's names for the types are known too.
+// `there is no "float"; did you mean "float32"? (there are ...)`: C's type names are recognised too.
 std::string no_such_dtype(std::string_view name);
 // Whether a finite double rounds to a finite float.
 bool fits_float(double v);
-// Puts the arguments into the schema's order; those of an unknown operator, and unknown ones, stay where they are.
+// Puts the arguments into the schema's order; arguments of an unknown operator, and unknown arguments, keep theirs.
 void sort_arguments(aten_step& call);
 // Puts them into the order of header_sets; unknown ones go last.
 void sort_headers(std::vector<std::string>& headers);

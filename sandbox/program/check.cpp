@@ -24,12 +24,12 @@ struct value_state {
   bool in_setup = false;
   bool written = true;   // false for an allocation that no kernel has written yet
   std::string bound_at;  // "step 1 (alloc y)", "inputs[0] (x)"
-  std::string base;      // the value whose memory this is; its own name where that is its own
-  std::string seen_by;   // of a base: a view of it
+  std::string base;      // the value that owns the memory; its own name if it does
+  std::string seen_by;   // for a base: the first view of it
 };
 
-// What a printed and re-read program would have: arguments in the schema's order, reals as they are printed, floats
-// rounded, and nothing in the members that an argument's kind does not use.
+// Makes the steps equal to those of the printed and re-read program: arguments in the schema's order, reals as they are
+// printed, floats rounded, and default values in the members that an argument's kind does not use.
 void canonicalize(std::vector<step>& steps) {
   for (auto& s : steps) {
     if (auto* call = std::get_if<aten_step>(&s)) {
@@ -75,7 +75,7 @@ class checker {
   expected<void> check_counts() const {
     const auto steps = static_cast<int64_t>(p_.setup.size() + p_.steps.size());
     if (steps > limits_.max_steps)
-      return fail(errc::invalid_program, "steps: {} of them are above the limit of {}", steps, limits_.max_steps);
+      return fail(errc::invalid_program, "steps: {} are above the limit of {}", steps, limits_.max_steps);
     if (static_cast<int64_t>(p_.source.size()) > limits_.max_text_bytes)
       return fail(errc::invalid_program, "source: {} bytes are above the limit of {}", p_.source.size(),
                   limits_.max_text_bytes);
@@ -128,13 +128,14 @@ class checker {
   expected<void> check_size(const tensor_type& type, const std::string& where, bool owns_memory) {
     int64_t extent = size_of(type.type);
     for (const auto size : type.shape) {
-      if (size < 0) return fail(errc::invalid_program, "{}: a size of {} in {}", where, size, type.text());
+      if (size < 0) return fail(errc::invalid_program, "{}: the size {} in {} is negative", where, size, type.text());
       extent = saturating_multiply(extent, std::max<int64_t>(size, 1));
     }
-    // A broadcast has more elements than memory; an empty tensor's other sizes count too, as ATen multiplies them.
+    // A broadcast tensor has more elements than memory; an empty tensor's other sizes count too, as ATen multiplies
+    // them.
     const auto bytes = std::max(extent, type.storage_bytes());
     if (bytes > limits_.max_tensor_bytes)
-      return fail(errc::invalid_program, "{}: {} has more than {} bytes, the limit of a tensor", where, type.text(),
+      return fail(errc::invalid_program, "{}: {} has more than {} bytes, the limit for a tensor", where, type.text(),
                   limits_.max_tensor_bytes);
     if (owns_memory) total_bytes_ = saturating_add(total_bytes_, type.storage_bytes());
     if (total_bytes_ > limits_.max_total_bytes)
@@ -143,13 +144,14 @@ class checker {
     return {};
   }
 
-  // Elements of an input or a weight do not share memory: dimensions by stride, each stepping over the ones inside.
+  // Elements of an input or a weight must not overlap in memory: in the order of strides, each dimension must step over
+  // all smaller ones.
   static expected<void> check_no_overlap(const tensor_type& type, const std::string& where) {
     if (type.is_contiguous()) return {};
     std::vector<std::size_t> order(type.shape.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::sort(order.begin(), order.end(), [&](auto a, auto b) { return type.strides[a] < type.strides[b]; });
-    int64_t inside = 1;  // elements from the first to the last of the dimensions so far
+    int64_t inside = 1;  // extent of the dimensions so far, in elements
     for (const auto d : order) {
       if (type.shape[d] == 1) continue;
       if (type.strides[d] < inside)
@@ -219,10 +221,11 @@ class checker {
       return fail(errc::invalid_program, "{}: \"{}\" is {}{} and may not be written", where, name, of, kind_of(base));
     }
     if (state->base != name)
-      return fail(errc::invalid_program, "{}: \"{}\" is a view of \"{}\"; only memory of one's own may be written",
-                  where, name, state->base);
+      return fail(errc::invalid_program,
+                  "{}: \"{}\" is a view of \"{}\"; only values that own their memory may be written", where, name,
+                  state->base);
     if (base.in_setup && !in_setup_)
-      return fail(errc::invalid_program, "{}: \"{}\" is setup's ({}); steps may read it only", where, name,
+      return fail(errc::invalid_program, "{}: \"{}\" is made by setup ({}); steps may only read it", where, name,
                   base.bound_at);
     if (!base.seen_by.empty())
       return fail(errc::invalid_program, "{}: \"{}\" has the view \"{}\", which a write would change", where, name,
@@ -297,7 +300,7 @@ class checker {
   expected<void> bind_results(const aten_step& call, const operator_call& bound,
                               const std::vector<operator_result>& results) {
     if (results.size() != call.results.size())
-      return fail(errc::invalid_program, "{}, out: {} has {} results, and {} are named (\"\" for one that is not read)",
+      return fail(errc::invalid_program, "{}, out: {} has {} results, but {} are named (\"\" for one that is not read)",
                   label_, call.op, results.size(), call.results.size());
     for (std::size_t i = 0; i < results.size(); ++i) {
       const auto where = fmt::format("{}, out[{}]", label_, i);
@@ -306,7 +309,9 @@ class checker {
         const auto* viewed = *results[i].view_of < bound.arguments.size()
                                  ? std::get_if<tensor_argument>(&bound.arguments[*results[i].view_of])
                                  : nullptr;
-        if (!viewed) return fail(errc::infrastructure, "{}: the rule of {} names no tensor as viewed", where, call.op);
+        if (!viewed)
+          return fail(errc::infrastructure, "{}: the rule of {} returns a view of an argument that is not a tensor",
+                      where, call.op);
         state.base = states_.at(viewed->name).base;
         state.in_setup = states_.at(state.base).in_setup;
       }
@@ -327,12 +332,13 @@ class checker {
       const auto found = states_.find(name);
       if (found == states_.end())
         return fail(errc::invalid_program, "{}: there is no value \"{}\"{}", where, name, why_unknown(name));
-      if (!seen.insert(name).second) return fail(errc::invalid_program, "{}: \"{}\" stands twice", where, name);
+      if (!seen.insert(name).second) return fail(errc::invalid_program, "{}: \"{}\" appears twice", where, name);
       const auto& base = states_.at(found->second.base);
       const auto of = found->second.base == name ? std::string("is ") : "is a view of \"" + found->second.base + "\", ";
       if (base.from != origin::step || base.in_setup)
-        return fail(errc::invalid_program, "{}: \"{}\" {}{}; an output has memory of its own (aten::clone makes some)",
-                    where, name, of, base.from == origin::step ? "made by setup" : kind_of(base));
+        return fail(errc::invalid_program,
+                    "{}: \"{}\" {}{}; an output must own its memory (aten::clone copies into new memory)", where, name,
+                    of, base.from == origin::step ? "made by setup" : kind_of(base));
       if (!base.written)
         return fail(errc::invalid_program, "{}: nothing has written \"{}\" ({})", where, name, base.bound_at);
     }

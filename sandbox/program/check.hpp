@@ -1,4 +1,4 @@
-// What a program means: every value's type, every step's call, all rules kept. Only a checked program is ever run.
+// Checks a whole program: every value's type, every step's arguments, and all rules. Only checked programs are run.
 #pragma once
 
 #include <map>
@@ -32,13 +32,12 @@ struct program_limits {
 // Names bound once and before use; setup reads weights only; kernels named in launches exist in the source as
 // `__global__ void NAME(`; launch sizes within CUDA's limits (grid 2^31-1 x 65535 x 65535, block at most 1024 threads,
 // shared memory at most 227 KiB); outputs exist; nothing writes an input, a weight or a view of one; ATen steps pass
-// their operator's rule; no #include or preprocessor line in the source but #define, #if and their kin and #pragma
-// unroll.
+// their operator's rule; the source passes check_source (source.hpp).
 expected<checked_program> check_program(program p, const program_limits& limits = {});
 expected<checked_program> check_program_text(std::string_view text, const program_limits& limits = {});
 
 // The program in float64: every floating tensor, weight, allocation and dtype argument becomes float64. For the
-// referee's exact outputs; only a program of ATen steps has one.
+// referee's exact outputs; for programs of ATen steps only.
 expected<program> to_float64(const program& p);
 
 }  // namespace cudal1

@@ -23,8 +23,8 @@ bool reads_floats(const operator_call& call) {
   });
 }
 
-// Every dtype argument that names a floating type, and the one that a step without floating operands would take by
-// default (aten::full, aten::sum of integers to float32).
+// Widens every dtype argument that names a floating type, and sets it where a step without floating operands has a
+// floating result by default (aten::full).
 void widen(aten_step& call, const operator_call& bound, const std::vector<operator_result>& results) {
   call.precision.clear();
   const bool makes_floats =
@@ -61,10 +61,11 @@ expected<program> to_float64(const program& p) {
   if (!after) return fail_in(p.name + " in float64", after.error());
   for (const auto& [name, type] : before.types)
     if (is_floating(type.type) && after->types.at(name).type != dtype::float64)
-      return fail(errc::unsupported,
-                  "{} in float64: \"{}\" stays {}, since its operator makes that of integers; convert its operands "
-                  "first (aten::to.dtype)",
-                  p.name, name, name_of(after->types.at(name).type));
+      return fail(
+          errc::unsupported,
+          "{} in float64: \"{}\" stays {}, since its operator returns that type for integers; convert its operands "
+          "first (aten::to.dtype)",
+          p.name, name, name_of(after->types.at(name).type));
   return std::move(after->text);
 }
 

@@ -18,11 +18,12 @@ namespace {
 expected<void> check_name(const std::string& name, const std::string& where) {
   if (is_identifier(name)) return {};
   if (name.size() > max_name_bytes)
-    return fail(errc::invalid_program, "{}: a name has at most {} characters, and this has {}", where, max_name_bytes,
-                name.size());
-  return fail(errc::invalid_program,
-              "{}: {} is no name; one is made of letters, digits and underscores, and no digit comes first", where,
-              json(name).text());
+    return fail(errc::invalid_program, "{}: a name has at most {} characters, but this one has {}", where,
+                max_name_bytes, name.size());
+  return fail(
+      errc::invalid_program,
+      "{}: {} is not a valid name; names consist of letters, digits and underscores and do not start with a digit",
+      where, json(name).text());
 }
 
 expected<void> check_sizes(const tensor_type& type, const std::string& where) {
@@ -32,7 +33,7 @@ expected<void> check_sizes(const tensor_type& type, const std::string& where) {
   for (std::size_t d = 0; d < type.shape.size(); ++d)
     if (type.shape[d] < 0) return fail(errc::invalid_program, "{}, shape[{}]: {} is negative", where, d, type.shape[d]);
   if (type.strides.size() != type.shape.size())
-    return fail(errc::invalid_program, "{}, strides: should be {} of them, one for each dimension, and are {}", where,
+    return fail(errc::invalid_program, "{}, strides: should have {} numbers, one for each dimension, but has {}", where,
                 type.shape.size(), type.strides.size());
   for (std::size_t d = 0; d < type.strides.size(); ++d)
     if (type.strides[d] < 0)
@@ -78,14 +79,14 @@ expected<void> check_launch(const launch_step& launch, const std::string& where)
     return fail(errc::invalid_program, "{}, shared_bytes: {} is not in 0 to {} (227 KiB, CUDA's limit)", where,
                 launch.shared_bytes, max_shared_bytes);
   if (launch.args.size() > max_launch_arguments)
-    return fail(errc::invalid_program, "{}, args: {} of them are above the limit of {}", where, launch.args.size(),
+    return fail(errc::invalid_program, "{}, args: {} are above the limit of {}", where, launch.args.size(),
                 max_launch_arguments);
   for (std::size_t i = 0; i < launch.args.size(); ++i) {
     const auto& a = launch.args[i];
     const auto field = fmt::format("{}, args[{}]", where, i);
     if (a.is_tensor()) CUDAL1_CHECK(check_name(a.tensor, field));
     if (a.kind == argument_kind::i32 && a.integer != static_cast<int32_t>(a.integer))
-      return fail(errc::invalid_program, "{}.i32: {} does not fit 32 bits; an i64 would hold it", field, a.integer);
+      return fail(errc::invalid_program, "{}.i32: {} does not fit 32 bits; use i64", field, a.integer);
     if (a.kind == argument_kind::f32 && std::isfinite(a.real) && !fits_float(a.real))
       return fail(errc::invalid_program, "{}.f32: {} does not fit a float", field, a.real);
   }
@@ -106,13 +107,13 @@ expected<void> check_aten(const aten_step& call, const std::string& where) {
   if (call.op.size() > max_name_bytes || printable(call.op) != call.op)
     return fail(errc::invalid_program, "{}, aten: should be an operator's name, such as aten::add.Tensor", where);
   if (call.args.size() > max_aten_arguments)
-    return fail(errc::invalid_program, "{}, args: {} of them are above the limit of {}", where, call.args.size(),
+    return fail(errc::invalid_program, "{}, args: {} are above the limit of {}", where, call.args.size(),
                 max_aten_arguments);
   for (std::size_t i = 0; i < call.args.size(); ++i) {
     const auto& [name, value] = call.args[i];
     CUDAL1_CHECK(check_name(name, where + ", args"));
     for (std::size_t j = 0; j < i; ++j)
-      if (call.args[j].first == name) return fail(errc::invalid_program, "{}, args.{}: stands twice", where, name);
+      if (call.args[j].first == name) return fail(errc::invalid_program, "{}, args.{}: appears twice", where, name);
     if (!is_flat_value(value))
       return fail(errc::invalid_program,
                   "{}, args.{}: should be null, a boolean, a number, a string or an array of those", where, name);
@@ -146,7 +147,7 @@ expected<void> check_headers(const std::vector<std::string>& headers) {
                   did_you_mean(headers[i], {header_sets.begin(), header_sets.end()}), fmt::join(header_sets, ", "));
     if (std::find(headers.begin(), headers.begin() + static_cast<std::ptrdiff_t>(i), headers[i]) !=
         headers.begin() + static_cast<std::ptrdiff_t>(i))
-      return fail(errc::invalid_program, "headers[{}]: \"{}\" stands twice", i, headers[i]);
+      return fail(errc::invalid_program, "headers[{}]: \"{}\" appears twice", i, headers[i]);
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// What can be said of a program's parts one at a time: names, sizes and numbers in range, a source of legal characters
-// and preprocessor lines. Both the reader and check_program (for programs made in memory) ask.
+// Checks of a program's parts one by one: names, ranges of sizes and numbers, characters and preprocessor lines of the
+// source. Used by the reader and by check_program (for programs made in memory).
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ inline constexpr int64_t max_dimensions = 16;
 inline constexpr std::size_t max_name_bytes = 200;
 inline constexpr int64_t max_lanes = 16;
 inline constexpr std::size_t max_aten_arguments = 64;
-inline constexpr std::size_t max_launch_arguments = 512;  // 4 KiB of pointers, as CUDA has it
+inline constexpr std::size_t max_launch_arguments = 512;  // 4 KiB of pointers, CUDA's limit
 inline constexpr std::array<int64_t, 3> max_grid{2147483647, 65535, 65535};
 inline constexpr std::array<int64_t, 3> max_block{1024, 1024, 64};
 inline constexpr int64_t max_block_threads = 1024;
 inline constexpr int64_t max_shared_bytes = 227 << 10;
 
-// Letters, digits and underscores, no digit first.
+// Letters, digits and underscores; the first is not a digit.
 bool is_identifier(std::string_view name);
 // For messages: at most max_name_bytes, and "?" for whatever is not printable ASCII.
 std::string printable(std::string_view name);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -39,7 +38,7 @@ distribution default_distribution(dtype type) {
   return is_floating(type) ? distribution::normal : distribution::integer;
 }
 
-// A finite number, or a size.
+// A number or a size.
 expected<double> read_bound(const json& v, const size_names& sizes, const std::string& where) {
   if (v.is_string()) {
     auto size = evaluate_size(v.as_string(), sizes);
@@ -75,7 +74,7 @@ expected<void> check_whole(double value, dtype type, const std::string& where) {
   return {};
 }
 
-// Which distributions an element type can be drawn from.
+// Whether tensors of the element type can be drawn from the distribution.
 expected<void> check_kind(const draw_spec& draw, dtype type, const std::string& where) {
   if (draw.kind == distribution::constant)
     return is_floating(type) ? expected<void>() : check_whole(draw.value, type, where + ", value");
@@ -156,13 +155,12 @@ expected<void> check_fact(fact f, const tensor_type& type, const draw_spec& draw
   const bool of_matrix =
       f == fact::diagonal || f == fact::upper_triangular || f == fact::lower_triangular || f == fact::symmetric;
   if (of_matrix && rank < 2)
-    return fail(errc::parse_error, "{}: {} is said of the last two dimensions, and the tensor has {}", where, name,
-                rank);
+    return fail(errc::parse_error, "{}: {} needs two dimensions, but the tensor has {}", where, name, rank);
   if (f == fact::symmetric && type.shape[rank - 1] != type.shape[rank - 2])
-    return fail(errc::parse_error, "{}: symmetric needs a square, and the last two dimensions are {} and {}", where,
-                type.shape[rank - 2], type.shape[rank - 1]);
+    return fail(errc::parse_error, "{}: symmetric needs a square matrix, but the last two dimensions are {} and {}",
+                where, type.shape[rank - 2], type.shape[rank - 1]);
   if (f == fact::one_hot && rank < 1)
-    return fail(errc::parse_error, "{}: one_hot is said of the last dimension, and the tensor has none", where);
+    return fail(errc::parse_error, "{}: one_hot needs a dimension, but the tensor has none", where);
   if (f == fact::non_negative && (type.type == dtype::bool_ || type.type == dtype::uint8))
     return fail(errc::parse_error, "{}: every {} is non_negative", where, name_of(type.type));
   return {};
@@ -204,7 +202,7 @@ expected<input_spec> read_input_spec(const json& declaration, const tensor_type&
     spec.draw.kind = default_distribution(type.type);  // nothing is drawn
   }
   if (spec.draw.kind == distribution::simplex && type.shape.empty())
-    return fail(errc::parse_error, "{}, draw: a simplex is a row, and the tensor has no dimension", where);
+    return fail(errc::parse_error, "{}, draw: simplex needs a dimension, but the tensor has none", where);
   const auto* facts = declaration.find("facts");
   if (!facts) return spec;
   if (!facts->is_array()) return wrong_json_kind(where + ", facts", "an array of facts", *facts);
@@ -213,10 +211,10 @@ expected<input_spec> read_input_spec(const json& declaration, const tensor_type&
     CUDAL1_TRY(const auto f, read_enum<fact>(item, at));
     CUDAL1_CHECK(check_fact(f, type, spec.draw, at));
     if (std::find(spec.facts.begin(), spec.facts.end(), f) != spec.facts.end())
-      return fail(errc::parse_error, "{}: {} stands twice", at, enum_name(f));
+      return fail(errc::parse_error, "{}: {} appears twice", at, enum_name(f));
     spec.facts.push_back(f);
   }
-  std::sort(spec.facts.begin(), spec.facts.end());  // their order says nothing, so it is not part of the id
+  std::sort(spec.facts.begin(), spec.facts.end());  // their order has no meaning and must not affect the id
   return spec;
 }
 

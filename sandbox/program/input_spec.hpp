@@ -1,4 +1,4 @@
-// How a task says that a tensor is drawn, and what is known of every draw.
+// How a task file specifies the draws of a tensor, the facts that hold in every draw, and its content.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace cudal1 {
 
-// From the keys "draw", "facts" and "content" of a declaration, each of which may be missing; sizes may stand for low
-// and high. A floating tensor is drawn from the standard normal and a bool from a fair coin unless said; integers must
-// say, but for a fixed content.
+// Reads the keys "draw", "facts" and "content" of a declaration, each of which may be missing; numbers may be size
+// expressions. Default draws: the standard normal for floating types, a fair coin for bool; integer tensors have none
+// and need a draw unless their content is fixed.
 expected<input_spec> read_input_spec(const json& declaration, const tensor_type& type, const size_names& sizes,
                                      const std::string& where);
 

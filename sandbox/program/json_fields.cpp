@@ -11,14 +11,14 @@
 namespace cudal1 {
 
 tl::unexpected<error> wrong_json_kind(const std::string& where, std::string_view wanted, const json& got) {
-  return fail(errc::parse_error, "{}: should be {}, and is {}", where, wanted, got.kind_name());
+  return fail(errc::parse_error, "{}: should be {}, but is {}", where, wanted, got.kind_name());
 }
 
 expected<void> known_keys(const json& object, const std::string& where, const std::vector<std::string_view>& known) {
   if (!object.is_object()) return wrong_json_kind(where, "an object", object);
   for (const auto& [key, value] : object.as_object())
     if (std::find(known.begin(), known.end(), key) == known.end())
-      return fail(errc::parse_error, "{}: unknown key {}{} (known are {})", where, json(key).text(),
+      return fail(errc::parse_error, "{}: unknown key {}{} (known: {})", where, json(key).text(),
                   did_you_mean(key, known), fmt::join(known, ", "));
   return {};
 }

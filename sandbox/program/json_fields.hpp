@@ -1,4 +1,5 @@
-// Reading what people write: every key known, of the right kind; each error names the field and what would be right.
+// Strict reading of JSON fields: every key must be known and of the right kind; errors name the field and what is
+// expected.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 namespace cudal1 {
 
 tl::unexpected<error> wrong_json_kind(const std::string& where, std::string_view wanted, const json& got);
-// `object` is an object, and has no key but these.
+// Checks that `object` is an object with no other keys than these.
 expected<void> known_keys(const json& object, const std::string& where, const std::vector<std::string_view>& known);
 expected<const json*> required_key(const json& object, std::string_view key, const std::string& where);
 
@@ -26,7 +27,7 @@ expected<std::vector<std::string>> read_strings(const json& v, const std::string
 
 tl::unexpected<error> no_such_name(const std::string& name, const std::vector<std::string>& known,
                                    const std::string& where);
-// An enumerator, by its name.
+// An enumerator by its name.
 template <described_enum E>
 expected<E> read_enum(const json& v, const std::string& where) {
   CUDAL1_TRY(const auto name, read_string(v, where));

@@ -17,7 +17,7 @@ struct scalar_type {
   std::string_view name;
   std::optional<argument_kind> passed_as;  // none: no launch can pass it
 };
-// As a 64-bit Linux has them.
+// With the sizes of 64-bit Linux.
 constexpr scalar_type scalar_types[] = {{"int", argument_kind::i32},
                                         {"unsigned", argument_kind::i32},
                                         {"unsigned int", argument_kind::i32},
@@ -62,7 +62,7 @@ std::string without_const(std::string_view type) {
 std::string problem_of(const launch_argument& a, const kernel_parameter& p) {
   const auto* kind = kind_names[static_cast<int>(a.kind)];
   if (a.is_tensor() != p.is_pointer)
-    return fmt::format("{} passes a {}, and the parameter \"{}\" is a {}", kind, a.is_tensor() ? "tensor" : "scalar",
+    return fmt::format("{} passes a {}, but the parameter \"{}\" is a {}", kind, a.is_tensor() ? "tensor" : "scalar",
                        p.text, p.is_pointer ? "pointer" : "scalar");
   if (a.is_tensor() || p.type.empty()) return "";
   const auto type = without_const(p.type);
@@ -71,7 +71,7 @@ std::string problem_of(const launch_argument& a, const kernel_parameter& p) {
     if (!known.passed_as)
       return fmt::format("the parameter \"{}\" cannot be passed; scalars are int, long long, float or double", p.text);
     if (*known.passed_as != a.kind)
-      return fmt::format("the parameter \"{}\" takes {}, and {} is passed", p.text,
+      return fmt::format("the parameter \"{}\" takes {}, but {} is passed", p.text,
                          kind_names[static_cast<int>(*known.passed_as)], kind);
   }
   return "";
@@ -79,7 +79,7 @@ std::string problem_of(const launch_argument& a, const kernel_parameter& p) {
 
 expected<void> check_signature(const kernel_signature& kernel, const launch_step& launch, const std::string& where) {
   if (kernel.parameters.size() != launch.args.size())
-    return fail(errc::invalid_program, "{}, args: the kernel has {} parameters, and {} arguments are passed", where,
+    return fail(errc::invalid_program, "{}, args: the kernel has {} parameters, but {} arguments are passed", where,
                 kernel.parameters.size(), launch.args.size());
   for (std::size_t i = 0; i < launch.args.size(); ++i)
     if (const auto problem = problem_of(launch.args[i], kernel.parameters[i]); !problem.empty())

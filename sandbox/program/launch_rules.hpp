@@ -16,9 +16,9 @@ class kernel_table {
  public:
   static expected<kernel_table> read(std::string_view source);
 
-  // The kernel exists, has as many parameters as the launch has arguments, pointers where tensors are passed, and
-  // scalars of the tagged kind where their type can be told (a typedef cannot). A kernel that stands twice, in the
-  // branches of an #if, must fit once.
+  // Checks that the kernel exists, has as many parameters as the launch has arguments, pointers where tensors are
+  // passed, and scalars of the tagged kind where their type is recognised (a typedef is not). Of a kernel that is
+  // defined twice, in the branches of an #if, one definition must match.
   expected<void> check(const launch_step& launch, const std::string& where) const;
 
  private:

@@ -34,14 +34,14 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string did_you_mean(std::string_view given, const std::vector<std::string_view>& known) {
-  constexpr std::size_t longest = 64;  // a word beyond this is no typing error, and the search stays cheap
+  constexpr std::size_t longest = 64;  // longer words are not typing errors, and the search stays cheap
   if (given.empty() || given.size() > longest) return "";
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(given.size() / 3, 1) + 1;
   for (const auto word : known) {
     if (word.empty() || word.size() > longest) continue;
     auto d = distance(given, word);
-    // "float" for "float32", "aten::softmax" for "aten::softmax.int": a beginning is nearer than its length says.
+    // "float" for "float32", "aten::softmax" for "aten::softmax.int": a prefix counts as close.
     if (given.size() >= 3 && word.starts_with(given)) d = std::min<std::size_t>(d, 1);
     if (d < best_distance) best_distance = d, best = word;
   }

@@ -7,7 +7,7 @@
 
 namespace cudal1 {
 
-// `; did you mean "softmax"?`, or "" where nothing is near. Case counts as a small difference.
+// `; did you mean "softmax"?`, or "" where nothing is close. Case counts as a small difference.
 std::string did_you_mean(std::string_view given, const std::vector<std::string_view>& known);
 
 // The same over the keys of a map or the items of a container, by `name`.

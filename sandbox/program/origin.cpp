@@ -29,7 +29,7 @@ expected<task_origin> read_origin(const json& v) {
   CUDAL1_TRY(origin.problem, read_count(v, "problem"));
   const bool numbered = origin.level && origin.problem;
   if (origin.kind == origin_kind::kernelbench ? !numbered : origin.level || origin.problem)
-    return fail(errc::parse_error, "origin: a task of kernelbench has level and problem, and no other has");
+    return fail(errc::parse_error, "origin: a task of kind kernelbench has level and problem, other tasks do not");
   CUDAL1_TRY(const json* source, required_key(v, "source", "origin"));
   CUDAL1_TRY(origin.source, read_string(*source, "origin, source"));
   if (!is_blob_name(origin.source, ".py"))

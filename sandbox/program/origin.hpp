@@ -1,4 +1,4 @@
-// How a task file says what the task was imported from.
+// The origin of an imported task, as task files have it.
 #pragma once
 
 #include "config/base/error.hpp"

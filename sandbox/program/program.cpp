@@ -1,4 +1,4 @@
-// The reader of the program's text: kinds and keys. Ranges are form.cpp's, meaning is check.cpp's.
+// Reads the text of a program: keys and their kinds. form.cpp checks ranges, check.cpp what the steps mean together.
 #include "sandbox/program/program.hpp"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ expected<launch_argument> read_launch_argument(const json& v, const std::string&
   const auto& [key, value] = v.as_object().front();
   const auto* found = std::find(std::begin(kinds), std::end(kinds), key);
   if (found == std::end(kinds))
-    return fail(errc::parse_error, "{}: unknown kind {}{} (known are {})", where, json(key).text(),
+    return fail(errc::parse_error, "{}: unknown kind {}{} (known: {})", where, json(key).text(),
                 did_you_mean(key, {std::begin(kinds), std::end(kinds)}), fmt::join(kinds, ", "));
   launch_argument a;
   a.kind = static_cast<argument_kind>(found - std::begin(kinds));
@@ -82,7 +82,7 @@ expected<launch_argument> read_launch_argument(const json& v, const std::string&
 expected<std::array<int64_t, 3>> read_extent(const json& v, const std::string& where) {
   CUDAL1_TRY(const auto sizes, read_integers(v, where));
   if (sizes.empty() || sizes.size() > 3)
-    return fail(errc::parse_error, "{}: should have one to three sizes, and has {}", where, sizes.size());
+    return fail(errc::parse_error, "{}: should have one to three sizes, but has {}", where, sizes.size());
   std::array<int64_t, 3> extent{1, 1, 1};
   std::copy(sizes.begin(), sizes.end(), extent.begin());
   return extent;
@@ -116,7 +116,8 @@ expected<step> read_aten(const json& v, aten_step call, const std::string& where
   if (const auto* precision = v.find("precision")) {
     CUDAL1_TRY(call.precision, read_string(*precision, where + ", precision"));
     if (call.precision.empty())
-      return fail(errc::parse_error, "{}, precision: \"\" is no precision; leave the key out for the default", where);
+      return fail(errc::parse_error, "{}, precision: \"\" is not a precision; leave the key out for the default",
+                  where);
   }
   sort_arguments(call);
   return call;
@@ -129,7 +130,7 @@ expected<step> read_step(const json& v, std::size_t index, bool in_setup) {
   for (const std::string_view kind : {"alloc", "launch", "aten"})
     if (v.find(kind)) kinds.push_back(kind);
   if (kinds.size() != 1)
-    return fail(errc::parse_error, "{}: should have one of the keys alloc, launch and aten, and has {}", where,
+    return fail(errc::parse_error, "{}: should have one of the keys alloc, launch and aten, but has {}", where,
                 kinds.empty() ? "none of them" : fmt::format("{}", fmt::join(kinds, " and ")));
   CUDAL1_TRY(auto name, read_string(*v.find(kinds.front()), fmt::format("{}, {}", where, kinds.front())));
   if (kinds.front() == "launch") {
@@ -178,7 +179,7 @@ expected<execution> read_execution(const json& v) {
   return how;
 }
 
-// The line that is just the separator: {start of it, start of the source}; {npos, npos} where there is none.
+// The line that consists of the separator: {start of it, start of the source}; {npos, npos} where there is none.
 std::pair<std::size_t, std::size_t> find_separator(std::string_view text) {
   for (std::size_t start = 0; start < text.size();) {
     const auto newline = text.find('\n', start);

@@ -1,9 +1,11 @@
-// The program: the one executable format, for the reference and for the variant. A text document: a JSON head, a line
-// that is just `---`, then CUDA C++ source (the line and the source are left out where there are no kernels).
+// Programs: the only executable format, for references and variants. A program is a text document: a JSON head, a line
+// `---`, then CUDA C++ source (the line and the source are left out where there are no kernels).
 //
 //   { "format": 1, "name": "row_scale",
-//     "inputs":  [{"name": "a", "dtype": "float32", "shape": [4096]}, {"name": "b", "dtype": "float32", "shape": [4096,
-//     4096]}], "weights": [], "setup":   [], "steps": [
+//     "inputs":  [{"name": "a", "dtype": "float32", "shape": [4096]},
+//                 {"name": "b", "dtype": "float32", "shape": [4096, 4096]}],
+//     "weights": [], "setup": [],
+//     "steps": [
 //       {"alloc": "y", "dtype": "float32", "shape": [4096, 4096]},
 //       {"launch": "row_scale", "grid": [4096, 1, 1], "block": [256, 1, 1], "shared_bytes": 0,
 //        "args": [{"in": "a"}, {"in": "b"}, {"out": "y"}, {"i32": 4096}]},
@@ -14,7 +16,7 @@
 //   ---
 //   __global__ void row_scale(const float* a, const float* b, float* y, int n) { ... }
 //
-// Strides may be given beside a shape; contiguous otherwise. `weights`, `setup`, `execution`, `headers`,
+// A shape may come with strides; the default is contiguous. `weights`, `setup`, `execution`, `headers`,
 // `shared_bytes` may be left out. Every name is bound once (inputs, weights, alloc, results) and used after that;
 // `inout` and `out` arguments must name allocated tensors or results of ATen steps that own their memory, never inputs
 // or weights.
@@ -40,7 +42,7 @@ struct tensor_declaration {
   bool operator==(const tensor_declaration&) const = default;
 };
 
-// Memory for a kernel to write. It arrives poisoned: a program that reads before it writes reads garbage.
+// Memory for a kernel to write. It is poisoned: a program that reads it before writing gets garbage.
 struct alloc_step {
   std::string name;
   tensor_type type;  // contiguous
@@ -55,7 +57,7 @@ struct launch_argument {
   int64_t integer = 0;  // i32, i64
   double real = 0;      // f32 (already rounded to float), f64; may be infinite or NaN
   bool is_tensor() const { return kind <= argument_kind::inout; }
-  bool operator==(const launch_argument& other) const;  // reals by their text: NaN is NaN, 0.0 is not -0.0
+  bool operator==(const launch_argument& other) const;  // compares reals by bits, but NaN equals NaN
 };
 
 struct launch_step {
@@ -72,7 +74,7 @@ struct launch_step {
 struct aten_step {
   std::string op;
   std::vector<std::pair<std::string, json>> args;
-  std::vector<std::string> results;  // one for each result of the schema; "" for one that nobody reads
+  std::vector<std::string> results;  // one for each result of the schema; "" for one that nothing reads
   std::string precision;             // "", "float32", "tf32"
   bool operator==(const aten_step&) const = default;
 };
@@ -86,7 +88,7 @@ struct execution {
 };
 
 // Sets of headers that a program's source may include. Most kernels include nothing, and such a program compiles twenty
-// times as fast. A set that builds on another one brings it along.
+// times faster. A set includes the sets that it depends on.
 inline constexpr std::array<std::string_view, 4> header_sets{"cuda", "libcu++", "cub", "cutlass"};
 
 struct program {
@@ -101,16 +103,17 @@ struct program {
   bool operator==(const program&) const = default;
 };
 
-// How errors, logs and people name a step: "step 2 (launch row_scale)", counted from 1; "setup step 1 (aten::t)".
+// The name of a step in errors, logs and reports: "step 2 (launch row_scale)", counted from 1; "setup step 1
+// (aten::t)".
 std::string step_label(std::size_t index, const step& s, bool in_setup = false);
 
 inline constexpr int64_t program_format = 1;
 inline constexpr std::string_view program_separator = "---";
 
-// Reads the text's form: every key known, of the right kind and in range. Unknown keys, duplicate keys and a newer
-// format are errors; each error names the step ("step 3 (launch row_scale): grid[1]: ...") and what would be right.
-// What the steps mean together is check_program's business (check.hpp). Line ends of either kind are read as "\n", and
-// the arguments of ATen steps are put into their schema's order.
+// Reads a program's text: every key must be known, of the right kind and in range. Unknown keys, duplicate keys and a
+// newer format are errors; each error names the step ("step 3 (launch row_scale): grid[1]: ...") and what is expected.
+// check_program (check.hpp) checks what the steps mean together. Line ends of either kind are read as "\n", and the
+// arguments of ATen steps are put into their schema's order.
 expected<program> read_program(std::string_view text);
 // The same from a head that is parsed already (task files build theirs in memory).
 expected<program> read_program(const json& head, std::string source);
@@ -118,7 +121,7 @@ expected<program> read_program(const json& head, std::string source);
 // The canonical form: fixed key order and number form, then the source. read_program(print_program(p)) == p for
 // every p that read_program gave or check_program accepted.
 std::string print_program(const program& p);
-// The head alone, for people: indented, one step a line.
+// The head alone, for display: indented, one step per line.
 std::string print_program_head(const program& p);
 
 // SHA-256 of the canonical form: the same id on every machine.

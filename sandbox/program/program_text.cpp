@@ -1,4 +1,4 @@
-// The printers: the canonical form that is hashed, and the head for people.
+// The printers: the canonical form that is hashed, and the head for display.
 #include <algorithm>
 #include <cmath>
 
@@ -47,7 +47,7 @@ json argument_json(const launch_argument& a) {
   } else if (a.kind == argument_kind::i32 || a.kind == argument_kind::i64) {
     value = a.integer;
   } else {
-    value = a.real;  // not-finite ones are printed as strings
+    value = a.real;  // json prints non-finite numbers as strings
   }
   return object.set(kinds[static_cast<std::size_t>(a.kind)], std::move(value));
 }
@@ -79,7 +79,7 @@ json head_json(const program& p) {
   how.set("graph", p.how.graph);
   how.set("lanes", p.how.lanes);
   head.set("execution", std::move(how));
-  // Left out where there are none: programs from before there were headers keep their id.
+  // Left out where there are none, so that programs from before headers existed keep their ids.
   if (!p.headers.empty()) {
     auto sorted = p.headers;
     sort_headers(sorted);
@@ -114,7 +114,7 @@ bool fits_float(double v) {
 
 void sort_arguments(aten_step& call) {
   const auto* op = find_operator(call.op);
-  if (!op || call.args.size() > max_aten_arguments) return;  // too many of them are an error of their own
+  if (!op || call.args.size() > max_aten_arguments) return;  // too many arguments are reported as another error
   const auto& arguments = op->schema.arguments;
   const auto place = [&](const std::string& name) {
     return std::find_if(arguments.begin(), arguments.end(), [&](const auto& a) { return a.name == name; }) -

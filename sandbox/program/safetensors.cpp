@@ -40,7 +40,7 @@ std::string_view type_name(dtype type) {
   return std::ranges::find(type_names, type, &std::pair<std::string_view, dtype>::second)->first;
 }
 
-// A tensor's entry of the header; where its bytes are is checked later.
+// A tensor's entry in the header; the position of its bytes is checked later.
 struct entry {
   stored_tensor tensor;
   int64_t begin = 0, end = 0;
@@ -58,7 +58,7 @@ expected<std::vector<int64_t>> read_numbers(const json* v, std::string_view what
 }
 
 expected<entry> read_entry(const json& v) {
-  if (!v.is_object()) return fail(errc::corrupt, "should be an object, and is {}", v.kind_name());
+  if (!v.is_object()) return fail(errc::corrupt, "should be an object, but is {}", v.kind_name());
   for (const auto& [key, value] : v.as_object())
     if (key != "dtype" && key != "shape" && key != "data_offsets")
       return fail(errc::corrupt, "unknown key {}", json(key).text());
@@ -67,7 +67,7 @@ expected<entry> read_entry(const json& v) {
   if (type == nullptr || !type->is_string()) return fail(errc::corrupt, "dtype: should be a string");
   const auto found = std::ranges::find(type_names, type->as_string(), &std::pair<std::string_view, dtype>::first);
   if (found == type_names.end())
-    return fail(errc::unsupported, "dtype: there is no {} here", json(type->as_string()).text());
+    return fail(errc::unsupported, "dtype: {} is not supported", json(type->as_string()).text());
   e.tensor.type = found->second;
   CUDAL1_TRY(e.tensor.shape, read_numbers(v.find("shape"), "shape"));
   if (static_cast<int64_t>(e.tensor.shape.size()) > max_dimensions)
@@ -88,7 +88,7 @@ std::string quoted(std::string_view name) {
 }
 
 expected<std::map<std::string, entry>> read_entries(const json& header) {
-  if (!header.is_object()) return fail(errc::corrupt, "its header should be an object, and is {}", header.kind_name());
+  if (!header.is_object()) return fail(errc::corrupt, "its header should be an object, but is {}", header.kind_name());
   std::map<std::string, entry> entries;
   for (const auto& [name, value] : header.as_object()) {
     if (name == metadata_key) {
@@ -105,7 +105,7 @@ expected<std::map<std::string, entry>> read_entries(const json& header) {
   return entries;
 }
 
-// One after another, and nothing left.
+// Checks that the tensors follow each other without gaps and end where the data ends.
 expected<void> check_places(const std::map<std::string, entry>& entries, int64_t data_bytes) {
   std::vector<std::pair<std::string_view, const entry*>> by_place;
   for (const auto& [name, e] : entries)
@@ -114,13 +114,14 @@ expected<void> check_places(const std::map<std::string, entry>& entries, int64_t
   int64_t at = 0;
   for (const auto& [name, e] : by_place) {
     if (e->begin != at)
-      return fail(errc::corrupt, "{}: data_offsets: begins at {}, and the tensor before it ends at {}", quoted(name),
+      return fail(errc::corrupt, "{}: data_offsets: begins at {}, but the previous tensor ends at {}", quoted(name),
                   e->begin, at);
     if (e->end > data_bytes)
-      return fail(errc::corrupt, "{}: data_offsets: ends at {}, and the file at {}", quoted(name), e->end, data_bytes);
+      return fail(errc::corrupt, "{}: data_offsets: ends at {}, but the file at {}", quoted(name), e->end, data_bytes);
     at = e->end;
   }
-  if (at != data_bytes) return fail(errc::corrupt, "{} bytes behind the last tensor are nobody's", data_bytes - at);
+  if (at != data_bytes)
+    return fail(errc::corrupt, "{} bytes after the last tensor belong to no tensor", data_bytes - at);
   return {};
 }
 
@@ -134,14 +135,14 @@ expected<void> write_all(int fd, std::span<const std::byte> bytes) {
   return {};
 }
 
-// Padded, so that the elements behind it are aligned.
+// Padded, so that the elements after it are aligned.
 expected<std::string> header_of(const stored_tensors& tensors) {
   json header = json::make_object();
   int64_t at = 0;
   for (const auto& [name, t] : tensors) {
     const int64_t bytes = contiguous(t.type, t.shape).bytes();
     if (bytes != static_cast<int64_t>(t.bytes.size()))
-      return fail(errc::invalid_argument, "{} has {} bytes, and its shape {}", quoted(name), t.bytes.size(), bytes);
+      return fail(errc::invalid_argument, "{} has {} bytes, but its shape {}", quoted(name), t.bytes.size(), bytes);
     header.set(name, json::make_object({{"dtype", type_name(t.type)},
                                         {"shape", json(json::array(t.shape.begin(), t.shape.end()))},
                                         {"data_offsets", json::make_array({at, at + bytes})}}));
@@ -156,10 +157,10 @@ expected<std::string> header_of(const stored_tensors& tensors) {
 
 expected<stored_tensors> read_safetensors(std::span<const std::byte> file) {
   uint64_t length = 0;
-  if (file.size() < length_bytes) return fail(errc::corrupt, "{} bytes are no file of safetensors", file.size());
+  if (file.size() < length_bytes) return fail(errc::corrupt, "{} bytes are not a safetensors file", file.size());
   std::memcpy(&length, file.data(), length_bytes);
   if (length > longest_header || length > file.size() - length_bytes)
-    return fail(errc::corrupt, "says that its header has {} bytes; the file has {}, and at most {} are taken", length,
+    return fail(errc::corrupt, "declares a header of {} bytes; the file has {}, and at most {} are allowed", length,
                 file.size(), longest_header);
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + length_bytes, length);
   if (!text.starts_with('{')) return fail(errc::corrupt, "its header does not begin with {{");

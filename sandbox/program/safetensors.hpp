@@ -1,10 +1,10 @@
-// Files of safetensors, in which weights come: the length of a header (8 bytes, little-endian), the header, a line of
-// JSON, and the tensors' elements.
+// The safetensors file format for weights: the length of the header (8 bytes, little-endian), the header (JSON), and
+// the tensors' elements.
 //
 //   {"__metadata__": {"format": "pt"}, "fc.weight": {"dtype": "F32", "shape": [3, 4], "data_offsets": [0, 48]}, ...}
 //
-// Reading is strict: every tensor's bytes lie where the header says, one tensor's after another's without a gap or an
-// overlap, and nothing is behind them.
+// Reading is strict: the tensors' bytes, as located by the header, follow each other without a gap or an overlap up to
+// the end of the file.
 #pragma once
 
 #include <cstddef>
@@ -25,18 +25,18 @@ namespace cudal1 {
 struct stored_tensor {
   dtype type = dtype::float32;
   std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;  // row-major; at any address, so not to be read as elements before it was copied
+  std::span<const std::byte> bytes;  // row-major; may be unaligned: copy before reading as elements
 };
 
 using stored_tensors = std::map<std::string, stored_tensor, std::less<>>;
 
-// Of a file that is in memory. errc::corrupt names the tensor.
+// Reads a file in memory; `bytes` point into it. errc::corrupt names the tensor.
 expected<stored_tensors> read_safetensors(std::span<const std::byte> file);
 
-// A file mapped for reading; it must not be shortened while this lives.
+// A file mapped for reading; it must not be truncated during this object's lifetime.
 class safetensors_file {
  public:
-  // Does not need the descriptor afterwards. `name`: what errors call the file.
+  // Does not need the descriptor afterwards. `name`: the name of the file in errors.
   static expected<safetensors_file> map(int fd, std::string name);
   static expected<safetensors_file> open(const std::string& path);
 
@@ -54,8 +54,8 @@ class safetensors_file {
   stored_tensors tensors_;
 };
 
-// Writes the tensors in the order of their names to a new file, or over one that is there. Their `bytes` are as many as
-// type and shape say.
+// Writes the tensors in the order of their names; replaces an existing file. errc::invalid_argument where the number of
+// `bytes` does not match type and shape.
 expected<void> write_safetensors(const std::string& path, const stored_tensors& tensors);
 
 }  // namespace cudal1

@@ -83,7 +83,7 @@ class scanner {
     if (!is_marker) return;
     int marked = 0;
     std::from_chars(text.data(), text.data() + text.size(), marked);
-    line_ = marked - 1;  // of the next line, whose newline comes first
+    line_ = marked - 1;  // the newline that follows increments it
   }
 
   void name() {
@@ -132,7 +132,7 @@ class scanner {
   std::vector<token> tokens_;
 };
 
-// Why a compiler's rules cannot be sure of what they read at `t`; "" where they can. `rest`: the source from `t` on.
+// Why the rules of compilers cannot rely on this reading at `t`; "" where they can. `rest`: the source from `t` on.
 std::string hides_words(const token& t, std::string_view rest) {
   static constexpr std::array<std::string_view, 5> digraphs{"<%", "%>", "<:", ":>", "%:"};
   const auto c = static_cast<unsigned char>(t.text.front());
@@ -180,7 +180,7 @@ std::size_t joined_source::line_of(std::size_t at) const {
 joined_source join_lines(std::string_view source) {
   joined_source joined;
   joined.text.reserve(source.size());
-  std::size_t owed = 0;
+  std::size_t pending = 0;
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (source[i] == '\\') {
       std::size_t end = i + 1;
@@ -188,15 +188,15 @@ joined_source join_lines(std::string_view source) {
         ++end;
       if (end < source.size() && source[end] == '\n') {
         joined.joints.push_back(joined.text.size());
-        ++owed;
+        ++pending;
         i = end;
         continue;
       }
     }
     joined.text += source[i];
     if (source[i] == '\n') {
-      joined.text.append(owed, '\n');
-      owed = 0;
+      joined.text.append(pending, '\n');
+      pending = 0;
     }
   }
   return joined;

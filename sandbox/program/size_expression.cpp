@@ -1,7 +1,6 @@
 #include "sandbox/program/size_expression.hpp"
 
 #include <charconv>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -68,7 +67,7 @@ class evaluator {
         if (__builtin_sub_overflow(int64_t{0}, value, &value)) return wrong("does not fit 64 bits");
         continue;
       }
-      if (value % other != 0) return wrong(fmt::format("{} / {} leaves a rest", value, other));
+      if (value % other != 0) return wrong(fmt::format("{} / {} leaves a remainder", value, other));
       value /= other;
     }
     return value;

@@ -1,4 +1,4 @@
-// Sizes of a task as people write them: "N*C/4" over the names of a profile.
+// Size expressions in task files: "N*C/4" over the names of a profile.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace cudal1 {
 
 using size_names = std::map<std::string, int64_t, std::less<>>;
 
-// Integers, names, + - * / ( ). A division must leave no rest, and nothing may leave int64. Errors name the expression.
+// Integers, names, + - * / ( ). A division must have no remainder, and no result may overflow int64. Errors name the
+// expression.
 expected<int64_t> evaluate_size(std::string_view expression, const size_names& names);
 
 }  // namespace cudal1

@@ -47,7 +47,7 @@ expected<void> check_characters(std::string_view source) {
   return {};
 }
 
-// Why a token may not stand in a program; "" where it may. `rest`: the source from it on.
+// Why a token is not allowed in a program; "" where it is. `rest`: the source from the token on.
 std::string problem_of_token(const token& t, std::string_view rest) {
   static constexpr std::array<std::string_view, 5> forbidden{"__has_include", "__has_include_next", "__has_embed",
                                                              "_Pragma", "__pragma"};
@@ -70,7 +70,8 @@ std::string problem_of_token(const token& t, std::string_view rest) {
   }
 }
 
-// The tokens of `source`, all legal, preprocessor lines as words among them. `joined` is join_lines of it.
+// The tokens of `source`, including the words of preprocessor lines; an error where one is illegal. `joined` is
+// join_lines(source).
 expected<std::vector<token>> legal_tokens(std::string_view source, const joined_source& joined) {
   CUDAL1_CHECK(check_characters(source));
   auto tokens = scan(joined.text, directive_form::words);
@@ -80,12 +81,12 @@ expected<std::vector<token>> legal_tokens(std::string_view source, const joined_
   return tokens;
 }
 
-// A literal's content says nothing to any rule.
+// The content of a literal does not matter to any rule.
 std::string without_content(const token& t) {
   return t.kind == token_kind::text ? std::string(2, t.text.front()) : std::string(t.text);
 }
 
-// What stands behind `#include`, as a preprocessor sees it.
+// The text after `#include`, as a preprocessor sees it.
 std::string text_after_include(std::string_view text, std::span<const token> rest, std::size_t begin) {
   std::string seen;
   for (const auto& t : rest) {
@@ -100,24 +101,24 @@ std::string text_after_include(std::string_view text, std::span<const token> res
   return seen += text.substr(begin, std::min(text.find('\n', begin), text.size()) - begin);
 }
 
-// `rest`: what stands behind `#include`.
+// `rest`: the text after `#include`.
 expected<void> check_include(std::string_view rest, std::size_t line) {
   const auto first = std::min(rest.find_first_not_of(" \t\n"), rest.size());
   auto path = rest.substr(first, rest.find_last_not_of(" \t\n") + 1 - first);
   const bool closed =
       path.size() > 2 && ((path.front() == '<' && path.back() == '>') || (path.front() == '"' && path.back() == '"'));
-  if (!closed) return refuse(line, "#include: should name a header, as <cub/cub.cuh>");
+  if (!closed) return refuse(line, "#include: should name a header, such as <cub/cub.cuh>");
   path = path.substr(1, path.size() - 2);
   const bool plain = std::all_of(path.begin(), path.end(), [](char c) {
     return !leading_word({&c, 1}).empty() || std::string_view("/.+-").find(c) != std::string_view::npos;
   });
   if (!plain || path.front() == '/' || path.find("..") != std::string_view::npos)
-    return refuse(line, fmt::format("#include {}: a header has a relative path without \"..\", as <cub/cub.cuh>",
+    return refuse(line, fmt::format("#include {}: a header has a relative path without \"..\", such as <cub/cub.cuh>",
                                     rest.substr(0, 80)));
   return {};
 }
 
-// `words`: the tokens of one preprocessor line behind '#', which stands on `line`.
+// `words`: the tokens after '#' on the preprocessor line `line`.
 expected<void> check_directive(std::string_view text, std::span<const token> words, std::size_t line,
                                std::span<const std::string> headers) {
   static constexpr std::array<std::string_view, 9> allowed{"define", "undef", "if",    "ifdef", "ifndef",
@@ -135,12 +136,11 @@ expected<void> check_directive(std::string_view text, std::span<const token> wor
                   "needs CUDA's libraries names them as \"headers\" in its head");
   if (!is_one_of(directive, allowed))
     return refuse(
-        line, fmt::format("#{} is not allowed (only #define, #undef, #if and their kin, #pragma unroll)", directive));
+        line, fmt::format("#{} is not allowed (only #define, #undef, #if and the like, #pragma unroll)", directive));
   if (directive == "pragma" && subject != "unroll")
     return refuse(line, fmt::format("#pragma {} is not allowed, only #pragma unroll", subject));
   if ((directive == "define" || directive == "undef") && subject.starts_with("__"))
-    return refuse(line,
-                  fmt::format("#{} {}: names that begin with two underscores are the compiler's", directive, subject));
+    return refuse(line, fmt::format("#{} {}: names that begin with two underscores are reserved", directive, subject));
   return {};
 }
 
@@ -152,7 +152,7 @@ kernel_parameter read_parameter(std::span<const token> tokens) {
   std::vector<std::string> type;
   for (const auto& t : tokens) {
     const std::string whole = without_content(t);
-    const std::string word = whole.substr(0, whole.find('='));  // a default value is no part of it
+    const std::string word = whole.substr(0, whole.find('='));  // a default value is not part of the type
     if (!word.empty()) {
       p.text += (p.text.empty() || leading_word(word).empty() ? "" : " ") + word;
       p.is_pointer = p.is_pointer || word == "*" || word == "[";
@@ -167,7 +167,7 @@ kernel_parameter read_parameter(std::span<const token> tokens) {
   return p;
 }
 
-// Split at commas outside of any brackets, the angular ones of templates among them.
+// Splits at commas outside of all brackets, including the angle brackets of templates.
 std::vector<kernel_parameter> read_parameters(std::span<const token> list) {
   if (list.empty() || (list.size() == 1 && list.front().is("void"))) return {};
   std::vector<kernel_parameter> parameters;

@@ -1,5 +1,5 @@
-// The CUDA C++ source of a program: what may stand in it, and which kernels it defines. No preprocessor is run; a
-// compiler has the last word.
+// The CUDA C++ source of a program: what it may contain, and which kernels it defines. No preprocessor is run; the
+// compiler may still reject a source that passes.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@
 namespace cudal1 {
 
 struct kernel_parameter {
-  std::string text;  // "const float* __restrict__ a", blanks made single
-  std::string type;  // "const float*"; "" where it cannot be told
+  std::string text;  // "const float* __restrict__ a", with single blanks
+  std::string type;  // "const float*"; "" where it is not recognised
   bool is_pointer = false;
 };
 
@@ -22,16 +22,16 @@ struct kernel_signature {
   std::vector<kernel_parameter> parameters;
 };
 
-// Legal characters, and no preprocessor line but #define, #undef, #if and their kin, and #pragma unroll; nothing that
-// looks for files; no redefinition of names that begin with two underscores. Where the program names sets of `headers`,
-// `#include <cub/cub.cuh>` too, by a plain relative path. Refuses what would make this reading differ from a
-// compiler's: raw strings, trigraphs, digraphs of #, universal character names, blanks after a continuation. Errors
-// name the line.
+// Checks the source: legal characters; no preprocessor lines other than #define, #undef, #if and the like, and #pragma
+// unroll; nothing that searches for files; no redefinition of names that begin with two underscores. Where the program
+// names sets of `headers`, #include with a plain relative path is allowed too. Rejects what would make this reading
+// differ from a compiler's: raw strings, trigraphs, digraphs of #, universal character names, blanks after a
+// continuation. Errors name the line.
 expected<void> check_source(std::string_view source, std::span<const std::string> headers = {});
 
 // What a launch can name: each `__global__ void NAME(...)`, with __launch_bounds__(...) on either side of void, in
-// order, those in the branches of an #if and in macros too. Errors: check_source's, those of preprocessor lines
-// excepted.
+// order, those in the branches of an #if and in macros too. Errors: those of check_source, except for preprocessor
+// lines.
 expected<std::vector<kernel_signature>> find_kernels(std::string_view source);
 
 }  // namespace cudal1

@@ -41,12 +41,12 @@ expected<void> check_summary(std::string_view summary) {
   return fail(errc::parse_error, "summary: should be one line of at most {} bytes", longest);
 }
 
-// The sizes of the profile; a text that names its profile has numbers only.
+// The sizes of the profile; a text with a "profile" has numbers only.
 expected<size_names> read_sizes(const json& document, const std::string& profile) {
   const auto* sizes = document.find("sizes");
   if (!sizes) return size_names{};
   if (document.find("profile"))
-    return fail(errc::parse_error, "sizes: a text with a \"profile\" is one profile's and has numbers only");
+    return fail(errc::parse_error, "sizes: a text with a \"profile\" is for one profile and has numbers only");
   if (!sizes->is_object()) return wrong_json_kind("sizes", "an object of profiles", *sizes);
   const auto* chosen = sizes->find(profile);
   if (!chosen) {
@@ -61,7 +61,7 @@ expected<size_names> read_sizes(const json& document, const std::string& profile
   if (!chosen->is_object()) return wrong_json_kind(where, "an object of sizes", *chosen);
   size_names names;
   for (const auto& [name, value] : chosen->as_object()) {
-    if (!is_identifier(name)) return fail(errc::parse_error, "{}: {} is no name", where, json(name).text());
+    if (!is_identifier(name)) return fail(errc::parse_error, "{}: {} is not a valid name", where, json(name).text());
     CUDAL1_TRY(const int64_t size, read_integer(value, where + ", " + name));
     names.emplace(name, size);
   }
@@ -85,7 +85,7 @@ expected<json> evaluated_items(const json& v, const size_names& sizes, const std
   return json(std::move(items));
 }
 
-// The declarations as a program has them: sizes are numbers, and how to draw is left out.
+// The declarations as a program has them: sizes are numbers; draw, facts and content are left out.
 expected<json> plain_declarations(const json& list, std::string_view name, const size_names& sizes) {
   if (!list.is_array()) return wrong_json_kind(std::string(name), "an array of tensors", list);
   json::array plain;
@@ -117,7 +117,7 @@ expected<json> plain_steps(const json& list, const size_names& sizes) {
     const auto* name = item.find("aten");
     if (!name || !name->is_string())
       return fail(errc::parse_error,
-                  "{}: should have the key aten; a task has ATen steps only (alloc and launch are a variant's)",
+                  "{}: should have the key aten; a task has ATen steps only (alloc and launch are for variants)",
                   number);
     json step = item;
     const auto* op = find_operator(name->as_string());
@@ -161,7 +161,7 @@ expected<std::vector<input_spec>> read_specs(const json& document, std::string_v
     const auto where = declaration_label(list, i, declarations[i].name);
     CUDAL1_TRY(auto spec, read_input_spec(document.find(list)->as_array()[i], declarations[i].type, sizes, where));
     if (spec.content && list != "weights")
-      return fail(errc::parse_error, "{}, content: an input is drawn; only weights have a content", where);
+      return fail(errc::parse_error, "{}, content: inputs are drawn; only weights can have content", where);
     specs.push_back(std::move(spec));
   }
   return specs;
@@ -170,12 +170,12 @@ expected<std::vector<input_spec>> read_specs(const json& document, std::string_v
 expected<void> check_content_files(const task& t) {
   const auto files = t.content_files();
   if (files.size() > task::most_content_files)
-    return fail(errc::parse_error, "weights: their content is in {} files; at most {} are taken", files.size(),
+    return fail(errc::parse_error, "weights: their content is in {} files; at most {} are allowed", files.size(),
                 task::most_content_files);
   return {};
 }
 
-// Everything but the name, which the errors of the rest are said of.
+// Reads everything but the name, which prefixes the errors of the rest.
 expected<void> read_parts(const json& document, std::string_view profile, task& t) {
   CUDAL1_CHECK(known_keys(
       document, "the task",
@@ -274,7 +274,7 @@ expected<task> read_task(std::string_view text, std::string_view profile) {
   CUDAL1_TRY(t.name, read_string(*name, "name"));
   CUDAL1_CHECK(check_word(t.name, "name"));
   if (auto parts = read_parts(document, profile, t); !parts) return fail_in("task " + t.name, parts.error());
-  task identity = t;  // words about a task do not make another task of it
+  task identity = t;  // descriptions do not affect the id
   identity.summary.clear();
   identity.family.clear();
   identity.origin.reset();

@@ -61,7 +61,7 @@ expected<std::string> builtin_task_folder() {
   std::error_code problem;
   if (const char* chosen = std::getenv("CUDAL1_TASKS"); chosen && *chosen) {
     if (fs::is_directory(chosen, problem)) return std::string(chosen);
-    return fail(errc::not_found, "CUDAL1_TASKS names {}, which is no folder", chosen);
+    return fail(errc::not_found, "CUDAL1_TASKS names {}, which is not a folder", chosen);
   }
   if (const auto self = fs::read_symlink("/proc/self/exe", problem); !problem) {
     const auto installed = (self.parent_path().parent_path() / "share" / "cudal1" / "tasks").string();

@@ -1,7 +1,6 @@
 #include "sandbox/program/types.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-// Element types and tensor types: what is known of a tensor before anything runs.
+// Element types and tensor types: what is known about a tensor before anything runs.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace cudal1 {
 
-// Named as PyTorch names them ("bool" in texts).
+// PyTorch's names ("bool" in texts).
 BOOST_DEFINE_ENUM_CLASS(dtype, bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
 
-int64_t size_of(dtype t);  // bytes an element
+int64_t size_of(dtype t);  // bytes per element
 bool is_floating(dtype t);
 bool is_integral(dtype t);  // without bool
 std::string name_of(dtype t);

@@ -1,4 +1,4 @@
-// Lowered programs compute what the task's program computes: real compiler, real kernels, real interpreter.
+// Lowered programs compute what the task's program computes: with the real compiler, kernels and interpreter.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -36,7 +36,7 @@ std::vector<schedule> first_schedules(const task& t, const lowering_target& targ
 
 enum class values { normal, wide, special, special_finite };
 
-// A program in this process, with its kernels.
+// A program loaded into this process, with its kernels.
 class loaded {
  public:
   explicit loaded(const program& p) {
@@ -96,8 +96,7 @@ std::vector<float> drawn(const tensor_declaration& d, const input_spec& spec, va
   return out;
 }
 
-// Relative to the value, and to the size of the values around: a running sum that comes near zero has the error of what
-// it was the sum of.
+// Relative to the value and to the typical size of all values: a running sum close to zero has the error of its terms.
 void expect_close(const std::vector<float>& a, const std::vector<float>& b, const std::string& where) {
   ASSERT_EQ(a.size(), b.size()) << where;
   double square = 0;
@@ -114,8 +113,7 @@ void expect_close(const std::vector<float>& a, const std::vector<float>& b, cons
   }
 }
 
-// What is lowered for a GPU, as this device can run it: its kernels are the same source here, its library products
-// float32.
+// A program lowered for a GPU, changed so that the CPU can run it: the same kernel source, library products in float32.
 program runnable(program p) {
   p.how.graph = false;
   for (auto& s : p.steps) {
@@ -153,15 +151,15 @@ void compare(const task& t, const schedule& s, const std::vector<values>& kinds,
   }
 }
 
-TEST(Semantics, TheFullestScheduleOfEverySmallTaskGivesTheReferencesValues) {
+TEST(Semantics, TheFirstWholeScheduleOfEverySmallTaskGivesTheReferencesValues) {
   for (const auto& t : small_tasks()) {
     const auto schedules = first_schedules(t, for_cpu());
-    if (t.name == "plain_product") continue;  // nothing is legal there
+    if (t.name == "plain_product") continue;  // no move is legal there
     ASSERT_FALSE(schedules.empty()) << t.name;
     if (t.name == "column_scale") {
       compare(t, schedules.front(), {values::normal, values::wide});
     } else if (t.name == "gelu") {
-      // The reference's is oneDNN's, which says NaN for infinity where it has AVX-512 (elsewhere infinity, as we do).
+      // The reference uses oneDNN, which returns NaN for infinity with AVX-512 (otherwise infinity, as our kernels do).
       compare(t, schedules.front(), {values::normal, values::wide, values::special_finite});
     } else {
       compare(t, schedules.front(), {values::normal, values::wide, values::special});
@@ -169,14 +167,14 @@ TEST(Semantics, TheFullestScheduleOfEverySmallTaskGivesTheReferencesValues) {
   }
 }
 
-// Where zeros are left out, inputs are taken to be finite: 0 times infinity is NaN in the full product.
+// Moves that skip zeros assume finite inputs: 0 times infinity is NaN in the full product.
 bool assumes_finite(const task& t, const schedule& s) {
   const auto leaves_zeros_out = [](const input_spec& i) { return !i.facts.empty(); };
   return std::any_of(t.inputs.begin(), t.inputs.end(), leaves_zeros_out) ||
          std::any_of(s.moves.begin(), s.moves.end(), [](const move& m) { return m.name == "pull_sum_through_linear"; });
 }
 
-TEST(Semantics, TheFullestScheduleOfEveryBuiltInTaskGivesTheReferencesValuesAtSmallSizes) {
+TEST(Semantics, TheFirstWholeScheduleOfEveryBuiltInTaskGivesTheReferencesValuesAtSmallSizes) {
   int compared = 0;
   for (const auto& t : shrunk_builtin_tasks()) {
     const auto schedules = first_schedules(t, for_cpu());
@@ -197,8 +195,8 @@ TEST(Semantics, EveryParameterOfARowKernelGivesTheReferencesValues) {
   }
 }
 
-// However many kernels that takes.
-TEST(Semantics, TheFullestScheduleOfANetworkFusesAllItsChainsAndGivesTheReferencesValues) {
+// With any number of kernels.
+TEST(Semantics, TheFirstWholeScheduleOfANetworkFusesAllItsChainsAndGivesTheReferencesValues) {
   const task t = chained_network(60);
   const auto start = std::chrono::steady_clock::now();
   const auto whole = whole_schedules(t, for_cpu());
@@ -212,10 +210,10 @@ TEST(Semantics, TheFullestScheduleOfANetworkFusesAllItsChainsAndGivesTheReferenc
   compare(t, whole.front(), {values::normal});
 }
 
-// What a GPU would run, run here: the same source with exact barriers, shuffles and shared memory.
-TEST(CudaSemantics, TheFullestScheduleOfEverySmallTaskGivesTheReferencesValues) {
+// The code for GPUs, run on the CPU: the same source with exact barriers, shuffles and shared memory.
+TEST(CudaSemantics, TheFirstWholeScheduleOfEverySmallTaskGivesTheReferencesValues) {
   const auto& all = small_tasks();
-  // The operators of one element are the same text on every device: of those the last few.
+  // Pointwise kernels have the same expressions on every device: only the last few of those are tested.
   const auto first = std::find_if(all.begin(), all.end(), [](const task& t) { return t.name == "gelu_tanh"; });
   for (const auto& t : std::span(first, all.end())) {
     const auto schedules = whole_schedules(t, for_cuda());
@@ -241,7 +239,7 @@ TEST(CudaSemantics, TheWholeSchedulesOfEveryBuiltInTaskGiveTheReferencesValuesAt
   EXPECT_GE(compared, 33);
 }
 
-TEST(CudaSemantics, RowsOfAwkwardLengthsAndFewOfThemGiveTheReferencesValues) {
+TEST(CudaSemantics, OddRowLengthsAndFewLongRowsGiveTheReferencesValues) {
   for (const auto& t : row_tasks()) {
     const auto schedules = whole_schedules(t, for_cuda());
     ASSERT_FALSE(schedules.empty()) << t.name;

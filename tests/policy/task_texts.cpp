@@ -25,7 +25,7 @@ std::string step(const std::string& op, const std::string& args, const std::stri
   return R"({"aten": "aten::)" + op + R"(", "args": {)" + args + R"(}, "out": [)" + out + "]}";
 }
 
-// Over the statistics of the batch.
+// With the statistics of the batch.
 std::string batch_norm(const std::string& of, const std::string& parameters, const std::string& out) {
   return step("batch_norm", "\"input\": \"" + of + "\", " + parameters + R"(, "running_mean": null, "running_var": null,
               "training": true, "momentum": 0.1, "eps": 1e-05, "cudnn_enabled": true)",
@@ -73,7 +73,7 @@ std::vector<task> make_small() {
                             "\"s\"") +
                            ", " + step("relu", R"("self": "s")", "\"y\""),
                        "\"y\""));
-  // Operators that no move knows, between others that some do: lists of views, recurrent layers, contractions.
+  // Operators that no move supports, between others that some do: lists of views, recurrent layers, contractions.
   out.push_back(made("gates_of_a_split", tensor("x", "[6, 40]"),
                      step("split.Tensor", R"("self": "x", "split_size": 10, "dim": 1)", R"("i", "f", "", "g")") + ", " +
                          step("sigmoid", R"("self": "i")", "\"s\"") + ", " + step("tanh", R"("self": "g")", "\"t\"") +

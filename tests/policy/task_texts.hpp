@@ -1,4 +1,4 @@
-// Tasks for these tests: the built-in ones, and small ones of every kind of kernel.
+// Tasks for these tests: the built-in ones, and small ones for every kernel form.
 #pragma once
 
 #include <string>
@@ -18,17 +18,17 @@ inline const lowering_target& for_cuda() {
 }
 
 const std::vector<task>& builtin_tasks();
-// The same at sizes of a few dozen, which no lane count divides.
+// The built-in tasks at sizes of at most a few dozen.
 const std::vector<task>& shrunk_builtin_tasks();
 const task& builtin(const std::string& name);
-// Small shapes, awkward sizes: tails, broadcasts, columns apart, single rows.
+// Small and odd sizes: tails, broadcasts, strided columns, single rows.
 const std::vector<task>& small_tasks();
-// Row kernels of lengths around those of vectors, warps and blocks, and of few long rows.
+// Row kernels with lengths close to those of vectors, warps and blocks, and with few long rows.
 const std::vector<task>& row_tasks();
 const task& small(const std::string& name);
-// A residual network: blocks of a product, a bias, a ReLU and the sum with what went in; four steps each.
+// A residual network: blocks of a product, a bias, a ReLU and the sum with the block's input; four steps each.
 task residual_network(int blocks);
-// Products with a chain of two steps after each, of one element in turn with a softmax; three steps each.
+// Products, each followed by a bias and alternately a sigmoid or a softmax; three steps each.
 task chained_network(int chains);
 
 }  // namespace cudal1::test

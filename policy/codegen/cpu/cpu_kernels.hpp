@@ -1,4 +1,4 @@
-// The forms of a kernel on a processor, and what their options are where nobody chose. Private to this folder.
+// The kernel forms for the CPU, and the defaults of their options. Private to this folder.
 #pragma once
 
 #include "policy/codegen/emit_kernel.hpp"
@@ -6,10 +6,10 @@
 namespace cudal1 {
 
 expected<emitted_kernel> emit_elements(const emit_request& request);  // one index over all elements
-expected<emitted_kernel> emit_rows(const emit_request& request);      // a thread a row, lanes along the columns
-expected<emitted_kernel> emit_tiles(const emit_request& request);     // a thread a tile of rows, lanes across them
+expected<emitted_kernel> emit_rows(const emit_request& request);      // one thread per row, lanes along the columns
+expected<emitted_kernel> emit_tiles(const emit_request& request);     // one thread per tile of rows, lanes across rows
 
-// The options with a number in the place of each that is open.
+// The options, with the default for each one that is 0.
 group_options with_cpu_defaults(const kernel_body& body, group_options options);
 
 }  // namespace cudal1

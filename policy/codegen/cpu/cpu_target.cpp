@@ -10,10 +10,11 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_broadcast_columns = 256;  // of a row of a broadcasting pointwise kernel, at least
-constexpr int64_t k_shortest_loop = 64;       // elements that a block of a pointwise kernel takes, at least
+constexpr int64_t k_broadcast_columns = 256;  // minimum, in a broadcasting pointwise kernel
+constexpr int64_t k_shortest_loop = 64;       // minimum elements per block of a pointwise kernel
 
-// A broadcasting pointwise body as rows and columns: enough of the last dimensions to loop over.
+// A broadcasting pointwise body as rows and columns: as many of the last dimensions become columns as make a long
+// enough loop.
 kernel_body with_columns(kernel_body body) {
   int64_t columns = 1;
   while (body.row_dims > 1 && columns < k_broadcast_columns) {
@@ -76,7 +77,7 @@ class cpu_target final : public lowering_target {
       case tuning_option::accumulators:
         return accumulators;
       case tuning_option::row_threads:
-        return {};  // a row is one thread's
+        return {};  // one thread computes a whole row
     }
     return {};
   }
@@ -86,7 +87,7 @@ class cpu_target final : public lowering_target {
     const bool loop = body.is_elementwise() && body.domain.size() <= 1;
     switch (option) {
       case tuning_option::threads:
-        // With an element a thread the threads of a block are the loop that vectorises.
+        // With one element per thread, the loop over a block's threads is the one that vectorises.
         return !loop || value * std::max<int64_t>(now.items, 1) >= k_shortest_loop;
       case tuning_option::items:
         return body.is_elementwise() ? loop : wants_tiles(body);
@@ -101,8 +102,8 @@ class cpu_target final : public lowering_target {
 
 }  // namespace
 
-// Loops of 16 accumulators are taken apart before the host compiler vectorises, and then a maximum or an exponential
-// stays scalar; loops of 32 are not.
+// The host compiler unrolls loops over 16 accumulators before it vectorises, and then a maximum or an exponential stays
+// scalar; it does not unroll loops over 32.
 group_options with_cpu_defaults(const kernel_body& body, group_options options) {
   if (options.threads == 0) options.threads = body.is_elementwise() ? 256 : std::clamp<int64_t>(body.rows() / 8, 1, 16);
   if (options.items == 0) options.items = body.is_elementwise() ? 1 : 64;

@@ -1,4 +1,4 @@
-// Processors: the kernels run as C++ that the host compiler vectorises, a block of threads as a loop.
+// The CPU: kernels run as C++ that the host compiler vectorises; a block of threads is a loop.
 #pragma once
 
 #include "policy/codegen/lowering_target.hpp"

@@ -1,6 +1,4 @@
-// One index over all elements: an element a thread, or a run of them.
-#include <numeric>
-
+// One index over all elements: each thread computes one element or a run of consecutive elements.
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cpu/cpu_kernels.hpp"
 #include "policy/codegen/kernel_writer.hpp"
@@ -20,7 +18,7 @@ class elements_writer {
     const group_options options = with_cpu_defaults(w_.body(), w_.request().options);
     threads_ = options.threads;
     items_ = options.items;
-    if (w_.body().domain.size() > 1) items_ = 1;  // an index of several dimensions is taken apart a thread
+    if (w_.body().domain.size() > 1) items_ = 1;  // a multi-dimensional index is decomposed per thread
     w_.open_kernel();
     if (items_ == 1) {
       write_single();

@@ -1,5 +1,5 @@
-// A thread a row: the loops over its columns run inside of the thread, with accumulators side by side so that they
-// vectorise (float sums are never reassociated by the compiler), in as many passes as there are rounds of reductions.
+// One thread per row: the loops over its columns run inside the thread, with several accumulators so that they
+// vectorise (the compiler never reassociates float sums), with one pass for each level of dependent reductions.
 #include <algorithm>
 #include <set>
 
@@ -12,8 +12,8 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_block_columns = 64;     // additions into one float accumulator before it is emptied into a double
-constexpr int64_t k_kept_elements = 16384;  // of a row, kept on the thread's stack for a later pass
+constexpr int64_t k_block_columns = 64;     // additions into a float accumulator before it is flushed into a double
+constexpr int64_t k_kept_elements = 16384;  // maximum of a row, on the thread's stack, for later passes
 constexpr int64_t k_scan_lanes = 8;
 
 class rows_writer {
@@ -106,7 +106,7 @@ class rows_writer {
     storing_.clear();
   }
 
-  // Lanes keep partial results; sums of long rows are emptied into a double now and then.
+  // Lanes hold partial results; in long rows they are flushed into a double after each block of columns.
   void write_columns(const pass_work& work) {
     const bool reduces = !work.reduced.empty();
     const int64_t block = lanes_ * k_block_columns;
@@ -175,8 +175,8 @@ class rows_writer {
     }
   }
 
-  // As integers in the order of the floats, NaN beyond all: that has no branches and vectorises; comparisons of floats
-  // that let NaN through do neither here.
+  // Compares integers that have the order of the floats, NaN beyond all others: this has no branches and vectorises;
+  // float comparisons that propagate NaN have branches and do not.
   void combine_extremes(const std::string& lanes, bool largest) {
     const char* nan = largest ? "0x7fffffff" : "(-0x7fffffff - 1)";
     w_.line(fmt::format("int best_{} = {};", lanes, largest ? "(-0x7fffffff - 1)" : "0x7fffffff"));
@@ -203,7 +203,7 @@ class rows_writer {
       w_.close();
   }
 
-  // The innermost columns from `first` to `end`; `whole`: they are a multiple of the lanes.
+  // The innermost columns from `first` to `end`; `whole`: their number is a multiple of the lanes.
   void write_inner(const pass_work& work, const std::string& first, const std::string& end, bool whole) {
     if (work.reduced.empty()) {
       w_.open(fmt::format("for (int j = {}; j < {}; ++j)", first, end));
@@ -290,7 +290,7 @@ class rows_writer {
     }
   }
 
-  // Values a row that this pass uses, and what they are made of.
+  // Declares a per-row value that this pass uses, after the per-row values that it depends on.
   void need_row_value(int number) {
     const body_node& n = w_.node(number);
     if (!n.per_row || n.kind == node_kind::constant || n.kind == node_kind::reduce || ready_.contains(number)) return;
@@ -317,9 +317,10 @@ class rows_writer {
 
   // ---- running sums ----
 
-  // Sums within a few columns first, which do not wait for the columns before; then what came before, in a double.
+  // First the sums within a few columns, which do not depend on earlier columns; then the total of the earlier columns,
+  // in a double, is added.
   void write_scan(const pass_work& work) {
-    std::set<int> behind;  // what needs a running sum
+    std::set<int> behind;  // nodes that depend on a running sum
     for (const int n : work.elements) {
       const auto& operands = w_.node(n).operands;
       if (w_.node(n).kind == node_kind::scan ||
@@ -382,9 +383,9 @@ class rows_writer {
   std::vector<int64_t> columns_;
   int64_t inner_ = 1, threads_ = 0, lanes_ = 0;
   bool guarded_ = false;
-  std::set<int> kept_;  // nodes whose elements earlier passes kept
+  std::set<int> kept_;  // nodes whose elements earlier passes stored
   std::vector<int> storing_;
-  std::set<int> ready_;  // values a row that have a variable
+  std::set<int> ready_;  // per-row values that have a variable
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A thread a tile of neighbouring rows, where the rows lie side by side in memory and their columns far apart (a
-// softmax over channels, a sum over the batch): each pass walks down the columns and takes the whole tile at each.
+// One thread per tile of neighbouring rows, where rows are adjacent in memory and columns are far apart (a softmax over
+// channels, a sum over the batch): each pass loops over the columns and processes the whole tile at each.
 #include <algorithm>
 #include <set>
 
@@ -12,8 +12,8 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_block_columns = 128;    // additions into one float before it is emptied into a double
-constexpr int64_t k_kept_elements = 16384;  // of a tile
+constexpr int64_t k_block_columns = 128;    // additions into a float before it is flushed into a double
+constexpr int64_t k_kept_elements = 16384;  // maximum of a tile, for later passes
 
 class tiles_writer {
  public:
@@ -27,7 +27,7 @@ class tiles_writer {
     tile_ = std::min<int64_t>(side_, options.items);
     threads_ = options.threads;
     if (!options.in_place.empty() && plan_.reads_after_write())
-      return fail(errc::unsupported, "the operand to write over is still read after the first write");
+      return fail(errc::unsupported, "the operand to overwrite is still read after the first write");
     w_.open_kernel();
     open_tile();
     for (int pass = 0; pass < plan_.passes(); ++pass)

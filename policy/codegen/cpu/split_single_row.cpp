@@ -6,8 +6,8 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_split_from = 1 << 15;     // elements of a single row, before it is cut into parts
-constexpr int64_t k_part_elements = 1 << 14;  // of a part, about
+constexpr int64_t k_split_from = 1 << 15;     // minimum elements of a row that is split
+constexpr int64_t k_part_elements = 1 << 14;  // of a part, approximately
 
 }  // namespace
 
@@ -18,7 +18,7 @@ std::optional<two_phases> split_single_row(const kernel_body& whole, const std::
     if (std::any_of(r.target.strides.begin(), r.target.strides.end(), [](int64_t s) { return s != 0; }))
       return std::nullopt;
   }
-  std::vector<bool> behind(whole.nodes.size(), false);  // a reduction
+  std::vector<bool> behind(whole.nodes.size(), false);  // nodes that depend on a reduction
   for (std::size_t i = 0; i < whole.nodes.size(); ++i) {
     const auto& n = whole.nodes[i];
     for (const int o : n.operands)
@@ -28,7 +28,7 @@ std::optional<two_phases> split_single_row(const kernel_body& whole, const std::
     if (n.kind == node_kind::reduce) behind[i] = true;
   }
   two_phases out{whole, whole};
-  // The parts are rows of their own.
+  // Each part becomes a row.
   if (whole.domain.size() == 1) {
     int64_t part = 0;
     for (int64_t size = k_part_elements; size <= 4 * k_part_elements && part == 0; ++size)
@@ -57,7 +57,7 @@ std::optional<two_phases> split_single_row(const kernel_body& whole, const std::
     partial.strides.assign(out.parts.domain.size(), 0);
     partial.strides[0] = 1;
     out.parts.results.push_back({static_cast<int>(i), partial});
-    // In the second phase the parts take the place of the elements: the node they came from becomes their load.
+    // In the second phase the partial results replace the elements: the reduced node becomes a load of them.
     const auto from = static_cast<std::size_t>(whole.nodes[i].operands[0]);
     body_node load;
     load.kind = node_kind::load;
@@ -65,14 +65,14 @@ std::optional<two_phases> split_single_row(const kernel_body& whole, const std::
     load.operand = static_cast<int>(out.total.operands.size());
     partial.strides = {1};
     out.total.operands.push_back(std::move(partial));
-    // Two reductions of one value need a load each.
+    // Two reductions of one value would need one load each.
     const bool shared = std::count_if(whole.nodes.begin(), whole.nodes.end(), [&](const auto& n) {
                           return n.kind == node_kind::reduce && n.operands[0] == static_cast<int>(from);
                         }) > 1;
     if (shared) return std::nullopt;
     out.total.nodes[from] = std::move(load);
   }
-  // Values a row that were read in the first phase only would be loads without an operand now.
+  // Loads of per-row values that only the first phase reads have no operand in the second.
   for (std::size_t i = 0; i < out.total.nodes.size(); ++i) {
     const auto& n = out.total.nodes[i];
     if (n.kind == node_kind::load && n.value.rfind(prefix + "_part", 0) != 0) out.total.nodes[i].operand = -1;

@@ -1,5 +1,5 @@
-// One row of very many columns with one round of reductions: parts of it, then the parts. So the work spreads, and the
-// additions stay few.
+// Splits one very long row with one level of reductions in two phases: parts of the row are reduced, then the partial
+// results. This spreads the work and limits the number of additions into one accumulator.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace cudal1 {
 struct two_phases {
   kernel_body parts, total;
 };
-// Nothing where the body is no such row. `prefix` begins the names of the values between the two.
+// Empty where the body is not such a row. The names of the partial results start with `prefix`.
 std::optional<two_phases> split_single_row(const kernel_body& whole, const std::string& prefix);
 
 }  // namespace cudal1

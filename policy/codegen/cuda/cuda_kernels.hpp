@@ -1,4 +1,4 @@
-// The forms of a kernel on a GPU. Private to this folder.
+// The kernel forms for GPUs. Private to this folder.
 #pragma once
 
 #include "policy/codegen/emit_kernel.hpp"
@@ -6,6 +6,6 @@
 namespace cudal1 {
 
 expected<emitted_kernel> emit_cuda_elements(const emit_request& request);  // vectors of neighbouring elements
-expected<emitted_kernel> emit_cuda_rows(const emit_request& request);      // several threads a row
+expected<emitted_kernel> emit_cuda_rows(const emit_request& request);      // several threads per row
 
 }  // namespace cudal1

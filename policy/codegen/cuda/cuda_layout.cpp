@@ -9,12 +9,12 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_block = 128;                // threads, where rows are short
-constexpr int64_t k_processors = 132;           // of a large GPU
-constexpr int64_t k_whole_device = 1 << 17;     // threads that keep a large GPU busy, about
-constexpr int64_t k_vectors_a_thread = 4;       // independent 128-bit reads that hide the memory's latency
-constexpr int64_t k_cached_elements = 1 << 16;  // of a tensor: fewer stay in a processor's own cache
-constexpr int64_t k_warp_row = 256;             // vectors of a row that one warp may take alone
-constexpr int64_t k_values_in_flight = 16;      // that a thread reads before it computes, where a row is not resident
+constexpr int64_t k_processors = 132;           // multiprocessors of a large GPU
+constexpr int64_t k_whole_device = 1 << 17;     // threads that keep a large GPU busy, approximately
+constexpr int64_t k_vectors_a_thread = 4;       // independent 128-bit reads that hide memory latency
+constexpr int64_t k_cached_elements = 1 << 16;  // a tensor with fewer elements stays in the L1 cache
+constexpr int64_t k_warp_row = 256;             // maximum vectors of a row that one warp processes alone
+constexpr int64_t k_values_in_flight = 16;      // read before a thread computes, where rows are not resident
 
 int64_t power_below(int64_t v) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
@@ -23,7 +23,7 @@ int64_t power_above(int64_t v) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
 }
 
-// Tensors that a thread holds pieces of at once.
+// The number of tensors of which a thread holds elements at once.
 int64_t arrays_of(const kernel_body& body) {
   int64_t count = 0;
   for (const auto& n : body.nodes) {
@@ -33,14 +33,14 @@ int64_t arrays_of(const kernel_body& body) {
   return std::max<int64_t>(count, 1);
 }
 
-// Whether a second pass goes over the elements.
+// Whether a second pass reads the elements again.
 bool reads_again(const kernel_body& body) {
   const pass_plan plan(body);
   const auto is_row = [&](const auto& r) { return plan.is_row_result(r); };
   return plan.passes() > 2 || (plan.passes() == 2 && !std::all_of(body.results.begin(), body.results.end(), is_row));
 }
 
-// Registers that a thread of such a block can spend on a row's values: half of what it has, at most.
+// Registers that a thread may use for a row's values: at most half of those that it has at this block size.
 int64_t register_budget(int64_t block_threads) {
   return block_threads > 512 ? 24 : block_threads > 256 ? 48 : 72;
 }
@@ -58,7 +58,7 @@ int64_t default_row_threads(const kernel_body& body, const row_layout& l) {
   const bool many = rows * 32 >= k_whole_device;
   if (l.vectors <= k_warp_row && many) return 32;
   const int64_t wanted = many ? l.vectors / k_vectors_a_thread : l.vectors / 2;
-  // A row that is read once streams through; one that is read again should fit into the block's registers.
+  // A row that is read once is streamed; one that is read again should fit into the block's registers.
   if (!reads_again(body)) return std::clamp<int64_t>(power_below(wanted), 32, rows < k_processors ? 1024 : 256);
   return std::clamp<int64_t>(power_below(wanted), 32, l.vectors >= 4096 ? 1024 : 512);
 }
@@ -80,7 +80,7 @@ int64_t vector_width(const kernel_body& body, int64_t limit) {
     return o.strides.back() != 1 || access_of(o, width) == vector_access::vector;
   };
   for (; width > 1; width /= 2) {
-    // A single run of elements has a scalar tail; the rows of several dimensions must end with a vector.
+    // A one-dimensional domain has a scalar tail; otherwise the last dimension must be a multiple of the width.
     if (body.domain.size() > 1 && body.domain.back() % width != 0) continue;
     if (body.domain.back() < width) continue;
     if (std::all_of(body.operands.begin(), body.operands.end(), fits) &&
@@ -91,7 +91,7 @@ int64_t vector_width(const kernel_body& body, int64_t limit) {
 }
 
 std::string index_type(int64_t elements) {
-  // Beyond the last element a block may still count on.
+  // Threads of the last block compute indices beyond the last element.
   return elements < std::numeric_limits<int>::max() - (1 << 20) ? "int" : "long long";
 }
 

@@ -52,7 +52,8 @@ void cuda_row_group::write_pointers() {
   }
 }
 
-// Where rows follow each other at one distance, by the row's number: simple enough for the compiler to see alignment.
+// Where consecutive rows have a constant distance, the row number alone gives the offset: simple enough for the
+// compiler to see alignment.
 std::string cuda_row_group::row_offset(const std::vector<int64_t>& strides) const {
   const auto rows = static_cast<std::size_t>(w_->body().row_dims);
   bool linear = rows > 0;
@@ -83,7 +84,7 @@ void cuda_row_group::close_first() {
   if (l_->row_threads > 1 || guarded()) w_->close();
 }
 
-// The elements of a vector, in pairs.
+// Combines the elements of a vector pairwise.
 void cuda_row_group::combine_vector(const group_value& v) {
   for (int64_t half = l_->width / 2; half > 0; half /= 2) {
     for (int64_t i = 0; i < half; ++i)
@@ -144,7 +145,7 @@ void cuda_row_group::declare_scan(int node) {
   const std::string& name = w_->variable(node);
   w_->line(fmt::format("double before_{} = 0.0;", name));
   if (!l_->across && warps() > 1) {
-    // Two in turn: a warp may already write the next round's while another still reads this one's.
+    // Double-buffered: a warp may write the next round's totals while another still reads this round's.
     w_->line(fmt::format("__shared__ float totals_{}[2][{}];", name, l_->threads() / 32));
     w_->line(fmt::format("int turn_{} = 0;", name));
   }

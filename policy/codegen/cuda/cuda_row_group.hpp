@@ -1,4 +1,4 @@
-// The threads that share a row on a GPU: where they stand, and how they meet for sums and running sums.
+// The threads that share a row on a GPU: their indices, and how they combine reductions and running sums.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace cudal1 {
 
-// A reduction whose parts each thread holds in `part_NAME[width]`.
+// A reduction whose partial results each thread holds in `part_NAME[width]`.
 struct group_value {
-  std::string name, accumulator, type;  // C types: of the parts, and of the row's value NAME
+  std::string name, accumulator, type;  // C types: of the partial results, and of the row's value NAME
   reduction_kind how;
 };
 
@@ -19,19 +19,19 @@ class cuda_row_group {
  public:
   cuda_row_group(kernel_writer& w, const row_layout& l) : w_(&w), l_(&l) {}
 
-  // `lane`, `row` (the last one for threads beyond it, which write nothing), its indices, and pointers to it.
+  // Declares `lane`, `row` (clamped to the last row; threads beyond it write nothing), the row's indices and pointers.
   void write_row();
-  // Every thread of the row gets the values; all of them meet at most once.
+  // Every thread of the row gets the values; there is at most one __syncthreads().
   void write_reductions(const std::vector<group_value>& values);
 
-  // Code for threads of real rows; for one thread of each.
+  // Opens code for threads of existing rows (live), and for one thread of each such row (first).
   void open_live();
   void close_live();
   void open_first();
   void close_first();
 
-  // A running sum over `run_NAME[width]`, zero where a thread has no elements: what stands before the vector is
-  // `ahead_NAME` then. All threads of the row take part.
+  // A running sum over `run_NAME[width]`, zero where a thread has no elements; afterwards `ahead_NAME` is the sum of
+  // all elements before the vector. All threads of the row take part.
   void declare_scan(int node);
   void open_scan(int node);
   void close_scan(int node);

@@ -20,13 +20,13 @@ expected<emitted_kernel> emit_one(const emit_request& request) {
   return request.body->is_elementwise() ? emit_cuda_elements(request) : emit_cuda_rows(request);
 }
 
-// The last phase alone may write over what it reads: the others are done with it by then.
+// Only the last phase may overwrite an operand: no other phase reads it later.
 bool may_end_in_place(const std::vector<kernel_body>& phases, const std::string& operand) {
   return phases.back().results.size() == 1 &&
          std::ranges::count(phases.back().operands, operand, &body_operand::value) == 1;
 }
 
-// Rows with columns: what a row kernel is cut by.
+// Whether the body has rows and columns, so that the options of row kernels apply.
 bool has_rows(const kernel_body& body) {
   return body.has_reduction() && !body.is_elementwise();
 }
@@ -35,7 +35,7 @@ class cuda_target final : public lowering_target {
  public:
   std::string_view name() const override { return "cuda"; }
 
-  // One kernel, or the phases of one that few blocks would have to do.
+  // One kernel, or several phases where one kernel would have too few blocks.
   expected<emitted_kernel> emit(const emit_request& request) const override {
     const std::string& in_place = request.options.in_place;
     std::vector<kernel_body> phases;
@@ -47,7 +47,7 @@ class cuda_target final : public lowering_target {
       phase.body = &phases[i];
       phase.name = i + 1 == phases.size() ? request.name : fmt::format("{}_phase{}", request.name, i);
       phase.comment = fmt::format("{}: phase {} of {}", request.comment, i + 1, phases.size());
-      if (i > 0) phase.options = {};  // choices are for the kernel that reads everything
+      if (i > 0) phase.options = {};  // the options are for the kernel that reads all elements
       phase.options.in_place = i + 1 == phases.size() ? in_place : "";
       CUDAL1_TRY(emitted_kernel kernel, emit_one(phase));
       out.append(std::move(kernel));
@@ -85,7 +85,7 @@ class cuda_target final : public lowering_target {
         return has_rows(body) && row_layout_of(body, chosen).unrolled != row_layout_of(body, now).unrolled;
       case tuning_option::row_threads:
         if (!has_rows(body)) return false;
-        // Less than a warp is for short rows: long ones would be read in pieces far apart.
+        // Less than a warp per row is for short rows: accesses to long ones would not coalesce.
         if (value < 32 && !wants_tiles(body) && row_layout_of(body, now).vectors > 64 * value) return false;
         chosen.row_threads = value;
         return row_layout_of(body, chosen).row_threads == value && row_layout_of(body, now).row_threads != value;

@@ -1,4 +1,4 @@
-// Text that moves vectors between memory and registers.
+// Writes the code that moves vectors between memory and registers.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace cudal1 {
 
-// `into[at]`, `into[at + 1]`, ... = the vector of `width` elements at `pointer + offset`. `at` is text or "".
+// `into[at]`, `into[at + 1]`, ... = the vector of `width` elements at `pointer + offset`. `at` is an index expression
+// or "".
 void write_vector_load(kernel_writer& w, const body_operand& o, int64_t width, const std::string& pointer,
                        const std::string& offset, const std::string& into, const std::string& at);
 void write_vector_store(kernel_writer& w, const body_operand& o, int64_t width, const std::string& pointer,

@@ -1,5 +1,5 @@
-// One index over all elements, for GPUs: a thread takes a few vectors of neighbouring elements, a block apart from each
-// other, and reads all of them before it computes, so that enough bytes are on their way.
+// One index over all elements, for GPUs: each thread takes a few vectors of neighbouring elements, one block's width
+// apart, and reads all of them before it computes, so that enough bytes are in flight.
 #include <algorithm>
 #include <set>
 
@@ -12,8 +12,8 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_threads = 256;
-constexpr int64_t k_reads = 4;                // vectors that a thread reads before it computes, over all operands
-constexpr int64_t k_enough_blocks = 2 * 132;  // of a large GPU
+constexpr int64_t k_reads = 4;                // vectors of all operands that a thread reads before it computes
+constexpr int64_t k_enough_blocks = 2 * 132;  // two per multiprocessor of a large GPU
 
 class cuda_elements_writer {
  public:
@@ -59,7 +59,7 @@ class cuda_elements_writer {
     index_ = index_type(elements_);
   }
 
-  // Read once an element, from memory: not a scalar, a row or a column that stays in the caches.
+  // Whether it is read from memory for each element, unlike a scalar, row or column that stays in the caches.
   bool is_stream(const body_operand& o) const { return 2 * o.type.numel() >= elements_; }
 
   bool is_needed(int n) {
@@ -133,7 +133,7 @@ class cuda_elements_writer {
       w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), count * array_width(n, width_)));
   }
 
-  // One step from each element to the next: its place is the element's number.
+  // Whether all elements have one stride, so that the element's number gives the offset.
   bool is_linear(const body_operand& o) const {
     for (std::size_t d = 1; d < o.strides.size(); ++d) {
       if (o.strides[d - 1] != o.strides[d] * w_.body().domain[d]) return false;
@@ -141,7 +141,7 @@ class cuda_elements_writer {
     return true;
   }
 
-  // The indices along each dimension of the first element of vector `i`, where reading or writing needs them.
+  // The first element's index along each dimension, for vector `i`, where reading or writing needs it.
   void write_indices(const std::string& i, int64_t width, bool reading) {
     const auto& domain = w_.body().domain;
     bool straight = true;
@@ -232,7 +232,7 @@ class cuda_elements_writer {
     return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
   }
 
-  // What is left of a single run of elements behind its last whole vector.
+  // The elements after the last whole vector of a one-dimensional domain.
   void write_tail() {
     const int64_t rest = elements_ - vectors_ * width_;
     if (rest == 0) return;

@@ -1,5 +1,5 @@
-// Row kernels for GPUs: a few threads, a warp or a block share a row, read it in vectors and keep it in registers from
-// pass to pass where it fits. Where rows lie side by side in memory, neighbouring threads take neighbouring rows.
+// Row kernels for GPUs: a few threads, a warp or a block share a row, read it in vectors and keep it in registers
+// between passes where it fits. Where rows are adjacent in memory, neighbouring threads take neighbouring rows.
 #include <algorithm>
 #include <set>
 
@@ -12,7 +12,7 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_float_additions = 256;  // one after the other into one float; more go into a double
+constexpr int64_t k_float_additions = 256;  // maximum sequential additions into a float; longer sums use a double
 
 class cuda_rows_writer {
  public:
@@ -36,7 +36,7 @@ class cuda_rows_writer {
   const body_operand& operand_of(int n) const {
     return w_.body().operands[static_cast<std::size_t>(w_.node(n).operand)];
   }
-  // Is read ahead, and worth its registers; others are in the caches.
+  // Whether a load is worth reading ahead into registers; other operands are in the caches.
   bool is_stream(int n) const { return streams(w_.body(), operand_of(n)); }
   bool is_load(int n) const { return w_.node(n).kind == node_kind::load; }
   int64_t array_width(int n) const {
@@ -85,7 +85,7 @@ class cuda_rows_writer {
     return long_sum ? "double" : c_type(w_.node(n).type);
   }
 
-  // What later passes need again: costly values, and whatever they would read once more.
+  // Chooses what later passes need again: expensive values, and loads that would be repeated.
   void choose_kept(const pass_work& work, int pass) {
     if (!l_.resident) return;
     keeping_ = plan_.worth_keeping(work, pass, kept_, w_.body().columns(), true);
@@ -101,7 +101,7 @@ class cuda_rows_writer {
     keeping_.insert(keeping_.end(), again.begin(), again.end());
   }
 
-  // One round or several of: read `unrolled` vectors, then compute with them.
+  // In each round, reads `unrolled` vectors and then computes with them.
   void write_columns(const pass_work& work) {
     const bool rounds = l_.rounds() > 1;
     if (rounds)
@@ -129,14 +129,14 @@ class cuda_rows_writer {
 
   bool is_ahead(int n) const { return is_load(n) && is_stream(n) && !kept_.contains(n); }
 
-  // The place of this vector in an array of `width` elements a vector.
+  // The index of this vector in an array with `width` elements per vector.
   std::string vector_index(int64_t width, const std::string& l) const {
     const std::string p = l_.unrolled == 1 ? "" : width == 1 ? "p" : fmt::format("p * {}", width);
     if (width == 1 || l.empty()) return p.empty() ? "0" : p;
     return p.empty() ? l : p + " + " + l;
   }
 
-  // `indexed`: something is read or written there. Not guarded: all threads of the row take part.
+  // `indexed`: memory is read or written inside. Not `guarded`: all threads of the row take part.
   void open_vectors(bool guarded, bool indexed) {
     if (l_.unrolled > 1) w_.line("#pragma unroll");
     w_.open(l_.unrolled > 1 ? fmt::format("for (int p = 0; p < {}; ++p)", l_.unrolled) : "");
@@ -159,7 +159,7 @@ class cuda_rows_writer {
   }
   void close_inside() { w_.close(); }
 
-  // Along each column dimension, of the vector's first element.
+  // The index of the vector's first element along each column dimension.
   void write_indices() {
     int64_t below = 1;
     for (std::size_t d = columns_.size(); d-- > 0;) {
@@ -203,7 +203,7 @@ class cuda_rows_writer {
     return std::any_of(work.elements.begin(), work.elements.end(), [&](int n) { return is_cached_load(n); });
   }
 
-  // What this vector reads from the caches, before its elements are computed.
+  // Loads what this vector reads from the caches, before its elements are computed.
   void write_cached_loads(const pass_work& work) {
     for (const int n : work.elements) {
       if (!is_cached_load(n)) continue;
@@ -279,7 +279,7 @@ class cuda_rows_writer {
   // ---- running sums ----
 
   void write_scans(const pass_work& work) {
-    std::set<int> behind;  // what needs a running sum
+    std::set<int> behind;  // nodes that depend on a running sum
     for (const int n : work.elements) {
       const auto& operands = w_.node(n).operands;
       if (w_.node(n).kind == node_kind::scan ||
@@ -319,7 +319,7 @@ class cuda_rows_writer {
     close_inside();
   }
 
-  // What the results need once the running sums are there.
+  // The nodes that the results need once the running sums are known.
   std::set<int> used_behind(const pass_work& work) const {
     std::set<int> used;
     std::vector<int> reach;
@@ -334,7 +334,7 @@ class cuda_rows_writer {
     return used;
   }
 
-  // ---- values of a row ----
+  // ---- per-row values ----
 
   void need_row_value(int number) {
     const body_node& n = w_.node(number);
@@ -369,16 +369,16 @@ class cuda_rows_writer {
   row_layout l_;
   cuda_row_group group_;
   std::vector<int64_t> columns_;
-  std::set<int> kept_;  // nodes whose elements earlier passes kept
+  std::set<int> kept_;  // nodes whose elements earlier passes stored
   std::vector<int> keeping_;
-  std::set<int> ready_;  // values a row that have a variable
+  std::set<int> ready_;  // per-row values that have a variable
 };
 
 }  // namespace
 
 expected<emitted_kernel> emit_cuda_rows(const emit_request& request) {
   if (request.body->rows() > (int64_t{1} << 30) || request.body->columns() > (int64_t{1} << 30))
-    return fail(errc::unsupported, "more rows or columns than 32-bit indices reach");
+    return fail(errc::unsupported, "more rows or columns than 32-bit indices can address");
   return cuda_rows_writer(request).write();
 }
 

@@ -9,15 +9,15 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_enough_blocks = 132;  // row blocks that keep a large GPU busy
-constexpr int64_t k_worth_it = 1 << 15;   // elements that a second kernel pays for
-constexpr int64_t k_blocks = 4 * 132;     // of parts, about
-constexpr int64_t k_part_along = 4096;    // elements of a part, at least, where columns are contiguous
-constexpr int64_t k_part_across = 32;     // and where rows are
+constexpr int64_t k_worth_it = 1 << 15;   // minimum elements for which a second kernel pays off
+constexpr int64_t k_blocks = 4 * 132;     // after the split, approximately
+constexpr int64_t k_part_along = 4096;    // minimum elements of a part where columns are contiguous
+constexpr int64_t k_part_across = 32;     // and where rows are contiguous
 
-// How many parts: a divisor of the outermost column dimension near to what the device wants; 1 for none.
+// The number of parts: a divisor of the outermost column dimension close to what fills the device; 1 for no split.
 int64_t parts_of(const kernel_body& body, const row_layout& l) {
   const int64_t size = body.domain[static_cast<std::size_t>(body.row_dims)];
-  const int64_t beside = body.columns() / size;  // elements of a step along that dimension
+  const int64_t beside = body.columns() / size;  // elements per index of that dimension
   const int64_t smallest = l.across ? k_part_across : k_part_along;
   const int64_t blocks = (body.rows() + l.rows - 1) / l.rows;
   const int64_t wanted = std::min(k_blocks / std::max<int64_t>(blocks, 1), body.columns() / smallest);
@@ -29,7 +29,8 @@ int64_t parts_of(const kernel_body& body, const row_layout& l) {
   return 1;
 }
 
-// Every tensor with the outermost column dimension in two: parts as the first row dimension, and what is in a part.
+// Splits the outermost column dimension of every tensor: the part becomes the first row dimension, the index within the
+// part stays a column dimension.
 void cut(kernel_body& body, int64_t parts) {
   const auto at = static_cast<std::size_t>(body.row_dims);
   const int64_t inside = body.domain[at] / parts;
@@ -43,7 +44,7 @@ void cut(kernel_body& body, int64_t parts) {
   ++body.row_dims;
 }
 
-// The reductions of the first round, that is of nothing that comes from a reduction.
+// The reductions of the first level: those that depend on no other reduction.
 std::vector<int> first_round(const kernel_body& body, const pass_plan& plan) {
   std::vector<int> out;
   for (std::size_t n = 0; n < body.nodes.size(); ++n) {
@@ -53,7 +54,7 @@ std::vector<int> first_round(const kernel_body& body, const pass_plan& plan) {
   return out;
 }
 
-// A tensor of one value for each index of the first `dims` dimensions, contiguous in their order.
+// A tensor with one value for each index of the first `dims` dimensions, contiguous in their order.
 body_operand row_tensor(const kernel_body& body, const std::string& name, dtype type, int dims) {
   body_operand out;
   out.value = name;
@@ -80,7 +81,7 @@ int add_load(kernel_body& body, body_operand from, bool per_row) {
   return static_cast<int>(body.nodes.size()) - 1;
 }
 
-// Nodes in an order that has operands before their users again; nodes and tensors that nobody needs are gone.
+// Reorders the nodes so that operands come before their users, and removes unused nodes and tensors.
 void tidy(kernel_body& body) {
   std::vector<int> place(body.nodes.size(), -1);
   std::vector<body_node> nodes;
@@ -108,7 +109,7 @@ bool only_row_results(const kernel_body& body, const pass_plan& plan) {
   return std::all_of(body.results.begin(), body.results.end(), [&](const auto& r) { return plan.is_row_result(r); });
 }
 
-// The domain of the rows and their parts, for the second kernel: (rows, parts).
+// Sets the domain of the second kernel: (rows, parts).
 void rows_and_parts(kernel_body& total, const kernel_body& parts) {
   total.domain.assign(parts.domain.begin() + 1, parts.domain.begin() + parts.row_dims);
   total.domain.push_back(parts.domain[0]);
@@ -142,7 +143,8 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
     parts.results.push_back({sums[i], row_tensor(parts, fmt::format("{}_part{}", prefix, i), type, parts.row_dims)});
   }
 
-  // Where rows have results only, the second kernel goes on to them; else it makes the sums, and a third one the rest.
+  // If all results are per row, the second kernel computes them; otherwise it computes the sums, and a third kernel the
+  // rest.
   const bool ends = plan.passes() == 2 && only_row_results(whole, plan);
   kernel_body total = whole;
   rows_and_parts(total, parts);
@@ -180,7 +182,7 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
   }
   const bool rounds_left = plan.passes() > 2;
   if (!rounds_left) {
-    // Values a row are done with the sums; the rest is elements.
+    // Per-row results are complete with the sums; only elements are left.
     for (const auto& r : whole.results) {
       if (!plan.is_row_result(r)) continue;
       body_result moved = r;

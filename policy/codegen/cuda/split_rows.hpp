@@ -1,4 +1,4 @@
-// Few rows with long columns on a device of many processors: the rounds of reductions as kernels of their own.
+// Splits kernels with few long rows, so that they use all multiprocessors of a GPU.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace cudal1 {
 
-// A row kernel of few rows with long columns, as kernels that spread over the whole device: parts of each row are
-// reduced side by side, then the parts together, then what is left. Empty where one kernel does as well.
+// A row kernel of few long rows as several kernels: the first reduces parts of each row in parallel, the second
+// combines the partial results, later ones compute the rest. Empty where one kernel is as good. Names of new values
+// start with `prefix`.
 std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string& prefix);
 
 }  // namespace cudal1

@@ -8,7 +8,7 @@ namespace rules {
 
 namespace {
 
-// The CPU's fused kernel lays its result out as the query: length and heads swapped, and dense.
+// The CPU's fused kernel lays out its result like the query with length and heads swapped, and dense.
 std::vector<int64_t> attention_strides(const tensor_type& query) {
   auto swapped = query;
   if (query.dim() == 4) {
@@ -27,12 +27,12 @@ expected<void> check_mask(const arguments& a, const tensor_type& query, const te
   if (mask->type != dtype::bool_) CUDAL1_CHECK(check_same_type(query, *mask, "query", "attn_mask"));
   CUDAL1_CHECK(check_contiguous(*mask, "attn_mask"));
   if (mask->dim() != 2 && mask->dim() != query.dim())
-    return refuse("attn_mask is {}, and should have 2 or {} dimensions", mask->text(), query.dim());
+    return refuse("attn_mask is {}, but should have 2 or {} dimensions", mask->text(), query.dim());
   auto scores = query.shape;
   scores.back() = key.shape[key.shape.size() - 2];
   CUDAL1_TRY(const auto both, broadcast(mask->shape, scores));
   if (both != scores)
-    return refuse("attn_mask is {}, and does not broadcast to the scores' {}", mask->text(), shape_text(scores));
+    return refuse("attn_mask is {}, but does not broadcast to the scores' {}", mask->text(), shape_text(scores));
   return {};
 }
 
@@ -54,12 +54,12 @@ rule attention() {
                       t.text());
     }
     if (key.shape[length] != value.shape[length])
-      return refuse("key is {} and value is {}: they should be of one length", key.text(), value.text());
+      return refuse("key is {} and value is {}: they should have the same length", key.text(), value.text());
     if (a.real("dropout_p") != 0) return refuse("dropout_p should be 0: live randomness cannot be verified");
-    if (a.flag("enable_gqa")) return not_covered("enable_gqa is outside our rules");
+    if (a.flag("enable_gqa")) return not_covered("enable_gqa is not supported");
     CUDAL1_CHECK(check_mask(a, query, key));
     if (a.flag("is_causal") && key.shape[length] != query.shape[length])
-      return not_covered("is_causal is inside our rules for one length of query and key only");
+      return not_covered("is_causal is supported only where query and key have the same length");
     return one({query.type, query.shape, attention_strides(query)});
   };
 }
@@ -72,7 +72,7 @@ namespace {
 
 using namespace work_parts;
 
-// Query x key and weights x value; a causal mask leaves the pairs up to the diagonal.
+// Query x key and weights x value; a causal mask keeps the pairs up to the diagonal.
 double attention_flops(const operator_call& call, const tensor_type&) {
   const auto* q = tensor_of(call, "query");
   const auto* k = tensor_of(call, "key");

@@ -28,7 +28,7 @@ rule binary(binary_options options = {}) {
       for (const std::size_t i : {0, 1}) {
         const bool is_bool =
             a.is_tensor(i) ? a.tensor(i).type == dtype::bool_ : std::holds_alternative<bool>(a.scalar(i));
-        if (is_bool) return refuse("operand {} is bool, and this operator takes integer and floating types only", i);
+        if (is_bool) return refuse("operand {} is bool, but this operator takes integer and floating types only", i);
       }
     dtype common = types.result();
     if (options.to_float) common = float_of(common);
@@ -54,12 +54,12 @@ rule divide_rounded() {
     const auto mode = a.text("rounding_mode");
     if (mode.empty()) return binary({.to_float = true})(a);
     if (mode != "floor" && mode != "trunc")
-      return refuse("rounding_mode is \"{}\", and should be null, \"floor\" or \"trunc\"", mode);
-    return binary({.accepted = floats})(a);  // integers: a zero divisor is a fault of the processor
+      return refuse("rounding_mode is \"{}\", but should be null, \"floor\" or \"trunc\"", mode);
+    return binary({.accepted = floats})(a);  // integers: a zero divisor would be a processor fault
   };
 }
 
-rule power() {  // a scalar exponent: no operand of the iterator
+rule power() {  // a scalar exponent is not an operand of the iterator
   return [](const arguments& a) -> outcome {
     if (a.is_tensor(1)) return binary({.accepted = numbers})(a);
     const auto& t = a.tensor(0);
@@ -67,7 +67,7 @@ rule power() {  // a scalar exponent: no operand of the iterator
     const auto exponent = a.scalar(1);
     const auto* whole = std::get_if<int64_t>(&exponent);
     if (!is_floating(common) && (!whole || *whole < 0))
-      return refuse("an integer tensor to the power {} is no integer", whole ? *whole : 0);
+      return refuse("an integer tensor to the power {} is not an integer", whole ? *whole : 0);
     return iterated({converted(t, common)}, common, common);
   };
 }
@@ -77,7 +77,7 @@ rule scalar_power() {
     const auto& t = a.tensor("exponent");
     const dtype common = promotion().add(t).add(a.scalar("self")).result();
     if (!is_floating(common))
-      return not_covered("a scalar to the power of {} is outside our rules: convert one of them to a floating type",
+      return not_covered("a scalar to the power of {} is not supported: convert one of them to a floating type",
                          t.text());
     return one(contiguous(common, t.shape));
   };
@@ -91,7 +91,7 @@ rule prelu() {
     CUDAL1_CHECK(check_rank(weight, 0, 1, "weight"));
     const int64_t channels = t.dim() > 1 ? t.shape[1] : 1;
     if (weight.numel() != 1 && weight.numel() != channels)
-      return refuse("weight has {} elements, and should have 1 or {}", weight.numel(), channels);
+      return refuse("weight has {} elements, but should have 1 or {}", weight.numel(), channels);
     return one({t.type, t.shape, preserved_strides(t)});
   };
 }
@@ -103,7 +103,7 @@ rule glu() {
     CUDAL1_CHECK(check_rank(half, 1, 64, "self"));
     CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), half.dim()));
     auto& size = half.shape[static_cast<std::size_t>(dim)];
-    if (size % 2 != 0) return refuse("dimension {} of self has size {}, and should be even", dim, size);
+    if (size % 2 != 0) return refuse("dimension {} of self has size {}, but should be even", dim, size);
     size /= 2;
     return iterated({half, half}, half.type, half.type);
   };

@@ -1,5 +1,4 @@
-// Convolutions and pools. Operands whose strides suggest channels-last take other paths in ATen and are refused, except
-// by the pools that pass the format on.
+// Convolutions. Operands whose strides suggest channels-last take other paths in ATen and are rejected.
 #include <algorithm>
 
 #include "sandbox/program/arithmetic.hpp"
@@ -12,7 +11,7 @@ namespace rules {
 
 namespace {
 
-// What a convolution does along each of its dimensions.
+// The parameters of a convolution, one for each spatial dimension.
 struct geometry {
   std::vector<int64_t> stride, padding, dilation, output_padding;
   int64_t groups = 1;
@@ -23,11 +22,11 @@ expected<void> check_geometry(const geometry& g) {
   const auto each = [](const std::vector<int64_t>& values, int64_t least) {
     return std::all_of(values.begin(), values.end(), [=](int64_t v) { return v >= least; });
   };
-  if (!each(g.stride, 1)) return refuse("stride is {}, and should be positive", shape_text(g.stride));
-  if (!each(g.dilation, 1)) return refuse("dilation is {}, and should be positive", shape_text(g.dilation));
-  if (!each(g.padding, 0)) return refuse("padding is {}, and should not be negative", shape_text(g.padding));
+  if (!each(g.stride, 1)) return refuse("stride is {}, but should be positive", shape_text(g.stride));
+  if (!each(g.dilation, 1)) return refuse("dilation is {}, but should be positive", shape_text(g.dilation));
+  if (!each(g.padding, 0)) return refuse("padding is {}, but should not be negative", shape_text(g.padding));
   if (!each(g.output_padding, 0)) return refuse("output_padding should not be negative");
-  if (g.groups < 1) return refuse("groups is {}, and should be positive", g.groups);
+  if (g.groups < 1) return refuse("groups is {}, but should be positive", g.groups);
   for (std::size_t d = 0; d < g.output_padding.size(); ++d)
     if (g.output_padding[d] >= std::max(g.stride[d], g.dilation[d]))
       return refuse("output_padding {} should be smaller than stride {} or dilation {}", g.output_padding[d],
@@ -48,7 +47,7 @@ expected<void> check_bias(const tensor_type* bias, const tensor_type& input, int
   if (!bias) return {};
   CUDAL1_CHECK(check_same_type(input, *bias, "input", "bias"));
   if (bias->shape == std::vector<int64_t>{channels}) return {};
-  return refuse("bias is {}, and should have shape [{}]", bias->text(), channels);
+  return refuse("bias is {}, but should have shape [{}]", bias->text(), channels);
 }
 
 outcome convolved(const arguments& a, const geometry& g) {
@@ -100,13 +99,13 @@ rule convolution_named_padding(int64_t dimensions) {
     const auto mode = a.text("padding");
     g.padding.assign(n, 0);
     if (mode == "valid") return convolved(a, g);
-    if (mode != "same") return refuse("padding is \"{}\", and should be \"same\" or \"valid\"", mode);
+    if (mode != "same") return refuse("padding is \"{}\", but should be \"same\" or \"valid\"", mode);
     const auto& weight = a.tensor("weight");
     CUDAL1_CHECK(check_rank(weight, dimensions + 2, dimensions + 2, "weight"));
     for (std::size_t d = 0; d < n; ++d) {
       const int64_t reach = saturating_multiply(g.dilation[d], weight.shape[d + 2] - 1);
       if (g.stride[d] != 1) return refuse("padding \"same\" needs a stride of 1");
-      if (reach % 2 != 0) return not_covered("padding \"same\" with an even kernel is outside our rules");
+      if (reach % 2 != 0) return not_covered("padding \"same\" with an even kernel is not supported");
       g.padding[d] = reach / 2;
     }
     return convolved(a, g);
@@ -146,7 +145,7 @@ namespace {
 
 using namespace work_parts;
 
-// Every pair of an input element and a tap that lies inside, for each pair of channels of one group.
+// Counts each pair of an input element and a kernel tap inside the input, for each pair of channels of one group.
 double convolution_flops(const operator_call& call, const tensor_type& result) {
   const auto* input = tensor_of(call, "input");
   const auto* weight = tensor_of(call, "weight");

@@ -38,7 +38,7 @@ outcome converted_to(const arguments& a, dtype type, bool always_copy) {
   const auto& t = a.tensor("self");
   CUDAL1_TRY(const auto how, format_argument(a, t, wanted_format::preserve));
   if (how != wanted_format::preserve)
-    return not_covered("memory_format in a conversion is outside our rules: convert, then use contiguous or clone");
+    return not_covered("memory_format in a conversion is not supported: convert, then use contiguous or clone");
   if (type == t.type && !always_copy) return view_of_first(t);
   return one(copied(t, type, how));
 }
@@ -84,7 +84,7 @@ rule to_copy() {
 rule dropout() {
   return [](const arguments& a) -> outcome {
     if (a.flag("train")) return refuse("train is true: results that depend on live randomness cannot be verified");
-    if (!(a.real("p") >= 0 && a.real("p") <= 1)) return refuse("p is {}, and should lie in 0 to 1", a.real("p"));
+    if (!(a.real("p") >= 0 && a.real("p") <= 1)) return refuse("p is {}, but should lie in 0 to 1", a.real("p"));
     return view_of_first(a.tensor("input"));
   };
 }
@@ -92,7 +92,7 @@ rule dropout() {
 rule lift() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
-    if (!is_plain(t)) return not_covered("self should be contiguous, and is {}", t.text());
+    if (!is_plain(t)) return not_covered("self should be contiguous, but is {}", t.text());
     return one(t);
   };
 }
@@ -103,7 +103,7 @@ rule pixel_shuffle(bool into_channels) {
     CUDAL1_CHECK(check_image(t, 3, 64, "self"));
     const auto* name = into_channels ? "downscale_factor" : "upscale_factor";
     const int64_t factor = a.integer(name), square = saturating_multiply(factor, factor);
-    if (factor < 1) return refuse("{} is {}, and should be positive", name, factor);
+    if (factor < 1) return refuse("{} is {}, but should be positive", name, factor);
     auto shape = t.shape;
     const auto last = shape.size() - 1;
     if (into_channels) {
@@ -130,7 +130,7 @@ rule channel_shuffle() {
     CUDAL1_CHECK(check_image(t, 3, 64, "self"));
     const int64_t groups = a.integer("groups");
     if (groups < 1 || t.shape[1] % groups != 0)
-      return refuse("groups is {}, and should divide the {} channels", groups, t.shape[1]);
+      return refuse("groups is {}, but should divide the {} channels", groups, t.shape[1]);
     return one(contiguous(t.type, t.shape));
   };
 }

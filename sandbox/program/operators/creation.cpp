@@ -1,4 +1,4 @@
-// Operators that make tensors of numbers.
+// Operators that create tensors from numbers.
 #include <algorithm>
 #include <cmath>
 
@@ -34,7 +34,7 @@ rule filled_like() {
     const auto& t = a.tensor("self");
     CUDAL1_CHECK(check_placement(a));
     if (!a.is_null("memory_format") && a.text("memory_format") != "preserve_format")
-      return not_covered("memory_format is outside our rules here: leave it out");
+      return not_covered("memory_format is not supported here: leave it out");
     const dtype type = a.type("dtype").value_or(t.type);
     if (a.has("fill_value")) CUDAL1_CHECK(check_scalar_fits(a.scalar("fill_value"), type, "fill_value"));
     return one({type, t.shape, preserved_strides(t)});
@@ -64,10 +64,9 @@ rule linspace() {
   return [](const arguments& a) -> outcome {
     CUDAL1_CHECK(check_placement(a));
     const int64_t steps = a.integer("steps");
-    if (steps < 1) return refuse("steps is {}, and should be positive", steps);
+    if (steps < 1) return refuse("steps is {}, but should be positive", steps);
     const dtype type = a.type("dtype").value_or(dtype::float32);
-    if (!is_floating(type))
-      return not_covered("dtype {} is outside our rules here: use a floating type", name_of(type));
+    if (!is_floating(type)) return not_covered("dtype {} is not supported here: use a floating type", name_of(type));
     return one(contiguous(type, {steps}));
   };
 }
@@ -89,7 +88,7 @@ rule arange() {
     };
     const scalar_value ends[] = {number("start", 0), number("end", 0), number("step", 1)};
     if (!std::all_of(std::begin(ends), std::end(ends), [](const auto& s) { return s.index() == 1; }))
-      return not_covered("only integer bounds and steps are inside our rules: convert the result");
+      return not_covered("only integer bounds and steps are supported: convert the result");
     const int64_t start = std::get<int64_t>(ends[0]), end = std::get<int64_t>(ends[1]),
                   step = std::get<int64_t>(ends[2]);
     constexpr int64_t limit = int64_t{1} << 31;

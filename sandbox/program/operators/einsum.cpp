@@ -1,7 +1,6 @@
 #include "sandbox/program/operators/einsum.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,9 +10,9 @@ namespace cudal1 {
 namespace {
 
 constexpr int letters = 52;
-constexpr int ellipsis = -1;  // until it is known how many dimensions that is
+constexpr int ellipsis = -1;  // until its number of dimensions is known
 
-// One side of a comma or an arrow, as labels.
+// The labels of one operand or of the result.
 expected<std::vector<int>> read_labels(std::string_view text, std::string_view equation) {
   std::vector<int> labels;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -28,14 +27,14 @@ expected<std::vector<int>> read_labels(std::string_view text, std::string_view e
       labels.push_back(c - 'a' + letters / 2);
     } else {
       return fail(errc::invalid_program,
-                  "equation \"{}\" should have letters, commas, one \"->\" and at most one \"...\" an operand",
+                  "equation \"{}\" should have letters, commas, one \"->\" and at most one \"...\" per operand",
                   equation);
     }
   }
   return labels;
 }
 
-// Puts labels for the `count` last of `all` dimensions where the ellipsis stands.
+// Replaces the ellipsis by labels for the last `count` of `all` dimensions.
 void open_ellipsis(std::vector<int>& labels, int64_t count, int64_t all) {
   const auto place = std::find(labels.begin(), labels.end(), ellipsis);
   if (place == labels.end()) return;
@@ -54,11 +53,11 @@ expected<void> read_operands(einsum_equation& e, std::string_view text, std::str
     if (more) text.remove_prefix(comma + 1);
   }
   if (e.operands.size() == ranks.size()) return {};
-  return fail(errc::invalid_program, "equation \"{}\" names {} operands, and {} are given", equation, e.operands.size(),
+  return fail(errc::invalid_program, "equation \"{}\" names {} operands, but {} are given", equation, e.operands.size(),
               ranks.size());
 }
 
-// How many dimensions the longest "..." stands for; each operand's is opened.
+// Replaces the "..." of each operand by labels; returns the largest number of dimensions that one stands for.
 expected<int64_t> open_operands(einsum_equation& e, std::string_view equation, const std::vector<int64_t>& ranks) {
   std::vector<int64_t> counts;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -88,7 +87,7 @@ expected<einsum_equation> parse_einsum(std::string_view equation, const std::vec
   for (const auto& labels : e.operands)
     for (const int label : labels)
       ++count[static_cast<std::size_t>(label)];
-  if (arrow == std::string_view::npos) {  // "..." and what stands once
+  if (arrow == std::string_view::npos) {  // "..." and the labels that appear once
     for (int64_t d = 0; d < longest; ++d)
       e.output.push_back(letters + static_cast<int>(d));
     for (int label = 0; label < letters; ++label)
@@ -101,7 +100,7 @@ expected<einsum_equation> parse_einsum(std::string_view equation, const std::vec
   for (const int label : e.output)
     if (!put.insert(label).second || count[static_cast<std::size_t>(label)] == 0)
       return fail(errc::invalid_program,
-                  "equation \"{}\": each label of the result should stand there once, and in an "
+                  "equation \"{}\": each label of the result should appear there once, and in an "
                   "operand",
                   equation);
   for (int64_t d = 0; d < longest; ++d)

@@ -14,7 +14,7 @@ namespace cudal1 {
 struct einsum_equation {
   std::vector<std::vector<int>> operands;  // a label for each dimension
   std::vector<int> output;
-  std::vector<int> summed;  // the labels that the output does not have, in the order in which ATen puts them behind it
+  std::vector<int> summed;  // the labels that are not in the output, in ATen's order
 };
 
 // `ranks`: the operands' numbers of dimensions.

@@ -2,7 +2,6 @@
 // does to tensors.
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "sandbox/program/arithmetic.hpp"
 #include "sandbox/program/operators/einsum.hpp"
@@ -20,10 +19,11 @@ expected<tensor_type> aligned(const tensor_type& t, const std::vector<int>& name
   for (std::size_t d = 0; d < named.size(); ++d) {
     auto [place, fresh] = found.emplace(named[d], std::pair{t.shape[d], t.strides[d]});
     if (fresh) continue;
-    if (place->second.first != t.shape[d]) return refuse("{}: dimensions of one label should have one size", t.text());
+    if (place->second.first != t.shape[d])
+      return refuse("{}: dimensions with the same label should have the same size", t.text());
     place->second.second = saturating_add(place->second.second, t.strides[d]);
   }
-  // As op.unsqueeze(dim), always behind the last dimension, with the stride that gives.
+  // As op.unsqueeze(-1): missing dimensions get size 1 and stride 1.
   tensor_type result{t.type, {}, {}};
   for (const int label : labels) {
     const auto place = found.find(label);
@@ -76,10 +76,10 @@ expected<tensor_type> multiplied(const tensor_type& left, const tensor_type& rig
 
 struct contraction {
   std::vector<tensor_type> operands;  // aligned
-  std::vector<int> uses;              // of each dimension: operands in which its size is not 1
+  std::vector<int> uses;              // by dimension: number of operands in which its size is not 1
   std::size_t outputs = 0;            // dimensions before the summed ones
 
-  // The next two: sums what nobody else has, then multiplies.
+  // Contracts two operands: sums the dimensions that no other operand has, then multiplies.
   expected<tensor_type> pair(tensor_type left, tensor_type right) {
     std::vector<std::size_t> together, in_left, in_right;
     for (std::size_t d = outputs; d < uses.size(); ++d) {
@@ -125,12 +125,10 @@ expected<contraction> read_contraction(const arguments& a) {
 
 rule einsum() {
   return [](const arguments& a) -> outcome {
-    if (!a.is_null("path"))
-      return not_covered("path is outside our rules: leave it out, products go from left to right");
+    if (!a.is_null("path")) return not_covered("path is not supported: leave it out, products go from left to right");
     CUDAL1_TRY(auto c, read_contraction(a));
     const bool single = c.operands.size() == 1, sums = c.uses.size() > c.outputs;
-    if (single && !sums)
-      return not_covered("an einsum that multiplies and sums nothing is outside our rules: use permute");
+    if (single && !sums) return not_covered("an einsum that multiplies and sums nothing is not supported: use permute");
     auto result = c.operands.front();
     for (std::size_t i = 1; i < c.operands.size(); ++i) {
       CUDAL1_TRY(result, c.pair(std::move(result), c.operands[i]));
@@ -142,7 +140,7 @@ rule einsum() {
     before.shape.resize(c.uses.size(), 1);
     auto strides =
         view_strides(before, {before.shape.begin(), before.shape.begin() + static_cast<std::ptrdiff_t>(c.outputs)});
-    if (!strides) return not_covered("the layout of this einsum is outside our rules");
+    if (!strides) return not_covered("the layout of this einsum is not supported");
     before.shape.resize(c.outputs);
     return one({before.type, before.shape, std::move(*strides)});
   };

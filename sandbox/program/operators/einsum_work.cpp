@@ -11,7 +11,7 @@ using namespace work_parts;
 
 namespace {
 
-// Of operands multiplied in the best order, pair after pair. `sets`: their labels, sorted.
+// The cost of multiplying operands pair by pair in the best order. `sets`: the labels of each operand.
 struct einsum_cost {
   std::map<int, double> sizes;
   std::set<int> output;
@@ -23,7 +23,7 @@ struct einsum_cost {
     return elements;
   }
 
-  // What is left of two operands once the labels are summed that nobody else has.
+  // The labels of the product of two operands, without those that neither the output nor another operand has.
   std::set<int> merged(const std::vector<std::set<int>>& sets, std::size_t i, std::size_t j,
                        const std::set<int>& both) const {
     std::set<int> kept;
@@ -47,7 +47,7 @@ struct einsum_cost {
         std::vector<std::set<int>> rest{merged(sets, i, j, both)};
         for (std::size_t k = 0; k < sets.size(); ++k)
           if (k != i && k != j) rest.push_back(sets[k]);
-        const double here = rest.front().size() < both.size() ? 2 * product(both) : 0;  // else it is pointwise
+        const double here = rest.front().size() < both.size() ? 2 * product(both) : 0;  // otherwise pointwise
         least = std::min(least, here + best(rest));
       }
     return least;

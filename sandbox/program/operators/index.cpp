@@ -1,4 +1,4 @@
-// Indexing and sorting. Index values are data: ATen's CPU kernels check every one of them against the size of the
+// Indexing. Index values are data: ATen's CPU kernels check every one of them against the size of the
 // dimension and throw (embedding, gather, index_select and the losses with class indices).
 #include <algorithm>
 #include <functional>
@@ -13,7 +13,7 @@ namespace {
 
 expected<void> check_index(const tensor_type& t, std::string_view name, bool int32_too) {
   if (t.type == dtype::int64 || (int32_too && t.type == dtype::int32)) return {};
-  return refuse("{} is {}, and should be {}", name, t.text(), int32_too ? "int64 or int32" : "int64");
+  return refuse("{} is {}, but should be {}", name, t.text(), int32_too ? "int64 or int32" : "int64");
 }
 
 rule embedding() {
@@ -54,15 +54,15 @@ rule index_select() {
   };
 }
 
-// One index tensor, or several that broadcast; the others null. The indexed dimensions give way to the indices' where
-// they are neighbours, and else the indices' come first.
+// One index tensor, or several that broadcast; the others are null. The dimensions of the indices replace the indexed
+// ones if these are adjacent; otherwise they come first.
 rule index() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
-    if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+    if (!is_plain(t)) return not_covered("self is {}, but must be contiguous here", t.text());
     const auto indices = a.optional_tensors("indices");
     if (indices.size() > t.shape.size())
-      return refuse("indices has {} items, and self, which is {}, fewer dimensions", indices.size(), t.text());
+      return refuse("indices has {} items, but self, which is {}, has fewer dimensions", indices.size(), t.text());
     std::vector<int64_t> indexed, places;
     for (std::size_t d = 0; d < indices.size(); ++d) {
       if (!indices[d]) continue;
@@ -86,7 +86,7 @@ rule index() {
 rule take_along_dim() {
   return [](const arguments& a) -> outcome {
     const auto &t = a.tensor("self"), &indices = a.tensor("indices");
-    if (a.is_null("dim")) return not_covered("a null dim is outside our rules: flatten self first");
+    if (a.is_null("dim")) return not_covered("a null dim is not supported: flatten self first");
     CUDAL1_CHECK(check_index(indices, "indices", false));
     CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
     CUDAL1_CHECK(check_rank(indices, t.dim(), t.dim(), "indices"));
@@ -134,17 +134,17 @@ rule index_add() {
     auto wanted = t.shape;
     wanted[at(dim)] = index.shape[0];
     if (source.shape != wanted)
-      return refuse("source is {}, and should have shape {}", source.text(), shape_text(wanted));
+      return refuse("source is {}, but should have shape {}", source.text(), shape_text(wanted));
     return one(contiguous(t.type, t.shape));
   };
 }
 
-// self with a part of that shape replaced.
+// self with a part of the given shape replaced.
 outcome replaced(const arguments& a, const std::vector<int64_t>& part) {
   const auto &t = a.tensor("self"), &source = a.tensor("src");
   CUDAL1_CHECK(check_same_type(t, source, "self", "src"));
-  if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
-  if (source.shape != part) return refuse("src is {}, and should have shape {}", source.text(), shape_text(part));
+  if (!is_plain(t)) return not_covered("self is {}, but must be contiguous here", t.text());
+  if (source.shape != part) return refuse("src is {}, but should have shape {}", source.text(), shape_text(part));
   return one(contiguous(t.type, t.shape));
 }
 
@@ -166,10 +166,11 @@ rule one_hot() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     CUDAL1_CHECK(check_index(t, "self", false));
-    if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+    if (!is_plain(t)) return not_covered("self is {}, but must be contiguous here", t.text());
     const int64_t classes = a.integer("num_classes");
     if (classes < 1)
-      return refuse("num_classes is {}, and should be positive: what self holds is known at run time only", classes);
+      return refuse("num_classes is {}, but should be positive: the values of self are known at run time only",
+                    classes);
     auto shape = t.shape;
     shape.push_back(classes);
     return one(contiguous(dtype::int64, std::move(shape)));

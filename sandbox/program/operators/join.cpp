@@ -43,7 +43,7 @@ rule vstack() {
   return [](const arguments& a) -> outcome {
     auto tensors = a.tensors("tensors");
     for (auto& t : tensors)
-      if (t.dim() == 1) t = contiguous(t.type, {1, t.shape[0]});  // how a row is laid out does not matter
+      if (t.dim() == 1) t = contiguous(t.type, {1, t.shape[0]});  // the layout of a row does not matter
     return joined(tensors, 0);
   };
 }
@@ -61,7 +61,7 @@ rule stack() {
     promotion types;
     for (const auto& t : tensors) {
       types.add(t);
-      if (t.shape != first.shape) return refuse("{} and {} should have one shape", first.text(), t.text());
+      if (t.shape != first.shape) return refuse("{} and {} should have the same shape", first.text(), t.text());
       if (!is_plain(t)) return not_covered("{} should be contiguous to be stacked", t.text());
     }
     auto shape = first.shape;

@@ -17,7 +17,7 @@ expected<void> check_items(int64_t count) {
   return not_covered("{} results are above our limit of {}", count, most_items);
 }
 
-// The parts of those sizes, one behind the other along `dim`.
+// Parts of the given sizes, one after the other along `dim`.
 outcome parts(const tensor_type& t, int64_t dim, const std::vector<int64_t>& sizes) {
   std::vector<operator_result> results;
   for (const auto size : sizes) {
@@ -40,7 +40,7 @@ expected<parted> read_parted(const arguments& a) {
   return parted{t, dim, t.shape[static_cast<std::size_t>(dim)]};
 }
 
-// All of the same size but the last, which has what is left.
+// Parts of the same size, except for the last, which has the rest.
 outcome equal_parts(const parted& p, int64_t size) {
   const int64_t count = (p.size - 1) / size + 1;
   CUDAL1_CHECK(check_items(count));
@@ -53,7 +53,7 @@ rule split() {
   return [](const arguments& a) -> outcome {
     CUDAL1_TRY(const auto p, read_parted(a));
     const int64_t size = a.integer("split_size");
-    if (size < 1) return refuse("split_size is {}, and should be positive", size);
+    if (size < 1) return refuse("split_size is {}, but should be positive", size);
     return equal_parts(p, size);
   };
 }
@@ -77,7 +77,7 @@ rule chunk() {
   return [](const arguments& a) -> outcome {
     CUDAL1_TRY(const auto p, read_parted(a));
     const int64_t chunks = a.integer("chunks");
-    if (chunks < 1) return refuse("chunks is {}, and should be positive", chunks);
+    if (chunks < 1) return refuse("chunks is {}, but should be positive", chunks);
     return equal_parts(p, (p.size - 1) / chunks + 1);
   };
 }
@@ -86,7 +86,7 @@ rule tensor_split() {
   return [](const arguments& a) -> outcome {
     CUDAL1_TRY(const auto p, read_parted(a));
     const int64_t sections = a.integer("sections");
-    if (sections < 1 || sections > p.size) return refuse("sections is {}, and should lie in 1 to {}", sections, p.size);
+    if (sections < 1 || sections > p.size) return refuse("sections is {}, but should lie in 1 to {}", sections, p.size);
     CUDAL1_CHECK(check_items(sections));
     std::vector<int64_t> sizes(static_cast<std::size_t>(sections), p.size / sections);
     for (int64_t i = 0; i < p.size % sections; ++i)

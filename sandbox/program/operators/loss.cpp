@@ -11,14 +11,14 @@ enum class reduction_kind { none = 0, mean = 1, sum = 2 };
 
 expected<reduction_kind> read_reduction(const arguments& a) {
   const auto how = a.integer("reduction");
-  if (how < 0 || how > 2) return refuse("reduction is {}, and should be 0 (none), 1 (mean) or 2 (sum)", how);
+  if (how < 0 || how > 2) return refuse("reduction is {}, but should be 0 (none), 1 (mean) or 2 (sum)", how);
   return static_cast<reduction_kind>(how);
 }
 
 expected<void> check_reduced(const arguments& a) {
   CUDAL1_TRY(const auto how, read_reduction(a));
   if (how != reduction_kind::none) return {};
-  return not_covered("reduction 0 (none) is outside our rules for this loss");
+  return not_covered("reduction 0 (none) is not supported for this loss");
 }
 
 expected<void> check_alike(const tensor_type& a, const tensor_type& b, std::string_view name_a,
@@ -26,10 +26,10 @@ expected<void> check_alike(const tensor_type& a, const tensor_type& b, std::stri
   CUDAL1_CHECK(check_kind(a, floats, name_a));
   CUDAL1_CHECK(check_same_type(a, b, name_a, name_b));
   if (a.shape == b.shape) return {};
-  return refuse("{} is {} and {} is {}: they should have one shape", name_a, a.text(), name_b, b.text());
+  return refuse("{} is {} and {} is {}: they should have the same shape", name_a, a.text(), name_b, b.text());
 }
 
-// Losses over tensors of one shape, reduced to a scalar, or where they are `elementwise` perhaps not.
+// Losses over tensors of the same shape, reduced to a scalar; if `elementwise`, reduction 0 (none) is allowed too.
 outcome alike(const arguments& a, std::initializer_list<std::string_view> names, bool elementwise = false) {
   const auto& first = a.tensor(*names.begin());
   bool plain = true;
@@ -40,29 +40,29 @@ outcome alike(const arguments& a, std::initializer_list<std::string_view> names,
   CUDAL1_TRY(const auto how, read_reduction(a));
   if (how != reduction_kind::none) return one(contiguous(first.type, {}));
   if (elementwise && plain) return one(contiguous(first.type, first.shape));
-  if (elementwise) return not_covered("reduction 0 (none) is inside our rules for contiguous operands only");
-  return not_covered("reduction 0 (none) is outside our rules for this loss");
+  if (elementwise) return not_covered("reduction 0 (none) is supported for contiguous operands only");
+  return not_covered("reduction 0 (none) is not supported for this loss");
 }
 
 // input [N, C, ...] and class indices [N, ...], or [C] and a scalar.
 outcome classified(const arguments& a, bool more_dimensions) {
   const auto &input = a.tensor("self"), &target = a.tensor("target");
   if (input.type != dtype::float32 && input.type != dtype::float64)
-    return not_covered("self is {}, and our rules cover float32 and float64 here", input.text());
+    return not_covered("self is {}, but only float32 and float64 are supported here", input.text());
   CUDAL1_CHECK(check_rank(input, 2, more_dimensions ? 64 : 2, "self"));
-  if (target.type != dtype::int64) return refuse("target is {}, and should be int64", target.text());
+  if (target.type != dtype::int64) return refuse("target is {}, but should be int64", target.text());
   auto wanted = input.shape;
   wanted.erase(wanted.begin() + 1);
   if (target.shape != wanted)
-    return refuse("target is {}, and should have shape {}", target.text(), shape_text(wanted));
+    return refuse("target is {}, but should have shape {}", target.text(), shape_text(wanted));
   if (const auto* weight = a.optional_tensor("weight")) {
     CUDAL1_CHECK(check_same_type(input, *weight, "self", "weight"));
     if (weight->shape != std::vector<int64_t>{input.shape[1]})
-      return refuse("weight is {}, and should have shape [{}]", weight->text(), input.shape[1]);
+      return refuse("weight is {}, but should have shape [{}]", weight->text(), input.shape[1]);
   }
   CUDAL1_TRY(const auto how, read_reduction(a));
   if (how != reduction_kind::none) return one(contiguous(input.type, {}));
-  if (input.dim() != 2) return not_covered("reduction 0 (none) is inside our rules for [N, C] only");
+  if (input.dim() != 2) return not_covered("reduction 0 (none) is supported for [N, C] only");
   return one(contiguous(input.type, std::move(wanted)));
 }
 
@@ -75,7 +75,7 @@ rule pointwise_loss() {
     if (a.has("delta") && !(a.real("delta") > 0)) return refuse("delta should be above 0");
     CUDAL1_TRY(auto each, iterate({t, target}, t.type, t.type));
     const auto how = a.integer("reduction");
-    if (how < 0 || how > 2) return refuse("reduction is {}, and should be 0 (none), 1 (mean) or 2 (sum)", how);
+    if (how < 0 || how > 2) return refuse("reduction is {}, but should be 0 (none), 1 (mean) or 2 (sum)", how);
     return one(how == 0 ? std::move(each) : contiguous(t.type, {}));
   };
 }
@@ -89,10 +89,10 @@ rule cross_entropy() {
     const auto &input = a.tensor("self"), &target = a.tensor("target");
     const double smoothing = a.real("label_smoothing");
     if (!(smoothing >= 0 && smoothing <= 1))
-      return refuse("label_smoothing is {}, and should lie in 0 to 1", smoothing);
+      return refuse("label_smoothing is {}, but should lie in 0 to 1", smoothing);
     if (is_floating(target.type)) {  // probabilities of the classes
       CUDAL1_CHECK(check_rank(input, 2, 64, "self"));
-      if (!a.is_null("weight")) return not_covered("weight with probabilities is outside our rules");
+      if (!a.is_null("weight")) return not_covered("weight with probabilities is not supported");
       return alike(a, {"self", "target"});
     }
     if (smoothing != 0) CUDAL1_CHECK(check_reduced(a));
@@ -145,9 +145,9 @@ rule cosine_embedding() {
     CUDAL1_CHECK(check_alike(x, a.tensor("input2"), "input1", "input2"));
     CUDAL1_CHECK(check_rank(x, 2, 2, "input1"));
     if (target.shape != std::vector<int64_t>{x.shape[0]})
-      return refuse("target is {}, and should have shape [{}]", target.text(), x.shape[0]);
+      return refuse("target is {}, but should have shape [{}]", target.text(), x.shape[0]);
     if (target.type != x.type && target.type != dtype::int64)
-      return refuse("target is {}, and should be int64 or of the input's type", target.text());
+      return refuse("target is {}, but should be int64 or of the input's type", target.text());
     CUDAL1_CHECK(check_reduced(a));
     return one(contiguous(x.type, {}));
   };
@@ -155,7 +155,7 @@ rule cosine_embedding() {
 
 rule multi_margin() {
   return [](const arguments& a) -> outcome {
-    if (!a.is_null("weight")) return not_covered("weight is outside our rules for this loss");
+    if (!a.is_null("weight")) return not_covered("weight is not supported for this loss");
     const auto p = a.scalar("p"), margin = a.scalar("margin");
     if (p != scalar_value(int64_t{1}) && p != scalar_value(int64_t{2})) return refuse("p should be 1 or 2");
     if (std::holds_alternative<bool>(margin)) return refuse("margin should be a number");
@@ -178,7 +178,7 @@ rule pairwise_distance() {
 rule binary_cross_entropy(bool logits) {
   return [=](const arguments& a) -> outcome {
     if (!a.is_null("weight") || (logits && !a.is_null("pos_weight")))
-      return not_covered("weights are outside our rules for this loss");
+      return not_covered("weights are not supported for this loss");
     return alike(a, {"self", "target"}, true);
   };
 }

@@ -1,13 +1,14 @@
-// Of which inputs must every right program read every element? The rule is sound and incomplete: it follows one path of
-// steps from an output back to the input, along which just one operand of each step depends on that input, and keeps
-// what is certain of the values on it. Where anything could cancel (a softmax that is summed, x - mean(x), a clamp of a
-// clamp, a product with a mask), it claims nothing. Results that are provably constant are so never taken for fraud.
+// Finds the inputs of which every correct program must read every element. The rule is sound but incomplete: it follows
+// one path of steps from an output back to the input, along which exactly one operand of each step depends on that
+// input, and tracks what is certain about the values on it. Where anything could cancel (a softmax that is summed,
+// x - mean(x), a clamp of a clamp, a product with a mask), it claims nothing, so that a variant that skips inputs of a
+// provably constant result is not reported as cheating.
 //
-// What is certain of a value v, for almost all contents of everything else:
+// What can be certain about a value v, for almost all values of everything else:
 //   kept           the outputs determine v
-//   own_anywhere   each element reaches outputs by itself, and any small change of it shows there
-//   own_somewhere  the same, but only a change to some other value must show
-//   felt_anywhere, felt_somewhere: as above, of one element that changes alone: several together may cancel
+//   own_anywhere   each element affects the outputs independently, and any small change of it changes them
+//   own_somewhere  the same, but only a change to some other value must change the outputs
+//   felt_anywhere, felt_somewhere: the same for one element that changes alone; changes of several may cancel
 #include <algorithm>
 #include <cstdint>
 
@@ -25,7 +26,7 @@ enum certainty : unsigned {
   felt_somewhere = 16,
 };
 
-// With what each implies.
+// Adds what each certainty implies.
 unsigned closed(unsigned c) {
   if ((c & kept) != 0) c |= own_anywhere;
   if ((c & own_anywhere) != 0) c |= own_somewhere | felt_anywhere;
@@ -74,8 +75,8 @@ struct step_view {
     return found != nullptr && found->name == operand;
   }
 
-  // Whether every other operand is nowhere 0 but by chance: a tensor that the task draws from a continuous
-  // distribution. In a product, a square matrix with zeros off its diagonal will do: no row or column of it is all
+  // Whether every other operand is almost surely nowhere 0: a tensor that the task draws from a continuous
+  // distribution. In a product, a square matrix with declared zeros qualifies too: none of its rows or columns is all
   // zeros.
   bool others_are_generic(bool in_product = false) const {
     const auto names = operands_of(call);
@@ -99,14 +100,14 @@ struct step_view {
         return f == fact::non_negative || f == fact::symmetric || (in_product && square && f != fact::one_hot);
       });
       const auto kind = specs[i].draw.kind;
-      // A content that is not fixed is taken for one draw of its distribution, as the checks take it.
+      // Content that is not fixed counts as one draw of its distribution, as in the checks.
       if (specs[i].content && specs[i].content->fixed) return false;
       return free && ((kind == distribution::normal && specs[i].draw.std > 0) || kind == distribution::uniform);
     }
     return false;
   }
 
-  // The scalar argument is not 0; also where there is none of that name.
+  // Whether the scalar argument is not 0; true also where there is no such argument.
   bool not_zero(std::string_view name) const {
     const auto* value = argument<scalar_value>(call, name);
     return value == nullptr || std::visit([](auto x) { return static_cast<double>(x) != 0; }, *value);
@@ -118,13 +119,13 @@ struct step_view {
   }
 };
 
-// A number that an argument gives, in place of the record's.
+// The value of a numeric argument; `otherwise` (the record's) where there is none.
 double limit(const step_view& v, std::string_view name, double otherwise) {
   const auto* value = argument<scalar_value>(v.call, name);
   return value == nullptr ? otherwise : std::visit([](auto x) { return static_cast<double>(x); }, *value);
 }
 
-// A clamp between limits that leave room.
+// Whether a clamp's lower limit is below its upper limit.
 bool leaves_room(const step_view& v, const clipping& c) {
   return limit(v, c.low_argument, c.limits.low) < limit(v, c.high_argument, c.limits.high);
 }
@@ -135,7 +136,7 @@ bool is_factor(const step_view& v) {
 }
 
 bool holds(const step_view& v, proviso where) {
-  constexpr int64_t enough = 3;  // of two elements, normalization leaves the sign
+  constexpr int64_t enough = 3;  // normalization of two elements keeps only a sign
   switch (where) {
     case proviso::none:
       return true;
@@ -173,15 +174,15 @@ effect effect_of(const step_view& v) {
 
 struct known {
   unsigned certain = 0;
-  double share = 1;  // of the elements that windows on the way ever meet
+  double share = 1;  // of the elements: those that the windows on the path cover
 };
 
-// What is certain of the operand.
+// What is certain about the operand.
 known before(const step_view& v, const known& after) {
   effect e = effect_of(v);
   const bool alone = e == effect::onto || e == effect::one_to_one || e == effect::smooth || e == effect::flat_in_parts;
   unsigned c = before(e, after.certain);
-  // Where an element stands for several of the result, they change together.
+  // Where an element is broadcast to several of the result, they change together.
   if (alone && v.result.numel() > v.type.numel() && record_of(v.call).kind != operator_kind::join)
     c = closed(before(e, after.certain & (kept | own_anywhere | own_somewhere)));
   const auto windows = windows_of(v.call, v.result);
@@ -222,7 +223,7 @@ double needed_share(const task& t, const std::string& input) {
   return found != values.end() && (found->second.certain & felt_somewhere) != 0 ? found->second.share : 0;
 }
 
-// The rule changes one element alone: the sum of a simplex's row, the square of a sign are known without reading them.
+// The rule varies single elements, but the sum of a simplex's row or the square of a sign is known without reading it.
 bool varies_freely(distribution kind) {
   return kind != distribution::constant && kind != distribution::signs && kind != distribution::simplex;
 }

@@ -9,18 +9,17 @@ namespace {
 
 expected<void> check_plain_layout(const tensor_type& t, std::string_view name) {
   if (suggested_format(t) == format::contiguous) return {};
-  return not_covered("{} is {}: channels-last operands are outside our rules, make it contiguous first", name,
-                     t.text());
+  return not_covered("{} is {}: channels-last operands are not supported, make it contiguous first", name, t.text());
 }
 
-// An optional parameter of that shape and of the input's type.
+// Checks an optional parameter: the given shape, and the input's type.
 expected<void> check_parameter(const arguments& a, std::string_view name, const tensor_type& input,
                                const std::vector<int64_t>& shape) {
   const auto* t = a.optional_tensor(name);
   if (!t) return {};
   CUDAL1_CHECK(check_same_type(input, *t, "input", name));
   if (t->shape == shape) return {};
-  return refuse("{} is {}, and should have shape {}", name, t->text(), shape_text(shape));
+  return refuse("{} is {}, but should have shape {}", name, t->text(), shape_text(shape));
 }
 
 // The normalized_shape argument, which must be the end of the input's shape.
@@ -29,7 +28,7 @@ expected<std::vector<int64_t>> normalized_shape(const arguments& a, const tensor
   const bool fits = !shape.empty() && shape.size() <= input.shape.size() &&
                     std::equal(shape.rbegin(), shape.rend(), input.shape.rbegin());
   if (!fits)
-    return refuse("normalized_shape is {}, and should be the end of the shape of input, which is {}", shape_text(shape),
+    return refuse("normalized_shape is {}, but should be the end of the shape of input, which is {}", shape_text(shape),
                   input.text());
   return shape;
 }
@@ -39,8 +38,8 @@ rule softmax() {
     const auto& t = a.tensor("self");
     const bool asks = a.has("dtype") && !a.is_null("dtype");
     const dtype type = asks ? a.type("dtype").value_or(t.type) : t.type;
-    if (a.has("half_to_float") && a.flag("half_to_float")) return not_covered("half_to_float is outside our rules");
-    if (!is_floating(type)) return refuse("self is {}: softmax takes floating types, give a dtype", t.text());
+    if (a.has("half_to_float") && a.flag("half_to_float")) return not_covered("half_to_float is not supported");
+    if (!is_floating(type)) return refuse("self is {}: softmax takes floating types only; give a dtype", t.text());
     CUDAL1_CHECK(wrap_dimension(a.integer("dim"), t.dim()));
     return one(contiguous(type, t.shape));
   };
@@ -82,7 +81,7 @@ rule group_norm() {
     CUDAL1_CHECK(check_plain_layout(input, "input"));
     const int64_t groups = a.integer("num_groups"), channels = input.shape[1];
     if (groups < 1 || channels % groups != 0)
-      return refuse("num_groups is {}, and should divide the {} channels", groups, channels);
+      return refuse("num_groups is {}, but should divide the {} channels", groups, channels);
     CUDAL1_CHECK(check_parameter(a, "weight", input, {channels}));
     CUDAL1_CHECK(check_parameter(a, "bias", input, {channels}));
     return one(contiguous(input.type, input.shape));
@@ -97,9 +96,9 @@ rule native_group_norm() {
     CUDAL1_CHECK(check_contiguous(input, "input"));
     const int64_t n = a.integer("N"), channels = a.integer("C"), group = a.integer("group");
     if (n != input.shape[0] || channels != input.shape[1] || a.integer("HxW") != input.numel() / (n * channels))
-      return refuse("N, C and HxW do not say the shape of input, which is {}", input.text());
+      return refuse("N, C and HxW do not match the shape of input, which is {}", input.text());
     if (group < 1 || channels % group != 0)
-      return refuse("group is {}, and should divide the {} channels", group, channels);
+      return refuse("group is {}, but should divide the {} channels", group, channels);
     for (const auto* name : {"weight", "bias"}) {
       CUDAL1_CHECK(check_parameter(a, name, input, {channels}));
       if (const auto* t = a.optional_tensor(name)) CUDAL1_CHECK(check_contiguous(*t, name));
@@ -138,7 +137,7 @@ rule instance_norm() {
     CUDAL1_CHECK(check_rank(input, 3, 64, "input"));
     CUDAL1_CHECK(check_plain_layout(input, "input"));
     if (!a.flag("use_input_stats") || !a.is_null("running_mean") || !a.is_null("running_var"))
-      return not_covered("only use_input_stats without running statistics is inside our rules");
+      return not_covered("only use_input_stats without running statistics is supported");
     CUDAL1_CHECK(check_parameter(a, "weight", input, {input.shape[1]}));
     CUDAL1_CHECK(check_parameter(a, "bias", input, {input.shape[1]}));
     if (a.is_null("weight") != a.is_null("bias")) return not_covered("give both weight and bias, or neither");

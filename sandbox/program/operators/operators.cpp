@@ -12,8 +12,8 @@ namespace {
 
 using namespace rules;
 
-// Sizes that a rule may compute with: everything of a program fits far below, and no product of two overflows. The ends
-// of a slice may be "as far as there is".
+// The largest integer that rules compute with: far above what programs need, and no product of two overflows. Ends of
+// slices may be larger, meaning "to the end".
 constexpr int64_t size_limit = int64_t{1} << 31;
 
 expected<void> check_integer(const schema_argument& a, int64_t v) {
@@ -26,11 +26,11 @@ expected<void> check_operand(const schema_argument& a, const tensor_type& t) {
   if (t.shape.size() != t.strides.size())
     return refuse("{} has {} strides for {} dimensions", a.name, t.strides.size(), t.shape.size());
   if (std::any_of(t.shape.begin(), t.shape.end(), [](int64_t s) { return s < 1 || s > size_limit; }))
-    return not_covered("{} is {}: tensors without elements are outside our rules", a.name, t.text());
+    return not_covered("{} is {}: tensors without elements are not supported", a.name, t.text());
   return {};
 }
 
-// What holds for every operator: operands have elements, numbers are of a useful size.
+// Checks for every operator: operands have elements, integers are in a useful range.
 expected<void> check_arguments(const operator_call& call) {
   for (std::size_t i = 0; i < call.arguments.size(); ++i) {
     const auto& a = call.op->schema.arguments[i];
@@ -61,7 +61,7 @@ expected<std::vector<operator_result>> typed(const rule& types, const operator_c
 operator_info make_info(const operator_record& r, std::string_view schema_text) {
   operator_info info;
   auto schema = parse_schema(schema_text);
-  if (!schema) throw std::logic_error(schema.error().message);  // a mistake in a record; a test reads the whole table
+  if (!schema) throw std::logic_error(schema.error().message);  // an error in a record; a test reads the whole table
   info.schema = std::move(*schema);
   info.schema_text = schema_text;
   info.relaid = r.traits.relaid;
@@ -69,14 +69,14 @@ operator_info make_info(const operator_record& r, std::string_view schema_text) 
   info.rule = [types = r.types](const operator_call& call) -> expected<std::vector<operator_result>> {
     try {
       return typed(types, call);
-    } catch (const std::exception& e) {  // a rule that asks for what its schema does not have
+    } catch (const std::exception& e) {  // the rule uses an argument that its schema does not have
       return fail(errc::infrastructure, "the rule of {} is broken: {}", call.op->schema.name, e.what());
     }
   };
   return info;
 }
 
-// Of an alias that is declared like the record's own schema.
+// The schema of an alias that is declared like the record's own.
 std::string renamed(std::string_view schema, std::string_view name) {
   return std::string(name) + std::string(schema.substr(schema.find('(')));
 }

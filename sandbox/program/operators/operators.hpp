@@ -1,6 +1,6 @@
-// The operators that a program may use, with our own shape, dtype and stride rules. No LibTorch here: a step is
-// accepted or refused before anything of it reaches ATen, which is not memory-safe on bad arguments. All that
-// is known of an operator is its record in its family's file (record.hpp); this header is what programs need of it.
+// The operators that a program may use, with rules for shapes, dtypes and strides that do not use LibTorch: a step is
+// accepted or rejected before it reaches ATen, which is not memory-safe for bad arguments. Everything known about an
+// operator is in its record, in the file of its family (record.hpp); this header has what programs need.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +39,10 @@ enum class schema_type {
 struct schema_argument {
   std::string name;
   schema_type type = schema_type::tensor;
-  bool optional = false;        // "Tensor?", "int[]?": null is a value
-  bool optional_items = false;  // "Tensor?[]": null is an item (a tensor_argument without a name)
-  // "int[2]": an integer, or a list of one, stands for n of itself; a list has n items otherwise (or none, where the
-  // default is []). ATen takes lists of any length for "int[1]", and so do we.
+  bool optional = false;        // "Tensor?", "int[]?": may be null
+  bool optional_items = false;  // "Tensor?[]": items may be null (a tensor_argument without a name)
+  // "int[n]": an integer, or a list of one, is repeated n times; other lists have n items (or none, where the default
+  // is []). For "int[1]" lists of any length are accepted, as in ATen.
   std::optional<int64_t> fixed_size;
   std::optional<json> default_value;  // as a program would write it
 };
@@ -51,12 +51,12 @@ struct operator_schema {
   std::string name;  // with overload: "aten::add.Tensor"
   std::vector<schema_argument> arguments;
   std::vector<std::string> results;  // their names, "" where the schema gives none
-  // "-> Tensor[]": one list (`results` has one name), and a result of the step for each item that the rule gives it.
+  // "-> Tensor[]": one list (`results` has one name); the step has one result for each item that the rule returns.
   bool list_result = false;
 };
 
-// Parses "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". Defaults may be as ATen prints
-// them or as native_functions.yaml writes them ("int[2] stride=1", "bool x=False", "reduction=Mean").
+// Parses "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". Defaults may have the form that
+// ATen prints or that of native_functions.yaml ("int[2] stride=1", "bool x=False", "reduction=Mean").
 expected<operator_schema> parse_schema(std::string_view text);
 
 // An argument as the rules and the interpreter see it, defaults filled in.
@@ -94,8 +94,8 @@ struct operator_info {
   operator_schema schema;
   operator_rule rule;
   std::string schema_text = {};  // as ATen prints it
-  // The kernels of different devices lay its results out differently: the rule says one layout, and the interpreter
-  // copies a result into it where it came in another.
+  // Kernels of different devices give its results different layouts: the rule defines one, and the interpreter copies
+  // results with another layout into it.
   bool relaid = false;
   const operator_record* record = nullptr;  // the same for all its names
 };
@@ -105,7 +105,7 @@ const operator_info* find_operator(std::string_view name);
 // All of them, by name, aliases included.
 const std::map<std::string, operator_info, std::less<>>& operator_table();
 
-// Types the arguments of an ATen step by the schema. `lookup` gives the type of a value, or null. Errors name the
+// Types the arguments of an ATen step by the schema. `lookup` returns the type of a value, or null. Errors name the
 // field.
 expected<operator_call> bind_arguments(const operator_info& op, std::span<const std::pair<std::string, json>> args,
                                        const std::function<const tensor_type*(const std::string&)>& lookup);

@@ -1,6 +1,4 @@
-// Pointwise operators of one tensor: the iterator's layout, and type promotion where numbers come in.
-#include <algorithm>
-
+// Pointwise operators of one tensor: the iterator's layout, and type promotion with scalars.
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
@@ -40,8 +38,8 @@ rule square() {  // pow(self, 2)
   };
 }
 
-// Floating types: self.abs() == inf, and (self == self) * (self.abs() != inf), each step with a layout of its own; the
-// others are at::zeros_like or ones_like.
+// Floating types: self.abs() == inf, and (self == self) * (self.abs() != inf), where each step has its own layout; for
+// other types at::zeros_like or ones_like.
 rule is_infinite(bool negated) {
   return [=](const arguments& a) -> outcome {
     const auto& t = a.tensor(0);

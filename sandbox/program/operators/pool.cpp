@@ -31,7 +31,7 @@ expected<window> read_window(const arguments& a, std::size_t n) {
     if (w.kernel[d] < 1 || w.stride[d] < 1 || w.dilation[d] < 1)
       return refuse("kernel_size, stride and dilation should be positive");
     if (w.padding[d] < 0 || w.padding[d] > w.kernel[d] / 2)
-      return refuse("padding is {}, and should be at most half of the kernel's {}", w.padding[d], w.kernel[d]);
+      return refuse("padding is {}, but should be at most half of the kernel's {}", w.padding[d], w.kernel[d]);
   }
   return w;
 }
@@ -97,7 +97,7 @@ rule adaptive_average_pool(int64_t dimensions) {
     if (batch_of_lines) t = as_two_dimensions(std::move(t));
     auto shape = t.shape;
     for (std::size_t d = 0; d < n; ++d) {
-      if (sizes[d] < 1) return refuse("output_size is {}, and should be positive", sizes[d]);
+      if (sizes[d] < 1) return refuse("output_size is {}, but should be positive", sizes[d]);
       shape[shape.size() - n + d] = sizes[d];
     }
     auto result = laid_out(t.type, std::move(shape), suggested_format(t));

@@ -21,7 +21,7 @@ expected<void> check_inner(int64_t a, int64_t b, const tensor_type& ta, const te
   return refuse("{} and {} cannot be multiplied: inner sizes {} and {} differ", ta.text(), tb.text(), a, b);
 }
 
-// The product of matrices or batches of them, both of the rank given.
+// The shape of the product of two matrices or batches of matrices of the given rank.
 expected<std::vector<int64_t>> product_shape(const tensor_type& a, const tensor_type& b, int64_t rank,
                                              std::string_view name_a, std::string_view name_b) {
   CUDAL1_CHECK(check_pair(a, b, name_a, name_b));
@@ -36,14 +36,14 @@ expected<std::vector<int64_t>> product_shape(const tensor_type& a, const tensor_
   return shape;
 }
 
-// self is added to the product, and so must broadcast to its shape and not beyond.
+// self is added to the product, so its shape must broadcast to the product's.
 outcome added(const arguments& a, const tensor_type& product, std::vector<int64_t> shape) {
   const auto& self = a.tensor("self");
   CUDAL1_CHECK(check_kind(product, floats, "the product"));  // beta and alpha are real numbers
   CUDAL1_CHECK(check_same_type(self, product, "self", "the product"));
   CUDAL1_TRY(const auto both, broadcast(self.shape, shape));
   if (both != shape)
-    return refuse("self is {}, and does not broadcast to the product's {}", self.text(), shape_text(shape));
+    return refuse("self is {}, but does not broadcast to the product's {}", self.text(), shape_text(shape));
   return one(contiguous(product.type, std::move(shape)));
 }
 
@@ -110,7 +110,7 @@ rule linear() {
     if (const auto* bias = a.optional_tensor("bias")) {
       CUDAL1_CHECK(check_same_type(input, *bias, "input", "bias"));
       if (bias->shape != std::vector<int64_t>{weight.shape[0]})
-        return refuse("bias is {}, and should have shape [{}]", bias->text(), weight.shape[0]);
+        return refuse("bias is {}, but should have shape [{}]", bias->text(), weight.shape[0]);
     }
     auto shape = input.shape;
     shape.back() = weight.shape[0];
@@ -192,7 +192,7 @@ rule tensordot() {
     CUDAL1_TRY(auto from_left, wrap_dimensions(a.integers("dims_self"), left.dim(), "dims_self"));
     CUDAL1_TRY(auto from_right, wrap_dimensions(a.integers("dims_other"), right.dim(), "dims_other"));
     if (from_left.size() != from_right.size())
-      return refuse("dims_self has {} numbers, and dims_other {}", from_left.size(), from_right.size());
+      return refuse("dims_self has {} numbers, but dims_other has {}", from_left.size(), from_right.size());
     for (std::size_t i = 0; i < from_left.size(); ++i)
       CUDAL1_CHECK(check_inner(left.shape[static_cast<std::size_t>(from_left[i])],
                                right.shape[static_cast<std::size_t>(from_right[i])], left, right));
@@ -225,7 +225,7 @@ rule bilinear() {
     if (const auto* bias = a.optional_tensor("bias")) {
       CUDAL1_CHECK(check_same_type(left, *bias, "input1", "bias"));
       if (bias->shape != std::vector<int64_t>{weight.shape[0]})
-        return refuse("bias is {}, and should have shape [{}]", bias->text(), weight.shape[0]);
+        return refuse("bias is {}, but should have shape [{}]", bias->text(), weight.shape[0]);
     }
     auto shape = left.shape;
     shape.back() = weight.shape[0];

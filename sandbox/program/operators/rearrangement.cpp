@@ -1,4 +1,4 @@
-// Operators that put elements elsewhere, perhaps with constants between them.
+// Operators that move elements, some with constants between them.
 #include <algorithm>
 
 #include "sandbox/program/arithmetic.hpp"
@@ -13,14 +13,14 @@ namespace {
 expected<std::vector<int64_t>> padded_shape(const arguments& a, const tensor_type& t) {
   const auto pads = a.integers("pad");
   if (pads.size() % 2 != 0 || pads.empty() || pads.size() > 2 * t.shape.size())
-    return refuse("pad has {} numbers, and should have two for each padded dimension of {}", pads.size(), t.text());
+    return refuse("pad has {} numbers, but should have two for each padded dimension of {}", pads.size(), t.text());
   auto shape = t.shape;
   for (std::size_t i = 0; i < pads.size(); ++i) {
-    if (pads[i] < 0) return not_covered("negative padding is outside our rules: use slice");
+    if (pads[i] < 0) return not_covered("negative padding is not supported: use slice");
     auto& size = shape[shape.size() - 1 - i / 2];
     size = saturating_add(size, pads[i]);
   }
-  if (shape == t.shape) return not_covered("padding by nothing is outside our rules: use clone");
+  if (shape == t.shape) return not_covered("padding by nothing is not supported: use clone");
   return shape;
 }
 
@@ -44,25 +44,25 @@ rule roll() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
-    if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+    if (!is_plain(t)) return not_covered("self is {}, but must be contiguous here", t.text());
     const auto shifts = a.integers("shifts"), dims = a.integers("dims");
     CUDAL1_CHECK(wrap_dimensions(dims, t.dim(), "dims"));
     if (shifts.empty() || (shifts.size() != dims.size() && !(dims.empty() && shifts.size() == 1)))
-      return refuse("shifts has {} numbers, and dims {}", shifts.size(), dims.size());
+      return refuse("shifts has {} numbers, but dims has {}", shifts.size(), dims.size());
     return one(contiguous(t.type, t.shape));
   };
 }
 
-// Reflected, replicated or circular: the elements beyond the edge are the tensor's own.
+// Reflect, replicate or circular padding: with the tensor's own elements.
 outcome padded_with_own(const arguments& a) {
   const auto& t = a.tensor("self");
   const auto mode = a.text("mode");
   if (mode != "reflect" && mode != "replicate" && mode != "circular")
-    return refuse("mode is \"{}\", and should be \"constant\", \"reflect\", \"replicate\" or \"circular\"", mode);
+    return refuse("mode is \"{}\", but should be \"constant\", \"reflect\", \"replicate\" or \"circular\"", mode);
   if (!a.is_null("value")) return refuse("value should be null with mode \"{}\"", mode);
   CUDAL1_CHECK(check_kind(t, floats, "self"));
   CUDAL1_TRY(auto shape, padded_shape(a, t));
-  if (!is_plain(t)) return not_covered("self is {}, and our rules want it contiguous here", t.text());
+  if (!is_plain(t)) return not_covered("self is {}, but must be contiguous here", t.text());
   const auto pads = a.integers("pad");
   const auto dims = static_cast<int64_t>(pads.size() / 2);
   if (dims > 3) return refuse("pad should have two numbers for each of at most three dimensions");
@@ -70,7 +70,7 @@ outcome padded_with_own(const arguments& a) {
   for (std::size_t i = 0; i < pads.size(); ++i) {
     const int64_t size = t.shape[t.shape.size() - 1 - i / 2];
     const int64_t most = mode == "reflect" ? size - 1 : mode == "circular" ? size : pads[i];
-    if (pads[i] > most) return refuse("pad[{}] is {}, and may be at most {} of a size of {}", i, pads[i], most, size);
+    if (pads[i] > most) return refuse("pad[{}] is {}, but may be at most {} for a size of {}", i, pads[i], most, size);
   }
   return one(contiguous(t.type, std::move(shape)));
 }
@@ -134,7 +134,7 @@ rule repeat() {
     const auto& t = a.tensor("self");
     auto shape = a.integers("repeats");
     if (shape.size() < t.shape.size())
-      return refuse("repeats has {} numbers, and self, which is {}, more dimensions", shape.size(), t.text());
+      return refuse("repeats has {} numbers, but self, which is {}, has more dimensions", shape.size(), t.text());
     CUDAL1_CHECK(check_sizes(shape));
     for (std::size_t i = 1; i <= t.shape.size(); ++i)
       shape[shape.size() - i] = saturating_multiply(shape[shape.size() - i], t.shape[t.shape.size() - i]);
@@ -158,8 +158,8 @@ rule repeat_interleave() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     const int64_t repeats = a.integer("repeats");
-    if (repeats < 1) return refuse("repeats is {}, and should be positive", repeats);
-    if (!a.is_null("output_size")) return not_covered("output_size is outside our rules: leave it out");
+    if (repeats < 1) return refuse("repeats is {}, but should be positive", repeats);
+    if (!a.is_null("output_size")) return not_covered("output_size is not supported: leave it out");
     CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
     if (a.is_null("dim")) return one(contiguous(t.type, {saturating_multiply(t.numel(), repeats)}));
     CUDAL1_TRY(const int64_t dim, wrap_dimension(*a.optional_integer("dim"), t.dim()));

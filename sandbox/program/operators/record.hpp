@@ -1,6 +1,6 @@
-// One record an operator: its schema, the rule that types its results, its work, and the traits that everything else
-// derives from (the estimates of work, the policies' kernels and proofs, the importer). The records stand in one file a
-// family, each listed by a function at the end of this header.
+// One record per operator: its schema, the rule for the types of its results, its work, and the traits that everything
+// else is derived from (the estimates of work, the policies' kernels and proofs, the importer). There is one file of
+// records per family; the functions at the end of this header list them.
 #pragma once
 
 #include <limits>
@@ -16,12 +16,12 @@
 namespace cudal1 {
 
 enum class operator_kind {
-  pointwise,      // of each element by itself; operands broadcast
-  view,           // memory of the operand
-  copy,           // the operand's elements in their order, in another memory, layout or type
-  rearrangement,  // the operand's elements in another order or shape, perhaps with constants between
+  pointwise,      // elementwise; operands broadcast
+  view,           // shares the operand's memory
+  copy,           // the same elements in the same order, in other memory, layout or type
+  rearrangement,  // the same elements in another order or shape, perhaps with constants between them
   list,           // several views of one operand
-  join,           // several operands behind each other
+  join,           // several operands, concatenated
   reduction,
   scan,
   normalization,
@@ -41,13 +41,13 @@ BOOST_DESCRIBE_ENUM(operator_kind, pointwise, view, copy, rearrangement, list, j
                     product, contraction, convolution, attention, pool, recurrent, resampling, index, sort, creation,
                     loss)
 
-// What a step does to one of its operands, the others being fixed.
+// How the result depends on one operand while the others are fixed.
 enum class effect {
   nothing_known,
-  onto,           // each element alone, one to one, onto all numbers: adding, scaling, moving
-  one_to_one,     // each element alone, one to one: exp, sigmoid
-  smooth,         // each element alone, constant nowhere: square, gelu
-  flat_in_parts,  // each element alone, not constant: relu, clamp
+  onto,           // elementwise, a bijection of the real numbers: adding, scaling, moving
+  one_to_one,     // elementwise, injective: exp, sigmoid
+  smooth,         // elementwise, constant on no interval: square, gelu
+  flat_in_parts,  // elementwise, constant on some intervals only: relu, clamp
   summed,         // each element into one sum: sum, mean
   reduced,        // each element into one result, smoothly: norms, logsumexp
   chosen,         // the largest or smallest: amax, max_pool
@@ -55,10 +55,10 @@ enum class effect {
   mixed_smooth    // softmax, normalization
 };
 
-// Under which further condition the effect is certain.
+// The further condition under which the effect is certain.
 enum class proviso {
   none,
-  generic_others,    // the other operands are nowhere 0 but by chance
+  generic_others,    // the other operands are almost surely nowhere 0
   several,           // at least two elements for each result
   several_in_dim,    // at least two elements in `dim`
   wide_rows,         // at least three elements in the last dimension
@@ -67,19 +67,19 @@ enum class proviso {
   floating           // from one floating type to another
 };
 
-// The effect on `operand` (any operand where that is ""), where the number `factor` is not 0; the operand `unscaled`
-// does not meet the factor.
+// The effect on `operand` ("": on any operand), provided that the argument `factor` is not 0; the factor does not apply
+// to the operand `unscaled`.
 struct operand_effect {
   effect what = effect::nothing_known;
   proviso where = proviso::none;
   std::string_view operand = {}, factor = {}, unscaled = {};
 };
 
-// Whether the result is linear in an operand, element by element or by moving elements, while the others are fixed.
+// Whether the result is linear in an operand, elementwise or by moving elements, while the others are fixed.
 enum class linearity { none, each_operand, first_operand };
 
-// How much of its first operand a step reads; `all` of an operand as large as the result of a step on single elements
-// is as much as is read of the result.
+// How much of its first operand a step reads. `all`: of an elementwise step's operand with the result's size, as much
+// as is read of the result.
 enum class reading { all, part, shape_only, values_of_first_only, diagonal, upper_triangle, lower_triangle, one_a_row };
 
 // Which dimensions a view swaps.
@@ -89,19 +89,19 @@ struct bounds {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
 };
 
-// Limits that the operator forces its operand into; an argument of that name takes the place of the number.
+// Limits to which the operator clamps its operand; an argument of the given name replaces the number.
 struct clipping {
   bounds limits = {};
   std::string_view low_argument = {}, high_argument = {};
 };
 
 // The operator for each element, as generated kernels compute it. An expression is C: $0, $1, ... are the `arguments`
-// (those of the schema in their order, where none are listed), and NaN passes through its comparisons the way the
-// operator says: `$0 < 0 ? 0 : $0` keeps it, as relu does. The other forms have a builder in the code generator.
+// (those of the schema in their order, where none are listed). Its comparisons must treat NaN as the operator does: `$0
+// < 0 ? 0 : $0` keeps it, as relu does. The other forms have a builder in the code generator.
 enum class kernel_form {
   expression,  // on float32
-  arithmetic,  // an expression that is right on integers too
-  comparison,  // an expression in the operands' type that gives bool
+  arithmetic,  // an expression that is valid for integers too
+  comparison,  // an expression in the operands' type that returns bool
   sum,
   difference,
   reversed_difference,
@@ -118,16 +118,16 @@ struct element_kernel {
   const char* expression = "";
   int cost = 1;  // in additions
   kernel_form form = kernel_form::expression;
-  std::string_view arguments = {};  // names with blanks between
+  std::string_view arguments = {};  // names separated by blanks
 };
 
-// The operator on rows, as generated kernels compute it, and which dimensions make a row.
+// The operator on rows, as generated kernels compute it, and the dimensions that form a row.
 enum class row_form {
   sum,
   mean,
   maximum,
   minimum,
-  maximum_value,  // beside indices that nobody may read
+  maximum_value,  // with indices, which must not be read
   minimum_value,
   variance,
   deviation,
@@ -135,7 +135,7 @@ enum class row_form {
   log_sum_exp,
   softmax,
   log_softmax,
-  standardize_rows,  // to mean 0 and variance 1, with parameters by element
+  standardize_rows,  // to mean 0 and variance 1, with per-element parameters
   standardize_channels,
   root_mean_square,
   running_sum,
@@ -144,12 +144,12 @@ enum class row_form {
 enum class row_extent {
   all_dims,
   dim,               // the argument of that name
-  dim_list,          // none means all
+  dim_list,          // an empty one means all
   normalized_shape,  // the last dimensions
   groups,            // of channels
   channels,          // of each sample
   batch_channels,    // of the whole batch
-  last_dims          // `count`, where one element is left of them
+  last_dims          // the last `count`, reduced to one element
 };
 struct row_kernel {
   row_form form = row_form::sum;
@@ -173,73 +173,74 @@ struct operator_traits {
   // ---- values ----
   operand_effect changes = {};
   std::optional<bounds> range = {};     // of every result, whatever the operand
-  std::optional<clipping> clips = {};   // the result is the operand, forced into limits
-  std::optional<bounds> identity = {};  // operands within are left as they are, where the argument `scale` is 1
-  neutral_number neutral = {};          // the number that makes the operator the identity, where there is one
-  bool selects = false;                 // elements of the result are elements of the operand; views and lists anyway
-  bool partial = false;                 // defined on a part of the real numbers
+  std::optional<clipping> clips = {};   // the result is the operand, clamped
+  std::optional<bounds> identity = {};  // the operator leaves values in these bounds unchanged, if its `scale` is 1
+  neutral_number neutral = {};          // the number that makes the operator the identity, if there is one
+  bool selects = false;  // elements of the result are elements of the operand; implied for views and lists
+  bool partial = false;  // defined on a part of the real numbers only
   bool commutes = false;
   bool undoes_itself = false;
 
   // ---- memory and structure ----
-  bool may_copy = false;     // a view, but where the layout asks for a copy
-  bool moves_begin = false;  // a view that may begin elsewhere than its operand
-  const char* idle = "";     // why it does nothing where its result has the operand's type; "" where it may
+  bool may_copy = false;     // a view, or a copy where the layout requires one
+  bool moves_begin = false;  // a view that may start at another address than its operand
+  const char* idle = "";     // why it is a no-op if the result has the operand's type; "" if it is not
   reading reads = reading::all;
   transposition swaps = transposition::none;
-  bool keeps_zeros = false;      // with no other tensor
-  const char* diagonal_of = "";  // makes a matrix of its diagonal, where the argument of that name is 0
-  bool keeps_single = false;     // over dimensions of size 1 that are kept, it does nothing
-  bool relaid = false;           // operator_info's
+  bool keeps_zeros = false;      // if it has no other tensor operand
+  const char* diagonal_of = "";  // builds a matrix from its diagonal, if the argument of this name is 0
+  bool keeps_single = false;     // a no-op over dimensions of size 1 that are kept
+  bool relaid = false;           // see operator_info
 
   // ---- work ----
   linearity linear = linearity::none;
-  bool sums = false;  // sums up, or averages
+  bool sums = false;  // a sum or a mean
   product_operands product = {};
-  int pooled_dimensions = 0;                                                   // of the windows of `kernel_size`
-  bool transposed = false;                                                     // a convolution
-  double (*flops)(const operator_call&, const tensor_type& result) = nullptr;  // of other than matrix products
+  int pooled_dimensions = 0;  // of the windows of `kernel_size`
+  bool transposed = false;    // a transposed convolution
+  double (*flops)(const operator_call&,
+                  const tensor_type& result) = nullptr;  // for operators other than matrix products
 
   // ---- kernels ----
   std::optional<element_kernel> kernel = {};
   std::optional<row_kernel> rows = {};
-  int cudnn_cell = -1;  // cuDNN's number of a recurrent layer's cell
+  int cudnn_cell = -1;  // cuDNN's number for a recurrent layer's kind of cell
 
   // ---- import ----
-  const char* with_number = "";  // the same with a number as the second operand
-  const char* outright = "";     // the same with the operand's shape and type given outright
+  const char* with_number = "";  // the operator with a number as its second operand
+  const char* outright = "";     // the operator with explicit shape and type instead of the operand
 };
 
 struct operator_record {
   const char* schema = "";  // as ATen 2.11 prints it
   rules::rule types = {};
   operator_traits traits = {};
-  // Other names of the same operator: a name, or a whole schema where the arguments are declared otherwise (in the same
-  // order). A program may use them; the importer writes the record's own.
+  // Other names of the same operator: a name, or a whole schema where the arguments are declared differently (in the
+  // same order). A program may use them; the importer writes the record's own name.
   std::vector<const char*> aliases = {};
 
   operator_kind kind = operator_kind::pointwise;
   std::string_view name() const;  // with overload: "aten::add.Tensor"
 };
 
-// Whether every element of the (first) result is one of the first operand's.
+// Whether every element of the (first) result is an element of the first operand.
 bool selects_elements(const operator_record& r);
-// Whether what nobody reads of the result, nobody reads of an operand of its size.
+// Whether elements of the result that are not read need not be read of an operand of the same size.
 bool is_elementwise(const operator_record& r);
 
 // Every operator once, aliases in its record.
 const std::vector<operator_record>& operator_records();
-// {"operators": [...]}: the records with what programs in other languages ask of them.
+// {"operators": [...]}: the parts of the records that programs in other languages need.
 json operators_json();
 
-// Sets the kind of all of them.
+// Sets the kind of all records.
 std::vector<operator_record> of_kind(operator_kind kind, std::vector<operator_record> records);
 
 inline constexpr bounds non_negative{0, std::numeric_limits<double>::infinity()};
 // A product's effect on its operands.
 inline constexpr operand_effect products{effect::mixed_linear, proviso::generic_others, {}, "alpha"};
 
-// The families, each in its file.
+// The families, one file each.
 std::vector<operator_record> pointwise_records();
 std::vector<operator_record> binary_records();
 std::vector<operator_record> ternary_records();

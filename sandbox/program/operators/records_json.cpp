@@ -1,4 +1,4 @@
-// The records for programs in other languages: what the importer asks of operators.
+// The records as JSON for programs in other languages: what the importer needs of operators.
 #include "config/base/describe.hpp"
 #include "config/base/json.hpp"
 #include "sandbox/program/operators/record.hpp"

@@ -1,5 +1,5 @@
-// Recurrent layers and cells. ATen's kernels trust the sizes of their parameters (wrong ones are read beyond their
-// ends), so every one of them is checked here.
+// Recurrent layers and cells. ATen's kernels do not check the sizes of their parameters and would read out of bounds,
+// so all of them are checked here.
 #include "sandbox/program/arithmetic.hpp"
 #include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
@@ -10,12 +10,12 @@ namespace rules {
 
 namespace {
 
-// A parameter or state: of that shape, of the input's type, contiguous.
+// Checks a parameter or state: the given shape, the input's type, contiguous.
 expected<void> check_part(const tensor_type& t, const tensor_type& input, const std::vector<int64_t>& shape,
                           std::string_view name) {
   CUDAL1_CHECK(check_same_type(input, t, "input", name));
-  if (t.shape != shape) return refuse("{} is {}, and should have shape {}", name, t.text(), shape_text(shape));
-  if (!is_plain(t)) return not_covered("{} is {}, and our rules want it contiguous here", name, t.text());
+  if (t.shape != shape) return refuse("{} is {}, but should have shape {}", name, t.text(), shape_text(shape));
+  if (!is_plain(t)) return not_covered("{} is {}, but must be contiguous here", name, t.text());
   return {};
 }
 
@@ -30,7 +30,7 @@ expected<void> check_parameters(const arguments& a, const tensor_type& input, co
   const bool biases = a.flag("has_biases");
   const int64_t each = biases ? 4 : 2, wanted = saturating_multiply(l.states(), each);
   if (static_cast<int64_t>(params.size()) != wanted)
-    return refuse("params has {} tensors, and should have {}: {} for each of {} layers in {} directions", params.size(),
+    return refuse("params has {} tensors, but should have {}: {} for each of {} layers in {} directions", params.size(),
                   wanted, each, l.count, l.directions);
   const int64_t rows = saturating_multiply(l.gates, l.hidden);
   std::size_t next = 0;
@@ -50,7 +50,7 @@ expected<void> check_parameters(const arguments& a, const tensor_type& input, co
 
 expected<void> check_dropout(const arguments& a) {
   const double p = a.real("dropout");
-  if (!(p >= 0 && p <= 1)) return refuse("dropout is {}, and should lie in 0 to 1", p);
+  if (!(p >= 0 && p <= 1)) return refuse("dropout is {}, but should lie in 0 to 1", p);
   if (a.flag("train") && p != 0)
     return refuse("train is true and dropout is {}: results that depend on live randomness cannot be verified", p);
   return {};
@@ -67,12 +67,12 @@ rule recurrent(int64_t gates) {
     const bool has_cells = gates == 4;
     const auto states = has_cells ? a.tensors("hx") : std::vector<tensor_type>{a.tensor("hx")};
     if (has_cells && states.size() != 2)
-      return refuse("hx has {} tensors, and should have two: hidden states and cells", states.size());
+      return refuse("hx has {} tensors, but should have two: hidden states and cells", states.size());
     CUDAL1_CHECK(check_rank(states.front(), 3, 3, has_cells ? "hx[0]" : "hx"));
     layers l;
     l.gates = gates;
     l.count = a.integer("num_layers");
-    if (l.count < 1) return refuse("num_layers is {}, and should be positive", l.count);
+    if (l.count < 1) return refuse("num_layers is {}, but should be positive", l.count);
     l.directions = a.flag("bidirectional") ? 2 : 1;
     l.hidden = states.front().shape[2];
     const bool batch_first = a.flag("batch_first");
@@ -100,7 +100,7 @@ rule recurrent_cell(int64_t gates) {
     const bool has_cells = gates == 4;
     const auto states = has_cells ? a.tensors("hx") : std::vector<tensor_type>{a.tensor("hx")};
     if (has_cells && states.size() != 2)
-      return refuse("hx has {} tensors, and should have two: hidden state and cell", states.size());
+      return refuse("hx has {} tensors, but should have two: hidden state and cell", states.size());
     CUDAL1_CHECK(check_rank(states.front(), 2, 2, has_cells ? "hx[0]" : "hx"));
     const int64_t hidden = states.front().shape[1], rows = saturating_multiply(gates, hidden);
     const std::vector<int64_t> state_shape{input.shape[0], hidden};

@@ -1,4 +1,4 @@
-// Reductions, and scans, which keep what a reduction would leave out.
+// Reductions and scans.
 #include <algorithm>
 
 #include "sandbox/program/operators/record.hpp"
@@ -46,12 +46,12 @@ outcome one_reduced(const arguments& a, dtype type) {
   return one(std::move(result));
 }
 
-// The element type that a `dtype` argument asks for; it must not lose what the operand has.
+// The element type that a `dtype` argument requests; not bool, and not an integer type for a floating operand.
 expected<std::optional<dtype>> asked_type(const arguments& a, const tensor_type& t) {
   if (!a.has("dtype") || a.is_null("dtype")) return std::nullopt;
   const auto type = *a.type("dtype");
   if (type == dtype::bool_ || (is_floating(t.type) && !is_floating(type)))
-    return not_covered("dtype {} of a reduction of {} is outside our rules", name_of(type), t.text());
+    return not_covered("dtype {} of a reduction of {} is not supported", name_of(type), t.text());
   return type;
 }
 
@@ -59,10 +59,10 @@ dtype sum_type(dtype t) {
   return is_floating(t) ? t : dtype::int64;
 }
 
-// What the result's type is.
+// How the result's type is chosen.
 enum class reduced_type { same, sum, floating, int64, truth };
 
-// Over everything where the schema has no `dim`, or an empty or null one.
+// Reduces all dimensions where the schema has no `dim`, or `dim` is empty or null.
 rule reduction(unsigned accepted, reduced_type type) {
   return [=](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
@@ -96,7 +96,7 @@ rule index_reduction() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     CUDAL1_CHECK(check_kind(t, numbers, "self"));
-    if (a.is_null("dim") && a.flag("keepdim")) return not_covered("keepdim without dim is outside our rules");
+    if (a.is_null("dim") && a.flag("keepdim")) return not_covered("keepdim without dim is not supported");
     return one_reduced(a, dtype::int64);
   };
 }
@@ -122,7 +122,7 @@ rule extremes() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     CUDAL1_CHECK(check_kind(t, numbers, "self"));
-    if (a.is_null("dim") && a.flag("keepdim")) return not_covered("keepdim without dim is outside our rules");
+    if (a.is_null("dim") && a.flag("keepdim")) return not_covered("keepdim without dim is not supported");
     CUDAL1_TRY(const auto result, reduced(a, t.type));
     return std::vector<operator_result>{{result, {}}, {result, {}}};
   };
@@ -141,7 +141,7 @@ rule norm_reduction() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     CUDAL1_CHECK(check_kind(t, floats, "self"));
-    if (a.has("dtype") && !a.is_null("dtype")) return not_covered("dtype is outside our rules: convert self first");
+    if (a.has("dtype") && !a.is_null("dtype")) return not_covered("dtype is not supported: convert self first");
     return one_reduced(a, t.type);
   };
 }
@@ -159,7 +159,7 @@ rule logsumexp() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     CUDAL1_CHECK(check_kind(t, floats, "self"));
-    if (a.integers("dim").empty()) return not_covered("an empty dim is outside our rules: name the dimensions");
+    if (a.integers("dim").empty()) return not_covered("an empty dim is not supported: name the dimensions");
     return one_reduced(a, t.type);
   };
 }
@@ -179,8 +179,7 @@ rule trace() {
     const auto& t = a.tensor("self");
     CUDAL1_CHECK(check_kind(t, numbers, "self"));
     CUDAL1_CHECK(check_rank(t, 2, 2, "self"));
-    if (is_floating(t.type) && size_of(t.type) < 4)
-      return not_covered("the trace of {} is outside our rules", t.text());
+    if (is_floating(t.type) && size_of(t.type) < 4) return not_covered("the trace of {} is not supported", t.text());
     return one(contiguous(sum_type(t.type), {}));
   };
 }

@@ -1,5 +1,5 @@
-// Operators that move pixels: resampling, adaptive maxima, shuffles between channels and space, patches as columns.
-// Operands whose strides suggest channels-last take other paths in ATen and are refused.
+// Image operators: upsampling, im2col and col2im. Operands whose strides suggest channels-last take other paths in ATen
+// and are rejected.
 #include <algorithm>
 
 #include "sandbox/program/arithmetic.hpp"
@@ -11,7 +11,7 @@ namespace rules {
 
 namespace {
 
-// How often a window fits along one dimension.
+// The number of positions of a window along one dimension.
 expected<int64_t> positions(int64_t size, int64_t kernel, int64_t dilation, int64_t padding, int64_t stride) {
   if (kernel < 1 || dilation < 1 || stride < 1) return refuse("kernel_size, dilation and stride should be positive");
   if (padding < 0) return refuse("padding should not be negative");
@@ -20,7 +20,7 @@ expected<int64_t> positions(int64_t size, int64_t kernel, int64_t dilation, int6
   return room / stride + 1;
 }
 
-// Of the windows over an image of `sizes`: how many there are, and the elements of one.
+// The number of windows over an image of `sizes`, and the number of elements of one window.
 expected<std::pair<int64_t, int64_t>> patches(const arguments& a, const std::vector<int64_t>& sizes) {
   CUDAL1_TRY(const auto kernel, a.per_dimension("kernel_size", 2));
   CUDAL1_TRY(const auto dilation, a.per_dimension("dilation", 2));
@@ -44,11 +44,11 @@ rule upsample(int64_t dimensions) {
       return refuse("one of output_size and scale_factors should be given");
     if (!a.is_null("output_size")) {
       const auto sizes = a.integers("output_size");
-      if (sizes.size() != n) return refuse("output_size should have {} numbers, and has {}", n, sizes.size());
+      if (sizes.size() != n) return refuse("output_size should have {} numbers, but has {}", n, sizes.size());
       return with_space(t, sizes, "output_size");
     }
     const auto factors = a.reals("scale_factors");
-    if (factors.size() != n) return refuse("scale_factors should have {} numbers, and has {}", n, factors.size());
+    if (factors.size() != n) return refuse("scale_factors should have {} numbers, but has {}", n, factors.size());
     std::vector<int64_t> sizes;
     for (std::size_t d = 0; d < n; ++d) {
       const double size = static_cast<double>(t.shape[d + 2]) * factors[d];
@@ -81,7 +81,7 @@ rule columns_to_image() {
     CUDAL1_TRY(const auto found, patches(a, sizes));
     auto shape = t.shape;
     if (shape.back() != found.first || shape[shape.size() - 2] % found.second != 0)
-      return refuse("self is {}, and should have {} columns of a multiple of {} elements", t.text(), found.first,
+      return refuse("self is {}, but should have {} columns of a multiple of {} elements", t.text(), found.first,
                     found.second);
     shape[shape.size() - 2] /= found.second;
     shape.back() = sizes[0];

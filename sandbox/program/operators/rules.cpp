@@ -125,14 +125,14 @@ std::vector<double> arguments::reals(std::string_view name) const {
 expected<std::vector<int64_t>> arguments::per_dimension(std::string_view name, std::size_t count) const {
   auto values = integers(name);
   if (values.size() == 1) values.resize(count, values.front());
-  if (values.size() != count) return refuse("{} should have {} numbers, and has {}", name, count, values.size());
+  if (values.size() != count) return refuse("{} should have {} numbers, but has {}", name, count, values.size());
   return values;
 }
 
 expected<void> check_kind(const tensor_type& t, unsigned accepted, std::string_view name) {
   const unsigned kind = t.type == dtype::bool_ ? bools : is_floating(t.type) ? floats : integers;
   if (accepted & kind) return {};
-  return refuse("{} is {}, and this operator takes {} only", name, t.text(),
+  return refuse("{} is {}, but this operator takes {} only", name, t.text(),
                 accepted == floats     ? "floating types"
                 : accepted == integers ? "integer types"
                 : accepted == bools    ? "bool"
@@ -174,18 +174,18 @@ expected<void> check_scalar_fits(const scalar_value& value, dtype to, std::strin
 expected<void> check_same_type(const tensor_type& a, const tensor_type& b, std::string_view name_a,
                                std::string_view name_b) {
   if (a.type == b.type) return {};
-  return refuse("{} is {} and {} is {}: they should have one element type", name_a, a.text(), name_b, b.text());
+  return refuse("{} is {} and {} is {}: they should have the same element type", name_a, a.text(), name_b, b.text());
 }
 
 expected<void> check_rank(const tensor_type& t, int64_t low, int64_t high, std::string_view name) {
   if (t.dim() >= low && t.dim() <= high) return {};
-  if (low == high) return refuse("{} is {}, and should have {} dimensions", name, t.text(), low);
-  return refuse("{} is {}, and should have {} to {} dimensions", name, t.text(), low, high);
+  if (low == high) return refuse("{} is {}, but should have {} dimensions", name, t.text(), low);
+  return refuse("{} is {}, but should have {} to {} dimensions", name, t.text(), low, high);
 }
 
 expected<int64_t> wrap_dimension(int64_t dim, int64_t rank, std::string_view name) {
   const int64_t count = std::max<int64_t>(rank, 1);
-  if (dim < -count || dim >= count) return refuse("{} is {}, and should lie in {} to {}", name, dim, -count, count - 1);
+  if (dim < -count || dim >= count) return refuse("{} is {}, but should lie in {} to {}", name, dim, -count, count - 1);
   return dim < 0 ? dim + count : dim;
 }
 
@@ -206,7 +206,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 
 expected<void> check_placement(const arguments& a) {
   if (a.has("layout") && !a.is_null("layout") && a.text("layout") != "strided")
-    return refuse("layout is \"{}\", and should be \"strided\" or null", a.text("layout"));
+    return refuse("layout is \"{}\", but should be \"strided\" or null", a.text("layout"));
   if (a.has("device") && !a.is_null("device"))
     return refuse("device should be null: a program runs on one device, and does not name it");
   if (a.has("pin_memory") && !a.is_null("pin_memory") && a.flag("pin_memory"))
@@ -281,12 +281,12 @@ dtype promotion::result() const {
 
 expected<void> check_full_precision(const tensor_type& t, std::string_view name) {
   if (t.type == dtype::float32 || t.type == dtype::float64) return {};
-  return not_covered("{} is {}, and our rules cover float32 and float64 here", name, t.text());
+  return not_covered("{} is {}, but only float32 and float64 are supported here", name, t.text());
 }
 
 expected<void> check_contiguous(const tensor_type& t, std::string_view name) {
   if (is_plain(t)) return {};
-  return not_covered("{} is {}, and our rules want it contiguous here", name, t.text());
+  return not_covered("{} is {}, but must be contiguous here", name, t.text());
 }
 
 tensor_type as_two_dimensions(tensor_type t) {
@@ -298,8 +298,7 @@ tensor_type as_two_dimensions(tensor_type t) {
 expected<void> check_channels_first(tensor_type t, std::string_view name) {
   if (t.dim() == 3) t = as_two_dimensions(std::move(t));
   if (suggested_format(t) == format::contiguous) return {};
-  return not_covered("{} is {}: channels-last operands are outside our rules, make it contiguous first", name,
-                     t.text());
+  return not_covered("{} is {}: channels-last operands are not supported, make it contiguous first", name, t.text());
 }
 
 expected<void> check_image(const tensor_type& t, int64_t low, int64_t high, std::string_view name) {

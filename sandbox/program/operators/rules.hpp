@@ -1,5 +1,6 @@
-// What the rules of the operators share. A rule says the types of an operator's results from those of its arguments
-// exactly as ATen 2.11 on the CPU does, strides included, or refuses. The rules stand in their families' files.
+// What the rules of the operators share. A rule derives the types of an operator's results from those of its arguments
+// exactly as ATen 2.11 on the CPU does, including strides, or rejects the call. The rules are in the files of their
+// families.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ namespace cudal1::rules {
 
 using outcome = expected<std::vector<operator_result>>;
 
-// A bound call, by the schema's names. Asking for an argument that the schema does not have, or as another kind, throws
-// std::logic_error: a mistake in a record, which the rule's wrapper turns into an error value.
+// The arguments of a bound call, by the schema's names. Reading an argument that the schema does not have, or as
+// another kind, throws std::logic_error: an error in a record, which the rule's wrapper turns into an error value.
 class arguments {
  public:
   explicit arguments(const operator_call& call) : call_(&call) {}
@@ -42,7 +43,7 @@ class arguments {
   std::string text(std::string_view name) const;  // "" for null
   std::vector<int64_t> integers(std::string_view name) const;
   std::vector<double> reals(std::string_view name) const;
-  // One integer for each of `count` dimensions: a list of that length, or of one that stands for all.
+  // One integer for each of `count` dimensions: from a list of that length, or of length 1.
   expected<std::vector<int64_t>> per_dimension(std::string_view name, std::size_t count) const;
 
  private:
@@ -56,7 +57,7 @@ template <class... Args>
 [[nodiscard]] tl::unexpected<error> refuse(fmt::format_string<Args...> format, Args&&... args) {
   return fail(errc::invalid_program, format, std::forward<Args>(args)...);
 }
-// Legal in ATen, but outside what our rules cover.
+// Legal in ATen, but not supported by the rules here.
 template <class... Args>
 [[nodiscard]] tl::unexpected<error> not_covered(fmt::format_string<Args...> format, Args&&... args) {
   return fail(errc::unsupported, format, std::forward<Args>(args)...);
@@ -69,7 +70,8 @@ inline outcome view_of_first(tensor_type type) {
   return std::vector<operator_result>{{std::move(type), 0}};
 }
 
-// A scalar that ATen converts to the type `to`: a real number for an integer tensor and what does not fit are refused.
+// A scalar that ATen converts to the type `to`: a real number for an integer tensor, or a value that does not fit, is
+// an error.
 expected<void> check_scalar_fits(const scalar_value& value, dtype to, std::string_view name);
 
 // The element types that an operator takes.
@@ -84,7 +86,7 @@ expected<int64_t> wrap_dimension(int64_t dim, int64_t rank, std::string_view nam
 // Distinct dimensions, in the order given.
 expected<std::vector<int64_t>> wrap_dimensions(const std::vector<int64_t>& dims, int64_t rank,
                                                std::string_view name = "dim");
-// `layout`, `device` and `pin_memory` of the operators that make tensors: plain memory of the device, or null.
+// `layout`, `device` and `pin_memory` of operators that create tensors: the program's device and defaults only.
 expected<void> check_placement(const arguments& a);
 expected<std::vector<int64_t>> broadcast(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
 std::string shape_text(const std::vector<int64_t>& shape);
@@ -112,18 +114,18 @@ inline std::size_t at(int64_t d) {
 expected<void> check_full_precision(const tensor_type& t, std::string_view name);
 // Row-major.
 expected<void> check_contiguous(const tensor_type& t, std::string_view name);
-// ATen sees one dimension as two.
+// ATen treats one spatial dimension as two.
 tensor_type as_two_dimensions(tensor_type t);
-// No strides that suggest channels-last; of three dimensions as ATen sees them.
+// Strides must not suggest channels-last; tensors of three dimensions are checked as_two_dimensions.
 expected<void> check_channels_first(tensor_type t, std::string_view name);
-// Of full precision, row-major, and of low to high dimensions.
+// Full precision, row-major, with `low` to `high` dimensions.
 expected<void> check_image(const tensor_type& t, int64_t low, int64_t high, std::string_view name);
-// Replaces the last dimensions; they should be positive.
+// `t` with its last dimensions replaced by `sizes`, which must be positive.
 outcome with_space(const tensor_type& t, const std::vector<int64_t>& sizes, std::string_view name);
 
 expected<void> check_sizes(const std::vector<int64_t>& shape);  // positive
 
-// Of aten::slice and aten::select, whose shapes those of slice_scatter and select_scatter are.
+// The rules of aten::slice and aten::select, also used by slice_scatter and select_scatter.
 rule slice();
 rule select();
 

@@ -1,6 +1,5 @@
-// Everything about an operator that its schema says: parsing it, and typing a step's arguments by it.
+// Operator schemas: parsing them, and typing a step's arguments by them.
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <limits>
 
@@ -97,7 +96,7 @@ expected<void> parse_type(std::string_view text, schema_argument& a) {
     list = true;
     a.optional_items = take("?");
   }
-  if (take(")")) text = text.substr(0, text.rfind('('));  // what it aliases is the rule's to say
+  if (take(")")) text = text.substr(0, text.rfind('('));  // the rule defines what it aliases
   const auto type = base_type(text, list);
   if (!type || (a.optional_items && *type != schema_type::tensor_list))
     return fail(errc::parse_error, "arguments of type {} are not supported", whole);
@@ -164,7 +163,7 @@ std::vector<std::string> parse_results(std::string_view text) {
 using value_lookup = std::function<const tensor_type*(const std::string&)>;
 
 tl::unexpected<error> wrong_kind(const std::string& where, std::string_view wanted, const json& got) {
-  return fail(errc::invalid_program, "{}: should be {}, and is {}", where, wanted, got.kind_name());
+  return fail(errc::invalid_program, "{}: should be {}, but is {}", where, wanted, got.kind_name());
 }
 
 expected<tensor_argument> bind_tensor(const json& v, const value_lookup& lookup, const std::string& where) {
@@ -231,7 +230,7 @@ expected<argument_value> bind_one(const schema_argument& a, const json& v, const
   }
 }
 
-// Fixed sizes: one value stands for n, a longer list has n items.
+// Fixed sizes: one value is repeated n times, a longer list has n items.
 template <class T>
 expected<void> fit_size(std::vector<T>& items, const schema_argument& a, const std::string& where) {
   if (!a.fixed_size || *a.fixed_size == 1) return {};
@@ -239,7 +238,7 @@ expected<void> fit_size(std::vector<T>& items, const schema_argument& a, const s
   const bool may_be_empty = a.default_value && a.default_value->is_array() && a.default_value->as_array().empty();
   if (items.size() == 1) items.resize(wanted, items.front());
   if (items.size() == wanted || (items.empty() && may_be_empty)) return {};
-  return fail(errc::invalid_program, "{}: should have {} items, and has {}", where, wanted, items.size());
+  return fail(errc::invalid_program, "{}: should have {} items, but has {}", where, wanted, items.size());
 }
 
 template <class T>
@@ -309,10 +308,10 @@ expected<operator_schema> parse_schema(std::string_view text) {
   const auto arrow = text.rfind("->");
   const auto open = text.find('(');
   if (arrow == std::string_view::npos || open == std::string_view::npos || open > arrow) {
-    // "Tensor(a -> *)" has an arrow of its own, but never after the last result.
+    // "Tensor(a -> *)" contains an arrow too, but never after the last result.
     return wrong("should look like NAME(ARGUMENTS) -> RESULTS");
   }
-  // The closing parenthesis of the arguments: the partner of the first.
+  // The closing parenthesis of the arguments: the one that matches the first.
   int depth = 0;
   std::size_t close = open;
   for (; close < text.size(); ++close) {
@@ -349,7 +348,7 @@ expected<operator_call> bind_arguments(const operator_info& op, std::span<const 
                   did_you_mean(name, names), fmt::join(names, ", "));
     }
     auto& place = given[static_cast<std::size_t>(found - arguments.begin())];
-    if (place) return fail(errc::invalid_program, "args.{}: stands twice", name);
+    if (place) return fail(errc::invalid_program, "args.{}: appears twice", name);
     place = &value;
   }
   operator_call call;

@@ -1,6 +1,4 @@
 // Sorting, and the largest elements.
-#include <algorithm>
-
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
@@ -17,7 +15,7 @@ rule topk() {
     CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
     const int64_t k = a.integer("k");
     auto shape = t.shape;
-    if (k < 1 || k > shape[at(dim)]) return refuse("k is {}, and should lie in 1 to {}", k, shape[at(dim)]);
+    if (k < 1 || k > shape[at(dim)]) return refuse("k is {}, but should lie in 1 to {}", k, shape[at(dim)]);
     shape[at(dim)] = k;
     return std::vector<operator_result>{{contiguous(t.type, shape), {}}, {contiguous(dtype::int64, shape), {}}};
   };

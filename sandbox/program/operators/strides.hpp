@@ -1,10 +1,9 @@
-// Strides as ATen lays out its results: c10's questions about a layout, the iterator's permutation of dimensions, and
-// memory formats. Nothing here knows operators.
+// Strides of results as in ATen: c10's predicates on layouts, the iterator's permutation of dimensions, and memory
+// formats. Independent of operators.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "sandbox/program/types.hpp"
@@ -21,17 +20,17 @@ bool is_non_overlapping_and_dense(const tensor_type& t);
 format suggested_format(const tensor_type& t);  // Tensor::suggest_memory_format()
 tensor_type laid_out(dtype type, std::vector<int64_t> shape, format how);
 
-// The layout of at::empty_like(t): its strides where dense, else the densest of the same order of dimensions.
+// The layout of at::empty_like(t): its strides where dense, else dense strides with the same order of dimensions.
 std::vector<int64_t> preserved_strides(const tensor_type& t);
 
 // What a TensorIterator allocates for an undefined result over these operands. Shapes must broadcast to `shape`;
 // `operands` are in the iterator's order, converted to the common type already (see converted()).
 std::vector<int64_t> iterator_strides(const std::vector<int64_t>& shape, const std::vector<tensor_type>& operands);
 
-// ATen's computeStride: the strides of a view of `t` with that shape, or nothing where it would have to copy.
+// ATen's computeStride: the strides of a view of `t` with that shape, or empty where a copy would be needed.
 std::optional<std::vector<int64_t>> view_strides(const tensor_type& t, const std::vector<int64_t>& shape);
 
-// t.to(type): the layout of the temporary that the iterator makes of an operand of another type.
+// t.to(type): the layout of the iterator's temporary for an operand of another type.
 tensor_type converted(const tensor_type& t, dtype type);
 
 }  // namespace cudal1::rules

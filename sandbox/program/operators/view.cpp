@@ -1,6 +1,5 @@
 // Views: their strides as ATen computes them.
 #include <algorithm>
-#include <limits>
 
 #include "sandbox/program/arithmetic.hpp"
 #include "sandbox/program/operators/record.hpp"
@@ -11,7 +10,7 @@ namespace rules {
 
 namespace {
 
-// The shape with its -1 replaced by what is left of `count` elements.
+// The shape with its -1 replaced by the size that gives `count` elements.
 expected<std::vector<int64_t>> infer_shape(std::vector<int64_t> shape, int64_t count) {
   int64_t product = 1;
   std::optional<std::size_t> open;
@@ -100,7 +99,7 @@ rule reshape_as(bool may_copy) {
   return [=](const arguments& a) { return reshaped(a.tensor("self"), a.tensor("other").shape, may_copy); };
 }
 
-rule unsafe_view() {  // a view that ATen does not call one
+rule unsafe_view() {  // a view, though its schema does not declare one
   return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("size"), false); };
 }
 
@@ -111,8 +110,8 @@ rule unfold() {
     CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dimension"), t.dim(), "dimension"));
     const int64_t size = a.integer("size"), step = a.integer("step"), stride = t.strides[at(dim)];
     if (size < 1 || size > t.shape[at(dim)])
-      return refuse("size is {}, and should lie in 1 to {}", size, t.shape[at(dim)]);
-    if (step < 1) return refuse("step is {}, and should be positive", step);
+      return refuse("size is {}, but should lie in 1 to {}", size, t.shape[at(dim)]);
+    if (step < 1) return refuse("step is {}, but should be positive", step);
     t.shape[at(dim)] = (t.shape[at(dim)] - size) / step + 1;
     t.strides[at(dim)] = saturating_multiply(stride, step);
     t.shape.push_back(size);
@@ -126,12 +125,12 @@ rule permute() {
     const auto& t = a.tensor("self");
     CUDAL1_TRY(const auto dims, wrap_dimensions(a.integers("dims"), t.dim(), "dims"));
     if (static_cast<int64_t>(dims.size()) != t.dim())
-      return refuse("dims has {} numbers, and self, which is {}, {} dimensions", dims.size(), t.text(), t.dim());
+      return refuse("dims has {} numbers, but self, which is {}, has {} dimensions", dims.size(), t.text(), t.dim());
     return permuted(t, dims);
   };
 }
 
-rule transpose() {  // by position: swapaxes calls its dimensions otherwise
+rule transpose() {  // by position: swapaxes names its dimensions differently
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     const std::string_view first = a.name(1), second = a.name(2);
@@ -206,7 +205,7 @@ rule narrow() {
     CUDAL1_TRY(const int64_t start, wrap_dimension(a.integer("start"), t.shape[at(dim)], "start"));
     const int64_t length = a.integer("length");
     if (length < 1 || length > t.shape[at(dim)] - start)
-      return refuse("length is {}, and should lie in 1 to {}", length, t.shape[at(dim)] - start);
+      return refuse("length is {}, but should lie in 1 to {}", length, t.shape[at(dim)] - start);
     return ranged(t, dim, start, start + length, 1);
   };
 }
@@ -260,7 +259,8 @@ rule movedims() {
     const auto& t = a.tensor("self");
     CUDAL1_TRY(const auto from, wrap_dimensions(a.integers("source"), t.dim(), "source"));
     CUDAL1_TRY(const auto to, wrap_dimensions(a.integers("destination"), t.dim(), "destination"));
-    if (from.size() != to.size()) return refuse("source has {} numbers, and destination {}", from.size(), to.size());
+    if (from.size() != to.size())
+      return refuse("source has {} numbers, but destination has {}", from.size(), to.size());
     if (t.dim() == 0) return view_of_first(t);
     auto rest = counted(t.dim());
     std::erase_if(rest, [&](int64_t d) { return std::find(from.begin(), from.end(), d) != from.end(); });
@@ -306,7 +306,7 @@ rule slice() {
     CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
     CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
     const int64_t size = t.shape[at(dim)], step = a.integer("step");
-    if (step < 1 || step > size) return refuse("step is {}, and should lie in 1 to {}", step, size);
+    if (step < 1 || step > size) return refuse("step is {}, but should lie in 1 to {}", step, size);
     return ranged(t, dim, clamped(a.optional_integer("start").value_or(0), size),
                   clamped(a.optional_integer("end").value_or(size), size), step);
   };

@@ -15,7 +15,7 @@ double ratio(int64_t a, int64_t b) {
   return b > 0 ? std::min(1.0, static_cast<double>(a) / static_cast<double>(b)) : 0.0;
 }
 
-// Of a matrix's elements, those on and above (upper) or on and below the diagonal `offset`.
+// The share of a matrix's elements on and above (upper) or on and below the diagonal `offset`.
 double triangle_share(const tensor_type& type, bool upper, int64_t offset) {
   const auto rank = type.shape.size();
   if (rank < 2) return 1;
@@ -56,7 +56,7 @@ double share_of_operand(const operator_call& call, const tensor_type& result, co
   return !windows.empty() && !is_transposed(call) ? touched_share(windows) : like_result;
 }
 
-// A list of parts of one tensor: of each part, as much as is read of it.
+// For a list of parts of one tensor: adds up what is read of each part.
 void read_parts(const checked_program& p, std::size_t step, std::map<std::string, double>& read) {
   const auto& s = std::get<aten_step>(p.text.steps[step]);
   const auto whole = operands_of(p.calls[step]).front();
@@ -68,7 +68,8 @@ void read_parts(const checked_program& p, std::size_t step, std::map<std::string
   share = std::min(1.0, share + elements / static_cast<double>(p.types.at(whole).numel()));
 }
 
-// Of each value's elements, how many anybody reads, going back from the outputs. Readers of different parts add up.
+// For each value the share of its elements that is read, computed back from the outputs. Shares of several readers add
+// up.
 std::map<std::string, double> read_shares(const checked_program& p) {
   std::map<std::string, double> read;
   for (const auto& output : p.text.outputs)
@@ -100,7 +101,7 @@ int64_t bytes_of(const tensor_type& type, double share) {
   return static_cast<int64_t>(std::llround(static_cast<double>(type.storage_bytes()) * share));
 }
 
-// Outputs are memory of their own (check.cpp); views of one memory count once.
+// Outputs own their memory (check.cpp); views of the same memory count once.
 int64_t written_bytes(const checked_program& p) {
   std::map<std::string, int64_t> memory;
   for (const auto& name : p.text.outputs) {
@@ -114,7 +115,7 @@ int64_t written_bytes(const checked_program& p) {
   return sum;
 }
 
-// Weights that only products read which something cheaper may stand for: a setup step may have folded them.
+// Weights that only avoidable products read: a setup step may have folded them.
 std::set<std::string> foldable_weights(const checked_program& p, const std::set<std::size_t>& avoidable) {
   std::set<std::string> foldable, needed;
   for (std::size_t i = 0; i < p.calls.size(); ++i)
@@ -160,7 +161,7 @@ task_work work_of(const task& t) {
     const auto& d = p.text.inputs[i];
     const double open = open_share(d.type, t.inputs[i].facts);
     w.input_bytes += bytes_of(d.type, std::min(open, share_in(read, d.name)));
-    // Where the one of a row stands is luck, so a bound knows nothing of one_hot inputs.
+    // The position of the 1 in a row is random, so there is no bound for one_hot inputs.
     if (!t.has_fact(d.name, fact::one_hot)) w.least_input_bytes += bytes_of(d.type, open * share_in(needed, d.name));
   }
   for (const auto& d : p.text.weights)

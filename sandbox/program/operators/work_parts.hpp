@@ -1,4 +1,4 @@
-// What the estimates of work share, over the traits of the operators' records.
+// What the work estimates share, based on the traits of the operators' records.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace cudal1::work_parts {
 
-// Of the step's operator; of a kernel's step, those of an operator of which nothing is known.
+// The record of the step's operator; an empty record for the launch of a kernel.
 const operator_record& record_of(const operator_call& call);
 inline const operator_traits& traits_of(const operator_call& call) {
   return record_of(call).traits;
 }
 
-// By the schema's name; null where there is none, or where it is not a T.
+// The argument of that name; null where there is none, or where it is not a T.
 template <class T>
 const T* argument(const operator_call& call, std::string_view name) {
   if (call.op == nullptr) return nullptr;
@@ -31,33 +31,34 @@ const tensor_type* tensor_of(const operator_call& call, std::string_view name);
 // An integer; `otherwise` where there is none.
 int64_t integer_of(const operator_call& call, std::string_view name, int64_t otherwise);
 
-// The values that a step reads, each as often as it stands there.
+// The values that a step reads, each as often as it is an argument.
 std::vector<std::string> operands_of(const operator_call& call);
 
-// Along one dimension, how many of its elements a window of `kernel` taps ever meets, and how many pairs of a position
-// and a tap lie inside.
+// A window of `kernel` taps along one dimension. touched(): the number of elements that it covers in any position;
+// pairs(): the number of pairs of a position and a tap inside the dimension.
 struct window {
   int64_t size = 0, positions = 0;  // of the dimension; of the window
   int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
   int64_t touched() const;
   int64_t pairs() const;
 };
-// Of a convolution (of `input`, not transposed) or a pooling step; empty for other operators.
+// The windows of a convolution (over `input`, or over the result if transposed) or pooling step; empty for other
+// operators.
 std::vector<window> windows_of(const operator_call& call, const tensor_type& result);
 double touched_share(const std::vector<window>& windows);
 
 bool is_transposed(const operator_call& call);  // a convolution
 
-// Which steps' products something cheaper may stand for: their results only go, by linear steps, into sums, means or
+// The steps whose products cheaper ones may replace: their results only go, through linear steps, into sums, means or
 // other products (GEMM and row sum as GEMV; (A B) x as A (B x)).
 std::set<std::size_t> avoidable_products(const checked_program& p);
 
-// FLOPs of products and convolutions. `read_share`: of each value's elements, how many anybody reads.
+// FLOPs of products and convolutions. `read_share`: for each value, the share of its elements that is read.
 task_flops flops_of(const task& t, const std::map<std::string, double>& read_share,
                     const std::set<std::size_t>& avoidable);
 
-// The inputs of which an output needs every element, by a rule that is sound: along one path of steps nothing can
-// cancel (needed_inputs.cpp). With the share of them that is touched (1, or a window's).
+// For each input, the share of its elements that every correct program must read: 1, the share that windows touch, or 0
+// where nothing is certain (needed_inputs.cpp).
 std::map<std::string, double> needed_inputs(const task& t);
 
 }  // namespace cudal1::work_parts

@@ -1,4 +1,4 @@
-// FLOPs of matrix products, attention and convolutions, and which of them algebra avoids.
+// FLOPs of matrix products, attention and convolutions, and which of them algebra can avoid.
 #include <algorithm>
 
 #include "sandbox/program/operators/work_parts.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 // ---- avoidable products -------------------------------------------------------------------------------------------
 
-// Whether the step's result is linear in the operand, element by element or by moving elements.
+// Whether the step's result is linear in the operand, elementwise or by moving elements.
 bool is_linear_step(const operator_call& call, const std::string& operand) {
   const auto is_operand = [&](const argument_value& a) {
     const auto* t = std::get_if<tensor_argument>(&a);
@@ -40,7 +40,7 @@ struct follower {
   const checked_program& p;
   std::set<std::size_t>& products_met;
 
-  // Whether everything that becomes of `value` is sums and other products.
+  // Whether `value` is used, through linear steps, in sums and other products only.
   bool only_summed(const std::string& value) const {
     if (std::find(p.text.outputs.begin(), p.text.outputs.end(), value) != p.text.outputs.end()) return false;
     bool used = false;
@@ -96,7 +96,7 @@ bool swaps_last_two(const operator_call& call, const tensor_type& result) {
   return false;
 }
 
-// Of every value with zeros that are known.
+// The structure of every value with known zeros.
 std::map<std::string, structure> structures_of(const task& t) {
   const checked_program& p = t.reference;
   std::map<std::string, structure> known;
@@ -126,7 +126,7 @@ std::map<std::string, structure> structures_of(const task& t) {
 
 // ---- FLOPs ----------------------------------------------------------------------------------------------------------
 
-// Of the left operand's column `k` (of `rows` elements), those that may differ from 0; of one_hot, on average.
+// The number of elements in the left operand's column `k` (of `rows`) that may differ from 0; for one_hot, on average.
 double open_in_column(structure s, double rows, double inner, double k) {
   switch (s) {
     case structure::upper:
@@ -143,7 +143,7 @@ double open_in_column(structure s, double rows, double inner, double k) {
   return rows;
 }
 
-// Of the right operand's row `k`, of `columns` elements. A column of its transpose, but for one_hot.
+// The same for the right operand's row `k` (of `columns` elements): a column of its transpose, except for one_hot.
 double open_in_row(structure s, double columns, double k) {
   if (s == structure::one_hot) return 1;
   return open_in_column(transposed(s), columns, 1, k);
@@ -186,11 +186,11 @@ double product_flops(const operator_call& call, const tensor_type& result,
   const structure a = of(left.name), b = linear ? transposed(of(right.name)) : of(right.name);
   const auto batch = static_cast<double>(result.numel()) / static_cast<double>(rows * columns);
   const double flops = 2 * batch * multiplications(a, b, rows, inner, columns);
-  // A mask over the product of structured operands hides nothing but their zeros.
+  // A mask over the product of structured operands only hides their zeros.
   return a == structure::dense && b == structure::dense ? flops * share : flops;
 }
 
-// The last steps of a recurrent layer need the first: whoever reads anything of it needs all.
+// The last steps of a recurrent layer depend on the first: reading anything of it needs all of it.
 double share_of_any(const aten_step& s, const std::map<std::string, double>& read_share) {
   const bool is_read = std::any_of(s.results.begin(), s.results.end(), [&](const std::string& name) {
     const auto found = read_share.find(name);

@@ -1,4 +1,4 @@
-// What the estimates of work read off a step: its operator, its arguments, its windows.
+// What the work estimates derive from a step: its operator, its arguments, its windows.
 #include <algorithm>
 
 #include "sandbox/program/operators/work_parts.hpp"
@@ -7,7 +7,7 @@ namespace cudal1::work_parts {
 
 namespace {
 
-// An "int[n]" argument along dimension `d`: one number stands for all of them.
+// An "int[n]" argument along dimension `d`: one number applies to all dimensions.
 int64_t along(const operator_call& call, std::string_view name, std::size_t d, int64_t otherwise) {
   const auto* list = argument<std::vector<int64_t>>(call, name);
   if (list == nullptr || list->empty()) return otherwise;
@@ -99,7 +99,7 @@ std::vector<window> windows_of(const operator_call& call, const tensor_type& res
     const auto* input = tensor_of(call, "input");
     const auto* weight = tensor_of(call, "weight");
     if (input == nullptr || weight == nullptr) return {};
-    // Transposed, the window goes over the result, and the input has its positions.
+    // If transposed, the window moves over the result, and the input's elements are its positions.
     return is_transposed(call) ? windows(call, result, *input, spatial(*weight), false)
                                : windows(call, *input, result, spatial(*weight), false);
   }

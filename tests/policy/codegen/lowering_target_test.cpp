@@ -1,4 +1,4 @@
-// Lowering targets: found by name, and another one needs no file of policy/.
+// Lowering targets are found by name, and one can be added without changes in policy/.
 #include "policy/codegen/lowering_target.hpp"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A device without graphs and TF32 whose kernels are those of cuda, in blocks of one size.
+// A target without graphs and TF32 whose kernels are those of cuda, with a single block size.
 class third_target final : public lowering_target {
  public:
   static constexpr const char* own_name = "third";
@@ -37,11 +37,11 @@ TEST(LoweringTarget, IsFoundByName) {
   EXPECT_THAT(find_lowering_target("tpu").error().message, HasSubstr("there are cpu, cuda"));
 }
 
-TEST(LoweringTarget, AnotherOneIsSearchedForLikeTheBuiltInOnes) {
+TEST(LoweringTarget, AnAddedTargetWorksInSearchLikeTheBuiltInOnes) {
   if (!find_lowering_target(third_target::own_name)) {
     ASSERT_TRUE(add_lowering_target(std::make_unique<third_target>()));
   }
-  EXPECT_FALSE(add_lowering_target(std::make_unique<third_target>())) << "a name stands for one target";
+  EXPECT_FALSE(add_lowering_target(std::make_unique<third_target>())) << "a name can be registered only once";
   const lowering_target& third = target_named(third_target::own_name);
   const task& t = builtin("softmax");
   const auto result = lower(t, *parse_schedule("row_kernel(steps=0); block(group=0, threads=96)"), third);
@@ -61,7 +61,7 @@ TEST(LoweringTarget, AnotherOneIsSearchedForLikeTheBuiltInOnes) {
   }
 }
 
-TEST(LoweringTarget, EveryOptionOfABuiltInOneHasValuesThatDiffer) {
+TEST(LoweringTarget, EveryOptionOfABuiltInTargetHasDistinctValues) {
   for (const auto* target : {&for_cpu(), &for_cuda()}) {
     for (const auto option :
          {tuning_option::threads, tuning_option::items, tuning_option::accumulators, tuning_option::row_threads}) {

@@ -1,4 +1,4 @@
-// The graph that moves work on: steps that are left out or replaced, and the certificates for it.
+// The graph that moves transform: dropped and replaced steps, and their certificates.
 #include "policy/graph/graph.hpp"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(Graph, AReplacedStepKeepsItsNumberAndResultsAndReadsItsOwnOperands) {
+TEST(Graph, AReplacedStepKeepsItsNumberAndResultsButHasNewOperands) {
   const task& t = builtin("mlp");
   graph g(t);
   const std::string input = t.reference.text.inputs.front().name;
@@ -33,12 +33,12 @@ TEST(Graph, AReplacedStepKeepsItsNumberAndResultsAndReadsItsOwnOperands) {
   EXPECT_THAT(changed.makers()[1], IsEmpty());
   EXPECT_TRUE(changed.step_at(0).dropped);
   EXPECT_THAT(changed.certificates(), ElementsAre("an example"));
-  // The graph that it was copied from is as it was.
+  // The original graph is unchanged.
   EXPECT_FALSE(g.step_at(1).is_replaced());
   EXPECT_THAT(g.certificates(), IsEmpty());
 }
 
-TEST(Graph, AReplacementThatCodegenDoesNotKnowIsAnErrorAndNotTheOldStep) {
+TEST(Graph, AReplacementThatCodegenDoesNotKnowIsAnError) {
   const task& t = builtin("mlp");
   graph g(t);
   g.rewrite(0, {.by = {"cudal1::example", g.step_at(0).use->arguments}, .certificate = ""});

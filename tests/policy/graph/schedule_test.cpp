@@ -18,7 +18,7 @@ TEST(Schedule, ReadsWhatItPrints) {
   EXPECT_EQ(parse_schedule("  "), schedule{});
 }
 
-TEST(Schedule, RefusesBrokenTextWithTheMovesNumber) {
+TEST(Schedule, MalformedTextIsAnErrorWithTheMovesNumber) {
   for (const char* text :
        {"fuse", "fuse(steps)", "fuse(steps=1", "; fuse(steps=1)", "f u(steps=1)", "fuse(steps=1,)"}) {
     const auto read = parse_schedule(text);

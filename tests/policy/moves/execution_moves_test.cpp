@@ -1,10 +1,10 @@
-// How the program runs beside its kernels.
+// Moves that change how the program runs rather than its kernels.
 #include "tests/policy/moves/moves_under_test.hpp"
 
 namespace cudal1::test {
 namespace {
 
-TEST(CudaMoves, AGraphIsAMoveOfItsOwnAndOnlyThere) {
+TEST(CudaMoves, TheGraphMoveExistsOnCudaOnly) {
   const task& t = builtin("softmax");
   EXPECT_TRUE(lowered_for_cuda(t, "graph()").how.graph);
   EXPECT_FALSE(lowered_for_cuda(t, "row_kernel(steps=0)").how.graph);

@@ -4,7 +4,7 @@
 namespace cudal1::test {
 namespace {
 
-// The sets of steps that the first whole schedule makes kernels over rows of.
+// The sets of steps that become row kernels in the first whole schedule.
 std::vector<std::string> row_kernels(const task& t, const lowering_target& target) {
   std::vector<std::string> out;
   const auto whole = whole_schedules(t, target);
@@ -14,7 +14,7 @@ std::vector<std::string> row_kernels(const task& t, const lowering_target& targe
   return out;
 }
 
-TEST(Moves, NormsOfABatchAndGlobalAveragesAreOneKernelWithWhatIsAroundThem) {
+TEST(Moves, BatchNormsAndGlobalAveragesAreOneKernelWithTheirNeighbours) {
   for (const auto* target : {&for_cpu(), &for_cuda()}) {
     for (const char* name : {"batch_norm_relu", "batch_norm_of_features", "instance_norm"})
       EXPECT_THAT(row_kernels(small(name), *target), ::testing::ElementsAre("0..1")) << name;

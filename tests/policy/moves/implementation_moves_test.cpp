@@ -1,4 +1,4 @@
-// Library steps computed in another way.
+// Other implementations of library steps.
 #include "tests/policy/moves/moves_under_test.hpp"
 
 namespace cudal1::test {

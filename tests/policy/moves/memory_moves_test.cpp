@@ -1,4 +1,4 @@
-// Where a kernel's result goes.
+// Where a kernel's result is stored.
 #include "tests/policy/moves/moves_under_test.hpp"
 
 namespace cudal1::test {

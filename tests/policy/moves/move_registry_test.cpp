@@ -1,4 +1,4 @@
-// The registry: every kind of move is complete and in a phase.
+// The registry: every kind of move is complete and has one phase.
 #include <set>
 
 #include "tests/policy/moves/moves_under_test.hpp"
@@ -6,14 +6,14 @@
 namespace cudal1::test {
 namespace {
 
-TEST(Moves, EveryKindStandsInOnePhaseAndIsComplete) {
+TEST(Moves, EveryKindIsInOnePhaseAndIsComplete) {
   std::set<std::string> names;
   for (const move_phase phase : move_phases) {
     const auto kinds = moves_of(phase);
     EXPECT_FALSE(kinds.empty()) << "phase " << static_cast<int>(phase);
     for (const move_kind* kind : kinds) {
       EXPECT_EQ(kind->phase, phase);
-      EXPECT_TRUE(names.insert(kind->name).second) << kind->name << " stands in two phases";
+      EXPECT_TRUE(names.insert(kind->name).second) << kind->name << " is in two phases";
       EXPECT_FALSE(kind->summary.empty()) << kind->name;
       EXPECT_TRUE(kind->candidates && kind->apply) << kind->name;
       EXPECT_EQ(find_move(kind->name), kind);
@@ -23,8 +23,8 @@ TEST(Moves, EveryKindStandsInOnePhaseAndIsComplete) {
   EXPECT_EQ(names.size(), move_kinds().size());
 }
 
-// A schedule is not the same in another order: kinds of one phase whose order nobody chose would go by luck.
-TEST(Moves, TheKindsThatWholeSchedulesTakeHaveAPlaceOfTheirOwn) {
+// The order of moves matters: without distinct orders it would depend on the order of registration.
+TEST(Moves, TheKindsInWholeSchedulesHaveDistinctOrders) {
   for (const move_phase phase : {move_phase::always, move_phase::grouping, move_phase::execution}) {
     const auto kinds = moves_of(phase);
     for (std::size_t i = 1; i < kinds.size(); ++i)
@@ -32,7 +32,7 @@ TEST(Moves, TheKindsThatWholeSchedulesTakeHaveAPlaceOfTheirOwn) {
   }
 }
 
-TEST(Moves, EveryStartingPartHasMovesInTheOrderOfPhases) {
+TEST(Moves, EveryStartingPartHasMovesInPhaseOrder) {
   using enum starting_part;
   for (const auto part :
        {plain_kernels, unchanged_program, elementwise_kernels, row_kernels, proofs, other_implementations}) {
@@ -42,7 +42,7 @@ TEST(Moves, EveryStartingPartHasMovesInTheOrderOfPhases) {
   }
 }
 
-TEST(Moves, OnlyTuningChoosesValues) {
+TEST(Moves, OnlyTuningMovesChooseValues) {
   for (const auto& kind : move_kinds()) {
     if (kind.chooses_a_value()) {
       EXPECT_EQ(kind.phase, move_phase::tuning) << kind.name;
@@ -52,7 +52,7 @@ TEST(Moves, OnlyTuningChoosesValues) {
   EXPECT_FALSE(find_move("recompute")->chooses_a_value());
 }
 
-TEST(Moves, TheCatalogueSaysWhatEachIsFor) {
+TEST(Moves, TheCatalogueDescribesEachMove) {
   const auto catalogue = move_catalogue();
   for (const char* name : {"fuse", "fuse_into_reduction", "row_kernel", "diagonal_matmul", "drop", "block", "items",
                            "unroll", "row_threads", "in_place", "precision", "graph"}) {

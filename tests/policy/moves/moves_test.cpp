@@ -1,4 +1,4 @@
-// Moves: what is offered, what is refused, and that all that is offered lowers to a checked program.
+// Moves: which are legal, which are rejected, and that every legal one lowers to a checked program.
 #include "tests/policy/moves/moves_under_test.hpp"
 
 namespace cudal1::test {
@@ -33,19 +33,20 @@ TEST(Moves, RandomWalksLowerToTheSameCheckedProgramEachTime) {
   }
 }
 
-TEST(Moves, IllegalOnesAreRefusedWithTheirNumberAndAReason) {
+TEST(Moves, IllegalMovesAreRejectedWithTheirNumberAndAReason) {
   EXPECT_THAT(refusal(builtin("softmax"), "row_kernel(steps=0); row_kernel(steps=0)"), HasSubstr("move 1"));
-  EXPECT_THAT(refusal(builtin("softmax"), "fuse(steps=0)"), HasSubstr("row_kernel's"));
+  EXPECT_THAT(refusal(builtin("softmax"), "fuse(steps=0)"), HasSubstr("use row_kernel"));
   EXPECT_THAT(refusal(builtin("softmax"), "fuse(steps=7)"), HasSubstr("there is no step 7"));
   EXPECT_THAT(refusal(builtin("softmax"), "melt(steps=0)"), HasSubstr("there is no move \"melt\""));
   EXPECT_THAT(refusal(builtin("softmax"), "drop(steps=0)"), HasSubstr("drop(step=...)"));
-  EXPECT_THAT(refusal(builtin("attention"), "fuse(steps=1)"), HasSubstr("no form as a kernel"));
+  EXPECT_THAT(refusal(builtin("attention"), "fuse(steps=1)"), HasSubstr("cannot be part of a kernel"));
   EXPECT_THAT(refusal(builtin("gated_silu"), "fuse(steps=0..1); block(group=0, threads=7)"), HasSubstr("threads=7"));
   EXPECT_THAT(refusal(builtin("gated_silu"), "fuse(steps=0..1); block(group=1, threads=64)"), HasSubstr("no group 1"));
-  EXPECT_THAT(refusal(builtin("gated_silu"), "fuse(steps=0..1); block(group=0, threads=1)"), HasSubstr("no good"));
+  EXPECT_THAT(refusal(builtin("gated_silu"), "fuse(steps=0..1); block(group=0, threads=1)"),
+              HasSubstr("would not help"));
   EXPECT_TRUE(lower(builtin("gated_silu"),
                     parsed("fuse(steps=0..1); items(group=0, elements=64); block(group=0, threads=1)"), for_cpu()));
-  // Two groups that would wait for each other.
+  // The group and a step outside of it would depend on each other.
   EXPECT_THAT(refusal(builtin("mlp"), "fuse(steps=1+3)"), HasSubstr("no order"));
 }
 

@@ -1,4 +1,4 @@
-// What the tests of all families of moves need: schedules from text, what is offered and why something is refused.
+// Helpers for the tests of all families of moves: schedules from text, which moves are legal, and why one is rejected.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,10 @@
-// Proofs: offered only with their facts, and kept as certificates.
+// Proof moves: legal only where the facts are declared; their proofs are kept as certificates.
 #include "tests/policy/moves/moves_under_test.hpp"
 
 namespace cudal1::test {
 namespace {
 
-TEST(Moves, ProofsAreOfferedOnlyWithTheFactAndLeaveACertificate) {
+TEST(Moves, ProofMovesNeedTheFactAndLeaveACertificate) {
   EXPECT_TRUE(offers(builtin("diagonal_matmul"), "diagonal_matmul"));
   EXPECT_TRUE(offers(small("column_scale"), "diagonal_matmul"));
   EXPECT_FALSE(offers(small("plain_product"), "diagonal_matmul"));

@@ -1,4 +1,4 @@
-// Policies on an objective that is real and cheap: few steps and few bytes between them.
+// Policies on a cheap objective: programs with few steps.
 #include "policy/search/policy.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace cudal1::test {
 namespace {
 
-// More for programs that run fewer steps.
+// Higher for programs with fewer steps.
 double score_of(const task& t, const schedule& s) {
   const auto result = lower(t, s, for_cpu());
   if (!result) return 0;
@@ -46,8 +46,8 @@ exemplar exemplar_of(const task& t, const schedule& s) {
   return e;
 }
 
-// The mean score of a search's proposals, its exemplars growing as it goes. (The best would not tell: on tasks this
-// small either finds it.)
+// The mean score of a search's proposals, which become its exemplars. (The best score shows no difference: on tasks
+// this small every policy finds it.)
 double search(policy& by, const task& t, int proposals, uint64_t seed) {
   std::vector<exemplar> seen;
   double sum = 0;
@@ -69,14 +69,14 @@ double mean_score(policy& by, const task& t, int proposals) {
   return sum / proposals;
 }
 
-// A prompt shows some of what was tried; a policy that took the rest for new would propose it for ever.
-TEST(Policy, WhatWasTriedIsNotProposedAgainThoughNoExemplarShowsIt) {
+// A prompt shows only some of the tried variants; a policy that took the others for new would propose them forever.
+TEST(Policy, TriedVariantsAreNotProposedAgainEvenIfNoExemplarShowsThem) {
   const task& t = builtin("softmax");
   for (const auto& name : policy_names()) {
     auto by = made(name);
     std::vector<exemplar> seen;
     std::set<std::string> tried;
-    int in_vain = 0;
+    int repeated = 0;
     for (uint64_t seed = 0; seed < 60; ++seed) {
       prompt p = prompt_of(t, seed, seen);
       p.target = &for_cuda();
@@ -86,16 +86,16 @@ TEST(Policy, WhatWasTriedIsNotProposedAgainThoughNoExemplarShowsIt) {
       const auto result = lower(t, proposed->plan, for_cuda());
       ASSERT_TRUE(result);
       exemplar e{proposed->plan, result->checked.id, outcome::correct, 1.0 + static_cast<double>(seed % 7)};
-      if (!tried.insert(e.variant).second) ++in_vain;
+      if (!tried.insert(e.variant).second) ++repeated;
       if (seed % 3 != 0) seen.push_back(std::move(e));  // every third failed
       std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
       if (seen.size() > 8) seen.resize(8);
     }
-    EXPECT_LE(in_vain, 6) << name << ", " << tried.size() << " variants";
+    EXPECT_LE(repeated, 6) << name << ", " << tried.size() << " variants";
   }
 }
 
-TEST(Policy, EveryNameMakesOneAndUnknownNamesAreRefused) {
+TEST(Policy, EveryNameCreatesAPolicyAndUnknownNamesAreErrors) {
   for (const auto& name : policy_names())
     EXPECT_EQ(made(name)->name(), name);
   EXPECT_FALSE(make_policy("oracle", 1));
@@ -118,7 +118,7 @@ TEST(Policy, TheSameSeedGivesTheSameProposalAndOthersDiffer) {
   }
 }
 
-TEST(Policy, AllProposeAndLearnForAGpuToo) {
+TEST(Policy, AllPoliciesProposeAndLearnForCudaToo) {
   for (const auto& name : policy_names()) {
     auto by = made(name);
     std::vector<experience> group;
@@ -144,7 +144,7 @@ TEST(Policy, AllProposeAndLearnForAGpuToo) {
   }
 }
 
-TEST(WholeSchedules, OfAGpuAreGraphsFirstAndSplitProductsFollow) {
+TEST(WholeSchedules, ForCudaUseGraphsFirstThenSplitProducts) {
   const auto whole = whole_schedules(builtin("mlp"), for_cuda());
   ASSERT_GE(whole.size(), 3u);
   EXPECT_EQ(whole.front().moves.back().name, "graph");
@@ -156,8 +156,8 @@ TEST(WholeSchedules, OfAGpuAreGraphsFirstAndSplitProductsFollow) {
   EXPECT_EQ(print_schedule(whole.back()), "graph()");
 }
 
-// A node waits two minutes for a proposal. This took longer when every legal move was listed before one was taken.
-TEST(Policy, ANetworkOfHundredsOfStepsIsProposedForInSeconds) {
+// A node waits at most two minutes for a proposal. Listing every legal move before choosing one took longer.
+TEST(Policy, ProposalsForANetworkOfHundredsOfStepsTakeSeconds) {
   const task t = residual_network(40);
   auto by = made("evolutionary");
   prompt p = prompt_of(t, 1);
@@ -177,10 +177,10 @@ TEST(Policy, ANetworkOfHundredsOfStepsIsProposedForInSeconds) {
     p.exemplars.push_back(std::move(e));
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
-  EXPECT_EQ(whole_schedules(t, for_cuda()).front().moves.back().name, "graph") << "however many moves come first";
+  EXPECT_EQ(whole_schedules(t, for_cuda()).front().moves.back().name, "graph") << "after any number of other moves";
 }
 
-TEST(Policy, AProposalIsNoneOfTheExemplars) {
+TEST(Policy, AProposalIsNotOneOfTheExemplars) {
   const task& t = builtin("gelu_by_hand");
   for (const auto& name : policy_names()) {
     auto by = made(name);
@@ -207,7 +207,7 @@ TEST(EvolutionaryPolicy, ProposesBetterSchedulesThanRandom) {
   EXPECT_GT(evolved, 1.1 * random);
 }
 
-TEST(EvolutionaryPolicy, TheWholeProgramComesFirstAndStepsFromTheBestFollow) {
+TEST(EvolutionaryPolicy, ProposesTheWholeScheduleFirstAndThenMutationsOfTheBest) {
   for (const char* name : {"softmax", "gelu_by_hand", "linear_row_sum"}) {
     const task& t = builtin(name);
     const auto whole = whole_schedules(t, for_cpu());
@@ -222,7 +222,7 @@ TEST(EvolutionaryPolicy, TheWholeProgramComesFirstAndStepsFromTheBestFollow) {
     }
     EXPECT_TRUE(full) << name;
   }
-  // Nothing whole is left: most of what comes then is one step from the best.
+  // No whole schedule is left: most proposals are then mutations of the best exemplar.
   const task& t = builtin("rms_norm");
   std::vector<exemplar> seen;
   for (const auto& s : whole_schedules(t, for_cpu()))

@@ -1,4 +1,4 @@
-// The schedules before any search, and the programs that they have always been.
+// The starting schedules: their programs must not change by accident.
 #include "policy/search/starting_schedules.hpp"
 
 #include <fstream>
@@ -11,14 +11,14 @@
 namespace cudal1::test {
 namespace {
 
-// Programs are known by the hash of their canonical text, and stores hold them by it: a change of a kernel's text, of a
-// name or of a comment makes all of them new ones. Whoever means to do so copies the file that a failure names.
-TEST(WholeSchedules, OfTheBuiltInTasksAreTheProgramsOfTheCheckedInList) {
+// Programs are identified, also in stores, by the hash of their canonical text: a change of a kernel's text, of a name
+// or of a comment changes the ids. If that is intended, copy the file that the failure names.
+TEST(WholeSchedules, OfTheBuiltInTasksHaveTheProgramsInTheCheckedInList) {
   const auto folder = builtin_task_folder();
   ASSERT_TRUE(folder) << folder.error().message;
   std::string lines;
   for (const char* name : {"cpu", "cuda"}) {
-    const auto tasks = load_tasks(*folder, name);  // at the sizes that the kind of device has
+    const auto tasks = load_tasks(*folder, name);  // at the sizes for this kind of device
     ASSERT_TRUE(tasks) << tasks.error().message;
     EXPECT_EQ(tasks->size(), 30u);
     const lowering_target& target = target_named(name);
@@ -35,7 +35,7 @@ TEST(WholeSchedules, OfTheBuiltInTasksAreTheProgramsOfTheCheckedInList) {
   const std::string wanted{std::istreambuf_iterator<char>(file), {}};
   const std::string made = testing::TempDir() + "starting_programs.txt";
   if (lines != wanted) std::ofstream(made, std::ios::binary) << lines;
-  EXPECT_EQ(lines, wanted) << "the list as it is now stands in " << made;
+  EXPECT_EQ(lines, wanted) << "the current list is in " << made;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the steps of a program mean together.
+// Checks of what the steps of a program mean together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,12 +37,12 @@ TEST(check_program, follows_views_of_views_to_their_base) {
   EXPECT_TRUE(checked->is_pure_aten());
 }
 
-// Replacements in row_scale_text and what the message has to say.
+// A replacement in row_scale_text and a part of the resulting error message.
 struct broken {
   std::string from, to, wanted;
 };
 
-TEST(check_program, keeps_names_in_order) {
+TEST(check_program, rejects_unknown_and_duplicate_names) {
   const std::string relu = R"({"aten": "aten::relu", "args": {"self": "y"}, "out": ["z"]})";
   for (const auto& c : std::vector<broken>{
            {"\"alloc\": \"y\"", "\"alloc\": \"a\"", "step 1 (alloc a): the name \"a\" is taken by inputs[0] (a)"},
@@ -57,11 +57,11 @@ TEST(check_program, keeps_names_in_order) {
            {"{\"self\": \"y\"}", "{\"self\": \"Y\"}", "args.self: there is no value \"Y\"; did you mean \"y\"?"},
            {"\"outputs\": [\"z\"]", "\"outputs\": [\"zz\"]",
             "outputs[0]: there is no value \"zz\"; did you mean \"z\"?"},
-           {"\"outputs\": [\"z\"]", "\"outputs\": [\"z\", \"z\"]", "outputs[1]: \"z\" stands twice"}})
+           {"\"outputs\": [\"z\"]", "\"outputs\": [\"z\", \"z\"]", "outputs[1]: \"z\" appears twice"}})
     EXPECT_THAT(problem_of(replaced(row_scale_text, c.from, c.to)), HasSubstr(c.wanted)) << c.to;
 }
 
-TEST(check_program, lets_kernels_write_only_memory_of_their_own) {
+TEST(check_program, lets_kernels_write_only_memory_that_steps_own) {
   for (const auto& c : std::vector<broken>{
            {"{\"out\": \"y\"}", "{\"out\": \"b\"}",
             "step 2 (launch row_scale), args[2]: \"b\" is an input and may not be written"},
@@ -98,19 +98,19 @@ std::string relu(const std::string& from, const std::string& to) {
   return R"({"aten":"aten::relu","args":{"self":")" + from + R"("},"out":[")" + to + "\"]}";
 }
 
-TEST(check_program, accepts_in_place_updates_of_own_memory) {
+TEST(check_program, accepts_in_place_updates_of_owned_memory) {
   EXPECT_EQ(problem_of(with_steps(alloc_y + "," + launch_f(R"({"out":"y"})") + "," + launch_f(R"({"inout":"y"})"))),
             "");
   EXPECT_EQ(problem_of(with_steps(relu("x", "y") + "," + launch_f(R"({"inout":"y"})"))), "");
 }
 
-TEST(check_program, refuses_writes_that_something_else_would_see) {
+TEST(check_program, rejects_writes_that_change_other_values) {
   EXPECT_THAT(problem_of(with_steps(transpose("x", "t") + "," + launch_f(R"({"inout":"t"})") + "," + relu("t", "y"))),
               HasSubstr("step 2 (launch f), args[0]: \"t\" is a view of \"x\", an input and may not be written"));
   EXPECT_THAT(problem_of(with_steps(transpose("w", "t") + "," + launch_f(R"({"inout":"t"})") + "," + relu("t", "y"))),
               HasSubstr("a weight and may not be written"));
   EXPECT_THAT(problem_of(with_steps(relu("x", "r") + "," + transpose("r", "y") + "," + launch_f(R"({"inout":"y"})"))),
-              HasSubstr("\"y\" is a view of \"r\"; only memory of one's own may be written"));
+              HasSubstr("\"y\" is a view of \"r\"; only values that own their memory may be written"));
   EXPECT_THAT(problem_of(with_steps(relu("x", "r") + "," + transpose("r", "y") + "," + launch_f(R"({"inout":"r"})"))),
               HasSubstr("\"r\" has the view \"y\", which a write would change"));
   EXPECT_THAT(
@@ -118,7 +118,7 @@ TEST(check_program, refuses_writes_that_something_else_would_see) {
       HasSubstr("step 2 (launch g), args[0]: \"y\" is written by args[1] of the same launch; pass it once, as inout"));
 }
 
-TEST(check_program, wants_memory_written_before_it_is_read_or_handed_out) {
+TEST(check_program, requires_memory_to_be_written_before_it_is_read_or_output) {
   EXPECT_THAT(problem_of(with_steps(alloc_y)), HasSubstr("outputs[0]: nothing has written \"y\" (step 1 (alloc y))"));
   EXPECT_THAT(problem_of(with_steps(alloc_y + "," + relu("y", "z"), "\"z\"")),
               HasSubstr("step 2 (aten::relu), args.self: \"y\" is read before any kernel has written it"));
@@ -126,16 +126,16 @@ TEST(check_program, wants_memory_written_before_it_is_read_or_handed_out) {
               HasSubstr("read before any kernel"));
 }
 
-TEST(check_program, gives_outputs_memory_of_their_own) {
+TEST(check_program, requires_outputs_to_own_their_memory) {
   EXPECT_THAT(problem_of(with_steps(relu("x", "y"), "\"x\"")),
-              HasSubstr("outputs[0]: \"x\" is an input; an output has"));
+              HasSubstr("outputs[0]: \"x\" is an input; an output must"));
   EXPECT_THAT(problem_of(with_steps(transpose("w", "y"))),
-              HasSubstr("\"y\" is a view of \"w\", a weight; an output has"));
+              HasSubstr("\"y\" is a view of \"w\", a weight; an output must"));
   EXPECT_THAT(problem_of(with_steps(relu("x", "z"), "\"y\"", relu("w", "y"))),
               HasSubstr("\"y\" is made by setup; an output"));
 }
 
-TEST(check_program, lets_setup_read_weights_only_and_steps_leave_it_alone) {
+TEST(check_program, lets_setup_read_weights_only_and_steps_only_read_setup_values) {
   EXPECT_EQ(problem_of(with_steps(relu("v", "y"), "\"y\"", relu("w", "u") + "," + transpose("u", "v"))), "");
   EXPECT_THAT(
       problem_of(with_steps(relu("u", "y"), "\"y\"", relu("x", "u"))),
@@ -143,7 +143,8 @@ TEST(check_program, lets_setup_read_weights_only_and_steps_leave_it_alone) {
           "setup step 1 (aten::relu), args.self: setup runs once and may read weights only, and \"x\" is an input"));
   EXPECT_THAT(
       problem_of(with_steps(launch_f(R"({"inout":"u"})") + "," + relu("u", "y"), "\"y\"", relu("w", "u"))),
-      HasSubstr("step 1 (launch f), args[0]: \"u\" is setup's (setup step 1 (aten::relu)); steps may read it only"));
+      HasSubstr(
+          "step 1 (launch f), args[0]: \"u\" is made by setup (setup step 1 (aten::relu)); steps may only read it"));
   EXPECT_THAT(problem_of(with_steps(relu("u", "y"), "\"y\"", R"({"alloc":"u","dtype":"float32","shape":[4]})")),
               HasSubstr("\"u\" is read before any kernel has written it (setup step 1 (alloc u))"));
 }
@@ -153,19 +154,19 @@ TEST(check_program, compares_launches_with_the_kernels_of_the_source) {
            {"\"launch\": \"row_scale\"", "\"launch\": \"row_scales\"",
             "step 2 (launch row_scales), launch: the source has no \"__global__ void row_scales(\"; did you mean "
             "\"row_scale\"?"},
-           {", {\"i32\": 32}", "", "args: the kernel has 4 parameters, and 3 arguments are passed"},
-           {"{\"i32\": 32}", "{\"i64\": 32}", "args[3]: the parameter \"int n\" takes i32, and i64 is passed"},
-           {"{\"i32\": 32}", "{\"f32\": 32}", "args[3]: the parameter \"int n\" takes i32, and f32 is passed"},
-           {"{\"i32\": 32}", "{\"in\": \"a\"}", "args[3]: in passes a tensor, and the parameter \"int n\" is a scalar"},
-           {"{\"in\": \"a\"}", "{\"i64\": 4096}", "args[0]: i64 passes a scalar, and the parameter"},
+           {", {\"i32\": 32}", "", "args: the kernel has 4 parameters, but 3 arguments are passed"},
+           {"{\"i32\": 32}", "{\"i64\": 32}", "args[3]: the parameter \"int n\" takes i32, but i64 is passed"},
+           {"{\"i32\": 32}", "{\"f32\": 32}", "args[3]: the parameter \"int n\" takes i32, but f32 is passed"},
+           {"{\"i32\": 32}", "{\"in\": \"a\"}", "args[3]: in passes a tensor, but the parameter \"int n\" is a scalar"},
+           {"{\"in\": \"a\"}", "{\"i64\": 4096}", "args[0]: i64 passes a scalar, but the parameter"},
            {"int n)", "short n)", "args[3]: the parameter \"short n\" cannot be passed"},
            {"__global__ void row_scale", "__device__ void row_scale", "it has no kernel at all"},
            {"// Multiplies row i of b by a[i].\n__global__", "// __global__", "it has no kernel at all"}})
     EXPECT_THAT(problem_of(replaced(row_scale_text, c.from, c.to)), HasSubstr(c.wanted)) << c.to;
-  EXPECT_EQ(problem_of(replaced(row_scale_text, "int n)", "index_type n)")), "") << "a typedef cannot be told";
+  EXPECT_EQ(problem_of(replaced(row_scale_text, "int n)", "index_type n)")), "") << "a typedef is not recognised";
 }
 
-TEST(check_program, knows_operators_by_their_whole_name) {
+TEST(check_program, finds_operators_by_their_full_name) {
   EXPECT_THAT(
       problem_of(replaced(row_scale_text, "aten::relu", "aten::reluu")),
       HasSubstr(
@@ -174,10 +175,10 @@ TEST(check_program, knows_operators_by_their_whole_name) {
   EXPECT_THAT(problem_of(replaced(row_scale_text, "{\"self\": \"y\"}", "{\"slef\": \"y\"}")),
               HasSubstr("step 3 (aten::relu), args: aten::relu has no argument \"slef\"; did you mean \"self\"?"));
   EXPECT_THAT(problem_of(replaced(row_scale_text, "[\"z\"]}]", "[\"z\", \"q\"]}]")),
-              HasSubstr("step 3 (aten::relu), out: aten::relu has 1 results, and 2 are named"));
+              HasSubstr("step 3 (aten::relu), out: aten::relu has 1 results, but 2 are named"));
 }
 
-TEST(check_program, never_lets_sizes_wrap_around) {
+TEST(check_program, never_lets_sizes_overflow) {
   const std::string huge = "1099511627776";  // 2^40: two of them are 2^80
   EXPECT_THAT(problem_of(replaced(row_scale_text, "[64]", "[" + huge + ", " + huge + "]")),
               HasSubstr("inputs[0] (a): float32[" + huge + ", " + huge + "] has more than"));
@@ -199,10 +200,10 @@ TEST(check_program, never_lets_sizes_wrap_around) {
   tight = {};
   tight.max_steps = 2;
   EXPECT_THAT(check_program_text(row_scale_text, tight).error().message,
-              HasSubstr("steps: 3 of them are above the limit of 2"));
+              HasSubstr("steps: 3 are above the limit of 2"));
 }
 
-TEST(check_program, refuses_inputs_whose_elements_overlap) {
+TEST(check_program, rejects_inputs_whose_elements_overlap) {
   EXPECT_THAT(problem_of(replaced(row_scale_text, "[64, 32]}]", "[64, 32], \"strides\": [0, 1]}]")),
               HasSubstr("inputs[1] (b), strides[0]: elements overlap in memory with a stride of 0"));
   EXPECT_THAT(problem_of(replaced(row_scale_text, "[64, 32]}]", "[64, 32], \"strides\": [31, 1]}]")),
@@ -211,7 +212,7 @@ TEST(check_program, refuses_inputs_whose_elements_overlap) {
   EXPECT_EQ(problem_of(replaced(row_scale_text, "[64, 32]}]", "[64, 32], \"strides\": [40, 1]}]")), "");
 }
 
-TEST(check_program, holds_programs_made_in_memory_to_the_same_rules) {
+TEST(check_program, applies_the_same_rules_to_programs_made_in_memory) {
   const auto p = read_program(row_scale_text);
   ASSERT_TRUE(p);
   auto bad = *p;
@@ -225,7 +226,7 @@ TEST(check_program, holds_programs_made_in_memory_to_the_same_rules) {
   EXPECT_THAT(check_program(bad).error().message, HasSubstr("does not fit 32 bits"));
   bad = *p;
   bad.inputs[0].type.strides.clear();
-  EXPECT_THAT(check_program(bad).error().message, HasSubstr("strides: should be 1 of them"));
+  EXPECT_THAT(check_program(bad).error().message, HasSubstr("strides: should have 1 numbers"));
   bad = *p;
   std::get<alloc_step>(bad.steps[0]).type.strides = {1, 64};
   EXPECT_THAT(check_program(bad).error().message, HasSubstr("an allocation is contiguous"));

@@ -1,4 +1,4 @@
-// The program that gives exact outputs.
+// The float64 program, which computes exact outputs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ TEST(to_float64, widens_inputs_weights_and_dtype_arguments) {
   EXPECT_EQ(std::get<aten_step>(wide->steps[0]).precision, "") << "precision is for float32";
 }
 
-TEST(to_float64, refuses_kernels_and_floats_that_integers_make) {
+TEST(to_float64, rejects_kernels_and_floats_made_from_integers) {
   const auto with_kernel = to_float64(*read_program(row_scale_text));
   ASSERT_FALSE(with_kernel);
   EXPECT_THAT(with_kernel.error().message, HasSubstr("row_scale: a program with kernels has no float64 form"));

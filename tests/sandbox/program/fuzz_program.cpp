@@ -1,9 +1,9 @@
-// libFuzzer, in a build folder of its own:
+// libFuzzer, in a separate build folder:
 //   cmake -S . -B fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCUDAL1_FUZZ=ON -DLibTorch_ROOT=TORCH
 //   ninja -C fuzz fuzz_program program_tests
 //   fuzz/bin/fuzz_program -max_total_time=600 NEW_FINDS config/tasks tools/examples
 //   fuzz/bin/program_tests --gtest_filter='mutated*'
-// clang needs its runtime (Debian: libclang-rt-14-dev).
+// clang needs its sanitizer runtime (Debian: libclang-rt-14-dev).
 #include <cstdint>
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-// What an import writes, in small: a task file with its blobs beside it.
+// A small imported task: a task file with its blobs.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace cudal1 {
 
-// A folder of its own that goes with this object. y = (x w' + b)[:, index], x [rows, 4], w [3, 4]; index belongs to the
-// definition. One byte in front of the others has them lie at odd addresses in their file.
+// A temporary folder that the destructor removes. y = (x w' + b)[:, index], x [rows, 4], w [3, 4]; index belongs to the
+// definition. The first tensor is one byte long, so that the others are unaligned in their file.
 struct imported_example {
   static constexpr std::size_t width = 4, units = 3;
   std::size_t rows = 8;
@@ -79,7 +79,7 @@ struct imported_example {
     return *t;
   }
 
-  // Of the row x.
+  // The expected outputs for one row x.
   std::vector<float> answer(const float* x) const {
     std::vector<float> y;
     for (const int64_t unit : index) {

@@ -1,5 +1,5 @@
-// Damaged texts: whatever they are, reading ends with a value or an error that says something, and what is accepted is
-// the same program after printing and reading.
+// Mutated texts: reading always ends with a value or an error with a message, and an accepted text is the same program
+// after printing and reading.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -37,7 +37,7 @@ std::vector<std::string> programs() {
   return texts;
 }
 
-TEST(mutated_programs, are_refused_with_a_reason_or_come_back_the_same) {
+TEST(mutated_programs, are_rejected_with_a_reason_or_read_back_unchanged) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   mutator damage(seed, programs());
   int accepted = 0, read = 0;
@@ -64,13 +64,13 @@ TEST(mutated_programs, are_refused_with_a_reason_or_come_back_the_same) {
     const auto wide = to_float64(*p);
     ASSERT_TRUE(wide || !wide.error().message.empty());
   }
-  // The damage is of the right size: some is survived, most is not.
+  // The mutations have a useful size: some texts are accepted, most are not.
   EXPECT_GT(accepted, 1000);
   EXPECT_GT(read - accepted, 5000);
   RecordProperty("accepted", accepted);
 }
 
-TEST(mutated_tasks, are_refused_with_a_reason_or_come_back_the_same) {
+TEST(mutated_tasks, are_rejected_with_a_reason_or_read_back_unchanged) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   auto corpus = task_files();
   for (std::size_t i = 0, n = corpus.size(); i < n; ++i)

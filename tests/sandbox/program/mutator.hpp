@@ -1,4 +1,4 @@
-// Seeded, structure-aware damage to program and task texts.
+// Seeded, structure-aware mutations of program and task texts.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class mutator {
 
   std::mt19937_64 random_;
   std::vector<std::string> corpus_;
-  std::vector<json> fragments_;  // subtrees of the corpus, to put where they do not belong
+  std::vector<json> fragments_;  // subtrees of the corpus, to insert in wrong places
 };
 
 }  // namespace cudal1

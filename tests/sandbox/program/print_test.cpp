@@ -19,11 +19,11 @@ TEST(print_program, is_read_back_as_the_same_program) {
     const auto head = print_program_head(*p);
     const auto from_head = read_program(head + "---\n" + p->source);
     ASSERT_TRUE(from_head) << from_head.error().message << head;
-    EXPECT_EQ(*from_head, *p) << "the head for people is the same program";
+    EXPECT_EQ(*from_head, *p) << "the head for display is the same program";
   }
 }
 
-TEST(print_program, has_one_form_that_never_changes) {
+TEST(print_program, has_one_form_that_must_not_change) {
   const auto p =
       read_program(replaced(row_scale_text, "\"shape\": [64, 32]}]", "\"shape\": [64, 32], \"strides\": [1, 64]}]"));
   ASSERT_TRUE(p) << p.error().message;

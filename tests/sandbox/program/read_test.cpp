@@ -1,4 +1,4 @@
-// The reader: what it accepts, and what it says of everything else.
+// The reader: what it accepts, and its errors for everything else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST(read_program, counts_steps_from_one) {
   EXPECT_EQ(step_label(0, p->setup[0], true), "setup step 1 (aten::mul.Scalar)");
 }
 
-TEST(read_program, keeps_integers_apart_from_reals_and_knows_infinity) {
+TEST(read_program, distinguishes_integers_from_reals_and_reads_infinity) {
   const auto p =
       read_program(replaced(row_scale_text, R"({"i32": 32})", R"({"f64": "-inf"},{"f32": 2},{"f64": "nan"})"));
   ASSERT_TRUE(p) << p.error().message;
@@ -53,7 +53,7 @@ TEST(read_program, keeps_integers_apart_from_reals_and_knows_infinity) {
   EXPECT_EQ(*p, *read_program(print_program(*p))) << "a NaN is equal to itself here";
 }
 
-TEST(read_program, reads_line_ends_of_either_kind_as_the_same_program) {
+TEST(read_program, reads_both_kinds_of_line_ends_as_the_same_program) {
   std::string windows;
   for (const char c : row_scale_text)
     windows += c == '\n' ? "\r\n" : std::string(1, c);
@@ -72,7 +72,7 @@ TEST(read_program, needs_no_source_for_a_program_without_kernels) {
   EXPECT_EQ(program_id(*read_program(text)), program_id(*read_program(text + "\n---\n")));
 }
 
-TEST(read_program, shows_no_control_characters_in_its_errors) {
+TEST(read_program, prints_no_control_characters_in_errors) {
   const auto message = problem_of(replaced(row_scale_text, "aten::relu", "\\u001b[2J\\u0000\\n"));
   EXPECT_EQ(message, "step 3 (?[2J?\?), aten: should be an operator's name, such as aten::add.Tensor");
   for (const auto* field :
@@ -92,32 +92,32 @@ TEST(read_program, names_the_step_the_field_and_the_reason) {
   const std::vector<malformed> cases = {
       {"{ \"format\": 1,", "{", {"the head", "\"format\" is missing"}},
       {"\"format\": 1", "\"format\": 2", {"format: 2 is not 1"}},
-      {"\"format\": 1", "\"format\": \"1\"", {"format: should be an integer, and is a string"}},
+      {"\"format\": 1", "\"format\": \"1\"", {"format: should be an integer, but is a string"}},
       {"\"format\": 1", "\"format\": 1, \"format\": 1", {"\"format\" stands twice"}},
       {"\"name\": \"row_scale\",", "", {"the head", "\"name\" is missing"}},
       {"\"name\": \"row_scale\"", "\"name\": \"\"", {"name: should have 1 to 200 bytes"}},
       {"\"inputs\"", "\"input\"", {"the head: unknown key \"input\"; did you mean \"inputs\"?"}},
-      {"\"name\": \"a\"", "\"name\": 7", {"inputs[0], name: should be a string, and is an integer"}},
-      {"\"name\": \"a\"", "\"name\": \"1a\"", {"inputs[0], name: \"1a\" is no name"}},
+      {"\"name\": \"a\"", "\"name\": 7", {"inputs[0], name: should be a string, but is an integer"}},
+      {"\"name\": \"a\"", "\"name\": \"1a\"", {"inputs[0], name: \"1a\" is not a valid name"}},
       {"\"name\": \"a\", ", "", {"inputs[0]: the key \"name\" is missing"}},
       {"\"float32\"", "\"float\"", {"inputs[0] (a), dtype: there is no \"float\"", "did you mean \"float32\"?"}},
       {"\"float32\"", "\"bool_\"", {"inputs[0] (a), dtype: there is no \"bool_\"", "did you mean \"bool\"?"}},
       {"\"shape\": [64]", "\"shape\": 64", {"inputs[0] (a), shape: should be an array of integers"}},
-      {"\"shape\": [64]", "\"shape\": [64.0]", {"inputs[0] (a), shape[0]: should be an integer, and is a number"}},
+      {"\"shape\": [64]", "\"shape\": [64.0]", {"inputs[0] (a), shape[0]: should be an integer, but is a number"}},
       {"\"shape\": [64]", "\"shape\": [-64]", {"inputs[0] (a), shape[0]: -64 is negative"}},
-      {"\"shape\": [64]", "\"shape\": [64], \"strides\": [1, 1]", {"inputs[0] (a), strides: should be 1 of them"}},
+      {"\"shape\": [64]", "\"shape\": [64], \"strides\": [1, 1]", {"inputs[0] (a), strides: should have 1 numbers"}},
       {"\"shape\": [64]", "\"shape\": [64], \"strides\": [-1]", {"inputs[0] (a), strides[0]: -1 is negative"}},
       {"\"shape\": [64]", "\"shap\": [64]", {"inputs[0] (a)", "\"shap\"; did you mean \"shape\"?"}},
       {"\"shape\": [64]",
        "\"shape\": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
        {"17 dimensions are above the limit of 16"}},
       {"\"shape\": [64]", "\"shape\": [99999999999999999999]", {"does not fit 64 bits"}},
-      {"{\"alloc\": \"y\",", "{", {"step 1: should have one of the keys alloc, launch and aten, and has none of them"}},
+      {"{\"alloc\": \"y\",", "{", {"step 1: should have one of the keys alloc, launch and aten, but has none of them"}},
       {"{\"alloc\": \"y\",", "{\"alloc\": \"y\", \"aten\": \"q\",", {"step 1: should have one of", "alloc and aten"}},
       {"{\"alloc\": \"y\",",
        "{\"alloc\": \"y\", \"strides\": [32, 1],",
        {"step 1 (alloc y), strides: an allocation is contiguous"}},
-      {"{\"alloc\": \"y\",", "7, {\"alloc\": \"y\",", {"step 1: should be an object, and is an integer"}},
+      {"{\"alloc\": \"y\",", "7, {\"alloc\": \"y\",", {"step 1: should be an object, but is an integer"}},
       {"\"grid\": [64, 1, 1]",
        "\"grid\": [64, 70000, 1]",
        {"step 2 (launch row_scale), grid[1]: 70000 is above CUDA's limit of 65535"}},
@@ -133,8 +133,8 @@ TEST(read_program, names_the_step_the_field_and_the_reason) {
       {"{\"in\": \"a\"}", "{\"input\": \"a\"}", {"step 2 (launch row_scale), args[0]: unknown kind \"input\""}},
       {"{\"in\": \"a\"}", "{}", {"step 2 (launch row_scale), args[0]: should be an object with one key"}},
       {"{\"in\": \"a\"}", "{\"in\": \"a\", \"out\": \"y\"}", {"args[0]: should be an object with one key"}},
-      {"{\"in\": \"a\"}", "{\"in\": 3}", {"args[0].in: should be a string, and is an integer"}},
-      {"{\"i32\": 32}", "{\"i32\": 32.0}", {"args[3].i32: should be an integer, and is a number"}},
+      {"{\"in\": \"a\"}", "{\"in\": 3}", {"args[0].in: should be a string, but is an integer"}},
+      {"{\"i32\": 32}", "{\"i32\": 32.0}", {"args[3].i32: should be an integer, but is a number"}},
       {"{\"i32\": 32}", "{\"i32\": 2147483648}", {"args[3].i32: 2147483648 does not fit 32 bits"}},
       {"{\"i32\": 32}", "{\"f32\": 1e39}", {"args[3].f32: 1e+39 does not fit a float"}},
       {"{\"i32\": 32}", "{\"f32\": \"infinity\"}", {"args[3].f32: should be a number, \"inf\""}},
@@ -166,7 +166,7 @@ TEST(read_program, names_the_step_the_field_and_the_reason) {
        {"headers[1]: there is no set \"cutlas\"; did you mean \"cutlass\"?"}},
       {"\"outputs\": [\"z\"]",
        "\"outputs\": [\"z\"], \"headers\": [\"cub\", \"cub\"]",
-       {"headers[1]: \"cub\" stands twice"}},
+       {"headers[1]: \"cub\" appears twice"}},
       {"\"outputs\": [\"z\"] }", "\"outputs\": [\"z\"] } x", {"JSON, line 8", "after the end"}},
       {"\"outputs\": [\"z\"] }", "\"outputs\": [\"z\"", {"JSON, line"}},
   };
@@ -177,10 +177,10 @@ TEST(read_program, names_the_step_the_field_and_the_reason) {
   }
 }
 
-TEST(read_program, refuses_what_is_no_program_at_all) {
+TEST(read_program, rejects_texts_that_are_not_programs) {
   EXPECT_THAT(problem_of(""), HasSubstr("there is no head"));
   EXPECT_THAT(problem_of("---\n__global__ void f() {}\n"), HasSubstr("there is no head"));
-  EXPECT_THAT(problem_of("[]"), HasSubstr("the head: should be an object, and is an array"));
+  EXPECT_THAT(problem_of("[]"), HasSubstr("the head: should be an object, but is an array"));
   EXPECT_THAT(problem_of(std::string("{\"format\":\0 1}", 14)), HasSubstr("JSON"));
   EXPECT_THAT(problem_of("{\"name\": \"\xff\xfe\"}"), HasSubstr("JSON"));
   EXPECT_THAT(problem_of(std::string(5 << 20, ' ')), HasSubstr("above the limit of 4194304"));

@@ -1,4 +1,4 @@
-// The records of operators: what they say fits their schemas, and an alias is the operator that it names.
+// The records of operators: they match their schemas, and an alias has the record of its operator.
 #include <algorithm>
 #include <sstream>
 
@@ -48,7 +48,7 @@ TEST(operator_records, have_expressions_over_the_arguments_that_they_list) {
   }
 }
 
-TEST(operator_records, lead_to_operators_that_there_are) {
+TEST(operator_records, refer_to_existing_operators) {
   for (const auto& r : operator_records()) {
     SCOPED_TRACE(r.name());
     for (const std::string_view other : {r.traits.with_number, r.traits.outright})
@@ -68,7 +68,7 @@ TEST(operator_records, are_the_same_under_every_name) {
   EXPECT_EQ(swapaxes->record, find_operator("aten::transpose.int")->record);
 }
 
-TEST(operator_records, of_aliases_declare_no_more_arguments) {
+TEST(operator_records, have_aliases_with_no_more_arguments) {
   for (const auto& [name, info] : operator_table())
     EXPECT_LE(info.schema.arguments.size(), find_operator(info.record->name())->schema.arguments.size()) << name;
 }

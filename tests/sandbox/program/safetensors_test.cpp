@@ -1,4 +1,4 @@
-// Files of safetensors: what is written is read back, and a header that is not right is refused with a reason.
+// safetensors files: what is written is read back, and an invalid header is rejected with a reason.
 #include "sandbox/program/safetensors.hpp"
 
 #include <cstring>
@@ -53,13 +53,14 @@ TEST(read_safetensors, says_which_tensor_is_wrong_and_why) {
   const std::string huge = "9223372036854775807";
   for (
       const auto& [header, wanted] : std::vector<std::pair<std::string, std::string>>{
-          {tensor("\"F32\"", "[2]", "[0, 8]") + std::string(8, ' '), "18 bytes behind the last tensor are nobody's"},
+          {tensor("\"F32\"", "[2]", "[0, 8]") + std::string(8, ' '),
+           "18 bytes after the last tensor belong to no tensor"},
           {tensor("\"F32\"", "[2]", "[0, 12]"),
            "the tensor \"w\": data_offsets: 0 to 12 are not the 8 bytes of F32[2]"},
           {tensor("\"F32\"", "[2]", "[8, 0]"), "8 to 0 are not the 8 bytes"},
-          {tensor("\"F32\"", "[8]", "[0, 32]"), "the tensor \"w\": data_offsets: ends at 32, and the file at 26"},
+          {tensor("\"F32\"", "[8]", "[0, 32]"), "the tensor \"w\": data_offsets: ends at 32, but the file at 26"},
           {tensor("\"U8\"", "[22]", "[4, 26]"),
-           "the tensor \"w\": data_offsets: begins at 4, and the tensor before it ends at 0"},
+           "the tensor \"w\": data_offsets: begins at 4, but the previous tensor ends at 0"},
           {tensor("\"U8\"", "[-1]", "[0, 26]"), "the tensor \"w\": shape[0]: should be an integer of at least 0"},
           {tensor("\"U8\"", "[26.0]", "[0, 26]"), "shape[0]: should be an integer"},
           {tensor("\"U8\"", "26", "[0, 26]"), "shape: should be an array"},
@@ -68,42 +69,42 @@ TEST(read_safetensors, says_which_tensor_is_wrong_and_why) {
           {tensor("\"U8\"", "[" + huge + "," + huge + "]", "[0, " + huge + "]"), "ends at " + huge},
           {tensor("\"U8\"", "[4294967296, 4294967296]", "[0, 0]"), "0 to 0 are not the"},
           {tensor("\"U8\"", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "[0, 1]"), "17 dimensions are above the limit"},
-          {tensor("\"F8_E4M3\"", "[26]", "[0, 26]"), "dtype: there is no \"F8_E4M3\" here"},
+          {tensor("\"F8_E4M3\"", "[26]", "[0, 26]"), "dtype: \"F8_E4M3\" is not supported"},
           {tensor("32", "[26]", "[0, 26]"), "dtype: should be a string"},
           {R"({"a": {"dtype": "U8", "shape": [16], "data_offsets": [0, 16]}, "b": {"dtype": "U8", "shape": [16], "data_offsets": [10, 26]}})",
-           "the tensor \"b\": data_offsets: begins at 10, and the tensor before it ends at 16"},
+           "the tensor \"b\": data_offsets: begins at 10, but the previous tensor ends at 16"},
           {R"({"a": {"dtype": "U8", "shape": [26], "data_offsets": [0, 26]}, "b": {"dtype": "U8", "shape": [26], "data_offsets": [0, 26]}})",
-           "begins at 0, and the tensor before it ends at 26"},
+           "begins at 0, but the previous tensor ends at 26"},
           {R"({"a": {"dtype": "U8", "shape": [26], "data_offsets": [0, 26]}, "a": {"dtype": "U8", "shape": [26], "data_offsets": [0, 26]}})",
            "its header: "},
           {R"({"a": {"dtype": "U8", "shape": [26], "data_offsets": [0, 26], "more": 1}})", "unknown key \"more\""},
-          {R"({"a": 1})", "the tensor \"a\": should be an object, and is an integer"},
+          {R"({"a": 1})", "the tensor \"a\": should be an object, but is an integer"},
           {R"({"__metadata__": {"n": 1}})", "__metadata__ should be an object of strings"},
           {"[]", "its header does not begin with {"},
           {" {}", "its header does not begin with {"},
           {"{", "its header: "},
           {"", "its header does not begin with {"},
-          {"{}", "26 bytes behind the last tensor are nobody's"}}) {
+          {"{}", "26 bytes after the last tensor belong to no tensor"}}) {
     const auto tensors = read_safetensors(file_of(header, 26));
     ASSERT_FALSE(tensors) << header;
     EXPECT_THAT(tensors.error().message, HasSubstr(wanted)) << header;
   }
 }
 
-TEST(read_safetensors, refuses_a_length_that_the_file_does_not_have) {
+TEST(read_safetensors, rejects_a_header_length_beyond_the_file) {
   auto file = file_of("{}", 0);
   ASSERT_TRUE(read_safetensors(file));
   for (const uint64_t length : {uint64_t{3}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{0} - 7}) {
     std::memcpy(file.data(), &length, sizeof length);
     const auto tensors = read_safetensors(file);
     ASSERT_FALSE(tensors) << length;
-    EXPECT_THAT(tensors.error().message, HasSubstr("says that its header has"));
+    EXPECT_THAT(tensors.error().message, HasSubstr("declares a header of"));
   }
   for (std::size_t size = 0; size < 8; ++size)
     EXPECT_FALSE(read_safetensors(std::span(file).first(size)));
 }
 
-// Whatever is read lies in the file, tensor behind tensor, as large as its type says.
+// All tensors are inside the file, do not overlap, and have the size of their type.
 void expect_sound(const std::vector<std::byte>& file, const stored_tensors& tensors) {
   std::size_t bytes = 0;
   for (const auto& [name, t] : tensors) {
@@ -115,7 +116,7 @@ void expect_sound(const std::vector<std::byte>& file, const stored_tensors& tens
   EXPECT_LE(bytes, file.size());
 }
 
-TEST(read_safetensors, survives_damaged_headers_and_damaged_bytes) {
+TEST(read_safetensors, survives_mutated_headers_and_bytes) {
   constexpr uint64_t seed = 20251121;
   SCOPED_TRACE(seed);
   mutator headers(seed, {good_header});
@@ -134,7 +135,7 @@ TEST(read_safetensors, survives_damaged_headers_and_damaged_bytes) {
     if (i % 3 == 0) file.resize(random() % file.size());
     if (auto tensors = read_safetensors(file)) expect_sound(file, *tensors);
   }
-  EXPECT_GT(read, 0) << "some damage is none, as a key in another order";
+  EXPECT_GT(read, 0) << "some mutations are harmless, such as another order of keys";
 }
 
 struct scratch_file {
@@ -143,7 +144,7 @@ struct scratch_file {
   ~scratch_file() { ::unlink(path.c_str()); }
 };
 
-TEST(safetensors_file, gives_back_what_was_written) {
+TEST(safetensors_file, reads_back_what_was_written) {
   std::vector<std::byte> bytes(8 * 6);
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(7 * i);
@@ -172,14 +173,14 @@ TEST(safetensors_file, gives_back_what_was_written) {
 
 TEST(safetensors_file, names_the_file_that_is_wrong) {
   const scratch_file file;
-  EXPECT_THAT(safetensors_file::open(file.path).error().message, HasSubstr(file.path + ": 0 bytes are no file of"));
+  EXPECT_THAT(safetensors_file::open(file.path).error().message, HasSubstr(file.path + ": 0 bytes are not a"));
   std::ofstream(file.path) << "not safetensors at all";
-  EXPECT_THAT(safetensors_file::open(file.path).error().message, HasSubstr(file.path + ": says that its header has"));
+  EXPECT_THAT(safetensors_file::open(file.path).error().message, HasSubstr(file.path + ": declares a header of"));
   EXPECT_THAT(safetensors_file::open(file.path + ".none").error().message,
               HasSubstr(".none: cannot be opened: No such"));
   const std::byte one[1] = {};
   EXPECT_THAT(write_safetensors(file.path, {{"x", {dtype::int8, {2}, one}}}).error().message,
-              HasSubstr("the tensor \"x\" has 1 bytes, and its shape 2"));
+              HasSubstr("the tensor \"x\" has 1 bytes, but its shape 2"));
   EXPECT_THAT(write_safetensors("/no/such/folder", {}).error().message, HasSubstr("/no/such/folder: cannot be opened"));
 }
 

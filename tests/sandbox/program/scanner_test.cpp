@@ -1,4 +1,4 @@
-// The scanner that every reader of a source shares.
+// The scanner that all readers of sources share.
 #include "sandbox/program/scanner.hpp"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ std::string problem(std::string_view source) {
   return tokens ? "" : tokens.error().message;
 }
 
-TEST(scan, tells_words_numbers_literals_and_operators_apart) {
+TEST(scan, distinguishes_words_numbers_literals_and_operators) {
   const std::string_view source = "a1 = 1'000.5e-3f+.5 <<<x->y>>> L\"a\\\"/*\" '\\'' <= <<= ::b/**/c//d";
   const auto tokens = scan(source, directive_form::line);
   EXPECT_THAT(texts(tokens), ElementsAre("a1", "=", "1'000.5e-3f", "+", ".5", "<<<", "x", "->", "y", ">", ">", ">", "L",
@@ -35,7 +35,7 @@ TEST(scan, tells_words_numbers_literals_and_operators_apart) {
     EXPECT_EQ(source.substr(t.begin, t.end - t.begin), t.text);
 }
 
-TEST(scan, takes_a_preprocessor_line_whole_or_by_its_words) {
+TEST(scan, reads_a_preprocessor_line_as_one_token_or_as_words) {
   const std::string_view source = "/* x\n */ #define A it's // c\nb # c\n";
   EXPECT_THAT(texts(scan(source, directive_form::line)),
               ElementsAre("/* x\n */", "#define A it's // c", "b", "#", "c"));
@@ -54,7 +54,7 @@ TEST(scan, ends_with_what_is_not_closed) {
     EXPECT_EQ(scan(source, directive_form::line).back().kind, token_kind::unclosed_text) << source;
 }
 
-TEST(scan, counts_lines_and_believes_line_markers) {
+TEST(scan, counts_lines_and_follows_line_markers) {
   const auto tokens = scan("a\n/*\n*/ b\n# 40 \"program.cu\"\nc\n\nd", directive_form::line);
   std::vector<int> lines;
   for (const auto& t : tokens)
@@ -62,7 +62,7 @@ TEST(scan, counts_lines_and_believes_line_markers) {
   EXPECT_THAT(lines, ElementsAre(1, 3, 40, 42));
 }
 
-TEST(join_lines, keeps_the_numbers_of_lines_and_remembers_where_it_joined) {
+TEST(join_lines, keeps_line_numbers_and_records_where_it_joined) {
   const auto joined = join_lines("\\\na\\\nb c\\ \t\nd\ne");
   EXPECT_EQ(joined.text, "ab cd\n\n\n\ne");
   EXPECT_EQ(joined.line_of(joined.text.find('a')), 2u);
@@ -71,13 +71,13 @@ TEST(join_lines, keeps_the_numbers_of_lines_and_remembers_where_it_joined) {
   EXPECT_EQ(joined.line_of(joined.text.find('e')), 5u);
 }
 
-TEST(tokens_of, leaves_comments_and_line_markers_out) {
+TEST(tokens_of, omits_comments_and_line_markers) {
   const auto tokens = tokens_of("a // x\n# 3 \"f\"\n#pragma unroll\n/* y */ b");
   ASSERT_TRUE(tokens) << tokens.error().message;
   EXPECT_THAT(texts(*tokens), ElementsAre("a", "#pragma unroll", "b"));
 }
 
-TEST(tokens_of, refuses_what_hides_words) {
+TEST(tokens_of, rejects_what_can_hide_words) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a;\nR\"(x)\"", "line 2 of the source: raw strings"},
       {"u8R\"(x)\"", "raw strings"},
@@ -101,7 +101,7 @@ TEST(after_partner, counts_brackets_of_one_kind) {
   const auto tokens = scan("f(a[(1)], (b)) {", directive_form::line);
   EXPECT_EQ(after_partner(tokens, 1), tokens.size() - 1);
   EXPECT_EQ(after_partner(tokens, 3), 8u);
-  EXPECT_EQ(after_partner(tokens, tokens.size() - 1), tokens.size() + 1) << "stays open";
+  EXPECT_EQ(after_partner(tokens, tokens.size() - 1), tokens.size() + 1) << "not closed";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Schemas: parsed as ATen prints them, and the typing of arguments by them.
+// Operator schemas: parsing them as ATen prints them, and typing arguments by them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST(parse_schema, reads_aliases_lists_and_several_results) {
   EXPECT_TRUE(info_of("aten::ones() -> ()").schema.results.empty());
 }
 
-TEST(parse_schema, says_what_it_does_not_understand) {
+TEST(parse_schema, reports_what_it_does_not_understand) {
   for (const auto& [text, wanted] : std::vector<std::pair<std::string, std::string>>{
            {"aten::relu", "should look like"},
            {"aten::relu(Tensor self", "should look like"},
@@ -108,8 +108,8 @@ TEST(bind_arguments, types_values_and_fills_in_defaults) {
   EXPECT_EQ(std::get<tensor_argument>(a[0]).type, matrix);
   EXPECT_TRUE(std::holds_alternative<std::monostate>(a[1]));
   EXPECT_EQ(std::get<scalar_value>(a[2]), scalar_value(int64_t{3}));
-  EXPECT_EQ(std::get<scalar_value>(a[3]), scalar_value(1.0)) << "an integer is a real where a real is wanted";
-  EXPECT_EQ(std::get<scalar_value>(a[4]), scalar_value(int64_t{2})) << "and stays one where either may be";
+  EXPECT_EQ(std::get<scalar_value>(a[3]), scalar_value(1.0)) << "an integer becomes a real for a real argument";
+  EXPECT_EQ(std::get<scalar_value>(a[4]), scalar_value(int64_t{2})) << "and stays an integer for a Scalar argument";
   EXPECT_EQ(std::get<scalar_value>(a[5]), scalar_value(true));
   EXPECT_EQ(std::get<scalar_value>(a[6]), scalar_value(false));
   EXPECT_EQ(std::get<std::string>(a[7]), "none");
@@ -125,8 +125,8 @@ TEST(bind_arguments, fits_lists_to_their_fixed_size) {
   const auto* schema = "aten::pool(Tensor self, int[2] k, int[2] stride=[]) -> Tensor";
   EXPECT_THAT(std::get<std::vector<int64_t>>(bind(schema, R"({"self":"x","k":[3]})")->arguments[1]), ElementsAre(3, 3));
   EXPECT_TRUE(std::get<std::vector<int64_t>>(bind(schema, R"({"self":"x","k":2})")->arguments[2]).empty());
-  EXPECT_THAT(bind_problem(schema, R"({"self":"x","k":[1,2,3]})"), HasSubstr("args.k: should have 2 items, and has 3"));
-  EXPECT_THAT(bind_problem(schema, R"({"self":"x","k":[]})"), HasSubstr("args.k: should have 2 items, and has 0"));
+  EXPECT_THAT(bind_problem(schema, R"({"self":"x","k":[1,2,3]})"), HasSubstr("args.k: should have 2 items, but has 3"));
+  EXPECT_THAT(bind_problem(schema, R"({"self":"x","k":[]})"), HasSubstr("args.k: should have 2 items, but has 0"));
 }
 
 TEST(bind_arguments, names_the_field_and_the_reason) {
@@ -137,18 +137,18 @@ TEST(bind_arguments, names_the_field_and_the_reason) {
   for (const auto& [args, wanted] : std::vector<std::pair<std::string, std::string>>{
            {R"({})", "args.self: is missing, and has no default"},
            {R"({"self": "q"})", "args.self: there is no value \"q\""},
-           {R"({"self": 3})", "args.self: should be the name of a value, and is an integer"},
+           {R"({"self": 3})", "args.self: should be the name of a value, but is an integer"},
            {R"({"self": null})", "args.self: may not be null"},
-           {R"({"self": "x", "n": 1.0})", "args.n: should be an integer, and is a number"},
+           {R"({"self": "x", "n": 1.0})", "args.n: should be an integer, but is a number"},
            {R"({"self": "x", "n": null})", "args.n: may not be null"},
            {R"({"self": "x", "eps": "big"})", "args.eps: should be a number"},
-           {R"({"self": "x", "b": 1})", "args.b: should be a boolean, and is an integer"},
+           {R"({"self": "x", "b": 1})", "args.b: should be a boolean, but is an integer"},
            {R"({"self": "x", "dtype": "float23"})", "args.dtype: there is no \"float23\"; did you mean \"float32\"?"},
            {R"({"self": "x", "memory_format": "channel_last"})", "did you mean \"channels_last\"?"},
            {R"({"self": "x", "layout": "sparse"})", "args.layout: there is no \"sparse\""},
            {R"({"self": "x", "device": "cuda"})", "args.device: leave it out"},
            {R"({"self": "x", "dims": 3})", "args.dims: should be an array"},
-           {R"({"self": "x", "dims": [1, "a"]})", "args.dims[1]: should be an integer, and is a string"},
+           {R"({"self": "x", "dims": [1, "a"]})", "args.dims[1]: should be an integer, but is a string"},
            {R"({"self": "x", "l": ["x", "z"]})", "args.l[1]: there is no value \"z\""},
            {R"({"self": "x", "l": [null]})", "args.l[0]: should be the name of a value"},
            {R"({"self": "x", "epsilon": 1.0})", "has no argument \"epsilon\""},
@@ -156,7 +156,7 @@ TEST(bind_arguments, names_the_field_and_the_reason) {
     EXPECT_THAT(bind_problem(schema, args), HasSubstr(wanted)) << args;
 }
 
-TEST(operator_table, has_a_rule_and_a_schema_of_its_own_name_for_each_operator) {
+TEST(operator_table, has_a_rule_and_a_schema_with_its_name_for_each_operator) {
   EXPECT_GE(operator_table().size(), 40u);
   for (const auto& [name, info] : operator_table()) {
     EXPECT_EQ(name, info.schema.name);

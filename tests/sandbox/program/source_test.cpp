@@ -1,4 +1,4 @@
-// The rules of the source, and how kernels are found in it.
+// The rules for sources, and finding kernels in them.
 #include "sandbox/program/source.hpp"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ std::string problem(std::string_view source, const std::vector<std::string>& hea
   return outcome ? "" : outcome.error().message;
 }
 
-TEST(check_source, accepts_what_kernels_are_made_of) {
+TEST(check_source, accepts_usual_kernel_sources) {
   EXPECT_EQ(problem(""), "");
   EXPECT_EQ(problem("#define TILE 16\n#ifdef TILE\n#elif 1\n#else\n#endif\n#undef TILE\n"), "");
   EXPECT_EQ(problem("#pragma unroll\n  # pragma unroll 4\n#define ADD(a, b) \\\n  ((a) + (b))\n"), "");
@@ -26,7 +26,7 @@ TEST(check_source, accepts_what_kernels_are_made_of) {
             "");
 }
 
-TEST(check_source, lets_no_other_preprocessor_line_through) {
+TEST(check_source, rejects_all_other_preprocessor_lines) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"int x;\n#include <stdio.h>\n", "source line 2: #include is not allowed"},
       {"#include \"/etc/passwd\"", "#include is not allowed"},
@@ -80,7 +80,7 @@ TEST(check_source, lets_no_other_preprocessor_line_through) {
     EXPECT_THAT(problem(source), HasSubstr(wanted)) << source;
 }
 
-TEST(check_source, lets_a_program_with_headers_include_them_by_plain_paths) {
+TEST(check_source, allows_includes_by_plain_paths_in_programs_with_headers) {
   EXPECT_EQ(problem("#include <cub/cub.cuh>\n # include \"cute/tensor.hpp\" // why\n#include<cuda_fp16.h>\n", {"cub"}),
             "");
   for (const std::string_view source :
@@ -125,7 +125,7 @@ TEST(find_kernels, finds_each_with_its_parameters) {
   EXPECT_EQ(kernels[1].parameters[0].type, "unsigned long long");
   EXPECT_TRUE(kernels[1].parameters[1].is_pointer);
   EXPECT_EQ(kernels[1].parameters[2].type, "half const*");
-  EXPECT_EQ(kernels[1].parameters[3].type, "") << "cannot be told";
+  EXPECT_EQ(kernels[1].parameters[3].type, "") << "not recognised";
   EXPECT_EQ(kernels[2].name, "third");
   EXPECT_TRUE(kernels[2].parameters.empty());
   EXPECT_TRUE(kernels[3].parameters.empty());

@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(evaluate_size, knows_the_four_operations) {
+TEST(evaluate_size, supports_the_four_operations) {
   const size_names names = {{"N", 6}, {"C_2", 8}};
   for (const auto& [text, value] : std::vector<std::pair<std::string, int64_t>>{{"7", 7},
                                                                                 {" N * C_2 / 4 ", 12},
@@ -37,7 +37,7 @@ TEST(evaluate_size, knows_the_four_operations) {
   }
 }
 
-TEST(evaluate_size, says_what_is_wrong) {
+TEST(evaluate_size, reports_what_is_wrong) {
   const size_names names = {{"N", 6}, {"BATCH", 8}, {"LOWEST", INT64_MIN}};
   for (const auto& [text, wanted] : std::vector<std::pair<std::string, std::string>>{
            {"", "ends where a number or a name should be"},
@@ -45,7 +45,7 @@ TEST(evaluate_size, says_what_is_wrong) {
            {"N N", "there is 'N' where an operator should be"},
            {"(N", "a ) is missing"},
            {"N)", "there is ')' where an operator"},
-           {"N/4", "6 / 4 leaves a rest"},
+           {"N/4", "6 / 4 leaves a remainder"},
            {"N/0", "divides by 0"},
            {"N/(3-3)", "divides by 0"},
            {"BATHC", "there is no size \"BATHC\"; did you mean \"BATCH\"?"},
@@ -95,7 +95,7 @@ TEST(read_task, evaluates_the_sizes_of_the_profile) {
   EXPECT_TRUE(t->has_fact("x", fact::upper_triangular));
   EXPECT_FALSE(t->has_fact("x", fact::symmetric));
   EXPECT_FALSE(t->has_fact("w", fact::diagonal));
-  EXPECT_FALSE(t->has_fact("nobody", fact::diagonal));
+  EXPECT_FALSE(t->has_fact("unknown", fact::diagonal));
   const auto large = read_task(task_text, "cuda");
   ASSERT_TRUE(large) << large.error().message;
   EXPECT_EQ(large->reference.types.at("x").text(), "float32[4096, 1024]");
@@ -121,7 +121,7 @@ TEST(read_task, gives_an_id_that_is_the_same_on_every_machine) {
   EXPECT_EQ(read_task(task_text, "cpu")->id, "cff25d10589071cfd15e502fd59fcb99fab7469f1400fb70e58437680f6fe51b");
 }
 
-TEST(read_task, gives_an_id_that_words_about_the_task_do_not_change) {
+TEST(read_task, gives_an_id_that_does_not_depend_on_descriptions) {
   std::string reworded = task_text;
   const std::string from = "\"summary\": \"";
   ASSERT_NE(reworded.find(from), std::string::npos);
@@ -140,21 +140,22 @@ TEST(read_task, names_the_task_the_field_and_the_reason) {
            {"\"summary\"", "\"sumary\"", "unknown key \"sumary\"; did you mean \"summary\"?"},
            {"\"cpu\":", "\"cpuu\":",
             "task masked: sizes: there is no profile \"cpu\"; did you mean \"cpuu\"? (there are cpuu, cuda)"},
-           {"\"N\": 8", "\"N\": 8.5", "sizes, cpu, N: should be an integer, and is a number"},
-           {"\"N\": 8", "\"N\": \"8\"", "sizes, cpu, N: should be an integer, and is a string"},
-           {"\"N\": 8", "\"n 1\": 8", "sizes, cpu: \"n 1\" is no name"},
+           {"\"N\": 8", "\"N\": 8.5", "sizes, cpu, N: should be an integer, but is a number"},
+           {"\"N\": 8", "\"N\": \"8\"", "sizes, cpu, N: should be an integer, but is a string"},
+           {"\"N\": 8", "\"n 1\": 8", "sizes, cpu: \"n 1\" is not a valid name"},
            {"[\"N\", \"C*2\"]", "[\"N\", \"D*2\"]",
             "inputs[0] (x), shape[1]: the size \"D*2\": there is no size \"D\""},
-           {"[\"N\", \"C*2\"]", "[\"N\", \"C/3\"]", "4 / 3 leaves a rest"},
+           {"[\"N\", \"C*2\"]", "[\"N\", \"C/3\"]", "4 / 3 leaves a remainder"},
            {"[\"N\", \"C*2\"]", "[\"N\", \"C-5\"]", "inputs[0] (x), shape[1]: -1 is negative"},
-           {"\"N*C/4\"", "\"N*C/5\"", "step 2 (aten::view), args.size[0]: the size \"N*C/5\": 32 / 5 leaves a rest"},
+           {"\"N*C/4\"", "\"N*C/5\"",
+            "step 2 (aten::view), args.size[0]: the size \"N*C/5\": 32 / 5 leaves a remainder"},
            {"\"dim\": 1", "\"dim\": \"Q\"",
             "step 3 (aten::softmax.int), args.dim: the size \"Q\": there is no size \"Q\""},
            {"\"uniform\"", "\"unifrom\"",
             "inputs[0] (x), draw, distribution: there is no \"unifrom\"; did you mean \"uniform\"?"},
            {"\"low\": -1", "\"mean\": -1", "inputs[0] (x), draw (uniform): unknown key \"mean\""},
            {"\"low\": -1", "\"low\": 1", "inputs[0] (x), draw: low (1) should be below high (1)"},
-           {"\"low\": -1", "\"low\": true", "inputs[0] (x), draw, low: should be a number or a size, and is a boolean"},
+           {"\"low\": -1", "\"low\": true", "inputs[0] (x), draw, low: should be a number or a size, but is a boolean"},
            {"\"min\": -10", "\"min\": 3, \"max\": 2", "min (3) is above max (2)"},
            {"\"integer\", \"low\": 0", "\"integer\", \"low\": 0.5", "low and high should be whole numbers"},
            {"\"integer\", \"low\": 0", "\"uniform\", \"low\": 0",
@@ -163,11 +164,11 @@ TEST(read_task, names_the_task_the_field_and_the_reason) {
             "inputs[1] (label), draw: int64 needs one, such as"},
            {"\"diagonal\"]", "\"diagonl\"]",
             "inputs[0] (x), facts[1]: there is no \"diagonl\"; did you mean \"diagonal\"?"},
-           {"\"diagonal\"]", "\"upper_triangular\"]", "facts[1]: upper_triangular stands twice"},
+           {"\"diagonal\"]", "\"upper_triangular\"]", "facts[1]: upper_triangular appears twice"},
            {"\"high\": \"C\"}", "\"high\": \"C\"}, \"facts\": [\"diagonal\"]",
-            "inputs[1] (label), facts[0]: diagonal is said of the last two dimensions, and the tensor has 1"},
+            "inputs[1] (label), facts[0]: diagonal needs two dimensions, but the tensor has 1"},
            {"[\"C*2\", \"C\"]", "[\"C*2\", \"C\"], \"facts\": [\"symmetric\"]",
-            "weights[0] (w), facts[0]: symmetric needs a square, and the last two dimensions are 8 and 4"},
+            "weights[0] (w), facts[0]: symmetric needs a square matrix, but the last two dimensions are 8 and 4"},
            {"{\"aten\": \"aten::mm\", \"args\": {\"self\": \"x\", \"mat2\": \"w\"}, \"out\": [\"h\"]}",
             "{\"alloc\": \"h\", \"dtype\": \"float32\", \"shape\": [8, 4]}",
             "step 1: should have the key aten; a task has ATen steps only"},
@@ -175,7 +176,7 @@ TEST(read_task, names_the_task_the_field_and_the_reason) {
             "task masked: step 1 (aten::mm), args.mat2: there is no value \"ww\"; did you mean \"w\"?"},
            {"\"outputs\": [\"y\"]", "\"outputs\": [\"z\"]", "task masked: outputs[0]: there is no value \"z\""},
            {"\"outputs\": [\"y\"]", "\"outputs\": [\"y\"], \"setup\": []", "unknown key \"setup\""},
-           {"\"family\": \"matmul\"", "\"profile\": \"cpu\"", "sizes: a text with a \"profile\" is one profile's"}}) {
+           {"\"family\": \"matmul\"", "\"profile\": \"cpu\"", "sizes: a text with a \"profile\" is for one profile"}}) {
     const auto t = read_task(replaced(task_text, from, to), "cpu");
     ASSERT_FALSE(t) << to;
     EXPECT_THAT(t.error().message, HasSubstr(wanted)) << to;
@@ -184,7 +185,7 @@ TEST(read_task, names_the_task_the_field_and_the_reason) {
 
 const std::string weights_blob = std::string(64, 'a') + ".safetensors", source_blob = std::string(64, 'b') + ".py";
 
-// What an import writes: contents, one of them fixed, and where it comes from.
+// A text as the importer writes it: weights with content, one of them fixed, and the origin.
 std::string imported_text() {
   return replaced(R"({ "format": 1, "name": "imported", "summary": "a layer", "family": "matmul",
   "origin": {"kind": "kernelbench", "level": 1, "problem": 23, "source": "SOURCE", "seed": 42},
@@ -229,7 +230,7 @@ TEST(read_task, keeps_the_content_of_weights_and_the_origin) {
   EXPECT_EQ(again->origin, t->origin);
 }
 
-TEST(read_task, takes_content_but_not_origin_for_its_identity) {
+TEST(read_task, gives_an_id_that_depends_on_content_but_not_on_origin) {
   const auto id_of = [](const std::string& text) {
     const auto t = read_task(text, "cpu");
     EXPECT_TRUE(t) << t.error().message;
@@ -246,23 +247,23 @@ TEST(read_task, takes_content_but_not_origin_for_its_identity) {
             id);
 }
 
-TEST(read_task, says_what_is_wrong_with_content_and_origin) {
+TEST(read_task, reports_what_is_wrong_with_content_and_origin) {
   for (const auto& [from, to, wanted] : std::vector<std::tuple<std::string, std::string, std::string>>{
            {weights_blob, "../weights.safetensors",
             "weights[0] (fc_weight), content, file: \"../weights.safetensors\" should be 64 hexadecimal digits"},
            {weights_blob, std::string(64, 'A') + ".safetensors", "should be 64 hexadecimal digits"},
            {"\"tensor\": \"fc.weight\"", "\"name\": \"fc.weight\"", "weights[0] (fc_weight), content: unknown key"},
            {"\"tensor\": \"fc.weight\"", "\"tensor\": \"\"", "content, tensor: should be a name of 1 to 500 bytes"},
-           {"\"fixed\": true", "\"fixed\": 1", "content, fixed: should be a boolean, and is an integer"},
+           {"\"fixed\": true", "\"fixed\": 1", "content, fixed: should be a boolean, but is an integer"},
            {", \"fixed\": true", "", "weights[1] (index), draw: int64 needs one, such as"},
            {"\"simplex\"}", "\"simplex\"}, \"content\": {\"file\": \"" + weights_blob + "\", \"tensor\": \"x\"}",
-            "inputs[0] (x), content: an input is drawn; only weights have a content"},
+            "inputs[0] (x), content: inputs are drawn; only weights can have content"},
            {"\"simplex\"}", "\"simplex\", \"min\": 0}", "inputs[0] (x), draw (simplex): unknown key \"min\""},
            {"\"simplex\"}", "\"simplex\"}, \"facts\": [\"one_hot\"]", "facts[0]: rows of a simplex are not one_hot"},
            {"\"signs\"}", "\"constant\"}", "inputs[1] (sign), draw: the key \"value\" is missing"},
            {"\"kind\": \"kernelbench\"", "\"kind\": \"kernelbank\"", "origin, kind: there is no \"kernelbank\""},
-           {"\"kind\": \"kernelbench\"", "\"kind\": \"python\"", "has level and problem, and no other has"},
-           {", \"problem\": 23", "", "has level and problem, and no other has"},
+           {"\"kind\": \"kernelbench\"", "\"kind\": \"python\"", "other tasks do not"},
+           {", \"problem\": 23", "", "other tasks do not"},
            {"\"level\": 1", "\"level\": -1", "origin, level: -1 is negative"},
            {source_blob, "model.py", "origin, source: \"model.py\" should be 64 hexadecimal digits and \".py\""}}) {
     const auto t = read_task(replaced(with_blob(imported_text()), from, to), "cpu");
@@ -284,13 +285,15 @@ TEST(read_task, keeps_values_in_the_range_of_their_type) {
   EXPECT_EQ(with("bool", R"({"distribution": "constant", "value": 1})"), "");
   EXPECT_EQ(with("float16", R"({"distribution": "constant", "value": -0.5})"), "");
   EXPECT_THAT(with("uint8", R"({"distribution": "signs"})"), HasSubstr("uint8 needs integer, bernoulli or constant"));
-  EXPECT_THAT(with("int8", R"({"distribution": "constant", "value": 128})"), HasSubstr("draw, value: 128 is no int8"));
-  EXPECT_THAT(with("bool", R"({"distribution": "constant", "value": 0.5})"), HasSubstr("value: 0.5 is no bool"));
+  EXPECT_THAT(with("int8", R"({"distribution": "constant", "value": 128})"),
+              HasSubstr("draw, value: 128 is not a valid int8"));
+  EXPECT_THAT(with("bool", R"({"distribution": "constant", "value": 0.5})"),
+              HasSubstr("value: 0.5 is not a valid bool"));
   EXPECT_THAT(with("bool", R"({"distribution": "signs"})"), HasSubstr("a bool is drawn from bernoulli, or constant"));
   EXPECT_THAT(with("int64", R"({"distribution": "simplex"})"), HasSubstr("int64 needs integer, bernoulli, signs"));
 }
 
-// A folder that goes away with its test.
+// A temporary folder, removed by the destructor.
 struct scratch_folder {
   std::string path;
   scratch_folder() {
@@ -317,7 +320,7 @@ TEST(load_tasks, reads_a_folder_by_name) {
   EXPECT_EQ(tasks->at(1).folder, folder.path);
 }
 
-TEST(load_tasks, says_which_file_is_wrong) {
+TEST(load_tasks, reports_which_file_is_wrong) {
   const scratch_folder folder;
   EXPECT_THAT(load_tasks(folder.path, "cpu").error().message, HasSubstr("has no *.json"));
   EXPECT_THAT(load_tasks(folder.path + "/none", "cpu").error().message, HasSubstr("/none: No such file"));
@@ -330,7 +333,7 @@ TEST(load_tasks, says_which_file_is_wrong) {
   EXPECT_THAT(load_task(folder.path + "/none.json", "cpu").error().message, HasSubstr("none.json: cannot be opened"));
 }
 
-TEST(builtin_task_folder, prefers_what_the_environment_says) {
+TEST(builtin_task_folder, prefers_the_environment_variable) {
   const scratch_folder folder;
   ::setenv("CUDAL1_TASKS", folder.path.c_str(), 1);
   EXPECT_EQ(builtin_task_folder().value_or(""), folder.path);
@@ -353,7 +356,7 @@ class builtin_tasks : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(builtin_tasks, load_with_ids_that_stay_and_texts_that_come_back) {
+TEST_P(builtin_tasks, load_with_stable_ids_and_texts_that_read_back) {
   const auto tasks = load(), again = load();
   ASSERT_GE(tasks.size(), 18u);
   ASSERT_EQ(tasks.size(), again.size());
@@ -372,7 +375,7 @@ TEST_P(builtin_tasks, load_with_ids_that_stay_and_texts_that_come_back) {
   }
 }
 
-TEST_P(builtin_tasks, have_exact_answers_in_float64) {
+TEST_P(builtin_tasks, have_exact_outputs_in_float64) {
   for (const auto& t : load()) {
     const auto wide = to_float64(t.reference.text);
     ASSERT_TRUE(wide) << wide.error().message;
@@ -383,7 +386,7 @@ TEST_P(builtin_tasks, have_exact_answers_in_float64) {
   }
 }
 
-// Of the reference's matrix products, in which a variant may find algebra that saves them.
+// FLOPs of the reference's matrix products, some of which algebra may avoid in variants.
 double product_flops(const checked_program& p) {
   double flops = 0;
   for (const auto& s : p.text.steps) {

@@ -34,10 +34,9 @@ std::string list(std::initializer_list<std::string> items) {
 
 const std::string mm = step("mm", R"("self": "a", "mat2": "b")");
 
-// ---- products
-// ---------------------------------------------------------------------------------------------------------
+// ---- products ----
 
-TEST(work, of_a_product_is_two_flops_a_pair_and_each_tensor_once) {
+TEST(work, of_a_product_is_two_flops_per_pair_and_each_tensor_once) {
   const auto w = work_of(read(list({tensor("a", "32, 64"), tensor("b", "64, 16")}), mm));
   EXPECT_EQ(w.flops.float32, 2.0 * 32 * 64 * 16);
   EXPECT_EQ(w.flops.total(), w.flops.float32);
@@ -46,7 +45,7 @@ TEST(work, of_a_product_is_two_flops_a_pair_and_each_tensor_once) {
   EXPECT_EQ(w.least_bytes(), w.bytes());
 }
 
-TEST(work, names_the_unit_by_dtype_and_precision) {
+TEST(work, chooses_the_unit_by_dtype_and_precision) {
   const auto inputs = [](const char* type) {
     return list({tensor("a", "8, 8", "", type), tensor("b", "8, 8", "", type)});
   };
@@ -76,7 +75,7 @@ TEST(work, of_linear_addmm_and_batches_counts_every_batch) {
   EXPECT_EQ(broadcast.flops.float32, 2.0 * 3 * 4 * 8 * 5);
 }
 
-TEST(work, leaves_out_what_a_declared_structure_makes_zero) {
+TEST(work, omits_the_zeros_of_a_declared_structure) {
   const auto of = [](const std::string& a, const std::string& b) {
     return work_of(read(list({tensor("a", "64, 64", a), tensor("b", "64, 64", b)}), mm));
   };
@@ -94,7 +93,7 @@ TEST(work, leaves_out_what_a_declared_structure_makes_zero) {
   EXPECT_EQ(of("\"symmetric\"", "").input_bytes, 4 * (64 * 65 / 2) + 16384);
 }
 
-TEST(work, a_transposed_triangle_is_the_other_one) {
+TEST(work, a_transposed_lower_triangle_is_an_upper_one) {
   const auto w =
       work_of(read(list({tensor("a", "64, 64", "\"lower_triangular\""), tensor("b", "64, 64", "\"upper_triangular\"")}),
                    list({step("t", R"("self": "a")", "u"), step("mm", R"("self": "u", "mat2": "b")")})));
@@ -110,7 +109,7 @@ TEST(work, a_mask_over_a_product_halves_it_once) {
   EXPECT_EQ(both.flops.float32, 2.0 * (64.0 * 65 * 66 / 6));
 }
 
-TEST(work, of_a_product_that_is_only_summed_is_its_operands) {
+TEST(work, of_a_product_that_is_only_summed_has_no_product_flops) {
   const std::string weights = list({tensor("w", "16, 8"), tensor("c", "16")});
   const std::string linear = step("linear", R"("input": "x", "weight": "w", "bias": "c")", "h");
   const auto sum = [](const char* of) {
@@ -127,7 +126,7 @@ TEST(work, of_a_product_that_is_only_summed_is_its_operands) {
   EXPECT_EQ(kept.weight_bytes, 4 * (16 * 8 + 16));
 }
 
-TEST(work, of_a_chain_of_products_promises_no_order) {
+TEST(work, of_a_chain_of_products_assumes_the_best_order) {
   const std::string inputs = list({tensor("a", "64, 64"), tensor("b", "64, 64"), tensor("c", "64, 1")});
   const auto w = work_of(
       read(inputs, list({step("mm", R"("self": "a", "mat2": "b")", "d"), step("mm", R"("self": "d", "mat2": "c")")})));
@@ -138,8 +137,7 @@ TEST(work, of_a_chain_of_products_promises_no_order) {
   EXPECT_EQ(between.flops.float32, 2.0 * 64 * 64 * 65);
 }
 
-// ---- attention
-// --------------------------------------------------------------------------------------------------------
+// ---- attention ----
 
 TEST(work, of_attention_is_both_products_and_half_of_them_where_causal) {
   const std::string qkv = list({tensor("q", "2, 3, 16, 8"), tensor("k", "2, 3, 16, 8"), tensor("v", "2, 3, 16, 8")});
@@ -167,7 +165,7 @@ TEST(work, of_an_einsum_is_its_products_in_the_best_order) {
             2.0 * (64 * 16 * 1 + 32 * 64 * 1));
 }
 
-TEST(work, of_other_contractions_is_two_flops_a_pair) {
+TEST(work, of_other_contractions_is_two_flops_per_pair) {
   const auto dots = list({tensor("a", "4, 8, 16"), tensor("b", "16, 8, 3")});
   const auto tensordot = step("tensordot", R"("self": "a", "other": "b", "dims_self": [1, -1], "dims_other": [1, 0])");
   EXPECT_EQ(work_of(read(dots, tensordot)).flops.float32, 2.0 * 4 * 8 * 16 * 3);
@@ -193,7 +191,7 @@ TEST(work, of_a_recurrent_layer_is_every_matrix_at_every_step) {
   EXPECT_EQ(all.flops.float32, flops);
   EXPECT_EQ(all.input_bytes, 4 * (7 * 2 * 3 + 2 * 2 * 2 * 4));
   EXPECT_EQ(all.weight_bytes, 4 * 2 * (16 * 3 + 16 * 4));
-  EXPECT_EQ(all.least_input_bytes, 0);  // nothing is claimed of gates
+  EXPECT_EQ(all.least_input_bytes, 0);  // no bound is claimed through gates
   const auto last = work_of(read(inputs, lstm(R"(["", "y", ""])"), weights));
   EXPECT_EQ(last.flops.float32, flops);
   EXPECT_EQ(last.output_bytes, 4 * 2 * 2 * 4);
@@ -215,8 +213,7 @@ TEST(work, of_attention_by_hand_is_that_of_its_products) {
   EXPECT_EQ(w.flops.float32, 2.0 * 2 * 16 * 16 * (8 + 8));
 }
 
-// ---- convolutions
-// -----------------------------------------------------------------------------------------------------
+// ---- convolutions ----
 
 TEST(work, of_a_convolution_counts_the_taps_inside) {
   const auto of = [](const char* more, const char* weight = "16, 8, 3, 3") {
@@ -228,12 +225,13 @@ TEST(work, of_a_convolution_counts_the_taps_inside) {
   EXPECT_EQ(valid.flops.float32, 0);
   EXPECT_EQ(valid.bytes(), 4 * (4 * 8 * 10 * 12 + 16 * 8 * 9 + 4 * 16 * 8 * 10));
   const auto padded = of(R"(, "padding": [1, 1])");
-  EXPECT_EQ(padded.flops.tf32, 2.0 * 4 * 16 * 8 * (10 * 3 - 2) * (12 * 3 - 2)) << "a row of the border each misses";
+  EXPECT_EQ(padded.flops.tf32, 2.0 * 4 * 16 * 8 * (10 * 3 - 2) * (12 * 3 - 2))
+      << "taps beyond the border are not counted";
   const auto grouped = of(R"(, "groups": 8)", "16, 1, 3, 3");
   EXPECT_EQ(grouped.flops.tf32, valid.flops.tf32 / 8);
 }
 
-TEST(work, of_a_strided_convolution_leaves_out_what_no_window_meets) {
+TEST(work, of_a_strided_convolution_omits_what_no_window_covers) {
   const auto w =
       work_of(read(tensor("x", "1, 4, 9, 9"), step("conv2d", R"("input": "x", "weight": "w", "stride": [4, 4])"),
                    tensor("w", "4, 4, 1, 1")));
@@ -260,8 +258,7 @@ TEST(work, of_one_and_three_dimensions) {
   EXPECT_EQ(three.flops.tf32, 2.0 * 4 * 2 * (12.0 * 12 * 12));
 }
 
-// ---- bytes
-// ------------------------------------------------------------------------------------------------------------
+// ---- bytes ----
 
 TEST(work, of_a_softmax_is_its_bytes) {
   const auto w = work_of(read(tensor("x", "64, 32"), step("softmax.int", R"("self": "x", "dim": 1)")));
@@ -272,7 +269,7 @@ TEST(work, of_a_softmax_is_its_bytes) {
   EXPECT_EQ(w.least_bytes(1 << 30), 4 * 64 * 32);
 }
 
-TEST(work, reads_no_more_of_an_input_than_somebody_uses) {
+TEST(work, counts_only_the_used_part_of_an_input) {
   const std::string x = tensor("x", "64, 32");
   const auto slice = work_of(read(x, list({step("slice.Tensor", R"("self": "x", "dim": 0, "start": 0, "end": 16)", "s"),
                                            step("relu", R"("self": "s")")})));
@@ -291,15 +288,14 @@ TEST(work, reads_no_more_of_an_input_than_somebody_uses) {
   EXPECT_EQ(masked.output_bytes, 4 * 64);
 }
 
-// ---- the bound
-// ----------------------------------------------------------------------------------------------------------
+// ---- the bound ----
 
 struct cancelling {
   const char* what;
   std::string steps;
 };
 
-TEST(work, claims_no_input_of_which_the_result_may_not_depend) {
+TEST(work, claims_no_bound_for_an_input_that_the_result_may_not_depend_on) {
   const std::string softmax = step("softmax.int", R"("self": "x", "dim": 1)", "p");
   const std::string mean = step("mean.dim", R"("self": "x", "dim": [1], "keepdim": true)", "m");
   const std::string norm = step("layer_norm", R"("input": "x", "normalized_shape": [32])", "p");
@@ -326,15 +322,15 @@ TEST(work, claims_no_input_of_which_the_result_may_not_depend) {
   }
   const std::string column = tensor("x", "64, 1");
   EXPECT_EQ(work_of(read(column, step("softmax.int", R"("self": "x", "dim": 1)"))).least_input_bytes, 0)
-      << "of one element it is 1";
+      << "the softmax of one element is 1";
   EXPECT_EQ(work_of(read(list({tensor("a", "8, 8"), tensor("b", "8, 8", "\"one_hot\"")}),
                          step("mm", R"("self": "b", "mat2": "a")")))
                 .least_input_bytes,
             0)
-      << "rows that none picks";
+      << "some rows may not be selected";
 }
 
-TEST(work, claims_inputs_along_paths_where_nothing_cancels) {
+TEST(work, claims_bounds_along_paths_where_nothing_cancels) {
   const cancelling cases[] = {
       {"relu", step("relu", R"("self": "x")")},
       {"gelu of a shift",
@@ -353,10 +349,9 @@ TEST(work, claims_inputs_along_paths_where_nothing_cancels) {
         << c.what;
 }
 
-// ---- built-in tasks
-// -----------------------------------------------------------------------------------------------------
+// ---- built-in tasks ----
 
-TEST(work, of_the_built_in_tasks_is_within_their_tensors_and_bounds_are_below_estimates) {
+TEST(work, of_the_built_in_tasks_is_at_most_their_tensors_with_bounds_below_estimates) {
   const auto folder = builtin_task_folder();
   ASSERT_TRUE(folder) << folder.error().message;
   for (const char* profile : {"cpu", "cuda"}) {

@@ -72,7 +72,7 @@ TEST(weight_contents, name_the_file_that_is_missing_or_broken) {
   EXPECT_EQ(weight_contents::open(t, example.blobs()).error().code, errc::not_found);
   std::vector<unique_fd> not_one;
   not_one.emplace_back(::open("/dev/null", 0));
-  EXPECT_THAT(weight_contents::map(t, not_one).error().message, HasSubstr(example.blob + ": 0 bytes are no file of"));
+  EXPECT_THAT(weight_contents::map(t, not_one).error().message, HasSubstr(example.blob + ": 0 bytes are not a"));
 }
 
 TEST(broken_fact, is_found_wherever_it_is) {

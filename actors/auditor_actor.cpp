@@ -27,7 +27,7 @@ expected<verdict> auditor_state::audit(const message::audit& m) {
     rules.unknown_device = "the specifications of " + m.model + " are not known";
   audit_report report = cudal1::audit(*m.what, m.checked, m.timed, m.estimate, rules);
   verdict v = m.claim;
-  if (rules.device) v.floor_us = roof_of(work_of(*m.what), *rules.device).call_us();
+  if (rules.device) v.floor_us = roofline_of(work_of(*m.what), *rules.device).call_us();
   for (auto& rule : report.evidence)
     v.gates.push_back(std::move(rule));
   if (report.accepted) return v;
@@ -43,7 +43,7 @@ auditor_actor::behavior_type run_auditor(auditor_actor::stateful_pointer<auditor
   prepare(self);
   auto& s = self->state;
   s.options = options;
-  return {[&s](const message::audit& m) { return answer_at_edge(s.name, [&] { return s.audit(m); }); }};
+  return {[&s](const message::audit& m) { return reply_or_error(s.name, [&] { return s.audit(m); }); }};
 }
 
 }  // namespace cudal1

@@ -67,7 +67,7 @@ caf::result<T> to_result(expected<T> value) {
 
 // Runs the body of a handler without a reply. Catches exceptions, since one that leaves a handler ends the actor.
 template <class F>
-void at_edge(const char* actor, F&& body) {
+void log_exceptions(const char* actor, F&& body) {
   try {
     std::forward<F>(body)();
   } catch (const std::exception& e) {
@@ -77,7 +77,7 @@ void at_edge(const char* actor, F&& body) {
 
 // The same for a body that returns a value or an error: an exception becomes an error.
 template <class F, class Result = std::invoke_result_t<F>>
-Result value_at_edge(const char* actor, F&& body) {
+Result exceptions_as_errors(const char* actor, F&& body) {
   try {
     return std::forward<F>(body)();
   } catch (const std::exception& e) {
@@ -88,8 +88,8 @@ Result value_at_edge(const char* actor, F&& body) {
 
 // The same for a handler that replies immediately.
 template <class F, class T = typename std::invoke_result_t<F>::value_type>
-caf::result<T> answer_at_edge(const char* actor, F&& body) {
-  return to_result<T>(value_at_edge(actor, std::forward<F>(body)));
+caf::result<T> reply_or_error(const char* actor, F&& body) {
+  return to_result<T>(exceptions_as_errors(actor, std::forward<F>(body)));
 }
 
 // ---- requests -----------------------------------------------------------------------------------------------------
@@ -101,10 +101,11 @@ using duration = std::chrono::milliseconds;
 template <class Reply, class Self, class Destination, class Message, class Then, class Else>
 void ask(Self* self, const Destination& destination, duration timeout, Message message, Then then, Else otherwise) {
   self->request(destination, timeout, std::move(message))
-      .then([self, then = std::move(then)](Reply& reply) mutable { at_edge(self->name(), [&] { then(reply); }); },
-            [self, otherwise = std::move(otherwise)](caf::error& e) mutable {
-              at_edge(self->name(), [&] { otherwise(from_caf(e)); });
-            });
+      .then(
+          [self, then = std::move(then)](Reply& reply) mutable { log_exceptions(self->name(), [&] { then(reply); }); },
+          [self, otherwise = std::move(otherwise)](caf::error& e) mutable {
+            log_exceptions(self->name(), [&] { otherwise(from_caf(e)); });
+          });
 }
 
 // For a thread that is not an actor: blocks until the reply or the timeout.

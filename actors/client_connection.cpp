@@ -177,7 +177,7 @@ bool client_connection::follow(const std::string& experiment, bool stop_on_disco
     while (there && clock::now() < next) {
       const wake why = wait(std::chrono::milliseconds(left_until(next)));
       if (why == wake::time) break;
-      if (why == wake::line) there = handle_beside(experiment);
+      if (why == wake::line) there = handle_while_following(experiment);
       if (why == wake::gone) there = false;
       if (why == wake::stop) {  // the node is drained: the progress is final
         auto last = ask_node<message::progress_answer>(message::progress_query{experiment});
@@ -196,7 +196,7 @@ bool client_connection::follow(const std::string& experiment, bool stop_on_disco
   }
 }
 
-bool client_connection::handle_beside(const std::string& experiment) {
+bool client_connection::handle_while_following(const std::string& experiment) {
   const auto request = decode_request(line_);
   if (!request || request->verb != client_verb::stop) {
     refuse(request

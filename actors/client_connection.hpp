@@ -34,7 +34,7 @@ class client_connection {
   bool keep_baseline(const client_request& r);
   bool shutdown();
   // A request that comes while an experiment is followed.
-  bool handle_beside(const std::string& experiment);
+  bool handle_while_following(const std::string& experiment);
   client_answer answer_of(message::progress_answer p) const;
 
   template <class Reply, class Message>

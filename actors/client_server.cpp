@@ -74,7 +74,7 @@ void client_server::accept_clients() {
     ++connections_;
     auto finished = std::make_shared<std::atomic<bool>>(false);
     workers_.push_back({std::thread([this, finished, c = std::move(client)]() mutable {
-                          at_edge("client", [&] { serve(std::move(c)); });
+                          log_exceptions("client", [&] { serve(std::move(c)); });
                           --connections_;
                           *finished = true;
                         }),

@@ -12,7 +12,7 @@ compiler_actor::behavior_type run_compiler_worker(compiler_actor::stateful_point
   prepare(self);
   auto& s = self->state;
   s.compiler = std::move(compiler);
-  return {[&s](const message::compile& m) { return answer_at_edge(s.name, [&] { return s.compile(m); }); }};
+  return {[&s](const message::compile& m) { return reply_or_error(s.name, [&] { return s.compile(m); }); }};
 }
 
 caf::result<shared_code> compiler_state::compile(const message::compile& m) {

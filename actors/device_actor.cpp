@@ -100,13 +100,13 @@ void device_state::start_failed(const error& e) {
 void device_state::tick() {
   self_->delayed_send(device_actor(self_), pulse, message::tick{});
   if (!session_ && !given_up_ && !now_ && clock::now() >= next_start_) start_session();
-  tell_first();
+  report_first();
   pull();
 }
 
 // Not while two results wait for the node's acknowledgement.
 void device_state::pull() {
-  if (session_ && !now_ && !given_up_ && to_tell_.size() < 2)
+  if (session_ && !now_ && !given_up_ && unreported_.size() < 2)
     self_->send(setup_.node, message::device_idle{setup_.session.device});
 }
 
@@ -161,7 +161,7 @@ void device_state::check(check_plan plan) {
   consult<message::timing_step>(setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment},
                                 [this](const message::timing_step& step) {
                                   now_->first_step = step;
-                                  time_once_right();
+                                  time_if_correct();
                                 });
   const auto from = clock::now();
   auto report = session_->check(*now_->item.program, *now_->item.code, now_->plan);
@@ -180,13 +180,13 @@ void device_state::judge(check_report report) {
                              now_->draft.reason = std::move(j.reason);
                              now_->draft.gates = std::move(j.gates);
                              if (j.result != outcome::correct) return finish(now_->draft);
-                             now_->is_right = true;
-                             time_once_right();
+                             now_->is_correct = true;
+                             time_if_correct();
                            });
 }
 
-void device_state::time_once_right() {
-  if (now_->is_right && now_->first_step) time(message::timing_step(*now_->first_step));
+void device_state::time_if_correct() {
+  if (now_->is_correct && now_->first_step) time(message::timing_step(*now_->first_step));
 }
 
 void device_state::time(const message::timing_step& step) {
@@ -200,8 +200,8 @@ void device_state::time(const message::timing_step& step) {
   timing_plan plan = step.plan;
   plan.call_limit_ms = now_->plan.call_limit_ms;
   plan.memory_limit_bytes = now_->plan.memory_limit_bytes;
-  auto report = time_judged(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
-                            {plan, step.first_fork}, setup_.verification);
+  auto report = check_and_time(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
+                               {plan, step.first_fork}, setup_.verification);
   add_stage("time", from);
   if (!report) return fault(report.error(), report.error().code == errc::unsupported);
   now_->asked_pairs += int64_t{plan.forks} * plan.pairs;
@@ -265,7 +265,7 @@ void device_state::finish(verdict v) {
   m.result = std::move(v);
   m.result.time_unix_ms = unix_ms();
   m.where = session_->report().where;
-  tell_node(std::move(m));
+  report_to_node(std::move(m));
 }
 
 void device_state::fault(const error& e, bool task_refused) {
@@ -282,33 +282,33 @@ void device_state::fault(const error& e, bool task_refused) {
       self_->send(setup_.node, trouble(setup_.session.device, e, true));
     }
   }
-  tell_node(std::move(m));
+  report_to_node(std::move(m));
 }
 
-void device_state::tell_node(message::work_done m) {
+void device_state::report_to_node(message::work_done m) {
   if (held_) forget_tasks();
   self_->send(setup_.profiler, message::forget_timing{m.lease});
   now_.reset();
-  to_tell_.push_back(std::move(m));
-  tell_first();
+  unreported_.push_back(std::move(m));
+  report_first();
   pull();
 }
 
-void device_state::tell_first() {
-  if (telling_ || to_tell_.empty()) return;
-  telling_ = true;
+void device_state::report_first() {
+  if (report_in_flight_ || unreported_.empty()) return;
+  report_in_flight_ = true;
   ask<message::done>(
-      self_, setup_.node, commit_timeout, to_tell_.front(),
+      self_, setup_.node, commit_timeout, unreported_.front(),
       [this](const message::done&) {
-        telling_ = false;
-        to_tell_.pop_front();
-        tell_first();
+        report_in_flight_ = false;
+        unreported_.pop_front();
+        report_first();
         pull();
       },
       [this](const error& e) {
         spdlog::warn("device {}: {} is not acknowledged yet: {}", setup_.session.device,
-                     attempt_key(to_tell_.front().attempt), e.message);
-        telling_ = false;
+                     attempt_key(unreported_.front().attempt), e.message);
+        report_in_flight_ = false;
       });
 }
 
@@ -328,9 +328,9 @@ device_actor::behavior_type run_device(device_actor::stateful_pointer<device_sta
   auto& s = self->state;
   s.begin(self, std::move(setup));
   return {
-      [&s](const message::work_item& m) { at_edge(s.name, [&] { s.take(m); }); },
-      [&s](const message::device_held& m) { at_edge(s.name, [&] { s.held(m); }); },
-      [&s](const message::tick&) { at_edge(s.name, [&] { s.tick(); }); },
+      [&s](const message::work_item& m) { log_exceptions(s.name, [&] { s.take(m); }); },
+      [&s](const message::device_held& m) { log_exceptions(s.name, [&] { s.held(m); }); },
+      [&s](const message::tick&) { log_exceptions(s.name, [&] { s.tick(); }); },
   };
 }
 

@@ -57,7 +57,7 @@ class device_state {
     verdict draft;
     check_plan plan;
     check_report checked;
-    bool is_right = false;
+    bool is_correct = false;
     std::optional<message::timing_step> first_step;
     timing_report timed;      // all reports together
     int64_t asked_pairs = 0;  // since the pool was renewed
@@ -97,7 +97,7 @@ class device_state {
   void open();
   void check(check_plan plan);
   void judge(check_report report);
-  void time_once_right();
+  void time_if_correct();
   void time(const message::timing_step& step);
   void estimate(const message::timing_step& step);
   void add_timing(const timing_report& r);
@@ -105,8 +105,8 @@ class device_state {
   void finish(verdict v);
   void fault(const error& e, bool task_refused = false);
   // Queues a result for the node; the device continues with the next evaluation while the result is being stored.
-  void tell_node(message::work_done m);
-  void tell_first();
+  void report_to_node(message::work_done m);
+  void report_first();
   void forget_tasks();
   // After a fault: if the session does not work any more, drops it, so that it is started again.
   void probe();
@@ -117,8 +117,8 @@ class device_state {
   device_setup setup_;
   std::unique_ptr<device_session> session_;
   std::unique_ptr<evaluation> now_;
-  std::deque<message::work_done> to_tell_;  // the first is sent with each tick until the node acknowledges it
-  bool telling_ = false;
+  std::deque<message::work_done> unreported_;  // the first is sent with each tick until the node acknowledges it
+  bool report_in_flight_ = false;
   int start_failures_ = 0, faults_in_a_row_ = 0;
   bool given_up_ = false, held_ = false;
   std::chrono::steady_clock::time_point next_start_{};

@@ -13,10 +13,10 @@ constexpr duration store_timeout{std::chrono::minutes(1)};
 constexpr duration policy_timeout{std::chrono::minutes(2)};
 constexpr std::chrono::milliseconds pulse{250};
 constexpr std::chrono::seconds save_interval{5};
-constexpr int silent_generator_allowed = 5;
+constexpr int failed_proposals_allowed = 5;
 
 // Errors of a commit that trying again does not fix: the attempt does not exist or is lost.
-bool never_kept(errc code) {
+bool is_permanent_refusal(errc code) {
   return code == errc::cancelled || code == errc::not_found || code == errc::invalid_argument;
 }
 
@@ -109,7 +109,7 @@ void experiment_flow::propose(slot_id id) {
 }
 
 void experiment_flow::proposed(slot_id id, message::proposed p) {
-  silent_generator_ = 0;
+  failed_proposals_ = 0;
   if (stopping_) return drop(id);
   auto& s = slots_.at(id);
   s.variant = std::move(p.variant);
@@ -121,7 +121,7 @@ void experiment_flow::proposed(slot_id id, message::proposed p) {
 void experiment_flow::no_proposal(slot_id id, const error& e) {
   if (e.code == errc::infrastructure || e.code == errc::timeout) {
     spdlog::warn("experiment {}: no proposal: {}", books_->record().id, e.message);
-    if (++silent_generator_ >= silent_generator_allowed && !stopping_) {
+    if (++failed_proposals_ >= failed_proposals_allowed && !stopping_) {
       problem_ = "the policy makes no proposals: " + e.message;
       stopping_ = keep_running_ = true;
       books_->stop();
@@ -151,7 +151,7 @@ void experiment_flow::not_reserved(slot_id id, const error& e) {
   auto& s = slots_.at(id);
   if (e.code == errc::variant_fault) {
     s.attempt = {books_->record().id, s.variant.task, s.variant.id, 3, attempt_state::leased, "", unix_ms()};
-    return judge_here(id, outcome::quarantined, e.message);
+    return judge_without_device(id, outcome::quarantined, e.message);
   }
   if (e.code == errc::already_exists) {
     if (stopping_ || !setup_.generator) return drop(id);
@@ -174,7 +174,7 @@ void experiment_flow::reserved(slot_id id, const attempt_record& a) {
   s.attempt = a;
   if (s.since != clock::time_point{}) end_stage(s, "propose");
   s.since = clock::now();
-  if (!s.program) return judge_here(id, outcome::invalid, s.problem);
+  if (!s.program) return judge_without_device(id, outcome::invalid, s.problem);
   compile(id);
 }
 
@@ -196,14 +196,14 @@ void experiment_flow::not_compiled(slot_id id, const error& e) {
   end_stage(slots_.at(id), "compile");
   switch (e.code) {
     case errc::compile_failed:
-      return judge_here(id, outcome::compile_error, "the compiler refused the source", e.message);
+      return judge_without_device(id, outcome::compile_error, "the compiler refused the source", e.message);
     case errc::unsupported:
     case errc::invalid_program:
-      return judge_here(id, outcome::compile_error, e.message);
+      return judge_without_device(id, outcome::compile_error, e.message);
     case errc::refused:
-      return judge_here(id, outcome::refused, e.message);
+      return judge_without_device(id, outcome::refused, e.message);
     case errc::timeout:
-      return judge_here(id, outcome::compile_timeout, e.message);
+      return judge_without_device(id, outcome::compile_timeout, e.message);
     default:
       return lose(id, "compiler: " + e.message, std::nullopt);
   }
@@ -219,7 +219,7 @@ void experiment_flow::offer(slot_id id) {
 
 // ---- verdict ------------------------------------------------------------------------------------------------------
 
-void experiment_flow::judge_here(slot_id id, outcome result, std::string reason, std::string log) {
+void experiment_flow::judge_without_device(slot_id id, outcome result, std::string reason, std::string log) {
   const auto& s = slots_.at(id);
   verdict v;
   v.task = s.variant.task;
@@ -274,7 +274,7 @@ void experiment_flow::commit(slot_id id, verdict v, const environment& where, st
         if (find(id) != nullptr) settled(id, v);
       },
       [this, id, v, where, promise](error e) mutable {
-        if (never_kept(e.code)) {
+        if (is_permanent_refusal(e.code)) {
           spdlog::error("experiment {}: a verdict cannot be stored: {}", books_->record().id, e.message);
           if (promise) promise->deliver(message::done{});
           if (find(id) != nullptr) drop(id);
@@ -454,9 +454,9 @@ experiment_actor::behavior_type run_experiment(experiment_actor::stateful_pointe
   return {
       [&s](const message::work_done& m) { return s.work_done(m); },
       [&s](const message::progress_query&) -> caf::result<experiment_progress> { return s.progress(); },
-      [&s](const message::stop_experiment& m) { return answer_at_edge(s.name, [&] { return s.stop(m); }); },
-      [&s](const message::device_given_up& m) { at_edge(s.name, [&] { s.device_given_up(m); }); },
-      [&s](const message::tick&) { at_edge(s.name, [&] { s.tick(); }); },
+      [&s](const message::stop_experiment& m) { return reply_or_error(s.name, [&] { return s.stop(m); }); },
+      [&s](const message::device_given_up& m) { log_exceptions(s.name, [&] { s.device_given_up(m); }); },
+      [&s](const message::tick&) { log_exceptions(s.name, [&] { s.tick(); }); },
   };
 }
 

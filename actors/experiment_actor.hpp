@@ -57,7 +57,7 @@ class experiment_flow {
   void not_compiled(slot_id id, const error& e);
   void offer(slot_id id);
   // Commits a verdict that needs no device.
-  void judge_here(slot_id id, outcome result, std::string reason, std::string log = "");
+  void judge_without_device(slot_id id, outcome result, std::string reason, std::string log = "");
   void commit(slot_id id, verdict v, const environment& where, std::optional<done_promise> promise);
   void settled(slot_id id, const verdict& v);
   // An infrastructure fault ended the attempt: it is stored as lost, and the variant is tried again.
@@ -83,7 +83,7 @@ class experiment_flow {
   std::deque<std::function<void()>> later_;  // run with the next tick
   clock::time_point saved_{};
   bool stopping_ = false, keep_running_ = false, ended_ = false, device_gone_ = false;
-  int silent_generator_ = 0;
+  int failed_proposals_ = 0;
   int lessons_ = 0;            // requests that the learner has not answered
   bool learned_rest_ = false;  // the last groups were sent to it
   std::string problem_;

@@ -72,7 +72,7 @@ expected<std::vector<task>> read_tasks(const std::vector<std::string>& texts, co
   return tasks;
 }
 
-given_variant given_by_hand(const experiment_record& created, std::string program, const std::string& origin) {
+given_variant hand_written_variant(const experiment_record& created, std::string program, const std::string& origin) {
   given_variant g;
   g.variant.task = created.tasks.front();
   g.variant.program = std::move(program);

@@ -45,7 +45,7 @@ expected<std::vector<task>> read_tasks(const std::vector<std::string>& texts, co
                                        const blobs& kept);
 
 // The variant of an experiment that is one hand-written program.
-given_variant given_by_hand(const experiment_record& created, std::string program, const std::string& origin);
+given_variant hand_written_variant(const experiment_record& created, std::string program, const std::string& origin);
 
 // The setup of a stored experiment, without actors: `given` and the variants whose attempts were lost are evaluated
 // first; one that is not a legal program for its task has its `problem`.

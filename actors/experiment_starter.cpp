@@ -21,14 +21,14 @@ void experiment_starter::start(message::start_experiment m, started_promise p) {
 
 expected<void> experiment_starter::begin_start(message::start_experiment m, const started_promise& p) {
   auto& record = m.record;
-  CUDAL1_TRY(record.device, around_.devices->choose(record.device));
-  CUDAL1_CHECK(around_.holds->check_free(record.device, m.hold));
+  CUDAL1_TRY(record.device, context_.devices->choose(record.device));
+  CUDAL1_CHECK(context_.holds->check_free(record.device, m.hold));
   if (!m.experiment.empty()) {
     load(m.experiment, {}, p);
     return {};
   }
   CUDAL1_TRY(const std::string kind, kind_of_devices(record.device));
-  CUDAL1_TRY(const std::vector<task> tasks, read_tasks(m.tasks, kind, blobs(around_.options->data)));
+  CUDAL1_TRY(const std::vector<task> tasks, read_tasks(m.tasks, kind, blobs(context_.options->data)));
   std::vector<task_record> records;
   for (const auto& t : tasks) {
     record.tasks.push_back(t.id);
@@ -42,7 +42,7 @@ void experiment_starter::refuse(const std::string& id, started_promise& p, error
   --starting_;
   if (!id.empty()) e.message = "experiment " + id + ": " + e.message;
   p.deliver(to_caf(std::move(e)));
-  around_.start_ended();
+  context_.start_ended();
 }
 
 void experiment_starter::keep_tasks(message::start_experiment m, std::vector<task_record> tasks, started_promise p) {
@@ -50,7 +50,7 @@ void experiment_starter::keep_tasks(message::start_experiment m, std::vector<tas
   const message::keep_task first{tasks.back()};
   tasks.pop_back();
   ask<message::done>(
-      around_.node, around_.store, store_timeout, first,
+      context_.node, context_.store, store_timeout, first,
       [this, m = std::move(m), tasks = std::move(tasks), p](const message::done&) mutable {
         keep_tasks(std::move(m), std::move(tasks), p);
       },
@@ -62,10 +62,10 @@ void experiment_starter::create(message::start_experiment m, started_promise p) 
   m.record.state = experiment_state::running;
   if (!m.program.empty()) m.record.policy = hand_policy;
   ask<experiment_record>(
-      around_.node, around_.store, store_timeout, message::create_experiment{m.record},
+      context_.node, context_.store, store_timeout, message::create_experiment{m.record},
       [this, m, p](const experiment_record& created) mutable {
         given_variants given;
-        if (!m.program.empty()) given.push_back(given_by_hand(created, m.program, m.origin));
+        if (!m.program.empty()) given.push_back(hand_written_variant(created, m.program, m.origin));
         load(created.id, std::move(given), p);
       },
       [this, p](error e) mutable { refuse("", p, std::move(e)); });
@@ -73,7 +73,7 @@ void experiment_starter::create(message::start_experiment m, started_promise p) 
 
 void experiment_starter::load(const std::string& id, given_variants given, started_promise p) {
   ask<message::loaded_experiment>(
-      around_.node, around_.store, store_timeout, message::load_experiment{id},
+      context_.node, context_.store, store_timeout, message::load_experiment{id},
       [this, id, given = std::move(given), p](message::loaded_experiment& all) mutable {
         auto setup = prepare(std::move(all), std::move(given));
         if (!setup) return refuse(id, p, std::move(setup).error());
@@ -84,14 +84,14 @@ void experiment_starter::load(const std::string& id, given_variants given, start
 
 expected<experiment_setup> experiment_starter::prepare(message::loaded_experiment all, given_variants given) const {
   CUDAL1_TRY(experiment_setup s, setup_of(std::move(all), std::move(given)));
-  CUDAL1_CHECK(around_.devices->choose(s.record.device));
-  const auto& device = around_.devices->first_of(s.record.device);
-  const auto& options = *around_.options;
-  s.store = around_.store;
-  s.node = node_actor(around_.node);
-  s.compiler = around_.compiler_for(device.what.architecture);
+  CUDAL1_CHECK(context_.devices->choose(s.record.device));
+  const auto& device = context_.devices->first_of(s.record.device);
+  const auto& options = *context_.options;
+  s.store = context_.store;
+  s.node = node_actor(context_.node);
+  s.compiler = context_.compiler_for(device.what.architecture);
   s.where = device.report.where;
-  s.devices = static_cast<int64_t>(around_.devices->count(s.record.device));
+  s.devices = static_cast<int64_t>(context_.devices->count(s.record.device));
   s.in_a_row = options.settings_of(device.what.name).search.in_a_row;
   // One on each device, and enough in preparation that no device waits for a compiler.
   const int compiled_ahead = traits_of(device.what.name).compiled_ahead * static_cast<int>(s.devices);
@@ -109,7 +109,7 @@ void experiment_starter::add_policy(experiment_setup setup, started_promise p) {
     auto ready = spawn_policy(setup, state);
     return ready ? launch(std::move(setup), p) : refuse(id, p, std::move(ready).error());
   };
-  ask<message::policy_version>(around_.node, around_.store, store_timeout, message::load_policy{name}, go_on,
+  ask<message::policy_version>(context_.node, context_.store, store_timeout, message::load_policy{name}, go_on,
                                [this, go_on, p](error e) mutable {
                                  if (e.code == errc::not_found) return go_on({});  // it has learned nothing yet
                                  refuse("", p, std::move(e));
@@ -124,16 +124,16 @@ expected<void> experiment_starter::spawn_policy(experiment_setup& setup, const m
     if (state.version > 0) CUDAL1_CHECK(made->load(state.blob, state.version));
     one = std::make_shared<std::unique_ptr<policy>>(std::move(made));
   }
-  const auto& search = around_.options->settings.search;
-  setup.generator = around_.node->spawn<caf::detached>(run_generator, policies[0], around_.store, search.exemplars);
-  setup.learner = around_.node->spawn<caf::detached>(run_learner, policies[1], around_.store, setup.generator,
-                                                     static_cast<std::size_t>(search.group_size));
+  const auto& search = context_.options->settings.search;
+  setup.generator = context_.node->spawn<caf::detached>(run_generator, policies[0], context_.store, search.exemplars);
+  setup.learner = context_.node->spawn<caf::detached>(run_learner, policies[1], context_.store, setup.generator,
+                                                      static_cast<std::size_t>(search.group_size));
   return {};
 }
 
 void experiment_starter::launch(experiment_setup setup, started_promise p) {
   const std::string id = setup.record.id;
-  if (auto launched = around_.launch(std::move(setup)); !launched) return refuse(id, p, std::move(launched).error());
+  if (auto launched = context_.launch(std::move(setup)); !launched) return refuse(id, p, std::move(launched).error());
   --starting_;
   p.deliver(message::started{id});
 }
@@ -141,21 +141,21 @@ void experiment_starter::launch(experiment_setup setup, started_promise p) {
 // ---- experiments that ran when the last node ended ----------------------------------------------------------------
 
 // Its client was connected to the last node.
-void experiment_starter::cancel_by_hand(experiment_record record) {
+void experiment_starter::cancel_hand_written(experiment_record record) {
   record.state = experiment_state::cancelled;
   ask<message::done>(
-      around_.node, around_.store, store_timeout, message::save_experiment{record}, [](const message::done&) {},
+      context_.node, context_.store, store_timeout, message::save_experiment{record}, [](const message::done&) {},
       [](const error& e) { spdlog::error("node: an experiment's end was not stored: {}", e.message); });
 }
 
 void experiment_starter::resume(done_promise p) {
   ask<message::running_experiments>(
-      around_.node, around_.store, store_timeout, message::list_running{},
+      context_.node, context_.store, store_timeout, message::list_running{},
       [this, p](const message::running_experiments& running) mutable {
         std::vector<message::start_experiment> all;
         for (const auto& record : running.records) {
           if (record.policy == hand_policy) {
-            cancel_by_hand(record);
+            cancel_hand_written(record);
             continue;
           }
           all.push_back({});
@@ -174,7 +174,7 @@ void experiment_starter::resume_next(std::vector<message::start_experiment> left
   left.pop_back();
   spdlog::info("node: resuming experiment {}", m.experiment);
   ask<message::started>(
-      around_.node, node_actor(around_.node), store_timeout, m,
+      context_.node, node_actor(context_.node), store_timeout, m,
       [this, left, p](const message::started&) mutable { resume_next(std::move(left), p); },
       [this, left, p](const error& e) mutable {
         spdlog::error("node: an experiment cannot be resumed: {}", e.message);

@@ -30,7 +30,7 @@ class experiment_starter {
     std::function<void()> start_ended;                       // called when a start has failed
   };
 
-  void begin(surroundings s) { around_ = std::move(s); }
+  void begin(surroundings s) { context_ = std::move(s); }
   // The number of starts in progress.
   int starting() const { return starting_; }
 
@@ -54,9 +54,9 @@ class experiment_starter {
   void refuse(const std::string& id, started_promise& p, error e);
 
   void resume_next(std::vector<message::start_experiment> left, done_promise p);
-  void cancel_by_hand(experiment_record record);
+  void cancel_hand_written(experiment_record record);
 
-  surroundings around_;
+  surroundings context_;
   int starting_ = 0;
 };
 

@@ -68,7 +68,7 @@ caf::result<message::proposed> generator_state::propose(const message::propose& 
   ask<message::exemplars>(
       self, store, store_timeout, message::draw_exemplars{m.what->id, m.experiment, exemplars},
       [this, promise, m](message::exemplars& drawn) mutable {
-        auto result = answer_at_edge(name, [&] {
+        auto result = reply_or_error(name, [&] {
           return propose_variant(*writer, {m.what, m.experiment, m.device, std::move(drawn.items), m.tried, m.seed});
         });
         if (result.flag == caf::rt_value) {
@@ -99,7 +99,7 @@ generator_actor::behavior_type run_generator(generator_actor::stateful_pointer<g
   s.exemplars = exemplars;
   return {
       [&s](const message::propose& m) { return s.propose(m); },
-      [&s](const message::policy_version& m) { at_edge(s.name, [&] { s.take_version(m); }); },
+      [&s](const message::policy_version& m) { log_exceptions(s.name, [&] { s.take_version(m); }); },
   };
 }
 

@@ -20,12 +20,12 @@ expected<message::done> learner_state::learn(const message::learn& m) {
   if (!g.what) g.what = m.what;
   g.items.push_back({&*g.what, target, std::move(plan), m.variant.trace, m.result, m.score});
   if (g.items.size() < group_size) return message::done{false};
-  CUDAL1_TRY(const bool changed, teach(g));
+  CUDAL1_TRY(const bool changed, learn_from_group(g));
   if (changed) publish();
   return message::done{changed};
 }
 
-expected<bool> learner_state::teach(group& g) {
+expected<bool> learner_state::learn_from_group(group& g) {
   const std::vector<experience> items = std::move(g.items);
   g.items.clear();
   return student->learn(items);
@@ -35,7 +35,7 @@ expected<message::done> learner_state::learn_rest() {
   bool any = false;
   for (auto& [task, g] : groups) {
     if (g.items.size() < least_group) continue;
-    CUDAL1_TRY(const bool changed, teach(g));
+    CUDAL1_TRY(const bool changed, learn_from_group(g));
     any = any || changed;
   }
   if (any) publish();
@@ -65,8 +65,8 @@ learner_actor::behavior_type run_learner(learner_actor::stateful_pointer<learner
   s.generator = std::move(generator);
   s.group_size = group_size;
   return {
-      [&s](const message::learn& m) { return answer_at_edge(s.name, [&] { return s.learn(m); }); },
-      [&s](const message::learn_rest&) { return answer_at_edge(s.name, [&] { return s.learn_rest(); }); },
+      [&s](const message::learn& m) { return reply_or_error(s.name, [&] { return s.learn(m); }); },
+      [&s](const message::learn_rest&) { return reply_or_error(s.name, [&] { return s.learn_rest(); }); },
   };
 }
 

@@ -29,7 +29,7 @@ struct learner_state {
   expected<message::done> learn(const message::learn& m);
   // Learns from the groups that are not full, except single experiences, which have nothing to be compared with.
   expected<message::done> learn_rest();
-  expected<bool> teach(group& g);
+  expected<bool> learn_from_group(group& g);
   void publish();
 };
 

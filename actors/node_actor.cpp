@@ -26,11 +26,11 @@ void node_state::begin(node_actor::pointer self, node_setup setup) {
   setup_ = std::move(setup);
   const auto& o = setup_.options;
   queue_.emplace(o.lease_limit);
-  self_->set_down_handler([this](caf::down_msg& m) { at_edge(name, [&] { down(m); }); });
-  self_->set_exit_handler([this](caf::exit_msg& m) { at_edge(name, [&] { end(m.reason); }); });
-  store_ = spawn_part<caf::detached>(run_store, setup_.db);
+  self_->set_down_handler([this](caf::down_msg& m) { log_exceptions(name, [&] { down(m); }); });
+  self_->set_exit_handler([this](caf::exit_msg& m) { log_exceptions(name, [&] { end(m.reason); }); });
+  store_ = spawn_required_actor<caf::detached>(run_store, setup_.db);
   for (const auto& [architecture, compiler] : setup_.compilers)
-    compilers_[architecture] = spawn_part(run_compiler, compiler, o.compile_workers, o.compile_timeout());
+    compilers_[architecture] = spawn_required_actor(run_compiler, compiler, o.compile_workers, o.compile_timeout());
   for (const auto& device : o.devices) {
     devices_.add(device);
     spawn_judges(device.name);
@@ -47,9 +47,9 @@ void node_state::spawn_judges(const std::string& device) {
   if (judges_.contains(traits_of(device).kind)) return;
   const auto& settings = setup_.options.settings_of(device);
   auto& j = judges_[traits_of(device).kind];
-  j.verifier = spawn_part(run_verifier, settings.verification);
-  j.profiler = spawn_part(run_profiler, settings.timing, store_);
-  j.auditor = spawn_part(run_auditor, settings.timing);
+  j.verifier = spawn_required_actor(run_verifier, settings.verification);
+  j.profiler = spawn_required_actor(run_profiler, settings.timing, store_);
+  j.auditor = spawn_required_actor(run_auditor, settings.timing);
 }
 
 // ---- devices ------------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ void node_state::down(const caf::down_msg& m) {
       return device_died(child->name);
     case supervision::role::experiment:
       return experiment_died(child->name, m.source.id(), why);
-    case supervision::role::own_part:
+    case supervision::role::required_actor:
       if (!ending_) setup_.fatal("one of the node's own actors died: " + why.message);
   }
 }
@@ -295,22 +295,22 @@ node_actor::behavior_type run_node(node_actor::stateful_pointer<node_state> self
   auto& s = self->state;
   s.begin(self, std::move(*setup));
   return {
-      [&s](const message::work_item& m) { at_edge(s.name, [&] { s.offer(m); }); },
-      [&s](const message::device_idle& m) { at_edge(s.name, [&] { s.idle(m); }); },
-      [&s](const message::device_state_changed& m) { at_edge(s.name, [&] { s.device_changed(m); }); },
+      [&s](const message::work_item& m) { log_exceptions(s.name, [&] { s.offer(m); }); },
+      [&s](const message::device_idle& m) { log_exceptions(s.name, [&] { s.idle(m); }); },
+      [&s](const message::device_state_changed& m) { log_exceptions(s.name, [&] { s.device_changed(m); }); },
       [&s](const message::work_done& m) { return s.work_done(m); },
-      [&s](const message::experiment_ended& m) { at_edge(s.name, [&] { s.experiment_ended(m); }); },
+      [&s](const message::experiment_ended& m) { log_exceptions(s.name, [&] { s.experiment_ended(m); }); },
       [&s](const message::start_experiment& m) { return s.start(m); },
       [&s](const message::progress_query& m) { return s.progress(m); },
       [&s](const message::stop_experiment& m) { return s.stop(m); },
-      [&s](const message::hold_device& m) { return answer_at_edge(s.name, [&] { return s.hold(m); }); },
-      [&s](const message::release_device& m) { return answer_at_edge(s.name, [&] { return s.release(m); }); },
+      [&s](const message::hold_device& m) { return reply_or_error(s.name, [&] { return s.hold(m); }); },
+      [&s](const message::release_device& m) { return reply_or_error(s.name, [&] { return s.release(m); }); },
       [&s](const message::keep_baseline& m) { return s.keep_baseline(m); },
-      [&s](const message::status_query&) { return answer_at_edge(s.name, [&] { return s.status(); }); },
+      [&s](const message::status_query&) { return reply_or_error(s.name, [&] { return s.status(); }); },
       [&s](const message::await_devices&) { return s.await_devices(); },
       [&s](const message::resume_experiments&) { return s.resume(); },
       [&s](const message::drain&) { return s.drain(); },
-      [&s](const message::tick&) { at_edge(s.name, [&] { s.tick(); }); },
+      [&s](const message::tick&) { log_exceptions(s.name, [&] { s.tick(); }); },
   };
 }
 

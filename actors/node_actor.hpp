@@ -73,9 +73,9 @@ class node_state {
 
   // Spawns an actor that the node cannot do without.
   template <caf::spawn_options Options = caf::no_spawn_options, class Function, class... Arguments>
-  auto spawn_part(Function run, Arguments&&... arguments) {
+  auto spawn_required_actor(Function run, Arguments&&... arguments) {
     auto part = self_->spawn<Options + caf::monitored>(run, std::forward<Arguments>(arguments)...);
-    supervision_.watch(part.id(), {supervision::role::own_part, ""});
+    supervision_.watch(part.id(), {supervision::role::required_actor, ""});
     return part;
   }
   void spawn_judges(const std::string& device);

@@ -59,7 +59,7 @@ profiler_actor::behavior_type run_profiler(profiler_actor::stateful_pointer<prof
   s.store = std::move(store);
   return {
       [&s](const message::begin_timing& m) { return s.begin(m); },
-      [&s](const message::add_timing& m) { return answer_at_edge(s.name, [&] { return s.add(m); }); },
+      [&s](const message::add_timing& m) { return reply_or_error(s.name, [&] { return s.add(m); }); },
       [&s](const message::forget_timing& m) { s.leases.erase(m.lease); },
   };
 }

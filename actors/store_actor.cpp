@@ -9,7 +9,7 @@ auto store_state::change(Make make) -> caf::result<typename std::invoke_result_t
   using made_type = std::invoke_result_t<Make>;
   auto promise = self->make_response_promise<typename made_type::value_type>();
   auto made = std::make_shared<made_type>(fail(errc::cancelled, "the change was not made"));
-  add({[made, make = std::move(make)] { *made = value_at_edge(name, make); },
+  add({[made, make = std::move(make)] { *made = exceptions_as_errors(name, make); },
        [made, promise](const expected<void>& written) mutable {
          if (written && *made) {
            promise.deliver(std::move(**made));
@@ -23,7 +23,7 @@ auto store_state::change(Make make) -> caf::result<typename std::invoke_result_t
 template <class Read>
 auto store_state::read(Read body) -> caf::result<typename std::invoke_result_t<Read>::value_type> {
   write_waiting();
-  return answer_at_edge(name, std::move(body));
+  return reply_or_error(name, std::move(body));
 }
 
 void store_state::add(waiting_change c) {
@@ -135,7 +135,7 @@ expected<message::policy_version> store_state::load_policy(const message::load_p
 
 void store_state::note_event(const message::note_event& m) {
   auto kept = std::make_shared<expected<event_record>>();
-  add({[this, kept, m] { *kept = value_at_edge(name, [&] { return db->add_event(m.event); }); },
+  add({[this, kept, m] { *kept = exceptions_as_errors(name, [&] { return db->add_event(m.event); }); },
        [kept](const expected<void>& written) {
          if (!written || !*kept)
            spdlog::error("store: an event was not stored: {}",

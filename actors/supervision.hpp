@@ -12,12 +12,12 @@ namespace cudal1 {
 class supervision {
  public:
   enum class role {
-    device,      // its leases end, and it gets another actor
-    experiment,  // it ends, and the next node resumes it
-    own_part     // the node cannot continue without it, and ends
+    device,         // its leases end, and it gets another actor
+    experiment,     // it ends, and the next node resumes it
+    required_actor  // the node cannot continue without it, and ends
   };
   struct child {
-    role what = role::own_part;
+    role what = role::required_actor;
     std::string name;  // of the device, id of the experiment
   };
 

@@ -19,8 +19,8 @@ verifier_actor::behavior_type run_verifier(verifier_actor::stateful_pointer<veri
   auto& s = self->state;
   s.options = options;
   return {
-      [&s](const message::plan_verification& m) { return answer_at_edge(s.name, [&] { return s.plan(m); }); },
-      [&s](const message::judge_report& m) { return answer_at_edge(s.name, [&] { return s.judge(m); }); },
+      [&s](const message::plan_verification& m) { return reply_or_error(s.name, [&] { return s.plan(m); }); },
+      [&s](const message::judge_report& m) { return reply_or_error(s.name, [&] { return s.judge(m); }); },
   };
 }
 

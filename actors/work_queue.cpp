@@ -42,16 +42,16 @@ bool work_queue::measures(const std::string& device) const {
   return std::ranges::any_of(leases_, [&](const auto& l) { return l.second.device == device && !l.second.measured; });
 }
 
-const std::string& work_queue::home_of(const message::work_item& item) const {
+const std::string& work_queue::preferred_device(const message::work_item& item) const {
   static const std::string none;
-  const auto found = homes_.find(item.attempt.task);
-  if (found == homes_.end() || !names_device(item.device, found->second)) return none;
+  const auto found = last_devices_.find(item.attempt.task);
+  if (found == last_devices_.end() || !names_device(item.device, found->second)) return none;
   return idle_.contains(found->second) || measures(found->second) ? found->second : none;
 }
 
 work_queue::waiting_items::iterator work_queue::best_for(const std::string& device) {
   const auto is_first_choice = [&](const auto& item) {
-    const auto& home = home_of(item);
+    const auto& home = preferred_device(item);
     return names_device(item.device, device) && (home.empty() || home == device);
   };
   const auto first = std::ranges::find_if(waiting_, is_first_choice);
@@ -59,11 +59,11 @@ work_queue::waiting_items::iterator work_queue::best_for(const std::string& devi
   // The one that would wait longest: the last of the longest queue.
   std::map<std::string, int64_t> at_home;
   for (const auto& item : waiting_)
-    if (names_device(item.device, device)) ++at_home[home_of(item)];
+    if (names_device(item.device, device)) ++at_home[preferred_device(item)];
   const auto longest = std::ranges::max_element(at_home, {}, [](const auto& home) { return home.second; });
   if (longest == at_home.end() || longest->second < long_queue) return waiting_.end();
   const auto last = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const auto& item) {
-    return names_device(item.device, device) && home_of(item) == longest->first;
+    return names_device(item.device, device) && preferred_device(item) == longest->first;
   });
   return std::prev(last.base());
 }
@@ -75,7 +75,7 @@ std::optional<work_queue::assignment> work_queue::next(time_point now) {
     assignment result{device, std::move(*item)};
     idle_.erase(device);
     waiting_.erase(item);
-    homes_[result.item.attempt.task] = result.device;
+    last_devices_[result.item.attempt.task] = result.device;
     result.item.lease = ++last_lease_;
     leases_[last_lease_] = {result.device, result.item.attempt, now + lease_limit_};
     return result;

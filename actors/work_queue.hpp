@@ -61,12 +61,12 @@ class work_queue {
   using waiting_items = std::deque<message::work_item>;
   bool measures(const std::string& device) const;
   // The device that had its task last, if it is idle or measuring and may take it; else "".
-  const std::string& home_of(const message::work_item& item) const;
+  const std::string& preferred_device(const message::work_item& item) const;
   waiting_items::iterator best_for(const std::string& device);
 
   std::chrono::milliseconds lease_limit_;
   waiting_items waiting_;
-  std::map<std::string, std::string> homes_;  // by task: the device that had it last
+  std::map<std::string, std::string> last_devices_;  // by task: the device that had it last
   std::set<std::string> idle_;
   std::map<uint64_t, lease> leases_;
   uint64_t last_lease_ = 0;

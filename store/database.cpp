@@ -49,7 +49,7 @@ class log_bridge : public rocksdb::Logger {
 
 // After a failed write (a full disk, a quota) we reopen the database, which works for every cause; RocksDB's background
 // recovery would interfere.
-class no_recovery_of_its_own : public rocksdb::EventListener {
+class no_background_recovery : public rocksdb::EventListener {
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* recover) override {
     *recover = false;
   }
@@ -152,7 +152,7 @@ expected<void> database::open_as_writer() {
   }
   auto options = database_options();
   options.create_if_missing = true;
-  options.listeners = {std::make_shared<no_recovery_of_its_own>()};
+  options.listeners = {std::make_shared<no_background_recovery>()};
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
   const auto s = rocksdb::DB::Open(options, folder_, descriptors(names), &handles, &db);

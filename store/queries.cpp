@@ -212,7 +212,7 @@ struct candidate {
 };
 
 // Whether a variant is ranked by `a` rather than `b`: a confirmed verdict first, then the newer one.
-bool speaks_before(const candidate& a, const candidate& b) {
+bool is_preferred(const candidate& a, const candidate& b) {
   if (a.what.confirmed != b.what.confirmed) return a.what.confirmed;
   return a.what.time_unix_ms > b.what.time_unix_ms;
 }
@@ -233,7 +233,7 @@ expected<std::vector<store::ranked>> store_queries::best(const std::string& task
         if (entry.result != outcome::correct || (confirmed_only && !entry.confirmed)) return true;
         candidate c{std::move(*k), entry};
         const auto [best_so_far, added] = by_variant.try_emplace(c.at.of.variant, c);
-        if (!added && speaks_before(c, best_so_far->second)) best_so_far->second = std::move(c);
+        if (!added && is_preferred(c, best_so_far->second)) best_so_far->second = std::move(c);
         return true;
       }));
   std::vector<candidate> order;

@@ -105,7 +105,7 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides) {
   n.type = graph_->type_of(value).type;
   n.value = value;
   n.operand = static_cast<int>(body_.operands.size());
-  n.per_row = !domain_.reduced.empty() && is_one_a_row(strides, body_.row_dims);
+  n.per_row = !domain_.reduced.empty() && is_one_per_row(strides, body_.row_dims);
   n.cost = 0;
   body_.operands.push_back({value, graph_->type_of(value), std::move(strides), starts_aligned(*graph_, value)});
   return add_node(std::move(n));

@@ -90,6 +90,6 @@ struct row_operator {
 };
 const row_operator* find_row_operator(const graph_step& s);
 // Whether the step is batch norm in training mode, which computes its statistics from the batch.
-bool goes_over_batch(const graph_step& s);
+bool uses_batch_statistics(const graph_step& s);
 
 }  // namespace cudal1

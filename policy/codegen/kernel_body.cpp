@@ -6,7 +6,7 @@
 
 namespace cudal1 {
 
-bool is_one_a_row(const std::vector<int64_t>& strides, int row_dims) {
+bool is_one_per_row(const std::vector<int64_t>& strides, int row_dims) {
   return std::all_of(strides.begin() + row_dims, strides.end(), [](int64_t s) { return s == 0; });
 }
 
@@ -22,14 +22,14 @@ bool kernel_body::has(node_kind kind) const {
   return std::ranges::any_of(nodes, [&](const auto& n) { return n.kind == kind; });
 }
 
-bool wants_tiles(const kernel_body& body) {
+bool has_adjacent_rows(const kernel_body& body) {
   if (body.row_dims == 0 || body.is_elementwise()) return false;
   const auto row = static_cast<std::size_t>(body.row_dims) - 1;
   const auto column = body.domain.size() - 1;
   int64_t beside = 0, along = 0;
   for (const auto& o : body.operands) {
     // A per-row operand is read once per row, whatever its layout.
-    if (is_one_a_row(o.strides, body.row_dims)) continue;
+    if (is_one_per_row(o.strides, body.row_dims)) continue;
     if (o.strides[row] == 1) ++beside;
     if (o.strides[column] == 1) ++along;
   }

@@ -33,7 +33,7 @@ struct body_operand {
 };
 
 // Whether a tensor of these strides has one value for all columns of a row.
-bool is_one_a_row(const std::vector<int64_t>& strides, int row_dims);
+bool is_one_per_row(const std::vector<int64_t>& strides, int row_dims);
 
 struct body_result {
   int node = -1;
@@ -64,7 +64,7 @@ enum class operator_family { other, pointwise, reduction, normalization, scan, v
 operator_family family_of(const graph_step& s);
 
 // Whether rows are adjacent in memory and columns are not: then a thread takes a tile of rows.
-bool wants_tiles(const kernel_body& body);
+bool has_adjacent_rows(const kernel_body& body);
 
 // Merges adjacent dimensions that every operand traverses with one stride, and removes those of size 1.
 void collapse_dimensions(kernel_body& body);

@@ -28,7 +28,7 @@ pass_plan::pass_plan(const kernel_body& body) : body_(&body) {
 }
 
 bool pass_plan::is_row_result(const body_result& r) const {
-  return body_->columns() > 1 && is_one_a_row(r.target.strides, body_->row_dims);
+  return body_->columns() > 1 && is_one_per_row(r.target.strides, body_->row_dims);
 }
 
 pass_work pass_plan::work_of(int pass, const std::set<int>& kept) const {

@@ -237,7 +237,7 @@ const operator_builder* find_pointwise(const graph_step& s) {
     return made;
   }();
   const auto& traits = s.record().traits;
-  return traits.kernel && !goes_over_batch(s) ? &builders.at(traits.kernel->form) : nullptr;
+  return traits.kernel && !uses_batch_statistics(s) ? &builders.at(traits.kernel->form) : nullptr;
 }
 
 }  // namespace cudal1

@@ -120,7 +120,7 @@ int mean_of(body_builder& b, int x) {
 }
 
 // Sum of squared distances from the mean: two passes, as exact as the operator's own.
-int squares_about(body_builder& b, int x, int mean) {
+int squared_deviations(body_builder& b, int x, int mean) {
   const int d = b.pointwise("$0 - $1", {x, mean});
   return b.reduce(reduction_kind::sum, b.pointwise("$0 * $0", {d}));
 }
@@ -155,7 +155,7 @@ operator_builder variance(bool root) {
     const double degrees = static_cast<double>(b.columns()) - correction;
     if (degrees <= 0) return fail(errc::unsupported, "a variance without degrees of freedom stays a library call");
     CUDAL1_TRY(const int x, elements(b, s));
-    const int squares = squares_about(b, x, mean_of(b, x));
+    const int squares = squared_deviations(b, x, mean_of(b, x));
     int v = b.pointwise("$0 * $1", {squares, b.constant(1 / degrees)});
     if (root) v = b.pointwise("sqrtf($0)", {v});
     return b.bind(s, 0, v);
@@ -171,13 +171,13 @@ expected<void> build_vector_norm(body_builder& b, const graph_step& s) {
 }
 
 // __expf flushes denormals to 0, which is harmless: the values are at most 1 and are summed with a 1.
-int exponential_about(body_builder& b, int x, int top) {
+int exponential_of_difference(body_builder& b, int x, int top) {
   return b.pointwise("__expf($0 - $1)", {x, top}, dtype::float32, k_exponential);
 }
 
 expected<void> build_softmax(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, elements(b, s));
-  const int e = exponential_about(b, x, b.reduce(reduction_kind::max, x));
+  const int e = exponential_of_difference(b, x, b.reduce(reduction_kind::max, x));
   const int scale = b.pointwise("1.0f / $0", {b.reduce(reduction_kind::sum, e)});
   return b.bind(s, 0, b.pointwise("$0 * $1", {e, scale}));
 }
@@ -185,7 +185,7 @@ expected<void> build_softmax(body_builder& b, const graph_step& s) {
 expected<void> build_log_softmax(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, elements(b, s));
   const int top = b.reduce(reduction_kind::max, x);
-  const int log_sum = b.pointwise("logf($0)", {b.reduce(reduction_kind::sum, exponential_about(b, x, top))});
+  const int log_sum = b.pointwise("logf($0)", {b.reduce(reduction_kind::sum, exponential_of_difference(b, x, top))});
   return b.bind(s, 0, b.pointwise("$0 - $1 - $2", {x, top, log_sum}, dtype::float32, 2));
 }
 
@@ -194,7 +194,7 @@ expected<void> build_logsumexp(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, elements(b, s));
   const int top = b.pointwise("fabsf($0) == $1 ? 0.0f : $0",
                               {b.reduce(reduction_kind::max, x), b.constant(std::numeric_limits<double>::infinity())});
-  const int sum = b.reduce(reduction_kind::sum, exponential_about(b, x, top));
+  const int sum = b.reduce(reduction_kind::sum, exponential_of_difference(b, x, top));
   return b.bind(s, 0, b.pointwise("logf($0) + $1", {sum, top}));
 }
 
@@ -236,7 +236,7 @@ expected<void> build_standardized(body_builder& b, const graph_step& s, const st
   }
   CUDAL1_TRY(const int x, elements(b, s, "input"));
   const int mean = mean_of(b, x);
-  const int squares = squares_about(b, x, mean);
+  const int squares = squared_deviations(b, x, mean);
   const int scale =
       b.pointwise("1.0f / sqrtf($0 * $1 + $2)", {squares, b.constant(1.0 / static_cast<double>(b.columns())),
                                                  b.constant(number_argument(s, "eps").value_or(1e-5))});
@@ -351,7 +351,7 @@ operator_family family_of(operator_kind kind) {
 
 }  // namespace
 
-bool goes_over_batch(const graph_step& s) {
+bool uses_batch_statistics(const graph_step& s) {
   const auto& rows = s.record().traits.rows;
   return rows && rows->extent == row_extent::batch_channels && boolean_argument(s, "training").value_or(true);
 }
@@ -366,7 +366,7 @@ const row_operator* find_row_operator(const graph_step& s) {
   const auto found = table.find(s.use->record);
   if (found == table.end()) return nullptr;
   // Batch norm is a row operator in training mode and a pointwise operator otherwise.
-  return s.record().traits.kernel && !goes_over_batch(s) ? nullptr : &found->second;
+  return s.record().traits.kernel && !uses_batch_statistics(s) ? nullptr : &found->second;
 }
 
 }  // namespace cudal1

@@ -10,14 +10,14 @@ namespace {
 
 constexpr int64_t k_vector_bytes = 16;
 
-bool keeps_beginning(const operator_record& r) {
-  return !r.traits.moves_begin && (r.kind == operator_kind::view || r.kind == operator_kind::copy);
+bool keeps_start_address(const operator_record& r) {
+  return !r.traits.moves_start_address && (r.kind == operator_kind::view || r.kind == operator_kind::copy);
 }
 
 // The number of elements before the start of a slice, where it is known.
 std::optional<int64_t> left_out(const graph& g, const graph_step& s, const std::string& self) {
   const char* const first = s.argument("start") != nullptr ? "start" : "index";
-  if (!s.record().traits.moves_begin || s.argument(first) == nullptr) return std::nullopt;
+  if (!s.record().traits.moves_start_address || s.argument(first) == nullptr) return std::nullopt;
   const tensor_type& type = g.type_of(self);
   int64_t dim = integer_argument(s, "dim").value_or(0);
   dim += dim < 0 ? type.dim() : 0;
@@ -35,7 +35,7 @@ bool starts_aligned(const graph& g, const std::string& value) {
   const auto self = made != nullptr ? tensor_argument_name(*made, "self") : std::nullopt;
   if (!self) return false;
   const std::string& from = g.resolve(*self);
-  if (keeps_beginning(made->record())) return starts_aligned(g, from);
+  if (keeps_start_address(made->record())) return starts_aligned(g, from);
   const auto skipped = left_out(g, *made, from);
   return skipped && *skipped * size_of(g.type_of(value).type) % k_vector_bytes == 0 && starts_aligned(g, from);
 }

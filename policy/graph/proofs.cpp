@@ -160,8 +160,8 @@ expected<drop_proof> reason_to_drop(const graph& g, const graph_step& s) {
   if (traits.neutral.argument[0] != 0) return neutral_number(g, s, traits.neutral.argument, traits.neutral.value);
   if (boolean_argument(s, "train").value_or(false)) return stays(s, "it is in training mode");
   if (traits.idle[0] != 0) return same_type(g, s, traits.idle);
-  if (traits.undoes_itself) return undone(g, s);
-  if (traits.keeps_single) return over_one_element(g, s);
+  if (traits.is_self_inverse) return undone(g, s);
+  if (traits.is_noop_on_size_one) return over_one_element(g, s);
   if (traits.reads == reading::upper_triangle || traits.reads == reading::lower_triangle)
     return cuts_nothing(g, s, traits.reads == reading::upper_triangle);
   return stays(s, "it is not known to change nothing");

@@ -79,7 +79,7 @@ schedule_builder mutated(const prompt& p, const schedule& s, random_source& rand
 
 }  // namespace
 
-std::vector<evolutionary_policy::first_schedule>& evolutionary_policy::whole_of(const prompt& p) {
+std::vector<evolutionary_policy::starting_schedule>& evolutionary_policy::whole_of(const prompt& p) {
   auto& found = firsts_[{p.what->id, p.target}].whole;
   if (!found) {
     found.emplace();
@@ -89,7 +89,7 @@ std::vector<evolutionary_policy::first_schedule>& evolutionary_policy::whole_of(
   return *found;
 }
 
-std::vector<evolutionary_policy::first_schedule>& evolutionary_policy::further_of(const prompt& p) {
+std::vector<evolutionary_policy::starting_schedule>& evolutionary_policy::further_of(const prompt& p) {
   auto& found = firsts_[{p.what->id, p.target}].further;
   if (!found) {
     std::vector<schedule> whole;
@@ -102,7 +102,7 @@ std::vector<evolutionary_policy::first_schedule>& evolutionary_policy::further_o
   return *found;
 }
 
-bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, first_schedule& s) {
+bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, starting_schedule& s) {
   if (known.has_schedule(s.plan)) return false;
   if (!known.has_programs()) return true;
   if (s.program.empty()) {
@@ -112,13 +112,13 @@ bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, f
 }
 
 // The whole schedules come first, in order. Concurrent proposals see the same exemplars, so some are skipped at random.
-std::optional<schedule> evolutionary_policy::next_first(const prompt& p, const known_variants& known, bool any_correct,
-                                                        random_source& random) {
+std::optional<schedule> evolutionary_policy::next_starting_schedule(const prompt& p, const known_variants& known,
+                                                                    bool any_correct, random_source& random) {
   std::size_t later = 0;
   while (random.chance(k_later))
     ++later;
   const schedule* chosen = nullptr;
-  const auto look_through = [&](std::vector<first_schedule>& list) {
+  const auto look_through = [&](std::vector<starting_schedule>& list) {
     for (auto& s : list) {
       if (!is_new(p, known, s)) continue;
       chosen = &s.plan;
@@ -143,7 +143,7 @@ evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, cons
     out.is_new = !b.moves().moves.empty() && !known.contains(b);
     return out;
   };
-  if (auto first = next_first(p, known, !correct.empty(), random)) {
+  if (auto first = next_starting_schedule(p, known, !correct.empty(), random)) {
     out.made.trace.set("origin", "first");
     out.made.plan = std::move(*first);
     out.is_new = true;

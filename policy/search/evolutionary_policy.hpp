@@ -22,25 +22,25 @@ class evolutionary_policy final : public search_policy {
  private:
   // The starting schedules of a task. They are cached, since finding them takes long for a network of hundreds of
   // steps; so is the program of each, which is lowered when it is first needed.
-  struct first_schedule {
+  struct starting_schedule {
     schedule plan;
     std::string program;  // its id; "" until it is needed
   };
-  struct firsts {
-    std::optional<std::vector<first_schedule>> whole, further;
+  struct starting_lists {
+    std::optional<std::vector<starting_schedule>> whole, further;
   };
   struct attempt {
     proposal made;
     bool is_new = false;  // this program was not proposed before
   };
-  std::vector<first_schedule>& whole_of(const prompt& p);
-  std::vector<first_schedule>& further_of(const prompt& p);
-  static bool is_new(const prompt& p, const known_variants& known, first_schedule& s);
-  std::optional<schedule> next_first(const prompt& p, const known_variants& known, bool any_correct,
-                                     random_source& random);
+  std::vector<starting_schedule>& whole_of(const prompt& p);
+  std::vector<starting_schedule>& further_of(const prompt& p);
+  static bool is_new(const prompt& p, const known_variants& known, starting_schedule& s);
+  std::optional<schedule> next_starting_schedule(const prompt& p, const known_variants& known, bool any_correct,
+                                                 random_source& random);
   attempt try_once(const prompt& p, const known_variants& known, random_source& random);
 
-  std::map<std::pair<std::string, const lowering_target*>, firsts> firsts_;  // by task id and target
+  std::map<std::pair<std::string, const lowering_target*>, starting_lists> firsts_;  // by task id and target
 };
 
 }  // namespace cudal1

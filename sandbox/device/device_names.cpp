@@ -40,7 +40,7 @@ void add_once(std::vector<found_device>& devices, const found_device& device) {
   if (std::ranges::none_of(devices, [&](const auto& d) { return d.name == device.name; })) devices.push_back(device);
 }
 
-error not_here(const std::string& name, const device_traits& kind, const std::vector<found_device>& here) {
+error no_such_device(const std::string& name, const device_traits& kind, const std::vector<found_device>& here) {
   if (here.empty())
     return {errc::invalid_argument,
             fmt::format("there is no device \"{}\": the driver of this machine lists no {}", name, kind.noun)};
@@ -127,7 +127,7 @@ expected<std::vector<found_device>> choose_devices(std::string_view wanted, cons
       add_once(chosen, device);
       any = true;
     }
-    if (!any) return tl::unexpected<error>(not_here(name, type->traits(), found[type]));
+    if (!any) return tl::unexpected<error>(no_such_device(name, type->traits(), found[type]));
   }
   return chosen;
 }

@@ -22,7 +22,7 @@ namespace cudal1 {
 namespace {
 
 constexpr std::chrono::seconds start_limit{60}, spawn_limit{10};
-constexpr std::size_t endings_kept = 256;
+constexpr std::size_t max_exit_notices = 256;
 
 // A worker inherits only the variables that locate its libraries. OpenMP's threads must not spin: on a machine with few
 // cores they would slow down the timed calls.
@@ -119,7 +119,7 @@ int exit_code_of(pid_t pid) {
 }
 
 // The loader's message about a missing library: the first line on stderr of another start of the program.
-std::string words_of_loader(const std::string& worker) {
+std::string loader_message(const std::string& worker) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return "";
   const unique_fd reading(ends[0]);
@@ -145,11 +145,10 @@ std::string words_of_loader(const std::string& worker) {
 
 error not_started(const std::string& worker, pid_t pid, error e) {
   if (exit_code_of(pid) != loader_failed) return e;
-  return {
-      errc::not_found,
-      fmt::format("a library is missing: {}. `pip install torch==2.11.0` installs LibTorch 2.11; {} finds it and "
-                  "makes the link through which the programs load it",
-                  words_of_loader(worker), std::filesystem::path(worker).replace_filename("cudal1-setup").string())};
+  return {errc::not_found,
+          fmt::format("a library is missing: {}. `pip install torch==2.11.0` installs LibTorch 2.11; {} finds it and "
+                      "makes the link through which the programs load it",
+                      loader_message(worker), std::filesystem::path(worker).replace_filename("cudal1-setup").string())};
 }
 
 void kill_process(int pidfd) {
@@ -210,7 +209,7 @@ expected<void> zygote_link::take_notice() {
   if (f.type != frame_type::exited)
     return fail(errc::infrastructure, "the zygote sent an unexpected {} frame", enum_name(f.type));
   CUDAL1_TRY(const auto notice, record_of<exit_notice>(f));
-  if (ended_.size() >= endings_kept) ended_.clear();
+  if (ended_.size() >= max_exit_notices) ended_.clear();
   ended_[notice.pid] = notice;
   return {};
 }

@@ -268,7 +268,7 @@ class program_interpreter final : public interpreter {
                   aten.results.size());
     for (std::size_t i = 0; i < stack_.size(); ++i) {
       auto result = std::move(stack_[i]).toTensor();
-      if (aten.relaid) result = laid_out_by_rule(std::move(result), aten.types[i].type);
+      if (aten.needs_relayout) result = laid_out_by_rule(std::move(result), aten.types[i].type);
       if (!has_type(result, aten.types[i].type))
         return fail(errc::invalid_program, "{}: result {} should be {} by our rules, but is {}", label, i,
                     aten.types[i].type.text(), type_text(result));

@@ -105,7 +105,7 @@ class planner {
     const auto found = c10::Dispatcher::singleton().findSchema(
         {s.op.substr(0, dot), dot == std::string::npos ? "" : s.op.substr(dot + 1)});
     if (!found) return fail(errc::infrastructure, "this LibTorch has no operator {}", s.op);
-    aten_plan aten{*found, {}, {}, results, call.op->schema.list_result, call.op->relaid, s.precision};
+    aten_plan aten{*found, {}, {}, results, call.op->schema.list_result, call.op->needs_relayout, s.precision};
     for (std::size_t i = 0; i < call.arguments.size(); ++i) {
       CUDAL1_TRY(auto argument, plan_argument(call.arguments[i], call.op->schema.arguments[i]));
       // An operator without tensor arguments needs the device.

@@ -30,9 +30,9 @@ struct aten_plan {
   std::vector<boxed_argument> arguments;
   std::vector<int> results;  // slots; no_slot for an unused result
   std::vector<operator_result> types;
-  bool gives_list = false;  // one list of tensors, and a result for each
-  bool relaid = false;      // the layout of the results depends on the device
-  std::string precision;    // of products and convolutions: "" for LibTorch's default, "float32", "tf32"
+  bool gives_list = false;      // one list of tensors, and a result for each
+  bool needs_relayout = false;  // the layout of the results depends on the device
+  std::string precision;        // of products and convolutions: "" for LibTorch's default, "float32", "tf32"
 };
 
 struct alloc_plan {

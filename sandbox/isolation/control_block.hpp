@@ -46,7 +46,7 @@ struct control_block {
   static constexpr uint32_t max_outputs = 256;
   static constexpr int64_t bytes = 16384;
   // From this offset on, the memory holds the runner's standard error.
-  static constexpr int64_t words_offset = 8192;
+  static constexpr int64_t stderr_offset = 8192;
 
   std::atomic<uint32_t> state{0};
   uint32_t output_count = 0;
@@ -55,7 +55,7 @@ struct control_block {
   fault_record fault;
   output_place outputs[max_outputs];
 };
-static_assert(sizeof(control_block) <= control_block::words_offset);
+static_assert(sizeof(control_block) <= control_block::stderr_offset);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
 // Sets the state and wakes the processes that wait for it.

@@ -14,14 +14,14 @@ namespace cudal1 {
 
 namespace {
 
-constexpr double about_as_fast = 1.1;
-constexpr int times_of_a_look = 3;  // the shortest counts: the first runs with cold caches
-constexpr std::size_t looks_kept = 64;
-constexpr int look_at_all_every = 16;
+constexpr double fast_enough_factor = 1.1;
+constexpr int runs_per_measurement = 3;  // the shortest counts: the first runs with cold caches
+constexpr std::size_t measurements_kept = 64;
+constexpr int measure_all_every = 16;
 
 }  // namespace
 
-double core_choice::known_work_us() {
+double core_choice::benchmark_us() {
   constexpr int rounds = 1200;
   std::array<uint32_t, 1024> values;
   std::array<uint32_t, 8> states;
@@ -40,17 +40,17 @@ double core_choice::known_work_us() {
 
 double core_choice::look() {
   double us = work_us_();
-  for (int i = 1; i < times_of_a_look; ++i)
+  for (int i = 1; i < runs_per_measurement; ++i)
     us = std::min(us, work_us_());
-  looks_us_.push_back(us);
-  if (looks_us_.size() > looks_kept) looks_us_.pop_front();
+  measured_us_.push_back(us);
+  if (measured_us_.size() > measurements_kept) measured_us_.pop_front();
   return us;
 }
 
 expected<void> core_choice::choose() {
   if (cores_.empty()) return {};
   if (cores_.size() == 1) return move_this_thread(cores_);
-  const bool all = looks_us_.empty() || ++choices_ >= look_at_all_every;
+  const bool all = measured_us_.empty() || ++choices_ >= measure_all_every;
   if (all) choices_ = 0;
   std::optional<std::pair<double, int>> fastest;
   std::optional<error> problem;
@@ -62,7 +62,7 @@ expected<void> core_choice::choose() {
     }
     const double us = look();
     if (!fastest || us < fastest->first) fastest = {us, core};
-    if (!all && us <= about_as_fast * lowest_tenth({looks_us_.begin(), looks_us_.end()})) break;
+    if (!all && us <= fast_enough_factor * lowest_tenth({measured_us_.begin(), measured_us_.end()})) break;
   }
   if (!fastest) return tl::unexpected<error>(std::move(*problem));
   std::rotate(cores_.begin(), std::find(cores_.begin(), cores_.end(), fastest->second), cores_.end());

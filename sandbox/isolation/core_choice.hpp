@@ -15,7 +15,7 @@ namespace cudal1 {
 class core_choice {
  public:
   // `work_us` runs a fixed benchmark on the core of the calling thread and returns its duration.
-  explicit core_choice(std::vector<int> cores, std::function<double()> work_us = known_work_us)
+  explicit core_choice(std::vector<int> cores, std::function<double()> work_us = benchmark_us)
       : cores_(std::move(cores)), work_us_(std::move(work_us)) {}
 
   // Moves the calling thread to the first core, beginning with the last choice, that is within 10% of the fastest
@@ -25,15 +25,15 @@ class core_choice {
 
   // The default benchmark: about 10 us of arithmetic and loads with much instruction-level parallelism, so that another
   // hyperthread slows it down, and without branches, so that the core's earlier work has little effect.
-  static double known_work_us();
+  static double benchmark_us();
 
  private:
   double look();
 
   std::vector<int> cores_;  // the last choice comes first
   std::function<double()> work_us_;
-  std::deque<double> looks_us_;  // recent measurements, of all cores
-  int choices_ = 0;              // since all cores were measured
+  std::deque<double> measured_us_;  // recent measurements, of all cores
+  int choices_ = 0;                 // since all cores were measured
 };
 
 }  // namespace cudal1

@@ -41,7 +41,7 @@ fault memory_fault(const fault_record& record, const program& p, const std::stri
 }
 
 // The reason that a kernel printed before it aborted.
-std::string last_words(const std::string& words) {
+std::string abort_message(const std::string& words) {
   constexpr std::string_view mark = "kernel fault: ";
   const auto at = words.rfind(mark);
   if (at == std::string::npos) return "it aborted";
@@ -67,7 +67,7 @@ fault describe_fault(const fault_record& record, const std::string& words, const
               fmt::format("SIGFPE: {}{}", record.code == FPE_INTDIV ? "an integer division by zero" : "arithmetic",
                           in_step)};
     case SIGABRT:
-      return {outcome::crash, "SIGABRT: " + last_words(words) + in_step};
+      return {outcome::crash, "SIGABRT: " + abort_message(words) + in_step};
     case SIGILL:
       return {outcome::crash, "SIGILL: an illegal instruction" + in_step};
     default:

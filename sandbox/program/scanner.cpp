@@ -133,7 +133,7 @@ class scanner {
 };
 
 // Why the rules of compilers cannot rely on this reading at `t`; "" where they can. `rest`: the source from `t` on.
-std::string hides_words(const token& t, std::string_view rest) {
+std::string ambiguity_of(const token& t, std::string_view rest) {
   static constexpr std::array<std::string_view, 5> digraphs{"<%", "%>", "<:", ":>", "%:"};
   const auto c = static_cast<unsigned char>(t.text.front());
   switch (t.kind) {
@@ -172,7 +172,7 @@ std::size_t joined_source::line_of(std::size_t at) const {
   const auto before = std::string_view(text).substr(0, at);
   const auto line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
   const auto newlines = std::count(before.begin(), before.end(), '\n');
-  const auto joined = std::count_if(joints.begin(), joints.end(),
+  const auto joined = std::count_if(continuations.begin(), continuations.end(),
                                     [&](std::size_t joint) { return line_begin <= joint && joint <= at; });
   return static_cast<std::size_t>(1 + newlines + joined);
 }
@@ -187,7 +187,7 @@ joined_source join_lines(std::string_view source) {
       while (end < source.size() && is_blank(source[end]))
         ++end;
       if (end < source.size() && source[end] == '\n') {
-        joined.joints.push_back(joined.text.size());
+        joined.continuations.push_back(joined.text.size());
         ++pending;
         i = end;
         continue;
@@ -209,14 +209,14 @@ std::vector<token> scan(std::string_view joined, directive_form form) {
 expected<std::vector<token>> tokens_of(std::string_view joined) {
   auto tokens = scan(joined, directive_form::line);
   for (const auto& t : tokens)
-    if (const auto why = hides_words(t, joined.substr(t.begin)); !why.empty())
+    if (const auto why = ambiguity_of(t, joined.substr(t.begin)); !why.empty())
       return fail(errc::refused, "line {} of the source: {}", t.line, why);
   std::erase_if(tokens,
                 [](const token& t) { return t.kind == token_kind::comment || t.kind == token_kind::line_marker; });
   return tokens;
 }
 
-std::size_t after_partner(std::span<const token> tokens, std::size_t open) {
+std::size_t after_matching_bracket(std::span<const token> tokens, std::size_t open) {
   const auto opens = tokens[open].text;
   const std::string_view closes = opens == "(" ? ")" : opens == "[" ? "]" : "}";
   int depth = 0;

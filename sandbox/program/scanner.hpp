@@ -40,7 +40,7 @@ struct token {
 // numbers.
 struct joined_source {
   std::string text;
-  std::vector<std::size_t> joints;  // where in `text` a continuation was
+  std::vector<std::size_t> continuations;  // where in `text` a continuation was
 
   // The line of the source, from 1, that contains text[at].
   std::size_t line_of(std::size_t at) const;
@@ -64,7 +64,7 @@ expected<std::vector<token>> tokens_of(std::string_view joined);
 
 // The index after the bracket that matches the one at `open`, counting brackets of that kind only; tokens.size() + 1
 // where it is not closed.
-std::size_t after_partner(std::span<const token> tokens, std::size_t open);
+std::size_t after_matching_bracket(std::span<const token> tokens, std::size_t open);
 
 // The letters, digits and underscores at the start of `text`.
 std::string_view leading_word(std::string_view text);

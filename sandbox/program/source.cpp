@@ -196,7 +196,7 @@ std::vector<kernel_signature> kernels_among(std::span<const token> tokens) {
   const auto next_name = [&] { return at < tokens.size() && tokens[at].is_name() ? tokens[at++].text : ""; };
   const auto next_behind_bounds = [&] {
     const auto name = next_name();
-    const auto end = name == "__launch_bounds__" && opens() ? after_partner(tokens, at) : tokens.size() + 1;
+    const auto end = name == "__launch_bounds__" && opens() ? after_matching_bracket(tokens, at) : tokens.size() + 1;
     if (end > tokens.size()) return name;
     at = end;
     return next_name();
@@ -204,7 +204,7 @@ std::vector<kernel_signature> kernels_among(std::span<const token> tokens) {
   while (at < tokens.size()) {
     if (!tokens[at++].is("__global__") || next_behind_bounds() != "void") continue;
     const auto name = next_behind_bounds();
-    const auto end = !name.empty() && opens() ? after_partner(tokens, at) : tokens.size() + 1;
+    const auto end = !name.empty() && opens() ? after_matching_bracket(tokens, at) : tokens.size() + 1;
     if (end > tokens.size()) continue;
     kernels.push_back({std::string(name), read_parameters(tokens.subspan(at + 1, end - at - 2))});
     at = end;

@@ -30,7 +30,7 @@ expected<void> call_timer::verify(program_runners& runners, std::span<const kept
   for (const auto& call : calls) {
     const known_output* const known = known_.find(key, call.planned->draw->request.seed);
     const bool same = call.record->bits == known->bits;
-    if (report.outputs_fingerprinted++ != in_full_ && same) continue;
+    if (report.outputs_fingerprinted++ != fully_compared_ && same) continue;
     compared.push_back(call);
     findings.push_back({known, same});
   }
@@ -97,7 +97,7 @@ expected<void> call_timer::run(program_runners& runners, const time_fork_request
   }
   const std::size_t device_pairs =
       traits_.has_device_clock ? std::min(pairs, request.plan.forks > 1 ? 1 : device_timed_pairs) : 0;
-  in_full_ = static_cast<int64_t>(random() % std::max<std::size_t>(pairs + device_pairs, 1));
+  fully_compared_ = static_cast<int64_t>(random() % std::max<std::size_t>(pairs + device_pairs, 1));
   for (std::size_t i = 0; i < device_pairs; ++i)
     for (const bool of_variant : {false, true})
       steps.push_back({of_variant, of_variant ? i + 1 : i + 2, call_mode::device_timed, i});

@@ -37,7 +37,8 @@ class call_timer {
   checker& outputs_;
   const known_outputs& known_;
   const backend_traits& traits_;
-  int64_t in_full_ = 0;  // index of the variant's timed output that is compared in full even if its bits are the same
+  int64_t fully_compared_ =
+      0;  // index of the variant's timed output that is compared in full even if its bits are the same
 };
 
 }  // namespace cudal1

@@ -142,14 +142,14 @@ expected<void> checker::run(program_runners& runners, const std::string& variant
 // A fault of the task's own program while computing expected outputs is not a fault of the variant.
 expected<void> checker::ours(const program_runners& runners, const expected<void>& ran) {
   if (ran || (ran.error().code == errc::variant_fault && (runners.problem() || runners.lost()))) return {};
-  return fail(code_of_ours(ran.error()), "{}", ran.error().message);
+  return fail(referee_error_code(ran.error()), "{}", ran.error().message);
 }
 
 expected<check_report> checker::check(program_runners& runners, const std::string& variant, const check_plan& plan) {
   const auto start = std::chrono::steady_clock::now();
   check_report report;
   first_.reset();
-  pool_.judge_by({plan.close, plan.close_loose});
+  pool_.set_tolerances({plan.close, plan.close_loose});
   CUDAL1_CHECK(ours(runners, run(runners, variant, plan, report)));
   report.problem = runners.problem();
   report.load_ms = runners.load_ms();

@@ -18,7 +18,7 @@ uint64_t seed_of(uint64_t seed, tensor_role role, std::size_t index) {
 }
 
 template <class T>
-bool wants_memory(const expected<T>& made) {
+bool is_out_of_memory(const expected<T>& made) {
   return !made && made.error().code == errc::out_of_memory;
 }
 
@@ -67,7 +67,7 @@ void draw_pool::renew() {
   trim_spare();
 }
 
-void draw_pool::judge_by(const tolerances& allowed) {
+void draw_pool::set_tolerances(const tolerances& allowed) {
   allowed_ = allowed;
   forget_if([&](const draw& d) { return d.expected->allowed && *d.expected->allowed != allowed; });
 }
@@ -110,10 +110,10 @@ expected<std::shared_ptr<const draw>> draw_pool::make(const draw_request& reques
 
 expected<std::shared_ptr<const draw>> draw_pool::make_evicting(const draw_request& request) {
   auto made = make(request);
-  if (!wants_memory(made)) return made;
+  if (!is_out_of_memory(made)) return made;
   evict_others_();
   made = make(request);
-  if (!wants_memory(made)) return made;
+  if (!is_out_of_memory(made)) return made;
   // Halve the bound, so that the next draw does not run out of memory again.
   while (!draws_.empty()) {
     memory_bound_ = bytes_ / 2;
@@ -121,7 +121,7 @@ expected<std::shared_ptr<const draw>> draw_pool::make_evicting(const draw_reques
     trim_spare();
     evict_others_();
     made = make(request);
-    if (!wants_memory(made)) return made;
+    if (!is_out_of_memory(made)) return made;
   }
   return fail(errc::unsupported, "task {}: not enough memory for its inputs and expected outputs: {}", task_.name,
               made.error().message);

@@ -17,7 +17,7 @@
 namespace cudal1 {
 
 // The code for an error in making draws or running the task's own program, which is not a fault of a variant.
-inline errc code_of_ours(const error& e) {
+inline errc referee_error_code(const error& e) {
   return e.code == errc::unsupported ? e.code : errc::infrastructure;
 }
 
@@ -33,7 +33,7 @@ class draw_pool {
   const reference_program& reference() const { return reference_; }
 
   // Sets the tolerances for comparisons. Draws whose expected outputs were computed for others are made again.
-  void judge_by(const tolerances& allowed);
+  void set_tolerances(const tolerances& allowed);
   const tolerances& allowed() const { return allowed_; }
 
   // The draw of that kind and seed; with seed 0 the pool's `ordinal`-th of that kind. Calls are timed on the first

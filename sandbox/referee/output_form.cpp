@@ -15,7 +15,7 @@ bool same_strides(const tensor_type& a, const tensor_type& b) {
 }
 
 // Whether that output is an input or a weight, or a view of one.
-bool is_given(const checked_program& p, const std::string& output) {
+bool is_input_or_weight(const checked_program& p, const std::string& output) {
   const auto view = p.view_of.find(output);
   const std::string& root = view == p.view_of.end() ? output : view->second;
   const auto named = [&](const tensor_declaration& d) { return d.name == root; };
@@ -32,7 +32,8 @@ std::string type_problem(const checked_program& variant, const checked_program& 
   const tensor_type& want = reference.types.at(reference.text.outputs[index]);
   if (got.type != want.type || got.shape != want.shape || !same_strides(got, want))
     return fmt::format("it is {} and should be {}", got.text(), want.text());
-  if (!alias.empty() && !is_given(reference, reference.text.outputs[index])) return "it shares memory with " + alias;
+  if (!alias.empty() && !is_input_or_weight(reference, reference.text.outputs[index]))
+    return "it shares memory with " + alias;
   return "";
 }
 

@@ -26,7 +26,7 @@ std::optional<fault> declaration_problem(const checked_program& variant, const c
 }
 
 // Which program's runner was lost, for the session, which knows how the process ended.
-void note_end(const program_runners& runners, referee_reply& reply) {
+void report_lost_runner(const program_runners& runners, referee_reply& reply) {
   if (runners.lost())
     (runners.faulty() == resident_program::variant ? reply.variant_runner_lost : reply.reference_runner_lost) = true;
   reply.runner_ended = runners.ended();
@@ -121,7 +121,7 @@ expected<referee_reply> referee::check(frame& f) {
     return tl::unexpected<error>(loaded.error());
   }
   reply.check.problem = given.runners->problem();
-  note_end(*given.runners, reply);
+  report_lost_runner(*given.runners, reply);
   return reply;
 }
 
@@ -141,7 +141,7 @@ expected<referee_reply> referee::check_pool(frame& f) {
     return tl::unexpected<error>(loaded.error());
   }
   reply.check.problem = given.runners->problem();
-  note_end(*given.runners, reply);
+  report_lost_runner(*given.runners, reply);
   reply.unchecked = checks.unchecked(request);
   return reply;
 }
@@ -166,7 +166,7 @@ expected<referee_reply> referee::time_fork(frame& f) {
     return tl::unexpected<error>(loaded.error());
   }
   reply.timing.problem = runners.problem();
-  note_end(runners, reply);
+  report_lost_runner(runners, reply);
   return reply;
 }
 

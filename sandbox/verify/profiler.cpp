@@ -12,12 +12,12 @@ namespace {
 
 // The usual bias counts as much as this many forks.
 constexpr double weight_of_usual_bias = 4;
-constexpr double noise_of_a_lone_pair = 0.2;          // assumed if every fork has one pair only
+constexpr double single_pair_noise = 0.2;             // assumed if every fork has one pair only
 constexpr double shamos_to_deviation = 0.9538725524;  // median |difference| of two normal deviates, of deviation 1
 constexpr double shamos_efficiency = 0.86;
 constexpr int least_pairs_to_confirm = 10;
 // For a large gain over the best, the half width may be this share of the gain, up to this multiple of the limit.
-constexpr double share_of_gain = 0.25, most_of_limit = 2;
+constexpr double share_of_gain = 0.25, max_limit_factor = 2;
 
 // Reorders `values`. The mean of the middle two if their number is even.
 double median(std::vector<double>& values) {
@@ -73,7 +73,7 @@ spread noise_of(const std::vector<std::vector<double>>& forks) {
       for (std::size_t j = 0; j < i; ++j)
         distances.push_back(std::abs(fork[i] - fork[j]));
   }
-  if (distances.empty()) return {noise_of_a_lone_pair, 1};
+  if (distances.empty()) return {single_pair_noise, 1};
   return {median(distances) / shamos_to_deviation,
           std::max(1.0, shamos_efficiency * static_cast<double>(pairs - forks.size()))};
 }
@@ -118,7 +118,7 @@ interval interval_of(const std::vector<std::vector<double>>& forks, double score
 }
 
 // Device times are measured for some of the calls, or for none; 0 if none.
-double median_of_taken(std::span<const timing_sample> samples, double timing_sample::*time) {
+double median_of_measured(std::span<const timing_sample> samples, double timing_sample::*time) {
   std::vector<timing_sample> taken;
   std::copy_if(samples.begin(), samples.end(), std::back_inserter(taken), [&](const auto& s) { return s.*time > 0; });
   return taken.empty() ? 0 : median_of(taken, [&](const auto& s) { return s.*time; });
@@ -135,8 +135,8 @@ timing_estimate estimate_timing(std::span<const timing_sample> samples, double u
   e.pairs = static_cast<int>(samples.size());
   e.forks = static_cast<int>(forks.size());
   e.score_interval = interval_of(forks, e.score, usual_bias);
-  e.reference_device_us = median_of_taken(samples, &timing_sample::reference_device_us);
-  e.variant_device_us = median_of_taken(samples, &timing_sample::variant_device_us);
+  e.reference_device_us = median_of_measured(samples, &timing_sample::reference_device_us);
+  e.variant_device_us = median_of_measured(samples, &timing_sample::variant_device_us);
   return e;
 }
 
@@ -211,7 +211,7 @@ timing_decider::action timing_decider::after_confirmation() {
   }
   // A variant that is much faster may have a wider interval: the host's share of its time varies more.
   const double gain = new_best ? std::log(e.score / best_) : 0;
-  const double more = std::min(share_of_gain * gain, most_of_limit * options_.confirmed_limit);
+  const double more = std::min(share_of_gain * gain, max_limit_factor * options_.confirmed_limit);
   confirmed_ = half_width <= std::max(options_.confirmed_limit, more);
   return action::stop;
 }

@@ -16,7 +16,7 @@ double time_of(double flops, double tflops) {
 
 }  // namespace
 
-roofline roof_of(const task_work& work, const device_data& device) {
+roofline roofline_of(const task_work& work, const device_data& device) {
   const auto& rate = device.reached_tflops;
   roofline r;
   r.device = device.name;

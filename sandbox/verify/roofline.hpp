@@ -28,7 +28,7 @@ struct roofline {
 };
 BOOST_DESCRIBE_STRUCT(roofline, (), (device, memory_us, compute_us, overhead_us, measured))
 
-roofline roof_of(const task_work& work, const device_data& device);
+roofline roofline_of(const task_work& work, const device_data& device);
 
 // Call times of one task.
 struct gap_times {

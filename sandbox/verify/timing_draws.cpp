@@ -4,8 +4,9 @@
 
 namespace cudal1 {
 
-expected<timing_report> time_judged(device_session& session, const resident_variant& variant, const check_plan& gates,
-                                    const timing_batch& batch, const verification_options& options) {
+expected<timing_report> check_and_time(device_session& session, const resident_variant& variant,
+                                       const check_plan& gates, const timing_batch& batch,
+                                       const verification_options& options) {
   const auto start = std::chrono::steady_clock::now();
   CUDAL1_TRY(const check_report checked, session.check_timing_draws(variant.program, variant.code, batch.plan, gates));
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;

@@ -21,7 +21,8 @@ struct timing_batch {
 // Lets the session check the variant on those draws of the timing pool on which it was not checked before, judges the
 // result, then times the variant. A variant that fails there is not timed: the report's inconsistency has the reason.
 // Errors: the session's.
-expected<timing_report> time_judged(device_session& session, const resident_variant& variant, const check_plan& gates,
-                                    const timing_batch& batch, const verification_options& options);
+expected<timing_report> check_and_time(device_session& session, const resident_variant& variant,
+                                       const check_plan& gates, const timing_batch& batch,
+                                       const verification_options& options);
 
 }  // namespace cudal1

@@ -53,7 +53,7 @@ struct row_form {
 
 // ---- one output against the gates -----------------------------------------------------------------------------------
 
-using verdict_of_gate = std::optional<std::string>;  // why it failed
+using failure_reason = std::optional<std::string>;  // why it failed
 
 // "y[3, 17] is 1.5 and should be 1.25".
 std::string worst_element(const output_check& o, const tensor_type& type) {
@@ -68,7 +68,7 @@ std::string worst_element(const output_check& o, const tensor_type& type) {
   return fmt::format("worst: {}[{}] is {:.9g} and should be {:.9g}", o.name, place, o.worst_value, o.worst_expected);
 }
 
-verdict_of_gate form(const output_check& o, const tensor_type& type) {
+failure_reason form(const output_check& o, const tensor_type& type) {
   if (!o.type_problem.empty()) return fmt::format("{}: {}", o.name, o.type_problem);
   if (o.elements != type.numel())
     return fmt::format("{}: {} elements were compared, but it has {}", o.name, o.elements, type.numel());
@@ -78,7 +78,7 @@ verdict_of_gate form(const output_check& o, const tensor_type& type) {
   return std::nullopt;
 }
 
-verdict_of_gate exactly_equal(const output_check& o, const tensor_type& type) {
+failure_reason exactly_equal(const output_check& o, const tensor_type& type) {
   if (o.max_absolute == 0 && o.outside == 0) return std::nullopt;
   if (o.reference_outside > 0 && o.outside <= o.reference_outside) return std::nullopt;
   return fmt::format("{}: {} must be equal, but {} of {} elements differ, by up to {:.4g}; {}", o.name,
@@ -86,7 +86,7 @@ verdict_of_gate exactly_equal(const output_check& o, const tensor_type& type) {
                      worst_element(o, type));
 }
 
-verdict_of_gate close(const output_check& o, const tensor_type& type, const check_plan& plan) {
+failure_reason close(const output_check& o, const tensor_type& type, const check_plan& plan) {
   if (!is_floating(type.type)) return exactly_equal(o, type);
   const bool loose = is_half(type.type) || o.reference_outside > 0 || o.strict_outside > 0;
   if (loose && o.reference_outside_loose > 0) return std::nullopt;  // eager is too inaccurate: gate 3 decides
@@ -104,7 +104,7 @@ double allowed_error(double strict, double shipped, double floor, const verifica
   return std::max({times(options.error_factor_strict, strict), times(error_factor_shipped, shipped), floor});
 }
 
-verdict_of_gate exact_error(const output_check& o, const tensor_type& type, const verification_options& options) {
+failure_reason exact_error(const output_check& o, const tensor_type& type, const verification_options& options) {
   if (!is_floating(type.type) || o.elements == 0) return std::nullopt;
   const double floor = error_floor(type.type, options);
   const double allowed = allowed_error(o.strict_error, o.reference_error, floor, options);
@@ -116,7 +116,7 @@ verdict_of_gate exact_error(const output_check& o, const tensor_type& type, cons
                      o.name, o.error, o.reference_error, allowed, worst_element(o, type));
 }
 
-verdict_of_gate signal(const output_check& o, const tensor_type& type, const verification_options& options) {
+failure_reason signal(const output_check& o, const tensor_type& type, const verification_options& options) {
   if (!is_floating(type.type) || o.elements <= 1) return std::nullopt;
   // An output that varies by less than a millionth of its size has no signal to compare.
   if (o.error > 0 && (std::isinf(o.error) || o.signal_error > signal_resolution * o.error)) return std::nullopt;
@@ -131,7 +131,7 @@ verdict_of_gate signal(const output_check& o, const tensor_type& type, const ver
 
 constexpr std::array gate_names = {"1 form", "2 close", "3 error", "4 signal"};
 
-struct worst_figures {
+struct worst_numbers {
   double absolute = 0, error = 0, reference_error = 0, signal = 0;
   int64_t outputs = 0, loose = 0;
   void add(const output_check& o) {
@@ -143,7 +143,7 @@ struct worst_figures {
     signal = std::max(signal, o.signal_error);
   }
   // The reason that is recorded for a gate that all outputs passed.
-  std::string of_gate(std::size_t gate) const {
+  std::string passed_reason(std::size_t gate) const {
     switch (gate) {
       case 0:
         return fmt::format("{} outputs as declared", outputs);
@@ -168,7 +168,7 @@ std::optional<gate_failure> first_failure(const task& t, const check_plan& plan,
                                           const verification_options& options) {
   const auto& names = t.reference.text.outputs;
   std::optional<gate_failure> worst;
-  const auto note = [&](std::size_t gate, verdict_of_gate why) {
+  const auto note = [&](std::size_t gate, failure_reason why) {
     if (why && (!worst || gate < worst->gate)) worst = gate_failure{gate, std::move(*why)};
   };
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -200,7 +200,7 @@ void fail_gate(judgement& j, std::string gate, outcome what, std::string reason)
 
 void judge_declared(judgement& j, const task& t, const check_plan& plan, const check_report& report,
                     const verification_options& options) {
-  worst_figures worst;
+  worst_numbers worst;
   std::optional<gate_failure> failed;
   for (const auto& d : report.draws) {
     if (d.draw.kind != draw_kind::declared) continue;
@@ -211,7 +211,7 @@ void judge_declared(judgement& j, const task& t, const check_plan& plan, const c
   }
   for (std::size_t g = 0; g < gate_names.size(); ++g) {
     if (failed && g == failed->gate) return fail_gate(j, gate_names[g], outcome::wrong_answer, failed->reason);
-    j.gates.push_back({gate_names[g], true, worst.of_gate(g)});
+    j.gates.push_back({gate_names[g], true, worst.passed_reason(g)});
   }
 }
 

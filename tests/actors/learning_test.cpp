@@ -31,8 +31,8 @@ class learning : public testing::Test {
     ASSERT_TRUE(t) << t.error().message;
     task_ = shared_task(std::move(*t));
     store_ = system_.spawn<caf::detached>(run_store, db_);
-    generator_ = system_.spawn<caf::detached>(run_generator, mind(), store_, 4);
-    learner_ = system_.spawn<caf::detached>(run_learner, mind(), store_, generator_, std::size_t{4});
+    generator_ = system_.spawn<caf::detached>(run_generator, new_policy(), store_, 4);
+    learner_ = system_.spawn<caf::detached>(run_learner, new_policy(), store_, generator_, std::size_t{4});
   }
   void TearDown() override {
     caf::anon_send_exit(learner_, caf::exit_reason::user_shutdown);
@@ -46,7 +46,7 @@ class learning : public testing::Test {
     db_.reset();
     std::filesystem::remove_all(folder_);
   }
-  static std::shared_ptr<std::unique_ptr<policy>> mind() {
+  static std::shared_ptr<std::unique_ptr<policy>> new_policy() {
     return std::make_shared<std::unique_ptr<policy>>(make_policy("learned", 3).value());
   }
   static caf::actor_system_config& prepared(caf::actor_system_config& c) {

@@ -49,7 +49,7 @@ void evaluate_on_cpu(benchmark::State& state) {
     timing_decider decider({}, 1e9);  // never a best: what most evaluations are
     while (decider.next() != timing_decider::action::stop) {
       const auto timed = must(spent.run("time", [&] {
-        return time_judged(*session, {t, variant, code}, plan, {decider.plan(), decider.next_fork()}, {});
+        return check_and_time(*session, {t, variant, code}, plan, {decider.plan(), decider.next_fork()}, {});
       }));
       fork_ms += timed.load_ms;
       flush_ms += timed.flush_ms;

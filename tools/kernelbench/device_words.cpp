@@ -51,7 +51,7 @@ class reader {
   bool here(std::string_view word) const { return at_ < tokens_.size() && tokens_[at_].is(word); }
 
   // To behind the partner of what opens here, or to the end.
-  void skip_group() { at_ = std::min(after_partner(tokens_, at_), tokens_.size()); }
+  void skip_group() { at_ = std::min(after_matching_bracket(tokens_, at_), tokens_.size()); }
 
   // Up to the } that ends it.
   void scope(scope_kind kind) {

@@ -27,7 +27,7 @@ def lowest_tenth(in_order: list[float]) -> float:
     return in_order[len(in_order) // 10]
 
 
-def known_work_us() -> float:
+def benchmark_us() -> float:
     """Of some ten microseconds on a core that nobody else uses."""
     begin = time.perf_counter_ns()
     value = 0
@@ -55,7 +55,7 @@ class Cores:
         os.sched_setaffinity(0, {core})
 
     def work_us(self) -> float:
-        return min(known_work_us() for _ in range(3))
+        return min(benchmark_us() for _ in range(3))
 
     def best_us(self) -> float:
         return lowest_tenth(sorted(self.looks_us))

@@ -23,7 +23,7 @@ kernel_body with_columns(kernel_body body) {
   }
   for (auto& n : body.nodes) {
     if (n.kind == node_kind::load) {
-      n.per_row = is_one_a_row(body.operands[static_cast<std::size_t>(n.operand)].strides, body.row_dims);
+      n.per_row = is_one_per_row(body.operands[static_cast<std::size_t>(n.operand)].strides, body.row_dims);
     } else if (n.kind == node_kind::pointwise) {
       n.per_row = std::all_of(n.operands.begin(), n.operands.end(),
                               [&](int o) { return body.nodes[static_cast<std::size_t>(o)].per_row; });
@@ -38,7 +38,8 @@ expected<emitted_kernel> emit_one(const emit_request& request) {
     again.body = &*rows;
     return emit_one(again);
   }
-  if (!request.body->is_elementwise()) return wants_tiles(*request.body) ? emit_tiles(request) : emit_rows(request);
+  if (!request.body->is_elementwise())
+    return has_adjacent_rows(*request.body) ? emit_tiles(request) : emit_rows(request);
   if (request.body->domain.size() <= 1) return emit_elements(request);
   const kernel_body rows = with_columns(*request.body);
   again.body = &rows;
@@ -90,9 +91,9 @@ class cpu_target final : public lowering_target {
         // With one element per thread, the loop over a block's threads is the one that vectorises.
         return !loop || value * std::max<int64_t>(now.items, 1) >= k_shortest_loop;
       case tuning_option::items:
-        return body.is_elementwise() ? loop : wants_tiles(body);
+        return body.is_elementwise() ? loop : has_adjacent_rows(body);
       case tuning_option::accumulators:
-        return body.has(node_kind::reduce) && !wants_tiles(body);
+        return body.has(node_kind::reduce) && !has_adjacent_rows(body);
       case tuning_option::row_threads:
         return false;
     }

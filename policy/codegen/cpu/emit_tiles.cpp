@@ -39,17 +39,17 @@ class tiles_writer {
   }
 
  private:
-  int64_t tiles_a_side() const { return (side_ + tile_ - 1) / tile_; }
-  int64_t tiles() const { return w_.body().rows() / side_ * tiles_a_side(); }
+  int64_t tiles_per_side() const { return (side_ + tile_ - 1) / tile_; }
+  int64_t tiles() const { return w_.body().rows() / side_ * tiles_per_side(); }
 
   void open_tile() {
     w_.line("const int tile = blockIdx.x * blockDim.x + threadIdx.x;");
     guarded_ = tiles() % threads_ != 0;
     if (guarded_) w_.open(fmt::format("if (tile < {})", tiles()));
-    w_.line(fmt::format("const int first = tile % {} * {};", tiles_a_side(), tile_));
+    w_.line(fmt::format("const int first = tile % {} * {};", tiles_per_side(), tile_));
     if (side_ % tile_ != 0)
       w_.line(fmt::format("const int width = {0} - first < {1} ? {0} - first : {1};", side_, tile_));
-    int64_t below = tiles_a_side();
+    int64_t below = tiles_per_side();
     for (int d = w_.body().row_dims - 1; d-- > 0;) {
       std::string index = fmt::format("tile / {}", below);
       if (d > 0) index = fmt::format("{} % {}", index, w_.body().domain[static_cast<std::size_t>(d)]);

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t k_block = 128;                // threads, where rows are short
 constexpr int64_t k_processors = 132;           // multiprocessors of a large GPU
 constexpr int64_t k_whole_device = 1 << 17;     // threads that keep a large GPU busy, approximately
-constexpr int64_t k_vectors_a_thread = 4;       // independent 128-bit reads that hide memory latency
+constexpr int64_t k_vectors_per_thread = 4;     // independent 128-bit reads that hide memory latency
 constexpr int64_t k_cached_elements = 1 << 16;  // a tensor with fewer elements stays in the L1 cache
 constexpr int64_t k_warp_row = 256;             // maximum vectors of a row that one warp processes alone
 constexpr int64_t k_values_in_flight = 16;      // read before a thread computes, where rows are not resident
@@ -57,7 +57,7 @@ int64_t default_row_threads(const kernel_body& body, const row_layout& l) {
   if (l.vectors <= 32) return power_above(l.vectors);
   const bool many = rows * 32 >= k_whole_device;
   if (l.vectors <= k_warp_row && many) return 32;
-  const int64_t wanted = many ? l.vectors / k_vectors_a_thread : l.vectors / 2;
+  const int64_t wanted = many ? l.vectors / k_vectors_per_thread : l.vectors / 2;
   // A row that is read once is streamed; one that is read again should fit into the block's registers.
   if (!reads_again(body)) return std::clamp<int64_t>(power_below(wanted), 32, rows < k_processors ? 1024 : 256);
   return std::clamp<int64_t>(power_below(wanted), 32, l.vectors >= 4096 ? 1024 : 512);
@@ -103,7 +103,7 @@ bool streams(const kernel_body& body, const body_operand& o) {
 
 row_layout row_layout_of(const kernel_body& body, const group_options& options) {
   row_layout l;
-  l.across = wants_tiles(body);
+  l.across = has_adjacent_rows(body);
   l.width = l.across ? 1 : vector_width(body);
   if (body.domain.back() % l.width != 0) l.width = 1;
   l.vectors = body.columns() / l.width;

@@ -86,7 +86,7 @@ class cuda_target final : public lowering_target {
       case tuning_option::row_threads:
         if (!has_rows(body)) return false;
         // Less than a warp per row is for short rows: accesses to long ones would not coalesce.
-        if (value < 32 && !wants_tiles(body) && row_layout_of(body, now).vectors > 64 * value) return false;
+        if (value < 32 && !has_adjacent_rows(body) && row_layout_of(body, now).vectors > 64 * value) return false;
         chosen.row_threads = value;
         return row_layout_of(body, chosen).row_threads == value && row_layout_of(body, now).row_threads != value;
     }

@@ -303,7 +303,7 @@ class cuda_rows_writer {
     write_cached_loads(work);
     declare_results(work);
     open_lanes();
-    const std::set<int> used = used_behind(work);
+    const std::set<int> used = needed_after_scans(work);
     for (const int n : work.elements) {
       if (!used.contains(n)) continue;
       if (w_.node(n).kind == node_kind::scan) {
@@ -320,7 +320,7 @@ class cuda_rows_writer {
   }
 
   // The nodes that the results need once the running sums are known.
-  std::set<int> used_behind(const pass_work& work) const {
+  std::set<int> needed_after_scans(const pass_work& work) const {
     std::set<int> used;
     std::vector<int> reach;
     for (const int r : work.results)

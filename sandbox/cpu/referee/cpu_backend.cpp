@@ -5,7 +5,7 @@
 #include <malloc.h>
 
 #include "sandbox/cpu/referee/cpu_runners.hpp"
-#include "sandbox/isolation/process_memory.hpp"
+#include "sandbox/isolation/machine_info.hpp"
 #include "sandbox/referee/compare_on_host.hpp"
 #include "sandbox/referee/elements.hpp"
 #include "sandbox/referee/referee_messages.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sandbox/cpu/referee/cpu_backend.hpp"
-#include "sandbox/isolation/process_memory.hpp"
+#include "sandbox/isolation/machine_info.hpp"
 #include "sandbox/referee/referee.hpp"
 
 namespace cudal1 {

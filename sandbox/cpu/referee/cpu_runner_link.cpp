@@ -113,8 +113,8 @@ bool cpu_runner_link::wait_for_end(std::chrono::milliseconds limit) const {
 
 // What the runner wrote to its standard error.
 std::string cpu_runner_link::words() const {
-  const char* text = reinterpret_cast<const char*>(page_.data()) + control_block::words_offset;
-  return {text, ::strnlen(text, control_block::bytes - control_block::words_offset)};
+  const char* text = reinterpret_cast<const char*>(page_.data()) + control_block::stderr_offset;
+  return {text, ::strnlen(text, control_block::bytes - control_block::stderr_offset)};
 }
 
 // The channel closed or the process ended.

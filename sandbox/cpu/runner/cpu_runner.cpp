@@ -19,7 +19,7 @@
 #include "sandbox/cpu/runtime/object_library.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/isolation/frame.hpp"
-#include "sandbox/isolation/process_memory.hpp"
+#include "sandbox/isolation/machine_info.hpp"
 #include "sandbox/isolation/zygote.hpp"
 
 namespace cudal1 {
@@ -277,7 +277,7 @@ int run_cpu_runner(const worker_settings& settings, int channel, int control, in
   // Never destroyed: a fault handler may read it until the very end.
   auto& self = *new runner(settings, channel, *reinterpret_cast<control_block*>(page->data()));
   // What it says ends in the page: as much as fits behind the control block, for the sentence about its end.
-  ::lseek(control, control_block::words_offset, SEEK_SET);
+  ::lseek(control, control_block::stderr_offset, SEEK_SET);
   ::dup2(control, 2);
   auto first = receive_frame(channel, deadline_in(std::chrono::minutes(1)));
   if (!first) return exit_broken;

@@ -7,7 +7,7 @@
 #include "sandbox/cpu/session/machine.hpp"
 #include "sandbox/device/process_session.hpp"
 #include "sandbox/isolation/control_block.hpp"
-#include "sandbox/isolation/process_memory.hpp"
+#include "sandbox/isolation/machine_info.hpp"
 #include "sandbox/isolation/shared_memory.hpp"
 
 namespace cudal1 {

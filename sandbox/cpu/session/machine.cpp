@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "config/base/hash.hpp"
-#include "sandbox/isolation/process_memory.hpp"
+#include "sandbox/isolation/machine_info.hpp"
 
 namespace cudal1 {
 

@@ -22,7 +22,7 @@
 #include "sandbox/cuda/compiler/nvrtc_call.hpp"
 #include "sandbox/isolation/confine.hpp"
 #include "sandbox/isolation/frame.hpp"
-#include "sandbox/isolation/process_memory.hpp"
+#include "sandbox/isolation/machine_info.hpp"
 #include "sandbox/isolation/zygote.hpp"
 
 namespace cudal1 {

@@ -10,7 +10,7 @@
 #include "sandbox/cuda/gpus/gpu.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/device/process_session.hpp"
-#include "sandbox/isolation/process_memory.hpp"
+#include "sandbox/isolation/machine_info.hpp"
 
 namespace cudal1 {
 namespace {

@@ -97,7 +97,7 @@ std::vector<operator_record> attention_records() {
   using namespace rules;
   // clang-format off
   return of_kind(operator_kind::attention, {
-      {"aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor", attention(), {.relaid = true, .flops = attention_flops}},
+      {"aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor", attention(), {.needs_relayout = true, .flops = attention_flops}},
   });
   // clang-format on
 }

@@ -46,7 +46,7 @@ unsigned before(effect e, unsigned after) {
       return closed(after & (kept | own_anywhere | felt_anywhere));
     case effect::smooth:
       return closed(if_has(own_anywhere, own_anywhere) | if_has(felt_anywhere, felt_anywhere));
-    case effect::flat_in_parts:
+    case effect::constant_on_intervals:
       return closed(if_has(own_anywhere, own_somewhere) | if_has(felt_anywhere, felt_somewhere));
     case effect::summed:
       return closed(if_has(felt_anywhere, felt_anywhere) | if_has(felt_somewhere, felt_somewhere));
@@ -135,28 +135,28 @@ bool is_factor(const step_view& v) {
   return v.is(factors.left) || v.is(factors.right);
 }
 
-bool holds(const step_view& v, proviso where) {
+bool holds(const step_view& v, effect_condition where) {
   constexpr int64_t enough = 3;  // normalization of two elements keeps only a sign
   switch (where) {
-    case proviso::none:
+    case effect_condition::none:
       return true;
-    case proviso::generic_others:
+    case effect_condition::nonzero_others:
       return v.others_are_generic(traits_of(v.call).product.left[0] != 0);
-    case proviso::several:
+    case effect_condition::several:
       return v.type.numel() >= 2 * std::max<int64_t>(1, v.result.numel());
-    case proviso::several_in_dim:
+    case effect_condition::several_in_dim:
       return v.size_along(integer_of(v.call, "dim", -1)) > 1;
-    case proviso::wide_rows:
+    case effect_condition::wide_rows:
       return v.others_are_generic() && v.size_along(-1) >= enough;
-    case proviso::wide_groups: {
+    case effect_condition::wide_groups: {
       const int64_t groups = std::max<int64_t>(1, integer_of(v.call, "num_groups", 1));
       return v.others_are_generic() && v.type.numel() / std::max<int64_t>(1, v.type.shape.front() * groups) >= enough;
     }
-    case proviso::given_statistics: {
+    case effect_condition::given_statistics: {
       const auto* training = argument<scalar_value>(v.call, "training");
       return v.others_are_generic() && training != nullptr && *training == scalar_value(false);
     }
-    case proviso::floating:
+    case effect_condition::floating:
       return is_floating(v.type.type) && is_floating(v.result.type);
   }
   return false;
@@ -180,7 +180,8 @@ struct known {
 // What is certain about the operand.
 known before(const step_view& v, const known& after) {
   effect e = effect_of(v);
-  const bool alone = e == effect::onto || e == effect::one_to_one || e == effect::smooth || e == effect::flat_in_parts;
+  const bool alone =
+      e == effect::onto || e == effect::one_to_one || e == effect::smooth || e == effect::constant_on_intervals;
   unsigned c = before(e, after.certain);
   // Where an element is broadcast to several of the result, they change together.
   if (alone && v.result.numel() > v.type.numel() && record_of(v.call).kind != operator_kind::join)

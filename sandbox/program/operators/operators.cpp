@@ -64,7 +64,7 @@ operator_info make_info(const operator_record& r, std::string_view schema_text) 
   if (!schema) throw std::logic_error(schema.error().message);  // an error in a record; a test reads the whole table
   info.schema = std::move(*schema);
   info.schema_text = schema_text;
-  info.relaid = r.traits.relaid;
+  info.needs_relayout = r.traits.needs_relayout;
   info.record = &r;
   info.rule = [types = r.types](const operator_call& call) -> expected<std::vector<operator_result>> {
     try {

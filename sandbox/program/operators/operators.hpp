@@ -96,7 +96,7 @@ struct operator_info {
   std::string schema_text = {};  // as ATen prints it
   // Kernels of different devices give its results different layouts: the rule defines one, and the interpreter copies
   // results with another layout into it.
-  bool relaid = false;
+  bool needs_relayout = false;
   const operator_record* record = nullptr;  // the same for all its names
 };
 

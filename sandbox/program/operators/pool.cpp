@@ -114,7 +114,7 @@ rule adaptive_max_pool(int64_t dimensions) {
     const auto& t = a.tensor("self");
     CUDAL1_CHECK(check_image(t, dimensions + 1, dimensions + 2, "self"));
     CUDAL1_TRY(const auto sizes, a.per_dimension("output_size", static_cast<std::size_t>(dimensions)));
-    CUDAL1_TRY(auto values, with_space(t, sizes, "output_size"));
+    CUDAL1_TRY(auto values, with_spatial_sizes(t, sizes, "output_size"));
     values.push_back({contiguous(dtype::int64, values.front().type.shape), {}});
     return values;
   };

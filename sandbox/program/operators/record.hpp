@@ -44,21 +44,21 @@ BOOST_DESCRIBE_ENUM(operator_kind, pointwise, view, copy, rearrangement, list, j
 // How the result depends on one operand while the others are fixed.
 enum class effect {
   nothing_known,
-  onto,           // elementwise, a bijection of the real numbers: adding, scaling, moving
-  one_to_one,     // elementwise, injective: exp, sigmoid
-  smooth,         // elementwise, constant on no interval: square, gelu
-  flat_in_parts,  // elementwise, constant on some intervals only: relu, clamp
-  summed,         // each element into one sum: sum, mean
-  reduced,        // each element into one result, smoothly: norms, logsumexp
-  chosen,         // the largest or smallest: amax, max_pool
-  mixed_linear,   // each element into several results, by factors that are not 0: products, convolutions, cumsum
-  mixed_smooth    // softmax, normalization
+  onto,                   // elementwise, a bijection of the real numbers: adding, scaling, moving
+  one_to_one,             // elementwise, injective: exp, sigmoid
+  smooth,                 // elementwise, constant on no interval: square, gelu
+  constant_on_intervals,  // elementwise, constant on some intervals only: relu, clamp
+  summed,                 // each element into one sum: sum, mean
+  reduced,                // each element into one result, smoothly: norms, logsumexp
+  chosen,                 // the largest or smallest: amax, max_pool
+  mixed_linear,  // each element into several results, by factors that are not 0: products, convolutions, cumsum
+  mixed_smooth   // softmax, normalization
 };
 
 // The further condition under which the effect is certain.
-enum class proviso {
+enum class effect_condition {
   none,
-  generic_others,    // the other operands are almost surely nowhere 0
+  nonzero_others,    // the other operands are almost surely nowhere 0
   several,           // at least two elements for each result
   several_in_dim,    // at least two elements in `dim`
   wide_rows,         // at least three elements in the last dimension
@@ -71,7 +71,7 @@ enum class proviso {
 // to the operand `unscaled`.
 struct operand_effect {
   effect what = effect::nothing_known;
-  proviso where = proviso::none;
+  effect_condition where = effect_condition::none;
   std::string_view operand = {}, factor = {}, unscaled = {};
 };
 
@@ -80,7 +80,16 @@ enum class linearity { none, each_operand, first_operand };
 
 // How much of its first operand a step reads. `all`: of an elementwise step's operand with the result's size, as much
 // as is read of the result.
-enum class reading { all, part, shape_only, values_of_first_only, diagonal, upper_triangle, lower_triangle, one_a_row };
+enum class reading {
+  all,
+  part,
+  shape_only,
+  values_of_first_only,
+  diagonal,
+  upper_triangle,
+  lower_triangle,
+  one_per_row
+};
 
 // Which dimensions a view swaps.
 enum class transposition { none, named, of_matrix, last_two };
@@ -179,18 +188,18 @@ struct operator_traits {
   bool selects = false;  // elements of the result are elements of the operand; implied for views and lists
   bool partial = false;  // defined on a part of the real numbers only
   bool commutes = false;
-  bool undoes_itself = false;
+  bool is_self_inverse = false;
 
   // ---- memory and structure ----
-  bool may_copy = false;     // a view, or a copy where the layout requires one
-  bool moves_begin = false;  // a view that may start at another address than its operand
-  const char* idle = "";     // why it is a no-op if the result has the operand's type; "" if it is not
+  bool may_copy = false;             // a view, or a copy where the layout requires one
+  bool moves_start_address = false;  // a view that may start at another address than its operand
+  const char* idle = "";             // why it is a no-op if the result has the operand's type; "" if it is not
   reading reads = reading::all;
   transposition swaps = transposition::none;
-  bool keeps_zeros = false;      // if it has no other tensor operand
-  const char* diagonal_of = "";  // builds a matrix from its diagonal, if the argument of this name is 0
-  bool keeps_single = false;     // a no-op over dimensions of size 1 that are kept
-  bool relaid = false;           // see operator_info
+  bool keeps_zeros = false;          // if it has no other tensor operand
+  const char* diagonal_of = "";      // builds a matrix from its diagonal, if the argument of this name is 0
+  bool is_noop_on_size_one = false;  // a no-op over dimensions of size 1 that are kept
+  bool needs_relayout = false;       // see operator_info
 
   // ---- work ----
   linearity linear = linearity::none;
@@ -238,7 +247,7 @@ std::vector<operator_record> of_kind(operator_kind kind, std::vector<operator_re
 
 inline constexpr bounds non_negative{0, std::numeric_limits<double>::infinity()};
 // A product's effect on its operands.
-inline constexpr operand_effect products{effect::mixed_linear, proviso::generic_others, {}, "alpha"};
+inline constexpr operand_effect products{effect::mixed_linear, effect_condition::nonzero_others, {}, "alpha"};
 
 // The families, one file each.
 std::vector<operator_record> pointwise_records();

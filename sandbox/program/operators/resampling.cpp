@@ -45,7 +45,7 @@ rule upsample(int64_t dimensions) {
     if (!a.is_null("output_size")) {
       const auto sizes = a.integers("output_size");
       if (sizes.size() != n) return refuse("output_size should have {} numbers, but has {}", n, sizes.size());
-      return with_space(t, sizes, "output_size");
+      return with_spatial_sizes(t, sizes, "output_size");
     }
     const auto factors = a.reals("scale_factors");
     if (factors.size() != n) return refuse("scale_factors should have {} numbers, but has {}", n, factors.size());
@@ -55,7 +55,7 @@ rule upsample(int64_t dimensions) {
       if (!(size >= 1 && size < 0x1p31)) return refuse("scale_factors make a size of {}", size);
       sizes.push_back(static_cast<int64_t>(size));
     }
-    return with_space(t, sizes, "the size");
+    return with_spatial_sizes(t, sizes, "the size");
   };
 }
 

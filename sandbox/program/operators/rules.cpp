@@ -307,7 +307,7 @@ expected<void> check_image(const tensor_type& t, int64_t low, int64_t high, std:
   return check_contiguous(t, name);
 }
 
-outcome with_space(const tensor_type& t, const std::vector<int64_t>& sizes, std::string_view name) {
+outcome with_spatial_sizes(const tensor_type& t, const std::vector<int64_t>& sizes, std::string_view name) {
   auto shape = t.shape;
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] < 1) return refuse("{} {} should be positive", name, shape_text(sizes));

@@ -121,7 +121,7 @@ expected<void> check_channels_first(tensor_type t, std::string_view name);
 // Full precision, row-major, with `low` to `high` dimensions.
 expected<void> check_image(const tensor_type& t, int64_t low, int64_t high, std::string_view name);
 // `t` with its last dimensions replaced by `sizes`, which must be positive.
-outcome with_space(const tensor_type& t, const std::vector<int64_t>& sizes, std::string_view name);
+outcome with_spatial_sizes(const tensor_type& t, const std::vector<int64_t>& sizes, std::string_view name);
 
 expected<void> check_sizes(const std::vector<int64_t>& shape);  // positive
 

@@ -46,7 +46,7 @@ double share_of_operand(const operator_call& call, const tensor_type& result, co
     case reading::upper_triangle:
     case reading::lower_triangle:
       return std::min(share, triangle_share(type, reads == reading::upper_triangle, integer_of(call, "diagonal", 0)));
-    case reading::one_a_row:
+    case reading::one_per_row:
       if (const auto* target = tensor_of(call, "target")) return ratio(target->numel(), type.numel());
       break;
     default:

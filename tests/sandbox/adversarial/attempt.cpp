@@ -123,7 +123,7 @@ finding adversarial_test::evaluate(const task& t, const checked_program& program
   if (j.result != outcome::correct) return {j.result, j.reason, "check"};
   const timing_plan pairs{
       .forks = 1, .pairs = 5, .call_limit_ms = call_limit_ms, .memory_limit_bytes = int64_t{256} << 20};
-  const auto timed = time_judged(*session, {t, program, code}, plan, {pairs, 0}, gates);
+  const auto timed = check_and_time(*session, {t, program, code}, plan, {pairs, 0}, gates);
   if (!timed) return infrastructure(timed.error());
   if (timed->problem) return {timed->problem->kind, timed->problem->reason, "timing"};
   if (!timed->inconsistency.empty()) return {outcome::inconsistent, timed->inconsistency, "timing"};

@@ -45,8 +45,8 @@ TEST_F(adversarial_test, a_call_that_sometimes_does_not_end_is_a_hang) {
   ASSERT_TRUE(program);
   const auto code = compiler->compile(*program);
   ASSERT_TRUE(code) << code.error().message;
-  const auto timed = time_judged(*session, {relu, *program, *code}, plan_check(relu, {}),
-                                 {{.forks = 4, .pairs = 7, .call_limit_ms = 200}, 0}, {});
+  const auto timed = check_and_time(*session, {relu, *program, *code}, plan_check(relu, {}),
+                                    {{.forks = 4, .pairs = 7, .call_limit_ms = 200}, 0}, {});
   ASSERT_TRUE(timed) << timed.error().message;
   ASSERT_TRUE(timed->problem);
   EXPECT_EQ(timed->problem->kind, outcome::hang) << timed->problem->reason;

@@ -105,7 +105,7 @@ TEST_F(echo_device, evaluates_a_task) {
   ASSERT_TRUE(checked) << checked.error().message;
   const judgement j = judge(t, plan, *checked, gates);
   EXPECT_EQ(j.result, outcome::correct) << j.reason;
-  const auto timed = time_judged(**session, {t, variant, *code}, plan, {{.forks = 1, .pairs = 3}, 0}, gates);
+  const auto timed = check_and_time(**session, {t, variant, *code}, plan, {{.forks = 1, .pairs = 3}, 0}, gates);
   ASSERT_TRUE(timed) << timed.error().message;
   EXPECT_EQ(timed->samples.size(), 3U);
 }

@@ -97,7 +97,7 @@ check_plan device_test::short_plan() {
 
 expected<timing_report> device_test::timed(const task& t, const checked_program& program, const compiled_code& code,
                                            const timing_plan& plan, int first_fork) {
-  return time_judged(*session, {t, program, code}, plan_check(t, {}), {plan, first_fork}, {});
+  return check_and_time(*session, {t, program, code}, plan_check(t, {}), {plan, first_fork}, {});
 }
 
 expected<check_report> device_test::check(const compiled_code& code, const check_plan& plan) {

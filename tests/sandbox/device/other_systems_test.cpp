@@ -41,8 +41,8 @@ std::string checked(device_session& s, const compiled_code& code, int64_t blocks
 std::string timed(device_session& s, const compiled_code& code, int64_t blocks = 1) {
   const task t = relu_task(elements);
   const checked_program program = one_launch(elements, blocks);
-  const auto report = time_judged(s, {t, program, code}, three_draws(),
-                                  {{.forks = 1, .pairs = 3, .memory_limit_bytes = 256 << 20}, 0}, {});
+  const auto report = check_and_time(s, {t, program, code}, three_draws(),
+                                     {{.forks = 1, .pairs = 3, .memory_limit_bytes = 256 << 20}, 0}, {});
   if (!report) return report.error().message;
   if (report->problem) return report->problem->reason;
   return std::to_string(report->samples.size()) + " samples" + report->inconsistency;

@@ -137,7 +137,7 @@ std::string different_type(const operator_case& c, const std::vector<at::Tensor>
     return fmt::format("ATen gives {} results, but the rule {}", direct.size(), results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
     auto type = type_of(direct[i]);
-    if (find_operator(c.op)->relaid) type.strides = results[i].type.strides;
+    if (find_operator(c.op)->needs_relayout) type.strides = results[i].type.strides;
     if (!(type == results[i].type))
       return fmt::format("result {} is {} in ATen and {}[{}] with strides [{}] by the rule", i, type_text(direct[i]),
                          name_of(results[i].type.type), fmt::join(results[i].type.shape, ", "),

@@ -107,7 +107,7 @@ TEST_F(core_choice_on_this_machine, drops_cores_that_may_not_be_used) {
 TEST_F(core_choice_on_this_machine, known_work_does_not_depend_on_earlier_work) {
   ASSERT_TRUE(move_this_thread({first_}));
   const auto look = [] {
-    return std::min({core_choice::known_work_us(), core_choice::known_work_us(), core_choice::known_work_us()});
+    return std::min({core_choice::benchmark_us(), core_choice::benchmark_us(), core_choice::benchmark_us()});
   };
   std::vector<double> after_itself, after_others;
   for (unsigned round = 0; round < 31; ++round) {

@@ -97,11 +97,11 @@ TEST(tokens_of, rejects_what_can_hide_words) {
   EXPECT_EQ(problem("// \xc3\xa4 $ \\\nauto s = \"\xc3\xa4 $ %:\", t = u8\"R\"; f<int ::g> ();"), "");
 }
 
-TEST(after_partner, counts_brackets_of_one_kind) {
+TEST(after_matching_bracket, counts_brackets_of_one_kind) {
   const auto tokens = scan("f(a[(1)], (b)) {", directive_form::line);
-  EXPECT_EQ(after_partner(tokens, 1), tokens.size() - 1);
-  EXPECT_EQ(after_partner(tokens, 3), 8u);
-  EXPECT_EQ(after_partner(tokens, tokens.size() - 1), tokens.size() + 1) << "not closed";
+  EXPECT_EQ(after_matching_bracket(tokens, 1), tokens.size() - 1);
+  EXPECT_EQ(after_matching_bracket(tokens, 3), 8u);
+  EXPECT_EQ(after_matching_bracket(tokens, tokens.size() - 1), tokens.size() + 1) << "not closed";
 }
 
 }  // namespace

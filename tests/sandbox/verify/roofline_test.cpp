@@ -20,7 +20,7 @@ TEST(roofline, memory_time_uses_the_reached_bandwidth) {
   task_work w;
   w.input_bytes = 400'000'000;
   w.output_bytes = 20'000'000;
-  const auto r = roof_of(w, h200());
+  const auto r = roofline_of(w, h200());
   EXPECT_NEAR(r.memory_us, 100, 1e-9) << "420 MB at 4.2 TB/s";
   EXPECT_EQ(r.compute_us, 0);
   EXPECT_NEAR(r.device_us(), 100, 1e-9);
@@ -31,15 +31,15 @@ TEST(roofline, memory_time_uses_the_reached_bandwidth) {
 TEST(roofline, compute_time_uses_the_reached_rates) {
   task_work w;
   w.flops.float32 = 110e9;
-  EXPECT_NEAR(roof_of(w, h200()).device_us(), 1000, 1e-6) << "3xTF32: 110 TFLOP/s";
+  EXPECT_NEAR(roofline_of(w, h200()).device_us(), 1000, 1e-6) << "3xTF32: 110 TFLOP/s";
   w.flops = {};
   w.flops.tf32 = 330e9;
-  EXPECT_NEAR(roof_of(w, h200()).device_us(), 1000, 1e-6) << "a convolution: 330 TFLOP/s";
+  EXPECT_NEAR(roofline_of(w, h200()).device_us(), 1000, 1e-6) << "a convolution: 330 TFLOP/s";
   w.flops.half = 790e9;
-  EXPECT_NEAR(roof_of(w, h200()).device_us(), 2000, 1e-6) << "one after the other";
-  EXPECT_STREQ(roof_of(w, h200()).limit(), "compute");
+  EXPECT_NEAR(roofline_of(w, h200()).device_us(), 2000, 1e-6) << "one after the other";
+  EXPECT_STREQ(roofline_of(w, h200()).limit(), "compute");
   w.input_bytes = 16'800'000'000;
-  EXPECT_NEAR(roof_of(w, h200()).device_us(), 4000, 1e-6) << "the larger of both";
+  EXPECT_NEAR(roofline_of(w, h200()).device_us(), 4000, 1e-6) << "the larger of both";
 }
 
 TEST(roofline, a_product_uses_the_faster_of_float32_and_3xtf32) {
@@ -47,7 +47,7 @@ TEST(roofline, a_product_uses_the_faster_of_float32_and_3xtf32) {
   d.reached_tflops.tf32 = 60;  // a third of it is below float32
   task_work w;
   w.flops.float32 = 50e9;
-  EXPECT_NEAR(roof_of(w, d).device_us(), 1000, 1e-6);
+  EXPECT_NEAR(roofline_of(w, d).device_us(), 1000, 1e-6);
 }
 
 TEST(roofline, share_of_log_gap_is_summed_over_tasks) {
@@ -70,7 +70,7 @@ TEST(roofline, floors_of_the_built_in_tasks_follow_from_their_sizes) {
   const device_data d = h200();
   int known = 0;
   for (const auto& t : *tasks) {
-    const auto r = roof_of(work_of(t), d);
+    const auto r = roofline_of(work_of(t), d);
     EXPECT_GT(r.device_us(), 2) << t.name;
     EXPECT_LT(r.device_us(), 10'000) << t.name;
     const auto size = [&](std::size_t input, std::size_t dimension) {

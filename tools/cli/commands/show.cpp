@@ -77,8 +77,8 @@ std::string with_newline(std::string text) {
 }
 
 // The floor of the variant's task on the device of an environment, where the store still has both.
-expected<std::optional<roofline>> roof_of(const expected<task_record>& record, const environment& where,
-                                          floor_finder& floors) {
+expected<std::optional<roofline>> roofline_of(const expected<task_record>& record, const environment& where,
+                                              floor_finder& floors) {
   if (!record || !traits_of(where.device).is_accelerator) return std::nullopt;
   const auto t = read_task(record->text, record->profile);
   if (!t) return std::nullopt;
@@ -93,7 +93,7 @@ expected<void> print_verdicts(store& s, const expected<task_record>& record, con
     if (!v.environment_id.empty()) {
       CUDAL1_TRY(where, s.get_environment(v.environment_id));
     }
-    CUDAL1_TRY(const auto roof, roof_of(record, where, floors));
+    CUDAL1_TRY(const auto roof, roofline_of(record, where, floors));
     section(out, fmt::format("Verdict of attempt {}, {}", v.attempt, format_date(v.time_unix_ms)),
             print_verdict(v, out, roof));
     if (!v.environment_id.empty()) {
@@ -116,7 +116,7 @@ expected<int> show_json(store& s, const variant_record& v, const std::vector<ver
     if (one.environment_id.empty() || std::find(seen.begin(), seen.end(), one.environment_id) != seen.end()) continue;
     seen.push_back(one.environment_id);
     CUDAL1_TRY(const auto where, s.get_environment(one.environment_id));
-    CUDAL1_TRY(const auto roof, roof_of(record, where, floors));
+    CUDAL1_TRY(const auto roof, roofline_of(record, where, floors));
     environments.push_back(to_json(where));
     roofs.push_back(to_json(roof));
   }

@@ -70,7 +70,7 @@ task_summary summarize(const task& t, const std::optional<device_data>& device) 
   }
   s.steps = static_cast<int64_t>(p.steps.size());
   s.work = work_of(t);
-  if (device) s.floor = roof_of(s.work, *device);
+  if (device) s.floor = roofline_of(s.work, *device);
   return s;
 }
 

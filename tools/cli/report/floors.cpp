@@ -13,7 +13,7 @@ expected<std::optional<roofline>> floor_finder::of(const task& t, const std::str
     known = devices_.emplace(model, std::move(data)).first;
   }
   if (!known->second) return std::nullopt;
-  return roof_of(work_of(t), *known->second);
+  return roofline_of(work_of(t), *known->second);
 }
 
 std::vector<std::string> floor_finder::unknown() const {

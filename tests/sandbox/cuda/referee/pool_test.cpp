@@ -251,7 +251,7 @@ TEST_F(pools, other_tolerances_make_other_figures_of_the_same_draw) {
   const auto pool = open(add_relu_task(1000));
   const auto loose = get(*pool, {}, 0);
   EXPECT_EQ(outputs(loose).statistics[0].outside, 0);
-  pool->judge_by({{0, 0}, {0, 0}});
+  pool->set_tolerances({{0, 0}, {0, 0}});
   const auto strict = get(*pool, {}, 0);
   EXPECT_EQ(strict->request.seed, loose->request.seed);
   EXPECT_GT(outputs(strict).statistics[0].outside, 0) << "float32 rounds";

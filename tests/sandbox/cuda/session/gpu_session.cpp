@@ -91,7 +91,7 @@ gpu_finding gpu_session_test::evaluate(const task& t, const std::string& program
   found.result = j.result;
   found.reason = j.reason;
   if (j.result == outcome::correct && plan.forks > 0) {
-    auto timed = time_judged(*session_, {t, *checked, *code}, wanted, {plan, 0}, gates);
+    auto timed = check_and_time(*session_, {t, *checked, *code}, wanted, {plan, 0}, gates);
     EXPECT_TRUE(timed) << timed.error().message;
     if (timed) found.timed = std::move(*timed);
     if (found.timed.problem) {
@@ -109,7 +109,7 @@ gpu_finding gpu_session_test::evaluate(const task& t, const std::string& program
 
 timing_report gpu_session_test::measure_again(const task& t, const timing_plan& plan, int first_fork) {
   const compiled_code none;
-  auto timed = time_judged(*session_, {t, t.reference, none}, plan_check(t, {}), {plan, first_fork}, {});
+  auto timed = check_and_time(*session_, {t, t.reference, none}, plan_check(t, {}), {plan, first_fork}, {});
   EXPECT_TRUE(timed) << timed.error().message;
   if (timed) return std::move(*timed);
   timing_report failed;

@@ -1,4 +1,4 @@
-#include "sandbox/isolation/process_memory.hpp"
+#include "sandbox/isolation/machine_info.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -36,8 +36,8 @@ machine_state read_machine(const ucontext_t& context) noexcept {
 #endif
 }
 
-// Libraries probe files now and then (CPU topology, say). While an ATen step runs, such a probe is told "no"; native
-// code of the variant that made it look so would gain just that.
+// Libraries sometimes probe files (for the CPU's topology, say). During an ATen step such a system call fails with
+// EACCES instead of ending the process; native code that imitates an ATen step gains no more than that.
 bool deny_quietly(const siginfo_t& info, ucontext_t& context, const char* step) noexcept {
 #if defined(__x86_64__)
   if (std::strstr(step, "launch") != nullptr) return false;

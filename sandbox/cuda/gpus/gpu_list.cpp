@@ -9,7 +9,7 @@ namespace cudal1 {
 
 namespace {
 
-// A text that NVML writes into a buffer.
+// Reads a text that NVML writes into a buffer.
 template <class Call>
 expected<std::string> text_of(const nvml& library, const std::string& what, Call call) {
   char text[256] = {};

@@ -31,7 +31,7 @@ int64_t whole(double count) {
 
 }  // namespace
 
-// Of all blocks. The places are -1 where there is none.
+// The totals over all blocks. An index is -1 if there is no such element.
 struct output_comparer::totals {
   double of[record_figures] = {};
 
@@ -48,7 +48,7 @@ expected<std::pair<std::size_t, double*>> output_comparer::new_record() {
       records_ = at::zeros({static_cast<int64_t>(most_started), record_stride}, options);
     }
     if (started_ >= most_started)
-      return fail(errc::infrastructure, "more than {} comparisons before they are looked at", most_started);
+      return fail(errc::infrastructure, "more than {} comparisons are waiting to be collected", most_started);
     base_.resize(started_ + 1);
     double* const at = records_.mutable_data_ptr<double>() + static_cast<int64_t>(started_) * record_stride;
     return std::pair(started_++, at);
@@ -103,7 +103,7 @@ expected<void> output_comparer::collect() {
     const at::Tensor used = records_.narrow(0, 0, count), host = used.to(at::kCPU, false, true);
     const double* const first = host.const_data_ptr<double>();
     collected_.assign(first, first + count * record_stride);
-    used.zero_();  // fingerprints are added up
+    used.zero_();  // fingerprints are added to their records
     return {};
   });
 }

@@ -9,7 +9,7 @@
 namespace cudal1 {
 namespace {
 
-constexpr int64_t share_of_memory = 3;  // the draws of all tasks take one part of so many of what is free
+constexpr int64_t share_of_memory = 3;  // the draws of all tasks may take 1/3 of the free memory
 constexpr int64_t least_memory = int64_t{256} << 20;
 
 expected<std::unique_ptr<referee>> start(const worker_settings& settings) {

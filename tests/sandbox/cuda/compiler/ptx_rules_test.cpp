@@ -122,7 +122,7 @@ TEST(rules, refuse_inline_assembly_that_reads_otherwise_than_it_is) {
   EXPECT_THAT(problem(text("#define a b\n")), HasSubstr("preprocessor"));
   EXPECT_THAT(problem(text(".pragma \"a\nb\";")), HasSubstr("string"));
   EXPECT_THAT(problem(text("mov.u32 r, \\x;")), HasSubstr("refused"));
-  EXPECT_THAT(problem(text(".reg .b32 %clock<65>; mov.u32 %r1, %clock64;")), HasSubstr("names of the machine"));
+  EXPECT_THAT(problem(text(".reg .b32 %clock<65>; mov.u32 %r1, %clock64;")), HasSubstr("names of special registers"));
   EXPECT_THAT(problem(text(".reg .b32 %r<2>; @%p1 mov.u32 %r1, %clock;")), HasSubstr("%clock"));
   EXPECT_THAT(problem(text(".reg .b32 %r<2>; @!%p1 mov.u32 %r1, %clock;")), HasSubstr("%clock"));
   EXPECT_THAT(problem(text(".reg .b32 %r<2>; here: mov.u32 %r1, %clock;")), HasSubstr("%clock"));
@@ -130,7 +130,7 @@ TEST(rules, refuse_inline_assembly_that_reads_otherwise_than_it_is) {
   EXPECT_THAT(problem(text("{ { nanosleep.u32 5; } }")), HasSubstr("sleeping"));
   EXPECT_THAT(problem(".include \"x\";\n" + text("")), HasSubstr("files"));
   EXPECT_THAT(problem("}"), HasSubstr("closes a block"));
-  EXPECT_THAT(problem("{"), HasSubstr("ends in the middle"));
+  EXPECT_THAT(problem("{"), HasSubstr("the PTX is incomplete"));
   EXPECT_THAT(problem(".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);"), HasSubstr("printf"));
 }
 

@@ -1,4 +1,4 @@
-// A tensor's bytes out of a file of safetensors: for constants that a module's state dictionary does not have.
+// A tensor's bytes from a safetensors file: for constants that a module's state dictionary does not have.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace cudal1::kernelbench {
 
-// What is put into a file as data, at most.
+// The most that is put into a file as data.
 inline constexpr int64_t most_embedded_bytes = 1 << 20;
 
 // The bytes of `content.tensor`, row-major, after a check that it is of that type. `folder`: of the blobs. Errors:

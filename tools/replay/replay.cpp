@@ -16,13 +16,13 @@ namespace cudal1 {
 
 namespace {
 
-// A copy on the device, with the strides that are declared.
+// A copy on the device, with the declared strides.
 at::Tensor tensor_of(const tensor_type& type, const std::byte* elements, at::Device device) {
   const auto source = wrap({contiguous(type.type, type.shape), const_cast<std::byte*>(elements)}, at::kCPU);
   auto target = at::empty_strided(type.shape, type.strides, source.options().device(device));
   auto written = target;
   auto seen = source;
-  for (int64_t d = 0; d < type.dim(); ++d)  // what a broadcast shows several times is written once
+  for (int64_t d = 0; d < type.dim(); ++d)  // a broadcast element is written once
     if (written.stride(d) == 0 && written.size(d) > 1) {
       written = written.narrow(d, 0, 1);
       seen = seen.narrow(d, 0, 1);
@@ -35,7 +35,7 @@ expected<at::Tensor> given(const safetensors_file& file, const tensor_declaratio
   CUDAL1_TRY(const stored_tensor* const found, file.find(wanted.name));
   const tensor_type have = contiguous(found->type, found->shape);
   if (have != contiguous(wanted.type.type, wanted.type.shape))
-    return fail(errc::invalid_argument, "{} is {}, and is declared as {}", wanted.name, have.text(),
+    return fail(errc::invalid_argument, "{} is {}, but is declared as {}", wanted.name, have.text(),
                 wanted.type.text());
   return tensor_of(wanted.type, found->bytes.data(), device);
 }

@@ -77,7 +77,7 @@ class Counting(unittest.TestCase):
         calls = calls_of(row(60, 15), row(40, 12), row(41, 12))
         count_rows(calls, pace_that_saw(12, known=9), least=10)
         self.assertEqual(calls.call_us, [40] * 8 + [41] * 8, "the best that was seen here")
-        self.assertEqual(calls.notes, ["the host was 1.33 times slower than at its best all the while"])
+        self.assertEqual(calls.notes, ["the host was 1.33 times slower than at its best all the time"])
 
     def test_few_rows_are_the_fastest_ones(self) -> None:
         calls = calls_of(row(60, 15), row(70, 17), row(80, 19))

@@ -1,5 +1,5 @@
-"""The host's current pace, and its fastest cores: the pace of a shared machine changes from second to second, and with it
-the time of every short call. Call pytorch_calls.load_torch before using this.
+"""The host's current pace, and its fastest cores: the pace of a shared machine changes from second to second, and with
+it the time of every short call. Call pytorch_calls.load_torch before using this.
 """
 
 from __future__ import annotations

@@ -358,8 +358,8 @@ class Clock:
         return (end - begin) / 1000
 
     def on_device(self, calls: Calls, inputs: list) -> float | None:
-        """Microseconds between two events, while a spinning kernel hides the time that the host takes to launch. None if
-        the spinning ended before the last launch; it is longer the next time."""
+        """Microseconds between two events, while a spinning kernel hides the time that the host takes to launch. None
+        if the spinning ended before the last launch; it is longer the next time."""
         calls.settle()
         self.flush()
         synchronize(self.device)

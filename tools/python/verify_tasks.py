@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Checks imported tasks against PyTorch: does each task's program, run by cudal1's own interpreter, give the same results
-as its Python module in eager mode, on the same inputs and weights?
+"""Checks imported tasks against PyTorch: does each task's program, run by cudal1's own interpreter, give the same
+results as its Python module in eager mode, on the same inputs and weights?
 
 DIR is a folder that `cudal1 tasks import` wrote (or one task file). For each task the module is made again from its
-source and seed, its weights are compared with the task's, and it is run several times: the differences between these runs
-are its noise. Then cudal1-replay runs the task's program. It agrees "bit for bit", or is "within noise": no further from
-the nearest of eager's runs, by the largest difference and by its RMS, than two of these are from each other.
+source and seed, its weights are compared with the task's, and it is run several times: the differences between these
+runs are its noise. Then cudal1-replay runs the task's program. It agrees "bit for bit", or is "within noise": no
+further from the nearest of eager's runs, by the largest difference and by its RMS, than two of these are from each
+other.
 
 THE SOURCES ARE EXECUTED, as you, without a sandbox.
 
@@ -319,7 +320,7 @@ def find_replay(wanted: str | None) -> str:
     found = None if wanted else shutil.which("cudal1-replay")
     if found:
         return found
-    raise SystemExit(f"verify_tasks: there is no {candidates[0]}; build the target cudal1-replay, or name it with --replay")
+    raise SystemExit(f"verify_tasks: there is no {candidates[0]}; build the target cudal1-replay, or give --replay")
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -331,9 +332,10 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu",
                         help="cpu or cuda:N (default: the first GPU, else cpu)")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of eager, at least 2 (default 3)")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of both sides on the cpu (default 1)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N",
+                        help="threads of both sides on the cpu (default 1)")
     parser.add_argument("--replay", metavar="PATH", help="the program cudal1-replay (default: beside this)")
-    parser.add_argument("--scratch", metavar="DIR", help="for inputs and outputs (default: /dev/shm, else the system's)")
+    parser.add_argument("--scratch", metavar="DIR", help="of inputs and outputs (default: /dev/shm, else the system's)")
     parser.add_argument("--json", action="store_true", help="one line of JSON per task on stdout")
     o = parser.parse_args(words)
     if o.runs < 2:

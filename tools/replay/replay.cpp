@@ -35,7 +35,7 @@ expected<at::Tensor> given(const safetensors_file& file, const tensor_declaratio
   CUDAL1_TRY(const stored_tensor* const found, file.find(wanted.name));
   const tensor_type have = contiguous(found->type, found->shape);
   if (have != contiguous(wanted.type.type, wanted.type.shape))
-    return fail(errc::invalid_argument, "{} is {}, but is declared as {}", wanted.name, have.text(),
+    return fail(errc::invalid_argument, "{} is {}, and is declared as {}", wanted.name, have.text(),
                 wanted.type.text());
   return tensor_of(wanted.type, found->bytes.data(), device);
 }

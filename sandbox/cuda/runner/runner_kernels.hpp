@@ -79,7 +79,7 @@ extern "C" __global__ void touch(const char* memory, word bytes, unsigned* sink)
   if (sum == 0x12345678u) *sink = sum;
 }
 
-// One thread: waits until the host sets *go, or for `limit` nanoseconds, since enqueuing may itself wait for the stream.
+// One thread: waits until the host sets *go, or for `limit` nanoseconds, as enqueuing may itself wait for the stream.
 extern "C" __global__ void wait_for_host(const volatile int* go, word limit) {
   word start, now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));

@@ -48,9 +48,9 @@ __device__ inline unsigned long long hashed_pair(unsigned long long value, unsig
   return (unsigned long long)((unsigned)value + (unsigned)key) * ((unsigned)(value >> 32) + (unsigned)(key >> 32));
 }
 
-// Two sums over all pairs of words, in any order: NH, the universal hash of UMAC (Black et al., 1999), with keys made of
-// a secret and the pair's index. Without the secrets, another tensor has one of the sums with a probability of 2^-32 and
-// both with 2^-64, if the keys are as good as random. 268 MB take 76 us on an H200; mixing every word twice took 220.
+// Two sums over all pairs of words, in any order: NH, the universal hash of UMAC (Black et al., 1999), with keys made
+// of a secret and the pair's index. Without the secrets, another tensor has one of the sums with a probability of 2^-32
+// and both with 2^-64, if the keys are as good as random. 268 MB take 76 us on an H200; mixing every word twice took 220.
 extern "C" __global__ void hash_tensor(hashed_tensor t, unsigned long long first_secret,
                                        unsigned long long second_secret, unsigned long long* sums) {
   __shared__ unsigned long long part[256];

@@ -80,7 +80,7 @@ def task_json(
     weights: list[dict[str, Any]],
     source: str,
 ) -> dict[str, Any]:
-    # For operators that are defined only for some numbers, draws of other kinds are folded into the range of get_inputs.
+    # For operators that are defined only for some numbers, other draws are folded into the range of get_inputs.
     partial = any("partial" in record_of(s) for s in program.steps)
     origin: dict[str, Any] = {"kind": problem.kind}
     if problem.kind == "kernelbench":

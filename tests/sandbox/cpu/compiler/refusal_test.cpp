@@ -1,4 +1,4 @@
-// What the device does not support, what the sandbox refuses, and how the compiler's own errors come out.
+// What the device does not support, what the sandbox refuses, and how the compiler's own errors are reported.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -111,7 +111,7 @@ TEST(HostileSource, CannotKeepStateBetweenCalls) {
     EXPECT_THAT(e.message, HasSubstr("state between calls")) << source;
     EXPECT_THAT(e.message, HasSubstr(says)) << source;
   }
-  // Read-only tables are none.
+  // Read-only tables are not state.
   kernels k(
       "__constant__ float t[4] = {1, 2, 3, 4}; __global__ void k(const int* i, float* y) { static const int u[3] = {5, "
       "6, 7}; y[0] = t[i[0]] * u[i[0]]; }");
@@ -177,7 +177,7 @@ TEST(CompileError, SaysThatALaunchedKernelIsMissing) {
   EXPECT_THAT(e.error().message, HasSubstr("no kernel \"k\""));
 }
 
-// An object of arbitrary C++, assembly included, that no scan of ours has seen.
+// An object of arbitrary C++ and assembly, without the rules about source.
 std::string object_of(const std::string& source, const std::string& flags = "") {
   const auto folder = std::move(*private_folder::create());
   std::ofstream(folder.path() + "/x.cpp") << source;
@@ -269,7 +269,7 @@ TEST(ObjectRules, SurviveDamagedObjects) {
       const std::size_t at = (random >> 8) % (round % 2 ? 1024 : damaged.size());
       damaged[at] = static_cast<char>(random >> 24);
     }
-    (void)check_object(damaged);  // any answer, but no crash
+    (void)check_object(damaged);  // any result, but no crash
   }
 }
 

@@ -161,9 +161,10 @@ TEST(experiments, those_by_hand_are_counted_and_listed_where_that_is_asked_for) 
     e.state = experiment_state::finished;
     ASSERT_TRUE(holds((*writer)->create_experiment(e)));
   }
-  EXPECT_EQ(run_cudal1({"experiments", "--data", data.path()}).out,
-            "No search yet; `cudal1 run` makes one.\n1 evaluation by hand (`cudal1 evaluate`, `cudal1 baseline`): "
-            "`cudal1 experiments --all` lists it.\n");
+  EXPECT_EQ(
+      run_cudal1({"experiments", "--data", data.path()}).out,
+      "No experiments yet; `cudal1 run` starts one.\n1 evaluation by hand (`cudal1 evaluate`, `cudal1 baseline`): "
+      "`cudal1 experiments --all` lists it.\n");
   EXPECT_THAT(run_cudal1({"experiments", "--all", "--data", data.path()}).out,
               AllOf(ContainsRegex("e1 +finished +hand"), Not(HasSubstr("by hand"))));
 }
@@ -252,13 +253,14 @@ TEST_F(commands, export_for_kernelbench_says_why_a_built_in_task_cannot_be) {
   temporary_folder out;
   const auto p = run({"export", out / "submission", "--format", "kernelbench"});
   EXPECT_EQ(p.code, 1);
-  EXPECT_THAT(p.out, AllOf(HasSubstr("0 models of 2 tasks"), HasSubstr("1 task without one: the reference itself"),
-                           HasSubstr("not exported: diagonal_matmul: it was not imported from Python")));
+  EXPECT_THAT(p.out,
+              AllOf(HasSubstr("0 models of 2 tasks"), HasSubstr("1 task without a variant: the reference itself"),
+                    HasSubstr("not exported: diagonal_matmul: it was not imported from Python")));
   const auto all = document_of(run({"export", out / "all", "--format", "kernelbench", "--all", "--json"}));
   EXPECT_EQ(at(all, "refusals").as_array().size(), 2U);
   const auto programs = run({"export", out / "programs", "--all"});
   EXPECT_EQ(programs.code, 2);
-  EXPECT_THAT(programs.err, HasSubstr("--all goes with --format kernelbench"));
+  EXPECT_THAT(programs.err, HasSubstr("--all needs --format kernelbench"));
 }
 
 TEST(without_a_store, tasks_are_listed_with_their_sizes) {
@@ -295,7 +297,7 @@ TEST(without_a_store, an_imported_task_says_where_it_comes_from_and_what_its_wei
   EXPECT_EQ(p.code, 0) << p.err;
   EXPECT_THAT(p.out, HasSubstr("from KernelBench level 1, problem 23, seed 42\n"));
   EXPECT_THAT(p.out, HasSubstr("weight fc_weight float32[3, 4]: fc.weight of " + example.blob.substr(0, 12) +
-                               "; otherwise normal, mean 0, deviation 0.5\n"));
+                               "; otherwise normal, mean 0, standard deviation 0.5\n"));
   EXPECT_THAT(p.out, HasSubstr("weight index int64[2]: index of " + example.blob.substr(0, 12) + "\n"));
   const auto document = document_of(run_cudal1({"tasks", example.task_file, "--json"}));
   EXPECT_EQ(at(document, "tasks.0.origin.problem"), json(23));
@@ -335,7 +337,7 @@ TEST(without_a_store, reading_says_what_to_do) {
     with_data.insert(with_data.end(), {"--data", empty.path()});
     const auto p = run_cudal1(with_data);
     EXPECT_EQ(p.code, 2) << arguments[0];
-    EXPECT_THAT(p.err, AllOf(StartsWith("cudal1: there is no store in "), HasSubstr("`cudal1 run` makes one")));
+    EXPECT_THAT(p.err, AllOf(StartsWith("cudal1: there is no store in "), HasSubstr("`cudal1 run` creates one")));
     EXPECT_THAT(p.out, IsEmpty());
   }
   EXPECT_EQ(run_cudal1({"status"}, {{"CUDAL1_DATA", empty.path()}}).code, 0);
@@ -389,7 +391,7 @@ TEST(arguments, that_are_wrong_are_refused_with_exit_code_2_and_a_way_out) {
 TEST(arguments, help_teaches_each_command_with_examples_and_exit_codes) {
   const auto help = run_cudal1({"--help"});
   ASSERT_EQ(help.code, 0);
-  EXPECT_THAT(help.out, AllOf(HasSubstr("A typical journey"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
+  EXPECT_THAT(help.out, AllOf(HasSubstr("A typical workflow"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
   for (const auto* command : {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "export",
                               "experiments", "stop", "moves", "operators", "config", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command));

@@ -101,7 +101,7 @@ TEST(unknown_gpu, has_no_floor_and_the_report_says_so_and_how_to_add_one) {
   prepare_gpu_store(folder.path(), "NVIDIA Imaginary 1");
   const auto p = run_cudal1({"best", "--data", folder.path()});
   ASSERT_EQ(p.code, 0) << p.err;
-  EXPECT_THAT(p.out, HasSubstr("No floors for NVIDIA Imaginary 1: its figures are not known."));
+  EXPECT_THAT(p.out, HasSubstr("No floors for NVIDIA Imaginary 1: its specifications are not known."));
   EXPECT_THAT(line_with(p.out, "diagonal_matmul"), ContainsRegex("2.74 ms +45.0 µs +- +- +1"));
   EXPECT_THAT(p.out, Not(HasSubstr("log gap")));
 
@@ -132,7 +132,7 @@ TEST(tasks_of_a_gpu, show_their_floors_there) {
   EXPECT_THAT(list.out, HasSubstr("floor, H200"));
   EXPECT_THAT(line_with(list.out, "GFLOP"), ContainsRegex("product .* 320 MiB +275 GFLOP +2.51 ms"));
   const auto one = tasks({"softmax", "--gpu", "NVIDIA H200"});
-  EXPECT_THAT(one.out, HasSubstr("floor on H200: 140 µs a call, of which 128 µs on the device, by its memory"));
+  EXPECT_THAT(one.out, HasSubstr("floor on H200: 140 µs a call, of which 128 µs on the device, limited by memory"));
   const auto unknown = tasks({"--gpu", "H2000"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("H200,"));

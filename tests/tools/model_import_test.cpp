@@ -92,12 +92,12 @@ TEST(model_import, what_is_missing_is_said_before_anything_is_made) {
   const auto no_python = run_cudal1({"tasks", "import", folder / "layer.py", "--out", folder / "tasks"},
                                     {{"CUDAL1_PYTHON", "/bin/false"}});
   EXPECT_EQ(no_python.code, 2);
-  EXPECT_THAT(no_python.err, HasSubstr("$CUDAL1_PYTHON: /bin/false is no Python that runs"));
+  EXPECT_THAT(no_python.err, HasSubstr("$CUDAL1_PYTHON: /bin/false is not a working Python"));
   EXPECT_FALSE(fs::exists(folder / "tasks"));
   write_file(folder / "notes.txt", "no model");
   const auto no_model = run_cudal1({"run", folder / "notes.txt", "--data", folder / "data"});
   EXPECT_EQ(no_model.code, 2);
-  EXPECT_THAT(no_model.err, HasSubstr("notes.txt is no PyTorch model"));
+  EXPECT_THAT(no_model.err, HasSubstr("notes.txt is not a PyTorch model"));
   EXPECT_FALSE(fs::exists(folder / "data"));
 }
 

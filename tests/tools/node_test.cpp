@@ -172,7 +172,7 @@ TEST_F(with_a_node, ctrl_c_stops_cleanly_and_keeps_everything) {
   search.signal(SIGINT);
   const auto p = search.finish();
   EXPECT_EQ(p.code, 130) << why(p);
-  EXPECT_THAT(p.out, AllOf(HasSubstr("stopping: what is in flight ends and is kept"),
+  EXPECT_THAT(p.out, AllOf(HasSubstr("stopping: evaluations in flight are finished and kept"),
                            HasSubstr("Experiment e1 (cancelled)"), HasSubstr("beat the reference")));
   const auto kept = document_of(run({"experiments", "e1", "--json"}));
   EXPECT_EQ(at(kept, "tasks.0.is_reference"), json(false));
@@ -196,11 +196,11 @@ TEST_F(with_a_node, a_search_beside_one_whose_node_was_killed_says_so_and_how_to
 
   const auto p = run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "2"});
   ASSERT_EQ(p.code, 0) << why(p);
-  EXPECT_THAT(p.out, AllOf(HasSubstr("beside this search e1 goes on, which ran when the last node ended"),
+  EXPECT_THAT(p.out, AllOf(HasSubstr("also on this node: experiment e1, resumed from the last node"),
                            HasSubstr("`cudal1 stop e1` ends it"), HasSubstr("Experiment e2 (finished)")));
   EXPECT_THAT(run({"stop", "e1"}).out, HasSubstr("stopped e1"));
   const auto alone = run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "1"});
-  EXPECT_THAT(alone.out, Not(HasSubstr("beside this search"))) << why(alone);
+  EXPECT_THAT(alone.out, Not(HasSubstr("also on this node"))) << why(alone);
 }
 
 TEST_F(with_a_node, status_and_doctor_tell_of_the_device_and_its_confinement) {
@@ -236,11 +236,11 @@ TEST_F(with_a_node, a_node_that_cannot_start_is_infrastructure_and_its_log_is_qu
   write_file(folder_ / "no_folder", "");
   const auto p = run_cudal1({"run", "--data", folder_ / "no_folder/data"});
   EXPECT_EQ(p.code, 3);
-  EXPECT_THAT(p.err, HasSubstr("name another with --data"));
+  EXPECT_THAT(p.err, HasSubstr("choose another with --data"));
   const auto refused = evaluate(
       {"diagonal_matmul", examples_folder() + "/row_scale.cu1", "--set", "compiler.command=/nonexistent/compiler"});
   EXPECT_NE(refused.code, 0);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("cudal1: the node did not come up"), HasSubstr("/nonexistent/compiler")));
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("cudal1: the node did not start"), HasSubstr("/nonexistent/compiler")));
 }
 
 // The node's exit code, or the words of the program that wanted one, on a system without a filter of system calls.

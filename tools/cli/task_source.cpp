@@ -70,7 +70,7 @@ expected<std::vector<task>> choose_tasks(const std::string& folder, const std::v
       known.reserve(available.size());
       for (const auto& t : available)
         known.push_back(t.name);
-      return fail(errc::not_found, "there is no task \"{}\" in {}; there is: {}", name, from, fmt::join(known, ", "));
+      return fail(errc::not_found, "there is no task \"{}\" in {}; it has: {}", name, from, fmt::join(known, ", "));
     }
     chosen.push_back(*found);
   }

@@ -19,7 +19,7 @@ std::vector<std::string> against_names() {
 void add_against_option(CLI::App& command, std::string& kind) {
   command
       .add_option("--against", kind,
-                  fmt::format("what speedups are over: {} (the task's own program, as the score is)",
+                  fmt::format("what speedups are relative to: {} (the task's own program, as in the score)",
                               fmt::join(against_names(), ", ")))
       ->type_name("KIND")
       ->check(CLI::IsMember(against_names()))

@@ -50,7 +50,7 @@ expected<void> put_floor(best_row& row, const task& t, const std::string& model,
   return {};
 }
 
-// The row of a task, and its verdicts' figures into the totals. `experiment` "" is all.
+// The row of a task; also adds its verdicts to the totals. `experiment`: "" for all.
 expected<best_row> row_of(store& s, const task_record& t, const std::string& experiment, search_report& totals,
                           floor_finder& floors) {
   best_row row;
@@ -85,7 +85,7 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
   return row;
 }
 
-// Tasks count whose floor is known and below the reference.
+// Counts only tasks whose floor is known and below the reference.
 std::optional<double> gap_closed(const std::vector<best_row>& rows) {
   std::vector<gap_times> gaps;
   gaps.reserve(rows.size());
@@ -195,8 +195,8 @@ expected<task_record> find_task(store& s, const std::string& name) {
   }
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
-  return fail(errc::not_found, "there is no task \"{}\" in the store; there is: {}", name,
-              known.empty() ? std::string("nothing yet") : fmt::format("{}", fmt::join(known, ", ")));
+  return fail(errc::not_found, "there is no task \"{}\" in the store; it has: {}", name,
+              known.empty() ? std::string("no tasks yet") : fmt::format("{}", fmt::join(known, ", ")));
 }
 
 }  // namespace cudal1::cli

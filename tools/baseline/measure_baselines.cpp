@@ -17,7 +17,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The same task measured again, or other kinds of it.
+// Merges newer results of a task: other kinds of it, or the same ones measured again.
 void add_newer(measured_task newer, measured_task& m) {
   m.fresh = m.fresh && newer.fresh;
   m.skipped = std::move(newer.skipped);
@@ -68,10 +68,10 @@ class baseline_rounds {
     return out_of_time || interrupted_;
   }
 
-  // Whether other kinds of the same tasks come behind.
+  // Whether other kinds of the same tasks are measured afterwards.
   enum class after_it { more_kinds, nothing };
 
-  // Those kinds of all tasks that are left.
+  // Measures these kinds of all tasks that are left.
   expected<void> measure(const std::vector<std::string>& kinds, what_to_measure what, after_it left) {
     const std::vector<std::size_t> tasks(left_.begin(), left_.end());
     return threads_.for_each(
@@ -100,7 +100,7 @@ class baseline_rounds {
     } else {
       found_[i] = std::move(*m);
     }
-    // Nothing was to be done.
+    // Nothing was measured: everything was stored, or the task was skipped.
     if (left == after_it::nothing && found_[i]->records.empty() && observer_.finished) observer_.finished(*found_[i]);
     return {};
   }

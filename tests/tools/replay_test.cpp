@@ -1,4 +1,4 @@
-// The replay of a task's own program, by the library and by the program.
+// The replay of a task's own program, by the library and by cudal1-replay.
 #include "tools/replay/replay.hpp"
 
 #include <array>
@@ -54,7 +54,7 @@ TEST_F(replays, compute_with_the_given_inputs_and_the_contents_of_the_weights) {
   expect_answers();
 }
 
-TEST_F(replays, say_what_is_missing) {
+TEST_F(replays, report_what_is_missing) {
   write({});
   EXPECT_THAT(replay(request, {}).error().message, HasSubstr("in.safetensors: has no tensor \"x\""));
   const std::array<int64_t, 32> other{};
@@ -65,7 +65,7 @@ TEST_F(replays, say_what_is_missing) {
   EXPECT_EQ(replay({"/no/such.json", "", ""}, {}).error().code, errc::io_error);
 }
 
-TEST_F(replays, go_on_line_by_line_after_one_that_failed) {
+TEST_F(replays, continue_after_a_line_that_failed) {
   const std::string lines = example.folder + "/lines", answers = example.folder + "/answers";
   replay_request bad = request;
   bad.task += "x";

@@ -221,10 +221,10 @@ expected<std::vector<kind_times>> baseline_process::measure(const baseline_reque
       next.kinds = std::move(left);
       continue;
     }
-    const auto was_at = [&](const std::string& kind) { return !stopped || contains(stopped->kinds, kind); };
+    const auto was_measuring = [&](const std::string& kind) { return !stopped || contains(stopped->kinds, kind); };
     std::vector<std::string> blamed, others;
     for (const auto& kind : left)
-      (was_at(kind) ? blamed : others).push_back(kind);
+      (was_measuring(kind) ? blamed : others).push_back(kind);
     for (const auto& kind : blamed)
       answers.push_back({.kind = kind,
                          .problem = stopped ? fmt::format("failed to {}: {}", stopped->doing, stopped->problem)

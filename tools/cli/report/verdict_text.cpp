@@ -56,13 +56,6 @@ std::string hanging(const std::string& label, const std::string& text, const ter
 
 }  // namespace
 
-std::string one_line(const verdict& v) {
-  if (v.result == outcome::correct)
-    return fmt::format("{}, {}{}", enum_name(v.result), format_speedup(v.score, v.score_interval),
-                       v.confirmed ? ", confirmed" : "");
-  return enum_name(v.result) + (v.reason.empty() ? "" : ": " + v.reason);
-}
-
 std::string print_resources(const kernel_resources& k) {
   std::string text = format_count(k.registers, "register");
   if (k.static_shared_bytes > 0)

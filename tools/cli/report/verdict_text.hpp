@@ -16,8 +16,6 @@ namespace cudal1::cli {
 std::string print_verdict(const verdict& v, const terminal& t, const std::optional<roofline>& roof = std::nullopt);
 // "32 registers, 4.00 KiB of shared memory, no spills".
 std::string print_resources(const kernel_resources& k);
-// "correct, 1.83x [1.80, 1.86]" or "wrong_answer: gate 3 ...".
-std::string one_line(const verdict& v);
 // The spread of the raw samples, one line for each fork.
 std::string print_samples(const verdict& v, const terminal& t);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What can be said of the tree from its text alone: which folder uses which, and how large things are.
+"""Checks the source tree by its text: which folder uses which; prints the sizes of folders, files and functions.
 
     structure.py check          fails where a folder uses one that comes after it, or two files share a name (CI)
     structure.py table [REV]    lines and files by folder, long functions, files that name a kind of device
@@ -11,8 +11,8 @@ import re
 import subprocess
 import sys
 
-# In dependency order: a folder uses itself and what stands before it. Files directly in `sandbox/` are the records of
-# an evaluation, which every room of the sandbox shares.
+# In dependency order: a folder uses only itself and those before it. Files directly in `sandbox/` are the records of an
+# evaluation, which all later folders of the sandbox share.
 ORDER = """
 config/base
 config
@@ -68,7 +68,7 @@ def room(path):
 
 
 def violations(texts):
-    """Includes against the order, and names of source files that stand for two things."""
+    """Includes that break the order, and names that several source files have."""
     found = []
     for path, text in texts.items():
         user = room(path)
@@ -81,12 +81,12 @@ def violations(texts):
             names[os.path.basename(path)].append(path)
     for name, paths in sorted(names.items()):
         if len(paths) > 1:
-            found.append(f"{name} stands for {len(paths)} things: {', '.join(paths)}")
+            found.append(f"{name} is the name of {len(paths)} files: {', '.join(paths)}")
     return found
 
 
 def long_functions(text):
-    """Names and lengths of functions of over LONG_FUNCTION lines, by the layout that clang-format gives them."""
+    """First lines and lengths of functions of over LONG_FUNCTION lines; relies on clang-format's layout."""
     found, start, indent, head = [], None, "", ""
     for number, line in enumerate(text.split("\n")):
         if start is None:
@@ -138,7 +138,7 @@ def main(arguments):
         return 2
     texts = {f: text_of(f, None) for f in tracked(None) if f.endswith(SOURCES) and room(f)}
     found = violations(texts)
-    print("\n".join(found) or f"{len(texts)} files keep to the order of folders")
+    print("\n".join(found) or f"{len(texts)} files follow the order of folders")
     return 1 if found else 0
 
 

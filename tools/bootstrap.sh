@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Everything from a bare Debian 12 or Ubuntu 24.04 machine to a running cudal1: packages, LibTorch, build, and then
+# Sets up cudal1 on a bare Debian 12 or Ubuntu 24.04 machine: installs packages and LibTorch, builds, and then
 #   tools/bootstrap.sh demo     search all built-in tasks and print the table (at most 4 minutes of search)
 #   tools/bootstrap.sh test     build everything and run the tests
 #   tools/bootstrap.sh build    only build
-#   tools/bootstrap.sh bench    the Google Benchmark binary
+#   tools/bootstrap.sh bench    build and run the benchmarks
 # Arguments after the first go to the program that is run (cudal1 run, ctest, cudal1-bench). A second run does only
 # what changed and needs no network.
 #
 # Environment:
 #   CUDAL1_BUILD   the build folder (default: build in the repository)
 #   CUDAL1_TORCH   an existing torch 2.11: its torch folder (.../site-packages/torch) or a python that imports it
-#   CUDAL1_JOBS    parallel compile jobs (default: one a core, at most one for 2 GB of memory)
+#   CUDAL1_JOBS    parallel compile jobs (default: one per core, at most one per 2 GB of memory)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${CUDAL1_BUILD:-$root/build}
 torch_version=2.11.0
-# Headers for programs that ask for them: CUDA's, CUB's and libcu++'s, CUTLASS's. They belong to the CUDA of that torch.
+# Headers of CUDA, CUB, libcu++ and CUTLASS, for programs that need them. Their versions match the CUDA of that torch.
 header_wheels=(nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85 nvidia-cutlass==4.2.0.0)
 packages=(g++ cmake ninja-build ccache pkg-config git python3 python3-venv
   libcaf-dev librocksdb-dev libboost1.81-dev libboost-context1.81-dev libboost-json1.81-dev
@@ -61,7 +61,7 @@ install_packages() {
     if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
       as_root=(sudo)
     else
-      die "these packages are missing, and neither root nor sudo is at hand. Ask an administrator for:
+      die "these packages are missing, and this user is not root and cannot use sudo. Ask an administrator to run:
   apt-get install --no-install-recommends ${missing[*]}"
     fi
   fi
@@ -69,7 +69,7 @@ install_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
-# Prints the torch folder of the installation that a python imports, if it is the right version.
+# Prints the folder of the torch that a python imports, if it is the right version.
 torch_of_python() {
   "$1" - "$torch_version" <<'PYTHON' 2>/dev/null
 import importlib.util, pathlib, re, sys
@@ -109,8 +109,8 @@ find_torch() {
   install_headers
 }
 
-# Only into the environment that this script has made. Elsewhere a program that asks for headers is told which wheel is
-# missing.
+# Only into the environment that this script created. With another torch, a program that needs headers which are not
+# installed is refused with the name of the missing wheel.
 install_headers() {
   local packages_folder
   packages_folder=$(dirname "$torch")
@@ -118,9 +118,9 @@ install_headers() {
     [ -f "$packages_folder/nvidia/cu13/include/crt/mma.h" ] &&
     [ -f "$packages_folder/cutlass_library/source/include/cutlass/cutlass.h" ]; then return; fi
   say "installing the headers of CUDA, CUB and CUTLASS into $build/venv"
-  # Without what they depend on: the headers are all that is wanted.
+  # --no-deps: only the headers are needed.
   "$build/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps "${header_wheels[@]}" >&2 ||
-    say "no headers: programs that ask for them will be refused (no network?)"
+    say "could not install the headers (no network?): programs that need them will be refused"
 }
 
 jobs() {
@@ -135,7 +135,7 @@ jobs() {
   echo $((cores < by_memory ? cores : by_memory))
 }
 
-# $1: ON or OFF, whether tests and benchmarks are built too. A build folder keeps them once it has them.
+# $1: ON or OFF, whether tests and benchmarks are built too. Once a build folder has them, they stay on.
 configure_and_build() {
   mkdir -p "$build"
   find_torch

@@ -1,11 +1,11 @@
-# cmake --install BUILD --prefix DIR makes a bundle: a folder that runs wherever it is put, on this distribution and on
-# newer ones. Beside the programs lie the libraries that they need from here, but for glibc, LibTorch and CUDA: those are
-# the target machine's, LibTorch by the link DIR/torch that bin/cudal1-setup makes.
+# cmake --install BUILD --prefix DIR creates a bundle: a relocatable folder for this distribution and newer ones. It has
+# the programs and the libraries that they need, except glibc, LibTorch and CUDA, which the target machine must have;
+# bin/cudal1-setup creates the link DIR/torch to its LibTorch.
 set(bundle_programs cudal1 cudal1-node cudal1-worker cudal1-cuda-worker cudal1-replay)
 foreach(program IN LISTS bundle_programs)
   set_target_properties(
     ${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../torch/lib;$ORIGIN/../torch/../nvidia/cu13/lib")
-  # As DT_RPATH, which holds for the libraries' own libraries too: those of the distribution name no path.
+  # DT_RPATH instead of DT_RUNPATH: it also applies to the dependencies of the bundled libraries, which have no path.
   target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
 endforeach()
 

@@ -1,4 +1,4 @@
-// cudal1-cuda-worker: the zygote of a GPU, which forks its referee and runners. Started by a session, not by people.
+// cudal1-cuda-worker: the zygote of a GPU, which forks its referee and runners. Started by a session, not by users.
 #include <cstdio>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 3 || std::strcmp(argv[1], "zygote") != 0) {
-    std::fputs("cudal1-cuda-worker is started by cudal1-node and has no use of its own.\n", stderr);
+    std::fputs("cudal1-cuda-worker is started by cudal1-node; it does nothing on its own.\n", stderr);
     return 2;
   }
   const auto settings = cudal1::from_text<cudal1::worker_settings>(argv[2]);

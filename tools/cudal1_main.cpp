@@ -16,29 +16,29 @@ using namespace cudal1::cli;
 
 constexpr const char* description =
     R"(cudal1 searches for fast CUDA kernels. Give it tasks (PyTorch programs that say what must be computed); it writes
-variants, compiles, verifies and times each one in a sandbox against the task's own program, and keeps what it learns.)";
+variants, compiles, verifies and times each one in a sandbox against the task's own program, and stores every result.)";
 
 constexpr const char* journey = R"(
-A typical journey:
-  cudal1 doctor                      what this machine has, and lacks
-  cudal1 tasks                       what can be searched
+A typical workflow:
+  cudal1 doctor                      what this machine has and lacks
+  cudal1 tasks                       the tasks that can be searched
   cudal1 run model.py                ... or your own PyTorch model
   cudal1 run --time 4m               search; ends with a table of the best
   cudal1 best softmax                the best variants of one task
   cudal1 show 3f9a1c2b               how one of them works: moves, proof, timing, CUDA source
   cudal1 export fast_kernels         the winners as files
-  cudal1 evaluate softmax mine.cu1   your own idea, by the same rules
+  cudal1 evaluate softmax mine.cu1   your own variant, by the same rules
 
-Everything is kept in the data folder; reading it (best, show, export, ...) needs no node. `cudal1 run`, `evaluate` and
-`doctor` start a node (cudal1-node) where none runs on the folder; it leaves when it is idle.
+Everything is kept in the data folder; reading it (best, show, export, ...) needs no node. `cudal1 run`, `evaluate`,
+`baseline` and `doctor` start a node (cudal1-node) if none runs on the folder; it exits when it is idle.
 
 Environment: CUDAL1_DATA (the data folder), CUDAL1_TASKS (the built-in tasks), NO_COLOR, COLUMNS.
 
-Exit codes: 0 done; 1 the answer is no (a wrong variant, a missing requirement); 2 the command line, or a file or name
-on it, is not right; 3 infrastructure (no node, a broken store, a full disk); 130 Ctrl-C.
+Exit codes: 0 done; 1 a negative result (a wrong variant, a missing requirement); 2 the command line, or a file or name
+on it, is invalid; 3 infrastructure (no node, a corrupt store, a full disk); 130 Ctrl-C.
 )";
 
-// Options as people read them: name, kind of value, default; without the validators' own words, which errors say.
+// Prints an option as name, type and default, without CLI11's descriptions of validators, which its errors have.
 class plain_formatter : public CLI::Formatter {
  public:
   std::string make_option_opts(const CLI::Option* option) const override {
@@ -54,7 +54,7 @@ class plain_formatter : public CLI::Formatter {
 void add_everything(CLI::App& app, context& c) {
   app.formatter(std::make_shared<plain_formatter>());
   app.require_subcommand(1);
-  app.fallthrough();  // --data may stand before and after the command
+  app.fallthrough();  // --data may come before or after the command
   app.set_help_flag("-h,--help", "this text; `cudal1 COMMAND --help` has examples and exit codes");
   app.set_version_flag("--version", CUDAL1_VERSION, "the version");
   app.add_option("--data", c.data, "the data folder: store, cache, log; also $CUDAL1_DATA")
@@ -66,7 +66,7 @@ void add_everything(CLI::App& app, context& c) {
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.get_formatter()->label("Subcommands", "Commands");
   add_registered_commands(app, c);
-  // Before any command's own callback: they all want the folder absolute.
+  // Called before the callback of the command, which needs an absolute path.
   app.parse_complete_callback([&c] {
     std::error_code problem;
     const auto absolute = std::filesystem::absolute(c.data, problem);
@@ -76,7 +76,7 @@ void add_everything(CLI::App& app, context& c) {
   });
 }
 
-// CLI11's messages, in our form.
+// Reports an error of CLI11 like one of our own.
 int say_parse_error(const CLI::App& app, const CLI::ParseError& e, const context& c) {
   const CLI::App* at = &app;
   std::string command = "cudal1";
@@ -114,11 +114,11 @@ int run_command_line(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_DFL);  // `cudal1 best | head` ends in silence
+  std::signal(SIGPIPE, SIG_DFL);  // `cudal1 best | head` ends without a message
   try {
     return run_command_line(argc, argv);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "cudal1: %s; this is a fault of cudal1 itself, please report it\n", e.what());
+    std::fprintf(stderr, "cudal1: %s; this is a bug in cudal1, please report it\n", e.what());
     return exit_code::infrastructure;
   }
 }

@@ -9,8 +9,8 @@
 
 namespace cudal1 {
 
-// One for each architecture among the devices; what no device needs may be missing on the machine. A device without its
-// compiler is marked with the problem; an error where that leaves none.
+// One for each architecture among the devices; other compilers may be missing. A device without a compiler gets the
+// reason as its `problem`; an error if no device has a compiler.
 expected<std::map<std::string, std::shared_ptr<kernel_compiler>>> make_compilers(node_options& o);
 
 }  // namespace cudal1

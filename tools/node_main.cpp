@@ -1,4 +1,4 @@
-// cudal1-node: one a machine; alone it is a whole cluster.
+// cudal1-node: the process that owns the store, the devices and the compilers of a data folder.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -44,20 +44,17 @@ struct flags {
 };
 
 constexpr const char* description =
-    "The process that searches: it owns the store, the devices and the compilers of this machine, and runs "
-    "experiments\n"
-    "for `cudal1`, which starts one by itself where none runs. It listens on DATA/node.sock (this user only), logs to\n"
-    "stderr and DATA/node.log, and goes on with whatever ran when the last node ended, however that ended.\n";
+    "The process that searches: it owns the store, the devices and the compilers of a data folder, and runs\n"
+    "experiments for `cudal1`, which starts one if none runs. It listens on DATA/node.sock (this user only), logs to\n"
+    "stderr and DATA/node.log, and resumes the experiments that ran when the last node ended, also after a crash.\n";
 
 constexpr const char* footer =
-    "SIGINT or SIGTERM ends it cleanly: evaluations in flight are finished, experiments keep their state and go on "
-    "with\n"
-    "the next node. A second signal ends it at once; nothing that was acknowledged is lost, and what was in flight is\n"
-    "done again.\n\n"
-    "Exit codes: 0 ended as asked; 1 failed (the last lines of the log say why); 2 wrong flags or configuration;\n"
-    "3 a required confinement is refused by this system (--allow-weak-confinement runs without it); 4 another node "
-    "runs\n"
-    "on DATA.\n\n"
+    "SIGINT or SIGTERM ends it cleanly: evaluations in flight are finished, and the next node resumes the\n"
+    "experiments. A second signal ends it at once: nothing that was acknowledged is lost, and evaluations in flight\n"
+    "are repeated.\n\n"
+    "Exit codes: 0 ended as requested; 1 failed (the last lines of the log say why); 2 invalid flags or\n"
+    "configuration; 3 this system lacks a required confinement (--allow-weak-confinement runs without it); 4 another\n"
+    "node runs on DATA.\n\n"
     "Examples:\n"
     "  cudal1-node                                  a node for this user, until it is stopped\n"
     "  cudal1-node --data /var/tmp/search --device cuda:0,cuda:1\n"
@@ -84,25 +81,25 @@ void define(CLI::App& app, flags& f) {
       ->type_name("N");
   app.add_option("--config", f.config, "configuration file (default: $CUDAL1_CONFIG, DATA/cudal1.toml)")
       ->type_name("FILE");
-  app.add_option("--set", f.settings, "one setting, over the file and the environment; may stand several times")
+  app.add_option("--set", f.settings, "one setting, which overrides the file and the environment; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--exit-when-idle", f.exit_when_idle_s,
-                 "end when no experiment runs and no client is connected for so long (2 without a value)")
+                 "exit after this long without a running experiment or a connected client (2 without a value)")
       ->expected(0, 1)
       ->default_str("2")
       ->type_name("SECONDS");
-  app.add_flag("--no-resume", f.no_resume, "leave what ran when the last node ended as it is");
+  app.add_flag("--no-resume", f.no_resume, "do not resume the experiments that ran when the last node ended");
   app.add_flag("--allow-weak-confinement", f.allow_weak_confinement,
-               "run variants although this system refuses a required confinement: only for code that you trust");
-  app.add_option("--worker", f.worker, "the worker program (default: cudal1-worker beside this one)")
+               "run variants although this system lacks a required confinement: only for code that you trust");
+  app.add_option("--worker", f.worker, "the worker program (default: cudal1-worker in this program's folder)")
       ->type_name("FILE");
   app.add_option("--log-level", f.log_level, "trace, debug, info, warn, error or critical")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "critical"}))
       ->capture_default_str();
 }
 
-// stderr and DATA/node.log, and one of them where stderr is that file.
+// Logs to stderr and DATA/node.log; only to stderr if that is the same file.
 void start_log(const flags& f) {
   std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
   const std::string path = f.data + "/node.log";
@@ -117,25 +114,25 @@ void start_log(const flags& f) {
   spdlog::set_default_logger(std::move(logger));
 }
 
-// ---- signals and other ends ---------------------------------------------------------------------------------------
+// ---- signals and shutdown -----------------------------------------------------------------------------------------
 
 int end_fd = -1;  // an eventfd: readable when the process should end
 std::atomic<int> signals_seen = 0;
 
-void ask_to_end() {
+void request_shutdown() {
   const uint64_t one = 1;
   if (::write(end_fd, &one, sizeof one) != sizeof one) std::_Exit(exit_failed);
 }
 
 extern "C" void on_signal(int signal) {
-  // Async-signal-safe: the second one ends the process here, and its children with it (they watch their parent).
+  // Async-signal-safe. The second signal ends the process here; its children, which watch their parent, end with it.
   if (signals_seen.fetch_add(1) > 0) std::_Exit(128 + signal);
-  ask_to_end();
+  request_shutdown();
 }
 
 expected<void> catch_signals() {
   end_fd = ::eventfd(0, EFD_CLOEXEC);
-  if (end_fd < 0) return fail(errc::io_error, "cannot make an event descriptor");
+  if (end_fd < 0) return fail(errc::io_error, "cannot create an eventfd");
   struct sigaction action {};
   action.sa_handler = on_signal;
   for (const int signal : {SIGINT, SIGTERM})
@@ -144,9 +141,9 @@ expected<void> catch_signals() {
   return {};
 }
 
-// CAF's actor_system waits for its actors without an end: if it takes too long, the process ends anyway. By then the
-// store is closed or holds all that was acknowledged.
-void watch_the_end(int code) {
+// CAF's actor_system waits for its actors without a timeout: this ends the process after 20 s. By then the store is
+// closed or has everything that was acknowledged.
+void force_exit_after_timeout(int code) {
   std::thread([code] {
     std::this_thread::sleep_for(20s);
     std::_Exit(code);
@@ -155,16 +152,16 @@ void watch_the_end(int code) {
 
 // ---- cores --------------------------------------------------------------------------------------------------------
 
-// Moves this thread, and with it all that the process starts, off the cores that are timing.
-core_layout set_timing_cores_aside(const node_options& o) {
+// Reserves cores for timing: moves this thread, and so all that it starts later, to the other cores.
+core_layout reserve_timing_cores(const node_options& o) {
   const auto requests = core_requests_of(o.devices, o.settings.device);
   core_layout cores = lay_out_cores(cores_of_this_thread(), requests);
   for (const auto& request : requests) {
     const auto own = cores.timing_of(request.device);
     if (!own.empty())
-      spdlog::info("device {}: cores {} are kept free for it", request.device, fmt::join(own, ", "));
+      spdlog::info("device {}: cores {} are reserved for it", request.device, fmt::join(own, ", "));
     else if (request.count > 0)
-      spdlog::warn("there are too few cores to keep some free for {}: compilations will disturb its measurements",
+      spdlog::warn("there are too few cores to reserve any for {}: compilations will disturb its measurements",
                    request.device);
   }
   if (auto moved = move_this_thread(cores.others); !moved) spdlog::warn("{}", moved.error().message);
@@ -199,8 +196,8 @@ expected<node_options> options_of(const flags& f) {
   return o;
 }
 
-// Whether the process should end: asked to (true), or idle for long enough.
-bool wait_for_the_end(const flags& f, client_server& clients, caf::scoped_actor& self, const node_actor& node) {
+// Returns when the process should end: true if it was asked to, false if it was idle for long enough.
+bool wait_for_shutdown(const flags& f, client_server& clients, caf::scoped_actor& self, const node_actor& node) {
   using clock = std::chrono::steady_clock;
   auto busy = clock::now();
   for (;;) {
@@ -229,7 +226,7 @@ int report(const error& e) {
   }
 }
 
-void say_what_is_missing(const node_status& s) {
+void log_missing_confinement(const node_status& s) {
   for (const auto& d : s.devices)
     for (const auto& item : d.confinement)
       if (!item.in_force)
@@ -239,20 +236,20 @@ void say_what_is_missing(const node_status& s) {
     spdlog::warn("device {} does not work: {}", t.device, t.problem);
 }
 
-// From the started node to the drained one.
+// Serves clients from the start of the node until it is drained.
 expected<int> serve(const flags& f, caf::actor_system& system, const node_actor& node, const node_options& o,
                     const std::shared_ptr<store>& db) {
   caf::scoped_actor self(system);
   CUDAL1_TRY(const node_status ready, ask_blocking<node_status>(self, node, 3min, message::await_devices{}));
-  say_what_is_missing(ready);
+  log_missing_confinement(ready);
   if (!f.no_resume) CUDAL1_CHECK(ask_blocking<message::done>(self, node, 5min, message::resume_experiments{}));
-  CUDAL1_TRY(auto clients, client_server::listen(system, {o.data, o.settings.search, node, db, ask_to_end}));
+  CUDAL1_TRY(auto clients, client_server::listen(system, {o.data, o.settings.search, node, db, request_shutdown}));
   spdlog::info("node {} is ready on {}", ::getpid(), o.data);
-  const bool asked = wait_for_the_end(f, *clients, self, node);
-  spdlog::info(asked ? "ending: what is in flight is finished first; a second signal ends at once" : "idle: ending");
+  const bool asked = wait_for_shutdown(f, *clients, self, node);
+  spdlog::info(asked ? "ending: finishing the evaluations in flight; a second signal ends at once" : "idle: ending");
   clients->ending();
   if (auto drained = ask_blocking<message::done>(self, node, 5min, message::drain{}); !drained)
-    spdlog::error("what was in flight did not end, and is done again by the next node: {}", drained.error().message);
+    spdlog::error("evaluations in flight did not finish; the next node repeats them: {}", drained.error().message);
   return exit_ok;
 }
 
@@ -261,7 +258,7 @@ expected<int> run(const flags& f) {
   start_log(f);
   CUDAL1_TRY(node_options options, options_of(f));
   CUDAL1_CHECK(catch_signals());
-  options.cores = set_timing_cores_aside(options);
+  options.cores = reserve_timing_cores(options);
   const auto wanted = static_cast<int>(options.settings.compiler.workers);
   options.compile_workers = wanted > 0 ? wanted : static_cast<int>(options.cores.others.size());
   CUDAL1_TRY(std::shared_ptr<store> db, store::open(f.data + "/store"));
@@ -269,7 +266,7 @@ expected<int> run(const flags& f) {
 
   caf::actor_system_config config;
   register_messages(config);
-  // A polling scheduler would wake up the cores that are timing.
+  // The default scheduler polls, which would disturb the cores that are timing.
   config.set("scheduler.policy", caf::atom("sharing"));
   config.set("scheduler.max-threads", std::size_t{2});
   caf::actor_system system(config);
@@ -277,12 +274,12 @@ expected<int> run(const flags& f) {
   auto setup = std::make_shared<node_setup>(node_setup{options, db, compilers, [&died](const std::string& why) {
                                                          spdlog::critical("{}", why);
                                                          died = true;
-                                                         ask_to_end();
+                                                         request_shutdown();
                                                        }});
   const auto node = system.spawn(run_node, setup);
   setup.reset();
   auto code = serve(f, system, node, options, db);
-  watch_the_end(code && !died ? *code : exit_failed);
+  force_exit_after_timeout(code && !died ? *code : exit_failed);
   caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
   system.await_all_actors_done();
   if (died) return exit_failed;

@@ -6,7 +6,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 build=${CUDAL1_BUILD:-$root/build}
-[ -f "$build/compile_commands.json" ] || { echo "tidy: $build holds no compile_commands.json; run tools/bootstrap.sh test first" >&2 && exit 1; }
+[ -f "$build/compile_commands.json" ] || { echo "tidy: $build has no compile_commands.json; run tools/bootstrap.sh test first" >&2 && exit 1; }
 
 base=${1:-${CUDAL1_TIDY_BASE:-$(git rev-parse --quiet --verify HEAD~1 || git hash-object -t tree /dev/null)}}
 mapfile -t changed < <(git diff --name-only --diff-filter=d "$base" HEAD -- '*.cpp' |

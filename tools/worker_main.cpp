@@ -1,5 +1,5 @@
-// cudal1-worker: the zygote of a device, which forks its referee and runners, or that of the GPUs' compilers. Started
-// by a session or a compiler, not by people.
+// cudal1-worker: the zygote of a device, which forks its referee and runners, or the zygote of the GPUs' compilers.
+// Started by a session or a compiler, not by users.
 #include <cstdio>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 int main(int argc, char** argv) {
   if (argc == 3 && std::strcmp(argv[1], "compile-cuda") == 0) return cudal1::run_compile_zygote(argv[2]);
   if (argc != 3 || std::strcmp(argv[1], "zygote") != 0) {
-    std::fputs("cudal1-worker is started by cudal1-node and has no use of its own.\n", stderr);
+    std::fputs("cudal1-worker is started by cudal1-node; it does nothing on its own.\n", stderr);
     return 2;
   }
   const auto settings = cudal1::from_text<cudal1::worker_settings>(argv[2]);

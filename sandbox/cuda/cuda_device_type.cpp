@@ -33,7 +33,7 @@ class cuda_device_type final : public device_type {
         .compiled_ahead = 6,
         .visibility = "CUDA_VISIBLE_DEVICES",
         .when_absent = "for kernels on a GPU: a driver (580 or newer) for CUDA 13; without one the device is cpu",
-        .when_broken = "mend the driver, or use this machine with --device cpu"};
+        .when_broken = "repair the driver, or use this machine with --device cpu"};
     return t;
   }
 

@@ -73,7 +73,7 @@ expected<void> checker::run_in_parts(program_runners& runners, std::size_t calls
   for (std::size_t i = 0; i < calls; ++i) {
     CUDAL1_TRY(auto planned, plan(i));
     part.push_back(std::move(planned));
-    const auto most = std::min(static_cast<std::size_t>(pool_.draws_at_once()), runners.most_calls());
+    const auto most = std::min(static_cast<std::size_t>(pool_.draws_at_once()), runners.max_calls());
     if (i + 1 < calls && part.size() < most) continue;
     CUDAL1_TRY(const auto records, runners.run(part));
     CUDAL1_TRY(const bool goes_on, examine(part, records));

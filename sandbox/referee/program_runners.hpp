@@ -35,7 +35,7 @@ class program_runners {
   virtual const checked_program& running(resident_program which) const = 0;
 
   // The most calls of the loaded variant with kept outputs that run() can take at a time; their draws may allow fewer.
-  virtual std::size_t most_calls() const = 0;
+  virtual std::size_t max_calls() const = 0;
   // Makes the calls one after the other, with no other messages to the runner in between; returns one record per call.
   // A call sets the draw's weights if the program has others. A timed call is prepared in this order: poison and
   // addresses, flush of the caches, waking the runner, the clock; its outputs are read after it.

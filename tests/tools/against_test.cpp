@@ -1,4 +1,4 @@
-// Which of a task's baselines a best is compared with, and which have to be measured (again).
+// Which of a task's baselines a best variant is compared with, and which have to be measured (again).
 #include "tools/cli/report/against.hpp"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ environment of_host(const std::string& id) {
 
 const compared best_on_h200{"best", "h200-a", 50, 30};
 
-TEST(against, what_was_measured_beside_the_variant_counts_and_its_time_then) {
+TEST(against, a_base_measured_beside_the_variant_is_preferred_with_both_times) {
   const std::vector<baseline_record> records = {
       beside(measured("eager", "h200-b", 400), "best", 40), beside(measured("eager", "h100", 900), "best", 90),
       beside(measured("eager", "h200-a", 300), "another", 60), measured("graph", "h200-a", 100)};
@@ -57,14 +57,14 @@ TEST(against, what_was_measured_beside_the_variant_counts_and_its_time_then) {
   EXPECT_EQ(format_against(a), "10.0x [9.8, 10.2]");
 }
 
-TEST(against, what_makes_a_time_doubtful_stays_with_it) {
+TEST(against, notes_about_doubtful_times_are_kept) {
   auto doubtful = beside(measured("eager", "h200-a", 300), "best", 50);
   doubtful.notes = {"the host was slow"};
   EXPECT_THAT(compare(std::vector{doubtful, measured("eager", "h200-b", 400)}, "eager", best_on_h200, of_host).notes,
               ElementsAre("the host was slow"));
 }
 
-TEST(against, a_report_counts_the_doubtful) {
+TEST(against, a_report_counts_doubtful_times) {
   search_report r;
   r.against = "eager";
   r.over.emplace().measured = 2;
@@ -78,7 +78,7 @@ TEST(against, a_report_counts_the_doubtful) {
   EXPECT_THAT(print_against(r), Not(HasSubstr("notes")));
 }
 
-TEST(against, another_time_on_the_device_than_when_it_was_confirmed_is_said) {
+TEST(against, a_device_time_that_differs_from_the_confirmed_one_is_noted) {
   verdict then, now;
   then.variant_device_us = 284;
   then.reference_device_us = now.reference_device_us = 337;
@@ -90,13 +90,13 @@ TEST(against, another_time_on_the_device_than_when_it_was_confirmed_is_said) {
   then.reference_device_us = 300;
   EXPECT_THAT(changes_on_device(then, now), ElementsAre(HasSubstr("own program")));
   now = {};
-  EXPECT_THAT(changes_on_device(then, now), IsEmpty()) << "no clock of a device";
+  EXPECT_THAT(changes_on_device(then, now), IsEmpty()) << "no device times";
 }
 
-TEST(against, a_variants_time_is_that_of_a_call_from_python_as_the_bases_is) {
-  EXPECT_EQ(called_from_python(17, 10, 12), 22);
-  EXPECT_EQ(called_from_python(900, 700, 12), 900) << "it waits for the host anyway";
-  EXPECT_EQ(called_from_python(900, 0, 12), 900) << "no clock of a device";
+TEST(against, a_variants_time_includes_the_cost_of_a_call_from_python) {
+  EXPECT_EQ(call_time_from_python(17, 10, 12), 22);
+  EXPECT_EQ(call_time_from_python(900, 700, 12), 900) << "it waits for the host anyway";
+  EXPECT_EQ(call_time_from_python(900, 0, 12), 900) << "no device time";
   auto record = beside(measured("eager", "h200-a", 300), "best", 50);
   record.variant_device_us = 45;
   record.python_us = 15;
@@ -107,7 +107,7 @@ TEST(against, a_variants_time_is_that_of_a_call_from_python_as_the_bases_is) {
   EXPECT_LT(a.speedup_interval.high, 5.5);
 }
 
-TEST(against, else_the_newest_of_the_same_environment_with_the_verdicts_time_and_a_star) {
+TEST(against, next_the_newest_of_the_same_environment_with_the_verdicts_time_and_a_star) {
   const std::vector<baseline_record> records = {measured("eager", "h200-a", 300), measured("eager", "h200-a", 250),
                                                 measured("eager", "h200-b", 400)};
   const auto a = compare(records, "eager", best_on_h200, of_host);
@@ -117,7 +117,7 @@ TEST(against, else_the_newest_of_the_same_environment_with_the_verdicts_time_and
   EXPECT_EQ(format_against(a), "5.00x*");
 }
 
-TEST(against, a_device_beside_the_variants_own_is_as_good_where_that_one_measured_nothing) {
+TEST(against, last_a_device_like_the_variants_own) {
   std::vector<baseline_record> records = {measured("eager", "h200-c", 200)};
   const auto a = compare(records, "eager", best_on_h200, of_host);
   EXPECT_EQ(a.environment_id, "h200-c");
@@ -126,7 +126,7 @@ TEST(against, a_device_beside_the_variants_own_is_as_good_where_that_one_measure
   EXPECT_EQ(compare(records, "eager", best_on_h200, of_host).environment_id, "h200-a");
 }
 
-TEST(against, a_base_that_is_missing_elsewhere_or_failed_is_no_ratio) {
+TEST(against, a_base_that_is_missing_or_failed_or_of_another_host_gives_no_ratio) {
   EXPECT_EQ(compare({}, "eager", best_on_h200, of_host).problem, "not measured");
   const std::vector<baseline_record> elsewhere = {measured("eager", "h200-b", 400)};
   EXPECT_EQ(compare(elsewhere, "eager", best_on_h200, of_host).problem, "not measured");
@@ -145,7 +145,7 @@ TEST(against, the_reference_itself_is_not_improved) {
   EXPECT_EQ(format_against(a), "1.00x");
 }
 
-TEST(missing_baselines, are_cheap_ones_of_a_host_that_was_slower_than_it_can_be) {
+TEST(missing_baselines, include_cheap_ones_of_a_slow_host) {
   const std::vector<std::string> kinds = {"eager", "graph", "compile"};
   std::vector<baseline_record> records;
   for (const auto& kind : kinds) {
@@ -154,14 +154,15 @@ TEST(missing_baselines, are_cheap_ones_of_a_host_that_was_slower_than_it_can_be)
     records.back().device_us = kind == "graph" ? 39 : 20;
     records.back().program_us = 60;
   }
-  EXPECT_THAT(missing_kinds(records, kinds, {"best", 30, 0}), ElementsAre("eager")) << "the graph is the device's";
+  EXPECT_THAT(missing_kinds(records, kinds, {"best", 30, 0}), ElementsAre("eager"))
+      << "the graph's time is the device's";
   EXPECT_THAT(missing_kinds(records, kinds, {"best", 33, 0}), IsEmpty());
   EXPECT_THAT(missing_kinds(records, kinds, {"best", 33, 58}), IsEmpty());
   EXPECT_THAT(missing_kinds(records, kinds, {"best", 33, 50}), ElementsAre("eager", "graph"))
       << "the program was slow beside them";
 }
 
-TEST(missing_baselines, are_those_without_a_record_here_and_cheap_ones_beside_another_best) {
+TEST(missing_baselines, are_those_without_a_record_and_cheap_ones_of_another_variant) {
   const std::vector<std::string> kinds = {"eager", "compile", "graph"};
   EXPECT_EQ(missing_kinds({}, kinds, {""}), kinds);
   std::vector<baseline_record> records = {beside(measured("eager", "here", 300), "best", 50),
@@ -171,7 +172,7 @@ TEST(missing_baselines, are_those_without_a_record_here_and_cheap_ones_beside_an
       << "torch.compile costs a minute";
   records[0].problem = "out of memory";
   records.push_back(measured("graph", "here", 100));
-  EXPECT_THAT(missing_kinds(records, kinds, {""}), IsEmpty()) << "a failure is an answer";
+  EXPECT_THAT(missing_kinds(records, kinds, {""}), IsEmpty()) << "a failure counts as measured";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// PyTorch is measured by real processes of Python, and beside what a real node finds. Importing torch takes seconds, so
-// each test goes through several things.
+// Measures PyTorch with real Python processes, and with the variants that a real node finds. Importing torch takes
+// seconds, so each test covers several cases.
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -77,9 +77,9 @@ class measuring : public testing::Test {
   temporary_folder folder_;
 };
 
-TEST_F(measuring, survives_what_a_model_does) {
+TEST_F(measuring, survives_models_that_crash_fail_or_hang) {
   baseline_process p(options());
-  // It dies: that is the answer, and the next is measured by a fresh process.
+  // A crash is reported, and a new process measures the next model.
   const auto dies = only(p.measure(request_for(
       model("dies.py", "import os, torch\nclass Model(torch.nn.Module):\n  pass\ndef get_inputs():\n  os._exit(7)\n"),
       {"eager"})));
@@ -97,19 +97,19 @@ TEST_F(measuring, survives_what_a_model_does) {
     EXPECT_EQ(k.problem, "");
     EXPECT_GE(k.call_us.size(), 10U);
     EXPECT_THAT(k.call_us, Each(Gt(0)));
-    EXPECT_TRUE(k.device_us.empty()) << "cpu has no other clock";
+    EXPECT_TRUE(k.device_us.empty()) << "cpu has no clock of its own";
   }
   EXPECT_THAT(p.torch(), StartsWith("torch 2.11"));
   EXPECT_NE(p.pid(), first);
   const int second = p.pid();
 
-  // A sentence, and the process lives.
+  // An exception is reported, and the process goes on.
   const auto wrong = only(p.measure(request_for(model("wrong.py", "raise ValueError('no model today')\n"), {"eager"})));
   EXPECT_EQ(wrong.problem, "ValueError: no model today");
   EXPECT_EQ(only(p.measure(request_for(model("none.py", "x = 1\n"), {"eager"}))).problem, "none.py defines no Model");
   EXPECT_EQ(p.pid(), second);
 
-  // It hangs: it is killed in time.
+  // A hang: the process is killed after the timeout.
   auto hangs = request_for(
       model("hangs.py",
             "import time, torch\nclass Model(torch.nn.Module):\n  pass\ndef get_inputs():\n  time.sleep(1000)\n"),
@@ -129,7 +129,7 @@ TEST_F(measuring, does_not_blame_a_kind_for_a_process_that_had_ended_before) {
   EXPECT_NE(p.pid(), first);
 }
 
-TEST_F(measuring, says_why_no_process_starts) {
+TEST_F(measuring, reports_why_no_process_starts) {
   auto o = options();
   o.script = folder_ / "no_such_script.py";
   const auto none = baseline_process(o).measure(request_for("x.py", {"eager"}));
@@ -181,7 +181,7 @@ class baselines : public testing::Test {
   temporary_folder folder_;
 };
 
-TEST_F(baselines, are_measured_beside_the_best_kept_and_shown_in_every_table) {
+TEST_F(baselines, are_measured_with_the_best_variant_stored_and_shown_in_every_table) {
   const auto searched =
       run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "4", "--against", "eager"});
   ASSERT_EQ(searched.code, 0) << why(searched);
@@ -211,8 +211,8 @@ TEST_F(baselines, are_measured_beside_the_best_kept_and_shown_in_every_table) {
                    std::max(1.0, at(best, "tasks.1.against.speedup").as_number()));
   EXPECT_EQ(at(report, "environments.0.device"), json("cpu"));
 
-  // What is there is not measured again, and what cannot be is an answer that is kept too. Of the experiment, and
-  // without a variant: which of all is the best may be another now that one was measured again.
+  // Stored times are not measured again; a kind that cannot be measured is stored too. With --no-variant and
+  // --experiment, since measuring the best variant again may have changed which variant is the best.
   const auto more =
       run_with_node({"baseline", "--tasks", folder_ / "tasks", "--kinds", "eager,graph", "--no-variant", "--json"});
   ASSERT_EQ(more.code, 0) << why(more);
@@ -222,8 +222,7 @@ TEST_F(baselines, are_measured_beside_the_best_kept_and_shown_in_every_table) {
   EXPECT_EQ(at(document, "tasks.1.records.0.kind"), json("graph"));
   EXPECT_EQ(at(document, "tasks.1.records.0.problem"), json("needs a GPU"));
   const auto fresh = run_with_node({"baseline", "--experiment", "e1", "--kinds", "eager,graph", "--task", "imported"});
-  EXPECT_THAT(fresh.out, AllOf(HasSubstr("imported: measured already"), HasSubstr("1 were measured already")))
-      << why(fresh);
+  EXPECT_THAT(fresh.out, AllOf(HasSubstr("imported: already measured"), HasSubstr("1 already measured"))) << why(fresh);
   const auto text = run({"report", "--against", "graph"});
   EXPECT_THAT(text.out, AllOf(HasSubstr("1 task without a time of graph: needs a GPU"), Not(HasSubstr("nan"))));
 }

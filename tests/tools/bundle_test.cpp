@@ -1,4 +1,4 @@
-// The bundle that `cmake --install` makes: moved somewhere else, it still runs, and says what it misses.
+// The bundle that `cmake --install` creates: it still runs after a move, and reports what it lacks.
 #include <cstdlib>
 #include <filesystem>
 
@@ -18,10 +18,10 @@ using testing::Not;
 
 struct shell_result {
   int code = -1;
-  std::string text;  // of both outputs
+  std::string text;  // standard output and standard error
 };
 
-// In an environment without the build's own variables.
+// Runs a command in an environment without variables of the build.
 shell_result shell(const std::string& command) {
   const std::string whole =
       "env -u LD_LIBRARY_PATH -u CUDAL1_TASKS -u CUDAL1_DATA -u CUDAL1_TORCH sh -c '" + command + "' 2>&1";
@@ -38,7 +38,7 @@ shell_result shell(const std::string& command) {
 
 class bundle : public testing::Test {
  protected:
-  // Installed once, under a name that it does not keep.
+  // Installs once, then renames the folder.
   static void SetUpTestSuite() {
     folder_ = new temporary_folder;
     const auto installed =
@@ -70,7 +70,7 @@ TEST_F(bundle, holds_the_programs_their_libraries_and_the_tasks_in_less_than_64_
     EXPECT_TRUE(fs::exists(at(file))) << file;
 }
 
-TEST_F(bundle, its_programs_take_their_libraries_from_it_wherever_it_lies) {
+TEST_F(bundle, its_programs_use_its_libraries_in_any_folder) {
   const auto version = shell(at("bin/cudal1") + " --version");
   EXPECT_EQ(version.code, 0) << version.text;
   EXPECT_EQ(shell(at("bin/cudal1-node") + " --version").code, 0);
@@ -82,7 +82,7 @@ TEST_F(bundle, its_programs_take_their_libraries_from_it_wherever_it_lies) {
   }
 }
 
-TEST_F(bundle, without_libtorch_it_says_so_and_with_it_a_device_starts) {
+TEST_F(bundle, without_libtorch_doctor_says_so_and_with_it_a_device_starts) {
   const auto doctor =
       at("bin/cudal1") + " doctor --device cpu --set device.allow_weak_confinement=true --data " + (*folder_ / "data");
   const auto before = shell(doctor);

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# What exported KernelBench files do where they run: exports programs that are launched step by step, on lanes, as one
-# graph and as a graph of lanes, and has check.py build them, compare them with their references and time them. By hand,
-# on a machine with a GPU, nvcc and a Python with torch 2.11; two minutes.
+# Tests exported KernelBench files on a GPU: exports programs that run step by step, on lanes, as one graph and as a
+# graph of lanes; check.py then builds them, compares them with their references and times them. To be run by hand on a
+# machine with a GPU, nvcc and a Python with torch 2.11; takes two minutes.
 #
-#   tests/tools/check_exports.sh BIN [FOLDER]    BIN has cudal1; FOLDER (new) gets everything, else a temporary one
+#   tests/tools/check_exports.sh BIN [FOLDER]    BIN has cudal1; everything is written to FOLDER (new), else to a
+#                                                temporary folder
 #
-# CUDAL1_PYTHON names that Python, EXPORT_DEVICE the device (cuda:0). Ends with 0 where all are correct at 1e-2 and each
-# way of running was there.
+# CUDAL1_PYTHON names that Python, EXPORT_DEVICE the device (cuda:0). Exits with 0 if all are correct at 1e-2 and each
+# way of running was exported.
 set -euo pipefail
 bin=$(cd "$1" && pwd)
 folder=${2:-$(mktemp -d)}

@@ -1,4 +1,4 @@
-// The socket's codec and the client's side of it, against a listener in this process.
+// The protocol of the node's socket and its client, against a listener in this process.
 #include "actors/client.hpp"
 
 #include <filesystem>
@@ -105,7 +105,7 @@ TEST(line_splitter, cuts_a_stream_that_arrives_in_any_pieces) {
   }
 }
 
-TEST(node_client, says_not_found_where_no_node_listens) {
+TEST(node_client, connecting_fails_with_not_found_if_no_node_listens) {
   temporary_folder data;
   const auto nobody = node_client::connect(data.path());
   ASSERT_FALSE(nobody);
@@ -130,7 +130,7 @@ TEST(node_client, reaches_a_node_in_a_folder_whose_path_is_longer_than_a_socket_
   EXPECT_TRUE(holds(decode_request(read_line(served.get()))));
 }
 
-TEST(node_client, answers_time_out_and_come_later) {
+TEST(node_client, an_answer_after_a_timeout_is_still_received) {
   temporary_folder data;
   const listener node(data.path());
   auto client = node_client::connect(data.path());
@@ -166,7 +166,7 @@ TEST(node_client, wakes_up_for_ctrl_c_and_for_a_node_that_dies) {
   EXPECT_EQ(client->receive(5s).error().code, errc::infrastructure);
 }
 
-TEST(node_client, a_node_that_reads_nothing_cannot_hold_a_client) {
+TEST(node_client, sending_to_a_node_that_reads_nothing_times_out) {
   temporary_folder data;
   const listener node(data.path());
   auto client = node_client::connect(data.path());

@@ -1,4 +1,4 @@
-// The commands that need no node, run as a user runs them, on a store of real records.
+// Commands that need no node, run as a user runs them, on a store with real records.
 #include <csignal>
 #include <filesystem>
 
@@ -22,7 +22,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-// One prepared store for all tests of the file: they only read it.
+// All tests of the fixture read the same store.
 class commands : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -84,7 +84,7 @@ TEST_F(commands, the_table_adapts_to_the_columns_it_is_given) {
   }
 }
 
-TEST_F(commands, best_as_json_has_the_exact_figures) {
+TEST_F(commands, best_as_json_has_the_exact_numbers) {
   const auto document = document_of(run({"best", "--json"}));
   EXPECT_EQ(at(document, "tasks.0.name"), json("diagonal_matmul"));
   EXPECT_EQ(at(document, "tasks.0.speedup"), json(22.9));
@@ -107,7 +107,7 @@ TEST_F(commands, best_of_one_task_ranks_all_its_correct_variants) {
   EXPECT_EQ(at(first, "variants.0.variant"), json(ids_->best));
 }
 
-TEST_F(commands, show_finds_a_variant_by_a_prefix_and_says_all_about_it) {
+TEST_F(commands, show_finds_a_variant_by_a_prefix_and_prints_everything_about_it) {
   const auto p = run({"show", ids_->best.substr(0, 16)});
   ASSERT_EQ(p.code, 0) << p.err;
   EXPECT_THAT(p.out, AllOf(HasSubstr("Variant " + ids_->best), HasSubstr("task diagonal_matmul"),
@@ -119,7 +119,7 @@ TEST_F(commands, show_finds_a_variant_by_a_prefix_and_says_all_about_it) {
   EXPECT_THAT(p.out, HasSubstr("__global__ void row_scale("));
 }
 
-TEST_F(commands, show_prints_parts_that_other_programs_take) {
+TEST_F(commands, show_prints_single_parts_for_other_programs) {
   const auto program = run({"show", ids_->best, "--program"});
   ASSERT_EQ(program.code, 0) << program.err;
   const auto read = read_program(program.out);
@@ -150,7 +150,7 @@ TEST_F(commands, experiments_lists_them_and_prints_the_table_of_one) {
   EXPECT_EQ(at(document_of(run({"experiments", "--json"})), "experiments.0.seed"), json(1));
 }
 
-TEST(experiments, those_by_hand_are_counted_and_listed_where_that_is_asked_for) {
+TEST(experiments, by_hand_are_counted_and_listed_with_all) {
   temporary_folder data;
   {
     auto writer = store::open(data / "store");
@@ -161,9 +161,10 @@ TEST(experiments, those_by_hand_are_counted_and_listed_where_that_is_asked_for) 
     e.state = experiment_state::finished;
     ASSERT_TRUE(holds((*writer)->create_experiment(e)));
   }
-  EXPECT_EQ(run_cudal1({"experiments", "--data", data.path()}).out,
-            "No search yet; `cudal1 run` makes one.\n1 evaluation by hand (`cudal1 evaluate`, `cudal1 baseline`): "
-            "`cudal1 experiments --all` lists it.\n");
+  EXPECT_EQ(
+      run_cudal1({"experiments", "--data", data.path()}).out,
+      "No experiments yet; `cudal1 run` starts one.\n1 evaluation by hand (`cudal1 evaluate`, `cudal1 baseline`): "
+      "`cudal1 experiments --all` lists it.\n");
   EXPECT_THAT(run_cudal1({"experiments", "--all", "--data", data.path()}).out,
               AllOf(ContainsRegex("e1 +finished +hand"), Not(HasSubstr("by hand"))));
 }
@@ -208,7 +209,7 @@ TEST_F(commands, export_writes_what_can_be_evaluated_again) {
   EXPECT_FALSE(std::filesystem::exists(target + "/softmax.cu1"));
 }
 
-TEST_F(commands, export_overwrites_only_when_told) {
+TEST_F(commands, export_overwrites_only_with_force) {
   temporary_folder out;
   write_file(out / "mine.txt", "precious");
   const auto refused = run({"export", out.path()});
@@ -248,17 +249,18 @@ TEST(kernelbench_export, writes_models_an_index_and_a_script) {
                     HasSubstr("_kernel.py` | 3.00x | 2.00x [")));
 }
 
-TEST_F(commands, export_for_kernelbench_says_why_a_built_in_task_cannot_be) {
+TEST_F(commands, export_for_kernelbench_says_why_a_built_in_task_cannot_be_exported) {
   temporary_folder out;
   const auto p = run({"export", out / "submission", "--format", "kernelbench"});
   EXPECT_EQ(p.code, 1);
-  EXPECT_THAT(p.out, AllOf(HasSubstr("0 models of 2 tasks"), HasSubstr("1 task without one: the reference itself"),
-                           HasSubstr("not exported: diagonal_matmul: it was not imported from Python")));
+  EXPECT_THAT(p.out,
+              AllOf(HasSubstr("0 models of 2 tasks"), HasSubstr("1 task without a variant: the reference itself"),
+                    HasSubstr("not exported: diagonal_matmul: it was not imported from Python")));
   const auto all = document_of(run({"export", out / "all", "--format", "kernelbench", "--all", "--json"}));
   EXPECT_EQ(at(all, "refusals").as_array().size(), 2U);
   const auto programs = run({"export", out / "programs", "--all"});
   EXPECT_EQ(programs.code, 2);
-  EXPECT_THAT(programs.err, HasSubstr("--all goes with --format kernelbench"));
+  EXPECT_THAT(programs.err, HasSubstr("--all needs --format kernelbench"));
 }
 
 TEST(without_a_store, tasks_are_listed_with_their_sizes) {
@@ -279,7 +281,7 @@ TEST(without_a_store, tasks_are_listed_with_their_sizes) {
       json("cuda"));
 }
 
-TEST(without_a_store, tasks_checks_a_folder_and_names_the_fault) {
+TEST(without_a_store, tasks_checks_a_folder_and_names_the_error) {
   temporary_folder folder;
   write_file(folder / "bad.json",
              R"({"format": 1, "name": "bad", "inputs": [], "steps": [{"aten": "aten::nothing"}]})");
@@ -295,7 +297,7 @@ TEST(without_a_store, an_imported_task_says_where_it_comes_from_and_what_its_wei
   EXPECT_EQ(p.code, 0) << p.err;
   EXPECT_THAT(p.out, HasSubstr("from KernelBench level 1, problem 23, seed 42\n"));
   EXPECT_THAT(p.out, HasSubstr("weight fc_weight float32[3, 4]: fc.weight of " + example.blob.substr(0, 12) +
-                               "; otherwise normal, mean 0, deviation 0.5\n"));
+                               "; otherwise normal, mean 0, standard deviation 0.5\n"));
   EXPECT_THAT(p.out, HasSubstr("weight index int64[2]: index of " + example.blob.substr(0, 12) + "\n"));
   const auto document = document_of(run_cudal1({"tasks", example.task_file, "--json"}));
   EXPECT_EQ(at(document, "tasks.0.origin.problem"), json(23));
@@ -310,7 +312,7 @@ TEST(without_a_store, the_moves_are_explained) {
   EXPECT_THAT(run_cudal1({"operators"}).out, HasSubstr(at(operators, "operators.0.name").as_string()));
 }
 
-TEST(without_a_store, the_configuration_is_printed_as_a_file_that_is_one) {
+TEST(without_a_store, the_printed_configuration_is_a_valid_file) {
   temporary_folder folder;
   const auto printed = run_cudal1({"config"});
   ASSERT_EQ(printed.code, 0) << printed.err;
@@ -327,7 +329,7 @@ TEST(without_a_store, the_configuration_is_printed_as_a_file_that_is_one) {
   EXPECT_EQ(run_cudal1({"config", "--check", folder / "missing.toml"}).code, 2);
 }
 
-TEST(without_a_store, reading_says_what_to_do) {
+TEST(without_a_store, reading_fails_with_advice) {
   temporary_folder empty;
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"best"}, {"show", "0123abcd"}, {"export", "/nonexistent/x"}, {"experiments"}}) {
@@ -335,11 +337,11 @@ TEST(without_a_store, reading_says_what_to_do) {
     with_data.insert(with_data.end(), {"--data", empty.path()});
     const auto p = run_cudal1(with_data);
     EXPECT_EQ(p.code, 2) << arguments[0];
-    EXPECT_THAT(p.err, AllOf(StartsWith("cudal1: there is no store in "), HasSubstr("`cudal1 run` makes one")));
+    EXPECT_THAT(p.err, AllOf(StartsWith("cudal1: there is no store in "), HasSubstr("`cudal1 run` creates one")));
     EXPECT_THAT(p.out, IsEmpty());
   }
   EXPECT_EQ(run_cudal1({"status"}, {{"CUDAL1_DATA", empty.path()}}).code, 0);
-  EXPECT_TRUE(std::filesystem::is_empty(empty.path())) << "reading makes nothing";
+  EXPECT_TRUE(std::filesystem::is_empty(empty.path())) << "reading creates nothing";
 }
 
 struct wrong_line {
@@ -347,7 +349,7 @@ struct wrong_line {
   std::string says;
 };
 
-TEST(arguments, that_are_wrong_are_refused_with_exit_code_2_and_a_way_out) {
+TEST(arguments, that_are_wrong_are_refused_with_exit_code_2_and_a_message) {
   temporary_folder data;
   write_file(data / "a.cu1", "{}");
   const wrong_line lines[] = {
@@ -386,10 +388,10 @@ TEST(arguments, that_are_wrong_are_refused_with_exit_code_2_and_a_way_out) {
   EXPECT_FALSE(std::filesystem::exists(data / "node.log")) << "no node is started for a wrong command line";
 }
 
-TEST(arguments, help_teaches_each_command_with_examples_and_exit_codes) {
+TEST(arguments, help_of_each_command_has_examples_and_exit_codes) {
   const auto help = run_cudal1({"--help"});
   ASSERT_EQ(help.code, 0);
-  EXPECT_THAT(help.out, AllOf(HasSubstr("A typical journey"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
+  EXPECT_THAT(help.out, AllOf(HasSubstr("A typical workflow"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
   for (const auto* command : {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "export",
                               "experiments", "stop", "moves", "operators", "config", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command));
@@ -402,7 +404,7 @@ TEST(arguments, help_teaches_each_command_with_examples_and_exit_codes) {
   EXPECT_THAT(run_cudal1({"--version"}).out, ContainsRegex("^[0-9]+\\.[0-9]+"));
 }
 
-TEST(arguments, a_store_of_a_newer_schema_or_a_broken_one_is_infrastructure) {
+TEST(arguments, with_a_corrupt_store_the_exit_code_is_infrastructure) {
   temporary_folder data;
   std::filesystem::create_directories(data / "store");
   write_file(data / "store/CURRENT", "nonsense\n");

@@ -1,4 +1,4 @@
-// The example variants are legal programs that fit their tasks. (What they are worth is in node_test.cpp.)
+// The example variants are legal programs that fit their tasks; node_test.cpp evaluates them.
 #include <gtest/gtest.h>
 
 #include "sandbox/program/check.hpp"
@@ -8,7 +8,7 @@
 namespace cudal1::cli {
 namespace {
 
-TEST(example_programs, take_and_give_what_their_tasks_ask_for) {
+TEST(example_programs, have_the_inputs_and_outputs_of_their_tasks) {
   const std::pair<std::string, std::string> examples[] = {{"row_scale.cu1", "diagonal_matmul"},
                                                           {"wrong_row_scale.cu1", "diagonal_matmul"},
                                                           {"softmax_rows.cu1", "softmax"}};

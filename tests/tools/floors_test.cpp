@@ -1,4 +1,4 @@
-// Floors beside results: the tables of a GPU, on stores of real records.
+// Floors in the tables of a GPU, on stores with real records.
 #include "tools/cli/report/floors.hpp"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ std::string line_with(const std::string& text, const std::string& what) {
   return "";
 }
 
-TEST_F(floors, stand_in_a_gpu_s_table_beside_both_clocks) {
+TEST_F(floors, are_in_a_gpus_table_with_call_and_device_times) {
   const auto p = run({"best"});
   ASSERT_EQ(p.code, 0) << p.err;
   // The roof: 134234112 bytes at 4.2 TB/s are 31.96 us; with the call, 43.96; 31.96 / 45 is 71%.
@@ -48,7 +48,7 @@ TEST_F(floors, stand_in_a_gpu_s_table_beside_both_clocks) {
   EXPECT_THAT(p.out, HasSubstr("geometric mean 7.07x; 87% of the log gap to the floor is closed."));
 }
 
-TEST_F(floors, fit_a_hundred_and_twenty_columns_with_their_moves) {
+TEST_F(floors, fit_into_120_columns_with_the_moves) {
   for (const std::size_t width : {70, 100, 120}) {
     const auto p = run({"best"}, {{"COLUMNS", std::to_string(width)}});
     ASSERT_EQ(p.code, 0);
@@ -73,7 +73,7 @@ TEST_F(floors, are_exact_in_json) {
   EXPECT_NEAR(at(ranked, "variants.0.roof_us").as_number(), 134234112 / 4.2e6, 1e-6);
 }
 
-TEST_F(floors, stand_in_the_ranking_of_one_task_and_in_show) {
+TEST_F(floors, are_in_the_ranking_of_one_task_and_in_show) {
   EXPECT_THAT(run({"best", "diagonal_matmul"}).out, ContainsRegex("55.0 µs +45.0 µs +71% +yes"));
   const auto p = run({"show", ids_.best});
   ASSERT_EQ(p.code, 0) << p.err;
@@ -87,7 +87,7 @@ TEST_F(floors, stand_in_the_ranking_of_one_task_and_in_show) {
   EXPECT_EQ(at(document, "verdicts.0.resources.1.spill_load_bytes"), json(24));
 }
 
-TEST_F(floors, go_into_an_export_with_their_legend) {
+TEST_F(floors, are_exported_with_their_legend) {
   const std::string out = folder_ / "winners";
   const auto p = run({"export", out});
   ASSERT_EQ(p.code, 0) << p.err;
@@ -101,7 +101,7 @@ TEST(unknown_gpu, has_no_floor_and_the_report_says_so_and_how_to_add_one) {
   prepare_gpu_store(folder.path(), "NVIDIA Imaginary 1");
   const auto p = run_cudal1({"best", "--data", folder.path()});
   ASSERT_EQ(p.code, 0) << p.err;
-  EXPECT_THAT(p.out, HasSubstr("No floors for NVIDIA Imaginary 1: its figures are not known."));
+  EXPECT_THAT(p.out, HasSubstr("No floors for NVIDIA Imaginary 1: its specifications are not known."));
   EXPECT_THAT(line_with(p.out, "diagonal_matmul"), ContainsRegex("2.74 ms +45.0 µs +- +- +1"));
   EXPECT_THAT(p.out, Not(HasSubstr("log gap")));
 
@@ -132,7 +132,7 @@ TEST(tasks_of_a_gpu, show_their_floors_there) {
   EXPECT_THAT(list.out, HasSubstr("floor, H200"));
   EXPECT_THAT(line_with(list.out, "GFLOP"), ContainsRegex("product .* 320 MiB +275 GFLOP +2.51 ms"));
   const auto one = tasks({"softmax", "--gpu", "NVIDIA H200"});
-  EXPECT_THAT(one.out, HasSubstr("floor on H200: 140 µs a call, of which 128 µs on the device, by its memory"));
+  EXPECT_THAT(one.out, HasSubstr("floor on H200: 140 µs a call, of which 128 µs on the device, limited by memory"));
   const auto unknown = tasks({"--gpu", "H2000"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("H200,"));

@@ -1,5 +1,5 @@
-"""tools/python/import_tasks.py on models of our own: one import of all of them, then what it wrote is
-looked at. Started with the path of cudal1, which knows the operators."""
+"""Tests tools/python/import_tasks.py on small models: imports all of them once, then checks what it wrote.
+The first argument is the path of cudal1, which prints the list of operators."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class Imported(unittest.TestCase):
         return [i["draw"] for i in self.task(name)["inputs"]]
 
     def content(self, file: str) -> dict[str, torch.Tensor]:
-        """A safetensors file, read by its own rules."""
+        """Reads a safetensors file without the importer's code."""
         data = (self.root / "tasks" / "blobs" / file).read_bytes()
         length = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + length])
@@ -231,7 +231,7 @@ class Imported(unittest.TestCase):
         self.assertEqual(verified, dict.fromkeys(GOOD, True), self.refused)
         self.assertEqual(self.code, 1, "something was refused")
 
-    def test_refusals_say_what_stands_in_the_way(self) -> None:
+    def test_refusals_give_the_reason(self) -> None:
         for name, (_, words) in BAD.items():
             with self.subTest(name):
                 self.assertIn(words, self.refused.get(name, "(imported)"))
@@ -274,7 +274,7 @@ class Imported(unittest.TestCase):
         self.assertEqual(self.steps("gru"), ["aten::gru.input"])
         self.assertEqual(self.task("lstm")["family"], "recurrent")
         state = next(w for w in self.task("lstm")["weights"] if w["name"] == "h")
-        self.assertNotIn("fixed", state["content"], "what the seed changes is no part of the definition")
+        self.assertNotIn("fixed", state["content"], "values that depend on the seed are not part of the definition")
         zeros = next(w for w in self.task("gru")["weights"] if w["content"].get("fixed"))
         self.assertEqual(zeros["shape"], [2, 3, 5])
 
@@ -337,11 +337,11 @@ class Imported(unittest.TestCase):
             {"distribution": "uniform", "low": 0.0, "high": 1.0, "min": 0.0, "max": 1.0},
         )
 
-    def test_dropout_that_nothing_depends_on_is_taken_out(self) -> None:
+    def test_dropout_without_effect_is_removed(self) -> None:
         self.assertEqual(self.steps("unobserved_dropout"), ["aten::clamp", "aten::clamp"])
         self.assertEqual(self.steps("dropout_of_nothing"), ["aten::mul.Scalar"])
 
-    def test_einsum_is_its_product(self) -> None:
+    def test_einsum_becomes_a_product(self) -> None:
         self.assertEqual([s for s in self.steps("joined_products") if s != "aten::view"], ["aten::bmm"])
 
     def test_the_same_source_gives_the_same_bytes(self) -> None:
@@ -385,7 +385,7 @@ class Imported(unittest.TestCase):
         swap = self.task("aliases")["steps"][5]
         self.assertEqual((swap["args"]["dim0"], swap["args"]["dim1"]), (0, 1))
 
-    def test_operators_that_tasks_have_not_are_taken_apart_or_refused(self) -> None:
+    def test_operators_that_tasks_do_not_support_are_decomposed_or_refused(self) -> None:
         few = {"aten::addmm", "aten::t", "aten::relu", "aten::mul.Scalar"}
         known = self.root / "few_operators.json"
         records = [r for r in json.loads(self.records)["operators"] if r["name"] in few]

@@ -1,5 +1,5 @@
-// What exported files say. That it compiles and runs is tried by hand, since PyTorch's headers take half a minute: see
-// `python check.py --device cpu` of a folder of programs without kernels, and nvcc for the rest.
+// The text of exported files. Whether it compiles and runs is tested by hand (check_exports.sh), since compiling
+// PyTorch's headers takes half a minute.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -48,7 +48,7 @@ struct argument_case {
 
 class argument_texts : public testing::TestWithParam<argument_case> {};
 
-TEST_P(argument_texts, are_of_the_schema_s_type) {
+TEST_P(argument_texts, have_the_type_of_the_schema) {
   const auto& c = GetParam();
   operator_info info;
   const auto schema = parse_schema("aten::thing.way(" + c.type + " a) -> Tensor");
@@ -122,7 +122,7 @@ __global__ void twice(const float* a, float* b, int n, float f) {
 )";
 }
 
-// bt is b transposed: a view, whose step comes before the product's.
+// Inserts a step before the product: bt, a view of b transposed.
 std::string with_view(std::string text) {
   const std::string product = R"({"aten": "aten::mm")";
   return text.replace(
@@ -159,14 +159,14 @@ TEST(cpp_text, of_a_graph_keeps_outputs_apart) {
   EXPECT_THAT(text, Not(HasSubstr("apart(v.apart);\n    v.b_ =")));  // only what outputs lie in
 }
 
-TEST(cpp_text, of_lanes_enters_waits_and_gives_nothing_back_before_the_join) {
+TEST(cpp_text, of_lanes_enters_waits_and_frees_nothing_before_the_join) {
   const auto text = cpp_text(checked(with_view(program_text(R"({"graph": false, "lanes": 4})"))), "demo");
   EXPECT_TRUE(text.starts_with("#define PROGRAM_LANES\n"));
   EXPECT_THAT(text, AllOf(HasSubstr("v.lanes->begin();"), HasSubstr("v.lanes->enter(1);"),
                           HasSubstr("v.lanes->join();"), Not(HasSubstr("  v.a_.reset();\n  //"))));
 }
 
-TEST(cpp_text, runs_setup_apart_and_keeps_what_it_made) {
+TEST(cpp_text, runs_setup_separately_and_keeps_its_results) {
   auto source =
       with_view(program_text(R"({"graph": false, "lanes": 1})",
                              R"({"aten": "aten::mul.Scalar", "args": {"self": "class", "other": 2}, "out": ["w"]})"));
@@ -179,7 +179,7 @@ TEST(cpp_text, runs_setup_apart_and_keeps_what_it_made) {
 
 // ---- the kernels ----------------------------------------------------------------------------------------------------
 
-TEST(device_words, stand_before_functions_and_tables_that_say_nothing) {
+TEST(device_words, are_added_to_functions_and_tables_without_one) {
   const std::pair<const char*, const char*> cases[] = {
       {"float f(float x) { return x; }", "__device__ float f(float x) { return x; }"},
       {"__device__ float f(float x) { return x; }", nullptr},
@@ -201,7 +201,7 @@ TEST(device_words, stand_before_functions_and_tables_that_say_nothing) {
       {"extern \"C\" { float f(); __global__ void k(); }",
        "extern \"C\" { __device__ float f(); __global__ void k(); }"}};
   for (const auto& [given, wanted] : cases) {
-    const auto made = with_device_words(given);
+    const auto made = with_device_specifiers(given);
     ASSERT_TRUE(holds(made));
     EXPECT_EQ(*made, wanted == nullptr ? given : wanted);
   }
@@ -267,7 +267,7 @@ class model_files : public testing::Test {
     return bytes + header + data;
   }
 
-  // y = x * scale + offset: a parameter of a submodule, and a constant that only the forward knows.
+  // y = x * scale + offset: a parameter of a submodule, and a constant of forward().
   task made(int64_t constants = 2) const {
     const auto source = blob(
         "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
@@ -301,7 +301,7 @@ class model_files : public testing::Test {
     return {t.reference.id, print_program(t.reference.text), {"fuse: one kernel"}, "2.00x on cuda:0"};
   }
 
-  // Whether Python agrees: `code` sees the file's text as `text`.
+  // Runs `code` in Python, where `text` is the file's text; fails if it fails.
   testing::AssertionResult python_says(const std::string& text, const std::string& code) const {
     put("file.py", text);
     put("code.py", "text = open('file.py', newline='').read()\n" + code + "\n");
@@ -314,7 +314,7 @@ class model_files : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(model_files, hold_the_problem_the_names_of_its_weights_and_the_program) {
+TEST_F(model_files, have_the_problem_the_names_of_its_weights_and_the_program) {
   const auto t = made();
   EXPECT_EQ(file_name(t), "level_1_problem_23_sample_0_kernel.py");
   const auto text = model_file(t, variant_of(t), folder_.string());
@@ -327,7 +327,7 @@ TEST_F(model_files, hold_the_problem_the_names_of_its_weights_and_the_program) {
   EXPECT_TRUE(python_says(*text, "compile(text, 'file.py', 'exec')"));
 }
 
-// KernelBench refuses files with these words, whatever they do with them.
+// KernelBench refuses any file with these words.
 TEST_F(model_files, have_none_of_the_words_that_kernelbench_forbids) {
   const auto t = made();
   const auto text = model_file(t, variant_of(t), folder_.string());
@@ -340,7 +340,7 @@ TEST_F(model_files, have_none_of_the_words_that_kernelbench_forbids) {
                           "    assert not re.search(bad, code), bad"));
 }
 
-TEST_F(model_files, of_what_cannot_be_one_are_refused_with_a_sentence) {
+TEST_F(model_files, of_tasks_that_cannot_be_exported_are_refused_with_a_reason) {
   auto t = made();
   t.origin.reset();
   const auto v = variant_of(t);
@@ -366,7 +366,7 @@ TEST_F(model_files, of_what_cannot_be_one_are_refused_with_a_sentence) {
       << "two values, not three";
 }
 
-TEST_F(model_files, hold_any_text) {
+TEST_F(model_files, quote_any_text) {
   for (const std::string text : {"", "plain", "two\nlines\n", "a ''' in\nit", "both ''' and \"\"\" in\n it",
                                  "ends in '\nquote'", "ends\nin \\", "tab\t, \\n and \x01\n", "a \"quoted\" \\ word"})
     EXPECT_TRUE(python_says(
@@ -381,7 +381,7 @@ TEST_F(model_files, hold_any_text) {
         << text;
 }
 
-TEST_F(model_files, come_with_a_script_that_python_reads) {
+TEST_F(model_files, come_with_scripts_that_python_can_compile) {
   std::vector<std::string_view> names;
   for (const auto& [name, text] : support_files()) {
     names.push_back(name);

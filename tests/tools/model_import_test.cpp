@@ -1,4 +1,4 @@
-// PyTorch models on the command line: found, imported by our Python, put to our rules, imported once for a search.
+// PyTorch models on the command line: found, imported, checked by the rules of tasks, and imported once for a search.
 #include "tools/kernelbench/model_import.hpp"
 
 #include <cstdlib>
@@ -31,7 +31,7 @@ def get_inputs(): return [torch.rand(16, 8)]
 def get_init_inputs(): return []
 )";
 
-// Imports, and has an operator that tasks have not.
+// Can be exported, but has an operator that tasks do not support.
 constexpr const char* foreign_model = R"(
 import torch
 class Model(torch.nn.Module):
@@ -61,7 +61,7 @@ TEST(model_import, models_become_tasks_that_our_rules_accept_and_the_others_are_
   ASSERT_TRUE(t->origin);
   EXPECT_EQ(read_file(folder / ("tasks/blobs/" + t->origin->source)), good_model);
   EXPECT_FALSE(fs::exists(folder / "tasks/inverse.json"));
-  // A folder of tasks is none of models, though it keeps their sources.
+  // A folder of tasks is not a folder of models, although it has their sources.
   EXPECT_TRUE(is_model_source(folder / "models"));
   EXPECT_FALSE(is_model_source(folder / "tasks"));
 }
@@ -83,7 +83,7 @@ TEST(model_import, a_search_imports_a_model_once) {
   EXPECT_THAT(*tasks, SizeIs(1));
 }
 
-TEST(model_import, what_is_missing_is_said_before_anything_is_made) {
+TEST(model_import, missing_files_are_reported_before_anything_is_created) {
   const temporary_folder folder;
   const auto nothing = run_cudal1({"tasks", "import", folder / "no_such_file.py", "--out", folder / "tasks"});
   EXPECT_EQ(nothing.code, 2);
@@ -92,12 +92,12 @@ TEST(model_import, what_is_missing_is_said_before_anything_is_made) {
   const auto no_python = run_cudal1({"tasks", "import", folder / "layer.py", "--out", folder / "tasks"},
                                     {{"CUDAL1_PYTHON", "/bin/false"}});
   EXPECT_EQ(no_python.code, 2);
-  EXPECT_THAT(no_python.err, HasSubstr("$CUDAL1_PYTHON: /bin/false is no Python that runs"));
+  EXPECT_THAT(no_python.err, HasSubstr("$CUDAL1_PYTHON: /bin/false is not a working Python"));
   EXPECT_FALSE(fs::exists(folder / "tasks"));
   write_file(folder / "notes.txt", "no model");
   const auto no_model = run_cudal1({"run", folder / "notes.txt", "--data", folder / "data"});
   EXPECT_EQ(no_model.code, 2);
-  EXPECT_THAT(no_model.err, HasSubstr("notes.txt is no PyTorch model"));
+  EXPECT_THAT(no_model.err, HasSubstr("notes.txt is not a PyTorch model"));
   EXPECT_FALSE(fs::exists(folder / "data"));
 }
 

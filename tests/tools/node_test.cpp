@@ -1,4 +1,4 @@
-// The commands that need a node, end to end: a real node, worker, compiler and store.
+// Commands that need a node, with a real node, worker, compiler and store.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -19,14 +19,14 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Settings of the nodes: some systems refuse a confinement, and the programs here are our own; a coarse measurement is
-// enough.
+// Settings of the nodes: weak confinement, since some systems lack it and these programs are trusted; coarse and short
+// measurements.
 const std::vector<std::string> settings = {"--device", "cpu",
                                            "--set",    "device.allow_weak_confinement=true",
                                            "--set",    "timing.max_seconds=2",
                                            "--set",    "timing.target_half_width=0.05"};
 
-// A diagonal matmul small enough that an evaluation takes a fraction of a second, and which row scaling beats by far.
+// A small diagonal matmul: an evaluation takes a fraction of a second, and row scaling is much faster.
 constexpr const char* tiny_task =
     R"({"format": 1, "name": "tiny", "summary": "a small diagonal matmul", "family": "matmul",
   "inputs": [{"name": "a", "dtype": "float32", "shape": [192, 192], "facts": ["diagonal"]},
@@ -34,7 +34,7 @@ constexpr const char* tiny_task =
   "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "b"}, "out": ["y"]}],
   "outputs": ["y"]})";
 
-// row_scale.cu1 for it.
+// row_scale.cu1 with the sizes of tiny_task.
 constexpr const char* tiny_program = R"({"format": 1, "name": "tiny_row_scale",
   "inputs": [{"name": "a", "dtype": "float32", "shape": [192, 192]}, {"name": "b", "dtype": "float32", "shape": [192, 256]}],
   "steps": [{"alloc": "y", "dtype": "float32", "shape": [192, 256]},
@@ -70,7 +70,7 @@ class with_a_node : public testing::Test {
     arguments.insert(arguments.end(), settings.begin(), settings.end());
     return with_data(std::move(arguments));
   }
-  // `evaluate`, again where the machine was too busy for a measurement: that is not what is tested here.
+  // `evaluate`, repeated if the machine was too busy for a measurement.
   finished_program evaluate(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), "evaluate");
     finished_program p = run_with_node(arguments);
@@ -78,7 +78,7 @@ class with_a_node : public testing::Test {
       p = run_with_node(arguments);
     return p;
   }
-  // The log tells more than an exit code.
+  // The output and the node's log, for failure messages.
   std::string why(const finished_program& p) const {
     const auto log = data() + "/node.log";
     return p.out + p.err + (std::filesystem::exists(log) ? read_file(log) : "");
@@ -112,7 +112,7 @@ TEST_F(with_a_node, run_searches_a_folder_of_tasks_and_prints_what_the_store_kee
   EXPECT_EQ(at(second, "state"), json("finished"));
 }
 
-TEST_F(with_a_node, evaluate_says_the_verdict_line_by_line_and_by_its_exit_code) {
+TEST_F(with_a_node, evaluate_prints_the_verdict_and_returns_it_as_exit_code) {
   write_file(folder_ / "tiny.cu1", tiny_program);
   const auto right = evaluate({folder_ / "tasks/tiny.json", folder_ / "tiny.cu1"});
   ASSERT_EQ(right.code, 0) << why(right);
@@ -133,7 +133,7 @@ TEST_F(with_a_node, evaluate_says_the_verdict_line_by_line_and_by_its_exit_code)
   EXPECT_EQ(at(document, "programs.1.result.result"), json("invalid"));
 }
 
-TEST_F(with_a_node, an_imported_task_has_its_blobs_handed_over) {
+TEST_F(with_a_node, the_blobs_of_an_imported_task_are_copied_to_the_data_folder) {
   const imported_example example;
   const task t = example.load();
   write_file(folder_ / "own.cu1", print_program(t.reference.text));
@@ -142,7 +142,7 @@ TEST_F(with_a_node, an_imported_task_has_its_blobs_handed_over) {
   EXPECT_THAT(p.out, HasSubstr("correct"));
   for (const auto& file : {example.blob, example.source})
     EXPECT_TRUE(std::filesystem::exists(data() + "/blobs/" + file)) << file;
-  // From then on the data folder has them, until somebody takes them away.
+  // The data folder has them now, until they are removed there.
   std::filesystem::remove_all(example.blobs());
   EXPECT_EQ(evaluate({example.task_file, folder_ / "own.cu1"}).code, 0);
   std::filesystem::remove(data() + "/blobs/" + example.blob);
@@ -155,7 +155,7 @@ TEST_F(with_a_node, an_imported_task_has_its_blobs_handed_over) {
 TEST_F(with_a_node, the_example_variants_pass_every_check) {
   for (const auto& [task, file] : {std::pair{"diagonal_matmul", "row_scale.cu1"}, {"softmax", "softmax_rows.cu1"}}) {
     const auto document = document_of(run_with_node({"evaluate", task, examples_folder() + "/" + file, "--json"}));
-    // On a machine that does other things meanwhile, the interval of such short calls may stay too wide for a score.
+    // On a busy machine the interval of such short calls may be too wide for a score.
     EXPECT_THAT(at(document, "programs.0.result.result").as_string(), AnyOf("correct", "unmeasurable"));
     const json gates = at(document, "programs.0.result.gates");
     EXPECT_GE(gates.as_array().size(), 5U) << file;
@@ -172,7 +172,7 @@ TEST_F(with_a_node, ctrl_c_stops_cleanly_and_keeps_everything) {
   search.signal(SIGINT);
   const auto p = search.finish();
   EXPECT_EQ(p.code, 130) << why(p);
-  EXPECT_THAT(p.out, AllOf(HasSubstr("stopping: what is in flight ends and is kept"),
+  EXPECT_THAT(p.out, AllOf(HasSubstr("stopping: evaluations in flight are finished and kept"),
                            HasSubstr("Experiment e1 (cancelled)"), HasSubstr("beat the reference")));
   const auto kept = document_of(run({"experiments", "e1", "--json"}));
   EXPECT_EQ(at(kept, "tasks.0.is_reference"), json(false));
@@ -180,7 +180,7 @@ TEST_F(with_a_node, ctrl_c_stops_cleanly_and_keeps_everything) {
   EXPECT_GE(at(kept, "evaluations").as_int(), 1);
 }
 
-TEST_F(with_a_node, a_search_beside_one_whose_node_was_killed_says_so_and_how_to_stop_it) {
+TEST_F(with_a_node, a_search_beside_one_that_was_resumed_says_so_and_how_to_stop_it) {
   running_program search(with_settings({"run", "--tasks", folder_ / "tasks", "--time", "10m"}));
   ASSERT_TRUE(search.wait_for("searching ")) << search.finish().err;
   json status;
@@ -196,14 +196,14 @@ TEST_F(with_a_node, a_search_beside_one_whose_node_was_killed_says_so_and_how_to
 
   const auto p = run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "2"});
   ASSERT_EQ(p.code, 0) << why(p);
-  EXPECT_THAT(p.out, AllOf(HasSubstr("beside this search e1 goes on, which ran when the last node ended"),
+  EXPECT_THAT(p.out, AllOf(HasSubstr("also on this node: experiment e1, resumed from the last node"),
                            HasSubstr("`cudal1 stop e1` ends it"), HasSubstr("Experiment e2 (finished)")));
   EXPECT_THAT(run({"stop", "e1"}).out, HasSubstr("stopped e1"));
   const auto alone = run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "1"});
-  EXPECT_THAT(alone.out, Not(HasSubstr("beside this search"))) << why(alone);
+  EXPECT_THAT(alone.out, Not(HasSubstr("also on this node"))) << why(alone);
 }
 
-TEST_F(with_a_node, status_and_doctor_tell_of_the_device_and_its_confinement) {
+TEST_F(with_a_node, status_and_doctor_report_the_device_and_its_confinement) {
   const auto doctor = run_with_node({"doctor", "--json"});
   const auto document = document_of(doctor);
   EXPECT_EQ(at(document, "devices.0.where.device"), json("cpu"));
@@ -221,7 +221,7 @@ TEST_F(with_a_node, status_and_doctor_tell_of_the_device_and_its_confinement) {
   }
 }
 
-TEST_F(with_a_node, doctor_lists_the_gpus_and_uses_those_that_are_asked_for) {
+TEST_F(with_a_node, doctor_lists_all_gpus_and_uses_only_the_requested_devices) {
   const auto p =
       run_cudal1(with_settings({"doctor"}), {{"LD_LIBRARY_PATH", CUDAL1_FAKE_NVML}, {"FAKE_NVML_GPUS", "2"}});
   EXPECT_THAT(p.out, AllOf(HasSubstr("cuda:0: NVIDIA H200 (sm_90a, "), HasSubstr("cuda:1: NVIDIA H200"),
@@ -236,15 +236,15 @@ TEST_F(with_a_node, a_node_that_cannot_start_is_infrastructure_and_its_log_is_qu
   write_file(folder_ / "no_folder", "");
   const auto p = run_cudal1({"run", "--data", folder_ / "no_folder/data"});
   EXPECT_EQ(p.code, 3);
-  EXPECT_THAT(p.err, HasSubstr("name another with --data"));
+  EXPECT_THAT(p.err, HasSubstr("choose another with --data"));
   const auto refused = evaluate(
       {"diagonal_matmul", examples_folder() + "/row_scale.cu1", "--set", "compiler.command=/nonexistent/compiler"});
   EXPECT_NE(refused.code, 0);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("cudal1: the node did not come up"), HasSubstr("/nonexistent/compiler")));
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("cudal1: the node did not start"), HasSubstr("/nonexistent/compiler")));
 }
 
-// The node's exit code, or the words of the program that wanted one, on a system without a filter of system calls.
-TEST_F(with_a_node, without_a_filter_of_system_calls_a_node_refuses_to_run_and_says_how_to_insist) {
+// The node's exit code, and the output of a command that starts one, on a system without seccomp.
+TEST_F(with_a_node, without_seccomp_a_node_refuses_to_run_and_says_how_to_do_without) {
   const auto on_such_a_system = [&](auto&& body) {
     return testing_device::in_child(
         [&]() -> std::string { return testing_device::deny_calls({SYS_seccomp}, ENOSYS) ? body() : "no filter"; });

@@ -1,4 +1,4 @@
-"""tools/python/host_pace.py and measuring.py: which calls count on a host whose pace changes."""
+"""Tests tools/python/host_pace.py and measuring.py: which calls count on a host whose speed changes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Counting(unittest.TestCase):
         self.assertEqual(calls.dropped_calls, 16)
         self.assertEqual(calls.notes, [])
 
-    def test_what_is_the_devices_counts_at_any_pace(self) -> None:
+    def test_device_bound_calls_count_at_any_pace(self) -> None:
         calls = calls_of(row(1_020, 15), row(1_021, 10))
         calls.device_us = [1_000.0] * 50
         count_rows(calls, pace_that_saw(10), least=10)
@@ -58,9 +58,9 @@ class Counting(unittest.TestCase):
         self.assertEqual(calls.notes, [])
         slow = calls_of(*[row(1_020, 15)] * 20)
         slow.device_us = [1_000.0] * 50
-        self.assertTrue(enough(slow, pace_that_saw(10), 0.1, REQUEST), "and is not waited for")
+        self.assertTrue(enough(slow, pace_that_saw(10), 0.1, REQUEST), "does not wait for a faster host")
 
-    def test_lucky_moments_are_not_its_best(self) -> None:
+    def test_short_fast_moments_are_not_the_best_pace(self) -> None:
         pace = Pace(GPU)
         self.assertEqual(pace.best_us(), 0)
         for us in (5, 10, 11, 5, 10, 12, 10, 5, 10):
@@ -68,18 +68,18 @@ class Counting(unittest.TestCase):
         self.assertEqual(pace.best_us(), 10)
         for us in (20,) * 7 * host_pace.KEPT_FOR + (8,) * host_pace.KEPT_FOR:
             pace.note(us)
-        self.assertEqual(pace.best_us(), 8, "a pace that it kept")
+        self.assertEqual(pace.best_us(), 8, "a pace that lasted")
         for us in (20,) * 20 * host_pace.KEPT_FOR:
             pace.note(us)
-        self.assertEqual(pace.best_us(), 20, "which was luck")
+        self.assertEqual(pace.best_us(), 20, "the fast pace did not last long enough")
 
-    def test_a_pace_that_is_known_and_not_reached_is_said(self) -> None:
+    def test_a_known_pace_that_is_not_reached_is_noted(self) -> None:
         calls = calls_of(row(60, 15), row(40, 12), row(41, 12))
         count_rows(calls, pace_that_saw(12, known=9), least=10)
         self.assertEqual(calls.call_us, [40] * 8 + [41] * 8, "the best that was seen here")
-        self.assertEqual(calls.notes, ["the host was 1.33 times slower than at its best all the while"])
+        self.assertEqual(calls.notes, ["the host was 1.33 times slower than at its best all the time"])
 
-    def test_few_rows_are_the_fastest_ones(self) -> None:
+    def test_with_few_rows_the_fastest_count(self) -> None:
         calls = calls_of(row(60, 15), row(70, 17), row(80, 19))
         count_rows(calls, pace_that_saw(10), least=10)
         self.assertEqual(calls.call_us, [60] * 8 + [70] * 8)
@@ -99,7 +99,7 @@ class Enough(unittest.TestCase):
         pace = pace_that_saw(10)
         slow = calls_of(*[row(60, 15)] * 20)
         self.assertFalse(enough(slow, pace, 5.0, REQUEST), "no row counts")
-        self.assertTrue(enough(slow, pace, measuring.MOST_TIMES * 1.0, REQUEST), "but not for ever")
+        self.assertTrue(enough(slow, pace, measuring.MOST_TIMES * 1.0, REQUEST), "but not forever")
         self.assertTrue(enough(calls_of(*slow.rows, row(40, 10), row(41, 10)), pace, 5.0, REQUEST))
 
     def test_a_median_that_is_known_needs_no_more_time(self) -> None:
@@ -107,14 +107,14 @@ class Enough(unittest.TestCase):
         self.assertTrue(enough(calls_of(*[row(40, 10)] * 5), pace, 0.1, REQUEST))
         self.assertFalse(enough(calls_of(row(40, 10), row(80, 10), row(60, 10)), pace, 0.1, REQUEST))
 
-    def test_samples_have_an_end(self) -> None:
+    def test_the_number_of_samples_is_limited(self) -> None:
         many = [row(us, 10) for us in (40, 60)] * (measuring.MOST_SAMPLES // 16)
         self.assertFalse(enough(calls_of(*many[:-1]), pace_that_saw(10), 0.1, REQUEST))
         self.assertTrue(enough(calls_of(*many), pace_that_saw(10), 0.1, REQUEST))
 
 
 class CoresOfSpeeds(Cores):
-    """Whose work takes what the test says."""
+    """Cores whose work takes as long as the test sets."""
 
     def __init__(self, **took: float):
         super().__init__(int(core[1:]) for core in took)
@@ -136,7 +136,7 @@ class GoingOn(unittest.TestCase):
     def pace(self, **took: float) -> tuple[Pace, CoresOfSpeeds]:
         pace = pace_that_saw(10)
         pace.cores = cores = CoresOfSpeeds(**took)
-        cores.go_to_a_fast_one()
+        cores.move_to_a_fast_core()
         cores.visits.clear()
         return pace, cores
 
@@ -144,15 +144,15 @@ class GoingOn(unittest.TestCase):
         pace, cores = self.pace(c0=10, c1=10)
         pace.note(13)
         pace.go_on(host_bound=True)
-        self.assertEqual(cores.at, 0, "once may be anything")
+        self.assertEqual(cores.at, 0, "one slow row is no reason to move")
         pace.note(13)
         pace.go_on(host_bound=True)
         self.assertEqual(cores.at, 1)
         pace.note(13)
         pace.go_on(host_bound=True)
-        self.assertEqual(cores.at, 1, "the next one has two tries as well")
+        self.assertEqual(cores.at, 1, "the next core gets two tries as well")
 
-    def test_calls_that_are_the_devices_stay(self) -> None:
+    def test_device_bound_calls_stay(self) -> None:
         pace, cores = self.pace(c0=10, c1=10)
         for _ in range(5):
             pace.note(13)
@@ -161,7 +161,7 @@ class GoingOn(unittest.TestCase):
 
 
 class Measuring(unittest.TestCase):
-    """The whole of it, without torch: calls of a CPU's clock."""
+    """The whole measurement on the CPU's clock, without torch."""
 
     class Subject:
         device = types.SimpleNamespace(type="cpu")
@@ -189,7 +189,7 @@ class Measuring(unittest.TestCase):
         def flush(self) -> None:
             pass
 
-    def test_on_the_cores_that_are_asked_for_and_back(self) -> None:
+    def test_runs_on_the_requested_cores_and_returns(self) -> None:
         before = os.sched_getaffinity(0)
         wanted = {max(before)}
         calls = self.Watched(self.Subject())
@@ -199,7 +199,7 @@ class Measuring(unittest.TestCase):
         self.assertGreaterEqual(len(calls.call_us), 3)
         self.assertEqual(os.sched_getaffinity(0), before)
 
-    def test_back_after_a_failure_too(self) -> None:
+    def test_returns_after_a_failure_too(self) -> None:
         before = os.sched_getaffinity(0)
         with self.assertRaises(ValueError):
             measuring.measure(self.Clock(), Pace(self.Subject.device), self.Watched(self.Subject(), fails=True),
@@ -208,71 +208,71 @@ class Measuring(unittest.TestCase):
 
 
 class Choosing(unittest.TestCase):
-    def test_the_first_time_all_are_looked_at(self) -> None:
+    def test_the_first_time_all_cores_are_tried(self) -> None:
         cores = CoresOfSpeeds(c4=16, c5=10, c6=10.5, c7=15)
-        self.assertTrue(cores.go_to_a_fast_one())
+        self.assertTrue(cores.move_to_a_fast_core())
         self.assertEqual(cores.at, 5)
 
-    def test_it_stays_where_it_is_fast_and_goes_on_from_there_where_not(self) -> None:
+    def test_it_stays_on_a_fast_core_and_tries_the_next_ones_otherwise(self) -> None:
         cores = CoresOfSpeeds(c4=16, c5=10, c6=15, c7=10.5)
-        cores.go_to_a_fast_one()
+        cores.move_to_a_fast_core()
         cores.visits.clear()
-        self.assertTrue(cores.go_to_a_fast_one())
+        self.assertTrue(cores.move_to_a_fast_core())
         self.assertEqual(set(cores.visits), {5})
         cores.took[5] = 16
-        self.assertTrue(cores.go_to_a_fast_one())
+        self.assertTrue(cores.move_to_a_fast_core())
         self.assertEqual(cores.at, 7)
         self.assertNotIn(4, cores.visits)
 
-    def test_where_none_is_fast_it_takes_the_fastest_and_says_so(self) -> None:
+    def test_without_a_fast_core_it_takes_the_fastest_and_says_so(self) -> None:
         cores = CoresOfSpeeds(c0=10, c1=10)
-        cores.go_to_a_fast_one()
+        cores.move_to_a_fast_core()
         cores.took.update({0: 16, 1: 15})
-        self.assertFalse(cores.go_to_a_fast_one())
+        self.assertFalse(cores.move_to_a_fast_core())
         self.assertEqual(cores.at, 1)
 
-    def test_all_slow_at_first_is_not_the_best_for_ever(self) -> None:
+    def test_a_slow_start_does_not_stay_the_best(self) -> None:
         cores = CoresOfSpeeds(c0=16, c1=16.1)
-        cores.go_to_a_fast_one()
+        cores.move_to_a_fast_core()
         cores.took[1] = 10
         for _ in range(host_pace.LOOK_EVERYWHERE_EVERY):
-            cores.go_to_a_fast_one()
+            cores.move_to_a_fast_core()
         self.assertEqual(cores.at, 1)
 
-    def test_a_lucky_look_is_not_the_best(self) -> None:
+    def test_one_fast_moment_is_not_the_best(self) -> None:
         cores = CoresOfSpeeds(c0=10, c1=10)
         for _ in range(20):
-            cores.go_to_a_fast_one()
+            cores.move_to_a_fast_core()
         cores.took.update({0: 5, 1: 5})
-        cores.go_to_a_fast_one()
+        cores.move_to_a_fast_core()
         cores.took.update({0: 10, 1: 10})
-        self.assertTrue(cores.go_to_a_fast_one())
+        self.assertTrue(cores.move_to_a_fast_core())
 
-    def test_a_core_is_left_where_calls_were_slow_though_work_is_not(self) -> None:
+    def test_a_core_with_slow_calls_is_left_although_its_work_is_fast(self) -> None:
         cores = CoresOfSpeeds(c0=10, c1=10.2)
-        cores.go_to_a_fast_one()
+        cores.move_to_a_fast_core()
         self.assertEqual(cores.at, 0)
-        self.assertTrue(cores.go_to_a_fast_one(leave=True))
+        self.assertTrue(cores.move_to_a_fast_core(leave=True))
         self.assertEqual(cores.at, 1)
 
-    def test_those_that_are_not_allowed_are_forgotten(self) -> None:
+    def test_cores_that_are_not_allowed_are_dropped(self) -> None:
         cores = CoresOfSpeeds(c0=-1, c1=10)
-        self.assertTrue(cores.go_to_a_fast_one())
+        self.assertTrue(cores.move_to_a_fast_core())
         self.assertEqual((cores.at, cores.allowed), (1, [1]))
-        self.assertTrue(Cores([]).go_to_a_fast_one(), "none to choose from")
+        self.assertTrue(Cores([]).move_to_a_fast_core(), "none to choose from")
 
-    def test_the_same_cores_again_are_no_change(self) -> None:
+    def test_the_same_cores_again_change_nothing(self) -> None:
         cores = CoresOfSpeeds(c0=16, c1=10)
-        cores.go_to_a_fast_one()
+        cores.move_to_a_fast_core()
         cores.use([0, 1])
         self.assertEqual(cores.allowed, [1, 0])
         cores.use([1, 2])
         self.assertEqual(cores.allowed, [1, 2])
 
-    def test_real_ones(self) -> None:
+    def test_real_cores(self) -> None:
         before = os.sched_getaffinity(0)
         try:
-            Cores(before).go_to_a_fast_one()
+            Cores(before).move_to_a_fast_core()
             self.assertEqual(len(os.sched_getaffinity(0)), 1)
         finally:
             os.sched_setaffinity(0, before)

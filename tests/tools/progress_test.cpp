@@ -37,7 +37,7 @@ terminal size(std::size_t width, std::size_t height, bool color = false) {
   return t;
 }
 
-TEST(progress, a_frame_says_time_rate_bests_and_failures) {
+TEST(progress, a_frame_shows_time_rate_best_speedups_and_failures) {
   const auto lines = progress_frame(some_progress(3), {"cpu", "evolutionary", 240}, size(80, 40), "");
   ASSERT_EQ(lines.size(), 5U);
   EXPECT_THAT(lines[0], HasSubstr("e3 on cpu, policy evolutionary"));
@@ -72,12 +72,12 @@ TEST(progress, a_wide_terminal_shows_the_same_tasks_in_fewer_lines) {
     EXPECT_THAT(all, HasSubstr("task_number_" + std::to_string(i)));
 }
 
-TEST(progress, a_line_for_a_pipe_says_the_same) {
+TEST(progress, a_line_for_a_pipe_shows_the_same) {
   EXPECT_EQ(progress_line(some_progress(3)),
             "   0:42  312 of 480 evaluations, 7.41/s, 2 of 3 tasks faster; failed: wrong_answer 8, hang 4");
 }
 
-// A pipe's end as a stream, and what was written to it.
+// A stream that is not a terminal, and what was written to it.
 class captured {
  public:
   captured() : file_(std::tmpfile()) {}
@@ -115,7 +115,7 @@ TEST(progress, a_pipe_gets_each_new_best_once_and_no_escape_sequences) {
             "   0:43  task_number_1 3.21x, variant 0123456789ab\n");
 }
 
-TEST(live_area, redraws_in_one_place_and_gives_the_cursor_back) {
+TEST(live_area, redraws_in_one_place_and_shows_the_cursor_again) {
   captured out;
   {
     live_area area(out.stream());

@@ -1,4 +1,4 @@
-// The replay of a task's own program, by the library and by the program.
+// The replay of a task's own program, by the library and by cudal1-replay.
 #include "tools/replay/replay.hpp"
 
 #include <array>
@@ -32,7 +32,7 @@ struct replays : testing::Test {
     const auto written = write_safetensors(request.tensors, tensors);
     ASSERT_TRUE(written) << written.error().message;
   }
-  void expect_answers() const {
+  void expect_outputs() const {
     const auto out = safetensors_file::open(request.out);
     ASSERT_TRUE(out) << out.error().message;
     const auto y = out->find("y");
@@ -51,10 +51,10 @@ struct replays : testing::Test {
 TEST_F(replays, compute_with_the_given_inputs_and_the_contents_of_the_weights) {
   const auto done = replay(request, {});
   ASSERT_TRUE(done) << done.error().message;
-  expect_answers();
+  expect_outputs();
 }
 
-TEST_F(replays, say_what_is_missing) {
+TEST_F(replays, report_what_is_missing) {
   write({});
   EXPECT_THAT(replay(request, {}).error().message, HasSubstr("in.safetensors: has no tensor \"x\""));
   const std::array<int64_t, 32> other{};
@@ -65,7 +65,7 @@ TEST_F(replays, say_what_is_missing) {
   EXPECT_EQ(replay({"/no/such.json", "", ""}, {}).error().code, errc::io_error);
 }
 
-TEST_F(replays, go_on_line_by_line_after_one_that_failed) {
+TEST_F(replays, continue_after_a_line_that_failed) {
   const std::string lines = example.folder + "/lines", answers = example.folder + "/answers";
   replay_request bad = request;
   bad.task += "x";
@@ -80,7 +80,7 @@ TEST_F(replays, go_on_line_by_line_after_one_that_failed) {
   EXPECT_THAT(second, HasSubstr("\"error\""));
   EXPECT_THAT(third, HasSubstr("\"ms\""));
   EXPECT_FALSE(std::getline(said, rest));
-  expect_answers();
+  expect_outputs();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The figures below were computed by hand.
+// The expected values were computed by hand.
 #include "tools/cli/report/speedup_statistics.hpp"
 
 #include <cmath>
@@ -44,7 +44,7 @@ TEST(speedups, of_no_task_are_one_and_none_is_fast) {
   EXPECT_EQ(s.fast[0].share, 0);
 }
 
-TEST(speedups, are_summed_up_as_by_hand) {
+TEST(speedups, are_summarized_as_by_hand) {
   const task_speedup tasks[] = {
       {.success = true, .measured = true, .speedup = 4, .base_us = 400, .floor_us = 50, .device_speedup = 8},
       {.success = true, .measured = true, .speedup = 2, .base_us = 100, .floor_us = 50},

@@ -1,4 +1,3 @@
-// Threads that share work.
 #include "tools/baseline/thread_pool.hpp"
 
 #include <atomic>
@@ -37,7 +36,7 @@ TEST(thread_pool, does_each_item_once_with_all_workers_at_once) {
   EXPECT_THAT(threads, Each(testing::SizeIs(1)));
 }
 
-TEST(thread_pool, begins_nothing_after_an_error_and_gives_it) {
+TEST(thread_pool, starts_nothing_after_an_error_and_returns_it) {
   std::vector<std::size_t> begun;
   thread_pool one(1);
   const auto done = one.for_each(10, never, [&](std::size_t, std::size_t item) -> expected<void> {
@@ -50,7 +49,7 @@ TEST(thread_pool, begins_nothing_after_an_error_and_gives_it) {
   EXPECT_THAT(begun, ElementsAre(0, 1, 2));
 }
 
-TEST(thread_pool, begins_nothing_once_it_is_over) {
+TEST(thread_pool, starts_nothing_once_it_is_over) {
   std::atomic<int> begun = 0;
   const auto work = [&](std::size_t, std::size_t) -> expected<void> {
     ++begun;
@@ -64,7 +63,7 @@ TEST(thread_pool, begins_nothing_once_it_is_over) {
   EXPECT_TRUE(three.for_each(0, never, work));
 }
 
-// What a worker starts may end with its thread.
+// A process that a worker starts may end with its thread.
 TEST(thread_pool, keeps_its_threads_from_round_to_round) {
   constexpr std::size_t workers = 3;
   thread_pool all(workers);

@@ -215,7 +215,7 @@ class store_builder {
     ASSERT_TRUE(holds(store_->update_experiment(experiment_)));
   }
 
-  // A variant whose program is the example `file` with `mark` in its source, and its verdict.
+  // Adds a variant whose program is the example `file` with `mark` in its source, and its verdict.
   std::string add(const std::string& task, const std::string& file, const std::string& mark, const verdict& like) {
     return add_path(task, examples_folder() + "/" + file, mark, like);
   }

@@ -1,4 +1,4 @@
-// A data folder of its own with a store of real records, and the programs as a user runs them.
+// A temporary data folder, stores with real records, and the programs as a user runs them.
 #pragma once
 
 #include <map>
@@ -38,7 +38,7 @@ void write_file(const std::string& path, const std::string& text);
 std::string examples_folder();
 std::string builtin_tasks();
 
-// What a program did.
+// The result of a program.
 struct finished_program {
   int code = -1;  // exit code, or minus the signal
   std::string out, err;
@@ -47,14 +47,14 @@ struct finished_program {
 // A running `cudal1`, with its output on pipes that are read until it ends.
 class running_program {
  public:
-  // In an environment of PATH, HOME, TMPDIR and `variables`.
+  // Starts it with an environment of PATH, HOME, TMPDIR, CUDAL1_TASKS and `variables`.
   explicit running_program(const std::vector<std::string>& arguments,
                            const std::map<std::string, std::string>& variables = {});
   ~running_program();
   running_program(const running_program&) = delete;
   running_program& operator=(const running_program&) = delete;
 
-  // Reads until stdout holds `text`; false where the program ended first.
+  // Reads until stdout contains `text`; false if the program ended first.
   bool wait_for(const std::string& text);
   void signal(int number) const;
   finished_program finish();
@@ -69,13 +69,13 @@ class running_program {
 finished_program run_cudal1(const std::vector<std::string>& arguments,
                             const std::map<std::string, std::string>& variables = {});
 
-// stdout as the one JSON document that --json promises.
+// Parses stdout, which --json makes one JSON document.
 json document_of(const finished_program& p);
-// The member at "a.b.0.c", or null with a failure.
+// The member at "a.b.0.c"; fails the test and returns null if there is none.
 json at(const json& document, const std::string& path);
 
-// DATA/store with an experiment e1 on two tasks (diagonal_matmul and softmax): a confirmed best at 22.9x with two other
-// verdicts for the first; for the second a wrong answer and a variant that is not faster.
+// Creates DATA/store with an experiment e1 on two tasks. diagonal_matmul: a confirmed best of 22.9x, a slower variant
+// and a wrong one; softmax: a variant that is not faster than the reference.
 struct prepared {
   std::string best, slower, wrong, even;      // variant ids
   std::string diagonal, softmax, experiment;  // ids
@@ -83,12 +83,12 @@ struct prepared {
 prepared prepare_store(const std::string& data);
 // Task files of sizes for a GPU: diagonal_matmul (4096 each way), product (8192 x 4096 x 4096), softmax (16384 x 4096).
 void write_gpu_tasks(const std::string& folder);
-// The same folder of a GPU's, on two of those: diagonal_matmul at 50x (device time 45 us), softmax not faster than its
-// reference (200 us a call, 180 us on the device). `wrong` and `slower` are "".
+// Creates a store of a GPU, with two of those tasks: diagonal_matmul at 50x (device time 45 us), softmax not faster
+// than its reference (200 us a call, 180 us on the device). `wrong` and `slower` are "".
 prepared prepare_gpu_store(const std::string& data, const std::string& model);
 
-// A folder of cpu's on level1_023, imported from a Python file of ours (y = 2 x), with a best at 2x that is one kernel;
-// the blob is in DATA/blobs. Its id.
+// Creates a store of `cpu` with the task level1_023, imported from a Python file (y = 2 x) in DATA/blobs; its best is
+// one kernel at 2x. Returns the id of the task.
 std::string prepare_imported_store(const std::string& data);
 
 }  // namespace cudal1::cli

@@ -1,6 +1,6 @@
-"""tools/python/verify_tasks.py on models of our own: right tasks agree, and what was changed is found.
+"""Tests tools/python/verify_tasks.py on small models: correct tasks agree, and changed ones are found.
 
-The programs cudal1-replay and cudal1, which knows the operators, are the first arguments.
+The first arguments are the programs cudal1-replay and cudal1, which prints the list of operators.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Verified(unittest.TestCase):
         self.assertEqual((code, lines["wrong"]["verdict"]), (1, verify_tasks.OFF), lines)
         self.assertAlmostEqual(lines["wrong"]["replay"]["rms"], 0.0005, places=5)
 
-    def test_weights_of_another_source_and_tasks_that_cannot_run_are_said(self) -> None:
+    def test_weights_of_another_seed_and_tasks_that_cannot_run_are_reported(self) -> None:
         task = json.loads((self.tasks / "net.json").read_text())
         task["origin"]["seed"] = 43
         self.write("seed", json.dumps({**task, "name": "seed"}))

@@ -25,13 +25,13 @@ namespace cudal1::cli {
 namespace {
 
 using clock = std::chrono::steady_clock;
-constexpr std::string_view taking = "take the request";  // before the process says what it does
+constexpr std::string_view taking = "take the request";  // the step before the first that the process reports
 
 std::string system_text(int e) {
   return std::strerror(e);  // NOLINT(concurrency-mt-unsafe)
 }
 
-// One line of its standard output: the members of all events together.
+// One line of its standard output: the union of the members of all events.
 struct event_line {
   std::string event, torch, problem, doing;
   std::vector<std::string> kinds;
@@ -53,9 +53,9 @@ bool contains(const std::vector<std::string>& all, const std::string& one) {
 
 expected<void> baseline_process::start() {
   int ends[2];
-  // Both directions in one socket: a write to a process that has gone is an error, and no SIGPIPE.
+  // A socket for both directions: writing to an ended process is then an error instead of SIGPIPE.
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return fail(errc::infrastructure, "cannot make a socket: {}", system_text(errno));
+    return fail(errc::infrastructure, "cannot create a socket: {}", system_text(errno));
   unique_fd ours(ends[0]), its(ends[1]);
   std::vector<std::string> words = {options_.python, "-u", options_.script, "--device", options_.device};
   const std::vector<char*> arguments = arguments_of(words);
@@ -66,7 +66,7 @@ expected<void> baseline_process::start() {
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, options_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  // A group of its own: its compilers end with it, and Ctrl-C at our terminal is ours alone.
+  // A process group of its own: it is killed with its compilers, and Ctrl-C in this terminal does not reach it.
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0);
   const int problem = ::posix_spawn(&pid_, options_.python.c_str(), &files, &attributes, arguments.data(), environ);
@@ -104,7 +104,7 @@ void baseline_process::end() {
   link_.reset();
 }
 
-// After the end of its output.
+// Called after the end of its output.
 std::string baseline_process::how_it_ended() {
   int status = 0;
   for (int i = 0; i < 100; ++i) {
@@ -125,7 +125,8 @@ expected<void> baseline_process::send(const std::string& line) {
   while (!rest.empty()) {
     const auto sent = ::send(link_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return fail(errc::infrastructure, "the measuring process takes no request: {}", system_text(errno));
+    if (sent <= 0)
+      return fail(errc::infrastructure, "cannot send a request to the measuring process: {}", system_text(errno));
     rest.remove_prefix(static_cast<std::size_t>(sent));
   }
   return {};
@@ -139,10 +140,11 @@ expected<std::optional<std::string>> baseline_process::receive(clock::time_point
       return std::optional<std::string>(std::move(line));
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
-    if (left <= 0) return fail(errc::timeout, "no answer in time");
+    if (left <= 0) return fail(errc::timeout, "the measuring process did not reply in time");
     pollfd waiting[2] = {{link_.get(), POLLIN, 0}, {options_.wake_fd, POLLIN, 0}};
     const int ready = ::poll(waiting, 2, static_cast<int>(std::min<long long>(left, 1 << 30)));
-    if (ready < 0 && errno != EINTR) return fail(errc::io_error, "cannot wait: {}", system_text(errno));
+    if (ready < 0 && errno != EINTR)
+      return fail(errc::io_error, "cannot wait for the measuring process: {}", system_text(errno));
     if (ready <= 0) continue;
     if (waiting[1].revents != 0) return fail(errc::cancelled, "interrupted");
     char buffer[1 << 16];
@@ -195,7 +197,7 @@ expected<std::optional<baseline_process::interruption>> baseline_process::exchan
 
 expected<std::vector<kind_times>> baseline_process::measure(const baseline_request& r) {
   std::vector<kind_times> answers;
-  baseline_request next = r;  // what is left of it
+  baseline_request next = r;  // with the kinds that are left
   bool asked_again = false;
   while (!next.kinds.empty()) {
     if (pid_ <= 0) CUDAL1_CHECK(start());
@@ -214,27 +216,27 @@ expected<std::vector<kind_times>> baseline_process::measure(const baseline_reque
     const auto& stopped = *exchanged;
     if (stopped) end();
     if (left.empty()) break;
-    // It had ended before: no fault of what is asked now.
+    // The process had ended before this request: its kinds are not the cause.
     if (stopped && stopped->doing == taking && !std::exchange(asked_again, true)) {
       next.kinds = std::move(left);
       continue;
     }
-    const auto was_at = [&](const std::string& kind) { return !stopped || contains(stopped->kinds, kind); };
+    const auto was_measuring = [&](const std::string& kind) { return !stopped || contains(stopped->kinds, kind); };
     std::vector<std::string> blamed, others;
     for (const auto& kind : left)
-      (was_at(kind) ? blamed : others).push_back(kind);
+      (was_measuring(kind) ? blamed : others).push_back(kind);
     for (const auto& kind : blamed)
       answers.push_back({.kind = kind,
-                         .problem = stopped ? fmt::format("when it was to {}: {}", stopped->doing, stopped->problem)
-                                            : std::string("the measuring process gave no answer"),
+                         .problem = stopped ? fmt::format("failed to {}: {}", stopped->doing, stopped->problem)
+                                            : std::string("the measuring process returned no result"),
                          .call_us = {},
                          .device_us = {},
                          .check = {},
                          .notes = {}});
-    // With nobody to blame the rest would be asked for in vain for ever.
+    // No progress and no kind that caused it: repeating the request would loop forever.
     if (blamed.empty() && answers.size() == before)
       return fail(errc::infrastructure, "the measuring process does not work: {}; its log is {}",
-                  stopped ? stopped->problem : "it gave no answer", options_.log);
+                  stopped ? stopped->problem : "it returned no result", options_.log);
     next.kinds = std::move(others);
   }
   return answers;

@@ -1,5 +1,5 @@
-// The Python process that measures PyTorch (tools/python/baseline.py): started, asked, watched, and started again where
-// it dies or hangs. Belongs to one thread.
+// The Python process that measures PyTorch (tools/python/baseline.py): starts it, sends requests, enforces timeouts,
+// and restarts it after a crash or a hang. To be used by one thread.
 #pragma once
 
 #include <chrono>
@@ -16,31 +16,31 @@
 
 namespace cudal1::cli {
 
-// One line of its standard input, as its own text explains.
+// One line of its standard input; baseline.py documents it.
 struct baseline_request {
-  std::string task, source;  // name, for people; path of the Python file
+  std::string task, source;  // name, for messages; path of the Python file
   uint64_t seed = 0;
   std::vector<std::string> kinds;
-  double seconds = 1;  // of measuring, each kind; more where ten samples take longer
+  double seconds = 1;  // measuring time of each kind; more if least_samples take longer
   int64_t least_samples = 10;
-  double prepare_seconds = 120;  // of each kind's compilation, capture and warm-up
+  double prepare_seconds = 120;  // timeout of each kind's compilation, capture and warm-up
   int64_t flush_bytes = 0;       // 0: by the size of the device's cache
   int64_t threads = 1;           // on cpu
-  std::vector<int> cores;        // to time on (on a GPU on one at a time); empty: any
-  double best_pace_us = 0;       // kind_times::pace_us where the host was at its best; 0: unknown
+  std::vector<int> cores;        // for timed calls (on a GPU, one at a time); empty: any
+  double best_pace_us = 0;       // kind_times::pace_us of the host at its fastest; 0: unknown
 };
 BOOST_DESCRIBE_STRUCT(baseline_request, (),
                       (task, source, seed, kinds, seconds, least_samples, prepare_seconds, flush_bytes, threads, cores,
                        best_pace_us))
 
-// What came of one kind. Microseconds.
+// The times of one kind, in microseconds but for prepare_s.
 struct kind_times {
   std::string kind, problem;  // `problem`: why there are no times
   std::vector<double> call_us, device_us;
   double prepare_s = 0;
-  double pace_us = 0;         // what a call of known operators took beside the device's time: how fast the host was
-  double python_us = 0;       // what a call from Python takes beside the device's time, at that pace
-  int64_t dropped_calls = 0;  // in which the host was slower than at its best
+  double pace_us = 0;         // call time of known operators less their device time: how fast the host was
+  double python_us = 0;       // what a call from Python takes in addition to its device time, at that pace
+  int64_t dropped_calls = 0;  // calls that do not count, because the host was slow
   std::string check;
   std::vector<std::string> notes;
 };
@@ -50,9 +50,9 @@ BOOST_DESCRIBE_STRUCT(kind_times, (),
 struct baseline_process_options {
   std::string python, script, device;
   std::string log;   // file that its standard error is appended to
-  int wake_fd = -1;  // ends a wait with errc::cancelled once it can be read
+  int wake_fd = -1;  // ends a wait with errc::cancelled once it is readable
   std::chrono::milliseconds start_limit{std::chrono::minutes(3)};
-  std::chrono::milliseconds grace{std::chrono::seconds(10)};  // beyond what it asked for
+  std::chrono::milliseconds grace{std::chrono::seconds(10)};  // added to the timeouts of a request
 };
 
 class baseline_process {
@@ -62,9 +62,9 @@ class baseline_process {
   baseline_process& operator=(const baseline_process&) = delete;
   ~baseline_process() { end(); }
 
-  // An answer for each kind of the request, in no order. A kind in which the process died or did not end has that as
-  // its problem, and the others are measured by a fresh one. errc::cancelled where it was interrupted;
-  // errc::infrastructure where no process can be started.
+  // The times of each kind of the request, in any order. A kind that crashed the process or timed out has that as its
+  // problem; a new process then measures the others. errc::cancelled if interrupted; errc::infrastructure if no process
+  // can be started.
   expected<std::vector<kind_times>> measure(const baseline_request& r);
 
   // "torch 2.11.0+cu130, Python 3.11.2"; "" before the first measure().
@@ -72,7 +72,7 @@ class baseline_process {
   int pid() const { return pid_; }
 
  private:
-  // Why a request ended before all was answered, and what the process was at.
+  // Why a request ended early, the kinds that the process was measuring, and its current step.
   struct interruption {
     std::string problem;
     std::vector<std::string> kinds;
@@ -81,9 +81,9 @@ class baseline_process {
   expected<void> start();
   void end();
   expected<void> send(const std::string& line);
-  // The next line; nothing at the end of its output; errc::timeout, errc::cancelled.
+  // The next line; nullopt at the end of its output; errc::timeout, errc::cancelled.
   expected<std::optional<std::string>> receive(std::chrono::steady_clock::time_point until);
-  // Adds the answers of one request; an interruption where it was not finished.
+  // Sends one request and adds its results to `answers`; an interruption if it did not finish.
   expected<std::optional<interruption>> exchange(const baseline_request& r, std::vector<kind_times>& answers);
   std::string how_it_ended();
 

@@ -35,9 +35,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Evaluations beside PyTorch on a slow host: so many, and none is begun after that time.
-constexpr int most_beside = 10;
-constexpr std::chrono::seconds longest_beside{6};
+// Limits of repeated evaluations of a variant on a slow host: their number, and the time after which none is started.
+constexpr int most_variant_evaluations = 10;
+constexpr std::chrono::seconds longest_variant_evaluations{6};
 
 class held_device final : public device_baselines {
  public:
@@ -49,7 +49,7 @@ class held_device final : public device_baselines {
     r.verb = client_verb::hold;
     r.device = device_;
     CUDAL1_TRY(client_answer answer, client_.ask(r, std::chrono::minutes(1)));
-    if (!answer.hold) return fail(errc::infrastructure, "the node gave the device away without saying how");
+    if (!answer.hold) return fail(errc::infrastructure, "the node's reply to the hold request has no hold");
     hold_ = std::move(*answer.hold);
     return {};
   }
@@ -71,7 +71,7 @@ class held_device final : public device_baselines {
     CUDAL1_CHECK(read_store());
     if (store_) {
       if (plan_.variants) {
-        CUDAL1_TRY(best, best_find(*store_, t.id, t.reference.id, plan_.experiment));
+        CUDAL1_TRY(best, best_faster_variant(*store_, t.id, t.reference.id, plan_.experiment));
       }
       CUDAL1_TRY(known, store_->baselines_of_task(t.id));
       std::erase_if(known, [&](const auto& b) { return !is_alike(b.environment_id); });
@@ -95,13 +95,13 @@ class held_device final : public device_baselines {
     CUDAL1_CHECK(keep(t, m.records));
     if (!best || !has_times(m.records)) return m;
     if (doing) doing(fmt::format("{}: variant {}", t.name, best->variant.id.substr(0, 12)));
-    CUDAL1_CHECK(measure_beside(t, *best, program_us, m));
+    CUDAL1_CHECK(measure_best_variant(t, *best, program_us, m));
     CUDAL1_CHECK(keep(t, m.records));
     return m;
   }
 
  private:
-  // With what was kept meanwhile, by us or others; the first time with the paces of all tasks.
+  // Opens or refreshes the store; the first time, also reads the paces of all tasks.
   expected<void> read_store() {
     if (store_) return store_->refresh();
     if (!std::filesystem::exists(store_folder(data_))) return {};
@@ -113,8 +113,8 @@ class held_device final : public device_baselines {
 
   bool is_alike(const std::string& environment_id) { return are_alike(environments_->of(environment_id), where()); }
 
-  // The call time of the task's own program while the host was at its best; 0: not known, as on the CPU, whose
-  // measurements take long.
+  // The call time of the task's own program on the host at its fastest; 0: unknown, as always on the CPU, where
+  // measurements are not repeated since they take long.
   expected<double> program_at_best(const task& t) {
     if (!store_ || !traits_of(device_).is_accelerator) return 0.0;
     if (const auto known = programs_us_.find(t.id); known != programs_us_.end()) return known->second;
@@ -125,12 +125,12 @@ class held_device final : public device_baselines {
     return programs_us_[t.id] = lowest_tenth(std::move(times));
   }
 
-  // The variant and the task's program, while the host is at its best. That is told by the program alone, so that the
-  // variant's time is not chosen by itself; of several tries the one in which the program was fastest. No times where
-  // one of them shows that the variant is not correct.
-  expected<void> measure_beside(const task& t, const store::ranked& best, double program_us, measured_task& m) {
-    const int most = traits_of(device_).is_accelerator ? most_beside : 1;
-    const auto until = clock::now() + longest_beside;
+  // Measures the variant and the task's own program, repeatedly until the host is fast or a limit is reached. Takes the
+  // evaluation in which the task's own program was fastest: to choose by the variant's time would bias it. No times if
+  // an evaluation shows that the variant is not correct.
+  expected<void> measure_best_variant(const task& t, const store::ranked& best, double program_us, measured_task& m) {
+    const int most = traits_of(device_).is_accelerator ? most_variant_evaluations : 1;
+    const auto until = clock::now() + longest_variant_evaluations;
     const auto slower = [&](const verdict& v) { return program_us > 0 ? v.reference_us / program_us : 1; };
     std::optional<verdict> fastest;
     bool is_wrong = false;
@@ -159,7 +159,7 @@ class held_device final : public device_baselines {
     if (is_alike(best.result.environment_id)) notes = changes_on_device(best.result, *fastest);
     if (slower(*fastest) > same_pace)
       notes.push_back(
-          fmt::format("the host was {:.2f} times slower beside the variant than at its best (in the best of {})",
+          fmt::format("the host was {:.2f} times slower than at its best when the variant was measured (best of {})",
                       slower(*fastest), format_count(tries, "evaluation")));
     for (auto& b : m.records)
       b.notes.insert(b.notes.end(), notes.begin(), notes.end());
@@ -172,7 +172,7 @@ class held_device final : public device_baselines {
 
   expected<std::vector<kind_times>> python_times(const task& t, const std::vector<std::string>& kinds) {
     if (!process_) {
-      if (!hold_.seen.empty()) (void)move_this_thread(hold_.seen);  // a container may allow fewer
+      if (!hold_.seen.empty()) (void)move_this_thread(hold_.seen);  // may fail: a container may allow fewer
       baseline_process_options o;
       CUDAL1_TRY(o.python, find_python());
       CUDAL1_TRY(o.script, python_script("baseline.py"));
@@ -264,7 +264,7 @@ class held_device final : public device_baselines {
     return {};
   }
 
-  // Through the same machine as a program written by hand, so with fresh draws and fresh pairs.
+  // Like a hand-written program, so with new draws and new pairs.
   expected<verdict> evaluate(const task& t, const variant_record& best) {
     client_request r;
     r.verb = client_verb::evaluate;
@@ -287,7 +287,7 @@ class held_device final : public device_baselines {
       b.variant_device_us = v.variant_device_us;
       b.program_ratio = v.score;
       b.program_ratio_interval = v.score_interval;
-      // As uncertain as the score, which is paired and knows of the bias of a process.
+      // With the relative width of the score's interval, which accounts for the bias of each process.
       if (v.score > 0)
         b.variant_interval = {v.variant_us * v.score_interval.low / v.score,
                               v.variant_us * v.score_interval.high / v.score};
@@ -300,11 +300,11 @@ class held_device final : public device_baselines {
   std::string device_;
   int wake_fd_;
   device_hold hold_;
-  std::unique_ptr<store> store_;                    // none where the folder has no store yet
-  std::optional<environment_finder> environments_;  // of it
+  std::unique_ptr<store> store_;                    // null if the folder has no store yet
+  std::optional<environment_finder> environments_;  // of store_
   std::unique_ptr<baseline_process> process_;
-  std::map<std::string, double> programs_us_;  // at their best, by task
-  std::vector<double> paces_us_;               // kind_times::pace_us of all that was measured here
+  std::map<std::string, double> programs_us_;  // program_at_best, by task
+  std::vector<double> paces_us_;               // all kind_times::pace_us measured in environments like this one
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// PyTorch's kinds of tasks on one device of the node: held meanwhile, each task's source measured by a process of
-// Python, its best variant again by the node, and both kept.
+// Measures the baselines of tasks on one device of the node, which is held meanwhile: a Python process measures each
+// task's source, the node measures its best variant again, and both are stored.
 #pragma once
 
 #include <functional>
@@ -19,41 +19,41 @@ struct baseline_plan {
   std::vector<task> tasks;
   std::vector<std::string> kinds;
   std::vector<std::string> devices;           // "cpu", or "cuda:0" and others of its kind
-  std::string experiment;                     // whose best variants are measured beside; "" is all
-  bool again = false;                         // what is stored already as well
-  bool variants = true;                       // measure the best variants beside
-  double time_limit_s = 0;                    // no task is begun after it; 0: none
+  std::string experiment;                     // whose best variants are measured too; "": all experiments
+  bool again = false;                         // also measure what is already stored
+  bool variants = true;                       // also measure the best variants
+  double time_limit_s = 0;                    // no task is started after it; 0: no limit
   double seconds = 1, prepare_seconds = 120;  // as in baseline_request
 };
 
-// What came of one task.
+// The results of one task.
 struct measured_task {
   std::string task, name;                // id, name
-  std::string skipped;                   // why nothing was measured; "" where something was
-  bool fresh = false;                    // all was stored already
-  std::vector<baseline_record> records;  // measured now, one a kind
-  std::string variant_problem;           // why its best variant has no time beside
+  std::string skipped;                   // why nothing could be measured; "" otherwise
+  bool fresh = false;                    // everything was already stored
+  std::vector<baseline_record> records;  // measured now, one for each kind
+  std::string variant_problem;           // why its best variant could not be measured
 };
 BOOST_DESCRIBE_STRUCT(measured_task, (), (task, name, skipped, fresh, records, variant_problem))
 
-// Which of the wanted kinds: those that are missing, all, or those that a slow host is the reason to measure again.
+// Which of the wanted kinds: those that are missing, all, or those whose times are from a host that was slow.
 enum class what_to_measure { missing, all, slow };
 
 class device_baselines {
  public:
-  // Through a connection to the running node of its own, which has the device until this goes. `data` is the data
-  // folder, with the sources in its blobs; it and `plan` must outlive the result. errc::refused where an experiment
-  // uses the device.
+  // Opens a connection to the running node and holds the device until the result is destroyed. `data` is the data
+  // folder, with the sources in its blobs; it and `plan` must outlive the result. errc::refused if an experiment uses
+  // the device.
   static expected<std::unique_ptr<device_baselines>> hold(const std::string& data, const baseline_plan& plan,
                                                           const std::string& device, int wake_fd);
   virtual ~device_baselines() = default;
 
   virtual const environment& where() const = 0;
-  virtual std::string torch() const = 0;  // "" where nothing had to be measured
+  virtual std::string torch() const = 0;  // "" if nothing had to be measured
 
-  // `doing` is told before it. errc::cancelled where it was interrupted. On one thread that lives until this goes: the
-  // process of Python ends with it. That thread keeps to the cores that are not kept free for other devices, and so do
-  // the process and its compilers.
+  // Calls `doing` with a description before each step. errc::cancelled if interrupted. All calls must come from one
+  // thread, which must outlive this object: the Python process ends with that thread. The thread, the process and its
+  // compilers are moved off the cores that are reserved for other devices.
   virtual expected<measured_task> measure(const task& t, const std::vector<std::string>& wanted, what_to_measure what,
                                           const std::function<void(const std::string&)>& doing) = 0;
 };

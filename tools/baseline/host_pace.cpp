@@ -12,7 +12,7 @@ namespace {
 
 constexpr double share_of_host = 0.1;  // of a call's time, as in pytorch_calls.py
 
-// The host is a good part of a call's time.
+// Whether the host takes a considerable part of a call's time.
 bool host_bound(double call_us, double device_us) {
   return device_us > 0 && call_us - device_us > share_of_host * call_us;
 }
@@ -51,7 +51,7 @@ std::vector<std::string> changes_on_device(const verdict& then, const verdict& n
   std::vector<std::string> notes;
   const auto compare = [&](const char* what, double before_us, double us) {
     if (before_us > 0 && us > 0 && std::max(us / before_us, before_us / us) > same_pace)
-      notes.push_back(fmt::format("{} took the device {} here, and {} when the variant was confirmed", what,
+      notes.push_back(fmt::format("the device time of {} was {} here, and {} when the variant was confirmed", what,
                                   format_time(us), format_time(before_us)));
   };
   compare("the variant", then.variant_device_us, now.variant_device_us);

@@ -17,7 +17,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The same task measured again, or other kinds of it.
+// Merges newer results of a task: other kinds of it, or the same ones measured again.
 void add_newer(measured_task newer, measured_task& m) {
   m.fresh = m.fresh && newer.fresh;
   m.skipped = std::move(newer.skipped);
@@ -43,13 +43,13 @@ class baseline_rounds {
     for (std::size_t i = 0; i < plan_.tasks.size(); ++i)
       left_.insert(i);
     if (!compiled.empty())
-      CUDAL1_CHECK(measure(compiled, what, cheap.empty() ? after_it::nothing : after_it::more_kinds));
+      CUDAL1_CHECK(measure(compiled, what, cheap.empty() ? follow_up::nothing : follow_up::more_kinds));
     if (cheap.empty()) return {};
-    CUDAL1_CHECK(measure(cheap, what, after_it::nothing));
+    CUDAL1_CHECK(measure(cheap, what, follow_up::nothing));
     if (is_over()) return {};
     for (std::size_t i = 0; i < found_.size(); ++i)
       if (found_[i] && !found_[i]->records.empty()) left_.insert(i);
-    return measure(cheap, what_to_measure::slow, after_it::nothing);
+    return measure(cheap, what_to_measure::slow, follow_up::nothing);
   }
 
   measured_baselines result() && {
@@ -68,11 +68,11 @@ class baseline_rounds {
     return out_of_time || interrupted_;
   }
 
-  // Whether other kinds of the same tasks come behind.
-  enum class after_it { more_kinds, nothing };
+  // Whether other kinds of the same tasks are measured afterwards.
+  enum class follow_up { more_kinds, nothing };
 
-  // Those kinds of all tasks that are left.
-  expected<void> measure(const std::vector<std::string>& kinds, what_to_measure what, after_it left) {
+  // Measures these kinds of all tasks that are left.
+  expected<void> measure(const std::vector<std::string>& kinds, what_to_measure what, follow_up left) {
     const std::vector<std::size_t> tasks(left_.begin(), left_.end());
     return threads_.for_each(
         tasks.size(), [&] { return is_over(); },
@@ -80,7 +80,7 @@ class baseline_rounds {
   }
 
   expected<void> measure_one(std::size_t device, std::size_t i, const std::vector<std::string>& kinds,
-                             what_to_measure what, after_it left) {
+                             what_to_measure what, follow_up left) {
     const auto doing = [&](const std::string& text) {
       const std::lock_guard lock(mutex_);
       if (observer_.doing) observer_.doing(text);
@@ -92,7 +92,7 @@ class baseline_rounds {
     }
     if (!m) return tl::unexpected<error>(std::move(m).error());
     const std::lock_guard lock(mutex_);
-    if (left == after_it::nothing) left_.erase(i);
+    if (left == follow_up::nothing) left_.erase(i);
     const bool measured = !m->records.empty();
     if (measured && observer_.finished) observer_.finished(*m);
     if (found_[i]) {
@@ -100,8 +100,8 @@ class baseline_rounds {
     } else {
       found_[i] = std::move(*m);
     }
-    // Nothing was to be done.
-    if (left == after_it::nothing && found_[i]->records.empty() && observer_.finished) observer_.finished(*found_[i]);
+    // Nothing was measured: everything was stored, or the task was skipped.
+    if (left == follow_up::nothing && found_[i]->records.empty() && observer_.finished) observer_.finished(*found_[i]);
     return {};
   }
 

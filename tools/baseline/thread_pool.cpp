@@ -20,23 +20,23 @@ thread_pool::~thread_pool() {
 
 void thread_pool::serve(std::size_t worker) {
   for (uint64_t done = 0;;) {
-    const round* all_do = nullptr;
+    const round* round_work = nullptr;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return ending_ || number_ > done; });
       if (ending_) return;
       done = number_;
-      all_do = round_;
+      round_work = round_;
     }
-    (*all_do)(worker);
+    (*round_work)(worker);
     const std::lock_guard lock(mutex_);
     if (--busy_ == 0) changed_.notify_all();
   }
 }
 
-void thread_pool::go(const round& all_do) {
+void thread_pool::go(const round& round_work) {
   std::unique_lock lock(mutex_);
-  round_ = &all_do;
+  round_ = &round_work;
   busy_ = threads_.size();
   ++number_;
   changed_.notify_all();

@@ -1,5 +1,4 @@
-// NVRTC in its confined processes, without a cache: what one compilation costs a program that waits for it. No GPU is
-// needed.
+// The time of one compilation by NVRTC in its confined processes, without a cache. No GPU is needed.
 #include <benchmark/benchmark.h>
 
 #include "sandbox/cuda/compiler/nvrtc_compiler.hpp"
@@ -15,7 +14,7 @@ __global__ void k(const float* x, float* y, int n) {
 }
 )";
 
-// 128 x 128 of the result a block, 8 x 8 a thread.
+// 128 x 128 elements of the result per block, 8 x 8 per thread.
 constexpr std::string_view tiled_product = R"(
 __global__ void k(const float* x, float* y, int n) {
   __shared__ float a[8][128], b[8][128];

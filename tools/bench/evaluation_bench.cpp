@@ -1,5 +1,5 @@
-// Evaluations a second on `cpu`, and where their time goes: compile, open the task, check, screen. The search's store
-// and actors are left out.
+// Evaluations per second on `cpu`, and the time of their stages: compile, open the task, check, screen. Without the
+// search's store and actors.
 #include <chrono>
 #include <map>
 
@@ -36,7 +36,7 @@ void evaluate_on_cpu(benchmark::State& state) {
   const checked_program variant = must(check_program_text(generated_program(t)));
   const check_plan plan = plan_check(t, {});
   if (const auto first = session->open_task(t); !first) give_up(first.error());
-  // The first check of a task draws its pool and answers it, once for all its variants.
+  // The first check of a task draws its pool and computes the expected outputs, once for all its variants.
   must(session->check(variant, must(compiler->compile(variant)), plan));
   stages spent;
   double fork_ms = 0, flush_ms = 0;
@@ -46,7 +46,7 @@ void evaluate_on_cpu(benchmark::State& state) {
     const auto report = must(spent.run("check", [&] { return session->check(variant, code, plan); }));
     if (const auto j = judge(t, plan, report, {}); j.result != outcome::correct)
       give_up({errc::variant_fault, "the sample program fails: " + j.reason});
-    timing_decider decider({}, 1e9);  // never a best: what most evaluations are
+    timing_decider decider({}, 1e9);  // never a new best, like most evaluations
     while (decider.next() != timing_decider::action::stop) {
       const auto timed = must(spent.run("time", [&] {
         return check_and_time(*session, {t, variant, code}, plan, {decider.plan(), decider.next_fork()}, {});

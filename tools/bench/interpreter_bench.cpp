@@ -1,5 +1,5 @@
-// What a step of the interpreter costs beside its operator: programs of 1 and of 21 tiny relus, against the same boxed
-// call in a loop of its own.
+// The overhead of a step of the interpreter over its operator: programs of 1 and of 21 tiny relus, and the same boxed
+// call in a plain loop.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
@@ -22,7 +22,7 @@ program relus(int count) {
       steps, count)));
 }
 
-// The argument is the number of steps; (time of 21 - time of 1) / 20 is what one costs, operator included.
+// The argument is the number of steps; (time of 21 - time of 1) / 20 is the time of one step, operator included.
 void interpret_relus(benchmark::State& state) {
   auto machine = must(interpreter::load(must(check_program(relus(static_cast<int>(state.range(0))))), nullptr));
   if (const auto set = machine->set_weights({}); !set) give_up(set.error());
@@ -35,7 +35,7 @@ void interpret_relus(benchmark::State& state) {
 }
 BENCHMARK(interpret_relus)->Arg(1)->Arg(21);
 
-// The operator's own cost, boxed.
+// The time of the operator itself, boxed.
 void boxed_relu(benchmark::State& state) {
   const c10::InferenceMode guard;
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::relu", "");

@@ -1,4 +1,4 @@
-// Programs read a second: text to checked program, with its id.
+// Programs read per second: from text to checked program, with its id.
 #include <benchmark/benchmark.h>
 
 #include "tools/bench/sample_program.hpp"

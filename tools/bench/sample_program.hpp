@@ -1,4 +1,4 @@
-// What the benchmarks work on: the built-in tasks, and programs that the policies write for them.
+// The subjects of the benchmarks: the built-in tasks, and programs that the policies write for them.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace cudal1::bench {
 
-// The built-in tasks for the cpu profile. Ends the program with the error where they cannot be read.
+// The built-in tasks for the cpu profile. Exits with the error if they cannot be read.
 const std::vector<task>& tasks();
 const task& task_named(const std::string& name);
 
-// The program of the first legal move of a task that gives it a kernel, as text; "" where no single move does.
+// The program of the first legal move of a task that gives it a kernel, as text; "" if no single move does.
 std::string generated_program(const task& t);
 
-// The value, or the end of the program with the error's text.
+// The value. Exits with the error's message if there is none.
 template <class T>
 T must(expected<T> value);
 [[noreturn]] void give_up(const error& e);

@@ -1,4 +1,4 @@
-// Synced batches a second, of changes alone and of eight together.
+// Synced batches per second, of one change and of eight changes.
 #include <filesystem>
 
 #include <benchmark/benchmark.h>
@@ -49,7 +49,7 @@ verdict verdict_of(const attempt_record& a) {
   return v;
 }
 
-// Reservations that wait together, then their verdicts with their raw samples: two synced batches.
+// Reservations in one batch, then their verdicts with their raw samples in another: two synced batches.
 void store_verdicts(benchmark::State& state) {
   store& s = *scratch->records;
   int64_t number = 0;

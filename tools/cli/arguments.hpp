@@ -1,4 +1,4 @@
-// Words as the exec and posix_spawn families take them.
+// Arguments in the form that exec and posix_spawn take.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace cudal1::cli {
 
-// Points into `words`, and ends with a null.
+// Pointers into `words`, which must outlive them; the last is null.
 inline std::vector<char*> arguments_of(std::vector<std::string>& words) {
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);

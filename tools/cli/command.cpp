@@ -19,7 +19,7 @@ struct registered_command {
   command_adder add = nullptr;
 };
 
-// Filled before main begins, in whatever order the files come.
+// Filled before main begins, in no particular order.
 std::vector<registered_command>& registered_commands() {
   static std::vector<registered_command> all;
   return all;
@@ -102,7 +102,7 @@ bool store_exists(const context& c) {
 
 expected<std::unique_ptr<store>> open_for_reading(const context& c) {
   if (!store_exists(c))
-    return fail(errc::not_found, "there is no store in {} yet; `cudal1 run` makes one, and --data names another folder",
+    return fail(errc::not_found, "there is no store in {} yet; `cudal1 run` creates one, --data chooses another folder",
                 c.data);
   CUDAL1_TRY(auto opened, store::open_reader(store_folder(c.data)));
   CUDAL1_CHECK(opened->refresh());

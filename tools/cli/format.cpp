@@ -18,7 +18,7 @@ namespace cudal1::cli {
 
 namespace {
 
-// A schedule in a line of a table: a network's has a move for each of its kernels.
+// Limits of a schedule in one line of a table: a network's schedule has a move for each of its kernels.
 constexpr std::size_t k_most_moves = 12, k_moves_of_many = 10;
 
 // Decimals that leave three significant digits after rounding (9.996 is 10.0, not 10.00).
@@ -39,14 +39,14 @@ std::string in_units(double value, const unit (&units)[N]) {
   const unit* chosen = &units[0];
   for (const unit& u : units)
     if (std::strtod(fmt::format("{:.2e}", value / u.size).c_str(), nullptr) >= 1) chosen = &u;
-  return format_figure(value / chosen->size) + " " + std::string(chosen->name);
+  return format_number(value / chosen->size) + " " + std::string(chosen->name);
 }
 
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
 
-// Bytes of the escape sequence that starts at `at`, 0 where none does.
+// Length in bytes of the escape sequence that starts at `at`; 0 if none does.
 std::size_t escape_length(std::string_view text, std::size_t at) {
   if (text[at] != '\033' || at + 1 >= text.size() || text[at + 1] != '[') return 0;
   std::size_t end = at + 2;
@@ -57,7 +57,7 @@ std::size_t escape_length(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-std::string format_figure(double value) {
+std::string format_number(double value) {
   return fmt::format("{:.{}f}", value, decimals_of(value));
 }
 
@@ -68,11 +68,11 @@ std::string format_time(double microseconds) {
 }
 
 std::string format_speedup(double score) {
-  return format_figure(score) + "x";
+  return format_number(score) + "x";
 }
 
 std::string format_speedup(double score, const interval& range) {
-  // All three with the decimals of the score, so that they can be compared at a glance.
+  // All three with the decimals of the score, which makes them easy to compare.
   const int decimals = decimals_of(score);
   return fmt::format("{:.{}f}x [{:.{}f}, {:.{}f}]", score, decimals, range.low, decimals, range.high, decimals);
 }
@@ -137,7 +137,7 @@ std::string short_schedule(const std::string& schedule) {
 
 expected<double> parse_duration(std::string_view text) {
   const auto refuse = [&] {
-    return fail(errc::invalid_argument, "\"{}\" is no duration; write one like 90s, 4m, 1h30m or 250ms", text);
+    return fail(errc::invalid_argument, "\"{}\" is not a duration; write it as in 90s, 4m, 1h30m or 250ms", text);
   };
   static constexpr std::pair<std::string_view, double> units[] = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
   double total = 0;

@@ -1,4 +1,4 @@
-// Numbers and names as people read them. Every figure the command line prints goes through here.
+// Formats numbers and names for people. Every number that the command line prints is formatted here.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace cudal1::cli {
 
 // Three significant digits: "0.512", "1.83", "24.3", "183", "1234".
-std::string format_figure(double value);
-// "812 µs", "1.83 ms", "2.10 s"; "-" where there is no time (0).
+std::string format_number(double value);
+// "812 µs", "1.83 ms", "2.10 s"; "-" for 0, no time.
 std::string format_time(double microseconds);
 // "1.83x", and "1.83x [1.80, 1.86]".
 std::string format_speedup(double score);
@@ -31,22 +31,21 @@ std::string format_count(int64_t n, std::string_view singular);
 std::string short_id(std::string_view id);
 // "wrong_answer 3, hang 1", most frequent first; "" for none. `correct` is left out.
 std::string format_failures(const std::map<std::string, int64_t>& outcomes);
-// The moves without parameter names: `fuse(2..5) block(0,256)`; of more than twelve the first ten, and how many more. A
-// text that is no schedule comes back as it is.
+// A schedule without parameter names: `fuse(2..5) block(0,256)`. Of more than twelve moves, the first ten and the
+// number of the others. Text that is not a schedule is returned unchanged.
 std::string short_schedule(const std::string& schedule);
 
-// "4m", "90s", "1h30m", "250ms", "90" (seconds); more than 0. The error says what is understood.
+// Reads "4m", "90s", "1h30m", "250ms" or "90" (seconds), in seconds; must be above 0. The error names the valid forms.
 expected<double> parse_duration(std::string_view text);
 
-// Columns on a terminal: code points, without escape sequences. (Names of tasks are ASCII; of wide characters we know
-// nothing.)
+// Columns on a terminal: code points, without escape sequences. Does not support wide characters.
 std::size_t display_width(std::string_view text);
-// At most `width` columns, ended with an ellipsis where it was cut. 0 is no limit.
+// Cut to `width` columns, with an ellipsis at the end if it was longer. 0: no limit.
 std::string fit(std::string text, std::size_t width);
-// Filled with blanks to `width` columns.
+// Padded with spaces to `width` columns.
 enum class alignment { left, right };
 std::string pad(std::string text, std::size_t width, alignment side = alignment::left);
-// Broken at blanks into lines of at most `width` columns (longer words stay whole), each after `indent` blanks.
+// Wrapped at spaces into lines of at most `width` columns (longer words stay whole), indented by `indent` spaces.
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent = 0);
 std::vector<std::string> split_lines(std::string_view text);
 

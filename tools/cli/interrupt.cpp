@@ -37,7 +37,7 @@ void on_signal(int) {
 
 expected<interrupt_watch> interrupt_watch::start() {
   unique_fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!event) return fail(errc::io_error, "cannot make an eventfd for Ctrl-C: {}", std::strerror(errno));
+  if (!event) return fail(errc::io_error, "cannot create an eventfd for Ctrl-C: {}", std::strerror(errno));
   event_of_handler = event.get();
   signals = 0;
   interrupt_watch watch(std::move(event));

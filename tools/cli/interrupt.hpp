@@ -1,4 +1,4 @@
-// Ctrl-C: the first asks to stop, the second leaves at once with exit code 130.
+// Ctrl-C: the first requests a stop, the second exits immediately with exit code 130.
 #pragma once
 
 #include <csignal>
@@ -8,8 +8,8 @@
 
 namespace cudal1::cli {
 
-// Takes SIGINT and SIGTERM while it lives; one at a time. The first signal makes fd() readable until acknowledge(); the
-// second shows the cursor again and leaves.
+// Handles SIGINT and SIGTERM during its lifetime; only one may exist at a time. The first signal makes fd() readable
+// until acknowledge(); the second shows the cursor again and exits the process.
 class interrupt_watch {
   using disposition = struct sigaction;
 
@@ -20,7 +20,7 @@ class interrupt_watch {
   ~interrupt_watch();
 
   int fd() const { return event_.get(); }
-  // Reads the signal, so that fd() wakes nobody any more.
+  // Clears the event: fd() is no longer readable.
   void acknowledge();
 
  private:

@@ -33,7 +33,7 @@ std::string system_text(int e) {
   return std::strerror(e);  // NOLINT(concurrency-mt-unsafe)
 }
 
-// The last lines of the log that this start wrote.
+// The last lines of the log, from offset `from` on.
 std::string end_of_log(const std::string& path, std::streamoff from) {
   std::ifstream log(path, std::ios::binary);
   log.seekg(from);
@@ -46,7 +46,7 @@ std::string end_of_log(const std::string& path, std::streamoff from) {
   return out;
 }
 
-// Exit codes of cudal1-node (its --help).
+// Exit codes of cudal1-node, as in its --help.
 constexpr int node_ended = 0, node_usage = 2, node_weak_confinement = 3, node_data_in_use = 4;
 
 class node_child {
@@ -74,7 +74,7 @@ class node_child {
     posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
-    // A session of its own: Ctrl-C at our terminal is ours alone, and the node outlives us if it must.
+    // A session of its own: Ctrl-C in this terminal does not reach the node, and it may outlive this process.
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
     const int problem = ::posix_spawn(&child.pid_, program.c_str(), &files, &attributes, arguments.data(), environ);
     posix_spawnattr_destroy(&attributes);
@@ -85,7 +85,7 @@ class node_child {
     return child;
   }
 
-  // How it ended (its wait status), or nothing while it runs.
+  // Its wait status; nullopt while it runs.
   std::optional<int> ended() {
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
@@ -105,28 +105,28 @@ expected<connected_node> greet(node_client client, std::chrono::milliseconds lim
   CUDAL1_CHECK(client.send(hello));
   CUDAL1_TRY(client_answer answer, client.receive(limit, wake_fd));
   if (auto problem = error_of(answer)) return tl::unexpected<error>(std::move(*problem));
-  if (!answer.status) return fail(errc::infrastructure, "the node answered a hello without its status");
+  if (!answer.status) return fail(errc::infrastructure, "the node's reply to the hello request has no status");
   return connected_node{std::move(client), std::move(*answer.status), false};
 }
 
-// A node that is just leaving still holds the folder: one that we started then leaves too, and the next may stay.
-bool worth_another_try(int status) {
+// While an older node shuts down it still locks the folder, and a new one exits; a later start can succeed.
+bool may_retry_start(int status) {
   return WIFEXITED(status) && (WEXITSTATUS(status) == node_ended || WEXITSTATUS(status) == node_data_in_use);
 }
 
-tl::unexpected<error> did_not_come_up(int status, const node_child& child) {
+tl::unexpected<error> node_start_error(int status, const node_child& child) {
   errc code = errc::infrastructure;
   if (WIFEXITED(status) && WEXITSTATUS(status) == node_usage) code = errc::invalid_argument;
   if (WIFEXITED(status) && WEXITSTATUS(status) == node_weak_confinement) code = errc::refused;
   const auto how = WIFSIGNALED(status) ? fmt::format("was killed by signal {}", WTERMSIG(status))
                                        : fmt::format("ended with exit code {}", WEXITSTATUS(status));
   return fail(code,
-              "the node did not come up: cudal1-node {}; its log {} ends with:{}\n`cudal1 doctor` says what this "
+              "the node did not start: cudal1-node {}; its log {} ends with:{}\n`cudal1 doctor` shows what this "
               "machine lacks",
               how, child.log(), child.log_tail());
 }
 
-// False where somebody interrupted.
+// False if interrupted.
 bool pause(int wake_fd, int milliseconds) {
   pollfd wake{wake_fd, POLLIN, 0};
   return ::poll(&wake, 1, milliseconds) <= 0 || wake.revents == 0;
@@ -136,10 +136,10 @@ expected<void> make_data_folder(const std::string& data) {
   std::error_code problem;
   std::filesystem::create_directories(data, problem);
   if (problem)
-    return fail(errc::io_error, "cannot make the data folder {}: {}; name another with --data", data,
+    return fail(errc::io_error, "cannot create the data folder {}: {}; choose another with --data", data,
                 problem.message());
   if (::access(data.c_str(), W_OK | X_OK) != 0)
-    return fail(errc::io_error, "cannot write to the data folder {}: {}; name another with --data", data,
+    return fail(errc::io_error, "cannot write to the data folder {}: {}; choose another with --data", data,
                 system_text(errno));
   return {};
 }
@@ -147,11 +147,12 @@ expected<void> make_data_folder(const std::string& data) {
 }  // namespace
 
 void add_node_flags(CLI::App& command, node_flags& flags) {
-  command.add_option("--config", flags.config, "configuration of a node that is started (default: DATA/cudal1.toml)")
+  command
+      .add_option("--config", flags.config, "configuration of the node, if one is started (default: DATA/cudal1.toml)")
       ->type_name("FILE");
   command
       .add_option("--set", flags.settings,
-                  "one setting of a node that is started, as in --set timing.max_forks=20; may stand several times")
+                  "one setting of the node, if one is started, as in --set timing.max_forks=20; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }
@@ -159,18 +160,19 @@ void add_node_flags(CLI::App& command, node_flags& flags) {
 expected<std::string> find_sibling(const std::string& name) {
   std::error_code problem;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", problem);
-  if (problem) return fail(errc::infrastructure, "cannot tell where this program is: {}", problem.message());
+  if (problem) return fail(errc::infrastructure, "cannot find the path of this program: {}", problem.message());
   const auto beside = (self.parent_path() / name).string();
   if (::access(beside.c_str(), X_OK) != 0)
-    return fail(errc::infrastructure, "{} is not beside {} ({}); build it, or install the programs into one folder",
-                name, self.string(), system_text(errno));
+    return fail(errc::infrastructure,
+                "{} is not in the folder of {} ({}); build it, or install all programs into one folder", name,
+                self.string(), system_text(errno));
   return beside;
 }
 
 expected<std::vector<device_report>> choose_devices(const node_status& status, const std::string& wanted) {
   const auto& devices = status.devices;
   if (devices.empty())
-    return fail(errc::infrastructure, "the node on {} has no device that works; `cudal1 doctor` says why", status.data);
+    return fail(errc::infrastructure, "the node on {} has no working device; `cudal1 doctor` says why", status.data);
   if (wanted.empty()) return std::vector{devices.front()};
   CUDAL1_TRY(const auto asked, read_device_list(wanted));
   for (const auto& name : asked) {
@@ -180,8 +182,8 @@ expected<std::vector<device_report>> choose_devices(const node_status& status, c
       if (names_device(name, t.device))
         return fail(errc::infrastructure, "device {} does not work: {}", t.device, t.problem);
     return fail(errc::invalid_argument,
-                "the node that runs on {} has no device \"{}\"; it has: {}. `cudal1 stop --node` ends it, and the next "
-                "may have others",
+                "the node that runs on {} has no device \"{}\"; it has: {}. `cudal1 stop --node` ends it; the next one "
+                "can use others",
                 status.data, name, fmt::join(names_of(devices), ", "));
   }
   std::vector<device_report> chosen;
@@ -226,23 +228,23 @@ expected<connected_node> connect_or_start(const std::string& data, const node_fl
         node->started = child.has_value();
         return node;
       }
-      // It closed the door while we came in: it is leaving. Everything else is for the user.
+      // errc::infrastructure: it closed the connection because it is shutting down. Other errors go to the user.
       if (node.error().code != errc::infrastructure) return node;
     } else if (client.error().code != errc::not_found) {
       return tl::unexpected<error>(std::move(client).error());
     }
     if (child) {
       if (const auto status = child->ended()) {
-        if (!worth_another_try(*status) || starts_left == 0) return did_not_come_up(*status, *child);
+        if (!may_retry_start(*status) || starts_left == 0) return node_start_error(*status, *child);
         child.reset();
         again = true;
       }
     } else {
       --starts_left;
-      progress(again ? "waiting for the last node to leave" : "starting a node on " + data);
+      progress(again ? "waiting for the previous node to exit" : "starting a node on " + data);
       CUDAL1_TRY(child, node_child::spawn(data, flags));
     }
-    if (!pause(wake_fd, again ? 500 : 20)) return fail(errc::cancelled, "interrupted while a node started");
+    if (!pause(wake_fd, again ? 500 : 20)) return fail(errc::cancelled, "interrupted while a node was starting");
   }
   return fail(errc::infrastructure, "no node was ready on {} within {:.0f} s; its log is {}/node.log{}", data,
               flags.start_limit_s, data, child ? child->log_tail() : "");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double seconds_between_lines = 10;
 
-// How far a search is: by time or by evaluations, whichever ends it first; less than 0 where it has no end.
+// Up to 1, by time or by evaluations, whichever is further; negative if the search has no limit.
 double fraction_done(const experiment_progress& p, const run_limits& limits) {
   double done = -1;
   if (limits.time_limit_s > 0) done = std::max(done, p.active_s / limits.time_limit_s);
@@ -30,7 +30,7 @@ std::string bar(double fraction, std::size_t columns) {
 std::string counts(const experiment_progress& p) {
   std::string text = std::to_string(p.evaluations);
   if (p.planned > 0) text += fmt::format(" of {}", p.planned);
-  return text + fmt::format(" evaluations, {}/s", format_figure(p.evaluations_per_s));
+  return text + fmt::format(" evaluations, {}/s", format_number(p.evaluations_per_s));
 }
 
 std::string clock_of(const experiment_progress& p, const run_limits& limits) {
@@ -42,21 +42,21 @@ int64_t faster(const experiment_progress& p) {
   return std::count_if(p.tasks.begin(), p.tasks.end(), [](const auto& t) { return t.best > 1; });
 }
 
-// The tasks with their bests, as many beside each other as fit.
+// The tasks with their best speedups, in as many columns as fit.
 std::vector<std::string> task_grid(const experiment_progress& p, const terminal& t) {
   std::size_t longest = 0;
   for (const auto& task : p.tasks)
     longest = std::max(longest, display_width(task.name));
-  constexpr std::size_t figures = 14;  // "  12.3x   123 "
+  constexpr std::size_t numbers = 14;  // "  12.3x   123 "
   const std::size_t width = t.width > 0 ? t.width - 1 : 79;
-  longest = std::min(longest, width > figures + 4 ? width - figures : 4);
-  const std::size_t across = std::max<std::size_t>(1, (width + 2) / (longest + figures + 2));
+  longest = std::min(longest, width > numbers + 4 ? width - numbers : 4);
+  const std::size_t across = std::max<std::size_t>(1, (width + 2) / (longest + numbers + 2));
   const std::size_t down = (p.tasks.size() + across - 1) / across;
   std::vector<std::string> lines(down);
   for (std::size_t i = 0; i < p.tasks.size(); ++i) {
     const auto& task = p.tasks[i];
     const auto best = pad(task.best > 0 ? format_speedup(task.best) : "-", 7, alignment::right);
-    auto& line = lines[i % down];  // down the columns, as a table is read
+    auto& line = lines[i % down];  // column by column
     if (!line.empty()) line += "  ";
     line += pad(fit(task.name, longest), longest) + (task.best > 1 ? t.good(best) : best) +
             t.dim(pad(std::to_string(task.evaluations), 7, alignment::right));
@@ -74,16 +74,16 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
   const auto right = clock_of(p, limits);
   const auto between = width > left.size() + right.size() + 1 ? width - left.size() - right.size() : 2;
   lines.push_back(t.bold(left) + std::string(between, ' ') + right);
-  const auto figures = counts(p);
-  const auto columns = width > figures.size() + 2 ? width - figures.size() - 2 : 0;
-  lines.push_back(bar(fraction_done(p, limits), std::min<std::size_t>(columns, 60)) + figures);
+  const auto counted = counts(p);
+  const auto columns = width > counted.size() + 2 ? width - counted.size() - 2 : 0;
+  lines.push_back(bar(fraction_done(p, limits), std::min<std::size_t>(columns, 60)) + counted);
   auto failures = format_failures(p.outcomes);
   if (p.infrastructure_faults > 0)
-    failures += fmt::format("{}lost and made again {}", failures.empty() ? "" : "; ", p.infrastructure_faults);
+    failures += fmt::format("{}lost and repeated {}", failures.empty() ? "" : "; ", p.infrastructure_faults);
   const auto last = fmt::format("{} of {} tasks faster{}", faster(p), p.tasks.size(),
                                 failures.empty() ? "" : "; failed: " + failures);
   auto grid = task_grid(p, t);
-  // What does not fit the terminal's height is the grid; its last line then says how much is not shown.
+  // The grid is cut to the terminal's height; its last line is then "...".
   const std::size_t others = lines.size() + 1 + (remark.empty() ? 0 : 1) + 1;
   const std::size_t room = t.height > others ? t.height - others : 0;
   if (t.height > 0 && grid.size() > room) {

@@ -1,4 +1,4 @@
-// What a search says while it runs: a frame that is redrawn in place on a terminal, lines on a pipe.
+// The progress of a running search: a frame that is redrawn in place on a terminal, lines on a pipe.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace cudal1::cli {
 
-// What the user asked for, which progress itself does not carry.
+// The user's settings, which experiment_progress does not contain.
 struct run_limits {
   std::string device, policy;
   double time_limit_s = 0;  // 0: none
 };
 
-// Lines of the frame, fitted to the terminal's width and height. `remark` is the last line, "" for none.
+// The lines of a frame, cut to the terminal's width and height. `remark` is the last line; "" for none.
 std::vector<std::string> progress_frame(const experiment_progress& p, const run_limits& limits, const terminal& t,
                                         const std::string& remark);
 // "0:42  312 evaluations, 7.41/s, 12 of 16 tasks faster; failed: hang 1".
@@ -28,13 +28,13 @@ class run_view {
   run_view(terminal t, run_limits limits) : terminal_(t), limits_(std::move(limits)), area_(t.stream) {}
 
   void set_limits(run_limits limits) { limits_ = std::move(limits); }
-  // What is being done before there is progress, or beside it.
+  // Shows what is being done, before there is progress or in addition to it.
   void remark(const std::string& what);
-  // A line that stays where it was printed.
+  // Prints a line that is not redrawn.
   void note(const std::string& what);
-  void forget_remark() { remark_.clear(); }  // with the next frame
+  void forget_remark() { remark_.clear(); }  // from the next frame on
   void update(const experiment_progress& p);
-  // Takes the frame away: the table follows.
+  // Erases the frame.
   void close() { area_.erase(); }
 
  private:

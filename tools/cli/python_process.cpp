@@ -23,10 +23,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What the Python that we look for says; anything else is what is wrong with the one that was asked.
-constexpr std::string_view wanted_version = "2.11";
+constexpr std::string_view wanted_version = "2.11";  // of torch
 
-// Importing torch takes seconds, and its version stands in a file.
+// Prints the version from torch's file version.py; importing torch would take seconds.
 constexpr const char* version_program =
     "import importlib.util as u, os, re\n"
     "s = u.find_spec('torch')\n"
@@ -37,11 +36,11 @@ std::string system_text(int e) {
   return std::strerror(e);  // NOLINT(concurrency-mt-unsafe)
 }
 
-// Runs it with /dev/null as input; its output is read to the end.
+// Runs a command with /dev/null as its standard input and reads its output to the end.
 enum class error_output { shown, dropped };
 expected<python_result> run_words(std::vector<std::string> words, error_output errors) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errc::infrastructure, "cannot make a pipe: {}", system_text(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errc::infrastructure, "cannot create a pipe: {}", system_text(errno));
   unique_fd reading(ends[0]);
   unique_fd writing(ends[1]);
   const std::vector<char*> arguments = arguments_of(words);
@@ -71,12 +70,12 @@ expected<python_result> run_words(std::vector<std::string> words, error_output e
   return result;
 }
 
-// Empty where it has the right torch, else what is wrong with it.
+// Empty if it has the right torch, else what is wrong with it.
 std::string problem_of(const std::string& python) {
   const auto answer = run_words({python, "-c", version_program}, error_output::dropped);
   if (!answer) return answer.error().message;
-  if (answer->code != 0) return fmt::format("{} is no Python that runs (exit code {})", python, answer->code);
-  if (answer->out.empty()) return python + " imports no torch";
+  if (answer->code != 0) return fmt::format("{} is not a working Python (exit code {})", python, answer->code);
+  if (answer->out.empty()) return python + " has no torch";
   if (answer->out != wanted_version) return fmt::format("{} has torch {}", python, answer->out);
   return {};
 }
@@ -87,7 +86,7 @@ fs::path own_folder() {
   return problem ? fs::path() : self.parent_path();
 }
 
-// ENV/lib/python3.11/site-packages/torch -> ENV/bin/python3.11 and its other names, those that are there.
+// ENV/lib/python3.11/site-packages/torch -> those of ENV/bin/python3.11, python3 and python that exist.
 std::vector<std::string> pythons_of(const fs::path& torch) {
   std::error_code problem;
   const auto folder = fs::canonical(torch, problem);
@@ -120,8 +119,8 @@ expected<std::string> find_python() {
     if (last.empty()) return python;
   }
   return fail(errc::not_found,
-              "PyTorch models need a Python with torch {0}, and {1}: python3 -m venv VENV && VENV/bin/pip install "
-              "torch=={0}.0, then CUDAL1_PYTHON=VENV/bin/python",
+              "PyTorch models need a Python with torch {0}, but {1}; to create one: python3 -m venv VENV && "
+              "VENV/bin/pip install torch=={0}.0, then set CUDAL1_PYTHON=VENV/bin/python",
               wanted_version, last);
 }
 

@@ -21,7 +21,7 @@ struct layout {
   }
 };
 
-// The column to leave out next, by its place in `shown`.
+// The column to leave out next, as an index into `shown`.
 std::optional<std::size_t> next_to_drop(const layout& l, const std::vector<column>& columns) {
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < l.shown.size(); ++i) {
@@ -31,7 +31,7 @@ std::optional<std::size_t> next_to_drop(const layout& l, const std::vector<colum
   return found;
 }
 
-// Takes `excess` columns from those that may be cut, the widest first.
+// Narrows the columns that may be cut, the widest first, until the table fits or none is left.
 void cut(layout& l, const std::vector<column>& columns, std::size_t width) {
   while (l.total() > width) {
     std::optional<std::size_t> widest;

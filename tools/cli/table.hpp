@@ -1,4 +1,4 @@
-// A table of text that adapts to the width it is given.
+// A text table that adapts to a given width.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace cudal1::cli {
 
 struct column {
   std::string title;
-  bool right = false;           // numbers
-  std::size_t least_width = 0;  // > 0: may be cut (with an ellipsis) down to this many columns
-  int drop = 0;                 // > 0: left out where even cutting does not help; the highest goes first
+  bool right = false;           // right-aligned
+  std::size_t least_width = 0;  // > 0: cells may be cut (with an ellipsis) to this width
+  int drop = 0;                 // > 0: left out if cutting is not enough, the highest first
 };
 
 class table {
@@ -22,7 +22,7 @@ class table {
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
 
-  // Lines of at most `width` columns (0: no limit) as far as the columns allow, each ended with a newline. The
+  // Lines of at most `width` characters (0: no limit) as far as the columns allow, each ended with a newline. The
   // heading is bold on a terminal with colors.
   std::string text(std::size_t width) const;
   std::string text(const terminal& t) const;

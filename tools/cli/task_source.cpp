@@ -24,13 +24,13 @@ expected<std::string> profile_of(const std::string& devices) {
   return traits_of(kind).profile;
 }
 
-std::string usual_profile() {
+std::string default_profile() {
   return preferred_device_type().traits().profile;
 }
 
 expected<void> check_tasks(const std::string& folder, const std::vector<std::string>& names,
                            const std::string& devices) {
-  CUDAL1_TRY(const std::string profile, devices.empty() ? usual_profile() : profile_of(devices));
+  CUDAL1_TRY(const std::string profile, devices.empty() ? default_profile() : profile_of(devices));
   const auto chosen = choose_tasks(folder, names, profile);
   if (chosen) return {};
   if (devices.empty())
@@ -70,14 +70,14 @@ expected<std::vector<task>> choose_tasks(const std::string& folder, const std::v
       known.reserve(available.size());
       for (const auto& t : available)
         known.push_back(t.name);
-      return fail(errc::not_found, "there is no task \"{}\" in {}; there is: {}", name, from, fmt::join(known, ", "));
+      return fail(errc::not_found, "there is no task \"{}\" in {}; it has: {}", name, from, fmt::join(known, ", "));
     }
     chosen.push_back(*found);
   }
   return chosen;
 }
 
-expected<void> hand_over_blobs(const std::string& data, const std::vector<task>& tasks) {
+expected<void> copy_task_blobs(const std::string& data, const std::vector<task>& tasks) {
   const blobs kept(data);
   for (const auto& t : tasks) {
     const std::string beside = t.folder + "/blobs";

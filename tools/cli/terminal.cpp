@@ -53,7 +53,7 @@ terminal examine(std::FILE* stream) {
   return t;
 }
 
-// To the first column of the area's first line, also where the terminal has become narrower and wrapped our lines.
+// Moves the cursor to the start of the area, also if the terminal has become narrower and wrapped the lines.
 std::string live_area::back_to_top(const terminal& t) const {
   std::size_t rows = 0;
   for (const auto& line : shown_)

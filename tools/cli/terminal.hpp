@@ -1,4 +1,4 @@
-// What stands at the other end of a stream, and text that is redrawn in place.
+// Properties of the terminal behind a stream, and text that is redrawn in place.
 #pragma once
 
 #include <cstdio>
@@ -12,23 +12,23 @@ struct terminal {
   std::FILE* stream = stdout;
   bool live = false;       // a terminal that can move its cursor
   bool color = false;      // live, and NO_COLOR is not set
-  std::size_t width = 0;   // columns; 0 is no limit (a file, a pipe)
-  std::size_t height = 0;  // lines; 0 is no limit
+  std::size_t width = 0;   // columns; 0: no limit (a file, a pipe)
+  std::size_t height = 0;  // lines; 0: no limit
 
   std::string bold(std::string_view text) const { return paint("1", text); }
   std::string dim(std::string_view text) const { return paint("2", text); }
   std::string good(std::string_view text) const { return paint("32", text); }
   std::string bad(std::string_view text) const { return paint("31", text); }
   std::string paint(std::string_view code, std::string_view text) const;
-  // Writes and flushes. A reader that has gone (EPIPE) is not our error.
+  // Writes and flushes; ignores write errors such as EPIPE.
   void print(std::string_view text) const;
 };
 
-// Looks at the stream now. A stream that is no terminal has no limits, but for $COLUMNS where it is set.
+// The current properties of a stream. One that is not a terminal has no limits, except the width $COLUMNS if it is set.
 terminal examine(std::FILE* stream);
 
-// Lines at the end of the terminal's text that are replaced in place: one write a frame, so that nothing flickers; the
-// cursor is hidden meanwhile and comes back with close(), the destructor and `restore_sequence`.
+// Lines at the end of a terminal's text that are redrawn in place, with one write per frame to avoid flicker. The
+// cursor is hidden from the first draw() until close(), the destructor or `restore_sequence`.
 class live_area {
  public:
   explicit live_area(std::FILE* stream) : stream_(stream) {}
@@ -36,16 +36,16 @@ class live_area {
   live_area& operator=(const live_area&) = delete;
   ~live_area() { close(); }
 
-  // Lines longer than the terminal is wide are cut, and those it is not high enough for are left out.
+  // Cuts the lines to the terminal's width and their number to its height.
   void draw(std::vector<std::string> lines);
-  // `text` scrolls away above the area.
+  // Prints text above the area, where it scrolls.
   void print_above(std::string_view text);
-  // Leaves the last frame where it stands.
+  // Leaves the last frame on the terminal.
   void close();
-  // Takes it away.
+  // Removes the last frame, then closes.
   void erase();
 
-  // Shows the cursor: for a signal handler that leaves at once.
+  // Shows the cursor: for a signal handler that exits immediately.
   static constexpr std::string_view restore_sequence = "\033[?25h\n";
 
  private:

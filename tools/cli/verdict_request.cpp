@@ -6,7 +6,7 @@ namespace cudal1::cli {
 
 namespace {
 
-// A program that breaks a rule of the format may come back as an error instead of a verdict: the same to the user.
+// The node may reply with an error to a program that breaks a rule of the format; the user gets a verdict all the same.
 expected<verdict> verdict_of(expected<client_answer> answer) {
   if (!answer) {
     const errc code = answer.error().code;
@@ -25,7 +25,7 @@ expected<verdict> verdict_of(expected<client_answer> answer) {
 expected<verdict> ask_for_verdict(node_client& client, const client_request& r, int wake_fd) {
   CUDAL1_CHECK(client.send(r));
   for (;;) {
-    // Compiling, checking and measuring have limits of their own, minutes below this one.
+    // Compiling, checking and measuring have timeouts of their own, minutes below this one.
     auto answer = client.receive(std::chrono::minutes(10), wake_fd);
     if (answer) {
       if (auto problem = error_of(*answer)) return verdict_of(tl::unexpected<error>(std::move(*problem)));

@@ -1,12 +1,12 @@
-// Asking a node for the verdict of one program.
+// Requests the verdict of one program from a node.
 #pragma once
 
 #include "actors/client.hpp"
 
 namespace cudal1::cli {
 
-// `r` is a request to `evaluate`. A program that breaks a rule of the format has a verdict that says so.
-// errc::cancelled as soon as `wake_fd` can be read; then nothing else can be asked on this connection.
+// Sends `r`, an `evaluate` request, and waits for its verdict. A program that breaks a rule of the format gets the
+// outcome `invalid`. errc::cancelled once `wake_fd` is readable; the connection takes no further request then.
 expected<verdict> ask_for_verdict(node_client& client, const client_request& r, int wake_fd);
 
 }  // namespace cudal1::cli

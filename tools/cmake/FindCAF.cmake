@@ -1,4 +1,4 @@
-# CAF: a newer CAF ships its own configuration, which is taken first; Debian's 0.17.6 ships none.
+# CAF. A newer CAF has its own configuration, which is used first; Debian's 0.17.6 has none.
 # Targets: CAF::core, CAF::io.
 find_package(CAF CONFIG QUIET COMPONENTS ${CAF_FIND_COMPONENTS})
 if(CAF_FOUND)

@@ -1,7 +1,7 @@
-# LibTorch, the CUDA runtime and NVRTC out of the torch wheel, as imported targets: no nvcc, CUDA toolkit or driver.
+# LibTorch, the CUDA runtime and NVRTC from the torch wheel, as imported targets. Needs no nvcc, CUDA toolkit or driver.
 #
 # LibTorch_ROOT: the wheel's `torch` folder (.../site-packages/torch). The CUDA libraries are taken from `nvidia/cu13`
-# beside it. The wheel's own CMake configuration is not used: it enables the CUDA language and wants nvcc.
+# beside it. The wheel's own CMake configuration is not used: it enables the CUDA language and needs nvcc.
 #
 # Targets: LibTorch::cpu (c10, torch_cpu), LibTorch::cuda (with the GPU's operators, which register themselves),
 # LibTorch::cudart, LibTorch::nvrtc.
@@ -29,11 +29,11 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   endforeach()
   add_library(LibTorch::cpu INTERFACE IMPORTED)
   target_link_libraries(LibTorch::cpu INTERFACE LibTorch::torch_cpu LibTorch::c10)
-  # The wheel brings headers of a newer {fmt} than the system's library: who sees them must not link that library.
+  # The wheel has headers of a newer {fmt} than the system's library: targets that include them must not link it.
   target_compile_definitions(LibTorch::cpu INTERFACE FMT_HEADER_ONLY=1)
-  # The wheel's libraries find each other by $ORIGIN paths; the linker must not chase the CUDA ones of libtorch_cuda.
+  # The wheel's libraries find each other by $ORIGIN paths; the linker must not resolve libtorch_cuda's CUDA libraries.
   target_link_options(LibTorch::cpu INTERFACE -Wl,--allow-shlib-undefined)
-  # Nothing refers to libtorch_cuda's operators: they come with the library.
+  # No symbol refers to libtorch_cuda, whose operators register themselves when it is loaded.
   add_library(LibTorch::cuda INTERFACE IMPORTED)
   target_link_libraries(LibTorch::cuda INTERFACE "-Wl,--no-as-needed" LibTorch::torch_cuda "-Wl,--as-needed"
                                                  LibTorch::c10_cuda LibTorch::cpu)

@@ -10,7 +10,7 @@ namespace cudal1::kernelbench {
 
 namespace {
 
-// The shortest digits that give the same number back, as a literal of a floating type.
+// The shortest digits that read back as the same number, as a literal of a floating type.
 template <class T>
 std::string literal(T v, const char* type, const char* suffix) {
   if (std::isnan(v)) return fmt::format("std::numeric_limits<{}>::quiet_NaN()", type);

@@ -23,7 +23,7 @@ struct argument_text {
   std::vector<std::string> declarations;  // statements that come before the call
   std::string text;
 };
-// Argument `index` of the operator. A device, which programs leave out, is the program's.
+// Argument `index` of the operator. A device argument, which programs omit, is the program's device.
 argument_text argument_of(const operator_call& call, std::size_t index);
 
 }  // namespace cudal1::kernelbench

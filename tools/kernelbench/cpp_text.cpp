@@ -15,8 +15,8 @@ namespace cudal1::kernelbench {
 
 namespace {
 
-constexpr int64_t k_graph_alignment_bytes = 256;  // what libraries may choose their kernels by
-constexpr int64_t k_alignment_bytes = 16;         // a vector of a kernel's
+constexpr int64_t k_graph_alignment_bytes = 256;  // libraries may choose their kernels by alignment
+constexpr int64_t k_alignment_bytes = 16;         // for vector loads of kernels
 
 std::string list_text(const std::vector<int64_t>& items) {
   return fmt::format("{{{}}}", fmt::join(items, ", "));
@@ -33,7 +33,7 @@ class program_writer {
   }
 
   std::string run() {
-    // The steps first: they say what the rest must declare.
+    // The steps first, because they determine the declarations.
     const auto setup = steps_text(p_.text.setup, p_.setup_calls, section::setup);
     const auto steps = steps_text(p_.text.steps, p_.calls, section::steps);
     std::string text = head();
@@ -97,7 +97,7 @@ class program_writer {
     return text + "}\n";
   }
 
-  // What lives through a call only.
+  // Values that live only during a call.
   std::vector<std::string> temporaries() const {
     std::vector<std::string> names;
     for (const auto& input : p_.text.inputs)
@@ -186,7 +186,7 @@ class program_writer {
     return aten != nullptr && std::any_of(aten->results.begin(), aten->results.end(), is_root);
   }
 
-  // One block a step, with its lane and with what it is the last to use.
+  // One block per step, with its lane, and with resets of the values that it is the last to use.
   std::string joined(const std::vector<step>& steps, const std::vector<std::vector<std::string>>& texts,
                      const std::vector<std::vector<std::string>>& used, section part) const {
     const bool laned = has_lanes() && part == section::steps;
@@ -282,7 +282,7 @@ class program_writer {
     }
   }
 
-  // Outputs are the caller's: what the program keeps is copied.
+  // Outputs belong to the caller, so values that the program keeps are cloned.
   std::string outputs() const {
     std::set<std::string> kept(made_in_setup_.begin(), made_in_setup_.end());
     for (const auto& weight : p_.text.weights)
@@ -302,7 +302,7 @@ class program_writer {
   lane_plan lanes_;
   std::set<std::string> roots_;  // of the outputs
   std::vector<std::string> made_in_setup_, made_in_steps_;
-  std::string types_;  // what results of ATen steps are expected to be
+  std::string types_;  // the expected types of ATen steps' results
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A program as one C++ source: its ATen steps as calls of ATen's functions, its launches, its setup, and what runs them
-// (step by step, on lanes, as one re-bound CUDA graph). It compiles with torch.utils.cpp_extension, and needs PyTorch
-// alone.
+// A program as one C++ source: its ATen steps as calls of ATen's functions, its launches, its setup, and code to run
+// them (step by step, on lanes, as one re-bound CUDA graph). It compiles with torch.utils.cpp_extension and needs only
+// PyTorch.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace cudal1::kernelbench {
 
-// The kernels that the program launches, setup first, each once: what cuda_text makes a table of.
+// The kernels that the program launches, setup first, each once: the table that cuda_text writes.
 std::vector<std::string> kernels_of(const checked_program& p);
 
-// Whether it needs CUDA's headers and libraries: it launches kernels, or asks for a graph or for lanes.
+// True if it needs CUDA's headers and libraries: it launches kernels, or requests a graph or lanes.
 bool needs_cuda(const checked_program& p);
 
 // `name`: for messages of the running program.

@@ -15,7 +15,7 @@ namespace cudal1::kernelbench {
 
 namespace {
 
-// PyTorch takes the operators of half types away.
+// PyTorch's flags for nvcc disable the operators of half types.
 constexpr std::string_view k_head = R"(#undef __CUDA_NO_HALF_OPERATORS__
 #undef __CUDA_NO_HALF_CONVERSIONS__
 #undef __CUDA_NO_HALF2_OPERATORS__
@@ -29,7 +29,7 @@ constexpr std::string_view k_head = R"(#undef __CUDA_NO_HALF_OPERATORS__
 #include <cuda_runtime.h>
 )";
 
-// The C library has these four as long, and the dialect as long long: CUDA's atomics take those.
+// These four are long in the C library and long long in the dialect; CUDA's atomics take long long.
 constexpr std::array<std::string_view, 4> k_long_names{"int64_t", "uint64_t", "intptr_t", "uintptr_t"};
 
 template <class F>
@@ -60,7 +60,7 @@ std::string prologue() {
   return text;
 }
 
-// The lines that include something go in front of the prologue, whose names they must not meet.
+// Include lines go before the prologue, so that its names do not affect the headers.
 std::pair<std::string, std::string> includes_apart(std::string_view source) {
   const std::string joined = join_lines(source).text;
   std::string includes, rest;
@@ -85,9 +85,9 @@ expected<std::string> cuda_text(const checked_program& p) {
   if (std::find(p.text.headers.begin(), p.text.headers.end(), "cutlass") != p.text.headers.end())
     return fail(
         errc::unsupported,
-        "its kernels include CUTLASS, which no CUDA toolkit has: a file that needs nothing else cannot have them");
+        "its kernels include CUTLASS, which the CUDA toolkit lacks, and an exported file may need nothing else");
   const auto [includes, rest] = includes_apart(p.text.source);
-  CUDAL1_TRY(const std::string source, with_device_words(rest));
+  CUDAL1_TRY(const std::string source, with_device_specifiers(rest));
   std::string text = std::string(k_head) + includes + prologue();
   if (source.find("atomic") != std::string::npos) text += texts::atomics();
   text += "\n// The program's kernels.\n#line 1 \"program.cu\"\n" + source + "\n";

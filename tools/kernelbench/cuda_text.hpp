@@ -1,4 +1,4 @@
-// A program's kernels as a source for nvcc, with the same meaning as what NVRTC was given when they were measured.
+// A program's kernels as a source for nvcc, with the same meaning as the source for NVRTC when they were measured.
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@ bool is_one_of(const token& t, const std::array<std::string_view, N>& words) {
 
 enum class scope_kind { namespace_scope, class_body };
 
-// What the tokens of a declaration have told so far.
+// What the tokens of a declaration have shown so far.
 struct declaration_facts {
   bool has_space = false, is_function = false, is_table = false, has_value = false, is_type = false, is_enum = false;
 
@@ -50,7 +50,7 @@ class reader {
  private:
   bool here(std::string_view word) const { return at_ < tokens_.size() && tokens_[at_].is(word); }
 
-  // To behind the partner of what opens here, or to the end.
+  // Moves past the bracket that closes the one here, or to the end.
   void skip_group() { at_ = std::min(after_matching_bracket(tokens_, at_), tokens_.size()); }
 
   // Up to the } that ends it.
@@ -123,7 +123,7 @@ class reader {
     return facts.is_type || first.is("namespace") || first.is("inline") ||
            (first.is("extern") && begin + 2 == at_ && tokens_[begin + 1].kind == token_kind::text);
   }
-  // Behind `: a{1}` of a constructor comes more of it.
+  // After `: a{1}` of a constructor more initialisers or its body follow.
   bool initialises_members() const { return here(",") || here("{"); }
 
   const std::vector<token>& tokens_;
@@ -133,7 +133,7 @@ class reader {
 
 }  // namespace
 
-expected<std::string> with_device_words(std::string_view source) {
+expected<std::string> with_device_specifiers(std::string_view source) {
   const std::string joined = join_lines(source).text;
   CUDAL1_TRY(const auto tokens, tokens_of(joined));
   std::string text;

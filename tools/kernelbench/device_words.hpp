@@ -1,4 +1,4 @@
-// NVRTC is told to take functions and tables without a word about where they live as the device's; nvcc cannot be told.
+// NVRTC has an option that places functions and tables without a specifier on the device; nvcc has no such option.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace cudal1::kernelbench {
 
-// The source with `__device__` before each function, and each table, of a namespace's or a class's scope that says
-// nothing of host, device or memory. Scalar constants stay: both sides know their values. Errors: refused (what hides
-// words from this reading).
-expected<std::string> with_device_words(std::string_view source);
+// The source with `__device__` before each function, and each table, in the scope of a namespace or a class that has no
+// specifier of host, device or memory. Scalar constants stay as they are: both sides know their values. Errors: refused
+// (constructs that the scanner does not accept).
+expected<std::string> with_device_specifiers(std::string_view source);
 
 }  // namespace cudal1::kernelbench

@@ -21,7 +21,7 @@ struct eager_comparison {
   double eager_us = 0, variant_us = 0;
   double eager_device_us = 0, variant_device_us = 0;
   double pace_us = 0;          // how fast the host was (baseline_record::pace_us)
-  bool beside = false;         // in the same minutes; else the variant's time is its verdict's
+  bool beside = false;         // measured in the same minutes; else the variant's time is its verdict's
   std::string environment_id;  // that eager was measured in
 };
 BOOST_DESCRIBE_STRUCT(eager_comparison, (),
@@ -31,7 +31,7 @@ BOOST_DESCRIBE_STRUCT(eager_comparison, (),
 // A line of index.json.
 struct exported_model {
   std::string task, id;
-  std::string file;     // "" where there is none, and why is in `note`
+  std::string file;     // "" if there is none; `note` has the reason
   std::string variant;  // program id
   std::string note;
   std::optional<eager_comparison> eager;
@@ -83,7 +83,7 @@ std::string readme(const kernelbench_index& index, const kernelbench_files& made
   for (const auto& e : index.environments)
     text += describe_device(e) + "\n\n";
   for (const auto& e : index.environments) {
-    const auto about = about_timings(e.device);
+    const auto about = timing_remark(e.device);
     if (about.empty()) continue;
     text += about + "\n\n";
     break;
@@ -95,9 +95,9 @@ std::string readme(const kernelbench_index& index, const kernelbench_files& made
       "(`CUDA_HOME`), and builds when it is imported.\n\n"
       "`python check.py` builds all of them, compares each with its reference and times both, as `cudal1 baseline` "
       "does "
-      "(with `pytorch_calls.py`); `python check.py --help` says more.\n\n"
+      "(with `pytorch_calls.py`); see `python check.py --help`.\n\n"
       "*Over eager* is against PyTorch's eager mode, as `cudal1 baseline` measured it (a star: not beside the program; "
-      "`-`: not measured); what a call from Python takes beside the device counts for both. *Over program* is against "
+      "`-`: not measured); the host time of a call from Python counts for both. *Over program* is against "
       "the task's own program, both called from C++.\n\n"
       "| task | file | over eager | over program |\n| --- | --- | --- | --- |\n";
   for (const auto& t : index.tasks)
@@ -127,7 +127,7 @@ expected<std::string> model_of(store& s, const task& t, const best_row& row, con
   return kernelbench::model_file(t, v, data + "/blobs");
 }
 
-// Two versions of a task may share a name: the later ones carry their id, in front of the ending.
+// Two versions of a task may share a name: the later ones get their id before the ending.
 std::string unused(std::string name, const task& t, const std::vector<output_file>& files) {
   constexpr std::string_view ending = "_kernel.py";
   constexpr std::size_t digits = 8;
@@ -142,7 +142,7 @@ expected<kernelbench_files> make_kernelbench_files(store& s, const search_report
                                                    exported_tasks which) {
   kernelbench_files made;
   search_report compared = r;
-  CUDAL1_CHECK(put_against(s, compared, "eager"));
+  CUDAL1_CHECK(compare_with_base(s, compared, "eager"));
   kernelbench_index index;
   index.device = compared.device;
   index.environments = compared.environments;

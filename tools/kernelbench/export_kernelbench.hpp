@@ -17,7 +17,7 @@ struct kernelbench_files {
   std::vector<output_file> files;
   int64_t models = 0;
   int64_t without = 0;                // the reference itself is the best
-  std::vector<std::string> refusals;  // "level1_001: why", of tasks that cannot be such a file
+  std::vector<std::string> refusals;  // "level1_001: reason", of tasks that cannot be such a file
 };
 
 // All, or those whose best is not the reference itself.

@@ -12,7 +12,7 @@ namespace cudal1::kernelbench {
 
 namespace {
 
-// Where a tensor lies in the file: its type as safetensors names it, its shape, its bytes behind the header.
+// Where a tensor is in the file: its type as safetensors names it, its shape, its bytes after the header.
 struct tensor_place {
   std::string type;
   std::vector<int64_t> shape;
@@ -56,7 +56,7 @@ std::string safetensors_name(dtype t) {
   return "";
 }
 
-// Null where something is not as the format has it.
+// Nothing if an entry does not match the format.
 std::optional<tensor_place> place_of(const json& header, const std::string& tensor) {
   const auto* entry = header.find(tensor);
   const auto* type = entry != nullptr ? entry->find("dtype") : nullptr;
@@ -79,17 +79,17 @@ std::optional<tensor_place> place_of(const json& header, const std::string& tens
 
 expected<std::string> read_fixed_content(const std::string& folder, const tensor_content& content,
                                          const tensor_type& type) {
-  if (type.bytes() > most_embedded_bytes)
+  if (type.bytes() > max_embedded_bytes)
     return fail(errc::unsupported,
-                "the constant {} has {} bytes, and is no parameter or buffer of the module: at most {} are put into a "
-                "file; register it as a buffer and import the model again",
-                content.tensor, type.bytes(), most_embedded_bytes);
+                "the constant {} has {} bytes, and is not a parameter or buffer of the module: at most {} are put into "
+                "a file; register it as a buffer and import the model again",
+                content.tensor, type.bytes(), max_embedded_bytes);
   CUDAL1_TRY(const auto file, open_blob(folder, content.file));
   constexpr int64_t length_bytes = 8, most_header_bytes = 100 << 20;
   CUDAL1_TRY(const auto length_text, read_at(file.get(), 0, length_bytes, content.file));
   uint64_t length = 0;
   std::memcpy(&length, length_text.data(), sizeof length);
-  if (length > most_header_bytes) return fail(errc::corrupt, "{} is no file of safetensors", content.file);
+  if (length > most_header_bytes) return fail(errc::corrupt, "{} is not a safetensors file", content.file);
   const auto header_bytes = static_cast<int64_t>(length);
   CUDAL1_TRY(const auto header_text, read_at(file.get(), length_bytes, header_bytes, content.file));
   CUDAL1_TRY(const auto header, json::parse(header_text));

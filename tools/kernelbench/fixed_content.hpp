@@ -1,4 +1,4 @@
-// A tensor's bytes out of a file of safetensors: for constants that a module's state dictionary does not have.
+// A tensor's bytes from a safetensors file: for constants that a module's state dictionary does not have.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace cudal1::kernelbench {
 
-// What is put into a file as data, at most.
-inline constexpr int64_t most_embedded_bytes = 1 << 20;
+// The most that is put into a file as data.
+inline constexpr int64_t max_embedded_bytes = 1 << 20;
 
 // The bytes of `content.tensor`, row-major, after a check that it is of that type. `folder`: of the blobs. Errors:
-// errc::not_found, errc::corrupt (the file), errc::unsupported (more than most_embedded_bytes).
+// errc::not_found, errc::corrupt (the file), errc::unsupported (more than max_embedded_bytes).
 expected<std::string> read_fixed_content(const std::string& folder, const tensor_content& content,
                                          const tensor_type& type);
 

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t k_hash_digits = 12;
 
-// What may stand in a file's name and in a C identifier.
+// The name with only characters that file names and C identifiers may have.
 std::string word_of(const std::string& name) {
   std::string out;
   for (const char ch : name)
@@ -54,20 +54,20 @@ expected<std::vector<std::string>> weight_names(const task& t) {
   return names;
 }
 
-// What the import makes of tensors that forward makes, and of constants that it has computed: no module has these.
+// The import's names for tensors that forward makes and for constants that it has computed: no module has these.
 bool is_made_in_forward(const std::string& tensor) {
   constexpr std::array<std::string_view, 4> beginnings{"constant_", "c_lifted", "lifted_tensor", "_tensor_constant"};
   return std::any_of(beginnings.begin(), beginnings.end(), [&](std::string_view b) { return tensor.starts_with(b); });
 }
 
-// Constants of the definition, for where the module does not hold them itself. A large one must be the module's.
+// Constants of the definition, in case the module does not hold them itself. A large one must be the module's.
 expected<std::string> constants(const task& t, const std::string& blobs) {
   std::string text;
   for (std::size_t i = 0; i < t.weights.size(); ++i) {
     const auto& content = t.weights[i].content;
     const auto& type = t.reference.text.weights[i].type;
     if (!content || !content->fixed) continue;
-    if (type.bytes() > most_embedded_bytes && !is_made_in_forward(content->tensor)) continue;
+    if (type.bytes() > max_embedded_bytes && !is_made_in_forward(content->tensor)) continue;
     CUDAL1_TRY(const auto bytes, read_fixed_content(blobs, *content, type));
     text += fmt::format("    {}: (\"{}\", [{}], \"{}\"),\n", python_text(content->tensor), name_of(type.type),
                         fmt::join(type.shape, ", "), base64(bytes));
@@ -81,15 +81,15 @@ bool same_declarations(const std::vector<tensor_declaration>& a, const std::vect
 
 std::string about(const task& t, const exported_variant& v, const checked_program& p) {
   std::string text =
-      fmt::format("# {}: the program {} that cudal1 found, as a module that needs PyTorch and nvcc alone.\n", t.name,
+      fmt::format("# {}: the program {} that cudal1 found, as a module that needs only PyTorch and nvcc.\n", t.name,
                   v.id.substr(0, k_hash_digits));
   if (!v.measured.empty()) text += fmt::format("# Measured: {}\n", v.measured);
   for (const auto& line : v.explanation)
     text += fmt::format("# - {}\n", line);
   if (p.text.how.graph)
     text +=
-        "# It runs as one CUDA graph, in which the addresses of a call's inputs and outputs are set anew before each "
-        "launch.\n# What cannot be set is copied; kernel_notes() says so.\n";
+        "# It runs as one CUDA graph, in which the addresses of a call's inputs and outputs are set before each "
+        "launch.\n# Tensors whose addresses cannot be set are copied; kernel_notes() lists them.\n";
   if (p.text.how.lanes > 1) text += fmt::format("# Independent steps overlap on up to {} streams.\n", p.text.how.lanes);
   for (std::size_t at = 0; (at = text.find('\r', at)) != std::string::npos;)
     text.erase(at, 1);

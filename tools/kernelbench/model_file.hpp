@@ -1,5 +1,5 @@
 // One task's variant as a Python file for KernelBench: its own Model, and ModelNew, whose forward is the program. The
-// file needs PyTorch and a CUDA toolkit, and nothing of cudal1.
+// file needs only PyTorch and a CUDA toolkit.
 #pragma once
 
 #include <string>
@@ -13,19 +13,19 @@ namespace cudal1::kernelbench {
 struct exported_variant {
   std::string id;                        // of the program
   std::string program;                   // canonical text
-  std::vector<std::string> explanation;  // one line a move
+  std::vector<std::string> explanation;  // one line per move
   std::string measured;                  // "5.2x [5.07, 5.34] on cuda:0 (NVIDIA H200)", one line; "" for nothing
 };
 
 // "level1_problem_23_sample_0_kernel.py"; of a model of the user's own, its name: "my_model_kernel.py".
 std::string file_name(const task& t);
 
-// `blobs`: the folder of the blobs that the task speaks of. Errors are one sentence each: the task has no Python source
+// `blobs`: the folder of the blobs that the task refers to. Errors are one sentence each: the task has no Python source
 // (built in), a weight has no name in the module, a constant is too large to be in a file.
 expected<std::string> model_file(const task& t, const exported_variant& v, const std::string& blobs);
 
-// What a folder of such files has beside them: check.py, which checks and times them, and the modules of tools/python
-// that it times with.
+// The other files in a folder of such files: check.py, which checks and times them, and the modules of tools/python
+// that it uses for timing.
 struct support_file {
   std::string_view name, text;
 };

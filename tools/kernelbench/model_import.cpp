@@ -41,13 +41,13 @@ expected<void> write_whole(const fs::path& path, std::string_view text) {
   return {};
 }
 
-// A file that goes with this object.
-class passing_file {
+// A file that is removed with this object.
+class temporary_file {
  public:
-  explicit passing_file(fs::path path) : path_(std::move(path)) {}
-  passing_file(const passing_file&) = delete;
-  passing_file& operator=(const passing_file&) = delete;
-  ~passing_file() {
+  explicit temporary_file(fs::path path) : path_(std::move(path)) {}
+  temporary_file(const temporary_file&) = delete;
+  temporary_file& operator=(const temporary_file&) = delete;
+  ~temporary_file() {
     std::error_code ignored;
     fs::remove(path_, ignored);
   }
@@ -63,7 +63,7 @@ expected<import_report> run_importer(const import_request& request) {
   std::error_code problem;
   fs::create_directories(request.out, problem);
   if (problem) return fail(errc::io_error, "cannot make the folder {}: {}", request.out, problem.message());
-  const passing_file operators(fs::path(request.out) / fmt::format(".operators_{}", ::getpid()));
+  const temporary_file operators(fs::path(request.out) / fmt::format(".operators_{}", ::getpid()));
   CUDAL1_CHECK(write_whole(operators.path(), operators_json().text()));
   std::vector<std::string> words = request.sources;
   words.insert(words.end(), {"--json", "--out", request.out, "--operators", operators.path().string()});
@@ -76,7 +76,7 @@ expected<import_report> run_importer(const import_request& request) {
   const auto document = json::parse(ended.out);
   if (!document) {
     if (ended.code == importer_usage || ended.code == 1)
-      return fail(errc::invalid_argument, "nothing was imported from {}; the importer said why",
+      return fail(errc::invalid_argument, "nothing was imported from {}; see the importer's messages",
                   fmt::join(request.sources, ", "));
     return fail(errc::infrastructure, "{} {} ended with exit code {}", python, script, ended.code);
   }
@@ -84,11 +84,11 @@ expected<import_report> run_importer(const import_request& request) {
   return report;
 }
 
-// What our own rules refuse is no task: its file goes, and its sentence stays.
+// Removes the files of tasks that our own rules refuse, and reports the reasons.
 import_report reject_invalid_tasks(import_report report, const std::string& folder) {
   const auto refuse = [&](const imported_task& t) {
     const auto path = fs::path(folder) / t.file;
-    // Its sizes are numbers, so that any profile will do.
+    // Its sizes are numbers, so any profile works.
     const auto loaded = load_task(path.string(), "cuda");
     if (loaded) return false;
     std::error_code ignored;
@@ -121,7 +121,7 @@ expected<std::string> key_of(const std::string& source) {
   CUDAL1_TRY(const auto script, python_script(program_name));
   CUDAL1_TRY(const auto models, bytes_of(source, ".py"));
   CUDAL1_TRY(const auto importer, bytes_of(fs::path(script).parent_path(), ".py"));
-  // A single file's name is in its task's, and so are its folder's (level1) and number.
+  // The name of a task contains the name of its file and of its folder (level1).
   const auto path = fs::absolute(source).lexically_normal();
   const auto name = (path.parent_path().filename() / path.filename()).string();
   return sha256_hex(sha256_hex(models) + sha256_hex(importer) + sha256_hex(operators_json().text()) + name);
@@ -143,7 +143,7 @@ bool is_model_source(const std::string& name) {
   if (!fs::is_directory(name, problem)) return false;
   for (fs::recursive_directory_iterator entry(name, problem), end; !problem && entry != end; entry.increment(problem))
     if (const auto file = entry->path().filename().string();
-        file.ends_with(".py") && !is_blob_name(file, ".py"))  // the kept sources of a folder of tasks are none
+        file.ends_with(".py") && !is_blob_name(file, ".py"))  // not the sources that a folder of tasks keeps
       return true;
   return false;
 }
@@ -173,7 +173,7 @@ expected<imported_models> imported_once(const std::string& data, const std::stri
   result.fresh = true;
   CUDAL1_CHECK(write_whole(unfinished / report_name, to_json(result.report).text()));
   fs::rename(unfinished, folder, problem);
-  // Somebody else may have been as fast: what is there is the same.
+  // Another process may have imported it meanwhile, with the same result.
   if (problem && !fs::is_regular_file(folder / report_name))
     return fail(errc::io_error, "cannot make {}: {}", folder.string(), problem.message());
   fs::remove_all(unfinished, problem);

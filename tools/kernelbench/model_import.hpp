@@ -1,4 +1,4 @@
-// PyTorch models as tasks: runs tools/python/import_tasks.py, and puts what it wrote to our own rules.
+// PyTorch models as tasks: runs tools/python/import_tasks.py, and checks its output by our own rules.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ struct import_request {
 struct imported_task {
   std::string name, file, family;
   int64_t inputs = 0, weights = 0, weight_bytes = 0, steps = 0;
-  bool verified = false;  // the steps gave bit for bit what the model gives, on the CPU
+  bool verified = false;  // the steps gave the same bits as the model, on the CPU
 };
 BOOST_DESCRIBE_STRUCT(imported_task, (), (name, file, family, inputs, weights, weight_bytes, steps, verified))
 
@@ -36,11 +36,11 @@ struct import_report {
 };
 BOOST_DESCRIBE_STRUCT(import_report, (), (imported, refused))
 
-// Runs the sources' Python, unconfined, as the user. A problem that cannot become a task is in `refused` with its
-// sentence; an error is about the whole: no Python, sources that are not there.
+// Runs the sources' Python, unconfined, as the user. A problem that cannot become a task is in `refused` with the
+// reason; an error concerns the whole import: no Python, missing sources.
 expected<import_report> import_models(const import_request& request);
 
-// Whether a command line's word means PyTorch models: *.py, *.jsonl, a folder with *.py somewhere in it.
+// True if a command-line argument names PyTorch models: *.py, *.jsonl, a folder with *.py somewhere in it.
 bool is_model_source(const std::string& name);
 
 struct imported_models {
@@ -49,8 +49,8 @@ struct imported_models {
   bool fresh = false;  // imported just now
 };
 
-// The tasks of one source in DATA/imported, imported where they are not there yet. The folder's name is a hash of all
-// that decides what comes out: the sources' bytes, the importer's, the operators that tasks have.
+// The tasks of one source in DATA/imported, imported if they are not there yet. The folder's name is a hash of
+// everything that determines the result: the sources' bytes, the importer's, the operators that tasks may have.
 expected<imported_models> imported_once(const std::string& data, const std::string& source);
 
 }  // namespace cudal1::cli

@@ -1,12 +1,12 @@
-// The fixed parts of an exported file: from tools/kernelbench/runtime and, where it is said, from the sources of the
-// GPU's runner.
+// The fixed parts of an exported file: from tools/kernelbench/runtime and, where noted, from the sources of the GPU's
+// runner.
 #pragma once
 
 #include <string_view>
 
 namespace cudal1::kernelbench::texts {
 
-// C++, in the order in which a file has what it needs of them. The program's own part is behind lanes.
+// C++, in the order of a file, which contains those that it needs. The program's own part follows lanes.
 std::string_view common();
 std::string_view cuda_calls();  // sandbox/cuda/runtime
 std::string_view kernels();
@@ -23,10 +23,10 @@ std::string_view program();
 // Python.
 std::string_view model_new();
 std::string_view check();
-std::string_view pytorch_calls();  // tools/python, as the next two: what check times with
+std::string_view pytorch_calls();  // tools/python, as the next two: check uses them for timing
 std::string_view host_pace();
 std::string_view measuring();
-// CUDA: what NVRTC is given in front of a program's kernels (sandbox/cuda/compiler), and what nvcc lacks beside it.
+// CUDA: the text before a program's kernels for NVRTC (sandbox/cuda/compiler), and what nvcc lacks besides.
 std::string_view prologue();
 std::string_view atomics();
 

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
 """PyTorch's own times of a model, for `cudal1 baseline`.
 
-A process that measures on one device. It reads JSON objects from its standard input, one a line, and answers on its
-standard output likewise; whatever torch prints goes to standard error. What it is asked:
+A process that measures on one device. It reads JSON objects from its standard input, one per line, and writes its
+answers to its standard output in the same way; whatever torch prints goes to standard error. A request:
 
   {"task": "softmax", "source": "/path/23_Softmax.py", "seed": 42, "kinds": ["eager", "graph"],
    "seconds": 1.0, "least_samples": 10, "prepare_seconds": 120, "flush_bytes": 0, "threads": 1, "cores": [6, 7],
    "best_pace_us": 32.5}
 
-"cores" are those to time on, a GPU's calls on one of them at a time; none is any. "best_pace_us" is the host's best
-pace that is known (host_pace.Pace), or 0.
+"cores": the cores for timed calls, for a GPU one of them at a time; empty for any. "best_pace_us": the best known pace
+of the host (host_pace.Pace), or 0.
 
-What it answers:
+The answers:
 
-  {"event": "ready", "torch": "torch 2.11.0+cu130, Python 3.11.2"}             once, when torch is loaded
-  {"event": "begin", "kinds": ["graph"], "doing": "...", "limit_s": 130.0}     it may be silent for so long now
-  {"event": "kind", "kind": "graph", "problem": "", "call_us": [...], ...}     one for each kind that was asked for
+  {"event": "ready", "torch": "torch 2.11.0+cu130, Python 3.11.2"}             once, after torch is loaded
+  {"event": "begin", "kinds": ["graph"], "doing": "...", "limit_s": 130.0}     it may be silent for limit_s now
+  {"event": "kind", "kind": "graph", "problem": "", "call_us": [...], ...}     one for each requested kind
   {"event": "done"}                                                            the next request may come
-  {"event": "broken", "problem": "..."}                                        it cannot go on measuring, and ends
+  {"event": "broken", "problem": "..."}                                        it cannot measure any more, and exits
 
-A kind that cannot be measured is an answer with a sentence in "problem"; the others go on. The source defines Model,
+A kind that cannot be measured is answered with the reason in "problem"; the others continue. The source defines Model,
 get_inputs and get_init_inputs, as KernelBench's do. The module is run in train mode and without gradients, as
 KernelBench's evaluation runs it.
 
@@ -46,12 +46,12 @@ from measuring import measure
 from pytorch_calls import (CALLS, Calls, Clock, Refused, Subject, load_module, load_torch, seed_everything, synchronize,
                            tensors_of)
 
-# As they are measured. Compiled ones first: the others, which are beside the node's own measurements, then come last. A
-# failed capture needs a fresh process for the rest: so graph is before what cannot fail.
+# In the order of measurement. Compiled ones come first, so that the others are measured close to the node's own
+# measurements. A failed capture needs a fresh process for the rest, so only eager, which cannot fail, follows graph.
 KINDS = ("compile", "reduce-overhead", "cudnn", "graph", "eager")
-CLOSE = 1e-2  # results that differ by more, absolutely or relatively, are said to differ
+CLOSE = 1e-2  # results that differ by more, absolutely or relatively, are reported as different
 
-answers = None  # our standard output, once fd 1 is everybody else's standard error
+answers = None  # our standard output, after fd 1 has been redirected to standard error
 
 
 def say(event: str, **members: Any) -> None:
@@ -60,7 +60,7 @@ def say(event: str, **members: Any) -> None:
 
 
 def sentence(problem: BaseException) -> str:
-    """What a person needs of an exception: its kind and the first lines of its text."""
+    """An exception in one sentence: its type and the first lines of its text."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     text = " ".join(lines[:3])
     if len(text) > 400:
@@ -68,8 +68,8 @@ def sentence(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
 
 
-class Spoiled(Exception):
-    """This process cannot go on measuring, and the text says why; what is left is for the next one."""
+class BrokenProcess(Exception):
+    """This process cannot measure any more, for the reason in the text; the next process must measure the rest."""
 
 
 # ---- a task ---------------------------------------------------------------------------------------------------------
@@ -113,16 +113,16 @@ class Agreement:
         return self.difference(calls.in_thread(lambda: self.result_of(run)))
 
 
-def refusal_here(kind: str, device: torch.device) -> str:
+def refusal_on_device(kind: str, device: torch.device) -> str:
     if kind not in KINDS:
-        return f"there is no kind {kind}; there is: {', '.join(KINDS)}"
+        return f"there is no kind {kind}; the kinds are {', '.join(KINDS)}"
     if device.type == "cpu" and kind not in ("eager", "compile"):
         return "needs a GPU"
     return ""
 
 
 def gpu_is_broken(device: torch.device) -> str:
-    """An illegal access or a launch failure stays with the process; out of memory does not."""
+    """The reason if the process's context is unusable, as after an illegal access or a launch failure; else ""."""
     try:
         synchronize(device)
         return ""
@@ -163,10 +163,10 @@ class Task:
         say("begin", kinds=kinds, doing=doing, limit_s=limit_s)
 
     def run(self) -> bool:
-        """False where this process cannot go on."""
+        """False if this process cannot measure any more."""
         kinds = []
         for kind in self.request["kinds"]:
-            problem = refusal_here(kind, self.device)
+            problem = refusal_on_device(kind, self.device)
             if problem:
                 self.answer(kind, problem)
             else:
@@ -179,10 +179,10 @@ class Task:
         try:
             subject = Subject(load_module(self.request["source"]), self.request["seed"], self.device)
             self.measure_all(subject, kinds)
-        except Spoiled as problem:
+        except BrokenProcess as problem:
             say("broken", problem=str(problem))
             return False
-        except Exception as problem:  # said of every kind that is left
+        except Exception as problem:  # reported for every remaining kind
             traceback.print_exc()
             for kind in kinds:
                 self.answer(kind, str(problem) if isinstance(problem, Refused) else sentence(problem))
@@ -213,22 +213,22 @@ class Task:
             self.begin([kind], "measure", 60 + 40 * self.request["seconds"])
             measure(clock, self.pace, calls, self.request)
             if calls.spin_too_short:
-                calls.notes.append("device time has launch gaps: the call waits for the device, or queues more than it "
-                                   "takes")
+                calls.notes.append("device time has launch gaps: the call waits for the device, or enqueues more than "
+                                   "the queue holds")
             self.answer(kind, calls=calls)
-        except Spoiled:
+        except BrokenProcess:
             raise
         except Exception as problem:
             traceback.print_exc()
             self.answer(kind, sentence(problem))
             if broken := gpu_is_broken(self.device):
-                raise Spoiled(broken) from problem
+                raise BrokenProcess(broken) from problem
         finally:
             calls.close()
             release_memory(self.device)
 
     def ready(self, calls: Calls, agreement: Agreement, timeout_s: float) -> bool:
-        """Prepares and compares; answers for the kind where that fails."""
+        """Prepares and compares. If that fails, answers for the kind and returns False."""
         self.begin([calls.kind], "prepare", timeout_s)
         begin = time.perf_counter()
         try:
@@ -242,10 +242,10 @@ class Task:
             calls.prepare_s = time.perf_counter() - begin
             self.answer(calls.kind, sentence(problem), calls)
             if broken := gpu_is_broken(self.device):
-                raise Spoiled(broken) from problem
+                raise BrokenProcess(broken) from problem
             if calls.kind in ("graph", "reduce-overhead"):
-                # The allocator may hold the memory of a capture that did not end, and believe that it goes on.
-                raise Spoiled("a capture failed") from problem
+                # The allocator may still be in the state of the capture that did not end, and hold its memory.
+                raise BrokenProcess("a capture failed") from problem
             return False
 
 
@@ -253,19 +253,19 @@ class Task:
 
 
 def take_standard_output() -> None:
-    """Keeps fd 1 for the answers alone."""
+    """Reserves standard output for the answers."""
     global answers
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
 
 def end_with_parent() -> None:
-    """No orphan stays on a device: SIGKILL when the one that started us has gone."""
+    """SIGKILL when the parent process ends, so that no orphan occupies the device."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def import_torch() -> None:
-    """For the calls and for this file, once standard output was put elsewhere."""
+    """For the calls and for this file, after standard output has been redirected."""
     global torch
     load_torch()
     import torch

@@ -1,5 +1,5 @@
-"""How fast the host is just now, and on which core: a machine that is shared changes its pace from second to second, and
-with it the time of every short call. pytorch_calls.load_torch is called before this is used.
+"""The host's current pace, and its fastest cores: the pace of a shared machine changes from second to second, and with
+it the time of every short call. Call pytorch_calls.load_torch before using this.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 
 from pytorch_calls import Calls, Clock
 
-SAME_PACE = 1.1  # a host that is so many times slower than at its best is still as good as that
-LOOKS_KEPT = 64  # at cores
-LOOK_EVERYWHERE_EVERY = 16  # times that a core is chosen
-SLOW_TIMES = 2  # in a row that calls were slow, until their core is left though it seems fast
-PAUSE_S = 0.01  # before calls on a host of which every core is slower
-WATCHED_S = 2.0  # how long its pace is looked at where nothing is known of it
-KEPT_FOR = 9  # times that its pace is looked at, before it counts as one that the host keeps
+SAME_PACE = 1.1  # a host at most this many times slower than its best counts as at its best
+LOOKS_KEPT = 64  # measurements of cores
+LOOK_EVERYWHERE_EVERY = 16  # choices of a core, until all cores are measured
+SLOW_TIMES = 2  # slow results in a row, until a core is left although it seems fast
+PAUSE_S = 0.01  # before calls, if every core is slower
+WATCHED_S = 2.0  # how long the pace is measured if nothing is known about it
+KEPT_FOR = 9  # measurements whose median counts as a pace that the host keeps
 
 
 def lowest_tenth(in_order: list[float]) -> float:
-    """What was kept for a tenth of the time that was looked at: the least of all is luck."""
+    """The lowest decile; the minimum would be an outlier."""
     return in_order[len(in_order) // 10]
 
 
 def benchmark_us() -> float:
-    """Of some ten microseconds on a core that nobody else uses."""
+    """The time of a fixed piece of work: some ten microseconds on an otherwise idle core."""
     begin = time.perf_counter_ns()
     value = 0
     for i in range(300):
@@ -37,17 +37,17 @@ def benchmark_us() -> float:
 
 
 class Cores:
-    """Where a thread goes for its timed calls. On a machine that is shared a core is 1.5 times slower and more while
-    somebody else uses the other hyperthread of it, for tenths of a second to seconds, each core by itself. (The node's
-    runners do the same: sandbox/isolation/core_choice.hpp.)"""
+    """Chooses the core for a thread's timed calls. On a shared machine a core is 1.5 or more times slower while others
+    use its other hyperthread, for tenths of a second to seconds, independently of other cores. (The node's runners do
+    the same: sandbox/isolation/core_choice.hpp.)"""
 
     def __init__(self, allowed: Any):
         self.allowed: list[int] = sorted(allowed)  # the one that was chosen last comes first
-        self.looks_us: collections.deque[float] = collections.deque(maxlen=LOOKS_KEPT)  # the last ones, at any core
-        self.choices = 0  # since all were looked at
+        self.looks_us: collections.deque[float] = collections.deque(maxlen=LOOKS_KEPT)  # the last ones, of any core
+        self.choices = 0  # since all were measured
 
     def use(self, allowed: Any) -> None:
-        """Only these from now on."""
+        """Uses only these from now on."""
         if set(allowed) != set(self.allowed):
             self.allowed = sorted(allowed)
 
@@ -60,10 +60,10 @@ class Cores:
     def best_us(self) -> float:
         return lowest_tenth(sorted(self.looks_us))
 
-    def go_to_a_fast_one(self, leave: bool = False) -> bool:
-        """The calling thread, to the first that is about as fast as the fastest were lately, beginning with where it
-        is, or behind that where it is to leave; where there is none, to the fastest, and the answer is no. Now and
-        then it looks at all."""
+    def move_to_a_fast_core(self, leave: bool = False) -> bool:
+        """Moves the calling thread to the first core that is about as fast as the fastest were lately, beginning with
+        its current core, or after it with `leave`. If there is none, moves it to the fastest and returns False. Now and
+        then it measures all cores."""
         if leave and self.allowed:
             self.allowed.append(self.allowed.pop(0))
         self.choices += 1
@@ -91,7 +91,7 @@ class Cores:
 
 
 class Known(Calls):
-    """A module without a subject, whose time beside the device's is the host's alone."""
+    """Calls of a module without a subject, to measure host time."""
 
     def __init__(self, module: torch.nn.Module, value: torch.Tensor):
         super().__init__("known", None)
@@ -101,7 +101,7 @@ class Known(Calls):
         return self.module(*inputs)
 
     def host_us(self, clock: Clock) -> float:
-        """What a call takes beside the device's time. The first is not counted."""
+        """Host time of a call: its time minus the device's. The first call is not counted."""
         if not self.device_us:
             found = [clock.on_device(self, self.inputs) for _ in range(16)]
             self.device_us = [us for us in found if us is not None] or [0.0]
@@ -110,7 +110,7 @@ class Known(Calls):
 
 
 def known_operators(device: torch.device) -> Known:
-    """Five small operators, each in a module of its own: what PyTorch's calls are made of."""
+    """Five small operators, each in a module of its own, which are typical of PyTorch's calls."""
     import torch
 
     return Known(torch.nn.Sequential(*[torch.nn.ReLU() for _ in range(5)]), torch.zeros(1, device=device))
@@ -135,13 +135,12 @@ def known_replay(device: torch.device) -> Known:
 
 
 class Pace:
-    """How fast the host makes calls from Python just now: what a call of known operators takes beside the device's
-    time. A host that serves others as well changes its pace by up to two times from second to second, and with it the
-    time of every short call of PyTorch, on any core (Cores) and for other reasons: such times count where the host was
-    at its best.
+    """How fast the host makes calls from Python now: the host time of a call of known operators. A shared host changes
+    its pace by up to a factor of two from second to second, and with it the time of every short call of PyTorch, on any
+    core (Cores) and for other reasons: such times count while the host is at its best.
 
-    python_us is the least that a call from Python takes beside the device's time, where all its work is one CUDA graph.
-    The node's own runner, which is no Python, takes less; who compares its times with these must count that.
+    python_us is the least host time of a call from Python whose work is one CUDA graph. The node's own runner is not
+    Python and takes less; comparisons of its times with these must account for that.
 
     Both are 0 on the CPU."""
 
@@ -151,7 +150,7 @@ class Pace:
         self.operators: Known | None = None
         self.replay: Known | None = None
         self.python_us = 0.0
-        self.known_us = known_us  # its best, as others saw it; 0: nobody did
+        self.known_us = known_us  # its best as measured before; 0: unknown
         self.slow_times = 0  # in a row, lately
         self.recent: list[float] = []
         self.kept: list[float] = []  # in order of size
@@ -167,7 +166,7 @@ class Pace:
         return us
 
     def watch(self, clock: Clock) -> None:
-        """Before the first calls: longer where nobody saw its best yet."""
+        """Call it before the first calls. It takes longer if the best pace is not known yet."""
         until = time.perf_counter() + (0.0 if self.known_us or self.kept else WATCHED_S)
         for _ in range(KEPT_FOR):
             self.look(clock)
@@ -191,16 +190,15 @@ class Pace:
         return statistics.median(self.recent) if self.recent else 0.0
 
     def wanted_us(self) -> float:
-        """Its best, as anybody saw it."""
+        """Its best, as measured now or before."""
         return min(self.known_us or self.best_us(), self.best_us())
 
     def go_on(self, host_bound: bool) -> None:
-        """Before calls, whose time is the host's for a part or not: to a core that is fast, after a pause where that
-        does not help."""
+        """Call it before calls: moves to a fast core and, if that does not help host-bound calls, pauses."""
         if self.device.type != "cuda":
             return
         stuck = host_bound and self.slow_times >= SLOW_TIMES
         if stuck:
             self.slow_times = 0
-        if (not self.cores.go_to_a_fast_one(leave=stuck) or stuck) and host_bound:
+        if (not self.cores.move_to_a_fast_core(leave=stuck) or stuck) and host_bound:
             time.sleep(PAUSE_S)

@@ -2,14 +2,14 @@
 """Turns PyTorch models into tasks of cudal1.
 
 SOURCE is a KernelBench problem (FOLDER/level1/23_Softmax.py), any Python file with Model, get_inputs and
-get_init_inputs, a folder of such files, or JSON lines with level, problem_id, code and perhaps name. Written
-are DIR/NAME.json and, under their SHA-256, DIR/blobs/*.safetensors (weights as KernelBench seeds them) and *.py
-(sources).
+get_init_inputs, a folder of such files, or JSON lines with level, problem_id, code and perhaps name. The results
+are DIR/NAME.json and, named by their SHA-256, DIR/blobs/*.safetensors (weights as KernelBench seeds them) and
+*.py (sources).
 
 THE FILES ARE EXECUTED, as you, without a sandbox: import only what you would run.
 
-Exit codes: 0 everything was imported; 1 something was refused, and the rest imported; 2 the command line is not
-right.
+Exit codes: 0 everything was imported; 1 something was refused, and the rest imported; 2 the command line is
+wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import warnings
 from typing import Any
 
 warnings.filterwarnings("ignore")
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and somebody may be measuring on it
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and another process may measure on it
 
 import torch  # noqa: E402
 
@@ -43,7 +43,7 @@ class Options:
 
 
 def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
-    """Writes one task, and gives a line of the report."""
+    """Writes one task and returns its line of the report."""
     loaded = Loaded(problem)
     arguments, drawn = draws.draw_inputs(loaded, torch.utils._pytree.tree_leaves)
     model = loaded.model()
@@ -83,7 +83,7 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
 
 
 def _child(problem: Problem, options: Options, answer: multiprocessing.connection.Connection) -> None:
-    """One problem in a process of its own: whatever its code does ends with it."""
+    """Imports one problem in a process of its own, so that the effects of its code end with it."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -159,7 +159,7 @@ class Jobs:
 
 
 def _warm_up() -> None:
-    """What the first export loads, loaded once for all children."""
+    """Loads what the first export needs, once for all children."""
 
     class Small(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -188,7 +188,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
         type=float,
         default=20.0,
         metavar="SECONDS",
-        help="compare the steps with the model on the CPU where that takes no longer, as estimated "
+        help="compare the steps with the model on the CPU if that is estimated to take no longer "
         "(default 20; 0: never)",
     )
     parser.add_argument(
@@ -196,13 +196,13 @@ def _parse(words: list[str]) -> argparse.Namespace:
         type=pathlib.Path,
         metavar="FILE",
         required=True,
-        help="what `cudal1 operators --json` prints: the operators that tasks have. Composite ones that are "
-        "missing are taken apart, and a problem that needs another is refused",
+        help="the output of `cudal1 operators --json`: the operators that tasks may have. Missing composite "
+        "operators are decomposed, and a problem that needs any other is refused",
     )
     parser.add_argument(
         "--keep-others",
         action="store_true",
-        help="keep operators that tasks do not have, too; cudal1 reads no such task",
+        help="also keep operators that tasks may not have; cudal1 cannot read such tasks",
     )
     parser.add_argument(
         "--limit", type=float, default=900.0, metavar="SECONDS", help="for one problem (default 900)"

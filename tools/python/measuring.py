@@ -1,5 +1,5 @@
-"""As many calls of one kind as its median needs: with a Clock of pytorch_calls.py, on a host whose pace host_pace.py
-watches.
+"""Takes as many calls of one kind as its median needs, with a Clock of pytorch_calls.py, while host_pace.py watches the
+host's pace.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pytorch_calls import Calls, Clock, Row, samples_of
 
 MOST_SAMPLES = 2000
 IN_A_ROW = 8
-LONG_US = 10_000.0  # a call that takes so long is a row by itself
-MOST_TIMES = 20  # the seconds that were asked for, until enough calls count
+LONG_US = 10_000.0  # a call that takes this long is a row of its own
+MOST_TIMES = 20  # the most time until enough calls count, as a multiple of the requested seconds
 
 
 def half_width(samples: list[float]) -> float:
-    """Half of the 95% interval of the median, as a share of it; of order statistics, so of any distribution."""
+    """Half of the 95% interval of the median, relative to it; from order statistics, so for any distribution."""
     n = len(samples)
     if n < 6:
         return math.inf
@@ -34,8 +34,9 @@ def half_width(samples: list[float]) -> float:
 
 
 def take_samples(clock: Clock, pace: Pace, calls: Calls) -> None:
-    """Some by each clock. A short call is mostly the host's, which is faster at what it did just before: such calls
-    come in a row, and the first is not counted. So everything is seen at its best, as in a loop of a benchmark."""
+    """Takes some samples with each clock. A short call is mostly host time, and the host is faster at what it has just
+    done: such calls are made in a row, and the first is not counted. So every kind is measured at its best, as in the
+    loop of a benchmark."""
 
     def all_of_them() -> None:
         pace.go_on(host_bound=not calls.counting_rows(0.0))
@@ -65,7 +66,7 @@ def enough(calls: Calls, pace: Pace, spent_s: float, request: dict) -> bool:
     taken = sum(len(row.call_us) for row in calls.rows)
     counted = samples_of(calls.counting_rows(SAME_PACE * pace.wanted_us()))
     if len(counted) < request["least_samples"]:
-        return taken >= 3 and spent_s >= MOST_TIMES * request["seconds"]  # calls of seconds, a host that is slow
+        return taken >= 3 and spent_s >= MOST_TIMES * request["seconds"]  # very long calls, or a slow host
     if len(counted) >= MOST_SAMPLES or spent_s >= request["seconds"]:
         return True
     on_device = calls.subject.device.type == "cuda"
@@ -73,7 +74,7 @@ def enough(calls: Calls, pace: Pace, spent_s: float, request: dict) -> bool:
 
 
 def count_rows(calls: Calls, pace: Pace, least: int) -> None:
-    """Those in which the host was at its best; where they are few, at the best that was seen here, or the fastest."""
+    """Counts the rows in which the host was at its best; if they are too few, at the best seen here, or the fastest."""
     counted = calls.counting_rows(SAME_PACE * pace.wanted_us())
     if len(samples_of(counted)) < least:
         counted = calls.counting_rows(SAME_PACE * pace.best_us())
@@ -87,13 +88,13 @@ def count_rows(calls: Calls, pace: Pace, least: int) -> None:
     calls.python_us = statistics.median(row.python_us for row in counted)
     slower = calls.pace_us / pace.wanted_us() if pace.wanted_us() > 0 else 1.0
     if slower > SAME_PACE and len(calls.counting_rows(0.0)) < len(counted):
-        calls.notes.append(f"the host was {slower:.2f} times slower than at its best all the while")
+        calls.notes.append(f"the host was {slower:.2f} times slower than at its best all the time")
 
 
 def measure(clock: Clock, pace: Pace, calls: Calls, request: dict) -> None:
-    """Until the calls' median is known well enough, or they have had their time. By themselves, not in turns with
-    others: those would leave their own code and data in the caches. On request["cores"], or where there are none on
-    those that this thread may use: calls on a GPU on one of them at a time."""
+    """Measures until the calls' median is known well enough or their time is over. Does not alternate with other calls,
+    which would leave their own code and data in the caches. Uses request["cores"], or all that this thread may use if
+    there are none; for calls on a GPU, one of them at a time."""
     spent = 0.0
     before = os.sched_getaffinity(0)
     cores = request["cores"] or before
@@ -118,7 +119,7 @@ def measure(clock: Clock, pace: Pace, calls: Calls, request: dict) -> None:
 
 
 def use_cores(cores: Any) -> None:
-    """The calling thread on all of these."""
+    """Lets the calling thread run on all of these."""
     try:
         os.sched_setaffinity(0, cores)
     except OSError:  # a container that allows fewer

@@ -2,10 +2,10 @@
 
 A Subject is a model with a rotation of its inputs, the classes of CALLS are the ways to call it, and a Clock times single
 calls. measuring.py takes as many as are needed, when the host is at its best (host_pace.py). `cudal1 baseline` measures
-with these three (baseline.py), and `cudal1 export --format kernelbench` puts them beside check.py, which times with them
-too: what eager takes there and here is to be the same.
+with these three (baseline.py), and `cudal1 export --format kernelbench` copies them for check.py, which times with them
+too, so that eager's times are comparable.
 
-load_torch is called before anything else: torch is not imported when this file is read.
+Call load_torch before anything else: importing this file does not import torch.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ import types
 from typing import Any, Callable
 
 MOST_DRAWS = 64
-DRAWING_S = 3.0  # no more than the least number of draws is made after that
+DRAWING_S = 3.0  # after this time only the least number of draws is made
 LONGEST_SPIN_US = 200_000.0
-SHARE_OF_HOST = 0.1  # of a call's time, beside the device's; what is more makes it the host's as well
+SHARE_OF_HOST = 0.1  # of a call's time; a call with a larger share of host time is host-bound
 
 
 class Refused(Exception):
-    """The kind cannot be measured here; the text is the whole answer."""
+    """The kind cannot be measured here, for the reason in the text."""
 
 
 def load_torch() -> None:
-    """Not when this file is read: what torch prints is to go where standard output was put by then."""
+    """Not at import, because standard output must be redirected before torch prints to it."""
     global torch
     import torch
     import torch._dynamo  # now, so that no task waits for it
@@ -99,7 +99,7 @@ class Subject:
         self.turn = 0
 
     def make_draws(self, get_inputs: Callable, seed: int) -> list[list]:
-        """As many draws as are larger than the cache together; at least three where memory allows, then fewer."""
+        """Enough draws to exceed the cache together, and at least three, unless memory or time allows fewer."""
         draws: list[list] = []
         wanted = 3
         begin = time.perf_counter()
@@ -107,7 +107,7 @@ class Subject:
             seed_everything(seed + len(draws))
             made = get_inputs()
             if not isinstance(made, (list, tuple)):
-                raise Refused("get_inputs gives no list")
+                raise Refused("get_inputs does not return a list")
             size = sum(t.numel() * t.element_size() for t in tensors_of(list(made)))
             if draws and size > self.free_bytes() // 4:
                 break
@@ -122,7 +122,7 @@ class Subject:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
     def next_draw(self) -> list:
-        """Never the one of the last call, where there are two."""
+        """Never the draw of the last call, if there are several."""
         self.turn = (self.turn + 1) % len(self.draws)
         return self.draws[self.turn]
 
@@ -142,7 +142,7 @@ def cache_bytes(device: torch.device) -> int:
 
 @dataclasses.dataclass
 class Row:
-    """Calls one after the other, and how fast the host was then."""
+    """Calls in a row, and the host's pace then."""
 
     call_us: list[float]
     pace_us: float
@@ -161,7 +161,7 @@ class Calls:
         self.subject = subject
         self.rows: list[Row] = []
         self.device_us: list[float] = []
-        self.call_us: list[float] = []  # of the rows that count, once all are taken, and of Pace in them:
+        self.call_us: list[float] = []  # of the rows that count, as are the next two
         self.pace_us = 0.0
         self.python_us = 0.0
         self.dropped_calls = 0
@@ -172,11 +172,11 @@ class Calls:
         self.spin_too_short = 0
 
     def in_thread(self, what: Callable) -> Any:
-        """On the thread that calls of this kind are made on."""
+        """Runs `what` on the thread that makes calls of this kind."""
         return what()
 
     def prepare(self) -> None:
-        """All that is done once: whatever is compiled, chosen or captured, and the warm-up."""
+        """Does everything that is done once: compiling, choosing, capturing, and the warm-up."""
         for _ in range(3):
             self.run(self.subject.next_draw())
             synchronize(self.subject.device)
@@ -185,13 +185,13 @@ class Calls:
         return self.subject.model(*inputs)
 
     def settle(self) -> None:
-        """Before each timed call, off the clock."""
+        """Called before each timed call, untimed."""
 
     def close(self) -> None:
         pass
 
     def counting_rows(self, pace_us: float) -> list[Row]:
-        """Those in which the host was no slower than that; all, where the time is the device's but for a small part."""
+        """The rows in which the host was no slower than this; all of them if the calls are not host-bound."""
         if statistics.median(samples_of(self.rows) or [0.0]) <= self.device_time_us() / (1 - SHARE_OF_HOST):
             return self.rows
         return [row for row in self.rows if row.pace_us <= pace_us]
@@ -276,7 +276,7 @@ class Tuned(Calls):
                 torch.backends.cudnn.benchmark = True  # of the whole process: off before the other thread goes on
                 try:
                     result = what()
-                except BaseException as caught:  # goes to the thread that asked
+                except BaseException as caught:  # is raised in the calling thread
                     problem = caught
                 torch.backends.cudnn.benchmark = False
                 self.results.put((result, problem))
@@ -322,15 +322,15 @@ class Clock:
         if device.type == "cuda":
             flush_bytes = flush_bytes or max(4 * cache_bytes(device), 256 << 20)
             self.cycles_per_us = self.calibrate()
-            # As the node's runner waits. torch.cuda.synchronize goes through a context manager of Python's, which takes
-            # microseconds of each call; what a call did on other streams is joined to this one when it returns.
+            # Waits as the node's runner does. torch.cuda.synchronize goes through a Python context manager, which takes
+            # microseconds of each call; a call's work on other streams is joined to this one when it returns.
             self.wait = torch.cuda.current_stream(device).synchronize
         else:
             self.wait = lambda: None
         self.buffer = torch.ones(max(1, (flush_bytes or 40 << 20) // 4), dtype=torch.float32, device=device)
 
     def calibrate(self) -> float:
-        """Cycles of torch.cuda._sleep in a microsecond."""
+        """Cycles of torch.cuda._sleep per microsecond."""
         cycles = 20_000_000
         best = math.inf
         for _ in range(3):
@@ -346,7 +346,7 @@ class Clock:
         torch.amax(self.buffer)
 
     def call(self, calls: Calls, inputs: list) -> float:
-        """Microseconds of the host's clock round the call and its synchronisation."""
+        """Microseconds of the call and its synchronisation by the host's clock."""
         calls.settle()
         self.flush()
         synchronize(self.device)
@@ -358,8 +358,8 @@ class Clock:
         return (end - begin) / 1000
 
     def on_device(self, calls: Calls, inputs: list) -> float | None:
-        """Microseconds between two events, while a kernel that spins hides how long the host takes to launch. Nothing
-        where the spinning ended before the last launch: it is longer the next time."""
+        """Microseconds between two events, while a spinning kernel hides the time that the host takes to launch. None
+        if the spinning ended before the last launch; it is longer the next time."""
         calls.settle()
         self.flush()
         synchronize(self.device)

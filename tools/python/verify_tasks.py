@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Checks imported tasks against PyTorch: does each task's program, run by cudal1's own interpreter, give what its Python
-module gives in eager mode, on the same inputs and weights?
+"""Checks imported tasks against PyTorch: does each task's program, run by cudal1's own interpreter, give the same
+results as its Python module in eager mode, on the same inputs and weights?
 
-DIR is what `cudal1 tasks import` wrote (or one task file). Of each task the module is made again from its source and
-seed, its weights are compared with the task's, and it is run several times: what these runs differ by is its noise. Then
-cudal1-replay runs the task's program. It agrees "bit for bit", or is "within noise": no further from the nearest of
-eager's runs, by the largest difference and by its RMS, than two of these are from each other.
+DIR is a folder that `cudal1 tasks import` wrote (or one task file). For each task the module is made again from its
+source and seed, its weights are compared with the task's, and it is run several times: the differences between these
+runs are its noise. Then cudal1-replay runs the task's program. It agrees "bit for bit", or is "within noise": no
+further from the nearest of eager's runs, by the largest difference and by its RMS, than two of these are from each
+other.
 
 THE SOURCES ARE EXECUTED, as you, without a sandbox.
 
-Exit codes: 0 all agree; 1 one does not, or could not be compared; 2 the command line is not right.
+Exit codes: 0 all agree; 1 one does not, or could not be compared; 2 the command line is wrong.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class NotCompared(Exception):
     """Why a task could not be compared."""
 
 
-# ---- files of safetensors -------------------------------------------------------------------------------------------
+# ---- safetensors files ----------------------------------------------------------------------------------------------
 
 
 def write_tensors(path: pathlib.Path, tensors: dict[str, torch.Tensor]) -> None:
@@ -98,7 +99,7 @@ def read_tensors(path: pathlib.Path) -> dict[str, torch.Tensor]:
 class Difference:
     same: bool = True  # the same bits, but for NaNs' payloads
     largest: float = 0.0
-    rms: float = 0.0  # over the RMS of the second
+    rms: float = 0.0  # relative to the RMS of the second
 
     def worst(self, other: Difference) -> Difference:
         return Difference(self.same and other.same, max(self.largest, other.largest), max(self.rms, other.rms))
@@ -113,7 +114,7 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def difference(a: torch.Tensor, b: torch.Tensor, device: torch.device) -> Difference:
-    """Of two tensors in the host's memory; computed on the device, a part after another."""
+    """Of two tensors in the host's memory; computed on the device, in parts."""
     if a.dtype != b.dtype or a.shape != b.shape:
         raise NotCompared(f"an output is {a.dtype}{list(a.shape)}, and should be {b.dtype}{list(b.shape)}")
     if same_bytes(a, b):
@@ -192,7 +193,7 @@ class Eager:
 
 
 class Replay:
-    """cudal1-replay, for one task after another; started again where a task ended it."""
+    """cudal1-replay, for one task after another; started again if a task ended it."""
 
     def __init__(self, program: str, device: str, threads: int) -> None:
         self.command = [program, "--device", device, "--threads", str(threads)]
@@ -212,7 +213,7 @@ class Replay:
         if not line:
             code = self.process.wait()
             self.process = None
-            raise NotCompared(f"cudal1-replay ended with {code} on it")
+            raise NotCompared(f"cudal1-replay ended with exit code {code}")
         answer = json.loads(line)
         if "error" in answer:
             raise NotCompared(f"cudal1-replay: {answer['error']}")
@@ -231,8 +232,8 @@ class Line:
     task: str
     verdict: str
     reason: str = ""
-    eager: Difference | None = None  # of its runs from each other
-    replay: Difference | None = None  # from the nearest of them
+    eager: Difference | None = None  # between its runs
+    replay: Difference | None = None  # to the nearest of them
     seconds: float = 0.0
 
 
@@ -242,11 +243,11 @@ def free_gpu_memory(device: torch.device) -> None:
 
 
 def scratch_for(size: int, wanted: str | None) -> str:
-    """Memory where there is enough of it: a task's inputs may be gigabytes."""
+    """A folder in memory if there is enough of it: a task's inputs may be gigabytes."""
     for folder in [wanted] if wanted else ["/dev/shm", tempfile.gettempdir()]:
         if os.path.isdir(folder) and shutil.disk_usage(folder).free > size + (64 << 20):
             return folder
-    raise NotCompared(f"there is no room for {size >> 20} MiB of inputs and outputs; name a folder by --scratch")
+    raise NotCompared(f"there is no space for {size >> 20} MiB of inputs and outputs; name a folder with --scratch")
 
 
 def verify(path: pathlib.Path, replay: Replay, device: torch.device, o: argparse.Namespace) -> Line:
@@ -319,7 +320,7 @@ def find_replay(wanted: str | None) -> str:
     found = None if wanted else shutil.which("cudal1-replay")
     if found:
         return found
-    raise SystemExit(f"verify_tasks: there is no {candidates[0]}; build the target cudal1-replay, or name it by --replay")
+    raise SystemExit(f"verify_tasks: there is no {candidates[0]}; build the target cudal1-replay, or give --replay")
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -330,11 +331,12 @@ def parse(words: list[str]) -> argparse.Namespace:
                         help="only these tasks: whole names, or beginnings as in level1_023")
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu",
                         help="cpu or cuda:N (default: the first GPU, else cpu)")
-    parser.add_argument("--runs", type=int, default=3, metavar="N", help="of eager, at least 2 (default 3)")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="on the cpu, of both sides (default 1)")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of eager, at least 2 (default 3)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N",
+                        help="threads of both sides on the cpu (default 1)")
     parser.add_argument("--replay", metavar="PATH", help="the program cudal1-replay (default: beside this)")
-    parser.add_argument("--scratch", metavar="DIR", help="for inputs and outputs (default: /dev/shm, else the system's)")
-    parser.add_argument("--json", action="store_true", help="one line of JSON a task on stdout")
+    parser.add_argument("--scratch", metavar="DIR", help="of inputs and outputs (default: /dev/shm, else the system's)")
+    parser.add_argument("--json", action="store_true", help="one line of JSON per task on stdout")
     o = parser.parse_args(words)
     if o.runs < 2:
         parser.error("--runs: noise needs two runs")
@@ -361,7 +363,7 @@ def main(words: list[str]) -> int:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     else:
-        torch.set_num_threads(o.threads)  # sums are split by threads, and so rounded
+        torch.set_num_threads(o.threads)  # the number of threads changes how sums are split and rounded
     replay = Replay(find_replay(o.replay), o.device, o.threads)
     width = max(len(path.stem) for path in paths)
     if not o.json:

@@ -16,13 +16,13 @@ namespace cudal1 {
 
 namespace {
 
-// A copy on the device, with the strides that are declared.
+// A copy on the device, with the declared strides.
 at::Tensor tensor_of(const tensor_type& type, const std::byte* elements, at::Device device) {
   const auto source = wrap({contiguous(type.type, type.shape), const_cast<std::byte*>(elements)}, at::kCPU);
   auto target = at::empty_strided(type.shape, type.strides, source.options().device(device));
   auto written = target;
   auto seen = source;
-  for (int64_t d = 0; d < type.dim(); ++d)  // what a broadcast shows several times is written once
+  for (int64_t d = 0; d < type.dim(); ++d)  // a broadcast element is written once
     if (written.stride(d) == 0 && written.size(d) > 1) {
       written = written.narrow(d, 0, 1);
       seen = seen.narrow(d, 0, 1);

@@ -1,5 +1,5 @@
-// Runs a task's own program by our interpreter on given tensors, unconfined (it has ATen steps only): to be compared
-// with what PyTorch computes.
+// Runs a task's own program with our interpreter on given tensors, unconfined (it has ATen steps only), for comparison
+// with PyTorch.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 namespace cudal1 {
 
 struct replay_request {
-  std::string task;     // a task file; its weights' blobs lie in blobs/ beside it
-  std::string tensors;  // a file of safetensors with the inputs, and the weights without a content, by their names
-  std::string out;      // written: a file of safetensors with the outputs by their names
+  std::string task;     // a task file; its weights' blobs are in blobs/ beside it
+  std::string tensors;  // a safetensors file with the inputs, and the weights without a content, by their names
+  std::string out;      // written: a safetensors file with the outputs by their names
 };
 BOOST_DESCRIBE_STRUCT(replay_request, (), (task, tensors, out))
 
@@ -24,7 +24,7 @@ struct replay_options {
 
 bool is_replay_device(const std::string& name);
 
-// Every file is closed and the device's memory given back when it returns.
+// Closes all files and frees the device's memory before it returns.
 expected<void> replay(const replay_request& request, const replay_options& options);
 
 }  // namespace cudal1

@@ -1,5 +1,6 @@
-// cudal1-replay: task files' own programs on given tensors, for comparison with PyTorch (tools/python/verify_tasks.py).
-// One request a line on stdin, one answer a line on stdout; a failed request does not end it.
+// cudal1-replay: runs task files' own programs on given tensors, for comparison with PyTorch
+// (tools/python/verify_tasks.py). One request per line on stdin, one answer per line on stdout; a failed request does
+// not end it.
 #include <chrono>
 #include <iostream>
 #include <string>
@@ -33,16 +34,16 @@ json answer(const std::string& line, const replay_options& options) {
 int main(int argc, char** argv) {
   replay_options options;
   CLI::App app(
-      "Runs tasks' own programs on given tensors, as PyTorch would: to compare the two.\n"
+      "Runs tasks' own programs on given tensors, for comparison with PyTorch.\n"
       "Reads lines as {\"task\": \"t.json\", \"tensors\": \"in.safetensors\", \"out\": \"out.safetensors\"}\n"
-      "from stdin, and answers each by {\"ms\": 12.3} or {\"error\": \"...\"} on stdout.",
+      "from stdin, and answers each with {\"ms\": 12.3} or {\"error\": \"...\"} on stdout.",
       "cudal1-replay");
   app.add_option("--device", options.device, "cpu, or cuda:0, ...")
       ->capture_default_str()
       ->check([](const std::string& name) {
         return is_replay_device(name) ? std::string() : "should be cpu, or cuda: and a number";
       });
-  app.add_option("--threads", options.threads, "of the cpu")->capture_default_str()->check(CLI::Range(1, 1024));
+  app.add_option("--threads", options.threads, "threads on the cpu")->capture_default_str()->check(CLI::Range(1, 1024));
   CLI11_PARSE(app, argc, argv);
   for (std::string line; std::getline(std::cin, line);)
     std::cout << answer(line, options).text() << std::endl;

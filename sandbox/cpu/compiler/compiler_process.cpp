@@ -32,7 +32,7 @@ struct prepared_child {
   int input = -1, output = -1, report = -1;
 };
 
-// What the child says where it cannot become the compiler.
+// What the child reports if it cannot start the compiler.
 struct child_report {
   int error_number;
   char step[60];
@@ -82,7 +82,7 @@ expected<pipe_ends> make_pipe() {
   return pipe_ends{unique_fd(ends[0]), unique_fd(ends[1])};
 }
 
-// Reads to the end or the deadline; beyond the limit it reads and drops. False where the deadline came first.
+// Reads until the output ends or the deadline passes, and drops what exceeds the limit. False after the deadline.
 bool read_output(int fd, clock_type::time_point deadline, int64_t limit, std::string& output) {
   char buffer[4096];
   while (true) {
@@ -99,8 +99,8 @@ bool read_output(int fd, clock_type::time_point deadline, int64_t limit, std::st
   }
 }
 
-// Reaps the child when it has ended, and ends its children. They are in its process group, which is gone only when all
-// are.
+// Waits for the child to end, then kills the processes that it started: they are in its process group, which exists
+// until the last of them has ended.
 int reap(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -146,7 +146,7 @@ expected<child_result> run_child(const child_options& options) {
   const pid_t pid = ::fork();
   if (pid < 0) return fail(errc::infrastructure, "fork: {}", std::strerror(errno));
   if (pid == 0) become(child);
-  ::setpgid(pid, pid);  // here too: whoever comes first
+  ::setpgid(pid, pid);  // in both processes, because either may run first
   output.writer.reset();
   report.writer.reset();
 
@@ -175,7 +175,7 @@ expected<private_folder> private_folder::create() {
 
 private_folder::~private_folder() {
   if (path_.empty()) return;
-  std::error_code ignored;  // what cannot be removed is the system's to clean
+  std::error_code ignored;  // the system cleans its temporary folder
   std::filesystem::remove_all(path_, ignored);
 }
 

@@ -11,28 +11,28 @@ namespace cudal1 {
 
 struct child_options {
   std::vector<std::string> command;   // command[0] is a path
-  std::vector<std::string> readable;  // folders beyond the system's that it may read
+  std::vector<std::string> readable;  // folders that it may read besides the system's
   std::string folder;                 // the only one that it may write, and its TMPDIR
   std::string input;                  // its standard input
-  double time_limit_s = 20;           // of the clock on the wall
-  int64_t memory_limit_bytes = 0;     // of address space, each process; 0 for no limit
-  int64_t file_limit_bytes = 0;       // of each file that it writes; 0 for no limit
+  double time_limit_s = 20;           // wall time
+  int64_t memory_limit_bytes = 0;     // address space of each process; 0 for no limit
+  int64_t file_limit_bytes = 0;       // size of each file that it writes; 0 for no limit
   int64_t output_limit_bytes = 16 << 10;
   bool allow_weak_confinement = false;
 };
 
 struct child_result {
-  int exit_code = -1;  // -1 where it did not exit
-  int signal = 0;      // that ended it
+  int exit_code = -1;  // -1 if a signal ended it
+  int signal = 0;      // the signal that ended it, or 0
   bool timed_out = false;
   std::string output;  // standard output and error, cut at the limit
 };
 
-// May be called from several threads. Errors: infrastructure (no process, no such program, a confinement that the
-// system refuses). Whatever the child does is a result.
+// Thread-safe. Errors: infrastructure (no process, no such program, a confinement that the system refuses). Whatever
+// the compiler itself does is a result, not an error.
 expected<child_result> run_child(const child_options& options);
 
-// A folder of one's own below TMPDIR (or /tmp), removed with all it holds.
+// A private folder below TMPDIR (or /tmp), removed with its contents.
 class private_folder {
  public:
   static expected<private_folder> create();

@@ -7,7 +7,7 @@
 namespace cudal1 {
 namespace {
 
-// `count` records of type T from `offset`, or nothing where they leave the file.
+// `count` records of type T from `offset`, or nothing if they extend past the end of the file.
 template <class T>
 std::optional<std::vector<T>> records(std::string_view file, uint64_t offset, uint64_t count) {
   if (count > file.size() / sizeof(T) || offset > file.size() || count * sizeof(T) > file.size() - offset) return {};
@@ -38,7 +38,8 @@ expected<elf_object> elf_object::parse(std::string_view file) {
   if (std::memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 ||
       h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_machine != EM_X86_64 || h.e_type != ET_DYN)
     return malformed("not an x86-64 shared object");
-  if (h.e_phentsize != sizeof(Elf64_Phdr) || h.e_shentsize != sizeof(Elf64_Shdr)) return malformed("odd table entries");
+  if (h.e_phentsize != sizeof(Elf64_Phdr) || h.e_shentsize != sizeof(Elf64_Shdr))
+    return malformed("table entries of an unexpected size");
   auto segments = records<Elf64_Phdr>(file, h.e_phoff, h.e_phnum);
   if (!segments) return malformed("segments outside the file");
   object.segments_ = std::move(*segments);
@@ -79,7 +80,7 @@ expected<void> elf_object::read_sections(std::string_view file) {
 expected<void> elf_object::read_symbols(uint32_t type, std::vector<elf_symbol>& into) const {
   for (const auto& s : sections_) {
     if (s.header.sh_type != type) continue;
-    if (s.header.sh_link >= sections_.size()) return malformed("symbols without names");
+    if (s.header.sh_link >= sections_.size()) return malformed("a symbol table without a string table");
     const auto entries = records<Elf64_Sym>(s.bytes, 0, s.bytes.size() / sizeof(Elf64_Sym));
     for (const auto& entry : *entries) {
       const auto name = text_at(sections_[s.header.sh_link].bytes, entry.st_name);

@@ -1,4 +1,4 @@
-// A checked view of an ELF64 x86-64 shared object in memory: every offset that it hands out lies inside the file.
+// A checked view of an ELF64 x86-64 shared object in memory: every offset in it lies inside the file.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace cudal1 {
 struct elf_section {
   std::string name;
   Elf64_Shdr header;
-  std::string_view bytes;  // empty for .bss and its like
+  std::string_view bytes;  // empty for .bss and similar
 };
 
 struct elf_symbol {
@@ -25,14 +25,14 @@ struct elf_symbol {
 
 class elf_object {
  public:
-  // Errors: refused (not such an object, or one whose tables lead outside).
+  // Errors: refused (not such an object, or its tables extend past the end of the file).
   static expected<elf_object> parse(std::string_view file);
 
   const Elf64_Ehdr& header() const { return header_; }
   const std::vector<Elf64_Phdr>& segments() const { return segments_; }
   const std::vector<elf_section>& sections() const { return sections_; }
   const std::vector<elf_symbol>& dynamic_symbols() const { return dynamic_symbols_; }
-  const std::vector<elf_symbol>& symbols() const { return symbols_; }  // all of them, where the object is not stripped
+  const std::vector<elf_symbol>& symbols() const { return symbols_; }  // all of them, if the object is not stripped
   const std::vector<Elf64_Rela>& relocations() const { return relocations_; }
   const std::vector<Elf64_Dyn>& dynamic() const { return dynamic_; }
 

@@ -80,8 +80,9 @@ class guard_finder {
       const bool matches = product_first ? product(i, casts) && operation(i, "+") && factor(i, "threadIdx", casts)
                                          : factor(i, "threadIdx", casts) && operation(i, "+") && product(i, casts);
       if (!matches || std::find(after.begin(), after.end(), at(i)) == after.end()) continue;
-      // No casts: unsigned. One type everywhere, or a wide one on the product's first factor: that type. A launch has
-      // fewer than 2^31 threads along x, so that all of them give the same number.
+      // Without casts the index is unsigned. If all factors have the same cast, or the product's first factor is cast
+      // to a wide type, the index has that type. A launch has fewer than 2^31 threads along x, so the value is the
+      // same.
       const std::set<std::string> kinds(casts.begin(), casts.end());
       if (kinds.size() == 1) return global_index{first, i, *kinds.begin()};
       const std::string cast = casts[product_first ? 0 : 1];
@@ -108,7 +109,7 @@ class guard_finder {
     plan.index_type = type != "auto" ? type : found.cast.empty() ? "unsigned" : found.cast;
   }
 
-  // Anything that might give `name` another value, or another meaning, after its declaration.
+  // True if something might change the value or the meaning of `name` after its declaration.
   bool changes(std::string_view name) const {
     static const std::set<std::string_view> assignments{
         "=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "++", "--"};
@@ -133,7 +134,7 @@ class guard_finder {
     return words.contains(word) || (!word.empty() && word[0] >= 'A' && word[0] <= 'Z');
   }
 
-  // `int& x` somewhere: a function might change what it is given.
+  // With `int& x` anywhere, a function might change the variable that is passed to it.
   bool has_reference_parameters() const {
     for (std::size_t i = 1; i + 1 < tokens_.size(); ++i)
       if (tokens_[i].is("&") && is_type_word(tokens_[i - 1].text) && tokens_[i + 1].is_name()) return true;
@@ -163,7 +164,7 @@ class guard_finder {
       const bool straight = left == plan.index && (sign == "<" || sign == ">=") && is_bound(i + 3);
       const bool turned = right == plan.index && (sign == ">" || sign == "<=") && is_bound(i + 1);
       if (!straight && !turned) continue;
-      const bool inside = sign == "<" || sign == ">";  // what is asked is being in range
+      const bool inside = sign == "<" || sign == ">";  // the condition holds for indices in range
       const std::string comparison = fmt::format("({} {} {})", left, sign, right);
       conditions.insert((inside ? "" : "!") + comparison);
       plan.replacements.push_back(

@@ -1,5 +1,5 @@
-// Guards of loop kernels: `int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n)`. Where such a guard holds for a
-// whole row of threads it is left out, and the loop over the row vectorises without masks.
+// Guards of loop kernels: `int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n)`. If such a guard holds for a
+// whole row of threads, it is omitted, and the loop over the row vectorises without masks.
 #pragma once
 
 #include <string>
@@ -17,10 +17,10 @@ struct source_replacement {
 struct guard_plan {
   std::vector<source_replacement> replacements;
   std::string index, index_type;  // of the variable that holds the thread's global index along x
-  std::string condition;  // over `index` and the kernel's parameters; once false along a row it stays so; "" for none
+  std::string condition;  // over `index` and the kernel's parameters; once false in a row, it stays false; "" for none
 };
 
-// What can be said safely: the index is declared once in that form and never changed, and its bounds are integer
+// Only provably safe guards: the index is declared once in that form and never changed, and its bounds are integer
 // literals or parameters that never change.
 guard_plan plan_guards(const std::vector<token>& tokens, const source_item& kernel);
 

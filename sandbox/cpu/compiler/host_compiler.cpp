@@ -29,15 +29,15 @@ namespace {
 constexpr std::string_view cache_format = "cudal1 host object 1";
 constexpr int64_t file_limit_bytes = 64 << 20;
 
-// What blanks separate.
+// Splits at whitespace.
 std::vector<std::string> words_in(const std::string& text) {
   std::istringstream stream(text);
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-// Language and code generation. No -ffast-math: sums keep their order, NaN and infinities their meaning. Errors of
-// floating point trap nowhere and set no errno, as on a GPU, which is what lets loops over threads vectorise; products
-// and sums contract, as there. Types may alias, as nvcc lets them.
+// Language and code generation. No -ffast-math: sums keep their order, NaN and infinities their meaning. As on a GPU,
+// floating-point errors neither trap nor set errno, which lets loops over threads vectorise, and products and sums
+// contract. Types may alias, as with nvcc.
 const std::vector<std::string>& compile_flags() {
   static const auto flags = words_in(
       "-x c++ -std=c++20 -O3 -fPIC -shared -pipe -nostdinc -nostdinc++ -nostdlib -nodefaultlibs "
@@ -52,18 +52,17 @@ const std::vector<std::string>& compile_flags() {
 }
 
 const std::vector<std::string>& preprocess_flags() {
-  // The macros that device code asks for; none that would tell it of the host.
+  // The macros that device code tests; none that describe the host.
   static const auto flags = words_in(
       "-E -x c++ -std=c++20 -undef -nostdinc -nostdinc++ -D__CUDACC__ -D__CUDA_ARCH__=800 -D__CUDACC_RTC__ "
       "-DCUDAL1_DEVICE_CPU -fmax-errors=8 -fdiagnostics-color=never -fno-diagnostics-show-caret");
   return flags;
 }
 
-// The level of x86-64 that this processor has: objects from one machine run on all others of the level, and what the
-// disassembler must know is bounded.
+// The x86-64 level of this processor: objects run on every machine of that level, and the disassembler needs to know
+// only that level's instructions.
 std::string architecture_flag() {
-  // What else belongs to a level came with these on every processor; the names of the levels themselves are GCC's
-  // alone.
+  // Every processor with these features has the rest of the level too; only GCC can test for a level by name.
   const bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
                   __builtin_cpu_supports("bmi2");
@@ -112,14 +111,13 @@ class gcc_compiler final : public host_compiler {
     if (p.text.source.find_first_not_of(" \t\r\n") == std::string::npos) return result;
     if (!p.text.headers.empty())
       return fail(errc::unsupported,
-                  "headers: the cpu device has none of NVIDIA's headers, and the program asks for {}; its kernels "
-                  "include nothing",
+                  "headers: the cpu device does not provide NVIDIA's headers, and the program asks for {}",
                   fmt::join(p.text.headers, ", "));
     CUDAL1_TRY(const auto assembled, assemble(p.text.source));
     CUDAL1_CHECK(check_launches(p, assembled));
     const auto key = sha256_hex(key_text(assembled.text));
     if (auto cached = cache_.find(key)) {
-      // The rules once more: whoever can write the cache's folder gets no further than any program.
+      // Checked again: write access to the cache folder must not bypass the rules.
       CUDAL1_CHECK(check_object(*cached));
       result.object = std::move(*cached);
       result.cached = true;
@@ -164,7 +162,7 @@ class gcc_compiler final : public host_compiler {
     std::string file, log;
   };
 
-  // The compiler on `input`: what it wrote, and what it said. Errors: compile_failed, timeout, infrastructure.
+  // Runs the compiler on `input`: its output file and its log. Errors: compile_failed, timeout, infrastructure.
   expected<run_result> run(const std::vector<std::string>& flags, const std::string& input) const {
     CUDAL1_TRY(const auto folder, private_folder::create());
     const std::string output = folder.path() + "/out";
@@ -199,7 +197,7 @@ class gcc_compiler final : public host_compiler {
     return fail(errc::compile_failed, "the host compiler refused the program:\n{}", first_errors(log));
   }
 
-  // The lines about errors, and what comes before each ("In function ..."); at most 40.
+  // The first 40 lines, without the names of our own wrapper.
   static std::string first_errors(const std::string& log) {
     std::string text;
     int lines = 0;
@@ -227,7 +225,7 @@ class gcc_compiler final : public host_compiler {
     return {};
   }
 
-  // A compiler outside the system's folders reads its own installation.
+  // A compiler outside the system's folders must be able to read its own installation.
   std::vector<std::string> compiler_folders() const {
     std::error_code problem;
     const auto real = std::filesystem::canonical(path_, problem);
@@ -249,19 +247,19 @@ expected<std::string> version_of(const std::string& path, const host_compiler_op
   child.allow_weak_confinement = options.allow_weak_confinement;
   CUDAL1_TRY(const auto done, run_child(child));
   if (done.exit_code != 0) return fail(errc::infrastructure, "{} --version fails: {}", path, done.output);
-  // Clang answers otherwise; its vectoriser and its builtins are not those that the device header is written for.
+  // The device header is written for GCC's vectoriser and builtins; Clang's differ.
   if (done.output.find("Free Software Foundation") == std::string::npos)
     return fail(errc::unsupported, "{} is not GCC; install g++ 12 or newer", path);
   return done.output.substr(0, done.output.find('\n'));
 }
 
-// As the device says it of its runners: hostile source is not given to a compiler that nothing confines.
-expected<void> demand_confinement() {
+// Hostile source is not given to an unconfined compiler; sessions demand the same of their runners.
+expected<void> require_confinement() {
   CUDAL1_TRY(const auto items, probe_confinement({.role = confined_role::compiler}));
   if (const auto missing = missing_confinement(items); !missing.empty())
     return fail(errc::refused,
                 "this system refuses a confinement that compiling untrusted code needs: {}; "
-                "device.allow_weak_confinement = true compiles it nevertheless",
+                "device.allow_weak_confinement = true compiles without it",
                 missing);
   return {};
 }
@@ -270,9 +268,9 @@ expected<void> demand_confinement() {
 
 expected<std::unique_ptr<host_compiler>> host_compiler::create(host_compiler_options options) {
 #if !defined(__x86_64__)
-  return fail(errc::unsupported, "the cpu device's rules about machine code know x86-64 only");
+  return fail(errc::unsupported, "the cpu device's rules about machine code cover x86-64 only");
 #else
-  if (!options.allow_weak_confinement) CUDAL1_CHECK(demand_confinement());
+  if (!options.allow_weak_confinement) CUDAL1_CHECK(require_confinement());
   CUDAL1_TRY(auto cache, code_cache::open(options.cache_folder, options.cache_limit_bytes));
   const std::vector<std::string> names =
       options.compiler.empty() ? std::vector<std::string>{"g++", "c++"} : std::vector<std::string>{options.compiler};

@@ -1,5 +1,5 @@
-// The compiler of the `cpu` device: the program's CUDA C++ through the host compiler, against our own header, in a
-// confined and killable child process, into a shared object that has passed the instruction and symbol rules.
+// The compiler of the `cpu` device. The host compiler, in a confined child process with a timeout, compiles the
+// program's CUDA C++ with our own header into a shared object, which must pass the rules about objects.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 namespace cudal1 {
 
 struct host_compiler_options {
-  std::string compiler;      // "" finds c++, g++ or clang++ on the path
-  std::string cache_folder;  // "" keeps no cache; safe to share between processes
+  std::string compiler;      // "" uses g++ or c++ from the path
+  std::string cache_folder;  // "" for no cache; several processes may share one
   int64_t cache_limit_bytes = int64_t{1} << 30;
   double time_limit_s = 20;
   int64_t memory_limit_bytes = int64_t{2} << 30;
   int64_t log_limit_bytes = 16 << 10;
-  bool allow_weak_confinement = false;  // go on where the system refuses a required confinement
+  bool allow_weak_confinement = false;  // continue if the system refuses a required confinement
 };
 
 class host_compiler : public kernel_compiler {

@@ -11,7 +11,7 @@
 namespace cudal1 {
 namespace {
 
-// The reason why an instruction is refused; null where it is not.
+// The reason why an instruction is refused; null if it is allowed.
 const char* forbidden(const cs_insn& i) {
   switch (i.id) {
     case X86_INS_SYSCALL:
@@ -24,11 +24,11 @@ const char* forbidden(const cs_insn& i) {
     case X86_INS_INTO:
     case X86_INS_VMCALL:
     case X86_INS_VMMCALL:
-      return "a way into the system";
+      return "it enters the operating system";
     case X86_INS_RDTSC:
     case X86_INS_RDTSCP:
     case X86_INS_RDPMC:
-      return "a clock";
+      return "it reads a clock";
     case X86_INS_RDRAND:
     case X86_INS_RDSEED:
       return "random numbers";
@@ -74,7 +74,7 @@ const char* forbidden(const cs_insn& i) {
     case X86_INS_MWAIT:
     case X86_INS_XBEGIN:
     case X86_INS_XABORT:
-      return "it plays with the caches";
+      return "it controls caches";
     default:
       return nullptr;
   }
@@ -120,8 +120,7 @@ class section_reader {
       const auto* const begin = code;
       if (!cs_disasm_iter(handle, &code, &left, &address, insn.get()))
         return fail(errc::refused,
-                    "the compiled object is refused: the bytes at {:#x} ({:02x}) are no instruction that can be "
-                    "read",
+                    "the compiled object is refused: the bytes at {:#x} ({:02x}) cannot be decoded as an instruction",
                     address, *begin);
       CUDAL1_CHECK(check(*insn, section));
     }
@@ -181,7 +180,7 @@ class section_reader {
   code_summary& summary_;
 };
 
-// With a computed jump anything that can be read as an instruction can be reached.
+// A computed jump can reach every byte, so the bytes of these instructions may not occur at any offset.
 expected<void> check_bytes(const elf_section& section, const std::string& reached_by) {
   struct pattern {
     std::string_view bytes;
@@ -196,8 +195,7 @@ expected<void> check_bytes(const elf_section& section, const std::string& reache
   for (const auto& [bytes, name] : patterns)
     if (const auto at = section.bytes.find(bytes); at != std::string_view::npos)
       return fail(errc::refused,
-                  "the compiled object is refused: it computes where it jumps to ({}), and the bytes of {} stand "
-                  "at {:#x}",
+                  "the compiled object is refused: it has a computed jump ({}), and the bytes of {} occur at {:#x}",
                   reached_by, name, section.header.sh_addr + at);
   return {};
 }

@@ -12,8 +12,7 @@
 namespace cudal1 {
 namespace {
 
-// Replacements of token ranges; what is not replaced is copied with its blanks and newlines, so that lines keep their
-// numbers.
+// Replaces ranges of tokens. Everything else is copied with its whitespace, so that lines keep their numbers.
 class rewriter {
  public:
   rewriter(std::string_view source, const std::vector<token>& tokens) : source_(source), tokens_(tokens) {}
@@ -32,7 +31,7 @@ class rewriter {
       } else {
         out += change->second.second;
         i = change->second.first;
-        // The newlines inside what was replaced.
+        // Keep the newlines of the replaced text.
         const auto gone =
             source_.substr(tokens_[change->first].begin, tokens_[i - 1].end - tokens_[change->first].begin);
         out.append(static_cast<std::size_t>(std::count(gone.begin(), gone.end(), '\n')), '\n');
@@ -61,7 +60,7 @@ class assembler {
     CUDAL1_CHECK(check_kernels());
     std::string free, members, entries;
     for (const auto& item : items_) {
-      if (item.kind == item_kind::prototype && item.uses_thread_state) continue;  // members need none
+      if (item.kind == item_kind::prototype && item.uses_thread_state) continue;  // members need no prototype
       if (item.is_kernel) entries += entry_of(item);
       if (item.uses_thread_state && item.kind == item_kind::function) drop_static(item);
       (item.uses_thread_state ? members : free) += text_of(item);
@@ -96,7 +95,7 @@ class assembler {
     rewriter_.replace(i, i + 1, fmt::format("#pragma GCC unroll {}", count > 0 ? count : 16));
   }
 
-  // A member function that knows its thread cannot be static.
+  // A member function that uses the state of its thread cannot be static.
   void drop_static(const source_item& item) {
     for (std::size_t i = item.begin; i < item.name_at; ++i)
       if (tokens_[i].is("static")) rewriter_.replace(i, i + 1, "");

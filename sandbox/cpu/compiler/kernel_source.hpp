@@ -1,5 +1,5 @@
-// From a program's source to what the host compiler is given: the device header, the program's declarations in a struct
-// whose members know their thread, `__shared__` rewritten, guards versioned, and an entry point a kernel.
+// Turns a program's source into the text that the host compiler gets: the device header, the program's declarations as
+// members of a struct with the state of a thread, `__shared__` rewritten, guards versioned, an entry point per kernel.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct kernel_source {
   std::vector<source_kernel> kernels;
 };
 
-// `source` has passed the preprocessor where it needed one. Its errors and the compiler's name lines of the program's
+// `source` is already preprocessed, if it needs that. These errors and the compiler's refer to lines of the program's
 // source, as "program.cu". Errors: unsupported, refused, compile_failed.
 expected<kernel_source> assemble_kernel_source(std::string_view source);
 

@@ -51,14 +51,14 @@ expected<void> check_sections(const elf_object& object) {
   return {};
 }
 
-// What is writable must be read-only after relocation.
+// Segments that are loaded as writable must be read-only after relocation.
 expected<void> check_segments(const elf_object& object) {
   const Elf64_Phdr* relro = nullptr;
   bool stack_seen = false;
   for (const auto& p : object.segments()) {
     if (p.p_type == PT_GNU_RELRO) relro = &p;
     if (p.p_type == PT_TLS) return refuse("thread-local variables are state between calls");
-    if (p.p_type == PT_INTERP) return refuse("it asks for an interpreter");
+    if (p.p_type == PT_INTERP) return refuse("it requests a program interpreter");
     if (p.p_type == PT_GNU_STACK) {
       stack_seen = true;
       if ((p.p_flags & PF_X) != 0) return refuse("it asks for an executable stack");
@@ -66,7 +66,7 @@ expected<void> check_segments(const elf_object& object) {
     if (p.p_type == PT_LOAD && (p.p_flags & PF_W) != 0 && (p.p_flags & PF_X) != 0)
       return refuse("a segment is writable and executable");
   }
-  if (!stack_seen) return refuse("it does not say that its stack is not executable");
+  if (!stack_seen) return refuse("it does not mark its stack as not executable");
   for (const auto& p : object.segments()) {
     if (p.p_type != PT_LOAD || (p.p_flags & PF_W) == 0) continue;
     const bool covered =
@@ -92,10 +92,10 @@ expected<void> check_dynamic(const elf_object& object) {
     if (std::find(allowed.begin(), allowed.end(), d.d_tag) == allowed.end())
       return refuse("dynamic entry {:#x} is not among those that kernels need", static_cast<uint64_t>(d.d_tag));
     if (d.d_tag == DT_FLAGS && (d.d_un.d_val & (DF_TEXTREL | DF_ORIGIN | DF_STATIC_TLS | DF_SYMBOLIC)) != 0)
-      return refuse("its dynamic flags ask for more than binding at once");
+      return refuse("its dynamic flags request more than immediate binding");
     if (d.d_tag == DT_BIND_NOW || (d.d_tag == DT_FLAGS && (d.d_un.d_val & DF_BIND_NOW) != 0)) now = true;
   }
-  if (!now) return refuse("its imports are not bound at once, so that they would stay writable");
+  if (!now) return refuse("its imports are not bound immediately, so that their slots would stay writable");
   for (const auto& r : object.relocations()) {
     const auto type = ELF64_R_TYPE(r.r_info);
     if (type == R_X86_64_IRELATIVE)
@@ -121,7 +121,7 @@ expected<void> check_symbols(const elf_object& object) {
     if (entry.st_shndx == SHN_UNDEF && !is_allowed_import(name))
       return refuse("it imports \"{}\", which is not among the functions that kernels may call", readable_symbol(name));
     if (entry.st_shndx != SHN_UNDEF && !name.starts_with("cudal1_run_") && !name.starts_with("cudal1_info_"))
-      return refuse("it exports \"{}\", which is no kernel's entry point", readable_symbol(name));
+      return refuse("it exports \"{}\", which is not a kernel's entry point", readable_symbol(name));
   }
   return {};
 }

@@ -26,7 +26,7 @@ class splitter {
       if (is(at_, ";")) {
         ++at_;
       } else if (tokens_[at_].kind == token_kind::directive) {
-        ++at_;  // an unroll pragma between functions says nothing
+        ++at_;  // an unroll pragma between functions has no effect
       } else {
         CUDAL1_CHECK(item());
       }
@@ -88,7 +88,7 @@ class splitter {
            word == "explicit" || word == "requires" || word == "noexcept" || word == "static_assert";
   }
 
-  // Whether the declaration that begins here is one of a struct, class, union or enum.
+  // True if the declaration that begins here is one of a struct, class, union or enum.
   bool declares_type() const {
     if (is(at_, "__global__") || is(at_, "__device__")) return false;
     for (std::size_t i = at_; i < at_ + 3; ++i)
@@ -130,7 +130,7 @@ class splitter {
     if (found.body == 0) {
       if (at_ >= tokens_.size())
         return fail(errc::compile_failed, "line {} of the source: the declaration that begins here never ends",
-                    tokens_[std::min(first, tokens_.size() - 1)].line);  // `template <` may be all there is
+                    tokens_[std::min(first, tokens_.size() - 1)].line);  // the source may end after `template <`
       ++at_;
     }
     found.end = at_;
@@ -147,7 +147,7 @@ class splitter {
   std::vector<source_item> items_;
 };
 
-// What a function uses, its callers use too.
+// Callers use what the functions that they call use.
 void follow_calls(std::vector<source_item>& items) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -195,7 +195,7 @@ expected<std::vector<source_item>> items_of(const std::vector<token>& tokens) {
     if (item.kind == item_kind::type && item.uses_thread_state)
       return fail(errc::unsupported,
                   "line {} of the source: the cpu device does not support threadIdx, barriers, shuffles "
-                  "and __shared__ inside the member functions of a struct; hand the values in",
+                  "and __shared__ inside the member functions of a struct; pass the values as arguments",
                   tokens[item.begin].line);
   return items;
 }

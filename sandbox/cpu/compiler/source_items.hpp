@@ -28,16 +28,16 @@ struct source_item {
   std::size_t parameters = 0;      // the token '(' of a function's parameters
   std::size_t body = 0;            // the token '{' of a function's body
   bool is_kernel = false;          // __global__, not a template
-  bool uses_thread_state = false;  // uses threadIdx and its kin, or a function that does
+  bool uses_thread_state = false;  // uses threadIdx and similar, or a function that does
   bool cooperates = false;         // uses barriers, shuffles, votes or __shared__, or a function that does
   std::unordered_set<std::string_view> words;
 };
 
-// Splits the tokens and follows the calls, by name: two functions of one name count as one. Errors: unsupported,
+// Splits the tokens and follows the calls, by name: functions of the same name count as one. Errors: unsupported,
 // compile_failed (braces that do not match).
 expected<std::vector<source_item>> items_of(const std::vector<token>& tokens);
 
-// The token after the bracket that closes the one at `open`, or tokens.size().
+// The token after the bracket that closes the one at `open`; more than tokens.size() if there is none.
 std::size_t after_closing(const std::vector<token>& tokens, std::size_t open);
 
 }  // namespace cudal1

@@ -11,8 +11,8 @@ namespace {
 
 using word_table = std::unordered_map<std::string_view, std::string_view>;
 
-// Where a word means the feature: everywhere; where it is called; before `::`; or where it is used as a type, since a
-// variable may well be called `half`.
+// Where a word stands for the feature: anywhere, in a call, before `::`, or as a type (a variable may be called
+// `half`).
 enum class position { anywhere, call, scope, type };
 
 struct unsupported_feature {
@@ -20,7 +20,7 @@ struct unsupported_feature {
   position where;
 };
 
-// Features of CUDA and C++ that this device does not have, by their words.
+// Features of CUDA and C++ that this device lacks, by the words that use them.
 const std::unordered_map<std::string_view, unsupported_feature>& unsupported_words() {
   static const auto table = [] {
     std::unordered_map<std::string_view, unsupported_feature> words;
@@ -67,7 +67,7 @@ const std::unordered_map<std::string_view, unsupported_feature>& unsupported_wor
   return table;
 }
 
-// Declared as a variable somewhere (`int half = ...`), so that the word is not the type.
+// True if the word is declared as a variable (`int half = ...`), so that it is not the type.
 bool is_variable(std::span<const token> tokens, std::string_view word) {
   for (std::size_t i = 1; i + 1 < tokens.size(); ++i) {
     static constexpr std::string_view after = "=;,)[";
@@ -78,7 +78,7 @@ bool is_variable(std::span<const token> tokens, std::string_view word) {
   return false;
 }
 
-// Words that only reach for the machine below.
+// Words that no kernel needs; they serve only to leave the sandbox or to inspect the machine.
 const word_table& refused_words() {
   static const word_table table{{"asm", "inline assembly"},
                                 {"__asm__", "inline assembly"},
@@ -118,18 +118,18 @@ tl::unexpected<error> unsupported(const token& t, std::string_view feature) {
 }
 
 tl::unexpected<error> refused(const token& t, std::string_view what) {
-  return fail(errc::refused, "line {} of the source: \"{}\" is refused: a kernel has no use for {}", t.line,
+  return fail(errc::refused, "line {} of the source: \"{}\" is refused: kernels may not use {}", t.line,
               t.text.substr(0, 60), what);
 }
 
 expected<void> check_name(const token& t) {
   const auto word = t.text;
   if (word.find("cudal1") != std::string_view::npos || word.find("CUDAL1") != std::string_view::npos)
-    return refused(t, "names that contain \"cudal1\" (they are the device's own)");
+    return refused(t, "names that contain \"cudal1\" (they are reserved for the device)");
   if (const auto found = refused_words().find(word); found != refused_words().end()) return refused(t, found->second);
   if (word.starts_with("__builtin_") && !allowed_builtin(word)) return refused(t, "the compiler's builtin functions");
   if (word.starts_with("__sync_") || word.starts_with("__atomic_"))
-    return refused(t, "the compiler's builtin functions (use atomicAdd and its kin)");
+    return refused(t, "the compiler's builtin functions (use atomicAdd and similar functions)");
   if (word.starts_with("cuda") && word.size() > 4 && word[4] >= 'A' && word[4] <= 'Z')
     return unsupported(t, "calls of the CUDA runtime and dynamic parallelism");
   if (word.starts_with("__nv_") || word.starts_with("__nvvm_"))
@@ -139,7 +139,7 @@ expected<void> check_name(const token& t) {
   return {};
 }
 
-// Directives: words in them are checked like any others, in the text that the preprocessor makes of them too.
+// Words in directives are checked like any others, and once more in the preprocessor's output.
 expected<void> check_directive(const token& t) {
   if (unroll_count(t.text) >= 0) return {};
   auto rest = t.text.substr(1);
@@ -150,7 +150,7 @@ expected<void> check_directive(const token& t) {
   if (std::find(allowed.begin(), allowed.end(), word) == allowed.end())
     return fail(errc::refused,
                 "line {} of the source: the preprocessor line \"{}\" is refused: only #define, #undef, #if "
-                "and its kin, #error and #pragma unroll are part of the dialect",
+                "and related directives, #error and #pragma unroll are part of the dialect",
                 t.line, t.text.substr(0, 60));
   CUDAL1_TRY(const auto words, tokens_of(rest.substr(word.size())));
   for (token inner : words) {
@@ -180,9 +180,9 @@ expected<void> check_sequence(std::span<const token> tokens, std::size_t i) {
   if (t.is("[") && next(1) == "[") {
     static constexpr std::array<std::string_view, 6> harmless{"nodiscard", "maybe_unused", "likely",
                                                               "unlikely",  "fallthrough",  "noreturn"};
-    // A subscript cannot begin with '[' but for a lambda, which names a capture and not an attribute.
+    // A subscript begins with '[' only for a lambda, whose brackets hold captures and not attributes.
     if (next(3) != "]" || std::find(harmless.begin(), harmless.end(), next(2)) == harmless.end())
-      return refused(tokens[i + 1], "attributes other than [[likely]], [[nodiscard]] and their kin");
+      return refused(tokens[i + 1], "attributes other than [[likely]], [[nodiscard]] and similar");
   }
   if (t.is("extern") && next(1) != "__shared__" && next(1) != "\"C\"")
     return refused(t, "extern declarations other than `extern __shared__` and `extern \"C\"`");
@@ -206,7 +206,7 @@ int unroll_count(std::string_view directive) {
   std::size_t begin = std::min(text.find_first_not_of(" \t\r\f\v("), text.size());
   int count = 0;
   const auto [end, problem] = std::from_chars(text.data() + begin, text.data() + text.size(), count);
-  // A count that is not a literal (a macro, a template parameter) is a hint as good as none.
+  // A count that is not a literal (a macro, a template parameter) is ignored: it is only a hint.
   return problem == std::errc() && count > 0 ? std::min(count, 64) : 0;
 }
 

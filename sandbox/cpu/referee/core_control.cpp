@@ -20,7 +20,7 @@ expected<core_control> core_control::create(const worker_settings& settings) {
 expected<double> core_control::flush() {
   const auto start = std::chrono::steady_clock::now();
   CUDAL1_CHECK(move_this_thread(timing_));
-  // Reads only: lines that it wrote would have to go back to memory during the timed call, at that call's expense.
+  // Reads only: modified lines would be written back during the timed call, at its expense.
   constexpr std::size_t line = 64;
   for (std::size_t i = 0; i + sizeof(uint64_t) <= memory_.size(); i += line)
     (void)*reinterpret_cast<const volatile uint64_t*>(memory_.data() + i);

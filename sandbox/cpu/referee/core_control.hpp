@@ -1,4 +1,4 @@
-// Where the referee runs, and what the caches of the timing core hold when a call begins.
+// Keeps the referee off the timing core and flushes that core's caches before a timed call.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace cudal1 {
 
 class core_control {
  public:
-  // Settles on the other cores, where there are some.
+  // Moves the calling thread to the other cores, if there are any.
   static expected<core_control> create(const worker_settings& settings);
 
-  // Reads settings.flush_bytes on the timing core, whose private caches and the shared one then hold
-  // nothing of a draw. The referee is back on its own cores afterwards. Returns milliseconds.
+  // Reads settings.flush_bytes on the timing core, so that neither its private caches nor the shared one hold data of a
+  // draw. The referee is back on its own cores afterwards. Returns milliseconds.
   expected<double> flush();
 
-  // The referee has no core but the timing one: while it waits there awake, the runner does not run.
+  // True if the referee has no core but the timing core: while it busy-waits there, the runner cannot run.
   bool is_shared() const { return waiting_ == timing_; }
 
  private:

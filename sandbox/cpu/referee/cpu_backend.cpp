@@ -20,7 +20,7 @@ int64_t bytes_of(const flat_tensors& tensors) {
   return bytes;
 }
 
-// The tensors in the types that a side wants; widened copies live in `copies`.
+// The tensors in the types that a side needs; `copies` owns the widened ones.
 std::vector<tensor_view> widened(const mapped_tensors& memory, const std::vector<tensor_type>& have,
                                  const std::vector<tensor_type>& want, flat_tensors& copies) {
   std::vector<tensor_view> views;
@@ -64,7 +64,7 @@ expected<flat_tensors> run_side(reference_program::side& s, const cpu_tensors& i
 }  // namespace
 
 expected<std::unique_ptr<cpu_backend>> cpu_backend::create(const worker_settings& settings) {
-  // What one draw gives back the next one uses, instead of the system taking it and handing out zeroed pages.
+  // Memory that one draw frees is kept for the next one; the system would have to zero its pages again.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
   ::mallopt(M_TRIM_THRESHOLD, 1 << 28);
   CUDAL1_TRY(mapping arena, map_private(std::max<int64_t>(physical_memory_bytes() / 2, int64_t{1} << 30)));

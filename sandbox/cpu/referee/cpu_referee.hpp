@@ -5,7 +5,7 @@
 
 namespace cudal1 {
 
-// The rest of a process forked by the zygote; its exit code (zygote.hpp).
+// Runs the referee in a process that the zygote forked. Returns the process's exit code (zygote.hpp).
 int run_cpu_referee(const worker_settings& settings, int socket, int zygote);
 
 }  // namespace cudal1

@@ -17,8 +17,8 @@
 namespace cudal1 {
 namespace {
 
-constexpr double load_limit_ms = 20'000;  // confinement, LibTorch's threads; a machine under load
-constexpr double setup_factor = 5;        // setup steps may take so many times a call's limit
+constexpr double load_limit_ms = 20'000;  // includes confinement and LibTorch's threads, on a loaded machine
+constexpr double setup_factor = 5;        // setup steps may take this many times a call's limit
 
 std::chrono::milliseconds milliseconds_of(double ms) {
   return std::chrono::milliseconds(static_cast<int64_t>(ms));
@@ -43,7 +43,7 @@ outcome outcome_of(errc code) {
 }  // namespace
 
 expected<cpu_runner_link> cpu_runner_link::attach(std::span<unique_fd> descriptors, const cpu_link_options& options) {
-  if (descriptors.size() != descriptors_of_runner) return fail(errc::corrupt, "a runner comes as four descriptors");
+  if (descriptors.size() != descriptors_of_runner) return fail(errc::corrupt, "a runner needs four descriptors");
   cpu_runner_link link;
   link.channel_ = std::move(descriptors[0]);
   link.pidfd_ = std::move(descriptors[3]);
@@ -82,7 +82,7 @@ void cpu_runner_link::sample_outputs() {
       continue;
     for (int k = 0; k < words_of_output; ++k) {
       random = random * 6364136223846793005 + 1442695040888963407;
-      // The last word always: it is what most kernels write last.
+      // Always the last word: most kernels write it last.
       const int64_t word = k == 0 ? words - 1 : static_cast<int64_t>((random >> 20) % static_cast<uint64_t>(words));
       seen_word seen{place.offset + 8 * word, 0};
       std::memcpy(&seen.value, arena_.data() + seen.offset, sizeof seen.value);
@@ -94,7 +94,8 @@ void cpu_runner_link::sample_outputs() {
 expected<void> cpu_runner_link::confirm_outputs() {
   for (const auto& seen : seen_)
     if (std::memcmp(&seen.value, arena_.data() + seen.offset, sizeof seen.value) != 0)
-      return note_fault({outcome::inconsistent, "an output changed after the call had said that it was done"});
+      return note_fault(
+          {outcome::inconsistent, "an output changed after the runner had reported that the call was done"});
   return {};
 }
 
@@ -119,7 +120,7 @@ std::string cpu_runner_link::words() const {
 
 // The channel closed or the process ended.
 tl::unexpected<error> cpu_runner_link::ended() {
-  // A fault handler sets the state before it exits, so after the end the record is whole.
+  // The fault handler sets the state before it exits, so the record is complete once the process has ended.
   if (!wait_for_end(std::chrono::seconds(2))) {
     signal(SIGKILL);
     return note_fault({outcome::crash, "the runner closed its channel"});
@@ -132,7 +133,7 @@ tl::unexpected<error> cpu_runner_link::ended() {
   return fail(errc::variant_fault, "the runner ended and left no record");
 }
 
-// Asks where it stands, by a signal whose handler leaves a record, and ends it in any case.
+// Sends a signal whose handler records the current step, then kills the runner.
 tl::unexpected<error> cpu_runner_link::overdue(double limit_ms) {
   signal(SIGXCPU);
   const bool answered = wait_for_end(std::chrono::milliseconds(200));
@@ -154,10 +155,11 @@ expected<runner_reply> cpu_runner_link::ask(frame_type type, const json& body, s
   auto reply = receive_frame(channel_.get(), until, runner_frame_limits);
   if (!reply && reply.error().code == errc::timeout) return overdue(limit_ms);
   if (!reply && reply.error().code == errc::not_found) return ended();
-  if (!reply) return note_fault({outcome::crash, "the runner said what is no frame: " + reply.error().message});
+  if (!reply)
+    return note_fault({outcome::crash, "the runner sent something that is not a frame: " + reply.error().message});
   auto record = record_of<runner_reply>(*reply);
   if (!record) {
-    // Before it has run any code of the variant its word for "ours" is taken.
+    // Until the runner has run code of the variant, its report that the error is ours is trusted.
     const bool ours = record.error().code == errc::infrastructure || record.error().code == errc::io_error;
     if (ours && type == frame_type::load) return fail_in("a runner", record.error());
     const std::string text = printable(record.error().message.c_str(), record.error().message.size());
@@ -253,7 +255,7 @@ expected<std::vector<output_memory>> cpu_runner_link::outputs(const given_tensor
   for (std::size_t i = 0; i < program_->text.outputs.size(); ++i) {
     const tensor_type& type = program_->types.at(program_->text.outputs[i]);
     output_place place;
-    std::memcpy(&place, &control().outputs[i], sizeof place);  // a copy, that cannot change any more
+    std::memcpy(&place, &control().outputs[i], sizeof place);  // a copy, which the runner cannot change
     const int64_t size = type.storage_bytes();
     const auto inside = [&](int64_t available) {
       return place.offset >= 0 && size <= available && place.offset <= available - size;
@@ -266,8 +268,8 @@ expected<std::vector<output_memory>> cpu_runner_link::outputs(const given_tensor
       CUDAL1_TRY(const mapped_tensors* const mapped, given(place.home));
       result.push_back({mapped->data(place.index) + place.offset, place.home, place.index});
     } else {
-      return note_fault(
-          {outcome::crash, fmt::format("the output \"{}\" lies in no memory of this call", program_->text.outputs[i])});
+      return note_fault({outcome::crash, fmt::format("the output \"{}\" lies outside the memory of this call",
+                                                     program_->text.outputs[i])});
     }
   }
   return result;

@@ -1,5 +1,5 @@
 // The referee's end of one runner: it loads a program, gives it weights and draws, makes it run, and reads its outputs
-// out of memory that the runner can write at any time. Nothing the runner says is used unchecked.
+// from memory that the runner can write at any time. Nothing that the runner reports is used unchecked.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace cudal1 {
 struct cpu_link_options {
   double call_ms = 2000;
   int64_t memory_bytes = 0;
-  bool sleeps = false;  // the referee, while a timed call runs: its waking up is in the call's time then
+  bool sleeps = false;  // the referee sleeps during a timed call, whose time then includes waking it up
 };
 
 class cpu_runner_link {
@@ -28,11 +28,11 @@ class cpu_runner_link {
   // `descriptors`: channel, control block, arena, pidfd.
   static expected<cpu_runner_link> attach(std::span<unique_fd> descriptors, const cpu_link_options& options);
 
-  // Each of these fails with errc::variant_fault where the runner came to an end or overran its time: problem() or
-  // lost() say how. Other errors are ours.
+  // Each of these fails with errc::variant_fault if the runner ended or exceeded its time limit; problem() or lost()
+  // has the reason. The variant is not to blame for other errors.
   // `p` must outlive the link.
   expected<void> load(const checked_program& p, int object);
-  // Does nothing where these are the weights that it has.
+  // Does nothing if the runner already has these weights.
   expected<void> set_weights(const std::shared_ptr<const drawn_tensors>& weights);
   expected<void> prepare(const cpu_tensors& inputs);
   expected<void> call();          // untimed
@@ -40,15 +40,15 @@ class cpu_runner_link {
   expected<double> timed_call();  // microseconds, after arm()
   expected<void> check_guards();
   // The outputs of the last call. `given` returns the referee's own mapping of the inputs or the weights that the
-  // runner was given; it is asked where an output lies there.
+  // runner was given; it is called only if an output lies there.
   using given_tensors = std::function<expected<const mapped_tensors*>(output_home)>;
   expected<std::vector<output_memory>> outputs(const given_tensors& given);
 
-  // To be asked after the outputs were read: a fault where they were not yet what they are now when it said `done`.
+  // Call it after reading the outputs: a fault if they changed after the runner had reported `done`.
   expected<void> confirm_outputs();
 
   const std::optional<fault>& problem() const { return problem_; }
-  bool lost() const { return lost_; }  // it ended and left no record
+  bool lost() const { return lost_; }  // the runner ended and left no record
   const checked_program& running() const { return *program_; }
   double setup_ms() const { return setup_ms_; }
   double load_ms() const { return load_ms_; }
@@ -60,10 +60,10 @@ class cpu_runner_link {
   tl::unexpected<error> ended();
   tl::unexpected<error> overdue(double limit_ms);
   tl::unexpected<error> note_fault(fault f);
-  // False where the system does not let us, which must not happen; a process that has ended is nobody's fault.
+  // False if the system refuses, which must not happen. True for a process that has already ended.
   bool signal(int number) const;
-  // What it writes after it said `done` must not become its answer, nor may it work before the next `go`: it is
-  // stopped, and since that takes effect a little later, some words of its outputs are read at once.
+  // The runner must not change its outputs after `done`, nor work before the next `go`, so it is stopped. That takes
+  // effect with a delay, so some words of its outputs are sampled first.
   expected<void> stop();
   void sample_outputs();
   void go_on();

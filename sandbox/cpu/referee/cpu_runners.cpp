@@ -36,7 +36,7 @@ expected<std::vector<call_record>> cpu_runners::run(const std::vector<planned_ca
   return records;
 }
 
-// Poison and addresses, then the flush, then a runner that is awake, then the clock.
+// In this order: new poison and addresses, the cache flush, arming the runner, the clock.
 expected<call_record> cpu_runners::call(const planned_call& planned) {
   cpu_runner_link& runner = link(planned.which);
   call_record record;
@@ -55,7 +55,7 @@ expected<call_record> cpu_runners::call(const planned_call& planned) {
 
 expected<void> cpu_runners::read(const planned_call& planned, call_record& record) {
   cpu_runner_link& runner = link(planned.which);
-  // Mapped where an output lies in one of them.
+  // Mapped only if an output lies in one of them.
   mapped_tensors inputs, weights;
   const auto given = [&](output_home home) -> expected<const mapped_tensors*> {
     const bool input = home == output_home::input;

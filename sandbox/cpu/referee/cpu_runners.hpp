@@ -1,5 +1,5 @@
-// The runners of one request of `cpu`: a fresh process for each program. Calls go one at a time, since a runner's
-// process is stopped and its outputs are read in its own memory behind every call.
+// The runners of one request of `cpu`: a fresh process for each program. Calls go one at a time, because after every
+// call the runner's process is stopped and its outputs are read in its own memory.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ class cpu_runners final : public program_runners {
   expected<void> load(resident_program which, const checked_program& p, int object, const std::string& key) override;
   bool holds_variant(const std::string&) const override { return false; }
   const checked_program& running(resident_program which) const override { return link(which).running(); }
-  std::size_t most_calls() const override { return 1; }
+  std::size_t max_calls() const override { return 1; }
   // The data of a record's outputs is flat and row-major.
   expected<std::vector<call_record>> run(const std::vector<planned_call>& calls) override;
   expected<void> check_guards() override;
@@ -27,7 +27,7 @@ class cpu_runners final : public program_runners {
  private:
   expected<call_record> call(const planned_call& planned);
   expected<void> read(const planned_call& planned, call_record& record);
-  // What a failure of that program's link says of the program.
+  // The error after a failure of that program's link: its fault, its loss, or `e`.
   tl::unexpected<error> failed(resident_program which, const error& e);
   cpu_runner_link& link(resident_program which) { return *links_[which == resident_program::variant ? 1 : 0]; }
   const cpu_runner_link& link(resident_program which) const {

@@ -14,7 +14,7 @@ namespace cudal1 {
 struct cpu_tensors final : drawn_tensors {
   std::vector<tensor_type> types;
   unique_fd file;
-  mapping writable;  // until then
+  mapping writable;  // until it is sealed
 
   expected<mapped_tensors> map() const { return mapped_tensors::map(file.get(), layout_of(types)); }
   static const cpu_tensors& of(const std::shared_ptr<const drawn_tensors>& tensors) {

@@ -1,4 +1,4 @@
-// The runner: holds one program, in a process that may do next to nothing else.
+// The runner: holds and calls one program in a confined process.
 #include "sandbox/cpu/runner/cpu_runner.hpp"
 
 #include <csignal>
@@ -25,14 +25,14 @@
 namespace cudal1 {
 namespace {
 
-constexpr std::chrono::hours idle_timeout{24};  // the referee's end closes when nobody needs this runner any more
+constexpr std::chrono::hours idle_timeout{24};  // the referee closes the channel when it no longer needs this runner
 
 class runner {
  public:
   runner(const worker_settings& settings, int channel, control_block& control)
       : settings_(settings), channel_(channel), control_(control) {}
 
-  // The first frame. Everything that opens a file or starts a thread happens here, and the last thing is the filter.
+  // Takes the first frame. Opens all files and starts all threads, and installs the system call filter last.
   expected<void> load(frame& f, int arena, int zygote);
   // Answers frames until the referee closes the channel.
   int serve();
@@ -92,7 +92,7 @@ expected<void> runner::map_arena(int arena, int64_t bytes, uint64_t seed) {
   return install_arena({.base = arena_.data(), .bytes = bytes, .poison_seed = seed});
 }
 
-// LibTorch starts its threads with the first large operator; after the filter it could not.
+// LibTorch starts its threads with the first large operator; the system call filter would forbid that.
 expected<void> runner::start_threads() {
   if (settings_.threads <= 1) return {};
   CUDAL1_CHECK(prepare_launch_threads(settings_.threads));
@@ -111,7 +111,7 @@ expected<void> runner::start_threads() {
 
 expected<void> runner::load(frame& f, int arena, int zygote) {
   CUDAL1_TRY(const auto request, record_of<load_request>(f));
-  if (f.type != frame_type::load) return fail(errc::corrupt, "a runner's first frame is load");
+  if (f.type != frame_type::load) return fail(errc::corrupt, "a runner's first frame must be load");
   CUDAL1_CHECK(bind_to_core(settings_));
   faults_.control = &control_;
   CUDAL1_CHECK(map_arena(arena, request.arena_bytes, request.seed));
@@ -125,7 +125,7 @@ expected<void> runner::load(frame& f, int arena, int zygote) {
   limits.limits.file_bytes = request.arena_bytes;
   limits.limits.data_bytes = private_memory_bytes() + (int64_t{1} << 30);
   CUDAL1_TRY(const auto prepared, confinement::prepare(limits));
-  enter_empty_root();  // an addition where the kernel allows it; the zygote's report says whether it does
+  enter_empty_root();  // optional: the zygote's report says whether the kernel allows it
   confinement_result confined;
   prepared.restrict_resources(confined);
   CUDAL1_TRY(auto checked, check_program_text(request.program));
@@ -147,7 +147,7 @@ expected<void> runner::load(frame& f, int arena, int zygote) {
   return {};
 }
 
-// Native code may have thrown through, or exhausted the heap's limit.
+// Native code may throw, or exceed the heap's limit.
 expected<void> runner::guarded(auto&& work) {
   try {
     return work();
@@ -158,8 +158,8 @@ expected<void> runner::guarded(auto&& work) {
   }
 }
 
-// What earlier calls left below this frame, and on the stacks of fibers: native code must not find it again. The nearer
-// part is poisoned; the rest, which next to no call reaches, is dropped.
+// Erases what earlier calls left on the stack below this frame, so that native code cannot find it. The nearest part is
+// poisoned; the rest, which few calls reach, is dropped.
 [[gnu::noinline]] void wipe_stack(uint64_t seed) {
   constexpr std::size_t near_bytes = std::size_t{512} << 10, all_bytes = std::size_t{8} << 20, page = 4096;
   void* const low = __builtin_alloca(near_bytes);
@@ -167,7 +167,7 @@ expected<void> runner::guarded(auto&& work) {
   std::memset(low, bytes[seed % 3], near_bytes);
   asm volatile("" : : "r"(low) : "memory");
   auto* const end = static_cast<std::byte*>(low) - reinterpret_cast<uintptr_t>(low) % page - 2 * page;
-  // Fails where the stack ends, after the part that is there.
+  // Fails at the end of the stack, after it has dropped the part that exists.
   (void)::madvise(end - all_bytes, all_bytes, MADV_DONTNEED);
 }
 
@@ -183,7 +183,7 @@ expected<runner_reply> runner::set_weights(frame& f) {
   forget(message.seed);
   CUDAL1_TRY(mapped_tensors fresh, map_tensors(f, weight_types_, message.shift_pages));
   f.descriptors.clear();
-  // The old weights stay mapped until the program has let go of them.
+  // The old weights stay mapped until the program has released them.
   std::swap(weights_, fresh);
   const auto start = std::chrono::steady_clock::now();
   CUDAL1_CHECK(guarded([&] { return program_->set_weights(views_of(weights_, weight_types_)); }));
@@ -243,10 +243,10 @@ void runner::take_call() {
     state = wait_while(control_, call_state::armed, deadline_in(idle_timeout),
                        {.spin = std::chrono::milliseconds(20), .watched = channel_});
   }
-  if (state != call_state::go) return;  // the channel closed: serve() sees it
+  if (state != call_state::go) return;  // the channel closed; serve() handles that
   const auto outcome_of_call = guarded([&] { return program_->call(views); });
   if (outcome_of_call) {
-    // Nothing but this stands between the last step and the referee's clock.
+    // The timed call includes this, so it does no more than necessary.
     list_outputs();
     set_state(control_, call_state::done);
   } else {
@@ -274,9 +274,9 @@ int runner::serve() {
 int run_cpu_runner(const worker_settings& settings, int channel, int control, int arena, int zygote) {
   auto page = map_shared(control, control_block::bytes, memory_access::read_write);
   if (!page) return exit_broken;
-  // Never destroyed: a fault handler may read it until the very end.
+  // Never destroyed: a fault handler may read it until the process ends.
   auto& self = *new runner(settings, channel, *reinterpret_cast<control_block*>(page->data()));
-  // What it says ends in the page: as much as fits behind the control block, for the sentence about its end.
+  // Standard error goes into the page, as much as fits behind the control block, for the message about a fault.
   ::lseek(control, control_block::stderr_offset, SEEK_SET);
   ::dup2(control, 2);
   auto first = receive_frame(channel, deadline_in(std::chrono::minutes(1)));
@@ -285,7 +285,7 @@ int run_cpu_runner(const worker_settings& settings, int channel, int control, in
   ::close(arena);
   ::close(control);
   if (!loaded) {
-    // After a failed confinement sending may be refused as well; then the exit code says it.
+    // After a failed confinement sending may be refused as well; then only the exit code reports it.
     (void)send_failure(channel, loaded.error(), deadline_in(std::chrono::seconds(10)));
     return exit_confinement;
   }

@@ -1,4 +1,4 @@
-// What the referee and a runner of `cpu` say to each other: a record a frame.
+// The messages between the referee and a runner of `cpu`, one record per frame.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct load_request {
 };
 BOOST_DESCRIBE_STRUCT(load_request, (), (program, arena_bytes, seed))
 
-// weights and prepare: descriptor {draw's file}. `shift_pages` moves the addresses it is mapped at.
+// weights and prepare: descriptor {draw's file}. `shift_pages` changes the addresses that it is mapped at.
 struct draw_message {
   uint64_t seed = 0;
   int64_t shift_pages = 0;
 };
 BOOST_DESCRIBE_STRUCT(draw_message, (), (seed, shift_pages))
 
-// done: of a runner. Times in milliseconds, for reports only.
+// done: from a runner. Times in milliseconds, for reports only.
 struct runner_reply {
   double setup_ms = 0;
   bool guards_intact = true;

@@ -36,9 +36,9 @@ machine_state read_machine(const ucontext_t& context) noexcept {
 #endif
 }
 
-// Libraries probe files now and then (CPU topology, say). While an ATen step runs, such a probe is told "no"; native
-// code of the variant that made it look so would gain just that.
-bool deny_quietly(const siginfo_t& info, ucontext_t& context, const char* step) noexcept {
+// Libraries sometimes probe files (for the CPU's topology, say). During an ATen step such a system call fails with
+// EACCES instead of ending the process; native code that imitates an ATen step gains no more than that.
+bool deny_file_probe(const siginfo_t& info, ucontext_t& context, const char* step) noexcept {
 #if defined(__x86_64__)
   if (std::strstr(step, "launch") != nullptr) return false;
   switch (info.si_syscall) {
@@ -79,7 +79,7 @@ void handle(int signal, siginfo_t* info, void* raw) {
   const fault_context& context = *installed;
   const char* step = context.running != nullptr ? context.running->current_step() : "";
   if (step == nullptr) step = "";
-  if (signal == SIGSYS && deny_quietly(*info, machine, step)) return;
+  if (signal == SIGSYS && deny_file_probe(*info, machine, step)) return;
   fault_record& record = context.control->fault;
   record.signal = signal;
   record.code = info->si_code;

@@ -1,4 +1,4 @@
-// What a runner does when its native code goes wrong: say what and where in the control block, and end.
+// Handles a fault of a runner's native code: records what happened and where in the control block, and exits.
 #pragma once
 
 #include "config/base/error.hpp"
@@ -9,7 +9,7 @@ namespace cudal1 {
 
 class interpreter;
 
-// What the handler reads. It must outlive the process's last instruction, so a runner keeps it in static memory.
+// What the handler reads. It must live until the process ends.
 struct fault_context {
   control_block* control = nullptr;
   const interpreter* running = nullptr;
@@ -19,8 +19,8 @@ struct fault_context {
   int64_t arena_bytes = 0;
 };
 
-// For this thread and, without an alternate stack, for those made later. SIGXCPU is the referee's question where an
-// overdue call stands.
+// For this thread and, without an alternate stack, for those made later. With SIGXCPU the referee asks which step an
+// overdue call is in.
 expected<void> install_fault_handler(const fault_context* context);
 
 }  // namespace cudal1

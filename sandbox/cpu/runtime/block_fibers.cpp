@@ -22,7 +22,7 @@ constexpr std::size_t slot_bytes = stack_bytes + page;
 // Uninitialised shared memory must not look like zeros.
 constexpr int shared_poison = 0xff;
 
-// What all lanes are told: a ballot, a vote, a reduction.
+// The result that all lanes get: of a ballot, a vote or a reduction.
 uint64_t reduce_warp(const block_fiber* first, unsigned lanes, int operation) {
   uint64_t ballot = 0;
   uint32_t result = 0;
@@ -94,7 +94,7 @@ char* map(std::size_t bytes, int protection) {
 
 expected<std::unique_ptr<block_fibers>> block_fibers::create() {
   std::unique_ptr<block_fibers> made(new block_fibers);
-  // Below each stack, and below and above the shared memory, stays a page that nobody may touch.
+  // Guard pages: below each stack, and below and above the shared memory.
   made->stacks_ = map(slot_bytes * max_block_threads, PROT_NONE);
   made->shared_memory_ = map(max_shared_bytes + 2 * page, PROT_NONE);
   bool ok = made->stacks_ != nullptr && made->shared_memory_ != nullptr;
@@ -102,7 +102,7 @@ expected<std::unique_ptr<block_fibers>> block_fibers::create() {
     ok = ::mprotect(made->stacks_ + static_cast<std::size_t>(i) * slot_bytes + page, stack_bytes,
                     PROT_READ | PROT_WRITE) == 0;
   ok = ok && ::mprotect(made->shared_memory_ + page, max_shared_bytes, PROT_READ | PROT_WRITE) == 0;
-  if (!ok) return fail(errc::infrastructure, "no memory for the stacks of a block's threads: {}", std::strerror(errno));
+  if (!ok) return fail(errc::infrastructure, "cannot map the stacks of a block's threads: {}", std::strerror(errno));
   made->fibers_.resize(max_block_threads);
   made->ready_.resize(max_block_threads);
   return made;
@@ -136,8 +136,8 @@ void block_fibers::run_block(entry_point entry, const cudal1_launch& launch, con
   entry_ = entry;
   count_ = launch.block[0] * launch.block[1] * launch.block[2];
   used_ = std::max(used_, count_);
-  // Every other block runs backwards, so that a race for which one order is right shows in the others; the same blocks
-  // at every call, so that a sum by atomics has the same bits again.
+  // Every other block runs its threads in reverse order, which shows races that the usual order hides. They are the
+  // same blocks at every call, so that a sum by atomics has the same bits each time.
   backwards_ = ((block[0] + block[1] + block[2]) & 1) == 0;
   exited_ = arrived_ = 0;
   ready_first_ = ready_count_ = 0;
@@ -155,7 +155,7 @@ void block_fibers::run_block(entry_point entry, const cudal1_launch& launch, con
   }
 }
 
-// The upper page of a stack holds what nearly every thread has of local variables; what a thread left below is dropped.
+// The top page of a stack, which is all that most threads use, is overwritten; the rest is dropped.
 void block_fibers::forget() {
   for (int i = 0; i < used_; ++i) {
     char* const top = stacks_ + (static_cast<std::size_t>(i) + 1) * slot_bytes;
@@ -183,7 +183,7 @@ void block_fibers::resume_ready() {
   f.context = back.fctx;
 }
 
-// Until somebody has made it ready, and its turn has come.
+// Suspends the running fiber until it is ready and the scheduler resumes it.
 void block_fibers::wait() {
   const transfer_t from = jump_fcontext(scheduler_, nullptr);
   scheduler_ = from.fctx;
@@ -256,7 +256,7 @@ uint64_t block_fibers::warp(block_fiber& f, int operation, unsigned mask, uint64
   return f.result;
 }
 
-// Frees the lanes of `mask` when all of them that have not exited wait with that mask.
+// Releases the lanes of `mask` when all of them that have not exited wait with that mask.
 void block_fibers::complete_warp(int warp, unsigned mask) {
   block_fiber* const first = &fibers_[static_cast<std::size_t>(warp) * 32];
   const unsigned lanes = lanes_of(warp) & mask;
@@ -273,7 +273,7 @@ void block_fibers::complete_warp(int warp, unsigned mask) {
     auto& f = first[std::countr_zero(rest)];
     f.result = common;
     if (operation == cudal1_warp_shuffle)
-      // What comes from a lane that takes no part is undefined: garbage that shows.
+      // The value of a lane that does not take part is undefined: return an obviously wrong one.
       f.result = (lanes >> (f.source_lane & 31) & 1u) != 0 ? first[f.source_lane & 31].value : ~uint64_t{0};
     if (operation == cudal1_warp_match_any) f.result = matching_lanes(first, lanes, f.value);
   }
@@ -288,7 +288,7 @@ unsigned block_fibers::active_mask(block_fiber& f) {
 }
 
 // Lanes of a warp that asked for the active mask count as converged when no thread of the block can run any more: the
-// most that a GPU's scheduler could bring together.
+// largest set that a GPU's scheduler could make converge.
 bool block_fibers::release_active_masks() {
   bool released = false;
   for (int warp = 0; warp * 32 < count_; ++warp) {

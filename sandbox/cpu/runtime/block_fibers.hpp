@@ -28,7 +28,7 @@ struct block_fiber {
   cudal1_fiber_start start{};
   int index = 0;  // in the block
   fiber_state state = fiber_state::exited;
-  // What it waits with and for.
+  // Arguments and result of the operation that it waits in.
   int operation = 0;
   int predicate = 0;
   int source_lane = 0;
@@ -41,7 +41,7 @@ class block_fibers {
  public:
   using entry_point = void (*)(const cudal1_fiber_start*);
 
-  // Stacks of 64 KiB with a guard page each, for `threads` threads, and the shared memory. Errors: infrastructure.
+  // Maps a stack of 64 KiB with a guard page for each thread, and the shared memory. Errors: infrastructure.
   static expected<std::unique_ptr<block_fibers>> create();
   ~block_fibers();
   block_fibers(const block_fibers&) = delete;
@@ -88,7 +88,7 @@ class block_fibers {
   std::size_t ready_first_ = 0, ready_count_ = 0;
   int count_ = 0, exited_ = 0, arrived_ = 0;
   int used_ = 0;            // stacks that a thread ran on since forget()
-  bool backwards_ = false;  // the order in which this block's threads get their turns
+  bool backwards_ = false;  // this block's threads run in reverse order
   int turn(int i) const { return backwards_ ? count_ - 1 - i : i; }
   boost::context::detail::fcontext_t scheduler_ = nullptr;
   entry_point entry_ = nullptr;

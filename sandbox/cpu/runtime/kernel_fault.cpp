@@ -1,6 +1,5 @@
 #include "sandbox/cpu/runtime/kernel_fault.hpp"
 
-#include <atomic>
 #include <cstdlib>
 
 #include <unistd.h>
@@ -9,25 +8,19 @@
 #include "sandbox/cpu/runtime/block_fibers.hpp"
 
 namespace cudal1 {
-namespace {
-std::atomic<void (*)(const char*)> fault_handler{nullptr};
-}  // namespace
-
-void set_kernel_fault_handler(void (*handler)(const char* message)) {
-  fault_handler = handler;
-}
 
 void kernel_fault(const std::string& message) {
   const std::string line = "kernel fault: " + message + "\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
-  if (auto* const handler = fault_handler.load(); handler != nullptr) handler(message.c_str());
+
   std::abort();
 }
 
 }  // namespace cudal1
 
-// Kernels run with these and with nothing else of ours. `fiber` comes from cudal1_fiber_start; it is the object's to
-// forge, as is all of this process's memory: what protects the system from it is the process, not these functions.
+// The only functions of ours that kernels call. `fiber` comes from cudal1_fiber_start; native code could forge it, as
+// it could write to any memory of this process. The confinement of the process protects the system, not these
+// functions.
 #pragma GCC visibility push(default)
 
 int cudal1_rt_barrier(void* fiber, int operation, int predicate) {

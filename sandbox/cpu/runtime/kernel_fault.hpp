@@ -1,16 +1,12 @@
-// What kernels do when they cannot go on, and where their runtime functions find the block that they run in.
+// Ends the process when a kernel cannot continue.
 #pragma once
 
 #include <string>
 
 namespace cudal1 {
 
-// Ends the process: a kernel's fault (a deadlock, a launch that cannot be) is the end of the runner that holds it. The
-// message goes to standard error first, in one write, with the words "kernel fault: " before it.
+// Ends the process: a kernel's fault (a deadlock, an impossible launch) ends the runner that holds it. First the
+// message goes to standard error, in one write, with the prefix "kernel fault: ".
 [[noreturn]] void kernel_fault(const std::string& message);
-
-// Called with the message before the process ends, on whichever thread the kernel runs: a runner sends it to its
-// parent. One handler a process; null for none.
-void set_kernel_fault_handler(void (*handler)(const char* message));
 
 }  // namespace cudal1

@@ -9,10 +9,10 @@
 namespace cudal1 {
 
 // Makes sure that launches can use `threads` threads: the caller's and threads - 1 others, which live until the process
-// ends. To be called in the process that launches (threads do not survive a fork) and before it may no longer make
-// threads. Calling it again with no more is nothing. Errors: infrastructure.
+// ends. Call it in the process that launches (threads do not survive a fork), before confinement forbids new threads.
+// A later call that wants no more threads has no effect. Errors: infrastructure.
 expected<void> prepare_launch_threads(int threads);
-// How many launches can use: 1 before any call.
+// How many threads launches can use; 1 before any call.
 int prepared_launch_threads();
 
 // Splits [0, count) into contiguous ranges, one for each of at most `threads` threads (and no more than prepared), and

@@ -44,8 +44,9 @@ class loaded_library final : public kernel_library {
     if (found.info == nullptr || found.entry == nullptr)
       return fail(errc::not_found, "the compiled object has no kernel \"{}\"", kernel);
     if (found.info->abi != cudal1_abi_version)
-      return fail(errc::unsupported, "kernel \"{}\" was compiled for version {} of the device header, this is {}",
-                  kernel, found.info->abi, static_cast<int>(cudal1_abi_version));
+      return fail(errc::unsupported,
+                  "kernel \"{}\" was compiled for version {} of the device header; this runtime has {}", kernel,
+                  found.info->abi, static_cast<int>(cudal1_abi_version));
     return &kernels_.emplace(kernel, std::move(found)).first->second;
   }
 
@@ -92,7 +93,7 @@ class loaded_library final : public kernel_library {
   }
 
  private:
-  // A checked program's launches are in range; what a forged one asks for ends its process.
+  // A checked program's launches are in range; a forged launch that is not ends the process.
   static cudal1_launch launch_sizes(const object_kernel& kernel, const std::array<int64_t, 3>& grid,
                                     const std::array<int64_t, 3>& block, int64_t shared_bytes, void* const* arguments) {
     const auto in = [](int64_t v, int64_t low, int64_t high) { return low <= v && v <= high; };
@@ -130,7 +131,7 @@ expected<std::unique_ptr<kernel_library>> load_object(int object_fd) {
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* const reason = ::dlerror();
-    return fail(errc::infrastructure, "cannot load the compiled object (is /proc there?): {}",
+    return fail(errc::infrastructure, "cannot load the compiled object (is /proc mounted?): {}",
                 reason == nullptr ? "" : reason);
   }
   return std::make_unique<loaded_library>(handle, std::move(file));

@@ -13,7 +13,7 @@
 namespace cudal1 {
 namespace {
 
-// A runner as the session holds it: its processes' ends of what the two share.
+// A runner's process, and the session's descriptors of what the two share.
 struct runner_handle {
   child_process process;
   unique_fd channel, control, arena;
@@ -33,7 +33,7 @@ class cpu_session final : public process_session {
                                         int unchecked) override;
   expected<timing_report> ask_time(const time_fork_request& request, const unique_fd& object) override;
   void end_call() override { end_runners(); }
-  // What the referee and the runners hold is theirs alone from here, so that an end of one is seen by the other.
+  // Closes this process's copies, so that the referee and the runners notice each other's end.
   void request_sent() override {
     for (const auto& runner : runners_)
       runner->channel.reset();
@@ -116,25 +116,25 @@ expected<timing_report> cpu_session::ask_time(const time_fork_request& request, 
   return std::move(reply.timing);
 }
 
-// A call's draw is one that its process has not seen, so the flush is there for what the calls before left behind, a
-// few megabytes. Some servers share a last-level cache of half a gigabyte, and reading all of it takes longer than the
-// call by a factor of a hundred.
-constexpr int64_t longest_flush = int64_t{64} << 20;
+// A call's draw is one that its process has not seen, so the flush only has to evict what earlier calls left behind: a
+// few megabytes. Some servers have a last-level cache of half a gigabyte; reading all of it would take a hundred times
+// as long as the call.
+constexpr int64_t max_flush_bytes = int64_t{64} << 20;
 
 expected<worker_settings> settings_of(const session_options& options) {
   const std::vector<int> cores = cores_of_this_thread();
-  if (cores.empty()) return fail(errc::infrastructure, "this process may run on no core that it knows of");
+  if (cores.empty()) return fail(errc::infrastructure, "cannot determine the cores that this process may run on");
   worker_settings settings;
   settings.threads = options.threads;
   settings.timing_core = options.timing_core < 0 ? cores.back() : options.timing_core;
   if (!std::ranges::count(cores, settings.timing_core))
-    return fail(errc::invalid_argument, "timing_core {}: this process may not run there", settings.timing_core);
+    return fail(errc::invalid_argument, "timing_core {}: this process may not run on that core", settings.timing_core);
   if (options.threads < 1 || options.threads > static_cast<int>(cores.size()))
     return fail(errc::invalid_argument, "threads = {}: there are {} cores", options.threads, cores.size());
   std::ranges::copy_if(cores, std::back_inserter(settings.other_cores),
                        [&](int core) { return core != settings.timing_core; });
   settings.flush_bytes =
-      options.flush_bytes > 0 ? options.flush_bytes : std::min(last_level_cache_bytes() / 4 * 5, longest_flush);
+      options.flush_bytes > 0 ? options.flush_bytes : std::min(last_level_cache_bytes() / 4 * 5, max_flush_bytes);
   settings.allow_weak_confinement = options.allow_weak_confinement;
   return settings;
 }

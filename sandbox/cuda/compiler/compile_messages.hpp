@@ -1,5 +1,5 @@
-// What a compiler and its zygote say to each other. The zygote is `cudal1-worker compile-cuda SETTINGS`: it has loaded
-// and warmed NVRTC, and forks one confined child a compilation.
+// The messages between a compiler and its zygote. The zygote is `cudal1-worker compile-cuda SETTINGS`: it has loaded
+// and warmed NVRTC, and forks one confined child per compilation.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace cudal1 {
 // On the zygote's command line.
 struct compile_settings {
   std::string architecture;  // "sm_90a"
-  double time_limit_s = 20;  // of processor time; the clock on the wall is the compiler's
+  double time_limit_s = 20;  // of processor time; the compiler's owner limits the wall time
   int64_t memory_limit_bytes = int64_t{2} << 30;
   int64_t log_limit_bytes = 16 << 10;
   bool allow_weak_confinement = false;
@@ -42,8 +42,8 @@ BOOST_DESCRIBE_STRUCT(compile_request, (), (source, headers))
 enum class compile_status : uint32_t {
   compiled,
   refused,         // by the compiler: the log says why
-  out_of_memory,   // said by the compiler itself
-  bad_option,      // ours: an architecture that it does not know
+  out_of_memory,   // reported by the compiler itself
+  bad_option,      // our error: an architecture that it does not know
   internal_error,  // of the compiler
   unconfined       // a required step of the confinement failed; the log names it
 };

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::seconds start_limit{60}, spawn_limit{10}, reap_limit{5};
 
-// What finds the libraries, and nothing else of ours. No GPU: see compile_zygote.cpp.
+// Only what the worker needs to find its libraries. No GPU: see compile_zygote.cpp.
 std::vector<std::string> zygote_environment() {
   std::vector<std::string> environment{"LC_ALL=C", "MALLOC_ARENA_MAX=1", "OMP_NUM_THREADS=1", "CUDA_VISIBLE_DEVICES="};
   for (const char* name : {"PATH", "LD_LIBRARY_PATH"})
@@ -37,7 +37,7 @@ expected<pipe_ends> make_pipe() {
   return pipe_ends{unique_fd(ends[0]), unique_fd(ends[1])};
 }
 
-// Reads what is there. False at the end, or where there is more than any answer may have.
+// Reads the available bytes. False at the end, or if there are more than an answer may have.
 bool take(int fd, std::string& into) {
   std::array<char, 65536> buffer;
   const auto n = ::read(fd, buffer.data(), buffer.size());
@@ -46,7 +46,7 @@ bool take(int fd, std::string& into) {
   return n > 0 && into.size() <= max_answer_bytes;
 }
 
-// The child's word is checked: its lengths must add up to what came.
+// The child is not trusted: its lengths must add up to the bytes received.
 expected<compile_output> decode(const std::string& bytes) {
   compile_answer head;
   if (bytes.size() < sizeof head) return fail(errc::corrupt, "a compiler's answer has {} bytes", bytes.size());
@@ -54,7 +54,7 @@ expected<compile_output> decode(const std::string& bytes) {
   const uint64_t body = bytes.size() - sizeof head;
   const bool fits = head.cubin <= body && head.ptx <= body - head.cubin && head.log == body - head.cubin - head.ptx;
   if (head.magic != compile_answer::magic_value || head.status > compile_status::unconfined || !fits)
-    return fail(errc::corrupt, "a compiler's answer is none: {} bytes of {}", head.cubin, body);
+    return fail(errc::corrupt, "a compiler's answer is malformed: {} bytes of {}", head.cubin, body);
   compile_output result;
   result.status = head.status;
   std::size_t at = sizeof head;
@@ -101,11 +101,12 @@ expected<void> compile_processes::start_zygote() {
   if (!first) return fail_in(what, not_started(worker_, pid_, {errc::infrastructure, first.error().message}));
   auto report = record_of<compile_zygote_report>(*first);
   if (!report) return fail_in(what, report.error());
-  if (report_.version.empty()) report_ = std::move(*report);  // others read it meanwhile: it is set once
+  if (report_.version.empty())
+    report_ = std::move(*report);  // set only once, because other threads read it without the lock
   return {};
 }
 
-// Its children end with it.
+// Its children end with it (confinement).
 void compile_processes::end_zygote() {
   socket_.reset();
   if (pid_ <= 0) return;
@@ -131,8 +132,7 @@ expected<compile_processes::child> compile_processes::spawn(const compile_reques
   const std::lock_guard hold(lock_);
   if (socket_) {
     auto first = spawn_once(request);
-    const bool final_word = first || first.error().code == errc::unsupported;
-    if (final_word) return first;
+    if (first || first.error().code == errc::unsupported) return first;
   }
   CUDAL1_CHECK(start_zygote());
   auto second = spawn_once(request);
@@ -144,7 +144,7 @@ expected<compile_processes::child> compile_processes::spawn(const compile_reques
 tl::unexpected<error> compile_processes::ended_badly(const compile_ending& ending) const {
   if (ending.signal == SIGXCPU || ending.signal == SIGKILL)
     return fail(errc::timeout, "the compiler did not finish within {} s", settings_.time_limit_s);
-  // Allocations that fail end a compiler in many ways, and the one that failed is not among what was resident.
+  // A failed allocation can end a compiler in many ways, and the peak of resident memory does not include it.
   if (ending.peak_kib * 1024 > settings_.memory_limit_bytes / 3)
     return fail(errc::timeout, "the compiler needed more than {} MiB of memory", settings_.memory_limit_bytes >> 20);
   if (ending.signal != 0)
@@ -168,21 +168,21 @@ expected<compile_output> compile_processes::finish(child& c) const {
   }
   if (auto output = decode(bytes)) return output;
   if (bytes.size() > max_answer_bytes)
-    return fail(errc::refused, "the compiler made more than {} MiB of this program", max_answer_bytes >> 20);
-  // It has closed its end without an answer, so it is ending.
+    return fail(errc::refused, "the compiler produced more than {} MiB from this program", max_answer_bytes >> 20);
+  // The child closed its end without an answer, so it is about to end.
   compile_ending ending;
   pollfd entry{c.ending.get(), POLLIN, 0};
   const auto limit = std::chrono::milliseconds(reap_limit).count();
   if (::poll(&entry, 1, static_cast<int>(limit)) <= 0 ||
       ::read(c.ending.get(), &ending, sizeof ending) != static_cast<ssize_t>(sizeof ending))
-    return fail(errc::infrastructure, "a compiler ended without an answer, and its zygote does not say why");
+    return fail(errc::infrastructure, "a compiler ended without an answer, and its zygote does not report why");
   return ended_badly(ending);
 }
 
 expected<compile_output> compile_processes::run(const compile_request& request) {
   CUDAL1_TRY(auto started, spawn(request));
   auto output = finish(started);
-  kill_process(started.pidfd.get());  // whatever it still does
+  kill_process(started.pidfd.get());
   return output;
 }
 

@@ -1,4 +1,4 @@
-// The compiler's end of its zygote: one confined process a compilation, watched and killed.
+// The compiler's side of its zygote: one confined process per compilation, killed when it is done or too slow.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ struct compile_output {
   std::string cubin, ptx, log;
 };
 
-// Thread-safe: forks go one after another, compilations side by side.
+// Thread-safe: forks are serialised, compilations run concurrently.
 class compile_processes {
  public:
   // Starts the zygote and waits until it is warm. Errors: infrastructure, unsupported (the architecture).
@@ -27,8 +27,8 @@ class compile_processes {
   const compile_zygote_report& report() const { return report_; }
   int zygote() const;  // its process id
 
-  // A zygote that was lost is started again, once a call. Errors: timeout (time or memory), compile_failed (the
-  // compiler crashed on this source), unsupported (headers that are not installed), infrastructure.
+  // Restarts a lost zygote, at most once per call. Errors: timeout (time or memory), compile_failed (the compiler
+  // crashed on this source), unsupported (headers that are not installed), infrastructure.
   expected<compile_output> run(const compile_request& request);
 
  private:

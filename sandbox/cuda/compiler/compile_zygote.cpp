@@ -37,7 +37,7 @@ constexpr const char* warm_source =
     "  if (i < n) b[i] = a[i] * 2.0f;\n"
     "}\n";
 
-// "13.0, V13.0.88" of "// Cuda compilation tools, release 13.0, V13.0.88": nvrtcVersion() does not tell builds apart.
+// "13.0, V13.0.88" of "// Cuda compilation tools, release 13.0, V13.0.88": nvrtcVersion() does not include the build.
 std::string version_in(std::string_view ptx) {
   constexpr std::string_view sign = "release ";
   const auto at = ptx.find(sign);
@@ -51,7 +51,7 @@ void write_all(int fd, const void* data, std::size_t bytes) {
   while (bytes > 0) {
     const auto n = ::write(fd, at, bytes);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) ::_exit(exit_broken);  // nobody waits for the answer any more
+    if (n <= 0) ::_exit(exit_broken);  // the reader is gone
     at += n;
     bytes -= static_cast<std::size_t>(n);
   }
@@ -77,7 +77,7 @@ class compile_zygote {
   int serve();
 
  private:
-  // Children of one list of header sets: what they may read, and their search path.
+  // For the children of one list of header sets: their confinement and their search path.
   struct prepared {
     confinement limits;
     std::vector<std::string> include;
@@ -97,8 +97,8 @@ class compile_zygote {
   sigset_t original_mask_{};
 };
 
-// Before NVRTC runs for the first time: where there is a GPU it would initialise the driver, and forked children are of
-// no use after that. Without /dev/nvidia* it works as on a machine that has none.
+// Called before NVRTC runs for the first time. If there is a GPU, NVRTC would initialise the driver, which does not
+// work in forked children. Without access to /dev/nvidia* it works as on a machine without a GPU.
 expected<void> compile_zygote::confine_itself() const {
   confinement_options wanted;
   wanted.role = confined_role::compiler;
@@ -107,7 +107,7 @@ expected<void> compile_zygote::confine_itself() const {
     CUDAL1_TRY(const auto access, folders_.access({set}));
     wanted.readable.insert(wanted.readable.end(), access.readable.begin(), access.readable.end());
   }
-  wanted.parent_death_signal = false;  // its owner's threads come and go; it ends with its socket
+  wanted.parent_death_signal = false;  // the thread that started it may end; the zygote ends with its socket
   CUDAL1_TRY(const auto limits, confinement::prepare(wanted));
   confinement_result result;
   limits.restrict_resources(result);
@@ -157,12 +157,12 @@ expected<const compile_zygote::prepared*> compile_zygote::prepare(const std::vec
   return &prepared_.emplace(headers, prepared{std::move(limits), std::move(access.include)}).first->second;
 }
 
-// Only the answer's descriptor stays open, as 3.
+// Closes all descriptors but the answer's, which becomes 3.
 void compile_zygote::become_child(const compile_request& request, const prepared& how, int answer_fd) const {
   ::sigprocmask(SIG_SETMASK, &original_mask_, nullptr);
   ::prctl(PR_SET_NAME, "cudal1-nvrtc", 0, 0, 0);
   constexpr int only = 3;
-  // As the zygote's socket is 3, it is closed by this.
+  // The zygote's socket is 3, so this closes it.
   if (answer_fd != only && ::dup2(answer_fd, only) < 0) ::_exit(exit_broken);
   const auto limited = how.limits.enter();
   if (const auto* failed = limited.failed(); failed != nullptr && !settings_.allow_weak_confinement) {
@@ -180,7 +180,7 @@ void compile_zygote::become_child(const compile_request& request, const prepared
 expected<void> compile_zygote::spawn(frame& f) {
   CUDAL1_TRY(const auto request, record_of<compile_request>(f));
   if (f.descriptors.size() != 2)
-    return fail(errc::corrupt, "a compilation was asked for with {} descriptors", f.descriptors.size());
+    return fail(errc::corrupt, "a request for a compilation has {} descriptors", f.descriptors.size());
   CUDAL1_TRY(const prepared* how, prepare(request.headers));
   const pid_t child = ::fork();
   if (child < 0) return fail(errc::infrastructure, "fork: {}", std::strerror(errno));
@@ -203,7 +203,7 @@ void compile_zygote::reap() {
     if (WIFSIGNALED(status)) ending.signal = WTERMSIG(status);
     if (WIFEXITED(status)) ending.code = WEXITSTATUS(status);
     ending.peak_kib = used.ru_maxrss;
-    // An empty pipe has room for it; where the reader is gone nobody misses it.
+    // Does not block: the pipe is empty. A missing reader does not matter.
     if (const auto pipe = endings_.find(child); pipe != endings_.end()) {
       [[maybe_unused]] const auto written = ::write(pipe->second.get(), &ending, sizeof ending);
       endings_.erase(pipe);

@@ -1,5 +1,5 @@
-// Device variables are tables. An address of one is followed through the registers of its function, without regard to
-// order: arithmetic hands it on, loads may use it, anything else is refused.
+// Device variables are read-only tables. The address of one is followed through the registers of its function, without
+// regard to order: arithmetic propagates it, loads may use it, anything else is refused.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 24> arithmetic{"mov", "add", "sub",  "mul", "mad", "mul24", "mad24", "and",
                                                       "or",  "xor", "not",  "shl", "shr", "cvt",   "cvta",  "selp",
                                                       "min", "max", "prmt", "bfe", "bfi", "lop3",  "shf",   "neg"};
-// Those that only look at what is there.
+// Instructions that only read through their operands.
 constexpr std::array<std::string_view, 6> reading{"ld", "ldu", "prefetch", "prefetchu", "setp", "isspacep"};
 
 template <class List>
@@ -33,7 +33,7 @@ class variable_check {
       if (s.is_directive() && contains(s.words, ".global")) variables_.insert(name_of(s));
     if (variables_.empty()) return {};
     find_holders();
-    // Until nothing new is found: loops carry addresses backwards.
+    // Repeat until nothing new is found, because loops carry addresses backwards.
     for (std::size_t before = ~std::size_t{0}; before != tainted_.size();) {
       before = tainted_.size();
       for (const auto& s : module_.statements)
@@ -53,7 +53,7 @@ class variable_check {
     return name;
   }
 
-  // Tables of addresses: what is loaded from a variable may then be an address of one.
+  // Tables of addresses: a value loaded from one of them may be the address of a variable.
   void find_holders() {
     for (const auto& s : module_.statements) {
       if (!s.is_directive()) continue;
@@ -61,7 +61,7 @@ class variable_check {
       if (std::any_of(begin, s.words.end(), [this](auto w) { return variables_.contains(w); }))
         holders_.insert(name_of(s));
     }
-    variables_.insert(holders_.begin(), holders_.end());  // those in constant memory too
+    variables_.insert(holders_.begin(), holders_.end());  // including those in constant memory
   }
 
   // `%v.x` is a part of `%v`.
@@ -79,7 +79,7 @@ class variable_check {
     const auto name = s.head().substr(0, s.head().find('.'));
     const bool computes = contains(arithmetic, name), reads = contains(reading, name);
     std::string_view variable;
-    // A result that another statement has tainted is no use of it.
+    // The result operand is written, not used, so it is skipped.
     for (std::size_t i = computes || reads ? 1 : 0; i < operands.size(); ++i)
       for (const auto word : operands[i])
         if (const auto found = variable_in(s, word); !found.empty()) variable = found;

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file that only the whole installation of the set has, below the folder of CUDA's headers or of CUTLASS's.
+// `probe`: a file that only a complete installation of the set has, below the folder of CUDA's headers or of CUTLASS's.
 struct header_set {
   std::string_view name, probe, wheel;
   std::vector<std::string_view> builds_on;
@@ -39,7 +39,7 @@ const header_set* find_set(std::string_view name) {
 expected<header_folders> header_folders::find() {
   Dl_info where{};
   if (::dladdr(reinterpret_cast<const void*>(&nvrtcVersion), &where) == 0 || where.dli_fname == nullptr)
-    return fail(errc::infrastructure, "the dynamic linker does not say where libnvrtc lies");
+    return fail(errc::infrastructure, "the dynamic linker does not report where libnvrtc is");
   std::error_code problem;
   const auto library = fs::canonical(where.dli_fname, problem);
   if (problem) return fail(errc::infrastructure, "{}: {}", where.dli_fname, problem.message());
@@ -93,7 +93,7 @@ expected<header_access> header_folders::access(const std::vector<std::string>& w
   if (wants("cuda")) result.include.insert(result.include.end(), {cuda_, cuda_ + "/crt"});  // mma.h's "mma.hpp"
   for (const auto& folder : result.include)
     if (folder != cuda_ + "/cccl") result.readable.push_back(folder);
-  // CUDA's folder holds CCCL's; what a set does not cover is not on the search path, and no secret either.
+  // CUDA's folder contains CCCL's, so it becomes readable too; that is harmless, as it is not on the search path.
   return result;
 }
 

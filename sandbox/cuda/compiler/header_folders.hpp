@@ -1,5 +1,5 @@
-// Where NVIDIA's headers lie: beside the NVRTC that this process runs with, since both come from wheels of one
-// installation.
+// Finds NVIDIA's headers: beside the NVRTC that this process has loaded, since both come from wheels in one
+// environment.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@ namespace cudal1 {
 
 struct header_access {
   std::vector<std::string> include;   // folders for the compiler's search path, in order
-  std::vector<std::string> readable;  // what the sets cover: folders and files
+  std::vector<std::string> readable;  // folders and files that the sets cover
 };
 
 class header_folders {
  public:
-  // By the place of the loaded libnvrtc. Errors: infrastructure.
+  // Starts from the path of the loaded libnvrtc. Errors: infrastructure.
   static expected<header_folders> find();
 
   // The folder of libnvrtc itself.
   const std::string& libraries() const { return libraries_; }
-  // Whether each folder of a set is there. What is missing comes with the wheels that the message of access() names.
+  // True if a set and those that it builds on are installed.
   bool has(const std::string& set) const;
   std::vector<std::string> installed() const;
   // For the sets of a program, with those that they build on. Errors: unsupported (not installed; which wheel).

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view linkage = "extern \"C\" ";
 
-// The changes of a text: at a place, so many bytes are replaced.
+// Replacements in a text, by the offset of the replaced bytes.
 struct change {
   std::size_t bytes = 0;
   std::string by;
@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 7> specifiers{"static",          "inline"
 constexpr std::array<std::string_view, 5> with_arguments{"__launch_bounds__", "__cluster_dims__", "__maxnreg__",
                                                          "__block_size__", "__attribute__"};
 
-// The token that opens what `tokens[close]` closes; `close` where there is none.
+// The token that opens what `tokens[close]` closes; `close` if there is none.
 std::size_t opening(const std::vector<token>& tokens, std::size_t close) {
   int depth = 0;
   for (std::size_t i = close + 1; i-- > 0;) {
@@ -39,8 +39,8 @@ std::size_t opening(const std::vector<token>& tokens, std::size_t close) {
   return close;
 }
 
-// The first word of the declaration that `tokens[at]`, __global__, stands in: what may stand in front of it and no
-// more, since a macro before it need not end in ';'.
+// The first word of the declaration that contains `tokens[at]`, __global__. Only goes back over known specifiers, since
+// a macro before the declaration need not end in ';'.
 std::size_t declaration_begin(const std::vector<token>& tokens, std::size_t at) {
   while (at > 0) {
     const auto& before = tokens[at - 1];
@@ -65,7 +65,7 @@ void give_plain_name(const std::vector<token>& tokens, std::size_t at, changes& 
   bool has_linkage = false;
   const auto look_at = [&](const token& t) {
     has_linkage = has_linkage || t.is("extern");
-    // These contradict a name that others find.
+    // These contradict external linkage.
     if (t.is("static") || t.is("inline") || t.is("__forceinline__")) wanted[t.begin] = {t.text.size(), ""};
   };
   for (std::size_t i = first; i < tokens.size() && !tokens[i].is("{") && !tokens[i].is(";"); ++i)
@@ -75,7 +75,7 @@ void give_plain_name(const std::vector<token>& tokens, std::size_t at, changes& 
   here.by = std::string(linkage) + here.by;
 }
 
-// In the body of a macro the declaration cannot be told; the word itself becomes `extern "C" __global__`.
+// In the body of a macro the declaration cannot be parsed, so the word itself becomes `extern "C" __global__`.
 void give_plain_name_in_macro(const token& directive, changes& wanted) {
   constexpr std::string_view word = "__global__";
   const auto at = directive.text.find(word);

@@ -1,4 +1,4 @@
-// From a program's source to what NVRTC is given: the prologue, then the source with its kernels under plain names.
+// Turns a program's source into NVRTC's input: the prologue, then the source with its kernels under plain names.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace cudal1 {
 
-// Each declaration of a kernel gets `extern "C"`, so that the cubin has it by its name; templates stay as they are.
-// Line numbers stay. Errors: refused (what hides words from this reading).
+// Each declaration of a kernel gets `extern "C"`, so that the cubin has it under its own name; templates stay as they
+// are. Line numbers stay the same. Errors: refused (constructs that the scanner does not accept).
 expected<std::string> cuda_kernel_text(std::string_view source);
 
-// What the dialect has and NVRTC has not.
+// What the dialect has and NVRTC lacks.
 std::string_view cuda_prologue();
 std::string_view cuda_prologue_of_atomics();
 

@@ -13,12 +13,12 @@ struct nvrtc_result {
   std::string cubin, ptx, log;  // the log is cut at the limit
 };
 
-// Never throws and returns no error: what goes wrong is in the status and the log.
+// Never throws: errors are in the status and the log.
 nvrtc_result compile_with_nvrtc(const std::string& source, const std::string& architecture,
                                 const std::vector<std::string>& include, int64_t log_limit_bytes);
 
-// The options beside architecture and search path, for the key of a cache. `headers`: the sets that the program
-// includes, or their folders.
+// The options besides architecture and search path; they are part of the cache key. `headers`: the sets that the
+// program includes, or their folders.
 const std::vector<std::string>& nvrtc_options(const std::vector<std::string>& headers);
 
 }  // namespace cudal1

@@ -23,10 +23,10 @@ namespace cudal1 {
 namespace {
 
 constexpr std::string_view cache_format = "cudal1 cubin 1";
-// Statistics take up to 600 bytes a kernel: the limit of the log is for what people read.
+// ptxas's statistics take up to 600 bytes per kernel; they do not count towards the log's limit.
 constexpr int64_t statistics_bytes = 256 << 10;
 
-// What a cached object says of itself: one line of JSON, then the cubin.
+// The head of a cached object: one line of JSON, followed by the cubin.
 struct cached_head {
   std::string log;
   std::vector<kernel_resources> resources;
@@ -64,7 +64,7 @@ class compiler final : public nvrtc_compiler {
     const auto begin = std::chrono::steady_clock::now();
     compiled_code result;
     if (p.text.source.find_first_not_of(" \t\r\n") == std::string::npos) return result;
-    CUDAL1_CHECK(check_source(p.text.source, p.text.headers));  // again: no path but those of the sets
+    CUDAL1_CHECK(check_source(p.text.source, p.text.headers));  // again: includes only from the header sets
     CUDAL1_TRY(auto text, cuda_kernel_text(p.text.source));
     const auto key = key_of(text, p.text.headers);
     const auto cached = cache_.find(key);
@@ -79,7 +79,7 @@ class compiler final : public nvrtc_compiler {
   }
 
  private:
-  // The version stands for NVRTC's own headers, and for those of the wheels, which are installed with it.
+  // The version also identifies NVRTC's own headers and those of the wheels, which are installed with it.
   std::string key_of(const std::string& text, const std::vector<std::string>& headers) const {
     return sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", cache_format, processes_->report().version,
                                   options_.architecture, fmt::join(nvrtc_options(headers), " "),
@@ -160,9 +160,12 @@ class compiler final : public nvrtc_compiler {
 }  // namespace
 
 expected<std::unique_ptr<nvrtc_compiler>> nvrtc_compiler::create(nvrtc_compiler_options options) {
-  if (options.processes < 1) return fail(errc::invalid_argument, "{} compiler processes are none", options.processes);
+  if (options.processes < 1)
+    return fail(errc::invalid_argument, "the number of compiler processes is {}; it must be positive",
+                options.processes);
   if (!options.architecture.starts_with("sm_"))
-    return fail(errc::invalid_argument, "\"{}\" is no architecture of a GPU; one is \"sm_90a\"", options.architecture);
+    return fail(errc::invalid_argument, "\"{}\" is not an architecture of a GPU, such as \"sm_90a\"",
+                options.architecture);
   CUDAL1_TRY(auto cache, code_cache::open(options.cache_folder, options.cache_limit_bytes));
   compile_settings settings;
   settings.architecture = options.architecture;

@@ -2,9 +2,10 @@
 
 namespace cudal1 {
 
-// No fast math: products and sums contract, as nvcc has it, and nothing else differs from IEEE arithmetic. Without
-// headers the parts of CUDA that no kernel may use (device runtime, textures) are left out, which saves parsing them.
-// With them, libcu++ defines again the limits that the prologue has (47).
+// No fast math: products and sums contract, as with nvcc, and nothing else differs from IEEE arithmetic. Without
+// headers,
+// --minimal omits the parts of CUDA that no kernel may use (device runtime, textures), which saves parsing them. With
+// them, libcu++ redefines the limits that the prologue defines (warning 47).
 const std::vector<std::string>& nvrtc_options(const std::vector<std::string>& headers) {
   static const std::vector<std::string> common{"--std=c++20",       "--device-as-default-execution-space",
                                                "--device-int128",   "--fmad=true",

@@ -29,7 +29,7 @@ class parser {
         CUDAL1_CHECK(punctuation(c));
       }
     }
-    if (!statement_.words.empty() || depth_ != 0) return fail(errc::corrupt, "the PTX ends in the middle");
+    if (!statement_.words.empty() || depth_ != 0) return fail(errc::corrupt, "the PTX is incomplete");
     return std::move(module_);
   }
 
@@ -42,7 +42,7 @@ class parser {
     at_ += bytes;
   }
 
-  // `L2::evict_last` is one word; the single colon of a label is none.
+  // `L2::evict_last` is one word; the single colon of a label does not belong to one.
   void word() {
     auto end = at_;
     while (end < text_.size() && (is_word(text_[end]) || text_.substr(end, 2) == "::"))
@@ -70,13 +70,13 @@ class parser {
       finish();
       ++at_;
     } else if (c == ':' && statement_.words.size() == 1) {
-      // A label; what it names (.branchtargets, .callprototype, an instruction) is a statement of its own.
+      // A label; what follows it (.branchtargets, .callprototype, an instruction) is a separate statement.
       statement_.words.clear();
       ++at_;
     } else if (c == '{' && (statement_.words.empty() || is_function_head())) {
       open();
     } else if (c == '}' && statement_.words.empty()) {
-      if (depth_ == 0) return fail(errc::corrupt, "the PTX closes a block that it has not opened");
+      if (depth_ == 0) return fail(errc::corrupt, "the PTX closes a block that it did not open");
       if (--depth_ == 0) function_ = -1;
       ++at_;
     } else {

@@ -1,4 +1,4 @@
-// PTX as the rules see it: statements and their operands, by function.
+// Parses PTX for the rules: statements and their operands, by function.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace cudal1 {
 
 // One directive, instruction or head of a function. The views point into the text that was parsed.
 struct ptx_statement {
-  std::vector<std::string_view> words;  // without a guard (@%p1); punctuation is one character a word
+  std::vector<std::string_view> words;  // without a guard (@%p1); each punctuation character is a word
   int function = -1;                    // index into ptx_module::functions, -1 outside
   std::string_view text;                // for messages
 
@@ -31,11 +31,11 @@ struct ptx_function {
 
 struct ptx_module {
   std::vector<ptx_function> functions;
-  std::vector<ptx_statement> statements;  // in order; heads of functions among them, outside of theirs
+  std::vector<ptx_statement> statements;  // in order; the head of a function is outside of it
 };
 
-// Inline assembly puts text of the program's into the PTX. So whatever could make this reading differ from the
-// assembler's is refused: comments of C, preprocessor lines, backslashes, strings over lines. Errors: refused, corrupt.
+// Inline assembly puts the program's text into the PTX, so whatever ptxas might parse differently is refused: comments
+// of C, preprocessor lines, backslashes, strings over lines. Errors: refused, corrupt.
 expected<ptx_module> parse_ptx(std::string_view text);
 
 }  // namespace cudal1

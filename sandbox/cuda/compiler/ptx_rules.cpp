@@ -9,8 +9,8 @@
 namespace cudal1 {
 namespace {
 
-// What a thread may know of itself and its launch. Everything else that begins with % and is not declared is refused:
-// clocks, timers, counters, and where on the GPU it runs.
+// What a thread may know about itself and its launch. Everything else that begins with % and is not declared is
+// refused: clocks, timers, counters, and where on the GPU the thread runs.
 constexpr std::array<std::string_view, 20> allowed_registers{"%tid",
                                                              "%ntid",
                                                              "%ctaid",
@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 20> allowed_registers{"%tid",
                                                              "%total_smem_size",
                                                              "%aggr_smem_size"};
 
-// Names that no program may declare, since they are the machine's.
+// Names that no program may declare, since they are special registers.
 constexpr std::array<std::string_view, 11> machine_names{"%clock",  "%globaltimer", "%smid",         "%nsmid",
                                                          "%gridid", "%warpid",      "%nwarpid",      "%envreg",
                                                          "%pm",     "%reserved_",   "%current_graph"};
@@ -65,7 +65,7 @@ std::string_view hint_for(std::string_view function) {
                                                                   {"__assert_fail", "device-side assert"}};
   if (const auto found = hints.find(function); found != hints.end()) return found->second;
   return function.starts_with("cuda") || function.starts_with("__cuda") ? "the device runtime (launches from kernels)"
-                                                                        : "functions that are not its own";
+                                                                        : "functions that they do not define";
 }
 
 class rules {
@@ -75,7 +75,7 @@ class rules {
   expected<void> run() {
     for (const auto& f : module_.functions)
       if (f.is_extern)
-        return fail(errc::refused, "a kernel has no use for {}: the program calls \"{}\"", hint_for(f.name), f.name);
+        return fail(errc::refused, "kernels may not use {}: the program calls \"{}\"", hint_for(f.name), f.name);
     for (const auto& s : module_.statements)
       if (s.head() == ".reg") CUDAL1_CHECK(declare(s));
     for (const auto& s : module_.statements)
@@ -89,8 +89,7 @@ class rules {
                           : fmt::format("\"{}\"", module_.functions[static_cast<std::size_t>(s.function)].name);
   }
   tl::unexpected<error> refuse(const ptx_statement& s, std::string_view why) const {
-    return fail(errc::refused, "{}: a kernel has no use for {}: \"{}\" is refused", where(s), why,
-                s.text.substr(0, 120));
+    return fail(errc::refused, "{}: kernels may not use {}: \"{}\" is refused", where(s), why, s.text.substr(0, 120));
   }
 
   // `.reg .b32 %r<9>, t;`: %r0 to %r8, and t.
@@ -99,7 +98,7 @@ class rules {
     for (std::size_t i = 1; i < words.size(); ++i) {
       if (!words[i].starts_with('%')) continue;
       for (const auto name : machine_names)
-        if (words[i].starts_with(name)) return refuse(s, "registers of its own with the names of the machine's");
+        if (words[i].starts_with(name)) return refuse(s, "declared registers with the names of special registers");
       (i + 1 < words.size() && words[i + 1] == "<" ? prefixes_ : names_).insert(words[i]);
     }
     return {};
@@ -117,7 +116,7 @@ class rules {
       if (!word.starts_with('%') || is_declared(word)) continue;
       const auto base = word.substr(0, word.find('.'));
       if (std::find(allowed_registers.begin(), allowed_registers.end(), base) == allowed_registers.end())
-        return refuse(s, fmt::format("the special register {} (clocks, counters and the place where it runs)", word));
+        return refuse(s, fmt::format("the special register {} (clocks, counters and the location on the GPU)", word));
     }
     return {};
   }
@@ -145,7 +144,8 @@ class rules {
     return registers(s);
   }
 
-  // The policy of a hint is a value; only constants that mean "evict normally" and "evict first" let nothing stay.
+  // The policy of a hint is a value; only the constants for "evict normally" and "evict first" are known to be
+  // harmless.
   expected<void> cache_policy(const ptx_statement& s) const {
     static constexpr std::array<std::string_view, 4> harmless{"1152921504606846976", "0x1000000000000000",
                                                               "1364590687093260288", "0x12F0000000000000"};

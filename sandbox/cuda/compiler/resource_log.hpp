@@ -1,4 +1,4 @@
-// What ptxas says of each kernel (--ptxas-options=-v).
+// What ptxas reports about each kernel (--ptxas-options=-v).
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace cudal1 {
 
-// Of the kernels named, in their order; zeros where the log says nothing of one. Where it says something twice the last
-// word counts: ptxas speaks after the front end, which may quote the program.
+// Of the named kernels, in their order; zeros for a kernel that the log does not mention. The last of several entries
+// counts: ptxas writes after the front end, which may quote the program.
 std::vector<kernel_resources> resources_in(std::string_view log, const std::vector<std::string>& kernels);
 
-// The log without ptxas's statistics: what is left is for people.
+// The log without ptxas's statistics.
 std::string messages_in(std::string_view log);
 
 }  // namespace cudal1

@@ -9,7 +9,7 @@ namespace cudal1 {
 
 namespace {
 
-// A text that NVML writes into a buffer.
+// Reads a text that NVML writes into a buffer.
 template <class Call>
 expected<std::string> text_of(const nvml& library, const std::string& what, Call call) {
   char text[256] = {};
@@ -20,7 +20,7 @@ expected<std::string> text_of(const nvml& library, const std::string& what, Call
 expected<gpu_description> describe(const nvml& library, unsigned index) {
   const auto what = [&](const char* property) { return fmt::format("{} of GPU {}", property, index); };
   nvml_device device = nullptr;
-  CUDAL1_CHECK(library.check(library.by_index(index, &device), fmt::format("of GPU {}", index)));
+  CUDAL1_CHECK(library.check(library.by_index(index, &device), fmt::format("a handle of GPU {}", index)));
   gpu_description g;
   g.index = static_cast<int>(index);
   CUDAL1_TRY(g.uuid,
@@ -50,7 +50,7 @@ expected<std::vector<gpu_description>> find_gpus() {
   std::vector<gpu_description> all;
   if (!library) return all;
   unsigned count = 0;
-  CUDAL1_CHECK(library->check(library->count(&count), "how many GPUs there are"));
+  CUDAL1_CHECK(library->check(library->count(&count), "the number of GPUs"));
   CUDAL1_TRY(const auto driver, text_of(*library, "its version", library->driver_version));
   for (unsigned i = 0; i < count; ++i) {
     CUDAL1_TRY(auto g, describe(*library, i));

@@ -9,7 +9,7 @@ namespace {
 
 struct clock_reason {
   unsigned long long bit;
-  bool throttles;  // by heat or power; the others are idleness and settings
+  bool throttles;  // by heat or power; the others are idling and settings
   const char* text;
 };
 constexpr unsigned long long power_cap = 0x04;
@@ -26,7 +26,7 @@ constexpr clock_reason clock_reasons[] = {
 };
 
 // Xids that a faulty kernel causes: illegal instruction or address, page fault, a stopped or a torn-down channel. All
-// others tell of the GPU or its driver.
+// others are errors of the GPU or its driver.
 constexpr bool caused_by_a_program(unsigned long long xid) {
   return xid == 13 || xid == 31 || xid == 43 || xid == 45;
 }
@@ -40,15 +40,15 @@ throttle_judgement judge_throttling(const gpu_condition& before, const gpu_condi
       fmt::format("{}, {} of {} MHz", seen.throttle_reasons, seen.sm_clock_mhz, seen.max_sm_clock_mhz);
   const bool by_power_alone = (before.at_power_cap || !before.throttled) && (after.at_power_cap || !after.throttled);
   if (by_power_alone && tries_left == 0)
-    return {"", fmt::format("the GPU was throttled, as both sides' calls keep it ({})", how)};
+    return {"", fmt::format("the GPU was throttled all the time by the power that both sides' calls use ({})", how)};
   return {fmt::format("the GPU was throttled ({})", how), ""};
 }
 
 struct gpu_watch::state {
   std::shared_ptr<const nvml> library;
   nvml_device device = nullptr;
-  nvml_event_set events = nullptr;  // null where Xids cannot be watched
-  unsigned max_sm_clock_mhz = 0;    // asked for once: it takes the better part of a millisecond
+  nvml_event_set events = nullptr;  // null if Xids cannot be watched
+  unsigned max_sm_clock_mhz = 0;    // queried once, because that takes almost a millisecond
   int64_t xid_errors = 0, program_xid_errors = 0;
 
   ~state() {
@@ -76,14 +76,14 @@ void gpu_watch::state::take_events() {
 expected<std::vector<int>> gpu_watch::state::processes() const {
   std::vector<nvml_process> list(32);
   for (;;) {
-    // Half of it is offered: see nvml_process.
+    // Only half of the buffer is offered: see nvml_process.
     auto count = static_cast<unsigned>(list.size() / 2);
     const nvml_status status = library->processes(device, &count, list.data());
     if (status == nvml_status::insufficient_size && list.size() < (1 << 16)) {
       list.resize(list.size() * 4);
       continue;
     }
-    CUDAL1_CHECK(library->check(status, "which processes use a GPU"));
+    CUDAL1_CHECK(library->check(status, "the processes on a GPU"));
     std::vector<int> pids;
     for (unsigned i = 0; i < count && i < list.size(); ++i)
       pids.push_back(static_cast<int>(list[i].pid));
@@ -93,10 +93,10 @@ expected<std::vector<int>> gpu_watch::state::processes() const {
 
 expected<gpu_watch> gpu_watch::open(const std::string& uuid) {
   CUDAL1_TRY(auto library, nvml::open());
-  if (!library) return fail(errc::not_found, "no GPU {} can be watched: there is no driver", uuid);
+  if (!library) return fail(errc::not_found, "GPU {} cannot be watched: there is no driver", uuid);
   auto s = std::make_unique<state>();
   s->library = std::move(library);
-  CUDAL1_CHECK(s->library->check(s->library->by_uuid(uuid.c_str(), &s->device), "of GPU " + uuid));
+  CUDAL1_CHECK(s->library->check(s->library->by_uuid(uuid.c_str(), &s->device), "a handle of GPU " + uuid));
   CUDAL1_CHECK(s->library->check(s->library->max_clock(s->device, nvml_clock_sm, &s->max_sm_clock_mhz),
                                  "a GPU's highest clock"));
   s->watch_xids();
@@ -122,7 +122,7 @@ expected<gpu_condition> gpu_watch::condition() {
   c.sm_clock_mhz = static_cast<int>(mhz);
   c.max_sm_clock_mhz = static_cast<int>(state_->max_sm_clock_mhz);
   unsigned long long reasons = 0;
-  CUDAL1_CHECK(library.check(library.clock_reasons(state_->device, &reasons), "why a GPU's clock is what it is"));
+  CUDAL1_CHECK(library.check(library.clock_reasons(state_->device, &reasons), "the reasons for a GPU's clock"));
   unsigned long long throttling = 0;
   for (const auto& reason : clock_reasons) {
     if (!reason.throttles || (reasons & reason.bit) == 0) continue;

@@ -7,11 +7,11 @@
 
 namespace cudal1 {
 
-// The cores of a list as Linux writes them, "0-3,8,10-11"; what cannot be read ends it.
+// Parses a list of cores as Linux writes it, "0-3,8,10-11"; stops at the first invalid entry.
 std::vector<int> read_core_list(std::string_view text);
-// And the other way round; `cores` ascending.
+// The reverse; `cores` must be ascending.
 std::string format_core_list(const std::vector<int>& cores);
-// Of the device at a PCI address as NVML writes it ("00000000:19:00.0"); empty where the system does not say.
+// The cores near the device at a PCI address as NVML writes it ("00000000:19:00.0"); empty if unknown.
 std::vector<int> cores_near(const std::string& pci_bus);
 
 }  // namespace cudal1

@@ -22,12 +22,12 @@ expected<std::shared_ptr<const nvml>> nvml::open() {
   std::shared_ptr<nvml> opened(new nvml(library));
   CUDAL1_CHECK(opened->find_functions());
   const nvml_status status = opened->init_();
-  // The library alone, as container images have it, is no driver.
+  // Container images may have the library without a driver.
   if (status == nvml_status::driver_not_loaded || status == nvml_status::library_not_found) return nullptr;
   if (status != nvml_status::success)
     return fail(errc::infrastructure,
-                "there is a GPU driver, but it does not work: {} (NVML {}); `nvidia-smi` should say the same, and "
-                "devices = \"cpu\" does without it",
+                "there is a GPU driver, but it does not work: {} (NVML {}); `nvidia-smi` should report the same; "
+                "devices = \"cpu\" does not need it",
                 opened->text_of_(status), static_cast<int>(status));
   opened->initialised_ = true;
   return opened;
@@ -74,7 +74,7 @@ expected<void> nvml::find_functions() {
 
 expected<void> nvml::check(nvml_status status, const std::string& what) const {
   if (status == nvml_status::success) return {};
-  return fail(errc::infrastructure, "the GPU driver does not tell {}: {} (NVML {})", what, text_of_(status),
+  return fail(errc::infrastructure, "the GPU driver does not report {}: {} (NVML {})", what, text_of_(status),
               static_cast<int>(status));
 }
 

@@ -1,5 +1,5 @@
 // NVML, the driver's management library, loaded at run time. Its functions and records are declared here as nvml.h of
-// CUDA 13 has them (driver 525 and newer answers to all): neither CUDA's wheels nor its toolkit need be there.
+// CUDA 13 has them (drivers from 525 on have all of them), so neither CUDA's wheels nor its toolkit are needed.
 #pragma once
 
 #include <memory>
@@ -52,14 +52,14 @@ inline constexpr unsigned long long nvml_xid_event = 0x8;
 // The library, initialised for as long as this object lives. The functions may be called from several threads.
 class nvml {
  public:
-  // Null where the machine has no driver (no library, or one without a driver beneath it). errc::infrastructure where
-  // there is one that does not work.
+  // Null if the machine has no driver (no library, or a library without a driver). errc::infrastructure if the driver
+  // does not work.
   static expected<std::shared_ptr<const nvml>> open();
   ~nvml();
   nvml(const nvml&) = delete;
   nvml& operator=(const nvml&) = delete;
 
-  // errc::infrastructure with the driver's words; `what` as in "the name of GPU 0".
+  // errc::infrastructure with the driver's message; `what` is for example "the name of GPU 0".
   expected<void> check(nvml_status status, const std::string& what) const;
 
   nvml_status (*driver_version)(char* text, unsigned length) = nullptr;

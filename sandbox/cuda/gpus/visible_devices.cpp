@@ -13,7 +13,7 @@ std::string_view trimmed(std::string_view text) {
   return first == std::string_view::npos ? std::string_view() : text.substr(first, last - first + 1);
 }
 
-// The place in `all` that an entry means; nothing where it means none, or more than one.
+// The index in `all` of the GPU that an entry names; nothing if it names none or several.
 std::optional<std::size_t> place_of(const std::vector<gpu_description>& all, std::string_view entry) {
   if (entry.starts_with("GPU-")) {
     const auto matches = [&](const gpu_description& g) { return g.uuid.starts_with(entry); };
@@ -42,7 +42,7 @@ expected<std::vector<gpu_description>> visible_gpus(std::vector<gpu_description>
     const auto place = place_of(all, entry);
     if (!place) break;
     const auto same = [&](const gpu_description& g) { return g.uuid == all[*place].uuid; };
-    if (std::any_of(shown.begin(), shown.end(), same)) break;  // CUDA shows nothing then; a prefix is enough for us
+    if (std::any_of(shown.begin(), shown.end(), same)) break;  // CUDA then shows no GPU; we keep the entries before
     shown.push_back(all[*place]);
     shown.back().index = static_cast<int>(shown.size()) - 1;
   }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t most_blocks = 2048, elements_of_thread = 8;
 constexpr int64_t record_stride = 16;  // doubles; a fingerprint takes the first two
-static_assert(record_figures <= record_stride);
+static_assert(record_fields <= record_stride);
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 double ratio(double numerator, double denominator) {
@@ -31,24 +31,24 @@ int64_t whole(double count) {
 
 }  // namespace
 
-// Of all blocks. The places are -1 where there is none.
+// The totals over all blocks. An index is -1 if there is no such element.
 struct output_comparer::totals {
-  double of[record_figures] = {};
+  double of[record_fields] = {};
 
-  double operator[](compare_figure f) const { return of[f]; }
-  double mean(compare_figure f) const { return of[f] / std::max(of[figure_count], 1.0); }
-  double root_mean(compare_figure f) const { return std::sqrt(mean(f)); }
+  double operator[](comparison_field f) const { return of[f]; }
+  double mean(comparison_field f) const { return of[f] / std::max(of[figure_count], 1.0); }
+  double root_mean(comparison_field f) const { return std::sqrt(mean(f)); }
 };
 
 expected<std::pair<std::size_t, double*>> output_comparer::new_record() {
   return without_exceptions("comparing", [&]() -> expected<std::pair<std::size_t, double*>> {
     const auto options = at::TensorOptions().device(device_.where()).dtype(at::kDouble);
     if (!records_.defined()) {
-      figures_ = at::empty({most_blocks * static_cast<int64_t>(compare_figures)}, options);
-      records_ = at::zeros({static_cast<int64_t>(most_started), record_stride}, options);
+      figures_ = at::empty({most_blocks * static_cast<int64_t>(comparison_fields)}, options);
+      records_ = at::zeros({static_cast<int64_t>(max_started), record_stride}, options);
     }
-    if (started_ >= most_started)
-      return fail(errc::infrastructure, "more than {} comparisons before they are looked at", most_started);
+    if (started_ >= max_started)
+      return fail(errc::infrastructure, "more than {} comparisons are waiting to be collected", max_started);
     base_.resize(started_ + 1);
     double* const at = records_.mutable_data_ptr<double>() + static_cast<int64_t>(started_) * record_stride;
     return std::pair(started_++, at);
@@ -103,7 +103,7 @@ expected<void> output_comparer::collect() {
     const at::Tensor used = records_.narrow(0, 0, count), host = used.to(at::kCPU, false, true);
     const double* const first = host.const_data_ptr<double>();
     collected_.assign(first, first + count * record_stride);
-    used.zero_();  // fingerprints are added up
+    used.zero_();  // fingerprints are added to their records
     return {};
   });
 }
@@ -117,7 +117,7 @@ fingerprint output_comparer::hashed(std::size_t started) const {
 
 output_comparer::totals output_comparer::totals_of(std::size_t started) const {
   totals all;
-  std::copy_n(&collected_.at(started * record_stride), record_figures, all.of);
+  std::copy_n(&collected_.at(started * record_stride), record_fields, all.of);
   return all;
 }
 

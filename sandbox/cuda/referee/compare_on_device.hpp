@@ -1,5 +1,5 @@
-// Outputs against expected ones, and fingerprints, on the device where they lie: one pass over memory each, the same
-// figures every time.
+// Compares outputs with expected outputs, and computes fingerprints, on the device: each in one pass over memory, and
+// with the same result every time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,14 +11,14 @@
 
 namespace cudal1 {
 
-// Contiguous tensors of one shape. `exact` is float64 where `type` is floating, else of `type`.
+// Contiguous tensors of one shape. `exact` is float64 if `type` is floating, else of `type`.
 struct compared_tensors {
   dtype type = dtype::float32;
   int64_t elements = 0;
   const void *value = nullptr, *eager = nullptr, *exact = nullptr;
 };
 
-// What one output's expected values are among themselves: computed once a draw.
+// How the expected values of one output differ among themselves; computed once per draw.
 struct expected_statistics {
   int64_t outside = 0, outside_loose = 0;  // the exact output against eager as shipped
   double size = 0, deviation = 0;          // of the exact output: root mean square, standard deviation
@@ -27,31 +27,31 @@ struct expected_statistics {
   int64_t strict_outside = 0;  // strict float32 eager against eager as shipped
 };
 
-// Comparisons and fingerprints are enqueued, many at a time, and looked at together: what they read must stay as it is
-// until collect(), which waits once and fetches some bytes of each.
+// Comparisons and fingerprints are enqueued and collected together: the memory that they read must not change before
+// collect(), which waits once and fetches a few bytes of each.
 class output_comparer {
  public:
   explicit output_comparer(referee_device& device) : device_(device) {}
-  static constexpr std::size_t most_started = 4096;  // before a collect()
+  static constexpr std::size_t max_started = 4096;  // before a collect()
 
-  // Each gives the number under which collect() leaves what came of it.
+  // Each returns the number under which its result is available after collect().
   expected<std::size_t> start_compare(const compared_tensors& output, const tolerances& allowed,
                                       bool with_reference = false);
   expected<std::size_t> start_hash(const tensor_type& type, const void* data, uint64_t key, std::size_t output);
   expected<void> collect();
-  // All of output_check but the name and the type problem, as compare_output() has it on the CPU.
+  // All of output_check but the name and the type problem, equal to compare_output()'s on the CPU.
   output_check compared(std::size_t started, const compared_tensors& output,
                         const expected_statistics& statistics) const;
   fingerprint hashed(std::size_t started) const;
 
-  // `strict`: eager without TensorFloat-32; null where that is what eager is.
+  // `strict`: eager without TensorFloat-32; null if eager does not use it.
   expected<expected_statistics> statistics_of(dtype type, int64_t elements, const void* eager, const void* strict,
                                               const void* exact, const tolerances& allowed);
 
  private:
   struct totals;
   totals totals_of(std::size_t started) const;
-  // The number and the place of a new record on the device.
+  // The number and the address of a new record on the device.
   expected<std::pair<std::size_t, double*>> new_record();
 
   referee_device& device_;

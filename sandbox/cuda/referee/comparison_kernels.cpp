@@ -6,8 +6,8 @@
 
 namespace cudal1 {
 
-// `type` counts as the enum dtype does: bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64.
-// The order of figures is that of compare_figure.
+// `type` is a value of the enum dtype: bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64.
+// `figures` and `record` are in the order of comparison_field.
 std::string_view referee_kernel_text() {
   static const std::string text = std::string(R"cuda(
 __device__ inline bool is_finite(double x) {

@@ -1,6 +1,5 @@
-// The referee's own kernels on a GPU: figures of a comparison, and fingerprints (fingerprints.hpp), in one pass over
-// memory each, with the same result every time. The text is CUDA C++ without includes that the `cpu` device compiles as
-// well.
+// The referee's own kernels on a GPU: comparison and fingerprints (fingerprints.hpp), each in one pass over memory and
+// with the same result every time. The text is CUDA C++ without includes, which the `cpu` device compiles as well.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +10,9 @@ namespace cudal1 {
 // Threads of a block, in every launch of these kernels.
 inline constexpr unsigned referee_kernel_threads = 256;
 
-// `compare` leaves so many doubles for each block: the sums, the largest deviation, its flat index and that of the
-// first element whose class (finite, NaN, infinite) differs; -1 where there is none.
-enum compare_figure : std::size_t {
+// The doubles that `compare` writes for each block: sums, the largest deviation, its flat index, and the flat index of
+// the first element whose class (finite, NaN, infinite) differs. An index is -1 if there is no such element.
+enum comparison_field : std::size_t {
   figure_count,       // elements where value, eager and exact are finite
   figure_mismatches,  // elements whose class differs between value and eager
   figure_outside,
@@ -27,11 +26,11 @@ enum compare_figure : std::size_t {
   figure_largest,
   figure_largest_index,
   figure_mismatch_index,
-  compare_figures,
-  // `add_up` brings those of all blocks together and adds two.
-  figure_worst_value = compare_figures,
+  comparison_fields,
+  // `add_up` combines those of all blocks and adds two.
+  figure_worst_value = comparison_fields,
   figure_worst_expected,
-  record_figures
+  record_fields
 };
 
 std::string_view referee_kernel_text();

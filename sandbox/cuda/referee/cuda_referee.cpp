@@ -9,7 +9,7 @@
 namespace cudal1 {
 namespace {
 
-constexpr int64_t share_of_memory = 3;  // the draws of all tasks take one part of so many of what is free
+constexpr int64_t share_of_memory = 3;  // the draws of all tasks may take 1/3 of the free memory
 constexpr int64_t least_memory = int64_t{256} << 20;
 
 expected<std::unique_ptr<referee>> start(const worker_settings& settings) {
@@ -22,7 +22,7 @@ expected<std::unique_ptr<referee>> start(const worker_settings& settings) {
 }  // namespace
 
 int run_cuda_referee(const worker_settings& settings, int socket, int zygote) {
-  return serve_referee(start(settings), settings, socket, zygote, {gpu_device_files(), awake_for});
+  return serve_referee(start(settings), settings, socket, zygote, {gpu_device_files(), spin_time});
 }
 
 }  // namespace cudal1

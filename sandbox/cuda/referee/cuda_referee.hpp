@@ -5,7 +5,8 @@
 
 namespace cudal1 {
 
-// The rest of a process forked by the zygote; its exit code (zygote.hpp). Uses settings.cuda_device.
+// Runs the referee in a process that the zygote forked, on settings.cuda_device. Returns the process's exit code
+// (zygote.hpp).
 int run_cuda_referee(const worker_settings& settings, int socket, int zygote);
 
 }  // namespace cudal1

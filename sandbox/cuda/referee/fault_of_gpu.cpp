@@ -14,7 +14,7 @@ struct sign {
   outcome kind;
 };
 
-// Names of CUDA errors, their texts, and the sentences of our own runner. The first that occurs decides.
+// Names of CUDA errors, their texts, and messages of our own runner. The first match decides.
 constexpr sign signs[] = {
     {"a write into an input", outcome::wrote_input},
     {"a write into input", outcome::wrote_input},

@@ -1,4 +1,4 @@
-// What a GPU's runner says of a program that failed there, as the outcome of an evaluation. Pure.
+// Maps what a GPU's runner reports about a failed program to the outcome of an evaluation. Pure.
 #pragma once
 
 #include "config/base/error.hpp"

@@ -8,7 +8,7 @@
 namespace cudal1 {
 namespace {
 
-constexpr int64_t least_share_free = 8;  // one part of so many of the device's memory
+constexpr int64_t least_share_free = 8;  // keep 1/8 of the device's memory free
 
 std::span<const tensor_view> views_of(const std::shared_ptr<const drawn_tensors>& tensors) {
   const auto shared = shared_tensors::of(tensors);
@@ -46,7 +46,7 @@ expected<std::shared_ptr<const expected_outputs>> gpu_backend::compute(reference
                                                                        const tolerances& allowed) {
   CUDAL1_TRY(auto computed,
              compute_expected_outputs(program, views_of(d.inputs), views_of(d.weights), allowed, *device_, comparer_));
-  // The runner's libraries and other tasks want some of the memory as well.
+  // The runner's libraries and other tasks need memory as well.
   CUDAL1_TRY(const device_room room, device_->room());
   if (room.free < room.total / least_share_free) device_->give_back();
   return std::shared_ptr<const expected_outputs>(std::move(computed));
@@ -57,7 +57,7 @@ expected<std::shared_ptr<const expected_outputs>> gpu_backend::compute(reference
 struct gpu_backend::started_call {
   std::vector<const void*> flat;
   std::vector<at::Tensor> copies;                // those that had to be gathered
-  std::vector<std::size_t> hashes, comparisons;  // their numbers; 0 where an output is not compared
+  std::vector<std::size_t> hashes, comparisons;  // their numbers; 0 if an output is not compared
 };
 
 expected<gpu_backend::started_call> gpu_backend::start(const checked_program& variant, const kept_call& call,
@@ -86,7 +86,7 @@ expected<gpu_backend::started_call> gpu_backend::start(const checked_program& va
   return result;
 }
 
-// All are enqueued, and looked at together.
+// Enqueues all comparisons, then collects them together.
 expected<std::vector<compared_call>> gpu_backend::compare(const checked_program& variant,
                                                           std::span<const kept_call> calls,
                                                           const std::vector<bool>& comparable,
@@ -118,7 +118,7 @@ expected<std::vector<compared_call>> gpu_backend::compare(const checked_program&
 // ---- runners --------------------------------------------------------------------------------------------------------
 
 expected<void> gpu_backend::attach(frame& f) {
-  if (f.descriptors.size() != 2) return fail(errc::corrupt, "attach carries a runner's channel and its pidfd");
+  if (f.descriptors.size() != 2) return fail(errc::corrupt, "an attach frame carries a runner's channel and its pidfd");
   runner_ = std::make_shared<gpu_runner_link>(*device_, std::move(f.descriptors[0]), std::move(f.descriptors[1]));
   return {};
 }

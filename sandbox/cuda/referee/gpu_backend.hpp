@@ -1,5 +1,5 @@
 // The referee's backend of a GPU: draws in device memory that the runner maps, the task's own program and the
-// comparison on the device, and one runner for many requests. It works on any device of LibTorch's.
+// comparison on the device, and one runner for many requests. It works on any LibTorch device.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,7 @@ class gpu_backend final : public referee_backend {
   tensor_memory& memory() { return memory_; }
 
  private:
-  // What was started for one call's outputs.
+  // The fingerprints and comparisons that were started for one call's outputs.
   struct started_call;
   expected<started_call> start(const checked_program& variant, const kept_call& call,
                                const std::vector<bool>& comparable, const tolerances& allowed);

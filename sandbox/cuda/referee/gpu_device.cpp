@@ -42,7 +42,7 @@ class gpu_device final : public referee_device {
     CUDAL1_TRY(made.bytes, rounded_device_bytes(bytes, index_));
     auto file = make_device_memory(bytes, index_);
     if (!file) {
-      give_back();  // what ATen keeps may be what is missing
+      give_back();  // ATen's cache may hold the missing memory
       file = make_device_memory(bytes, index_);
     }
     if (!file) return tl::unexpected<error>(file.error());
@@ -83,7 +83,7 @@ expected<std::unique_ptr<referee_device>> make_gpu_device(int index) {
   CUDAL1_TRY(auto kernels, service_library::compile(referee_kernel_text(), index));
   auto device = std::make_unique<gpu_device>(index, std::move(kernels));
   CUDAL1_CHECK(warm_up_operators(device->where()));
-  // The first export and import opens what it needs.
+  // The first export and import opens the files that later ones need.
   CUDAL1_CHECK(device->make_memory(1, memory_access::read_write));
   CUDAL1_CHECK(device->synchronise());
   return device;

@@ -30,7 +30,7 @@ at::ScalarType precision_of(const at::Tensor& t) {
   return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// Integer tensors take no factors that are floating.
+// Integer tensors do not accept floating-point factors.
 at::Scalar scalar_for(const at::Tensor& values, double v) {
   return values.is_floating_point() ? at::Scalar(v) : at::Scalar(static_cast<int64_t>(v));
 }
@@ -219,7 +219,7 @@ void keep_fact(fact f, const at::Tensor& values, at::Generator& random) {
   }
 }
 
-// In the host's memory; nobody writes to it.
+// In host memory; must not be written to.
 at::Tensor tensor_of(const std::byte* content, const tensor_type& type) {
   return wrap({contiguous(type.type, type.shape), const_cast<std::byte*>(content)}, at::kCPU);
 }
@@ -242,7 +242,7 @@ void fill_contiguous(const at::Tensor& values, const tensor_draw& how) {
     keep_fact(f, values, maker.random());
 }
 
-// A dimension of stride 0 is one element that is seen several times.
+// A dimension of stride 0 repeats one element.
 at::Tensor without_broadcasts(at::Tensor t) {
   for (int64_t d = 0; d < t.dim(); ++d)
     if (t.stride(d) == 0 && t.size(d) > 1) t = t.narrow(d, 0, 1);
@@ -258,7 +258,7 @@ expected<void> fill_draw(const at::Tensor& target, const tensor_draw& how) {
       fill_contiguous(target, how);
       return {};
     }
-    // The facts hold in the whole of it, so it is made whole; what is seen twice takes the first value.
+    // The facts must hold for the full tensor, so it is made in full; a repeated element takes the first value.
     const auto whole = at::empty(target.sizes(), target.options());
     fill_contiguous(whole, how);
     at::Tensor source = whole;

@@ -1,5 +1,5 @@
-// The draws of sandbox/referee/draw_recipe.hpp, made on the device that they are for. The same seed gives the same
-// values again on one kind of device.
+// Makes the draws of sandbox/referee/draw_recipe.hpp on the device. On one kind of device the same seed gives the same
+// values.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +9,8 @@
 
 namespace cudal1 {
 
-// Fills `target` (of how.type, on any device). Needs a few 100 MB beside it at most, and once the tensor's own size for
-// a symmetric or a strided one.
+// Fills `target` (of how.type, on any device). Needs at most a few 100 MB of extra memory, plus the tensor's own size
+// for a symmetric or a strided tensor.
 expected<void> fill_draw(const at::Tensor& target, const tensor_draw& how);
 
 }  // namespace cudal1

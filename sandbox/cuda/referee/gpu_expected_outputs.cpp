@@ -24,8 +24,8 @@ class strict_float32 {
 
 class without_cudnn {
  public:
-  explicit without_cudnn(bool really) : before_(at::globalContext().userEnabledCuDNN()) {
-    if (really) at::globalContext().setUserEnabledCuDNN(false);
+  explicit without_cudnn(bool disable) : before_(at::globalContext().userEnabledCuDNN()) {
+    if (disable) at::globalContext().setUserEnabledCuDNN(false);
   }
   ~without_cudnn() { at::globalContext().setUserEnabledCuDNN(before_); }
   without_cudnn(const without_cudnn&) = delete;
@@ -35,7 +35,7 @@ class without_cudnn {
   bool before_;
 };
 
-// In the types that a side wants; widened copies live in `copies`. The strides stay as they are.
+// The tensors in the types that a side needs, with the same strides; `copies` owns the widened ones.
 expected<std::vector<tensor_view>> widened(std::span<const tensor_view> have, const std::vector<tensor_type>& want,
                                            at::Device device, std::vector<at::Tensor>& copies) {
   return without_exceptions("widening", [&]() -> expected<std::vector<tensor_view>> {
@@ -45,7 +45,7 @@ expected<std::vector<tensor_view>> widened(std::span<const tensor_view> have, co
         views.push_back(have[i]);
         continue;
       }
-      // All of the storage, so that a strided tensor keeps its form.
+      // All of the storage, so that a strided tensor keeps its layout.
       const int64_t count = have[i].type.storage_bytes() / size_of(have[i].type.type);
       const auto flat = wrap({contiguous(have[i].type.type, {count}), have[i].data}, device);
       copies.push_back(flat.to(scalar_type_of(want[i].type)));
@@ -76,7 +76,7 @@ expected<std::vector<at::Tensor>> run_side(reference_program::side& s, std::span
       result.push_back(wrap({output.type, output.data}, where).clone(at::MemoryFormat::Contiguous));
     return result;
   });
-  // What is in flight still reads the copies and the outputs.
+  // Kernels in flight still read the copies and the outputs.
   CUDAL1_CHECK(device.synchronise());
   s.run->release();
   return kept;

@@ -1,5 +1,5 @@
 // The expected outputs of a draw on the referee's device: of the task's own program as LibTorch ships (cuDNN may use
-// TensorFloat-32), strictly in float32 where that differs, and in float64.
+// TensorFloat-32), in strict float32 if that differs, and in float64.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace cudal1 {
 
-// An element for each output. What strict float32 gives is kept in the statistics alone.
+// One element per output. Of the strict float32 outputs only the statistics are kept.
 struct gpu_expected_outputs final : expected_outputs {
   std::vector<at::Tensor> shipped, exact;  // contiguous
   std::vector<expected_statistics> statistics;

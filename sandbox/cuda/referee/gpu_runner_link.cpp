@@ -17,13 +17,14 @@
 namespace cudal1 {
 namespace {
 
-constexpr double start_limit_ms = 120'000;  // a context, the runner's kernels, LibTorch's libraries, lock-down
+constexpr double start_limit_ms = 120'000;  // for a context, the runner's kernels, LibTorch's libraries, confinement
 constexpr double load_limit_ms = 30'000;
-constexpr double frame_limit_ms = 10'000;  // of what takes next to no time
-constexpr double setup_factor = 2;   // setup steps, or the calls before a capture, take so many times a call's limit
-constexpr double overhead_ms = 500;  // of a call beside it: poison, flush, guards
-constexpr int64_t progress_slice_ms = 50;           // how often is looked which call is in progress
-constexpr int64_t least_limit = int64_t{16} << 30;  // of a runner's memory, where none is set
+constexpr double frame_limit_ms = 10'000;  // for messages that take almost no time
+constexpr double setup_factor =
+    2;  // setup steps, or the calls before a capture, may take this many times a call's limit
+constexpr double overhead_ms = 500;                 // per call, for poison, flush and guards
+constexpr int64_t progress_slice_ms = 50;           // how often to check which call is in progress
+constexpr int64_t least_limit = int64_t{16} << 30;  // of a runner's memory, if no limit is set
 constexpr int residents = 2;                        // programs that have tensors in the arena at the same time
 constexpr std::size_t most_notes = 16, most_note = 400;
 
@@ -35,7 +36,7 @@ std::string said(const std::string& text) {
   return printable(text.c_str(), text.size());
 }
 
-// What a runner says of itself; everything else is said of its program.
+// True for errors of the runner itself; all others are errors of its program.
 bool is_ours(errc code) {
   return code == errc::infrastructure || code == errc::io_error || code == errc::corrupt ||
          code == errc::invalid_argument || code == errc::cancelled || code == errc::already_exists;
@@ -64,7 +65,7 @@ bool gpu_runner_link::wait_for_end(std::chrono::milliseconds limit) const {
   return r > 0;
 }
 
-// The driver takes a moment to stop what still runs on the device.
+// The driver needs a moment to stop work on the device.
 void gpu_runner_link::end() {
   if (ended_) return;
   ended_ = true;
@@ -79,17 +80,17 @@ tl::unexpected<error> gpu_runner_link::note_fault(resident_program which, fault 
   return program_runners::note_fault(which, std::move(f));
 }
 
-// Errors are the link's own: errc::timeout, errc::not_found (it is gone), errc::corrupt (no answer), infrastructure.
+// Errors are those of the link: timeout, not_found (the runner is gone), corrupt (not a reply), infrastructure.
 expected<frame> gpu_runner_link::exchange(frame_type type, const json& body, std::span<const int> descriptors,
                                           double limit_ms) {
   if (ended_) return fail(errc::infrastructure, "the runner has ended: attach another one");
   const deadline until = deadline_in(milliseconds_of(limit_ms));
   if (const auto sent = send_frame(channel_.get(), type, body, descriptors, until); !sent)
     return fail(sent.error().code == errc::timeout ? errc::timeout : errc::not_found, "{}", sent.error().message);
-  spin_until_readable(channel_.get(), awake_for);
+  spin_until_readable(channel_.get(), spin_time);
   CUDAL1_TRY(frame reply, receive_frame(channel_.get(), until, runner_frame_limits));
   if (reply.type != frame_type::done && reply.type != frame_type::failed)
-    return fail(errc::corrupt, "a {} frame is no answer", enum_name(reply.type));
+    return fail(errc::corrupt, "a {} frame is not a reply", enum_name(reply.type));
   return reply;
 }
 
@@ -124,7 +125,7 @@ tl::unexpected<error> gpu_runner_link::unanswered(resident_program which, const 
     case errc::timeout:
       return note_fault(which, {outcome::hang, fmt::format("no answer within {:.0f} ms", limit_ms)});
     case errc::not_found:
-      // It may have died of the program, or been ended from outside: the session knows how it ended.
+      // The program or something outside may have killed it; the session knows how it ended.
       return note_loss(which);
     default:
       return fail(errc::infrastructure, "a runner of the GPU: {}", said(e.message));
@@ -133,7 +134,7 @@ tl::unexpected<error> gpu_runner_link::unanswered(resident_program which, const 
 
 void gpu_runner_link::settle(resident_program which) {
   side(which) = {};
-  // A runner whose context is broken exits right after its answer: this one then finds nobody.
+  // A runner whose context is broken exits right after its reply; then this message fails.
   if (!tell(frame_type::unload, to_json(gpu_unload_message{which}), {}, frame_limit_ms)) end();
 }
 
@@ -204,7 +205,7 @@ expected<void> gpu_runner_link::give_all(const std::vector<planned_call>& calls)
   }
   if (given) return {};
   end();
-  return fail(errc::infrastructure, "a runner of the GPU does not take its tensors: {}", given.error().message);
+  return fail(errc::infrastructure, "a runner of the GPU does not accept its tensors: {}", given.error().message);
 }
 
 gpu_call gpu_runner_link::message_of(const planned_call& planned) const {
@@ -262,14 +263,14 @@ expected<frame> gpu_runner_link::exchange_calls(const gpu_calls_message& message
   return receive_frame(channel_.get(), deadline_in(milliseconds_of(frame_limit_ms)), runner_frame_limits);
 }
 
-std::size_t gpu_runner_link::most_calls() const {
+std::size_t gpu_runner_link::max_calls() const {
   const checked_program& variant = running(resident_program::variant);
   int64_t bytes = 1;
   for (const auto& name : variant.text.outputs)
     bytes += variant.types.at(name).storage_bytes();
   // Each output takes two records, one of a fingerprint and one of a comparison.
   const std::size_t of_records =
-      output_comparer::most_started / (2 * std::max<std::size_t>(variant.text.outputs.size(), 1));
+      output_comparer::max_started / (2 * std::max<std::size_t>(variant.text.outputs.size(), 1));
   return std::min(static_cast<std::size_t>(keepable_bytes() / bytes), of_records);
 }
 
@@ -284,7 +285,7 @@ expected<call_record> gpu_runner_link::result_of(const planned_call& planned, co
     return fail(errc::infrastructure, "a runner of the GPU measured {} us, {} ms, {} ms", record.microseconds,
                 record.setup_ms, record.flush_ms);
   if (record.microseconds > 1000 * limits_.call_ms)
-    return note_fault(planned.which, {outcome::hang, fmt::format("a call took {:.0f} ms, and {:.0f} are granted",
+    return note_fault(planned.which, {outcome::hang, fmt::format("a call took {:.0f} ms; the limit is {:.0f} ms",
                                                                  record.microseconds / 1000, limits_.call_ms)});
   setup_ms_ = std::max(setup_ms_, record.setup_ms);
   if (!record.guard_problem.empty())
@@ -307,13 +308,13 @@ expected<std::vector<call_record>> gpu_runner_link::run(const std::vector<planne
     message.calls.push_back(message_of(planned));
     limits_ms.push_back(limit_of(planned));
   }
-  // Nothing of this process may be on the device while a clock runs.
+  // No work of this process may be on the device during a timed call.
   CUDAL1_CHECK(device_.synchronise());
   std::size_t in_progress = 0;
   const auto answer = exchange_calls(message, limits_ms, in_progress);
   CUDAL1_TRY(const gpu_reply reply, answer_of(calls[in_progress].which, answer, limits_ms[in_progress]));
   if (reply.calls.size() != calls.size())
-    return fail(errc::infrastructure, "a runner of the GPU answers {} of {} calls", reply.calls.size(), calls.size());
+    return fail(errc::infrastructure, "a runner of the GPU reported {} of {} calls", reply.calls.size(), calls.size());
   note(reply.notes);
   std::vector<call_record> results;
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -347,8 +348,8 @@ expected<std::vector<output_memory>> gpu_runner_link::outputs_of(resident_progra
       auto* const first = static_cast<std::byte*>(tensors->views[place.index].data);
       result.push_back({first + place.offset, is_weight ? output_home::weight : output_home::input, place.index});
     } else {
-      return note_fault(
-          which, {outcome::crash, fmt::format("the output \"{}\" lies in no memory of this call", p.text.outputs[i])});
+      return note_fault(which, {outcome::crash, fmt::format("the output \"{}\" lies outside the memory of this call",
+                                                            p.text.outputs[i])});
     }
   }
   return result;

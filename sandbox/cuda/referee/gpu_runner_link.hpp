@@ -1,5 +1,5 @@
-// The referee's end of a GPU's runner: frames with deadlines. Only the device code that it runs is untrusted there;
-// still, no number that it says is used unchecked.
+// The referee's end of a GPU's runner: frames with deadlines. Only the device code in the runner is untrusted; still,
+// no number that the runner reports is used unchecked.
 #pragma once
 
 #include <map>
@@ -21,12 +21,12 @@ class gpu_runner_link final : public program_runners {
   gpu_runner_link(referee_device& device, unique_fd channel, unique_fd pidfd)
       : device_(device), channel_(std::move(channel)), pidfd_(std::move(pidfd)) {}
 
-  // The runner unmaps what nobody holds any more, so that its memory is free.
+  // Makes the runner unmap tensors that are no longer used, so that their memory becomes free.
   void drop_unused_tensors();
-  // Forgets the last request's fault. The first request's memory limit is the arena's for good.
+  // Clears the last request's fault. The first request's memory limit fixes the arena's size.
   void begin_request(const call_limits& limits);
 
-  // Of a program that the runner has already only its name is sent.
+  // If the runner already has the program's text, it is not sent again.
   expected<void> load(resident_program which, const checked_program& p, int object, const std::string& key) override;
   bool holds_variant(const std::string& key) const override {
     const auto& variant = side(resident_program::variant);
@@ -34,27 +34,27 @@ class gpu_runner_link final : public program_runners {
   }
   const checked_program& running(resident_program which) const override { return *side(which).program; }
 
-  std::size_t most_calls() const override;
-  // How many bytes of outputs may be kept at a time.
+  std::size_t max_calls() const override;
+  // How many bytes of outputs may be kept at the same time.
   int64_t keepable_bytes() const { return arena_ ? arena_->bytes / share_of_kept : 0; }
-  // Nothing of this process is on the device meanwhile. The data of a record's outputs is strided, as the program says.
+  // No work of this process is on the device meanwhile. The outputs in a record have the program's strides.
   expected<std::vector<call_record>> run(const std::vector<planned_call>& calls) override;
 
  private:
   struct resident_side {
     std::optional<checked_program> program;  // whose text the runner has
     bool called = false;
-    std::string key;                            // what the caller knows it by
-    std::pair<int64_t, int64_t> weights{0, 0};  // id and generation of its last call's
+    std::string key;                            // the caller's key for it
+    std::pair<int64_t, int64_t> weights{0, 0};  // id and generation in its last call
   };
   expected<frame> exchange(frame_type type, const json& body, std::span<const int> descriptors, double limit_ms);
-  // What concerns no program.
+  // For messages that concern no program.
   expected<void> tell(frame_type type, const json& body, std::span<const int> descriptors, double limit_ms);
-  // What runs a program: its faults become problem().
+  // For messages that run a program: its faults become problem().
   expected<gpu_reply> ask(resident_program which, frame_type type, const json& body, std::span<const int> descriptors,
                           double limit_ms);
   expected<gpu_reply> answer_of(resident_program which, const expected<frame>& answer, double limit_ms);
-  // Sends calls and waits for them; `in_progress` is the last that was begun, and each has its own limit.
+  // Sends calls and waits for them; `in_progress` is the last that began, and each has its own limit.
   expected<frame> exchange_calls(const gpu_calls_message& message, const std::vector<double>& limits_ms,
                                  std::size_t& in_progress);
   uint32_t calls_begun() const;
@@ -69,7 +69,7 @@ class gpu_runner_link final : public program_runners {
   expected<void> give(const std::shared_ptr<const shared_tensors>& tensors);
   expected<void> drop_unused();
   expected<std::vector<output_memory>> outputs_of(resident_program which, const gpu_call_record& record, const draw& d);
-  // After a fault: whether the runner still answers. It is ended where it does not.
+  // After a fault: unloads the program, and ends the runner if it no longer responds.
   void settle(resident_program which);
   void end();
   bool wait_for_end(std::chrono::milliseconds limit) const;

@@ -27,23 +27,23 @@ struct device_room {
   int64_t free = 0, total = 0;  // bytes
 };
 
-// Not thread-safe. Everything runs in one order: what ATen does on its current stream, launches, copies.
+// Not thread-safe. ATen's operators, launches and copies run in order, on ATen's current stream.
 class referee_device {
  public:
   virtual ~referee_device() = default;
   virtual at::Device where() const = 0;
-  // Launches a kernel of kernels.hpp; `arguments` as cudaLaunchKernel takes them.
+  // Launches a kernel of comparison_kernels.hpp; `arguments` as for cudaLaunchKernel.
   virtual expected<void> launch(const std::string& kernel, unsigned blocks, void** arguments) = 0;
   // Nothing of this process is in flight on the device afterwards.
   virtual expected<void> synchronise() = 0;
   virtual expected<device_room> room() = 0;
-  // Memory that ATen keeps for later goes back. It must allocate anew then, which takes longer than a small task.
+  // Frees the memory that ATen caches. Allocating it again takes longer than a small task.
   virtual void give_back() = 0;
   virtual expected<device_memory> make_memory(int64_t bytes, memory_access access) = 0;
 };
 
-// A context on that GPU, with the kernels compiled and the libraries of ATen's operators warm: to be called before the
-// process is locked down.
+// A context on that GPU, with the kernels compiled and the libraries of ATen's operators warmed up. Call it before the
+// process is confined.
 expected<std::unique_ptr<referee_device>> make_gpu_device(int index);
 
 }  // namespace cudal1

@@ -1,5 +1,5 @@
-// Device memory that draws lie in. What a draw leaves serves the next one that is laid out in as much, also another
-// task's: to make memory and to map it in two processes takes as long as to fill it.
+// Device memory for draws. The memory of a draw is reused for the next one of the same size, of any task, because
+// allocating memory and mapping it in two processes takes as long as filling it.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,12 @@
 
 namespace cudal1 {
 
-// A draw's inputs or weights. A runner maps the memory by its id, which no other memory ever has in this process. When
-// nobody holds the tensors any more, the same memory may be filled with others: the id stays, and with it the runner's
-// mapping, and the generation is another one.
+// A draw's inputs or weights. A runner maps the memory by its id, which is unique in this process. Once the tensors are
+// no longer used, the memory may be filled with others: the id and the runner's mapping stay, the generation changes.
 struct shared_tensors final : drawn_tensors {
   int64_t id = 0, generation = 0;
   bool weights = false;
-  int64_t layout_bytes = 0;  // as device_layout_of says
+  int64_t layout_bytes = 0;  // by device_layout_of
   device_memory memory;
   std::vector<tensor_view> views;  // in `memory`
 
@@ -31,16 +30,16 @@ class tensor_memory {
  public:
   explicit tensor_memory(referee_device& device) : device_(device) {}
 
-  // For tensors of these types, which are not filled yet: spare memory, or new. Errors as make_memory's.
+  // Unfilled tensors of these types, in spare or new memory. Errors as of make_memory.
   expected<std::shared_ptr<shared_tensors>> take(const std::vector<tensor_type>& types, bool weights);
-  // Of what nobody holds any more.
+  // Of memory that is no longer used.
   int64_t spare_bytes() const;
-  // Gives spare memory back to the device until no more is left than that; the oldest goes first.
+  // Frees spare memory, the oldest first, until no more than this is left.
   void trim(int64_t most_spare_bytes);
 
  private:
   referee_device& device_;
-  std::vector<std::shared_ptr<shared_tensors>> all_;  // spare where this holds it alone
+  std::vector<std::shared_ptr<shared_tensors>> all_;  // spare if this is the only owner
 };
 
 }  // namespace cudal1

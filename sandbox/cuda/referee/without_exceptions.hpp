@@ -1,4 +1,4 @@
-// Calls of ATen that end as errors. For .cpp files: it includes ATen.
+// Turns ATen's exceptions into errors. For .cpp files only: it includes ATen.
 #pragma once
 
 #include <c10/core/InferenceMode.h>
@@ -8,7 +8,7 @@
 
 namespace cudal1 {
 
-// What ATen throws in `work`, as errc::out_of_memory or errc::infrastructure.
+// Runs `work`; what it throws becomes errc::out_of_memory or errc::infrastructure.
 template <class F>
 auto without_exceptions(const char* what, F&& work) -> decltype(work()) {
   try {

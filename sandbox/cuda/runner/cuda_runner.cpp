@@ -21,10 +21,10 @@
 namespace cudal1 {
 namespace {
 
-constexpr std::chrono::hours idle_timeout{24 * 365};  // the referee's end closes when nobody needs this runner any more
+constexpr std::chrono::hours idle_timeout{24 * 365};  // the referee closes the channel when it is done
 constexpr std::chrono::seconds answer_limit{10};
 constexpr double longest_rehearsed_us = 10'000;
-constexpr double share_of_hosts = 0.05;  // of a call's time, that the host puts work into the stream
+constexpr double share_of_hosts = 0.05;  // a call is host-bound if enqueuing takes more of its time
 
 using clock = std::chrono::steady_clock;
 
@@ -37,14 +37,14 @@ struct given_tensors {
   unique_fd memory;
   bool weights = false;
   device_mapping mapped;
-  device_mapping second;  // the same at other addresses, made when first asked for: to map memory waits for the device
+  device_mapping second;  // the same at other addresses; mapped on first use, because mapping waits for the device
 };
 
 class cuda_runner {
  public:
   explicit cuda_runner(const worker_settings& settings) : settings_(settings), core_(cores_of(settings)) {}
   expected<void> start(frame& f);
-  // CUDA's own threads are there by then and keep every core that the process was given.
+  // Call it after start(): CUDA's own threads exist by then and keep all cores that the process may use.
   expected<void> choose_core() { return core_.choose(); }
   expected<gpu_reply> answer(frame& f);
   bool is_broken() const { return device_->is_broken(); }
@@ -52,9 +52,9 @@ class cuda_runner {
  private:
   struct slot {
     std::unique_ptr<resident> program;
-    int64_t weights = 0, generation = 0;  // of those that are set
+    int64_t weights = 0, generation = 0;  // of the weights that are set
     bool weights_are_set = false;
-    bool host_bound = false;  // a good part of its calls' time is the host's
+    bool host_bound = false;  // the host takes a good part of its calls' time
   };
 
   expected<gpu_reply> load(frame& f);
@@ -63,8 +63,8 @@ class cuda_runner {
   expected<gpu_reply> drop(frame& f);
   expected<gpu_reply> calls(frame& f);
   expected<void> call(const gpu_call& m, gpu_reply& reply);
-  // Waits, and notes what is known of the last call only once the device has done all work behind it: before other
-  // device code runs, which could write to where that lies.
+  // Waits for the device and records the findings about the last call. Call it before other device code runs, which
+  // could overwrite them.
   expected<void> finish(gpu_reply& reply);
 
   slot& slot_of(resident_program which) { return slots_[which == resident_program::variant ? 1 : 0]; }
@@ -74,9 +74,8 @@ class cuda_runner {
   }
   expected<void> set_weights(slot& s, const gpu_call& m, gpu_call_record& record);
   expected<void> capture(slot& s, const gpu_call& m, std::span<const tensor_view> inputs);
-  // Before a timed call whose time is the host's for a good part the same call, off the clock: a host that did the same
-  // just before is at its best, as in a loop, and varies least. Poison and flush come behind it, so the device is none
-  // the wiser.
+  // Runs the same call untimed before a timed call that is host-bound: a host that has just done the same work is
+  // fastest, as in a loop, and varies least. Poison and flush follow, so the device's state is unaffected.
   expected<void> rehearse(slot& s, const gpu_call& m, std::span<const tensor_view> inputs);
   expected<given_tensors*> tensors_of(int64_t id, bool weights);
   expected<const device_mapping*> second_of(given_tensors& given);
@@ -98,12 +97,12 @@ class cuda_runner {
   std::map<int64_t, given_tensors> given_;
   mapping progress_page_;
   gpu_progress* progress_ = nullptr;
-  bool last_is_unknown_ = false;  // what the last call left is on its way from the device
+  bool last_is_unknown_ = false;  // the findings about the last call are not yet recorded
 };
 
 expected<void> cuda_runner::start(frame& f) {
   if (f.type != frame_type::arena || f.descriptors.size() != 2)
-    return fail(errc::corrupt, "a GPU runner's first frame is arena, with its memory and a page for its progress");
+    return fail(errc::corrupt, "a GPU runner's first frame must be arena, with its memory and a page for its progress");
   CUDAL1_TRY(const auto message, record_of<gpu_arena_message>(f));
   CUDAL1_TRY(device_, runner_device::create(settings_.cuda_device, f.descriptors[0].get(), message.bytes,
                                             settings_.flush_bytes));
@@ -129,7 +128,7 @@ expected<gpu_reply> cuda_runner::load(frame& f) {
     CUDAL1_TRY(auto checked, check_program_text(message.program));
     known = std::make_shared<known_program>(std::move(checked));
   }
-  if (!known) return fail(errc::corrupt, "a {} is loaded again that never was", enum_name(message.which));
+  if (!known) return fail(errc::corrupt, "a {} cannot be loaded again: it was never loaded", enum_name(message.which));
   mapping object;
   if (!f.descriptors.empty()) {
     CUDAL1_TRY(const int64_t bytes, sealed_size(f.descriptors[0].get()));
@@ -190,7 +189,7 @@ expected<std::vector<tensor_view>> cuda_runner::views_of(const device_mapping* m
   const device_layout layout = device_layout_of(types);
   std::vector<tensor_view> views;
   if (!types.empty() && (memory == nullptr || memory->size() < layout.bytes))
-    return fail(errc::corrupt, "the tensors given are {} bytes, and {} are wanted", memory ? memory->size() : 0,
+    return fail(errc::corrupt, "the given tensors have {} bytes, and {} are needed", memory ? memory->size() : 0,
                 layout.bytes);
   for (std::size_t i = 0; i < types.size(); ++i)
     views.push_back({types[i], memory->data() + layout.offsets[i]});
@@ -202,7 +201,7 @@ expected<void> cuda_runner::set_weights(slot& s, const gpu_call& m, gpu_call_rec
   s.weights_are_set = false;
   s.weights = m.weights;
   s.generation = m.generation;
-  if (s.program->wants_weights()) {
+  if (s.program->needs_weights()) {
     const device_mapping* memory = nullptr;
     if (m.weights != 0) {
       CUDAL1_TRY(const auto* const given, tensors_of(m.weights, true));
@@ -220,12 +219,12 @@ expected<void> cuda_runner::set_weights(slot& s, const gpu_call& m, gpu_call_rec
 }
 
 expected<void> cuda_runner::capture(slot& s, const gpu_call& m, std::span<const tensor_view> inputs) {
-  if (!s.program->wants_capture()) return {};
+  if (!s.program->needs_capture()) return {};
   std::vector<tensor_view> moved(inputs.begin(), inputs.end());
   if (m.inputs != 0) {
     auto& given = given_.at(m.inputs);
     CUDAL1_TRY(const auto* const second, second_of(given));
-    // A call at the second addresses sees the first ones as the others.
+    // For a call at the second addresses, the first ones are the other addresses.
     CUDAL1_TRY(moved, views_of(m.elsewhere ? &given.mapped : second, s.program->input_types()));
   }
   CUDAL1_CHECK(begin(m.seed ^ 2, false));
@@ -258,8 +257,8 @@ gpu_output_place cuda_runner::place_of(const tensor_view& output, std::span<cons
   return place;
 }
 
-// Both sides' outputs are copied behind a timed call, whatever becomes of the copy: the same work between two calls,
-// whichever side's turn it was. A copy that is not kept is wiped by the next call's poison.
+// The outputs of every timed call are copied, even if the copy is not kept, so that the same work is done between two
+// calls of either side. The next call's poison overwrites a copy that is not kept.
 expected<void> cuda_runner::copy_outputs(const gpu_call& m, std::span<const tensor_view> outputs,
                                          gpu_call_record& record) {
   auto& arena = device_->arena();
@@ -273,7 +272,7 @@ expected<void> cuda_runner::copy_outputs(const gpu_call& m, std::span<const tens
     CUDAL1_CHECK(device_->copy(copy, outputs[i].data, bytes));
     if (m.keep) record.outputs[i].offset = arena.offset_of(copy);
   }
-  if (!m.keep) arena.let_go_to(mark);
+  if (!m.keep) arena.drop_kept_to(mark);
   return {};
 }
 
@@ -302,7 +301,7 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
   }
   CUDAL1_TRY(const auto inputs, views_of(memory, s.program->input_types()));
   const bool rehearsed = m.mode == call_mode::timed && s.host_bound;
-  if (!has_weights(s, m) || s.program->wants_capture() || rehearsed) CUDAL1_CHECK(finish(reply));
+  if (!has_weights(s, m) || s.program->needs_capture() || rehearsed) CUDAL1_CHECK(finish(reply));
   CUDAL1_CHECK(set_weights(s, m, record));
   CUDAL1_CHECK(capture(s, m, inputs));
   if (m.weights != 0) weights_memory = &given_.at(m.weights).mapped;
@@ -348,9 +347,9 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
 expected<gpu_reply> cuda_runner::calls(frame& f) {
   CUDAL1_TRY(const auto message, record_of<gpu_calls_message>(f));
   gpu_reply reply;
-  last_is_unknown_ = false;  // where the last frame's calls ended with a fault
-  device_->arena().let_kept_go();
-  // What is timed comes behind calls that are not, perhaps in several frames: all that is compared is on one core.
+  last_is_unknown_ = false;  // in case the last frame's calls ended with a fault
+  device_->arena().drop_kept();
+  // Timed calls follow untimed ones, perhaps in several frames. Calls that are compared must run on one core.
   if (!message.calls.empty() && message.calls.front().mode == call_mode::untimed) CUDAL1_CHECK(choose_core());
   for (const auto& m : message.calls) {
     progress_->calls.fetch_add(1, std::memory_order_relaxed);
@@ -406,7 +405,7 @@ int run_cuda_runner(const worker_settings& settings, int channel, int zygote) {
   }
   if (!send_record(channel, frame_type::done, gpu_reply{}, deadline_in(answer_limit))) return exit_broken;
   for (;;) {
-    spin_until_readable(channel, awake_for);
+    spin_until_readable(channel, spin_time);
     auto f = receive_frame(channel, deadline_in(idle_timeout));
     if (!f) return f.error().code == errc::not_found ? exit_orderly : exit_broken;
     const auto reply = self.answer(*f);
@@ -414,7 +413,7 @@ int run_cuda_runner(const worker_settings& settings, int channel, int zygote) {
     const auto sent = reply ? send_record(channel, frame_type::done, *reply, deadline_in(answer_limit))
                             : send_failure(channel, reply.error(), deadline_in(answer_limit));
     if (!sent) return exit_broken;
-    // Nothing runs in a context that a fault has ended.
+    // Nothing can run in a context after a fault.
     if (broken) return exit_fault;
   }
 }

@@ -1,6 +1,6 @@
-// What referee and runner of a GPU say to each other. One runner serves many variants, until one of them breaks it. It
-// holds the task's own program and one variant; draws and weights are the referee's memory, which it maps for reading.
-// Only device code is untrusted there, so it holds the clock; the referee still checks every number.
+// The messages between the referee and the runner of a GPU. One runner serves many variants, until one of them breaks
+// it. It holds the task's own program and one variant; draws and weights are the referee's memory, which it maps for
+// reading. Only device code is untrusted there, so the runner measures time; the referee still checks every number.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@
 
 namespace cudal1 {
 
-// How long each of them looks for what comes next before it sleeps.
-inline constexpr std::chrono::microseconds awake_for{300};
+// How long each of them busy-waits for the next frame before it sleeps.
+inline constexpr std::chrono::microseconds spin_time{300};
 
-// Answered by `done` with a gpu_reply, or by `failed`: errc::variant_fault is the program's doing (the text says which
-// step and what), after which the process may be of no more use (`fatal` of the error's text is not parsed: the
-// referee asks whether the runner still answers by the next frame; a runner whose context is broken exits).
+// Every message is answered by `done` with a gpu_reply, or by `failed`. errc::variant_fault is a fault of the program
+// (the text names the step), after which the process may be unusable: a runner whose context is broken exits, and the
+// referee notices with the next frame that it does not respond.
 
 // arena: descriptors {memory, progress}. Once, first. The runner's tensors live in the memory; the referee maps it for
 // reading. `progress` is a page of the host's memory, a gpu_progress.
@@ -33,11 +33,11 @@ BOOST_DESCRIBE_STRUCT(gpu_arena_message, (), (bytes))
 // load: descriptor {object}, or none for a program without kernels. Replaces the resident program of that kind.
 struct gpu_load_message {
   resident_program which = resident_program::variant;
-  std::string program;  // or "": the one that it replaces, at other addresses
+  std::string program;  // "" for the program that it replaces, at other addresses
 };
 BOOST_DESCRIBE_STRUCT(gpu_load_message, (), (which, program))
 
-// unload: gives all of its memory back.
+// unload: frees all of the program's memory.
 struct gpu_unload_message {
   resident_program which = resident_program::variant;
 };
@@ -57,28 +57,28 @@ struct gpu_drop_message {
 };
 BOOST_DESCRIBE_STRUCT(gpu_drop_message, (), (ids))
 
-// One call of a resident program. Weights are set (and setup steps run) where `weights` or `generation` differs from
-// the last call of that program: the referee may have put others into the same memory.
+// One call of a resident program. Weights are set (and setup steps run) if `weights` or `generation` differs from the
+// last call of that program: the referee may have written others into the same memory.
 struct gpu_call {
   resident_program which = resident_program::variant;
-  int64_t inputs = 0, weights = 0;  // ids; 0 where the program has none
+  int64_t inputs = 0, weights = 0;  // ids; 0 if the program has none
   int64_t generation = 0;           // of the weights' content
   uint64_t seed = 0;                // of poison and addresses
   uint64_t key = 0;                 // of its outputs' fingerprint
   call_mode mode = call_mode::untimed;
-  bool elsewhere = false;  // the same inputs mapped at other addresses for this call
-  bool keep = false;       // its outputs are copied aside once its time was taken, and stay until the next frame
+  bool elsewhere = false;  // use the same inputs mapped at other addresses
+  bool keep = false;       // copy its outputs after the timing, and keep them until the next frame
 };
 BOOST_DESCRIBE_STRUCT(gpu_call, (), (which, inputs, weights, generation, seed, key, mode, elsewhere, keep))
 
-// call: several, one after the other, with nothing said in between: what a process does to be heard disturbs the next
-// call's time more than all that the runner does itself. The first that fails ends them.
+// call: several calls in sequence, without messages in between: communication disturbs the next call's time more than
+// everything that the runner does itself. The first failure ends the sequence.
 struct gpu_calls_message {
   std::vector<gpu_call> calls;
 };
 BOOST_DESCRIBE_STRUCT(gpu_calls_message, (), (calls))
 
-// How many calls were begun since the runner was: so one that hangs is told from many that take their time.
+// How many calls began since the runner started, which distinguishes a call that hangs from many slow ones.
 struct gpu_progress {
   static constexpr int64_t bytes = 4096;
   std::atomic<uint32_t> calls{0};
@@ -93,19 +93,19 @@ struct gpu_output_place {
 BOOST_DESCRIBE_STRUCT(gpu_output_place, (), (home, index, offset))
 
 struct gpu_call_record {
-  double microseconds = 0;                // of a timed call, by the clock that was asked for
-  double setup_ms = 0;                    // where weights were set
+  double microseconds = 0;                // of a timed call, by the requested clock
+  double setup_ms = 0;                    // if weights were set
   double flush_ms = 0;                    // of poison and flush
   uint64_t hash_low = 0, hash_high = 0;   // of its outputs (fingerprints.hpp)
-  std::string guard_problem;              // "" or which memory beside the program's tensors was written
-  std::vector<gpu_output_place> outputs;  // where it keeps them
+  std::string guard_problem;              // "", or which memory outside the program's tensors was written
+  std::vector<gpu_output_place> outputs;  // if they are kept
 };
 BOOST_DESCRIBE_STRUCT(gpu_call_record, (),
                       (microseconds, setup_ms, flush_ms, hash_low, hash_high, guard_problem, outputs))
 
 struct gpu_reply {
   std::vector<gpu_call_record> calls;  // of call
-  std::vector<std::string> notes;      // of call, how it ran where that is not as asked: "graph: ..."
+  std::vector<std::string> notes;      // of call: how it ran if not as requested: "graph: ..."
 };
 BOOST_DESCRIBE_STRUCT(gpu_reply, (), (calls, notes))
 

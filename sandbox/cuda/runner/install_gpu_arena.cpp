@@ -15,7 +15,7 @@ device_arena* installed = nullptr;
 
 void* allocate_block(std::size_t bytes) {
   void* const block = installed->allocate(bytes);
-  TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr || bytes == 0, bytes, " bytes were asked for with ",
+  TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr || bytes == 0, bytes, " bytes were requested with ",
                    installed->bytes_in_use(), " in use of ", installed->bytes());
   return block;
 }
@@ -24,8 +24,8 @@ void release_block(void* block) {
   installed->release(block);
 }
 
-// What LibTorch has for custom allocators, but for the tensors' memory: there it keeps a table and a lock of its own
-// and asks for the current device, which every operator of a timed call would pay for.
+// LibTorch's base class for custom allocators, but not its allocate(): that one keeps a table under a lock and queries
+// the current device, which would slow down every operator of a timed call.
 class arena_allocator final : public pluggable::CUDAPluggableAllocator {
  public:
   explicit arena_allocator(int device)

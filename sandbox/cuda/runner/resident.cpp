@@ -77,7 +77,7 @@ void resident::release() {
   program_->release();
 }
 
-// A tensor of the call may be a part of its block: then the whole block is another one in each call.
+// A tensor may be a part of its block; then the whole block changes with each call.
 captured_place resident::place_of(const tensor_view& t) const {
   if (const auto block = arena_.block_of(t.data); !block.empty())
     return {address_of(t), reinterpret_cast<uintptr_t>(block.data()), block.size()};
@@ -86,7 +86,7 @@ captured_place resident::place_of(const tensor_view& t) const {
 
 expected<resident::capture_result> resident::capture_once(std::span<const tensor_view> inputs) {
   arena_.begin_capture(known_->output_ordinals);
-  std::optional<expected<void>> called;  // nothing where no capture began
+  std::optional<expected<void>> called;  // nothing if no capture began
   std::vector<tensor_view> outputs;
   std::vector<captured_place> places;
   auto graph = as_value([&] {
@@ -168,8 +168,9 @@ expected<void> resident::capture_copying(std::span<const tensor_view> inputs, co
   return {};
 }
 
-// Once outside of a capture: libraries load their kernels, choose their algorithms and make their workspaces. Then once
-// to see which blocks the outputs are. With other weights, or loaded again, it is the same.
+// Runs the program once outside of a capture, so that libraries load their kernels, choose their algorithms and make
+// their workspaces, and for a graph once more, to see which blocks the outputs are. Not repeated for other weights or
+// when the program is loaded again.
 expected<void> resident::run_before(std::span<const tensor_view> inputs) {
   if (known_->has_run) return {};
   CUDAL1_CHECK(program_->call(inputs));

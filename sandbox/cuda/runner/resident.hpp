@@ -1,5 +1,5 @@
-// A program that lives in a GPU's runner: loaded, given weights, called; launched step by step or as one re-bound
-// graph, as its head asks. LibTorch's allocator must be the arena.
+// A program in a GPU's runner: loaded, given weights, called; launched step by step or as one re-bound graph, as its
+// head requests. LibTorch's allocator must be the arena.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace cudal1 {
 
-// A program, and what its runs in this process have shown of it, whatever its addresses.
+// A program, and what its runs in this process have shown about it, independent of addresses.
 struct known_program {
   explicit known_program(checked_program p) : program(std::move(p)) {}
   checked_program program;
@@ -38,18 +38,18 @@ class resident {
   const std::vector<tensor_type>& input_types() const { return input_types_; }
   const std::vector<tensor_type>& weight_types() const { return weight_types_; }
 
-  // Whether it has weights or setup steps.
-  bool wants_weights() const { return !weight_types_.empty() || !known_->program.text.setup.empty(); }
-  // Runs the setup steps; a captured graph is given up, since weights are constants of it.
+  // True if it has weights or setup steps.
+  bool needs_weights() const { return !weight_types_.empty() || !known_->program.text.setup.empty(); }
+  // Runs the setup steps and drops a captured graph, in which weights are constants.
   expected<void> set_weights(std::span<const tensor_view> weights);
 
-  // Captures the graph where the program wants one and there is none. With several lanes, runs it once at least, for
-  // the libraries' workspaces, which they make for each stream. `first` and `second`: the same inputs at two addresses.
-  // Not timed; begin_call() of the arena comes before.
-  bool wants_capture() const { return (wants_graph_ && !graph_) || (lanes_ && !known_->has_run); }
+  // Captures the graph if the program wants one and there is none yet. With several lanes, runs the program at least
+  // once, because libraries make a workspace for each stream. `first` and `second`: the same inputs at two addresses.
+  // Not timed; call the arena's begin_call() before.
+  bool needs_capture() const { return (wants_graph_ && !graph_) || (lanes_ && !known_->has_run); }
   expected<void> capture(std::span<const tensor_view> first, std::span<const tensor_view> second);
 
-  // Before a call, once the arena has begun it: the graph's memory is this call's.
+  // Call it before a call, after the arena's begin_call(): marks the graph's memory as used by this call.
   void prepare();
   // Enqueues the work. Errors: errc::variant_fault with the step.
   expected<void> call(std::span<const tensor_view> inputs);
@@ -57,7 +57,7 @@ class resident {
   const std::vector<tensor_view>& outputs() const { return outputs_; }
   void release();
 
-  // How it runs where that is not as asked: inputs that are copied.
+  // How it runs if not as requested: inputs that are copied.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -82,7 +82,7 @@ class resident {
   device_arena& arena_;
   cudaStream_t stream_;
   std::unique_ptr<kernel_library> kernels_;
-  std::unique_ptr<lane_driver> lanes_;  // null where the program asks for one
+  std::unique_ptr<lane_driver> lanes_;  // null for a program with one lane
   std::unique_ptr<interpreter> program_;
   std::vector<tensor_type> input_types_, weight_types_;
   std::vector<std::string> input_names_;

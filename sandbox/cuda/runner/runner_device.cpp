@@ -37,7 +37,7 @@ expected<std::unique_ptr<runner_device>> runner_device::create(int device, int a
   return result;
 }
 
-// The process ends right after: the driver takes everything back.
+// Frees nothing: the process ends right after, and the driver frees everything.
 runner_device::~runner_device() = default;
 
 expected<void> runner_device::start(int arena_fd, int64_t arena_bytes, int64_t flush_bytes) {
@@ -79,7 +79,7 @@ expected<void> runner_device::make_arena(int arena_fd, int64_t bytes) {
 
 namespace {
 
-// Calls `launch(ranges, words)` with as many as a kernel takes at once.
+// Calls `launch(ranges, words)` with as many ranges as a kernel takes at once.
 template <class F>
 expected<void> in_parts(std::span<const word_range> ranges, F&& launch) {
   while (!ranges.empty()) {
@@ -99,7 +99,7 @@ expected<void> in_parts(std::span<const word_range> ranges, F&& launch) {
 }  // namespace
 
 expected<void> runner_device::poison(std::span<const word_range> ranges, uint64_t seed) {
-  // Before those who asked for the memory: on their stream.
+  // On the current stream, so that it precedes the work that uses the memory.
   const auto stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)).stream();
   return in_parts(ranges, [&](word_ranges& part, std::size_t words) {
     void* base = memory_.data();
@@ -142,7 +142,7 @@ expected<void> runner_device::copy(void* to, const void* from, std::size_t bytes
   return cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync");
 }
 
-// Handles, workspaces and lazily loaded kernels of the libraries, before the process is locked down.
+// Handles, workspaces and lazily loaded kernels of the libraries, before the process is confined.
 expected<void> runner_device::warm_up() {
   const c10::InferenceMode no_autograd;
   for (const auto type : {at::kFloat, at::kDouble}) {

@@ -1,5 +1,4 @@
-// The GPU as the runner works with it: one stream, LibTorch's allocator on the arena, poison, guards, fingerprints,
-// flush and clocks.
+// The runner's GPU: one stream, LibTorch's allocator on the arena, poison, guards, fingerprints, flush and clocks.
 #pragma once
 
 #include <functional>
@@ -15,8 +14,8 @@ namespace cudal1 {
 
 class runner_device {
  public:
-  // Creates the context, compiles our own kernels, takes the arena as LibTorch's allocator and warms its libraries up.
-  // Once a process. `flush_bytes`: 0 for the larger of four times the L2 cache and 256 MiB.
+  // Creates the context, compiles our own kernels, installs the arena as LibTorch's allocator and warms up its
+  // libraries. Once per process. `flush_bytes`: 0 for the larger of four times the L2 cache and 256 MiB.
   static expected<std::unique_ptr<runner_device>> create(int device, int arena_fd, int64_t arena_bytes,
                                                          int64_t flush_bytes);
   ~runner_device();
@@ -27,9 +26,8 @@ class runner_device {
   cudaStream_t stream() const { return stream_; }
   device_arena& arena() { return *arena_; }
 
-  // After a call, enqueued behind it: what was written beside its tensors, and its outputs' fingerprint. found() is
-  // what the last note_call() found, once finish() has come back: to be asked before other device code runs, which
-  // could write there.
+  // note_call() enqueues, behind a call, the check for writes outside its tensors and its outputs' fingerprint. found()
+  // returns the results after finish(); call it before other device code runs, which could overwrite them.
   struct call_findings {
     guard_damage guards;
     fingerprint outputs;
@@ -40,13 +38,13 @@ class runner_device {
 
   // Waits until all work is done. An error of device code (an illegal address, say) is errc::variant_fault.
   expected<void> finish() const;
-  // Whether the context is beyond use: every call from now on fails.
+  // True if the context is unusable: every further call fails.
   bool is_broken() const;
-  // Reads a little of every page: to be done before a flush, for memory that one side may have met before the other.
+  // Reads a little of every page, since one side may have used the memory before the other. Call it before a flush.
   expected<void> touch(const device_mapping& memory);
   expected<void> flush();
   // Microseconds of the work that `enqueue` puts on the stream: by the host's clock, with the synchronisation; or by
-  // the device's, between two events, all of it waiting in the stream before the first begins.
+  // the device's, between two events, with all of the work enqueued before the first begins.
   expected<double> time_call(const std::function<expected<void>()>& enqueue);
   expected<double> time_on_device(const std::function<expected<void>()>& enqueue);
 

@@ -8,7 +8,7 @@
 
 namespace cudal1 {
 
-// Words of the arena, as two of the kernels take them, by value.
+// Ranges of words of the arena, an argument of two of the kernels, by value.
 struct word_ranges {
   static constexpr std::size_t most = 60;
   uint64_t count = 0, first[most] = {}, words[most] = {};
@@ -24,8 +24,8 @@ __device__ inline word mixed(word x) {
   return x ^ (x >> 31);
 }
 
-// NaNs with a payload, large finite numbers, or noise, by the seed. Of one kind too, two seeds differ: what poison
-// decides does not repeat.
+// NaNs with a payload, large finite numbers, or noise, by the seed. Two seeds of one kind differ too, so that a result
+// that depends on poison does not repeat.
 __device__ inline word pattern(word index, word seed) {
   const word varied = mixed(seed) & 0x000000ff000000ffull;
   if (seed % 3 == 0) return 0x7fc0dead7fc0deadull ^ varied;
@@ -46,7 +46,7 @@ extern "C" __global__ void poison(word* arena, word_ranges ranges, word seed) {
   }
 }
 
-// found[0]: words that hold something else; found[1]: the bits of the first of them, inverted (0: none).
+// found[0]: the number of words that differ; found[1]: the index of the first of them with inverted bits (0: none).
 extern "C" __global__ void verify(const word* arena, word_ranges ranges, word seed, word* found) {
   const word stride = (word)gridDim.x * blockDim.x;
   for (word r = 0; r < ranges.count; ++r) {
@@ -71,7 +71,7 @@ extern "C" __global__ void flush(const uint4* buffer, word count, unsigned* sink
   if (sum == 0x12345678u) *sink = sum;
 }
 
-// One read in each 4 KiB: translations of addresses are as warm for the first call on them as for a later one.
+// One read in each 4 KiB, so that address translations are as warm for the first call as for later ones.
 extern "C" __global__ void touch(const char* memory, word bytes, unsigned* sink) {
   const word stride = (word)gridDim.x * blockDim.x;
   unsigned sum = 0;
@@ -79,7 +79,7 @@ extern "C" __global__ void touch(const char* memory, word bytes, unsigned* sink)
   if (sum == 0x12345678u) *sink = sum;
 }
 
-// One thread: until the host says go, or the limit (nanoseconds) has passed, since a program may wait for itself.
+// One thread: waits until the host sets *go, or for `limit` nanoseconds, as enqueuing may itself wait for the stream.
 extern "C" __global__ void wait_for_host(const volatile int* go, word limit) {
   word start, now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));

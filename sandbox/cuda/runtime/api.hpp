@@ -1,5 +1,5 @@
-// Errors of the CUDA runtime and driver as values. The driver's functions are asked of the runtime (no link-time need
-// of libcuda); nothing here runs before a process is meant to touch a device.
+// Errors of the CUDA runtime and driver as values. The driver's functions are looked up through the runtime, so libcuda
+// is not linked, and nothing here touches a device before it is called.
 #pragma once
 
 #include <type_traits>
@@ -13,7 +13,7 @@ namespace cudal1 {
 expected<void> cuda_check(cudaError_t status, const char* call);
 expected<void> driver_check(CUresult status, const char* call);
 
-// What `work` gives, and what it throws of cuda_calls.hpp as an error: errc::infrastructure, as above, or
+// The result of `work`. Exceptions of cuda_calls.hpp become errors: errc::infrastructure, as above, or
 // errc::unsupported for work that cannot be re-bound.
 template <class Work>
 expected<std::invoke_result_t<Work>> as_value(const Work& work) {
@@ -47,7 +47,7 @@ struct driver_functions {
   decltype(&::cuKernelGetFunction) kernel_get_function = nullptr;
   decltype(&::cuKernelGetParamInfo) kernel_param_info = nullptr;
 };
-// errc::unsupported where there is no driver, or it is older than CUDA 12.4.
+// errc::unsupported if there is no driver, or it is older than CUDA 12.4.
 expected<const driver_functions*> driver_api();
 
 }  // namespace cudal1

@@ -22,8 +22,8 @@ class captured_graph {
   }
   cudaGraph_t get() const { return graph_; }
 
-  // What `work` enqueues on the stream, and on streams that it takes in with events. What `work` throws goes on once
-  // the capture has ended.
+  // Captures what `work` enqueues on the stream, and on streams that it joins to it by events. Exceptions of `work` are
+  // rethrown after the capture has ended.
   template <class Work>
   static captured_graph of(cudaStream_t stream, const Work& work) {
     check_runtime(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");

@@ -61,8 +61,8 @@ class cubin_library final : public kernel_library {
                                          c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)));
     if (status == cudaSuccess) return;
     throw std::runtime_error(
-        fmt::format("the launch of {} with {} bytes of dynamic shared memory cannot be on this device: {} ({})", k.name,
-                    shared_bytes, cudaGetErrorString(status), cudaGetErrorName(status)));
+        fmt::format("the launch of {} with {} bytes of dynamic shared memory is not possible on this device: {} ({})",
+                    k.name, shared_bytes, cudaGetErrorString(status), cudaGetErrorName(status)));
   }
 
  private:
@@ -77,7 +77,7 @@ class cubin_library final : public kernel_library {
     while (api->kernel_param_info(reinterpret_cast<CUkernel>(handle), static_cast<std::size_t>(k.parameters), &offset,
                                   &size) == CUDA_SUCCESS)
       ++k.parameters;
-    // Dynamic shared memory up to what the device has beside the kernel's own.
+    // Allow as much dynamic shared memory as the kernel's static shared memory leaves.
     cudaFuncAttributes attributes{};
     CUDAL1_CUDA(cudaFuncGetAttributes(&attributes, handle));
     int most = 0;

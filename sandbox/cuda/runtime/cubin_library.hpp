@@ -8,8 +8,8 @@
 
 namespace cudal1 {
 
-// `cubin` is copied. Errors: invalid_program where the driver does not take it for the current device. A launch that
-// cannot be (grid, block or shared memory beyond the device's limits) throws std::runtime_error with the reason.
+// `cubin` is copied. Errors: invalid_program if the driver rejects it for the current device. An impossible launch
+// (grid, block or shared memory beyond the device's limits) throws std::runtime_error with the reason.
 expected<std::unique_ptr<kernel_library>> load_cubin(std::string_view cubin, int device);
 
 }  // namespace cudal1

@@ -1,6 +1,6 @@
-// CUDA's runtime and driver behind one exception, for what captures and replays graphs. This header, graph_node.hpp,
-// captured_graph.hpp, rebound_graph.hpp and lane_streams.hpp are also the text that an exported KernelBench file
-// carries (tools/kernelbench): C++17 that needs the standard library, CUDA's headers and PyTorch's alone.
+// CUDA's runtime and driver with exceptions as errors, for code that captures and replays graphs. Exported KernelBench
+// files contain the text of this header, graph_node.hpp, captured_graph.hpp, rebound_graph.hpp and lane_streams.hpp
+// (tools/kernelbench): C++17 that needs only the standard library, CUDA's headers and PyTorch's.
 #pragma once
 
 #include <stdexcept>
@@ -31,11 +31,11 @@ class cannot_rebind : public std::runtime_error {
 
 inline void check_runtime(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
-  (void)cudaGetLastError();  // it is reported here; the next call is not to find it
+  (void)cudaGetLastError();  // clears the error, so that later calls do not report it again
   throw cuda_failure(call, std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")");
 }
 
-// An event without a time.
+// An event that orders streams and records no time.
 class order_event {
  public:
   order_event() {
@@ -58,8 +58,8 @@ class order_event {
   cudaEvent_t event_ = nullptr;
 };
 
-// A function of the driver, asked of the runtime: nothing is linked against libcuda. Null, and `why`, where the driver
-// has none, or is older than CUDA 12.4.
+// A function of the driver, looked up through the runtime, so libcuda is not linked. Null, with the reason in `why`, if
+// the driver lacks it or is older than CUDA 12.4.
 inline void* find_driver_function(const char* name, std::string& why) {
   void* address = nullptr;
   cudaDriverEntryPointQueryResult found{};
@@ -75,7 +75,7 @@ inline void* find_driver_function(const char* name, std::string& why) {
   return nullptr;
 }
 
-// What the driver alone offers of kernel nodes.
+// Functions for kernel nodes that only the driver has.
 struct graph_driver {
   decltype(&::cuGetErrorName) error_name = nullptr;
   decltype(&::cuGraphKernelNodeGetParams) kernel_params = nullptr;
@@ -83,7 +83,7 @@ struct graph_driver {
   decltype(&::cuFuncGetParamInfo) function_parameter = nullptr;
   decltype(&::cuKernelGetParamInfo) kernel_parameter = nullptr;
 
-  // Found once. Throws cannot_rebind where the driver lacks one.
+  // Looked up once. Throws cannot_rebind if the driver lacks one.
   static const graph_driver& get() {
     static const graph_driver all = [] {
       graph_driver d;

@@ -12,8 +12,8 @@ namespace {
 
 using c10::cuda::CUDAStream;
 
-// The same ones for every program: libraries keep a workspace for each stream that they meet, and never give it back.
-// LibTorch's streams live as long as the process. One thread.
+// The same streams for every program, because libraries keep a workspace for each stream that they use and never free
+// it. LibTorch's streams live as long as the process. Not thread-safe.
 std::vector<CUDAStream> side_streams(c10::DeviceIndex device, std::size_t count) {
   static std::map<c10::DeviceIndex, std::vector<CUDAStream>> all;
   auto& streams = all[device];
@@ -58,7 +58,7 @@ class cuda_lanes final : public lane_driver {
   }
   expected<void> join() override {
     auto joined = checked([&] { streams_->join(); });
-    arena_.let_released_go();
+    arena_.reuse_released();
     return joined;
   }
 

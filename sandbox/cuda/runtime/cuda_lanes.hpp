@@ -8,7 +8,7 @@
 
 namespace cudal1 {
 
-// `arena` must outlive it. Errors of its calls are errc::variant_fault: what a kernel did before shows there.
+// `arena` must outlive it. Errors of its calls are errc::variant_fault: they may report the fault of an earlier kernel.
 std::unique_ptr<lane_driver> make_cuda_lanes(int device, device_arena& arena);
 
 }  // namespace cudal1

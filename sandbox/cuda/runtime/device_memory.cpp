@@ -6,7 +6,7 @@
 namespace cudal1 {
 namespace {
 
-constexpr int64_t page = int64_t{2} << 20;  // what every GPU since Volta maps at once
+constexpr int64_t page = int64_t{2} << 20;  // the mapping granularity of every GPU since Volta
 constexpr int64_t alignment = 512, last_alignment = 64, gap = 512;
 
 int64_t rounded(int64_t value, int64_t to) {
@@ -47,7 +47,7 @@ expected<unique_fd> make_device_memory(int64_t bytes, int device) {
   const CUresult made = api->mem_create(&memory, static_cast<std::size_t>(size), &wanted, 0);
   if (made == CUDA_ERROR_OUT_OF_MEMORY)
     return fail(errc::out_of_memory,
-                "cuda:{} has no room for {} bytes more: other processes use it, or the memory "
+                "cuda:{} is out of memory ({} bytes were requested): other processes use it, or the memory "
                 "limit (device.gpu_memory_limit_mb) is too large for it",
                 device, size);
   CUDAL1_DRIVER(made);

@@ -16,7 +16,7 @@
 
 namespace cudal1 {
 
-// A range of mapped device memory, owned: unmapped and its addresses given back with this object.
+// A range of mapped device memory, owned: it is unmapped and its addresses are freed with this object.
 class device_mapping {
  public:
   device_mapping() = default;
@@ -40,16 +40,16 @@ class device_mapping {
   std::size_t bytes_ = 0;
 };
 
-// `bytes` rounded up to what the device maps at once (2 MiB).
+// `bytes` rounded up to the device's mapping granularity (2 MiB).
 expected<int64_t> rounded_device_bytes(int64_t bytes, int device);
 // Physical memory of (rounded) that size. It lives as long as a descriptor or a mapping of it does, in any process.
 expected<unique_fd> make_device_memory(int64_t bytes, int device);
-// The memory behind the descriptor, all of it, at addresses of its own with nothing mapped beside it.
+// Maps all of the memory behind the descriptor, at addresses with nothing mapped next to them.
 expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, memory_access access);
 
-// Where the tensors of a list lie in one such memory: each aligned to 512 bytes and followed by at least 512 that are
-// not its own, the last one's end against the end of the mapping as far as an alignment of 64 bytes allows, so that
-// reading on is an illegal access. Both sides compute it from the types alone. `offsets` in bytes.
+// Where the tensors of a list lie in one such memory: each aligned to 512 bytes and followed by a gap of at least 512,
+// except that the last one ends at the end of the mapping, or up to 63 bytes before it for alignment, so that reading
+// past it is an illegal access. Both processes compute it from the types alone. `offsets` in bytes.
 struct device_layout {
   std::vector<int64_t> offsets;
   int64_t bytes = 0;  // of all, a multiple of 2 MiB

@@ -25,7 +25,7 @@ __device__ inline unsigned long long hash_mixed(unsigned long long x) {
   return x ^ (x >> 31);
 }
 
-// The byte that stands at that place of the elements in their order.
+// The byte at that position of the elements in their order.
 __device__ inline unsigned char hashed_byte(const hashed_tensor& t, long long at) {
   if (t.dimensions == 0) return t.data[at];
   long long element = at / t.element_bytes, offset = 0;
@@ -36,7 +36,7 @@ __device__ inline unsigned char hashed_byte(const hashed_tensor& t, long long at
   return t.data[offset * t.element_bytes + at % t.element_bytes];
 }
 
-// The word of 8 bytes that stands at that place of the elements in their order; behind their end come zeros.
+// The word of 8 bytes at that position of the elements in their order; zeros past their end.
 __device__ inline unsigned long long hashed_word(const hashed_tensor& t, long long i) {
   unsigned long long value = 0;
   for (int b = 0; b < 8 && 8 * i + b < t.bytes; ++b)
@@ -48,10 +48,9 @@ __device__ inline unsigned long long hashed_pair(unsigned long long value, unsig
   return (unsigned long long)((unsigned)value + (unsigned)key) * ((unsigned)(value >> 32) + (unsigned)(key >> 32));
 }
 
-// Two sums over all pairs of words, the order of which does not matter: NH, the universal hash of UMAC (Black et al.,
-// 1999), whose keys are made of a secret and the pair's index. Who does not know the secrets hits one sum of another
-// tensor with a probability of 2^-32, and both with its square, as far as the keys are as good as random. 268 MB take
-// 76 us on an H200, where two mixings of every word took 220.
+// Two sums over all pairs of words, in any order: NH, the universal hash of UMAC (Black et al., 1999), with keys made
+// of a secret and the pair's index. Without the secrets, another tensor has one of the sums with a probability of 2^-32
+// and both with 2^-64, if the keys are as good as random. 268 MB take 76 us on an H200; mixing every word twice took 220.
 extern "C" __global__ void hash_tensor(hashed_tensor t, unsigned long long first_secret,
                                        unsigned long long second_secret, unsigned long long* sums) {
   __shared__ unsigned long long part[256];

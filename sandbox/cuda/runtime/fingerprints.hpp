@@ -1,7 +1,6 @@
-// Fingerprints of tensors in a GPU's memory, which the runner takes of a call's outputs and the referee of those that
-// it looks at itself: the same kernel on both sides. It is keyed, and the key is the referee's: a runner is told it
-// with the call, and a program on the device cannot tell which bytes would give a wanted fingerprint without both the
-// key and the right output.
+// Fingerprints of tensors in a GPU's memory. The runner computes them for a call's outputs, and the referee for the
+// outputs that it compares, with the same kernel. The hash is keyed, and the referee sends the key with the call: a
+// program on the device cannot construct bytes with a given fingerprint without both the key and the right output.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@ struct hashed_tensor {
   const void* data = nullptr;
   long long bytes = 0;  // of its elements without gaps
   int element_bytes = 0;
-  int dimensions = 0;                                                    // 0: without gaps, in order
+  int dimensions = 0;                                                    // 0: contiguous
   long long sizes[most_dimensions] = {}, strides[most_dimensions] = {};  // in elements
 };
 
@@ -28,8 +27,8 @@ inline constexpr unsigned hash_threads = 256;
 // CUDA C++ without includes.
 std::string_view hash_kernel_text();
 
-// One launch, of the output of that index, of hash_blocks() blocks of hash_threads. The fingerprint of all outputs is
-// the sum of their bases and of what the kernel added up.
+// One launch for the output with that index, of `blocks` blocks of hash_threads. The fingerprint of all outputs is the
+// sum of their bases and of the kernel's sums.
 struct hash_launch {
   hashed_tensor tensor;
   uint64_t first_secret = 0, second_secret = 0;

@@ -19,7 +19,7 @@ uint64_t mixed(uint64_t x) {  // splitmix64's finaliser
   return x ^ (x >> 31);
 }
 
-// Room for the addresses to move in.
+// The range in which addresses change from call to call.
 std::size_t rotation_span(std::size_t size) {
   return std::clamp<std::size_t>(size / 64, device_arena::alignment, std::size_t{32} << 20);
 }
@@ -93,8 +93,8 @@ expected<void> device_arena::poison(std::span<const std::pair<std::size_t, std::
   return words.empty() ? expected<void>() : poison_(words, seed_);
 }
 
-// Below it lies whatever blocks a call took so far, packed from this call's start on. A hole that the largest block
-// does not fit may stay empty, and so may that much at the end of another one.
+// An upper bound for the end of this call's blocks, packed from its start on, if it needs no more than the calls
+// before. A hole too small for the largest block may stay empty, and so may as much at the end of a larger hole.
 std::size_t device_arena::end_of_need() const {
   std::size_t left = need_;
   for (const auto& [from, to] : taken_.gaps_in(start_, size_)) {
@@ -126,7 +126,7 @@ void* device_arena::allocate(std::size_t bytes) {
   } else if (!place(extent, taken_, offset)) {
     return nullptr;
   }
-  // A captured kernel would be replayed: begin_call() prepares the memory of graphs.
+  // Not in a capture, since the poison would be replayed: begin_call() prepares the memory of graphs.
   if (!capturing_ && offset + extent > prepared_) {
     const std::pair missing(std::max(offset, prepared_), offset + extent);
     if (!poison({&missing, 1})) return nullptr;
@@ -159,7 +159,7 @@ void device_arena::release(void* data) {
   blocks_.erase(found);
 }
 
-void device_arena::let_released_go() {
+void device_arena::reuse_released() {
   keeping_ = false;
   for (void* const data : std::exchange(released_, {}))
     release(data);
@@ -174,7 +174,7 @@ expected<void> device_arena::begin_call(uint64_t seed, bool counts) {
     lasting_.add(offset, offset + rounded(b.bytes, word));
   }
   start_ = mixed(seed_) % (rotation_span(size_) / alignment) * alignment;
-  // Also whatever the call before left, and the end of what stays.
+  // Includes what the last call left, and the blocks that stay.
   const std::size_t reach = std::max({end_of_need(), highest_, taken_.end()}) + gap;
   prepared_ = std::min(kept_, rounded(reach, alignment));
   const auto free = lasting_.gaps_in(0, prepared_);
@@ -203,8 +203,8 @@ std::vector<word_range> device_arena::guards() const {
 std::string guard_damage::text() const {
   if (words == 0) return "";
   return fmt::format(
-      "{} bytes (in words of 8) that belong to no tensor of the call were overwritten, the first {} behind "
-      "the start of the runner's memory",
+      "{} bytes (in words of 8) that belong to no tensor of the call were overwritten, the first at offset {} of the "
+      "runner's memory",
       words * word, first * word);
 }
 
@@ -246,7 +246,7 @@ void device_arena::begin_capture(std::set<std::size_t> alone) {
 device_arena::held_memory device_arena::end_capture() {
   capturing_ = false;
   held_memory held;
-  // Blocks that outlive the capture (a library's workspace) are blocks like others.
+  // Blocks that outlive the capture (a library's workspace) are ordinary blocks.
   range_set still = {};
   for (const auto& [offset, b] : blocks_)
     still.add(offset, offset + b.extent);

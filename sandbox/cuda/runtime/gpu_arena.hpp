@@ -1,6 +1,6 @@
-// The memory of a GPU runner's tensors: blocks in one mapping, poisoned before each call, with gaps between them that
-// nobody may write, at addresses that change from call to call. What is known of blocks is kept on the host; the
-// device's memory is written through a function, so that the book-keeping needs no GPU. One thread.
+// The memory of a GPU runner's tensors: blocks in one mapping, poisoned before each call, with guard gaps between them,
+// at addresses that change from call to call. The book-keeping is on the host and needs no GPU: the device's memory is
+// written through a function. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class range_set {
   void remove(std::size_t from, std::size_t to);
   void clear() { ranges_.clear(); }
   bool empty() const { return ranges_.empty(); }
-  // What of [from, to) is not in the set.
+  // The parts of [from, to) that are not in the set.
   ranges_by_start gaps_in(std::size_t from, std::size_t to) const;
   std::size_t end() const { return ranges_.empty() ? 0 : ranges_.rbegin()->second; }
   const ranges_by_start& ranges() const { return ranges_; }
@@ -39,61 +39,62 @@ class range_set {
 struct word_range {
   std::size_t first = 0, words = 0;
 };
-// Writes poison; what follows on the device comes after it.
+// Enqueues writes of poison, before all later work on the device.
 using poisoner = std::function<expected<void>(std::span<const word_range> ranges, uint64_t seed)>;
-// Of guards: how many words hold something else than their poison, and the first of them.
+// How many words of guards no longer hold their poison, and the first of them.
 struct guard_damage {
   std::size_t words = 0, first = 0;
-  std::string text() const;  // "" where there is none
+  std::string text() const;  // "" without damage
 };
 
 class device_arena {
  public:
-  static constexpr std::size_t alignment = 512;  // as LibTorch's own allocator gives
-  static constexpr std::size_t gap = 512;        // at least so many bytes between two blocks
+  static constexpr std::size_t alignment = 512;  // as in LibTorch's own allocator
+  static constexpr std::size_t gap = 512;        // the least number of bytes between two blocks
 
   device_arena(std::byte* base, std::size_t bytes, poisoner poison)
       : base_(base), size_(bytes / alignment * alignment), poison_(std::move(poison)), kept_(size_), stale_(size_) {}
 
-  // Null where there is no room. Blocks of no bytes are null, too, and need no release.
+  // Null if out of memory. Empty blocks are null too and need no release.
   void* allocate(std::size_t bytes);
   void release(void* data);
-  // Between these two, what is released is kept, so that nobody else gets it: several streams are at work.
+  // Between these two, released blocks are not reused, because several streams are at work.
   void keep_released() { keeping_ = true; }
-  void let_released_go();
+  void reuse_released();
 
   // Between calls, when no tensor of a call is alive: blocks that still are (libraries' workspaces, results of setup)
-  // keep their content from now on. Everything else is poisoned, and the next blocks come at other addresses. So much
-  // is poisoned as any call since forget_needs() took, whichever program's it was: else a call that takes more than the
-  // one before would poison the rest while its clock runs. `counts`: this call will be seen again.
+  // keep their content from now on. Everything else is poisoned, and the next blocks get other addresses. As much is
+  // poisoned as the largest call since forget_needs() took, of any program: a call that takes more than the one before
+  // would otherwise poison the rest while it is timed. `counts`: this call's need counts for later ones.
   expected<void> begin_call(uint64_t seed, bool counts = true);
   void forget_needs() { need_ = widest_ = 0; }
-  // How many of this call's blocks were poisoned as they were taken, beyond what begin_call() had foreseen.
+  // How many of this call's blocks were poisoned when they were allocated, because begin_call() had poisoned too
+  // little.
   std::size_t late_blocks() const { return late_; }
-  // What must still hold this call's poison once it has ended: everything that belongs to no block of it.
+  // The memory that must still hold this call's poison when it has ended: everything outside its blocks.
   std::vector<word_range> guards() const;
   uint64_t poison_seed() const { return seed_; }
 
-  // Memory at the arena's end for copies of outputs, nobody else's until it is let go; null where there is no room.
-  // What was let go is poisoned by the next begin_call().
+  // Memory at the arena's end for copies of outputs, reserved until it is let go; null if out of memory. The next
+  // begin_call() poisons what was let go.
   void* keep(std::size_t bytes);
   std::size_t kept_mark() const { return kept_; }
-  void let_go_to(std::size_t mark) { kept_ = mark; }
-  void let_kept_go() { kept_ = size_; }
+  void drop_kept_to(std::size_t mark) { kept_ = mark; }
+  void drop_kept() { kept_ = size_; }
 
-  // The memory of a captured graph: what its capture used stays out of circulation until it is given back, and belongs
-  // to the calls that replay it.
+  // The memory of a captured graph: it is not reused until it is given back, and belongs to the calls that replay it.
   struct held_memory {
     range_set extents, payload;
   };
-  // Blocks of those ordinals share their addresses with no other block of the capture: a pointer there is one to them.
+  // Blocks with the ordinals `alone` share their addresses with no other block of the capture, so that pointers to them
+  // are unambiguous.
   void begin_capture(std::set<std::size_t> alone = {});
   held_memory end_capture();  // after the tensors of the capture were released
   void give_back(const held_memory& held);
-  // Blocks are counted from 0 from here on; the ordinal of the block that holds an address, or nothing.
+  // Restarts the ordinals of blocks at 0; the ordinal of the block that holds an address, or nothing.
   void count_from_here() { next_ordinal_ = 0; }
   std::optional<std::size_t> ordinal_of(const void* at) const;
-  // The bytes of that block; empty where there is none.
+  // The bytes of that block; empty if there is none.
   std::span<std::byte> block_of(const void* at) const;
   // This call replays a graph with that memory.
   void use(const held_memory& held);
@@ -125,14 +126,14 @@ class device_arena {
   range_set captured_;                   // extents of the capture in progress
   bool capturing_ = false;
   bool keeping_ = false;
-  std::vector<void*> released_;  // meanwhile
+  std::vector<void*> released_;  // while keeping_
   std::set<std::size_t> alone_;
   std::size_t next_ordinal_ = 0;
   uint64_t seed_ = 0;
   std::size_t start_ = 0;     // this call's blocks begin here
   std::size_t prepared_ = 0;  // below this, free memory is poisoned
   std::size_t highest_ = 0, in_use_ = 0;
-  std::size_t kept_ = 0, stale_ = 0;  // from there on: kept; once kept, and not poisoned since
+  std::size_t kept_ = 0, stale_ = 0;  // memory from here on is kept; was kept and not poisoned since
 
   // What calls need: bytes beyond their start that were free when they began, and the largest block.
   std::size_t need_ = 0, widest_ = 0;

@@ -1,5 +1,5 @@
-// Which memory a graph is given anew in each call, its inputs and that of its outputs, and where in it the outputs are.
-// Addresses of two captures alone; nothing here calls CUDA.
+// Which memory of a graph changes with each call (its inputs and the memory of its outputs), and where in it the
+// outputs are. Computed from the addresses in two captures; nothing here calls CUDA.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@ class graph_bindings {
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
   struct output {
-    std::size_t input = none;   // in whose memory it is, or:
-    std::size_t memory = none;  // of memories()
+    std::size_t input = none;   // the input whose memory it is in, or:
+    std::size_t memory = none;  // index into memories()
     uintptr_t offset = 0;       // bytes from that memory's first one
   };
-  // Of outputs; several may share one.
+  // Memory of outputs; several may share one.
   struct memory {
     std::size_t output = 0;       // the first one in it
     uintptr_t at = 0, bytes = 0;  // in the first capture
-    std::size_t range = none;     // of ranges(); none where both captures have it at one place
-    bool bound = false;           // kernels are given another one in each call; else it stays where it was captured
+    std::size_t range = none;     // index into ranges(); none if both captures have it at one address
+    bool bound = false;           // it changes with each call; else it stays where it was captured
   };
 
   graph_bindings() = default;
-  // Of a graph that is not re-bound: what it is given must be copied in and out.
+  // For a graph that is not re-bound: inputs and outputs must be copied in and out.
   graph_bindings(const std::vector<captured_place>& inputs, const std::vector<captured_place>& outputs)
       : graph_bindings(inputs, outputs, inputs, outputs) {
     ranges_.clear();
@@ -51,7 +51,7 @@ class graph_bindings {
   const std::vector<memory>& memories() const { return memories_; }
   const std::vector<bound_range>& ranges() const { return ranges_; }
 
-  // Once the graph is made of ranges().
+  // Call it once the graph is made from ranges().
   void note_found(const rebound_graph& graph) {
     for (auto& m : memories_)
       m.bound = m.range != none && graph.found(m.range);

@@ -40,7 +40,7 @@ class graph_node {
   graph_node(const graph_node&) = delete;
   graph_node& operator=(const graph_node&) = delete;
 
-  // Throws cannot_rebind where the other one is not the same work, whatever its operands.
+  // Throws cannot_rebind if the other node does other work; their operands may differ.
   void check_same_work(const graph_node& other) const {
     if (type_ != other.type_) throw cannot_rebind("two captures of the same steps differ");
     if (kernel_.func != other.kernel_.func || kernel_.kern != other.kernel_.kern)
@@ -56,7 +56,7 @@ class graph_node {
   }
   void put(std::size_t at, uintptr_t pointer) { std::memcpy(bytes_.data() + at, &pointer, sizeof pointer); }
 
-  // Gives what was put to an instance of the graph that the node is of.
+  // Sets the operands in an instance of the node's graph.
   void set_in(cudaGraphExec_t executable) {
     switch (type_) {
       case cudaGraphNodeTypeKernel:
@@ -88,13 +88,13 @@ class graph_node {
     const auto& driver = graph_driver::get();
     check_driver(driver.kernel_params(handle_, &kernel_), "cuGraphKernelNodeGetParams");
     if (kernel_.kernelParams == nullptr && kernel_.extra != nullptr)
-      throw cannot_rebind("a kernel of a library hands its parameters over as one buffer");
+      throw cannot_rebind("a kernel of a library passes its parameters as one buffer");
     std::vector<std::size_t> offsets;
     for (std::size_t i = 0; kernel_.kernelParams != nullptr; ++i) {
       std::size_t offset = 0, size = 0;
       const CUresult more = kernel_.func != nullptr ? driver.function_parameter(kernel_.func, i, &offset, &size)
                                                     : driver.kernel_parameter(kernel_.kern, i, &offset, &size);
-      if (more != CUDA_SUCCESS) break;  // behind the last one
+      if (more != CUDA_SUCCESS) break;  // past the last one
       // Aligned, so that every pointer of the kernel lies at a multiple of its size.
       bytes_.resize((bytes_.size() + 15) / 16 * 16);
       offsets.push_back(bytes_.size());

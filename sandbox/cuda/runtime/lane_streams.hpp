@@ -1,5 +1,5 @@
-// Lanes of a program as streams of a GPU, in LibTorch's eyes too: its operators and our launches follow. Fork and join
-// are events alone, so that a capture of the first stream takes the others in.
+// Lanes of a program as streams of a GPU. They become LibTorch's current stream, so its operators and our launches use
+// them. Fork and join use events only, so that a capture of the first stream includes the others.
 #pragma once
 
 #include <optional>
@@ -13,17 +13,17 @@
 namespace cudal1 {
 
 // Lane 0 is the stream that is current when a call begins; it waits for all others at the end. Until then nothing that
-// a step used may be given to another step, since another lane may still use it: the owner sees to that. Errors are
-// exceptions (cuda_failure). One thread.
+// a step used may be given to another step, since another lane may still use it: the owner must ensure that. Errors are
+// exceptions (cuda_failure). Not thread-safe.
 class lane_streams {
  public:
   using stream = c10::cuda::CUDAStream;
 
-  // `sides`: of the lanes from 1 on. `events`: how many steps another lane waits for.
+  // `sides`: the streams of the lanes from 1 on. `events`: how many steps another lane waits for.
   lane_streams(c10::DeviceIndex device, std::vector<stream> sides, std::size_t events)
       : device_(device), sides_(std::move(sides)), entered_(sides_.size()), steps_(events), ends_(sides_.size()) {}
 
-  // Whether it is one of the sides.
+  // True if it is one of the sides.
   bool owns(cudaStream_t s) const {
     for (const auto& side : sides_)
       if (side.stream() == s) return true;
@@ -45,8 +45,8 @@ class lane_streams {
   void wait(std::size_t event) { steps_[event].hold_back(*now_); }
   void record(std::size_t event) { steps_[event].record(*now_); }
 
-  // Ends every call that has begun, a failed one too. Every stream that was entered is joined, also behind one that
-  // fails: a capture ends only without loose ones.
+  // Ends every call that has begun, a failed one too. Every stream that was entered is joined, even after one has
+  // failed: a capture cannot end with unjoined streams.
   void join() {
     if (!std::exchange(running_, false)) return;
     go_to(*first_);
@@ -72,7 +72,7 @@ class lane_streams {
   }
 
   c10::DeviceIndex device_;
-  std::optional<stream> first_, now_;  // of the caller; where work goes
+  std::optional<stream> first_, now_;  // the caller's; the current one
   std::vector<stream> sides_;
   std::vector<bool> entered_;  // in this call
   std::vector<order_event> steps_;

@@ -1,5 +1,5 @@
-// A CUDA graph whose pointers into a call's tensors are set anew before each launch, so that nothing is copied in or
-// out. Where they are is found by comparing two captures of the same work at different addresses.
+// A CUDA graph whose pointers into a call's tensors are set before each launch, so that nothing is copied in or out.
+// The pointers are found by comparing two captures of the same work at different addresses.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace cudal1 {
 
-// Memory that is another one in each call: where it was in the first capture and in the second. One of no bytes stays
-// where it was captured.
+// Memory that changes with each call: its address in the first capture and in the second. An empty range stays where it
+// was captured.
 struct bound_range {
   uintptr_t first = 0, second = 0;
   uintptr_t bytes = 0;
 };
 
-// Errors are exceptions: cannot_rebind and cuda_failure. One thread.
+// Errors are exceptions: cannot_rebind and cuda_failure. Not thread-safe.
 class rebound_graph {
  public:
   // `first` is what will run; `second` is only compared with it. Without a second one there is nothing to set.
@@ -35,12 +35,10 @@ class rebound_graph {
   rebound_graph(const rebound_graph&) = delete;
   rebound_graph& operator=(const rebound_graph&) = delete;
 
-  // Whether some node points to the range. What reads another one must be given a copy at the address of the first
-  // capture.
+  // True if some node points to the range. Otherwise its content must be copied to its address in the first capture.
   bool found(std::size_t range) const { return found_[range]; }
 
-  // Sets the pointers, `now[i]` being where range i is, and launches. Launches of one graph never overlap, on whatever
-  // streams.
+  // Sets the pointers, with range i at `now[i]`, and launches. Launches of one graph never overlap, on any streams.
   void launch(const std::vector<uintptr_t>& now, cudaStream_t stream) {
     if (!all_set_ || now != last_) set_all(now);
     check_runtime(cudaGraphLaunch(executable_, stream), "cudaGraphLaunch");
@@ -72,7 +70,7 @@ class rebound_graph {
   }
 
   // A word that points into a range in the first capture must point to the same place of it in the second. One past
-  // the end counts for nothing: it is the next one's start.
+  // the end is ignored: it is the start of the next one.
   std::vector<place> places_in(const graph_node& node, const graph_node& other) {
     std::vector<place> places;
     for (std::size_t at = 0; at + sizeof(uintptr_t) <= node.bytes(); at += sizeof(uintptr_t)) {
@@ -88,7 +86,7 @@ class rebound_graph {
     return places;
   }
 
-  // Where a call fails, some nodes are set and some are not: the next call sets all again.
+  // If a call fails, some nodes are set and some are not: the next call sets all of them.
   void set_all(const std::vector<uintptr_t>& now) {
     const bool known = std::exchange(all_set_, false);
     for (auto& [node, places] : nodes_) {
@@ -110,7 +108,7 @@ class rebound_graph {
   std::vector<bool> found_;
   std::vector<bound_node> nodes_;  // those that have pointers to set
   std::vector<uintptr_t> last_;
-  bool all_set_ = false;  // to `last_`
+  bool all_set_ = false;  // all pointers are set to `last_`
 };
 
 }  // namespace cudal1

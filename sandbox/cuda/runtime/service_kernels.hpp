@@ -1,5 +1,5 @@
 // The kernels that referee and runner themselves need, compiled by NVRTC in the process that uses them (before it is
-// locked down): poison, guards, cache flush, fingerprints, comparison, a kernel that waits for the host.
+// confined): poison, guards, cache flush, fingerprints, comparison, a kernel that waits for the host.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace cudal1 {
 
-// CUDA C++ compiled for the current device and loaded into this process. Kernels are `extern "C" __global__`. Nothing
-// is included. Errors: compile_failed with the log (a bug of ours), infrastructure.
+// CUDA C++ without includes, compiled for the current device and loaded into this process. Kernels are
+// `extern "C" __global__`. Errors: compile_failed with the log (a bug of ours), infrastructure.
 class service_library {
  public:
   static expected<std::unique_ptr<service_library>> compile(std::string_view source, int device);
@@ -21,7 +21,7 @@ class service_library {
   service_library(const service_library&) = delete;
   service_library& operator=(const service_library&) = delete;
 
-  // Launches; `arguments` as cudaLaunchKernel takes them.
+  // `arguments` as for cudaLaunchKernel.
   expected<void> launch(const std::string& kernel, dim3 grid, dim3 block, void** arguments, cudaStream_t stream) const;
 
  private:

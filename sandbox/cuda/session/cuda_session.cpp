@@ -16,7 +16,7 @@ namespace cudal1 {
 namespace {
 
 constexpr std::chrono::milliseconds conditions_last{1000};
-constexpr int most_times = 3;  // that forks are timed while the GPU is throttled
+constexpr int most_times = 3;  // how often forks are timed while the GPU is throttled
 constexpr std::chrono::milliseconds rest{250};
 
 // One runner serves all requests, until a variant breaks it.
@@ -25,8 +25,8 @@ class cuda_session final : public process_session {
   cuda_session(std::string worker, worker_settings settings, const session_options& options, unique_fd cancel,
                const std::string& uuid, std::optional<gpu_watch> watch)
       : process_session(std::move(worker), std::move(settings), options, std::move(cancel),
-                        // The worker sees that GPU alone, as its first. The driver's cache of machine code would be a
-                        // place to leave something in.
+                        // The worker sees only that GPU, as its first. The driver's cache of machine code could keep
+                        // state between calls.
                         {"CUDA_VISIBLE_DEVICES=" + uuid, "CUDA_CACHE_DISABLE=1"}),
         watch_(std::move(watch)) {}
   ~cuda_session() override { end_runner(); }
@@ -42,15 +42,15 @@ class cuda_session final : public process_session {
   void end_call() override {}
   void referee_replaced() override { end_runner(); }
 
-  // Runs a request in the runner, which is started where there is none.
+  // Runs a request in the runner, which is started if there is none.
   expected<referee_reply> ask_running(frame_type type, const json& body, const unique_fd& object,
                                       std::chrono::milliseconds limit);
   expected<void> start_runner();
   void end_runner();
-  // Drops the samples of a time in which the device was not itself; whether it may soon be.
+  // Drops the samples if the GPU was throttled or had errors meanwhile. True if it was throttled, which may soon pass.
   bool judge_conditions(const gpu_condition& before, const gpu_condition& after, int tries_left, timing_report& report);
-  // To ask takes longer than a fork of a small task: what was asked lately is good enough for a beginning, since errors
-  // are counted and what throttles a GPU lasts.
+  // A query takes longer than a fork of a small task. A recent result is good enough as the condition before a timing,
+  // since errors are counted and throttling lasts.
   std::optional<gpu_condition> condition(std::chrono::milliseconds at_most_old);
 
   child_process runner_;
@@ -151,7 +151,7 @@ expected<timing_report> cuda_session::ask_time_all(const variant_text& variant, 
     CUDAL1_TRY(timing_report report, process_session::ask_time_all(variant, object, plan, first_fork));
     const auto after = condition(std::chrono::milliseconds(0));
     const bool throttled = before && after && judge_conditions(*before, *after, most_times - i, report);
-    // A throttled GPU, by the products of the task before, is soon itself again. What the variant did wrong stays said.
+    // Throttling by the previous task's work soon passes. A fault of the variant is final.
     const bool sound = !report.problem && report.inconsistency.empty();
     dropped += report.dropped_samples;
     if (!sound || !throttled || i == most_times) {
@@ -177,15 +177,14 @@ expected<gpu_description> find_gpu(const std::string& device) {
   const auto index = index_of_device(device);
   const auto found = std::ranges::find_if(gpus, [&](const auto& g) { return g.index == index; });
   if (found == gpus.end())
-    return fail(errc::not_found, "there is no {} here: this machine has {} GPUs that its driver shows", device,
-                gpus.size());
+    return fail(errc::not_found, "there is no {}: the driver of this machine shows {} GPUs", device, gpus.size());
   return *found;
 }
 
-// What is timed goes from one to another of the cores, to where it is fast (core_choice).
+// Timed work moves between the cores, to one where it is fast (core_choice).
 expected<worker_settings> settings_of(const session_options& options) {
   std::vector<int> cores = options.cores.empty() ? cores_of_this_thread() : options.cores;
-  if (cores.empty()) return fail(errc::infrastructure, "this process may run on no core that it knows of");
+  if (cores.empty()) return fail(errc::infrastructure, "cannot determine the cores that this process may run on");
   worker_settings settings;
   settings.threads = 1;
   settings.timing_core = cores.back();

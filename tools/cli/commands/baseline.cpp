@@ -1,4 +1,4 @@
-// cudal1 baseline: PyTorch's own times, measured and kept.
+// cudal1 baseline: measures PyTorch's own times and stores them.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ bool is_wanted(const task_record& t, const std::vector<std::string>& names) {
          });
 }
 
-// Those of an experiment, or every task in the store, for a kind of device.
+// The tasks of the experiment, or all tasks in the store with that profile.
 expected<std::vector<task>> stored_tasks(const baseline_options& o, const context& c, const std::string& profile) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   std::vector<task_record> records;
@@ -85,7 +85,7 @@ expected<std::string> device_of_experiment(const std::string& experiment, const 
   return e.device;
 }
 
-// Whose times can be compared.
+// The chosen devices, which must be of one model so that their times can be compared.
 expected<std::vector<device_report>> devices_of_a_kind(const node_status& status, const std::string& wanted) {
   CUDAL1_TRY(auto devices, choose_devices(status, wanted));
   for (const auto& d : devices)
@@ -97,7 +97,7 @@ expected<std::vector<device_report>> devices_of_a_kind(const node_status& status
 
 std::string line_of(const measured_task& m) {
   if (!m.skipped.empty()) return fmt::format("{}: skipped: {}", m.name, m.skipped);
-  if (m.fresh) return fmt::format("{}: measured already", m.name);
+  if (m.fresh) return fmt::format("{}: already measured", m.name);
   std::vector<std::string> parts, remarks;
   for (const auto& b : m.records) {
     parts.push_back(b.kind + " " + format_time(b.call_us));
@@ -110,7 +110,7 @@ std::string line_of(const measured_task& m) {
   const auto with =
       std::find_if(m.records.begin(), m.records.end(), [](const auto& b) { return b.variant_us > 0 && b.call_us > 0; });
   if (with != m.records.end()) {
-    const double from_python = called_from_python(with->variant_us, with->variant_device_us, with->python_us);
+    const double from_python = call_time_from_python(with->variant_us, with->variant_device_us, with->python_us);
     text += fmt::format("; variant {} {}{}: {} over {}", short_id(with->variant), format_time(with->variant_us),
                         from_python > with->variant_us ? ", from Python " + format_time(from_python) : "",
                         format_speedup(with->call_us / from_python), with->kind);
@@ -131,10 +131,10 @@ std::string summary_of(const measured_baselines& all) {
       ++(b.problem.empty() ? times : failed);
   }
   auto text = fmt::format("{} measured ({}{})", format_count(measured, "task"), format_count(times, "time"),
-                          failed > 0 ? fmt::format(", {} without one", failed) : "");
-  if (fresh > 0) text += fmt::format(", {} were measured already", fresh);
+                          failed > 0 ? fmt::format(", {} failed", failed) : "");
+  if (fresh > 0) text += fmt::format(", {} already measured", fresh);
   if (without > 0) text += fmt::format(", {} skipped", without);
-  if (all.left > 0) text += fmt::format(", {} left: the same command goes on", all.left);
+  if (all.left > 0) text += fmt::format(", {} left: run the same command again", all.left);
   return text + ".";
 }
 
@@ -154,7 +154,7 @@ expected<baseline_plan> plan_of(const baseline_options& o, std::vector<std::stri
     CUDAL1_TRY(plan.tasks, stored_tasks(o, c, profile));
   } else {
     CUDAL1_TRY(plan.tasks, choose_tasks(o.folder, o.names, profile));
-    CUDAL1_CHECK(hand_over_blobs(c.data, plan.tasks));
+    CUDAL1_CHECK(copy_task_blobs(c.data, plan.tasks));
   }
   return plan;
 }
@@ -164,13 +164,13 @@ expected<int> baseline(const baseline_options& o, context& c) {
   if (!o.time.empty()) {
     CUDAL1_TRY(time_limit_s, parse_duration(o.time));
   }
-  // What needs no node is checked before one is started.
+  // Checks what needs no node before starting one.
   node_flags flags = o.node;
   std::string wanted = flags.device = o.device;
   if (!o.experiment.empty()) {
     CUDAL1_TRY(const std::string of, device_of_experiment(o.experiment, c));
     if (wanted.empty()) wanted = of;
-    // Others may measure on its other GPUs meanwhile, on the same node.
+    // The node gets all GPUs of the experiment, so that other commands can measure on the rest of them.
     if (o.device.empty() || names_device(of, o.device)) flags.device = of;
   }
   CUDAL1_CHECK(read_kinds(o.kinds, wanted));
@@ -207,8 +207,8 @@ void add_baseline(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("baseline", "measure PyTorch itself on imported tasks, for --against");
   sub->add_option("--tasks", o->folder, "folder of imported task files (default: the tasks in the store)")
       ->type_name("DIR");
-  sub->add_option("--task", o->names, "only these tasks; may stand several times")->type_name("NAME");
-  sub->add_option("--experiment", o->experiment, "the tasks of this experiment, beside its best variants, as in e3")
+  sub->add_option("--task", o->names, "only these tasks; may be repeated")->type_name("NAME");
+  sub->add_option("--experiment", o->experiment, "the tasks of this experiment, with its best variants, as in e3")
       ->type_name("EXPERIMENT");
   sub->add_option("--kinds", o->kinds,
                   fmt::format("some of {}, or all (default: eager,cudnn,graph on a GPU, eager on cpu)",
@@ -218,31 +218,31 @@ void add_baseline(CLI::App& app, context& c) {
          "--device", o->device,
          "cpu, cuda:0, cuda:0,cuda:1, cuda (every GPU); default: the experiment's, else the first GPU, else cpu")
       ->type_name("DEVICE");
-  sub->add_option("--time", o->time, "begin no task after this much time, as in 8m; the same command goes on then")
+  sub->add_option("--time", o->time, "start no task after this much time, as in 8m; the same command continues later")
       ->type_name("DURATION");
   sub->add_option("--seconds", o->seconds,
-                  "of measuring a kind, where its median is not known to 1% before; up to 20 times that on a slow host")
+                  "measuring time of a kind, less if its median is known to 1%; up to 20 times as long on a slow host")
       ->check(CLI::Range(0.01, 600.0))
       ->capture_default_str();
-  sub->add_option("--prepare", o->prepare_seconds, "seconds that a kind may compile or capture")
+  sub->add_option("--prepare", o->prepare_seconds, "timeout in seconds for a kind to compile or capture")
       ->check(CLI::Range(1.0, 3600.0))
       ->capture_default_str();
-  sub->add_flag("--again", o->again, "measure what is kept already as well");
-  sub->add_flag("--no-variant", o->no_variant, "do not measure each task's best variant again beside");
+  sub->add_flag("--again", o->again, "also measure what is already stored");
+  sub->add_flag("--no-variant", o->no_variant, "do not measure each task's best variant again");
   sub->add_flag("--json", o->json, "what was measured, with all raw samples, as one JSON document");
   sub->get_option("--tasks")->excludes(sub->get_option("--experiment"));
   add_node_flags(*sub, o->node);
   sub->footer(
       footer("  cudal1 baseline --experiment e1 --kinds eager      what `best --against eager` needs\n"
-             "  cudal1 baseline --experiment e1 --kinds all --time 8m   in chunks: the same command goes on\n"
+             "  cudal1 baseline --experiment e1 --kinds all --time 8m   in parts: repeat the command\n"
              "  cudal1 baseline --tasks imported --task level1_023\n"
              "A GPU's kinds: eager; cudnn (torch.backends.cudnn.benchmark); compile; reduce-overhead (torch.compile's "
              "mode);\ngraph (a CUDA graph whose inputs are copied in). Several GPUs share the tasks; nothing else uses "
              "them meanwhile.",
-             "  0    measured; a kind that cannot be is a line that says why\n"
+             "  0    measured; for a kind that cannot be measured, the output says why\n"
              "  1    an experiment runs on one of the devices, or another `baseline` measures there\n"
-             "  2    the command line, a task or an experiment on it is not right, or there is no Python with torch\n"
-             "  3    no node could be reached or started, or it was lost\n"
+             "  2    the command line, or a task or experiment on it, is invalid, or there is no Python with torch\n"
+             "  3    no node could be reached or started, or the node was lost\n"
              "  130  Ctrl-C: what was measured is kept"));
   sub->callback([o, &c] { finish(c, baseline(*o, c)); });
 }

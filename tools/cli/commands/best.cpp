@@ -1,4 +1,4 @@
-// cudal1 best: the best variants that the store has.
+// cudal1 best: shows the best variants in the store.
 #include <algorithm>
 #include <set>
 
@@ -25,7 +25,7 @@ struct best_options {
   bool json = false;
 };
 
-// One of the list of a task, without the raw samples: `show` has those.
+// One variant in the ranking of a task, without the raw samples, which `show` prints.
 struct ranked_row {
   int64_t rank = 0;
   std::string variant;
@@ -44,11 +44,11 @@ BOOST_DESCRIBE_STRUCT(ranked_row, (),
 
 expected<int> overview(store& s, const best_options& o, const context& c) {
   CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(s) : report_experiment(s, o.experiment));
-  CUDAL1_CHECK(put_against(s, report, o.against));
+  CUDAL1_CHECK(compare_with_base(s, report, o.against));
   if (o.json)
     print_json(c, to_json(report));
   else if (report.tasks.empty())
-    c.out.print("The store has no evaluations yet; `cudal1 run` makes some.\n");
+    c.out.print("The store has no evaluations yet; `cudal1 run` starts a search.\n");
   else
     c.out.print(print_report(report, c.out));
   return exit_code::success;
@@ -57,10 +57,10 @@ expected<int> overview(store& s, const best_options& o, const context& c) {
 void print_list(const task_record& task, const std::vector<ranked_row>& rows, const context& c) {
   c.out.print(c.out.bold(task.name) + (task.summary.empty() ? "" : ": " + task.summary) + "\n");
   if (rows.empty()) {
-    c.out.print("No correct variant is in the store yet: the reference itself is the best.\n");
+    c.out.print("The store has no correct variant yet: the reference itself is the best.\n");
     return;
   }
-  // A device's own clock, and what its figures allow, where there are such.
+  // Columns of device time and roof, if there are any.
   const bool on_gpu = std::any_of(rows.begin(), rows.end(),
                                   [](const ranked_row& r) { return r.variant_device_us > 0 || r.roof_us > 0; });
   std::vector<column> columns = {{.title = "#", .right = true},
@@ -134,7 +134,7 @@ expected<void> put_floors(std::vector<ranked_row>& rows, const task_record& reco
 }
 
 expected<void> put_base(store& s, std::vector<ranked_row>& rows, const task_record& task, const std::string& kind) {
-  if (kind == against_program) return {};  // that is what the rows say
+  if (kind == against_program) return {};  // the rows have it already
   CUDAL1_TRY(const auto records, s.baselines_of_task(task.id));
   environment_finder environments(s);
   for (auto& row : rows)
@@ -143,14 +143,14 @@ expected<void> put_base(store& s, std::vector<ranked_row>& rows, const task_reco
   return {};
 }
 
-// How to read the two columns, and what to do where they are empty.
-std::string about_base(const std::vector<ranked_row>& rows) {
+// Explains the two columns of the base, and what to do if they are empty.
+std::string base_legend(const std::vector<ranked_row>& rows) {
   std::string text;
   const auto has = [&](auto what) {
     return std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r.against && what(*r.against); });
   };
   if (has([](const against_times& a) { return a.speedup > 0 && !a.beside; }))
-    text += "* not measured beside this variant: the variant's time is its verdict's, of another hour.\n";
+    text += "* not measured together with this variant, whose time is from its stored verdict.\n";
   std::set<std::string> notes;
   for (const auto& r : rows)
     if (r.against) notes.insert(r.against->notes.begin(), r.against->notes.end());
@@ -158,7 +158,7 @@ std::string about_base(const std::vector<ranked_row>& rows) {
     text += fmt::format("{}: {}\n", rows.front().against->kind, note);
   for (const auto& r : rows)
     if (r.against && r.against->problem == "not measured")
-      return text + fmt::format("{} was not measured here: `cudal1 baseline --kinds {}` does that.\n", r.against->kind,
+      return text + fmt::format("{} was not measured here: use `cudal1 baseline --kinds {}`.\n", r.against->kind,
                                 r.against->kind);
   for (const auto& r : rows)
     if (r.against && !r.against->problem.empty())
@@ -192,10 +192,10 @@ expected<int> best(const best_options& o, context& c) {
     return exit_code::success;
   }
   print_list(task, rows, c);
-  c.out.print(about_base(rows));
+  c.out.print(base_legend(rows));
   for (const auto& e : environments) {
     c.out.print(c.out.dim(wrap(describe_device(e), c.out.width)) + "\n");
-    if (const auto about = about_timings(e.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
+    if (const auto about = timing_remark(e.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
   }
   return exit_code::success;
 }
@@ -204,7 +204,7 @@ void add_best(CLI::App& app, context& c) {
   auto o = std::make_shared<best_options>();
   auto* sub = app.add_subcommand("best", "the best variant of each task in the store, or the best of one task");
   sub->add_option("task", o->task, "a task's name or id: lists its best correct variants")->type_name("TASK");
-  sub->add_option("-n", o->limit, "how many of them")
+  sub->add_option("-n", o->limit, "how many variants to list")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{100000}))
       ->capture_default_str();
@@ -218,7 +218,7 @@ void add_best(CLI::App& app, context& c) {
              "  cudal1 best --experiment e3 --json",
              "  0    printed\n"
              "  2    there is no such task or experiment, or no store yet\n"
-             "  3    the store does not answer"));
+             "  3    the store cannot be read"));
   sub->callback([o, &c] { finish(c, best(*o, c)); });
 }
 

@@ -1,4 +1,4 @@
-// cudal1 doctor: what is in force on this machine, and what it lacks.
+// cudal1 doctor: checks what this machine has and lacks.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -31,12 +31,12 @@ struct doctor_item {
   std::string name;
   bool required = true, ok = false;
   std::string detail;
-  std::string advice;  // what to do where it is not ok
+  std::string advice;  // what to do if it is not ok
 };
 BOOST_DESCRIBE_STRUCT(doctor_item, (), (name, required, ok, detail, advice))
 
 struct doctor_report {
-  bool ok = true;  // everything required is there
+  bool ok = true;  // all requirements are met
   std::vector<doctor_item> items;
   std::vector<device_report> devices;
 };
@@ -44,7 +44,7 @@ BOOST_DESCRIBE_STRUCT(doctor_report, (), (ok, items, devices))
 
 constexpr double least_free_bytes = 1024.0 * 1024 * 1024;
 
-// The nearest folder above (or at) `path` that is there.
+// The nearest existing folder at or above `path`.
 std::string existing_part(const std::string& path) {
   std::error_code ignored;
   std::filesystem::path p = path;
@@ -62,39 +62,39 @@ doctor_item check_program(const std::string& name) {
 doctor_item check_data(const context& c) {
   const auto place = existing_part(c.data);
   const bool writable = ::access(place.c_str(), W_OK | X_OK) == 0;
-  const auto why = place == c.data ? c.data : fmt::format("{} (to be made in {})", c.data, place);
+  const auto why = place == c.data ? c.data : fmt::format("{} (to be created in {})", c.data, place);
   return {"data folder", true, writable, writable ? why : fmt::format("{}: {}", why, std::strerror(errno)),
-          "name a folder that you may write to with --data or $CUDAL1_DATA"};
+          "choose a folder with write access: --data or $CUDAL1_DATA"};
 }
 
 doctor_item check_disk(const context& c) {
   struct statvfs disk = {};
   const auto place = existing_part(c.data);
   if (::statvfs(place.c_str(), &disk) != 0)
-    return {"disk space", true, false, fmt::format("{}: {}", place, std::strerror(errno)), "name another --data"};
+    return {"disk space", true, false, fmt::format("{}: {}", place, std::strerror(errno)), "choose another --data"};
   const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   return {"disk space", true, free >= least_free_bytes, format_bytes(free) + " free at " + place,
-          fmt::format("leave at least {} free, or name another --data", format_bytes(least_free_bytes))};
+          fmt::format("free at least {}, or choose another --data", format_bytes(least_free_bytes))};
 }
 
 doctor_item check_store(const context& c) {
   const auto schema = fmt::format("schema version {}", store_schema_version);
-  if (!store_exists(c)) return {"store", true, true, "none yet; will be made with " + schema, ""};
+  if (!store_exists(c)) return {"store", true, true, "none yet; will be created with " + schema, ""};
   const auto reader = open_for_reading(c);
   if (!reader)
     return {"store", true, false, reader.error().message,
-            "use the cudal1 that wrote it, or name another folder with --data"};
+            "use the cudal1 that wrote it, or choose another folder with --data"};
   return {"store", true, true, fmt::format("{}, {}", store_folder(c.data), schema), ""};
 }
 
 doctor_item check_tasks() {
-  const auto tasks = choose_tasks("", {}, usual_profile());
+  const auto tasks = choose_tasks("", {}, default_profile());
   return {"built-in tasks", true, tasks.has_value(),
           tasks ? format_count(static_cast<int64_t>(tasks->size()), "task") : tasks.error().message,
-          "point $CUDAL1_TASKS at the folder config/tasks of the sources"};
+          "set $CUDAL1_TASKS to the folder config/tasks of the source tree"};
 }
 
-// The first line that `NAME --version` prints; "" where there is no such program.
+// The first line that `NAME --version` prints; "" if there is no such program.
 std::string version_of(const std::string& name) {
   const auto command = name + " --version 2>/dev/null";
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "re"), ::pclose);
@@ -114,7 +114,7 @@ doctor_item check_devices(const device_type& type) {
   const char* visible = std::getenv(t.visibility.c_str());
   const auto shown = visible == nullptr ? "" : fmt::format("{}={}", t.visibility, visible);
   if (found->empty())
-    return {name, false, false, shown.empty() ? "none that a driver shows" : "none: " + shown, t.when_absent};
+    return {name, false, false, shown.empty() ? "no driver shows one" : "none: " + shown, t.when_absent};
   std::string text = shown;
   for (const auto& d : *found)
     text += fmt::format("{}{}: {} ({}, {}, {})", text.empty() ? "" : "\n", d.name, d.model, d.architecture,
@@ -122,12 +122,12 @@ doctor_item check_devices(const device_type& type) {
   return {name, true, true, text, ""};
 }
 
-// Only kernels of the device cpu are compiled by it.
+// It compiles kernels for the device cpu only.
 doctor_item check_compiler() {
   for (const auto* name : {"c++", "g++", "clang++"})
     if (const auto version = version_of(name); !version.empty())
       return {"host compiler", true, true, fmt::format("{}: {}", name, version), ""};
-  return {"host compiler", true, false, "neither c++ nor g++ nor clang++ is on the path",
+  return {"host compiler", true, false, "neither c++ nor g++ nor clang++ is on the PATH",
           "for the device cpu, install one: apt-get install g++"};
 }
 
@@ -135,18 +135,18 @@ void add_confinement(doctor_report& r, const device_report& d) {
   for (const auto& item : d.confinement)
     r.items.push_back({fmt::format("{}: {}", d.where.device, item.name), item.required, item.in_force, item.detail,
                        item.required
-                           ? "allow it on this machine, or insist with --set device.allow_weak_confinement=true "
+                           ? "allow it on this machine, or do without it: --set device.allow_weak_confinement=true, "
                              "and run only programs that you trust"
                            : ""});
 }
 
-// What only a node can say: it loads LibTorch, starts the device's processes and tries the escapes.
+// The checks of a node: it loads LibTorch, starts the devices' processes and tests their confinement.
 void ask_node(doctor_report& r, node_flags flags, const context& c, int wake_fd) {
-  const auto progress = [&](const std::string& what) { note(c, what + ", to ask it"); };
+  const auto progress = [&](const std::string& what) { note(c, what + ", to check its devices"); };
   flags.resume = false;
   auto node = connect_or_start(c.data, flags, progress, wake_fd);
   if (!node && node.error().code == errc::refused) {
-    // A node that insists can at least tell which confinement is missing. It runs nothing, and leaves at once.
+    // A node that does without a required confinement reports which one is missing. It runs nothing and ends at once.
     flags.settings.emplace_back("device.allow_weak_confinement=true");
     node = connect_or_start(c.data, flags, progress, wake_fd);
     if (node && node->started) {
@@ -159,14 +159,16 @@ void ask_node(doctor_report& r, node_flags flags, const context& c, int wake_fd)
     r.items.push_back({"node", true, false, node.error().message, "see the log above"});
     return;
   }
-  r.items.push_back({"node", true, true,
-                     fmt::format("pid {}{}", node->status.pid, node->started ? ", started for this" : ", was running"),
-                     ""});
+  r.items.push_back(
+      {"node", true, true,
+       fmt::format("pid {}{}", node->status.pid, node->started ? ", started by this command" : ", was already running"),
+       ""});
   r.devices = node->status.devices;
   for (const auto& t : node->status.troubled)
-    r.items.push_back({"device " + t.device, true, false, t.problem, "see DATA/node.log, or do without it: --device"});
+    r.items.push_back(
+        {"device " + t.device, true, false, t.problem, "see DATA/node.log, or choose others with --device"});
   if (r.devices.empty() && node->status.troubled.empty())
-    r.items.push_back({"device", true, false, "the node has none that works", "see DATA/node.log for the reason"});
+    r.items.push_back({"device", true, false, "the node has no working device", "see DATA/node.log for the reason"});
   for (const auto& d : r.devices) {
     r.items.push_back({"device " + d.where.device, true, true,
                        fmt::format("{}; ready in {}", d.where.model, format_time(d.start_ms * 1000)), ""});
@@ -209,7 +211,7 @@ expected<int> doctor(const doctor_options& o, context& c) {
     if (const auto found = type->discover(); type->traits().numbered && found && !found->empty())
       r.items.push_back(check_program(type->traits().worker));
   ask_node(r, o.node, c, interrupt.fd());
-  // A machine that only uses accelerators needs none.
+  // A machine that only uses accelerators needs no host compiler.
   const auto needs_it = [](const device_report& d) { return !traits_of(d.where.device).is_accelerator; };
   r.items[compiler].required = r.devices.empty() || std::any_of(r.devices.begin(), r.devices.end(), needs_it);
   r.ok = std::all_of(r.items.begin(), r.items.end(), [](const auto& item) { return item.ok || !item.required; });
@@ -221,7 +223,7 @@ expected<int> doctor(const doctor_options& o, context& c) {
       longest = std::max(longest, display_width(item.name));
     for (const auto& item : r.items)
       c.out.print(print_item(item, std::min<std::size_t>(longest, 44), c.out));
-    c.out.print(c.out.bold(r.ok ? "Everything required is in force." : "Something required is missing.") + "\n");
+    c.out.print(c.out.bold(r.ok ? "All requirements are met." : "A requirement is not met.") + "\n");
   }
   return r.ok ? exit_code::success : exit_code::negative;
 }
@@ -229,7 +231,7 @@ expected<int> doctor(const doctor_options& o, context& c) {
 void add_doctor(CLI::App& app, context& c) {
   auto o = std::make_shared<doctor_options>();
   auto* sub = app.add_subcommand(
-      "doctor", "what is in force here: GPUs, confinement and its self-test, compiler, libraries, disk, store");
+      "doctor", "check this machine: GPUs, confinement and its self-test, compiler, libraries, disk, store");
   sub->add_option("--device", o->node.device,
                   "only these devices: cpu, cuda:0, ..., or a list (default: every GPU, else cpu)")
       ->type_name("DEVICE");
@@ -238,9 +240,9 @@ void add_doctor(CLI::App& app, context& c) {
   sub->footer(
       footer("  cudal1 doctor\n"
              "  cudal1 doctor --data /srv/cudal1 --json",
-             "  0    everything required is in force\n"
-             "  1    something required is missing; the lines marked FAILED say what to do\n"
-             "  3    not even that can be told"));
+             "  0    all requirements are met\n"
+             "  1    a requirement is not met; the lines marked FAILED say what to do\n"
+             "  3    the checks could not be run"));
   sub->callback([o, &c] { finish(c, doctor(*o, c)); });
 }
 

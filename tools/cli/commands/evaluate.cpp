@@ -1,4 +1,4 @@
-// cudal1 evaluate: programs written by hand, through the same checks, timing and store as those of a search.
+// cudal1 evaluate: evaluates hand-written programs with the same checks, timing and store as a search.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -31,7 +31,7 @@ struct evaluate_options {
   bool json = false;
 };
 
-// Programs have at most 4 MiB (program_limits); what is larger is some other file.
+// Rejects other files early: program_limits allows a program 4 MiB.
 constexpr std::uintmax_t largest_program = 8 << 20;
 
 expected<std::string> read_text(const std::string& path) {
@@ -60,7 +60,7 @@ struct program_evaluator {
   std::string device;
   std::optional<roofline> roof;
 
-  // Prints the verdict, unless all are to be one JSON document.
+  // Prints the verdict, except with --json.
   expected<evaluated> evaluate(const std::string& file, const std::string& text, node_client& client,
                                int wake_fd) const {
     client_request r;
@@ -94,12 +94,12 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
   CUDAL1_TRY(const device_report device, choose_device(node.status, o.device));
   CUDAL1_TRY(const std::string profile, profile_of(device.where.device));
   CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, {o.task}, profile));
-  CUDAL1_CHECK(hand_over_blobs(c.data, tasks));
+  CUDAL1_CHECK(copy_task_blobs(c.data, tasks));
   const task& what = tasks.front();
 
   if (!o.json) {
     c.out.print(c.out.bold(fmt::format("{} on {}: {}", what.name, device.where.device, device.where.model)) + "\n");
-    if (const auto about = about_timings(device.where.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
+    if (const auto about = timing_remark(device.where.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
   }
   std::optional<roofline> roof;
   if (traits_of(device.where.device).is_accelerator) {
@@ -124,7 +124,7 @@ expected<int> evaluate(const evaluate_options& o, context& c) {
 
 void add_evaluate(CLI::App& app, context& c) {
   auto o = std::make_shared<evaluate_options>();
-  auto* sub = app.add_subcommand("evaluate", "check and time programs written by hand; the exit code says the verdict");
+  auto* sub = app.add_subcommand("evaluate", "check and time hand-written programs; the exit code gives the verdict");
   sub->add_option("task", o->task, "a built-in task's name, or a task file")->type_name("TASK")->required();
   sub->add_option("program", o->programs, "program files: a JSON head, a line ---, CUDA C++ source")
       ->type_name("PROGRAM")
@@ -137,11 +137,11 @@ void add_evaluate(CLI::App& app, context& c) {
   sub->footer(
       footer("  cudal1 evaluate diagonal_matmul row_scale.cu1\n"
              "  cudal1 evaluate my_tasks/attention.json a.cu1 b.cu1 --json\n"
-             "  cudal1 show softmax-variant-id --program > softmax.cu1   a start to edit from",
+             "  cudal1 show softmax-variant-id --program > softmax.cu1   a program to start from",
              "  0    every program is correct, and was timed\n"
-             "  1    at least one is not: wrong answer, refused by the compiler, crash, hang, ...\n"
-             "  2    the command line, the task or a file on it is not right\n"
-             "  3    no node could be reached or started, or it was lost\n"
+             "  1    at least one is not correct: wrong answer, refused by the compiler, crash, hang, ...\n"
+             "  2    the command line, or the task or a file on it, is invalid\n"
+             "  3    no node could be reached or started, or the node was lost\n"
              "  130  Ctrl-C"));
   sub->callback([o, &c] { finish(c, evaluate(*o, c)); });
 }

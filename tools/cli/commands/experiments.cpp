@@ -52,7 +52,7 @@ expected<int> experiments(const experiments_options& o, context& c) {
            {.title = "tasks", .right = true},
            {.title = "budget", .drop = 3},
            {.title = "searched", .right = true},
-           {.title = "begun", .drop = 2}});
+           {.title = "started", .drop = 2}});
   int64_t by_hand = 0;
   for (const auto& e : all) {
     if (e.policy == hand_policy && !o.all) {
@@ -63,7 +63,7 @@ expected<int> experiments(const experiments_options& o, context& c) {
            format_clock(e.active_s), format_date(e.created_unix_ms)});
   }
   const auto listed = static_cast<int64_t>(all.size()) - by_hand;
-  c.out.print(listed == 0 ? "No search yet; `cudal1 run` makes one.\n" : t.text(c.out));
+  c.out.print(listed == 0 ? "No experiments yet; `cudal1 run` starts one.\n" : t.text(c.out));
   if (by_hand > 0)
     c.out.print(fmt::format("{} by hand (`cudal1 evaluate`, `cudal1 baseline`): `cudal1 experiments --all` lists {}.\n",
                             format_count(by_hand, "evaluation"), by_hand == 1 ? "it" : "them"));
@@ -81,7 +81,7 @@ expected<void> stop_one(const std::string& experiment, const context& c) {
   r.verb = client_verb::stop;
   r.experiment = experiment;
   CUDAL1_CHECK(client.ask(r, std::chrono::minutes(1)));
-  // It ends with what is in flight: followed until then.
+  // The experiment ends after the evaluations in flight: waits for that.
   r.verb = client_verb::follow;
   CUDAL1_CHECK(client.send(r));
   for (bool ended = false; !ended;) {
@@ -97,7 +97,7 @@ expected<int> stop(const stop_options& o, context& c) {
   auto node = connect_to_node(c.data);
   if (!node && node.error().code == errc::not_found) {
     if (!o.experiment.empty())
-      return fail(errc::infrastructure, "no node runs on {}, so nothing runs that could be stopped", c.data);
+      return fail(errc::infrastructure, "no node runs on {}, so there is nothing to stop", c.data);
     c.out.print(fmt::format("no node runs on {}: nothing to stop\n", c.data));
     return exit_code::success;
   }
@@ -111,7 +111,7 @@ expected<int> stop(const stop_options& o, context& c) {
     client_request r;
     r.verb = client_verb::shutdown;
     CUDAL1_CHECK(node->client.ask(r, std::chrono::minutes(5)));
-    c.out.print("the node has been told to leave\n");
+    c.out.print("the node was asked to exit\n");
   }
   return exit_code::success;
 }
@@ -120,29 +120,29 @@ void add_experiments(CLI::App& app, context& c) {
   auto o = std::make_shared<experiments_options>();
   auto* sub = app.add_subcommand("experiments", "all experiments, or the table of one");
   sub->add_option("experiment", o->id, "an experiment, as in e3: prints its table again")->type_name("EXPERIMENT");
-  sub->add_flag("--all", o->all, "evaluations by hand as well");
+  sub->add_flag("--all", o->all, "also list evaluations by hand");
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 experiments\n"
              "  cudal1 experiments e3",
              "  0    printed\n"
              "  2    there is no such experiment, or no store yet\n"
-             "  3    the store does not answer"));
+             "  3    the store cannot be read"));
   sub->callback([o, &c] { finish(c, experiments(*o, c)); });
 }
 
 void add_stop(CLI::App& app, context& c) {
   auto o = std::make_shared<stop_options>();
-  auto* sub = app.add_subcommand("stop", "stop an experiment, or all that run; everything finished is kept");
-  sub->add_option("experiment", o->experiment, "as in e3 (default: all that run)")->type_name("EXPERIMENT");
-  sub->add_flag("--node", o->node, "then tell the node to leave, too");
+  auto* sub = app.add_subcommand("stop", "stop an experiment, or all running ones; everything finished is kept");
+  sub->add_option("experiment", o->experiment, "as in e3 (default: all running ones)")->type_name("EXPERIMENT");
+  sub->add_flag("--node", o->node, "also ask the node to exit");
   sub->footer(
       footer("  cudal1 stop\n"
              "  cudal1 stop e3\n"
              "  cudal1 stop --node",
              "  0    stopped, or there was nothing to stop\n"
              "  2    there is no such experiment\n"
-             "  3    the node does not answer"));
+             "  3    the node does not reply"));
   sub->callback([o, &c] { finish(c, stop(*o, c)); });
 }
 

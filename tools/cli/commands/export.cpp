@@ -1,4 +1,4 @@
-// cudal1 export: the best variant of each task as files.
+// cudal1 export: writes the best variant of each task to files.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -27,7 +27,7 @@ struct export_options {
 // A line of index.json.
 struct exported_task {
   std::string task, id;
-  std::string program, verdict;  // files in the folder; "" where the reference itself is the best
+  std::string program, verdict;  // files in the folder; "" if the reference itself is the best
   best_row best;
 };
 BOOST_DESCRIBE_STRUCT(exported_task, (), (task, id, program, verdict, best))
@@ -40,7 +40,7 @@ struct export_index {
 };
 BOOST_DESCRIBE_STRUCT(export_index, (), (format, device, environments, tasks))
 
-// Task names are people's: only what is safe in a file's name stays.
+// Task names come from users: replaces what is not safe in a file name.
 std::string file_stem(const std::string& task) {
   std::string out;
   for (const char ch : task)
@@ -53,7 +53,7 @@ std::string readme(const search_report& r, const std::vector<exported_task>& tas
   for (const auto& e : r.environments)
     text += describe_device(e) + "\n\n";
   for (const auto& e : r.environments) {
-    const auto about = about_timings(e.device);
+    const auto about = timing_remark(e.device);
     if (about.empty()) continue;
     text += about + "\n\n";
     break;
@@ -63,7 +63,7 @@ std::string readme(const search_report& r, const std::vector<exported_task>& tas
   text +=
       "Speedups are medians of paired ratios of call time against the task's own program, with their 95% "
       "interval, measured again with fresh pairs. `NAME.cu1` is the program: `cudal1 evaluate NAME NAME.cu1` checks "
-      "and times it; `NAME.verdict.json` has the gates' figures and all raw samples.\n";
+      "and times it; `NAME.verdict.json` has the results of the gates and all raw samples.\n";
   std::string listing;
   for (const auto& t : tasks)
     if (!t.program.empty()) listing += fmt::format("- {}: `{}`, `{}`\n", t.task, t.program, t.verdict);
@@ -100,7 +100,7 @@ expected<std::vector<output_file>> make_files(store& s, const search_report& r) 
   return files;
 }
 
-// Whole or not at all: written beside, then moved into place.
+// Atomic: writes a temporary file in the same folder, then renames it.
 expected<void> write_file(const fs::path& path, const std::string& text) {
   const fs::path beside = path.string() + ".new";
   {
@@ -122,9 +122,9 @@ expected<void> prepare_folder(const export_options& o) {
   if (fs::exists(o.folder, problem) && !fs::is_directory(o.folder, problem))
     return fail(errc::already_exists, "{} is a file; name a folder to export to", o.folder);
   if (fs::is_directory(o.folder, problem) && !fs::is_empty(o.folder, problem) && !o.force)
-    return fail(errc::already_exists, "{} has files in it; name a new folder, or overwrite with --force", o.folder);
+    return fail(errc::already_exists, "{} is not empty; name a new folder, or overwrite with --force", o.folder);
   fs::create_directories(o.folder, problem);
-  if (problem) return fail(errc::io_error, "cannot make the folder {}: {}", o.folder, problem.message());
+  if (problem) return fail(errc::io_error, "cannot create the folder {}: {}", o.folder, problem.message());
   return {};
 }
 
@@ -139,9 +139,9 @@ expected<json> write_files(const export_options& o, const std::vector<output_fil
   return json(std::move(names));
 }
 
-void say_what_is_left(int64_t left, const context& c) {
+void print_tasks_without_variant(int64_t left, const context& c) {
   if (left > 0)
-    c.out.print(fmt::format("{} without one: the reference itself is the best\n", format_count(left, "task")));
+    c.out.print(fmt::format("{} without a variant: the reference itself is the best\n", format_count(left, "task")));
 }
 
 expected<int> export_programs(store& s, const search_report& report, const export_options& o, const context& c) {
@@ -156,7 +156,7 @@ expected<int> export_programs(store& s, const search_report& report, const expor
   const auto tasks = static_cast<int64_t>(report.tasks.size());
   c.out.print(fmt::format("{} of {} exported to {} (index.json, README.md)\n", format_count(programs, "program"),
                           format_count(tasks, "task"), o.folder));
-  say_what_is_left(tasks - programs, c);
+  print_tasks_without_variant(tasks - programs, c);
   return exit_code::success;
 }
 
@@ -176,7 +176,7 @@ expected<int> export_models(store& s, const search_report& report, const export_
   c.out.print(fmt::format("{} of {} exported to {} (check.py, index.json, README.md)\n",
                           format_count(made.models, "model"),
                           format_count(static_cast<int64_t>(report.tasks.size()), "task"), o.folder));
-  say_what_is_left(made.without, c);
+  print_tasks_without_variant(made.without, c);
   for (const auto& refusal : made.refusals)
     c.out.print(fmt::format("not exported: {}\n", refusal));
   return code;
@@ -185,24 +185,24 @@ expected<int> export_models(store& s, const search_report& report, const export_
 expected<int> export_best(const export_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   if (o.all && o.format != "kernelbench")
-    return fail(errc::invalid_argument, "--all goes with --format kernelbench: a reference is a task's own program");
+    return fail(errc::invalid_argument, "--all needs --format kernelbench: a reference is the task's own program");
   CUDAL1_TRY(const auto report,
              o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
   if (report.tasks.empty())
-    return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` makes some", c.data);
+    return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` starts a search", c.data);
   return o.format == "kernelbench" ? export_models(*reader, report, o, c) : export_programs(*reader, report, o, c);
 }
 
 void add_export(CLI::App& app, context& c) {
   auto o = std::make_shared<export_options>();
   auto* sub = app.add_subcommand("export", "write the best confirmed variant of each task to a folder");
-  sub->add_option("folder", o->folder, "the folder; made where it is not there")->type_name("DIR")->required();
+  sub->add_option("folder", o->folder, "the folder; created if it does not exist")->type_name("DIR")->required();
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
   sub->add_option("--format", o->format,
                   "programs (the default), or kernelbench: Python files with ModelNew that need PyTorch and nvcc alone")
       ->check(CLI::IsMember({"programs", "kernelbench"}))
       ->type_name("FORMAT");
-  sub->add_flag("--all", o->all, "with --format kernelbench: tasks whose best is the reference itself, too");
+  sub->add_flag("--all", o->all, "with --format kernelbench: also tasks whose best is the reference itself");
   sub->add_flag("--force", o->force, "overwrite files in a folder that is not empty; others stay");
   sub->add_flag("--json", o->json, "print what was written as one JSON document");
   sub->footer(footer(
@@ -212,9 +212,9 @@ void add_export(CLI::App& app, context& c) {
       "Written are TASK.cu1 (the program), TASK.verdict.json (gates, raw samples), index.json and README.md; for\n"
       "KernelBench level_L_problem_P_sample_0_kernel.py of each imported task, check.py, index.json and README.md.",
       "  0    exported\n"
-      "  1    no task can be such a file; why is said of each\n"
+      "  1    no task could be exported; the output says why for each\n"
       "  2    the folder is not empty, or there is nothing to export yet\n"
-      "  3    the disk or the store does not answer"));
+      "  3    the store cannot be read, or the folder cannot be written"));
   sub->callback([o, &c] { finish(c, export_best(*o, c)); });
 }
 

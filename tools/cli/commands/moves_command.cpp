@@ -1,4 +1,4 @@
-// cudal1 moves: the catalogue.
+// cudal1 moves: lists the moves.
 #include <algorithm>
 
 #include <fmt/format.h>

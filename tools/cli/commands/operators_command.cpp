@@ -1,4 +1,4 @@
-// cudal1 operators: what a task may be made of.
+// cudal1 operators: lists the operators that a task may use.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,7 +26,7 @@ expected<int> list_operators(const operators_options& o, context& c) {
     std::vector<std::string_view> aliases;
     for (const std::string_view alias : r.aliases)
       aliases.push_back(alias.substr(0, alias.find('(')));
-    const char* kernel = r.traits.kernel ? "of elements" : r.traits.rows ? "of rows" : "";
+    const char* kernel = r.traits.kernel ? "pointwise" : r.traits.rows ? "by row" : "";
     rows.add({std::string(r.name()), enum_name(r.kind), kernel, fmt::format("{}", fmt::join(aliases, ", "))});
   }
   c.out.print(rows.text(c.out.width));
@@ -35,7 +35,8 @@ expected<int> list_operators(const operators_options& o, context& c) {
 
 void add_operators(CLI::App& app, context& c) {
   auto o = std::make_shared<operators_options>();
-  auto* sub = app.add_subcommand("operators", "the ATen operators that tasks are made of, and which have kernels");
+  auto* sub = app.add_subcommand("operators",
+                                 "the ATen operators that tasks may use, and which of them moves can put into kernels");
   sub->add_flag("--json", o->json, "one JSON document; the importer of models reads it");
   sub->footer(footer("  cudal1 operators", "  0    printed"));
   sub->callback([o, &c] { finish(c, list_operators(*o, c)); });

@@ -1,4 +1,4 @@
-// cudal1 report: what a search reached, over all tasks, by level and by kind.
+// cudal1 report: the speedups that a search reached, over all tasks, by level and by family.
 #include <algorithm>
 #include <map>
 
@@ -22,25 +22,25 @@ struct report_options {
 };
 
 struct group_summary {
-  std::string group;  // "all", "level 1", a kind
+  std::string group;  // "all", "level 1", a family
   speedup_summary over;
 };
 BOOST_DESCRIBE_STRUCT(group_summary, (), (group, over))
 
 std::vector<group_summary> groups_of(const search_report& r) {
-  std::map<std::string, std::vector<task_speedup>> levels, kinds;
+  std::map<std::string, std::vector<task_speedup>> levels, families;
   std::vector<task_speedup> all;
   for (const auto& row : r.tasks) {
     const auto t = speedup_of_row(row);
     all.push_back(t);
     if (row.level > 0) levels[fmt::format("level {}", row.level)].push_back(t);
-    kinds[row.family.empty() ? "other" : row.family].push_back(t);
+    families[row.family.empty() ? "other" : row.family].push_back(t);
   }
   std::vector<group_summary> groups = {{"all", summarize(all)}};
   for (const auto& [name, tasks] : levels)
     groups.push_back({name, summarize(tasks)});
-  if (kinds.size() > 1)
-    for (const auto& [name, tasks] : kinds)
+  if (families.size() > 1)
+    for (const auto& [name, tasks] : families)
       groups.push_back({name, summarize(tasks)});
   return groups;
 }
@@ -49,7 +49,7 @@ std::string percent(double share) {
   return fmt::format("{:.0f}%", 100 * share);
 }
 
-// Nothing was measured in that group.
+// "-" if nothing was measured in that group.
 std::string or_dash(const speedup_summary& s, const std::string& text) {
   return s.measured > 0 ? text : "-";
 }
@@ -105,9 +105,9 @@ table table_of_shares(const std::vector<group_summary>& groups) {
 std::string legend(const search_report& r, const speedup_summary& all) {
   const std::string base = r.against == against_program ? "the task's own program" : r.against;
   std::string text = fmt::format(
-      "Speedups are of call time over {}; what failed or is no faster counts as 1. success: a confirmed variant, or "
-      "the "
-      "task's own program stands. fast_p: share of the measured tasks that are more than p times as fast.",
+      "Speedups are ratios of call times, relative to {}; tasks that failed or are not faster count as 1. success: a "
+      "variant was confirmed, or the best is the task's own program. fast_p: share of the measured tasks that are more "
+      "than p times as fast.",
       base);
   if (all.device_geometric_mean) text += " by device: geometric mean of the ratios of device time.";
   if (all.gap_closed) text += fmt::format(" gap closed: share of the log gap from {} to the floor.", base);
@@ -117,7 +117,7 @@ std::string legend(const search_report& r, const speedup_summary& all) {
 expected<int> report(const report_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(auto r, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
-  CUDAL1_CHECK(put_against(*reader, r, o.against));
+  CUDAL1_CHECK(compare_with_base(*reader, r, o.against));
   const auto groups = groups_of(r);
   if (o.json) {
     print_json(c, json::make_object({{"experiment", r.experiment},
@@ -131,7 +131,7 @@ expected<int> report(const report_options& o, context& c) {
     return exit_code::success;
   }
   if (r.tasks.empty()) {
-    c.out.print("The store has no evaluations yet; `cudal1 run` makes some.\n");
+    c.out.print("The store has no evaluations yet; `cudal1 run` starts a search.\n");
     return exit_code::success;
   }
   std::string text;
@@ -147,17 +147,18 @@ expected<int> report(const report_options& o, context& c) {
 
 void add_report(CLI::App& app, context& c) {
   auto o = std::make_shared<report_options>();
-  auto* sub = app.add_subcommand("report", "what a search reached: speedups over all tasks, by level and by kind");
+  auto* sub =
+      app.add_subcommand("report", "the speedups that a search reached: over all tasks, by level and by family");
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
   add_against_option(*sub, o->against);
-  sub->add_flag("--json", o->json, "one JSON document, with the tasks' own figures");
+  sub->add_flag("--json", o->json, "one JSON document, with the results of each task");
   sub->footer(footer(
       "  cudal1 report --experiment e1\n"
       "  cudal1 report --experiment e1 --against eager   what KernelBench reports; `cudal1 baseline` measures it\n"
       "  cudal1 report --against compile --json",
       "  0    printed\n"
       "  2    there is no such experiment, or no store yet\n"
-      "  3    the store does not answer"));
+      "  3    the store cannot be read"));
   sub->callback([o, &c] { finish(c, report(*o, c)); });
 }
 

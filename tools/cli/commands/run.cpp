@@ -43,7 +43,7 @@ struct run_options {
   bool json = false;
 };
 
-// The flags on top of the configuration's [search].
+// The request that the flags describe, with defaults from the configuration's [search].
 expected<client_request> make_request(const run_options& o, const context& c) {
   std::vector<std::string> environment;
   for (char** variable = environ; *variable != nullptr; ++variable)
@@ -54,7 +54,7 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   client_request r;
   r.verb = client_verb::run;
   r.policy = o.policy.empty() ? defaults.search.policy : o.policy;
-  // Either limit alone means no other.
+  // A flag for one limit disables the default of the other.
   r.time_limit_s = o.evaluations ? 0 : defaults.search.time_limit_s;
   r.evaluations_per_task = o.time.empty() ? defaults.search.evaluations_per_task : 0;
   if (o.evaluations) r.evaluations_per_task = *o.evaluations;
@@ -62,16 +62,16 @@ expected<client_request> make_request(const run_options& o, const context& c) {
     CUDAL1_TRY(r.time_limit_s, parse_duration(o.time));
   }
   r.seed = o.seed;
-  r.stop_on_disconnect = true;  // a second Ctrl-C, or a closed terminal: not a search that nobody sees
+  r.stop_on_disconnect = true;  // so that a second Ctrl-C or a closed terminal ends the search
   return r;
 }
 
-// A search that is followed: its answers, Ctrl-C, and what the view is told.
+// Follows a running search: receives its progress, handles Ctrl-C and updates the view.
 class followed_run {
  public:
   followed_run(interrupt_watch& interrupt, run_view& view) : interrupt_(interrupt), view_(view) {}
 
-  // Until the last answer. The experiment's id.
+  // Returns the experiment's id once the search has ended.
   expected<std::string> follow(node_client& client) {
     for (;;) {
       auto answer = client.receive(std::chrono::seconds(10), interrupt_.fd());
@@ -81,7 +81,7 @@ class followed_run {
           continue;
         }
         if (answer.error().code == errc::timeout) {
-          view_.remark("the node has been silent for a while; Ctrl-C stops, twice leaves at once");
+          view_.remark("the node has not replied for a while; Ctrl-C stops the search, twice exits at once");
           continue;
         }
         return lost(std::move(answer).error());
@@ -103,18 +103,18 @@ class followed_run {
   expected<void> stop(node_client& client) {
     interrupted_ = true;
     interrupt_.acknowledge();
-    view_.remark("stopping: what is in flight ends and is kept (Ctrl-C again leaves at once)");
-    if (experiment_.empty()) return {};  // with its first progress
+    view_.remark("stopping: evaluations in flight are finished and kept (Ctrl-C again exits at once)");
+    if (experiment_.empty()) return {};  // its id is not known yet: sent after its first progress
     stop_sent_ = true;
     client_request r;
     r.verb = client_verb::stop;
     r.experiment = experiment_;
-    return client.send(r);  // the one thing that may be asked while an experiment is followed
+    return client.send(r);  // the only request that is allowed while an experiment is followed
   }
 
   tl::unexpected<error> lost(error e) const {
     if (!experiment_.empty())
-      e.message += fmt::format("; what was finished is kept, and `cudal1 run --resume {}` goes on", experiment_);
+      e.message += fmt::format("; finished evaluations are kept, and `cudal1 run --resume {}` continues", experiment_);
     return tl::unexpected<error>(std::move(e));
   }
 
@@ -124,7 +124,7 @@ class followed_run {
   bool interrupted_ = false, stop_sent_ = false;
 };
 
-// Fills in tasks and device, which need the node; for --resume, what the store knows.
+// Fills in tasks and device, which depend on the node, or for --resume the stored experiment.
 expected<run_limits> complete(client_request& r, const run_options& o, const context& c, const node_status& node) {
   if (!o.resume.empty()) {
     CUDAL1_TRY(const auto reader, open_for_reading(c));
@@ -138,28 +138,28 @@ expected<run_limits> complete(client_request& r, const run_options& o, const con
   r.device = o.device.empty() ? device.where.device : o.device;
   CUDAL1_TRY(const std::string profile, profile_of(r.device));
   CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, o.names, profile));
-  CUDAL1_CHECK(hand_over_blobs(c.data, tasks));
+  CUDAL1_CHECK(copy_task_blobs(c.data, tasks));
   r.tasks.reserve(tasks.size());
   for (const auto& t : tasks)
     r.tasks.push_back(canonical_text(t));
   return run_limits{r.device, r.policy, r.time_limit_s};
 }
 
-// What else the node is at: it takes its share of the device, and goes on when this search has ended.
-void tell_of_others(const run_options& o, const connected_node& node, run_view& view) {
+// Notes the node's other experiments: they share the devices with this search, and continue after it.
+void note_other_experiments(const run_options& o, const connected_node& node, run_view& view) {
   for (const auto& id : node.status.experiments) {
     if (id == o.resume) continue;
-    view.note(fmt::format("beside this search {} {}, on the same node (`cudal1 stop {}` ends it)", id,
-                          node.started ? "goes on, which ran when the last node ended" : "is running", id));
+    view.note(fmt::format("also on this node: experiment {}{} (`cudal1 stop {}` ends it)", id,
+                          node.started ? ", resumed from the last node" : "", id));
   }
 }
 
-// The options with the imported tasks' folder in place of the models that they come from.
+// Imports the models. The options with the folder of the imported tasks in place of the models.
 expected<run_options> with_imported_tasks(run_options o, const context& c) {
   if (!is_model_source(o.source))
     return fail(errc::invalid_argument,
-                "{} is no PyTorch model (*.py), folder of them or *.jsonl; --tasks takes a folder of task files, and "
-                "--task one of them",
+                "{} is not a PyTorch model (*.py), a folder of them or a *.jsonl file; --tasks takes a folder of task "
+                "files, --task one of them",
                 o.source);
   note(c, "importing " + o.source);
   CUDAL1_TRY(const auto models, imported_once(c.data, o.source));
@@ -168,12 +168,12 @@ expected<run_options> with_imported_tasks(run_options o, const context& c) {
   if (models.report.imported.empty())
     return fail(errc::unsupported, "there is nothing to search in {}: every model was refused", o.source);
   o.folder = models.folder;
-  if (!o.against_given) o.against = "eager";  // what its author compares with
+  if (!o.against_given) o.against = "eager";  // what the model's author compares with
   return o;
 }
 
-// PyTorch beside what was just found, on its devices. What cannot be measured is missing in the table.
-// False where it was interrupted.
+// Measures PyTorch and the best variants just found, on their devices. What cannot be measured is missing in the table.
+// False if interrupted.
 expected<bool> measure_base(const run_options& o, const std::string& experiment, const node_status& node,
                             const context& c, run_view& view, int wake_fd) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
@@ -198,7 +198,7 @@ expected<bool> measure_base(const run_options& o, const std::string& experiment,
 expected<void> print_result(const run_options& o, const std::string& experiment, const context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(auto report, report_experiment(*reader, experiment));
-  CUDAL1_CHECK(put_against(*reader, report, o.against));
+  CUDAL1_CHECK(compare_with_base(*reader, report, o.against));
   if (o.json) {
     print_json(c, to_json(report));
   } else {
@@ -213,7 +213,7 @@ expected<int> run(run_options o, context& c) {
     CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
   }
   CUDAL1_TRY(client_request request, make_request(o, c));
-  // What needs no node is checked before one is started.
+  // Checks what needs no node before starting one.
   node_flags flags = o.node;
   flags.device = o.device;
   if (o.resume.empty()) {
@@ -230,11 +230,11 @@ expected<int> run(run_options o, context& c) {
                  c.data, flags, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
   CUDAL1_TRY(const run_limits limits, complete(request, o, c, node.status));
   view.set_limits(limits);
-  tell_of_others(o, node, view);
+  note_other_experiments(o, node, view);
   view.remark(o.resume.empty()
                   ? fmt::format("searching {} on {}", format_count(static_cast<int64_t>(request.tasks.size()), "task"),
                                 limits.device)
-                  : "going on with " + request.experiment);
+                  : "resuming " + request.experiment);
   CUDAL1_CHECK(node.client.send(request));
   followed_run follower(interrupt, view);
   auto experiment = follower.follow(node.client);
@@ -259,8 +259,7 @@ void add_run(CLI::App& app, context& c) {
          "a *.jsonl (`cudal1 tasks import --help`); their Python is executed, unconfined")
       ->type_name("MODEL");
   sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
-  sub->add_option("--task", o->names, "only these tasks: names, or task files; may stand several times")
-      ->type_name("NAME");
+  sub->add_option("--task", o->names, "only these tasks: names, or task files; may be repeated")->type_name("NAME");
   sub->add_option("--policy", o->policy,
                   fmt::format("what writes variants: {} (default: the configuration's, evolutionary)",
                               fmt::join(policy_names(), ", ")))
@@ -269,23 +268,23 @@ void add_run(CLI::App& app, context& c) {
   sub->add_option("--evaluations", o->evaluations, "stop after this many evaluations of each task")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  sub->add_option("--time", o->time, "stop after this much time of searching, as in 90s, 4m, 1h30m")
-      ->type_name("DURATION");
-  sub->add_option("--seed", o->seed, "of all random choices; the same seed makes the same proposals")
+  sub->add_option("--time", o->time, "stop after searching for this long, as in 90s, 4m, 1h30m")->type_name("DURATION");
+  sub->add_option("--seed", o->seed, "seed of all random choices; the same seed gives the same proposals")
       ->capture_default_str()
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62));
   sub->add_option("--device", o->device,
                   "cpu, cuda:0, ..., a list as in cuda:0,cuda:1, or cuda: every GPU (default: the first GPU, else cpu)")
       ->type_name("DEVICE");
   auto* resume = sub->add_option("--resume", o->resume,
-                                 "go on with an experiment that was stopped, as in --resume e3, with its own limits");
+                                 "continue an experiment that was stopped, as in --resume e3, with its own limits");
   resume->type_name("EXPERIMENT");
   for (const auto* flag : {"source", "--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
     resume->excludes(sub->get_option(flag));
   sub->get_option("source")->excludes(sub->get_option("--tasks"));
   add_against_option(*sub, o->against);
   sub->get_option("--against")
-      ->description(sub->get_option("--against")->get_description() + "; another kind is measured beside at the end");
+      ->description(sub->get_option("--against")->get_description() +
+                    "; a baseline is measured at the end of the search");
   sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
   add_node_flags(*sub, o->node);
   sub->footer(
@@ -295,10 +294,10 @@ void add_run(CLI::App& app, context& c) {
              "  cudal1 run model.py                           your own PyTorch model\n"
              "  cudal1 run --tasks my_tasks --evaluations 50  your own tasks\n"
              "  cudal1 run --resume e3                        after Ctrl-C or a power cut",
-             "  0    the search ended by itself; the table was printed\n"
-             "  2    the command line, a task file or a name on it is not right\n"
-             "  3    no node could be reached or started, or it was lost\n"
-             "  130  Ctrl-C: everything finished was kept, and the table so far printed"));
+             "  0    the search reached its limit; the table was printed\n"
+             "  2    the command line, or a task file or name on it, is invalid\n"
+             "  3    no node could be reached or started, or the node was lost\n"
+             "  130  Ctrl-C: finished evaluations were kept, and the table so far printed"));
   sub->callback([o, sub, &c] {
     o->against_given = sub->get_option("--against")->count() > 0;
     finish(c, run(*o, c));

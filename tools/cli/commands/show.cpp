@@ -1,4 +1,4 @@
-// cudal1 show: all that is known of one variant.
+// cudal1 show: prints everything that the store has of one variant.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ std::string print_moves(const variant_record& v, const terminal& out) {
   return text;
 }
 
-// The task's name, with what it was imported from: as stored, or the id where the store has it no more.
+// The task's name and origin; its id if the store no longer has the task.
 std::string name_of(const expected<task_record>& record, const std::string& id) {
   if (!record) return short_id(id);
   const auto t = read_task(record->text, record->profile);
@@ -60,7 +60,7 @@ std::string print_origin(const variant_record& v, const std::string& task) {
   return text;
 }
 
-// As stored text where it cannot be read any more.
+// The head is the stored text if it can no longer be parsed.
 struct program_parts {
   std::string head, source;
 };
@@ -76,7 +76,7 @@ std::string with_newline(std::string text) {
   return text;
 }
 
-// The floor of the variant's task on the device of an environment, where the store still has both.
+// The floor of the variant's task on the device of an environment; nullopt if either is unknown.
 expected<std::optional<roofline>> roofline_of(const expected<task_record>& record, const environment& where,
                                               floor_finder& floors) {
   if (!record || !traits_of(where.device).is_accelerator) return std::nullopt;
@@ -98,15 +98,15 @@ expected<void> print_verdicts(store& s, const expected<task_record>& record, con
             print_verdict(v, out, roof));
     if (!v.environment_id.empty()) {
       out.print(wrap(describe_device(where), out.width, 2) + "\n");
-      if (const auto about = about_timings(where.device); !about.empty()) out.print("  " + about + "\n");
+      if (const auto about = timing_remark(where.device); !about.empty()) out.print("  " + about + "\n");
     }
     if (!v.samples.empty()) out.print(print_samples(v, out));
   }
-  if (verdicts.empty()) section(out, "Verdict", "  none yet: its evaluation is under way, or was interrupted\n");
+  if (verdicts.empty()) section(out, "Verdict", "  none yet: the evaluation is running, or was interrupted\n");
   return {};
 }
 
-// `roofs`: one for each environment, null where its figures are not known.
+// `roofs`: one for each environment, null if its specifications are unknown.
 expected<int> show_json(store& s, const variant_record& v, const std::vector<verdict>& verdicts, const context& c) {
   json::array environments, roofs;
   std::vector<std::string> seen;
@@ -130,7 +130,7 @@ expected<int> show_json(store& s, const variant_record& v, const std::vector<ver
 expected<int> show(const show_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(const variant_record v, reader->find_variant(o.variant));
-  // These three print just that, for a file or another program.
+  // These three print only that part, for a file or another program.
   if (o.program) {
     c.out.print(with_newline(v.program));
     return exit_code::success;
@@ -157,8 +157,9 @@ expected<int> show(const show_options& o, context& c) {
 
 void add_show(CLI::App& app, context& c) {
   auto o = std::make_shared<show_options>();
-  auto* sub = app.add_subcommand("show", "all about a variant: schedule, verdicts, timing, program, CUDA source");
-  sub->add_option("variant", o->variant, "the id, or its first digits (4 at least)")->type_name("VARIANT")->required();
+  auto* sub =
+      app.add_subcommand("show", "everything about a variant: schedule, verdicts, timing, program, CUDA source");
+  sub->add_option("variant", o->variant, "the id, or its first digits (at least 4)")->type_name("VARIANT")->required();
   auto* json = sub->add_flag("--json", o->json, "one JSON document, with all raw samples");
   auto* program = sub->add_flag("--program", o->program, "only the program, as `cudal1 evaluate` takes it");
   auto* source = sub->add_flag("--source", o->source, "only the CUDA source");
@@ -170,8 +171,8 @@ void add_show(CLI::App& app, context& c) {
       footer("  cudal1 show 3f9a1c2b\n"
              "  cudal1 show 3f9a1c2b --program > variant.cu1 && cudal1 evaluate softmax variant.cu1",
              "  0    printed\n"
-             "  2    no variant, or several, begin with these digits; or there is no store yet\n"
-             "  3    the store does not answer"));
+             "  2    no id of a variant, or several, begin with these digits; or there is no store yet\n"
+             "  3    the store cannot be read"));
   sub->callback([o, &c] { finish(c, show(*o, c)); });
 }
 

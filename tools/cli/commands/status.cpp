@@ -119,7 +119,7 @@ void add_status(CLI::App& app, context& c) {
       footer("  cudal1 status\n"
              "  cudal1 status --json --data /srv/cudal1",
              "  0    the status was printed, whether a node runs or not\n"
-             "  3    the node or the store does not answer"));
+             "  3    the node does not reply, or the store cannot be read"));
   sub->callback([o, &c] { finish(c, status(*o, c)); });
 }
 

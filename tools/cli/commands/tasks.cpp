@@ -1,4 +1,4 @@
-// cudal1 tasks: what can be searched.
+// cudal1 tasks: lists tasks, or prints one.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -33,8 +33,8 @@ struct task_summary {
   std::vector<std::string> outputs;
   std::optional<task_origin> origin;
   int64_t steps = 0;
-  int64_t bytes = 0;  // of inputs, weights and outputs, whole
-  task_work work;     // what a call cannot do without
+  int64_t bytes = 0;  // of all inputs, weights and outputs
+  task_work work;     // the least work of a call
   std::optional<roofline> floor;
 };
 BOOST_DESCRIBE_STRUCT(task_summary, (),
@@ -90,7 +90,7 @@ std::string draw_text(const draw_spec& d) {
     case distribution::bernoulli:
       return fmt::format("1 with probability {}", d.probability);
     case distribution::normal:
-      return fmt::format("normal, mean {}, deviation {}", d.mean, d.std);
+      return fmt::format("normal, mean {}, standard deviation {}", d.mean, d.std);
     case distribution::signs:
       return "1 or -1";
     case distribution::simplex:
@@ -115,8 +115,8 @@ std::string format_flops(double flops) {
   if (!(flops > 0)) return "-";
   constexpr std::pair<double, const char*> units[] = {{1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}, {1e3, "kFLOP"}};
   for (const auto& [size, name] : units)
-    if (flops >= size) return format_figure(flops / size) + " " + name;
-  return format_figure(flops) + " FLOP";
+    if (flops >= size) return format_number(flops / size) + " " + name;
+  return format_number(flops) + " FLOP";
 }
 
 std::string print_work(const task_summary& s) {
@@ -125,9 +125,9 @@ std::string print_work(const task_summary& s) {
       format_bytes(static_cast<double>(s.bytes)), format_bytes(static_cast<double>(s.work.bytes())),
       s.work.flops.total() > 0 ? format_flops(s.work.flops.total()) + " of products" : std::string("no products"));
   if (s.floor)
-    text += fmt::format("  floor on {}: {} a call, of which {} on the device, by its {}{}\n", s.floor->device,
+    text += fmt::format("  floor on {}: {} a call, of which {} on the device, limited by {}{}\n", s.floor->device,
                         format_time(s.floor->call_us()), format_time(s.floor->device_us()), s.floor->limit(),
-                        s.floor->measured ? "" : " (datasheet figures)");
+                        s.floor->measured ? "" : " (from its datasheet)");
   return text;
 }
 
@@ -177,7 +177,7 @@ void print_list(const std::vector<task>& tasks, const std::optional<device_data>
   out.print(list.text(out));
 }
 
-// The data that --gpu names: by the driver's name of the model, or by the short one of its file.
+// The specifications of the GPU that --gpu names: by the driver's name of the model, or by the short name in its file.
 expected<std::optional<device_data>> device_of(const std::string& name) {
   if (name.empty()) return std::nullopt;
   CUDAL1_TRY(auto found, find_device_data(name));
@@ -188,20 +188,20 @@ expected<std::optional<device_data>> device_of(const std::string& name) {
     if (one.name == name) return one;
     known.push_back(one.name);
   }
-  return fail(errc::not_found, "the figures of the GPU \"{}\" are not known; there are {}", name,
+  return fail(errc::not_found, "the specifications of the GPU \"{}\" are not known; known are {}", name,
               fmt::join(known, ", "));
 }
 
 std::string profile_of_accelerators() {
   for (const auto* type : device_types())
     if (type->traits().is_accelerator) return type->traits().profile;
-  return usual_profile();
+  return default_profile();
 }
 
 expected<int> tasks(const tasks_options& o, context& c) {
   CUDAL1_TRY(const auto device, device_of(o.model));
   CUDAL1_TRY(const std::string profile, device             ? profile_of_accelerators()
-                                        : o.device.empty() ? usual_profile()
+                                        : o.device.empty() ? default_profile()
                                                            : profile_of(o.device));
   const std::vector<std::string> names = o.name.empty() ? std::vector<std::string>{} : std::vector{o.name};
   CUDAL1_TRY(const auto found, choose_tasks(o.folder, names, profile));
@@ -230,9 +230,10 @@ void add_tasks(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("tasks", "the tasks with their sizes, or one in full");
   sub->add_option("name", o->name, "a task's name, or a task file")->type_name("NAME");
   sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
-  sub->add_option("--device", o->device, "whose sizes: cpu, cuda:0, ... (default: the first GPU's, else cpu's)")
+  sub->add_option("--device", o->device,
+                  "show the sizes for this device: cpu, cuda:0, ... (default: the first GPU, else cpu)")
       ->type_name("DEVICE");
-  sub->add_option("--gpu", o->model, "with the floors on this GPU, as in H200 or \"NVIDIA L4\", and its sizes")
+  sub->add_option("--gpu", o->model, "show the sizes and floors for this GPU, as in H200 or \"NVIDIA L4\"")
       ->type_name("MODEL");
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
@@ -242,7 +243,7 @@ void add_tasks(CLI::App& app, context& c) {
              "  cudal1 tasks --tasks my_tasks     also checks them\n"
              "  cudal1 tasks import model.py --out my_tasks",
              "  0    printed\n"
-             "  2    there is no such task or GPU, or a file breaks a rule (which one, and where, is said)"));
+             "  2    there is no such task or GPU, or a file breaks a rule (the message says which and where)"));
   sub->callback([o, sub, &c] {
     if (sub->get_subcommands().empty()) finish(c, tasks(*o, c));
   });

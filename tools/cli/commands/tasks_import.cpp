@@ -1,4 +1,4 @@
-// cudal1 tasks import: PyTorch models as tasks.
+// cudal1 tasks import: imports PyTorch models as tasks.
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
@@ -18,10 +18,10 @@ struct import_options {
 
 void print_report(const import_report& report, const std::string& folder, const terminal& out) {
   table list({{.title = "task", .least_width = 12},
-              {.title = "kind"},
+              {.title = "family"},
               {.title = "steps", .right = true},
               {.title = "weights", .right = true},
-              {.title = "their size", .right = true},
+              {.title = "weight bytes", .right = true},
               {.title = "compared", .drop = 1}});
   int64_t compared = 0;
   for (const auto& t : report.imported) {
@@ -50,20 +50,21 @@ expected<int> import_tasks(const import_options& o, context& c) {
 
 void add_tasks_import(CLI::App& tasks, context& c) {
   auto o = std::make_shared<import_options>();
-  auto* sub = tasks.add_subcommand("import", "make tasks of PyTorch models; executes their Python, unconfined");
+  auto* sub = tasks.add_subcommand("import", "import PyTorch models as tasks; executes their Python, unconfined");
   sub->add_option("source", o->request.sources,
                   "a KernelBench problem, any Python file with Model, get_inputs and get_init_inputs, a folder of such "
                   "files, or JSON lines with level, problem_id and code")
       ->required()
       ->type_name("SOURCE");
-  sub->add_option("--out", o->request.out, "gets NAME.json for each, and blobs/ with weights and sources")
+  sub->add_option("--out", o->request.out,
+                  "where to write NAME.json for each task, and blobs/ with weights and sources")
       ->required()
       ->type_name("DIR");
-  sub->add_option("--only", o->request.only, "only these: names or their beginnings, as in level1_023,level2_017")
+  sub->add_option("--only", o->request.only, "only these: names or prefixes of names, as in level1_023,level2_017")
       ->type_name("NAME")
       ->allow_extra_args(false);
   sub->add_option("--level", o->request.level, "only KernelBench's problems of this level")->type_name("N");
-  sub->add_option("--jobs", o->request.jobs, "processes (default: half of the cores)")
+  sub->add_option("--jobs", o->request.jobs, "number of processes (default: half of the cores)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1024}));
   sub->add_flag("--json", o->json, "one JSON document");
@@ -73,9 +74,9 @@ void add_tasks_import(CLI::App& tasks, context& c) {
       "  cudal1 tasks import problems.jsonl --level 2 --out kb2\n\n"
       "The files are executed, as you and without a sandbox: import only what you would run. Needs a Python with\n"
       "torch 2.11: $CUDAL1_PYTHON, else that of the environment that LibTorch is from, else python3.",
-      "  0    everything was imported\n"
-      "  1    something was refused (the sentences say why), and the rest imported\n"
-      "  2    a source is not there, or there is no Python with torch 2.11"));
+      "  0    all models were imported\n"
+      "  1    some models were refused (the output says why), the others imported\n"
+      "  2    a source does not exist, or there is no Python with torch 2.11"));
   sub->callback([o, &c] { finish(c, import_tasks(*o, c)); });
 }
 

@@ -19,7 +19,7 @@ std::vector<std::string> against_names() {
 void add_against_option(CLI::App& command, std::string& kind) {
   command
       .add_option("--against", kind,
-                  fmt::format("what speedups are over: {} (the task's own program, as the score is)",
+                  fmt::format("what speedups are relative to: {} (the task's own program, as in the score)",
                               fmt::join(against_names(), ", ")))
       ->type_name("KIND")
       ->check(CLI::IsMember(against_names()))
@@ -37,7 +37,7 @@ const environment& environment_finder::of(const std::string& id) {
   return where ? known_.emplace(id, *where).first->second : unknown;
 }
 
-double called_from_python(double variant_us, double variant_device_us, double python_us) {
+double call_time_from_python(double variant_us, double variant_device_us, double python_us) {
   return variant_device_us > 0 ? std::max(variant_us, variant_device_us + python_us) : variant_us;
 }
 
@@ -75,7 +75,7 @@ against_times compare(std::span<const baseline_record> records, const std::strin
   a.beside = beside != nullptr;
   const double ours_us = a.beside ? chosen->variant_us : what.variant_us;
   a.variant_device_us = a.beside ? chosen->variant_device_us : what.variant_device_us;
-  a.variant_us = called_from_python(ours_us, a.variant_device_us, chosen->python_us);
+  a.variant_us = call_time_from_python(ours_us, a.variant_device_us, chosen->python_us);
   if (!(a.variant_us > 0)) return a;
   a.speedup = a.base_us / a.variant_us;
   if (a.beside) {

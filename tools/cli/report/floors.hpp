@@ -1,4 +1,4 @@
-// Floors of tasks on the devices that their figures are from.
+// Floors of tasks on the devices that they were measured on.
 #pragma once
 
 #include <map>
@@ -11,20 +11,20 @@
 
 namespace cudal1::cli {
 
-// Reads a device's data once. Nothing where they are not known; an error where a file of them cannot be read.
+// Reads the specifications of each device once. nullopt if they are unknown; an error if their file cannot be read.
 class floor_finder {
  public:
   expected<std::optional<roofline>> of(const task& t, const std::string& model);
-  // Models that were asked for and are not known, so that a report can say so.
+  // The requested models without known specifications, for a note in the report.
   std::vector<std::string> unknown() const;
 
  private:
   std::map<std::string, std::optional<device_data>> devices_;
 };
 
-// "71%": what a device time reaches of the roof; "-" where either is not known.
+// "71%": the roof as a share of the device time; "-" if either is unknown.
 std::string format_share(double roof_us, double device_us);
-// "1.90x the reference, 71% of the memory roof (75.0 µs)"; without what is not known.
+// "1.90x the reference, 71% of the memory roof (75.0 µs)"; unknown parts are left out.
 std::string roof_phrase(const verdict& v, const std::optional<roofline>& roof);
 
 }  // namespace cudal1::cli

@@ -50,7 +50,7 @@ expected<void> put_floor(best_row& row, const task& t, const std::string& model,
   return {};
 }
 
-// The row of a task, and its verdicts' figures into the totals. `experiment` "" is all.
+// The row of a task; also adds its verdicts to the totals. `experiment`: "" for all.
 expected<best_row> row_of(store& s, const task_record& t, const std::string& experiment, search_report& totals,
                           floor_finder& floors) {
   best_row row;
@@ -72,7 +72,7 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
   row.reference_us = row.best_us = median(std::move(reference_times));
   row.reference_device_us = row.best_device_us = median(std::move(reference_device_times));
   const auto read = read_task(t.text, t.profile);
-  CUDAL1_TRY(const auto best, best_find(s, t.id, read ? read->reference.id : "", experiment));
+  CUDAL1_TRY(const auto best, best_faster_variant(s, t.id, read ? read->reference.id : "", experiment));
   if (best) put_best(row, *best);
   row.family = t.family;
   if (read && read->origin) {
@@ -85,7 +85,7 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
   return row;
 }
 
-// Tasks count whose floor is known and below the reference.
+// Counts only tasks whose floor is known and below the reference.
 std::optional<double> gap_closed(const std::vector<best_row>& rows) {
   std::vector<gap_times> gaps;
   gaps.reserve(rows.size());
@@ -126,8 +126,8 @@ expected<void> finish_report(store& s, search_report& r, const floor_finder& flo
 
 }  // namespace
 
-expected<std::optional<store::ranked>> best_find(store& s, const std::string& task, const std::string& own,
-                                                 const std::string& experiment) {
+expected<std::optional<store::ranked>> best_faster_variant(store& s, const std::string& task, const std::string& own,
+                                                           const std::string& experiment) {
   CUDAL1_TRY(auto best, s.best(task, 2, true, experiment));
   for (auto& candidate : best)
     if (candidate.variant.id != own && candidate.result.score > 1) return std::optional(std::move(candidate));
@@ -195,8 +195,8 @@ expected<task_record> find_task(store& s, const std::string& name) {
   }
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
-  return fail(errc::not_found, "there is no task \"{}\" in the store; there is: {}", name,
-              known.empty() ? std::string("nothing yet") : fmt::format("{}", fmt::join(known, ", ")));
+  return fail(errc::not_found, "there is no task \"{}\" in the store; it has: {}", name,
+              known.empty() ? std::string("no tasks yet") : fmt::format("{}", fmt::join(known, ", ")));
 }
 
 }  // namespace cudal1::cli

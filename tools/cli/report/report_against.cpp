@@ -1,4 +1,4 @@
-// A report's rows beside PyTorch's own times.
+// Compares a report's rows with PyTorch's own times.
 #include <algorithm>
 #include <map>
 
@@ -12,7 +12,7 @@ namespace cudal1::cli {
 
 namespace {
 
-// What the row says by itself: over the task's own program.
+// The row's own times and speedup: relative to the task's own program.
 against_times over_program(const best_row& row) {
   against_times a;
   a.kind = against_program;
@@ -43,7 +43,7 @@ expected<void> name_environment(store& s, search_report& r, const std::string& i
 
 }  // namespace
 
-expected<void> put_against(store& s, search_report& r, const std::string& kind) {
+expected<void> compare_with_base(store& s, search_report& r, const std::string& kind) {
   r.against = kind;
   environment_finder environments(s);
   std::vector<task_speedup> speedups;
@@ -77,9 +77,10 @@ task_speedup speedup_of_row(const best_row& row) {
 
 namespace {
 
-constexpr double same_time = 1.02;  // of two medians that are known to 1% each
+constexpr double same_time = 1.02;  // a ratio of two medians that are known to 1% each
 
-// The program is what the score is over, so that it may not be slower than what people compare with.
+// Compares the task's own program with the base. The score is relative to that program, so a program that is slower
+// than PyTorch's eager mode would make scores too high.
 std::string program_beside(const search_report& r) {
   int64_t known = 0, at_most = 0, same = 0;
   double worst = 0;
@@ -94,15 +95,15 @@ std::string program_beside(const search_report& r) {
   }
   if (known == 0) return "";
   return fmt::format(
-      "The task's own program takes at most {}'s time in {} of {}, up to 2% more in {}; the worst ratio is {:.2f} "
+      "The task's own program takes no longer than {} in {} of {}, up to 2% longer in {}; the worst ratio is {:.2f} "
       "({}).\n",
       r.against, at_most, format_count(known, "task"), same - at_most, worst, of);
 }
 
 std::string mean_over(const std::string& against, const speedup_summary& over) {
-  std::string text = fmt::format("Over {}, of {} that {} measured: geometric mean {} (what is no faster counts as 1)",
-                                 against, format_count(over.measured, "task"), over.measured == 1 ? "was" : "were",
-                                 format_speedup(over.geometric_mean));
+  std::string text = fmt::format(
+      "Over {}, of {} that {} measured: geometric mean {} (tasks that are not faster count as 1)", against,
+      format_count(over.measured, "task"), over.measured == 1 ? "was" : "were", format_speedup(over.geometric_mean));
   if (over.device_geometric_mean)
     text += fmt::format(", {} by device time", format_speedup(*over.device_geometric_mean));
   text += over.slower > 0 ? fmt::format("; {} slower than {}.\n", over.slower, against) : ".\n";
@@ -113,9 +114,8 @@ std::string missing_times(const search_report& r, const std::map<std::string, in
   std::string text;
   for (const auto& [problem, n] : problems) {
     if (problem == "not measured")
-      text +=
-          fmt::format("{} not measured with {}: `cudal1 baseline{} --kinds {}` does that.\n", format_count(n, "task"),
-                      r.against, r.experiment.empty() ? "" : " --experiment " + r.experiment, r.against);
+      text += fmt::format("{} not measured with {}: use `cudal1 baseline{} --kinds {}`.\n", format_count(n, "task"),
+                          r.against, r.experiment.empty() ? "" : " --experiment " + r.experiment, r.against);
     else
       text += fmt::format("{} without a time of {}: {}\n", format_count(n, "task"), r.against, problem);
   }
@@ -144,21 +144,21 @@ std::string print_against(const search_report& r) {
   if (r.against == "eager") text += program_beside(r);
   if (on_device > 0)
     text += fmt::format(
-        "{}'s times are of calls from Python, so what such a call takes beside the device counts for our variants, "
-        "too.\n",
+        "{} is called from Python, so the variants' times here include what such a call takes on the host.\n",
         r.against);
   if (apart > 0)
-    text += fmt::format(
-        "* {} was not measured beside this variant: its time is that of its verdict, of another hour.\n", r.against);
-  if (differ > 0)
-    text += fmt::format("{} of {} gave another result than eager (`--json` says how).\n", format_count(differ, "task"),
+    text += fmt::format("* {} was not measured together with this variant, whose time is from its stored verdict.\n",
                         r.against);
+  if (differ > 0)
+    text += fmt::format("{} where the result of {} differs from eager's (`--json` says how).\n",
+                        format_count(differ, "task"), r.against);
   if (noted > 0)
-    text += fmt::format("{} of {} with notes, as of a slow host (`cudal1 best TASK --against {}` prints them).\n",
-                        format_count(noted, "time"), r.against, r.against);
+    text +=
+        fmt::format("{} of {} with notes, for example on a slow host (`cudal1 best TASK --against {}` prints them).\n",
+                    format_count(noted, "time"), r.against, r.against);
   text += missing_times(r, problems);
   if (without_source > 0)
-    text += fmt::format("{} without a Python source, so PyTorch cannot be measured on it.\n",
+    text += fmt::format("{} without a Python source: PyTorch cannot be measured there.\n",
                         format_count(without_source, "task"));
   return text;
 }

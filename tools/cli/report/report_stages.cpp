@@ -1,4 +1,4 @@
-// Where the time of a search went: a line for each stage of an evaluation.
+// The time of a search by stage of an evaluation.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,7 @@ namespace cudal1::cli {
 
 namespace {
 
-// In the order in which an evaluation passes them; what is not among these (a newer node's) comes after them.
+// In the order of an evaluation; unknown stages (of a newer node) come last.
 std::vector<std::string> stages_of(const search_report& r) {
   static constexpr std::array<std::string_view, 3> before = {"propose", "compile", "wait"};
   std::vector<std::string> stages;

@@ -33,12 +33,12 @@ std::string variant_of(const best_row& row) {
   return row.variant.empty() ? "-" : short_id(row.variant);
 }
 
-// Whether there are columns of a base that is not the reference.
+// Whether the table has columns for a base other than the reference.
 bool has_base(const search_report& r) {
   return !r.against.empty() && r.against != against_program;
 }
 
-// What every table begins with.
+// The first columns of every table.
 std::vector<column> first_columns(const search_report& r, const std::string& speedup) {
   std::vector<column> columns = {{.title = "task", .least_width = 12},
                                  {.title = "reference", .right = true},
@@ -74,7 +74,7 @@ table table_of_cpu(const search_report& r) {
   return t;
 }
 
-// Moves are what a search is about, so on a narrow terminal the variant's id goes before them.
+// On a narrow terminal the variant's id is dropped before the moves, which matter more.
 table table_of_gpu(const search_report& r) {
   std::vector<column> columns = first_columns(r, "speedup, 95%");
   if (has_base(r)) columns.push_back({.title = r.against + " dev.", .right = true, .drop = 3});
@@ -108,7 +108,7 @@ std::string describe_device(const environment& e) {
                            : fmt::format("{}: {} ({})", e.device, e.model, e.details);
 }
 
-std::string about_timings(const std::string& device) {
+std::string timing_remark(const std::string& device) {
   return traits_of(device).remark;
 }
 
@@ -121,9 +121,9 @@ std::string print_title(const search_report& r) {
                        r.device.empty() ? "" : ", device " + r.device);
   for (const auto& e : r.environments)
     text += "\n" + describe_device(e);
-  std::string about = about_timings(r.device);
+  std::string about = timing_remark(r.device);
   for (const auto& e : r.environments)
-    if (about.empty()) about = about_timings(e.device);
+    if (about.empty()) about = timing_remark(e.device);
   if (!about.empty()) text += "\n" + about;
   return text;
 }
@@ -144,11 +144,11 @@ std::string print_summary(const search_report& r) {
   text += ".";
   text += "\n" + format_count(r.evaluations, "evaluation");
   if (r.evaluations_per_s > 0)
-    text += fmt::format(" in {} ({} a second)", format_clock(r.active_s), format_figure(r.evaluations_per_s));
+    text += fmt::format(" in {} ({} a second)", format_clock(r.active_s), format_number(r.evaluations_per_s));
   const auto failures = format_failures(r.outcomes);
   text += failures.empty() ? "; none failed" : "; failed: " + failures;
   if (r.infrastructure_faults > 0)
-    text += "; " + format_count(r.infrastructure_faults, "attempt") + " lost and made again";
+    text += "; " + format_count(r.infrastructure_faults, "attempt") + " lost and repeated";
   text += ".";
   return text;
 }
@@ -156,13 +156,13 @@ std::string print_summary(const search_report& r) {
 std::string print_legend(const search_report& r) {
   if (!on_gpu(r)) return "";
   std::string text =
-      "reference, best: call time, from the host's clock round a call and its synchronisation. ref. dev., best dev.: "
-      "time on the device alone. floor: the call time that the task's bytes and arithmetic and the cost of a call "
-      "allow, by what is reached on that device (an estimate). roof: the floor without the cost of a call, as a share "
-      "of best dev.";
+      "reference, best: call time, by the host's clock around a call and its synchronisation. ref. dev., best dev.: "
+      "time on the device alone. floor: the call time that the task's memory traffic, its arithmetic and the cost of a "
+      "call allow on that device (an estimate). roof: the floor without the cost of a call, as a share of best dev.";
   for (const auto& model : r.unknown_models)
     text += fmt::format(
-        "\nNo floors for {}: its figures are not known. A file of them in a folder that CUDAL1_DEVICES names adds it.",
+        "\nNo floors for {}: its specifications are not known. Put a file of them into a folder that CUDAL1_DEVICES "
+        "names.",
         model);
   return text;
 }

@@ -10,7 +10,7 @@ namespace cudal1::cli {
 
 namespace {
 
-// Between the two nearest, as numpy's and R's default: quantile(0.5) of {1, 2} is 1.5. `sorted` must not be empty.
+// Interpolated as in the defaults of numpy and R: quantile(0.5) of {1, 2} is 1.5. `sorted` must not be empty.
 double quantile(const std::vector<double>& sorted, double share) {
   const double place = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);

@@ -1,4 +1,4 @@
-// What many speedups say together, by the rules of KernelBench and CUDA-L1. Plain logic.
+// Summary statistics of many speedups, by the rules of KernelBench and CUDA-L1.
 #pragma once
 
 #include <cstdint>
@@ -12,44 +12,44 @@
 
 namespace cudal1::cli {
 
-// The median with its 95% interval, by order statistics: of any distribution, from independent samples. Of fewer than
-// six the interval is their range.
+// The median with a 95% interval from order statistics, for independent samples of any distribution. With fewer than
+// six samples the interval is their range.
 struct median_estimate {
   double value = 0;
   interval range;
 };
-// Nothing of no samples.
+// nullopt without samples.
 std::optional<median_estimate> estimate_median(std::vector<double> samples);
 
-// The 95% interval of a / b, of two figures that were measured apart; {0, 0} where either's is not known.
+// The 95% interval of a / b for two values that were measured independently; {0, 0} if either interval is unknown.
 interval interval_of_ratio(double a, const interval& of_a, double b, const interval& of_b);
 
-// One task, for speedup_summary.
+// One task, as input of summarize.
 struct task_speedup {
-  bool success = false;              // a variant was confirmed, or the task's own program stands
+  bool success = false;              // a variant was confirmed, or the best is the task's own program
   bool measured = false;             // the base has a time
-  double speedup = 0;                // base / best; 0 where there is no variant: not improved
-  double base_us = 0, floor_us = 0;  // call times; 0 where not known
-  double device_speedup = 0;         // the same by device time; 0 where there is none
+  double speedup = 0;                // base / best; 0 without a variant: not improved
+  double base_us = 0, floor_us = 0;  // call times; 0: unknown
+  double device_speedup = 0;         // by device time; 0: unknown
 };
 
-// The share of the tasks that are faster than `factor` times the base ("fast_p" of KernelBench).
+// The share of the tasks that are more than `factor` times as fast as the base ("fast_p" of KernelBench).
 struct fast_share {
   double factor = 1, share = 0;
 };
 BOOST_DESCRIBE_STRUCT(fast_share, (), (factor, share))
 
-// Of the tasks whose base has a time. A task that failed, or that is no faster than the base, counts as 1: people then
+// Over the tasks whose base has a time. A task that failed or is not faster than the base counts as 1: its user would
 // keep the base.
 struct speedup_summary {
-  int64_t tasks = 0, measured = 0;    // the rest is of the measured ones, but for `success`
-  int64_t success = 0, improved = 0;  // improved: faster than the base at all
-  int64_t slower = 0;                 // had a variant that is slower than the base
+  int64_t tasks = 0, measured = 0;    // except for `tasks` and `success`, only measured tasks count
+  int64_t success = 0, improved = 0;  // improved: faster than the base
+  int64_t slower = 0;                 // with a variant that is slower than the base
   double mean = 1, geometric_mean = 1, median = 1, lower_quartile = 1, upper_quartile = 1, max = 1;
   double over_101 = 0;                          // share above 1.01
   std::vector<fast_share> fast;                 // 1, 1.5, 2, 3, 5, 10
   std::optional<double> gap_closed;             // share of the log gap from the base to the floor
-  std::optional<double> device_geometric_mean;  // over those with a device time (or not improved: 1)
+  std::optional<double> device_geometric_mean;  // over those with a device time; not improved ones count as 1
 };
 BOOST_DESCRIBE_STRUCT(speedup_summary, (),
                       (tasks, measured, success, improved, slower, mean, geometric_mean, median, lower_quartile,

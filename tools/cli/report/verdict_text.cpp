@@ -16,7 +16,7 @@ namespace cudal1::cli {
 
 namespace {
 
-// The range and the middle of some times: "1.80 ms (1.78 ms to 1.91 ms)".
+// Median and range of some times: "1.80 ms (1.78 ms to 1.91 ms)".
 std::string spread(std::vector<double> times) {
   if (times.empty()) return "-";
   std::sort(times.begin(), times.end());
@@ -35,8 +35,7 @@ std::string timing_line(const verdict& v) {
                      v.confirmed ? "confirmed with fresh pairs" : "screened only (not a new best of its task)");
 }
 
-// "1.90x the reference, 71% of the memory roof (...); floor of a call 87.0 µs"; "" without a device's own clock or
-// data.
+// "1.90x the reference, 71% of the memory roof (...); floor of a call 87.0 µs"; "" without device times and roof.
 std::string device_line(const verdict& v, const std::optional<roofline>& roof) {
   if (!(v.score > 0) || (!roof && !(v.variant_device_us > 0))) return "";
   std::string text = roof_phrase(v, roof);
@@ -47,7 +46,7 @@ std::string device_line(const verdict& v, const std::optional<roofline>& roof) {
   return text;
 }
 
-// A long text hangs under its first column.
+// A label and a text; lines after the first are indented to the start of the text.
 std::string hanging(const std::string& label, const std::string& text, const terminal& t) {
   const std::size_t indent = 2 + display_width(label);
   std::string wrapped = wrap(text, t.width, indent);
@@ -56,13 +55,6 @@ std::string hanging(const std::string& label, const std::string& text, const ter
 }
 
 }  // namespace
-
-std::string one_line(const verdict& v) {
-  if (v.result == outcome::correct)
-    return fmt::format("{}, {}{}", enum_name(v.result), format_speedup(v.score, v.score_interval),
-                       v.confirmed ? ", confirmed" : "");
-  return enum_name(v.result) + (v.reason.empty() ? "" : ": " + v.reason);
-}
 
 std::string print_resources(const kernel_resources& k) {
   std::string text = format_count(k.registers, "register");
@@ -93,7 +85,7 @@ std::string print_verdict(const verdict& v, const terminal& t, const std::option
   const auto name = enum_name(v.result);
   text += hanging((right ? t.good(name) : t.bad(name)) + (v.reason.empty() ? "" : ": "), v.reason, t);
   if (!right && !v.compiler_log.empty()) {
-    text += "  the compiler said:\n";
+    text += "  output of the compiler:\n";
     for (const auto& line : split_lines(v.compiler_log))
       text += "    " + line + "\n";
   }

@@ -6,9 +6,9 @@
 
 namespace {
 
-// The memory of one captured graph, in pools of its own that nobody else is given. What outputs may lie in is apart:
-// while `active`, each allocation has a pool to itself, so that no temporary value ever lies where an output does, and
-// an address within an output means that output.
+// The memory of one captured graph, in private pools. Memory that may hold outputs is apart: while `active`, each
+// allocation has its own pool, so that no temporary value ever shares an address with an output, and an address within
+// an output identifies that output.
 class apart_memory {
  public:
   using stream_filter = std::function<bool(cudaStream_t)>;
@@ -26,15 +26,15 @@ class apart_memory {
   apart_memory(const apart_memory&) = delete;
   apart_memory& operator=(const apart_memory&) = delete;
 
-  // Counts allocations and changes nothing: they go where they go without us.
+  // Only counts allocations and does not redirect them.
   void begin_counting() {
     open([state = state_, ours = is_ours_](cudaStream_t s) {
       if (state->active && ours(s)) ++state->next;
       return false;
     });
   }
-  // Until end(): `apart` allocations have pools of their own, the others share one. One filter alone takes each, in
-  // whatever order the allocator asks them.
+  // Until end(): `apart` allocations have pools of their own, the others share one. Exactly one filter accepts each
+  // allocation, in whatever order the allocator calls them.
   void begin(std::size_t apart) {
     for (std::size_t i = 0; i < apart; ++i)
       open([state = state_, ours = is_ours_, i](cudaStream_t s) {
@@ -79,7 +79,7 @@ class apart_memory {
   std::size_t ended_ = 0;
 };
 
-// Stands round a step that makes the memory of an output. Null: nothing is being captured.
+// The scope of a step that allocates the memory of an output. Null: nothing is being captured.
 class apart_scope {
  public:
   explicit apart_scope(apart_memory* memory) : memory_(memory) {

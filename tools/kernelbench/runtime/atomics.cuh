@@ -1,5 +1,5 @@
-// The atomics of 64-bit integers that the kernels' dialect has and CUDA has not, or not in every version. Templates, so
-// that CUDA's own come first.
+// The atomics of 64-bit integers that the kernels' dialect has and CUDA lacks, or lacks in some versions. Templates, so
+// that CUDA's own are preferred.
 template <class T, class... Types>
 using only_for = std::enable_if_t<(std::is_same_v<T, Types> || ...), T>;
 #define PROGRAM_ATOMIC(NAME, SUFFIX, CALLED, VALUE, ...)                                               \

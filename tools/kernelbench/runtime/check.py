@@ -2,16 +2,17 @@
 """Checks and times the exported kernels against their references, as KernelBench does. Needs PyTorch, a GPU and nvcc.
 
     python check.py                    every file of this folder: build, check, time
-    python check.py level1_problem_23  files whose name holds a word
+    python check.py level1_problem_23  files whose name contains a word
     python check.py --jobs 8           build eight at a time
     python check.py --no-time          correctness only
 
 The reference of a file is the class Model in it, which is the problem's own. Both sides are made after
 set_seed(42); five draws of get_inputs are compared with allclose at 1e-2 and at 1e-4, and once more after a round trip
 of the reference's weights through state_dict. Times are of a call and its synchronisation on the host's clock, as
-`cudal1 baseline` takes them: by measuring.py beside this file and what it imports, which must stay the ones that
-measured the stored eager. One side after the other, the caches flushed before each call; the ratio is that of the medians. Calls count
-where the host was as fast as when the stored ones were measured, where that comes to pass.
+`cudal1 baseline` measures them: by measuring.py in this folder and the modules that it imports, which must be the ones
+that measured the stored eager times. The sides are timed one after the other, with the caches flushed before each call;
+the speedup is the ratio of the medians. Calls count while the host is as fast as when the stored times were measured,
+if it ever is.
 Builds go to $TORCH_EXTENSIONS_DIR, else to build/ in this folder.
 """
 
@@ -48,7 +49,7 @@ def set_seed(seed: int) -> None:
 
 
 def load(path: pathlib.Path) -> types.ModuleType:
-    """Builds the kernels, too, where that was not done yet."""
+    """Imports a file, which builds its kernels if that was not done yet."""
     module = types.ModuleType(path.stem)
     module.__file__ = str(path)
     sys.modules[path.stem] = module
@@ -139,13 +140,13 @@ def times(module: types.ModuleType, device: torch.device, options: argparse.Name
 
 
 def one(path: pathlib.Path, options: argparse.Namespace) -> dict[str, Any]:
-    """In a process of its own: what one file does wrong is not the next one's."""
+    """Runs in a process of its own, so that a fault of one file does not affect the next."""
     module = load(path)
     if options.build:
         return {}
     device = torch.device(options.device)
     result = check(module, device, options.draws)
-    # So that what is timed does not lie in pieces of memory that the checks have left.
+    # So that timed tensors are not allocated from fragments that the checks have left.
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -161,7 +162,7 @@ def command(name: str, options: argparse.Namespace, *more: str) -> list[str]:
 
 
 def build_all(names: list[str], options: argparse.Namespace) -> dict[str, str]:
-    """The builds, several at once, before anything is timed. What failed, with its last lines."""
+    """Builds all files, several at once, before anything is timed. Returns the failures."""
     failed: dict[str, str] = {}
     waiting, running = list(names), {}
     while waiting or running:
@@ -217,14 +218,14 @@ def row(name: str, result: dict[str, Any], known: dict[str, Any]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("words", nargs="*", help="only files whose name holds one of these")
+    parser.add_argument("words", nargs="*", help="only files whose name contains one of these")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="builds at once")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0,
-                        help="of timing a side, where its median is not known to 1%% before")
+                        help="most seconds of timing for a side; it ends earlier if the median is known to 1%%")
     parser.add_argument("--cores", type=lambda text: [int(word) for word in text.split(",") if word], default=[],
-                        help="that timed calls are made on, on one that is fast, as in 6,7; all where not said")
+                        help="cores for timed calls, as in 6,7: a fast one of them is used; default: all")
     parser.add_argument("--no-time", action="store_true", help="correctness only")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--pace-us", type=float, default=0, help=argparse.SUPPRESS)
@@ -244,9 +245,9 @@ def main() -> int:
         return 2
     failed = build_all(names, options)
     results: dict[str, dict[str, Any]] = {}
-    print("speedup: eager over exported, here and now; stored: the same as cudal1 measured it (index.json); host: how "
-          "long known operators take, over then (above 1 eager is slower than it was, and the speedup larger); device: "
-          "the device's times, of eager over then, and of exported over the variant's in cudal1's own runner; program: "
+    print("speedup: eager over exported, measured now; stored: the same as cudal1 measured it (index.json); host: the "
+          "time of known operators now over then (above 1 eager is slower than it was, and the speedup larger); device: "
+          "device times, of eager now over then, and of exported over the variant's in cudal1's own runner; program: "
           "over the task's own program, both called from C++; verdict: at 1e-4, loose at 1e-2")
     print(f"{'file':44} {'verdict':>9} {'speedup':>9} {'stored':>8} {'host':>5} {'device':>9} {'program':>8}  "
           "eager -> exported")

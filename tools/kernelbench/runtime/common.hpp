@@ -27,7 +27,7 @@
 
 namespace {
 
-// New memory. On a GPU it is asked of the allocator: a call of the operator takes as long as a launch.
+// Allocates memory, on a GPU directly from the allocator: a call of the operator takes as long as a launch.
 at::Tensor allocated(at::IntArrayRef shape, at::IntArrayRef strides, at::ScalarType type, at::Device device) {
 #ifdef PROGRAM_CUDA
   return at::Tensor(at::detail::empty_strided_cuda(shape, strides, type, device));
@@ -36,14 +36,14 @@ at::Tensor allocated(at::IntArrayRef shape, at::IntArrayRef strides, at::ScalarT
 #endif
 }
 
-// A tensor as the program was made for it.
+// The form of a tensor that the program was made for.
 struct tensor_type {
   const char* name;
   at::ScalarType dtype;
   std::vector<int64_t> shape, strides;
 };
 
-// Strides count where there is more than one element to step over.
+// Strides matter only in dimensions with more than one element.
 bool laid_out(const at::Tensor& t, const tensor_type& type) {
   for (const auto d : c10::irange(type.shape.size()))
     if (type.shape[d] > 1 && t.strides()[d] != type.strides[d]) return false;
@@ -51,22 +51,22 @@ bool laid_out(const at::Tensor& t, const tensor_type& type) {
 }
 
 void check_form(const at::Tensor& t, const tensor_type& type, const char* kind) {
-  TORCH_CHECK(t.defined() && t.layout() == at::kStrided, kind, " ", type.name, " is no dense tensor");
+  TORCH_CHECK(t.defined() && t.layout() == at::kStrided, kind, " ", type.name, " is not a dense tensor");
   TORCH_CHECK(t.scalar_type() == type.dtype && t.sizes().equals(type.shape), kind, " ", type.name, " is ",
               t.scalar_type(), " ", t.sizes(), ", and this program was made for ", type.dtype, " ",
               at::IntArrayRef(type.shape));
 }
 
-// What a step's operator gave is as it was when the program was evaluated: another version of PyTorch might lay it out
-// in another way, and kernels count on it.
+// Checks that the result of a step's operator has the same form as when the program was evaluated: another version of
+// PyTorch might lay it out differently, and kernels rely on it.
 void expect(const at::Tensor& t, const tensor_type& type) {
   check_form(t, type, "the step's result");
   TORCH_CHECK(laid_out(t, type), "the step's result ", type.name, " has strides ", t.strides(),
               ", and this program was made for ", at::IntArrayRef(type.strides));
 }
 
-// The tensor itself where it lies as the program wants it, else a copy that does: contiguous as a rule, and beginning
-// at a multiple of `alignment` bytes.
+// The tensor itself if it has the declared strides and begins at a multiple of `alignment` bytes, else a copy that
+// does.
 at::Tensor as_declared(const at::Tensor& t, const tensor_type& type, const char* kind, at::Device device,
                        uintptr_t alignment) {
   check_form(t, type, kind);
@@ -94,7 +94,7 @@ auto ints(at::IntArrayRef list) {
     return wanted(c10::fromIntArrayRefSlow(list));
 }
 
-// What a step asks of the libraries' matrix products and convolutions, while it runs.
+// The precision that a step requests of the libraries' matrix products and convolutions, while it runs.
 class product_precision {
  public:
   explicit product_precision(bool tf32)
@@ -116,7 +116,7 @@ class product_precision {
   tf32_use before_;
 };
 
-// No gradients are recorded, and nothing is cast: as the program was evaluated.
+// No gradients are recorded, and nothing is cast, as when the program was evaluated.
 struct plain_mode {
   c10::AutoGradMode no_gradients{false};
   at::AutoDispatchBelowADInplaceOrView below_autograd;

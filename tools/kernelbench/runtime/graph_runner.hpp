@@ -10,13 +10,13 @@ uintptr_t address_of(const at::Storage& s) {
 }
 
 // Captures the program and replays it. Intermediate values live in memory of the graph's own; outputs are new tensors
-// in each call. An input that no kernel takes a pointer to, and an output that none does, is copied; where re-binding
-// does not give the right answer all are; where no capture does, the steps are launched one by one, with a warning.
+// in each call. An input or output that no kernel takes a pointer to is copied. If re-binding gives wrong outputs, all
+// are copied; if that fails as well, the steps are launched one by one, with a warning.
 class graph_runner {
  public:
   ~graph_runner() { drop(); }
 
-  // Weights are constants of the graph: another one, another graph.
+  // Weights are constants of the graph, so other weights need another graph.
   void drop() {
     if (graph_) (void)cudaDeviceSynchronize();
     graph_.reset();
@@ -27,13 +27,13 @@ class graph_runner {
     bindings_ = {};
   }
 
-  // False where the steps must be launched one by one.
+  // False if the steps must be launched one by one.
   bool call(values& v, const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& outputs) {
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
     if (stream != nullptr) {  // the default stream is never captured
       cudaStreamCaptureStatus capturing{};
       check_runtime(cudaStreamIsCapturing(stream, &capturing), "cudaStreamIsCapturing");
-      if (capturing != cudaStreamCaptureStatusNone) return false;  // somebody's own graph takes the steps
+      if (capturing != cudaStreamCaptureStatusNone) return false;  // the caller captures the steps in a graph
     }
     if (!graph_ && !given_up_) capture(v, inputs);
     if (!graph_) return false;
@@ -68,7 +68,7 @@ class graph_runner {
     if (!stream_ || stream_->device_index() != device) {
       cudaStream_t raw = nullptr;
       check_runtime(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-      stream_ = c10::cuda::getStreamFromExternal(raw, device);  // stays: libraries keep a workspace for it
+      stream_ = c10::cuda::getStreamFromExternal(raw, device);  // never destroyed: libraries keep a workspace for it
     }
     check_runtime(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream()), "cudaStreamSynchronize");
     notes_.clear();
@@ -91,7 +91,7 @@ class graph_runner {
       }
       (void)cudaStreamSynchronize(*stream_);
     }
-    c10::cuda::CUDACachingAllocator::emptyCache();  // of what was only needed to find the pointers
+    c10::cuda::CUDACachingAllocator::emptyCache();  // frees what was only needed to find the pointers
     if (graph_) return;
     given_up_ = true;
     notes_ = {"graph: the steps are launched one by one: " + why};
@@ -129,14 +129,14 @@ class graph_runner {
     return result;
   }
 
-  // How a call's tensors get to the kernels: by pointers that are set anew, or by copies.
+  // How a call's tensors get to the kernels: by pointers that are set in each call, or by copies.
   enum class binding { pointers, copies };
 
   void make(values& v, const std::vector<at::Tensor>& inputs, binding how) {
     constexpr std::size_t most_apart = 64;
     auto first = copies_of(inputs);
-    // Outside of a capture: libraries load their kernels, choose their algorithms and make their workspaces. The answer
-    // is what the graph's is compared with.
+    // A run outside of a capture: libraries load their kernels, choose their algorithms and make their workspaces. The
+    // graph's outputs are compared with its outputs.
     std::vector<at::Tensor> expected;
     std::size_t apart = 0;
     {
@@ -159,7 +159,7 @@ class graph_runner {
     } else {
       bind_nothing(std::move(a), first);
     }
-    // The inputs of the capture are overwritten: what still reads them is found out now.
+    // Overwrite the inputs of the capture, so that the comparison shows whether the graph still reads them.
     for (const auto& t : first)
       t.zero_();
     copies_ =
@@ -184,7 +184,7 @@ class graph_runner {
             const std::vector<at::Tensor>& second) {
     bindings_ = graph_bindings(places_of(first), places_of(a.outputs), places_of(second), places_of(b.outputs));
     auto ranges = bindings_.ranges();
-    if (a.memory->overflown() || b.memory->overflown())  // where a temporary value may lie where an output does
+    if (a.memory->overflown() || b.memory->overflown())  // a temporary value may share addresses with an output
       for (auto i = first.size(); i < ranges.size(); ++i)
         ranges[i].bytes = 0;
     graph_ = std::make_unique<rebound_graph>(std::move(a.graph), &b.graph, std::move(ranges));
@@ -274,7 +274,7 @@ class graph_runner {
                   "cudaMemcpyAsync");
   }
 
-  // Atomics add in another order each time, so the answers need not be the same bits.
+  // Atomics add in another order each time, so the outputs need not have the same bits.
   void compare(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& expected) const {
     constexpr double tolerance = 1e-2;
     check_runtime(cudaStreamSynchronize(*stream_), "cudaStreamSynchronize");
@@ -282,7 +282,7 @@ class graph_runner {
       const auto a = got[i].to(at::kFloat), b = expected[i].to(at::kFloat);
       const double size = b.nan_to_num(0, 0, 0).abs().mean().item<double>();
       TORCH_CHECK(a.allclose(b, tolerance, tolerance * size, true),
-                  "the graph's answer is not that of the steps, one by one");
+                  "the graph's outputs differ from those of the steps launched one by one");
     }
   }
 
@@ -296,7 +296,7 @@ class graph_runner {
   bool copies_ = false;  // something is copied in each call
   std::vector<uintptr_t> now_;
   std::vector<at::Tensor> fresh_;    // empty between calls
-  std::optional<order_event> done_;  // the last launch, where something is copied
+  std::optional<order_event> done_;  // the last launch, if something is copied
   std::vector<std::string> notes_;
   bool given_up_ = false;
 };

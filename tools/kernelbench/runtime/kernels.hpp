@@ -18,7 +18,7 @@ void* memory_of(const at::Tensor& t) {
   return const_cast<void*>(t.const_data_ptr());
 }
 
-// Beyond 48 KiB of dynamic shared memory a kernel must be told, on each device.
+// More than 48 KiB of dynamic shared memory must be allowed for each kernel on each device.
 void allow_shared_memory(int kernel, int bytes) {
   check_runtime(cudaFuncSetAttribute(program_kernels()[kernel], cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                 "dynamic shared memory");

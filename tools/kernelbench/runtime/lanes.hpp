@@ -1,7 +1,7 @@
 namespace {
 
-// Streams of the program's own for the lanes beside the caller's stream. They stay: the allocator may still have memory
-// of theirs.
+// The program's own streams, for the lanes beside the caller's stream. They are never destroyed: the allocator may
+// still hold memory that belongs to them.
 std::vector<c10::cuda::CUDAStream> own_streams(c10::DeviceIndex device, int count) {
   std::vector<c10::cuda::CUDAStream> streams;
   for (int i = 0; i < count; ++i) {

@@ -4,9 +4,9 @@ def _kb_build():
     options = dict(name=_KB_NAME, cpp_sources=[_KB_CPP], extra_cflags=["-O2", "-Wno-unused-function"],
                    with_cuda=_KB_NEEDS_CUDA)
     if _KB_CUDA:
-        # As the kernels were compiled when they were measured: products and sums contract, no fast math.
+        # The same code generation as when the kernels were measured: products and sums contract, no fast math.
         options.update(cuda_sources=[_KB_CUDA], extra_cuda_cflags=["-O3", "-std=c++20", "--fmad=true"])
-    # Where PyTorch can leave its own headers away, compiling takes a third of the time.
+    # If PyTorch can omit its own headers, compiling takes a third of the time.
     if "no_implicit_headers" in _kb_inspect.signature(_kb_load_inline).parameters:
         options.update(no_implicit_headers=True)
     return _kb_load_inline(**options)
@@ -16,7 +16,7 @@ _kb_extension = _kb_build()
 
 
 def _kb_owner(model, name):
-    """The submodule that a name like "inner.conv.weight" is in, or nothing; and the last word."""
+    """The submodule that a name like "inner.conv.weight" is in, or None; and the last part of the name."""
     *path, leaf = name.split(".")
     for word in path:
         model = None if model is None else model._modules.get(word)
@@ -33,7 +33,7 @@ def _kb_find(model, name):
 
 
 def _kb_attribute(model, name):
-    """A tensor that is a plain attribute, which to() does not move; else nothing."""
+    """A tensor that is a plain attribute, which to() does not move; else None."""
     model, leaf = _kb_owner(model, name)
     value = None if model is None else model.__dict__.get(leaf)
     return value if isinstance(value, _kb_torch.Tensor) else None
@@ -70,7 +70,7 @@ class _KbState:
         self.quick = self.program.quick_function()
 
     def call(self, args, kwargs):
-        """Any call; the next one like it is quick."""
+        """Handles any call; the next one of the same form is quick."""
         tensors = self.tensors(args, kwargs)
         if self.constants and tensors and tensors[0].device != self.device:
             self.device = tensors[0].device
@@ -80,7 +80,7 @@ class _KbState:
         return self.program.call(tensors, args if flat and not nested else None)
 
     def tensors(self, args, kwargs):
-        """The tensors among the arguments, in order. All else was fixed when the program was made, and must be so."""
+        """The tensors among the arguments, in order. All others must have the values that the program was made for."""
         given = self.leaves(args, kwargs)
         plain = [v for v in given if not isinstance(v, _kb_torch.Tensor)]
         if plain and self.plain_inputs is None:
@@ -89,8 +89,8 @@ class _KbState:
                 own = self.leaves(get_inputs(), {})
             self.plain_inputs = [v for v in own if not isinstance(v, _kb_torch.Tensor)]
         if plain != (self.plain_inputs or []):
-            raise RuntimeError(f"{_KB_NAME}: this program was made for the arguments {self.plain_inputs} beside its "
-                               f"tensors, and was given {plain}")
+            raise RuntimeError(f"{_KB_NAME}: this program was made for the arguments {self.plain_inputs} besides its "
+                               f"tensors, but was given {plain}")
         return [v for v in given if isinstance(v, _kb_torch.Tensor)]
 
     def leaves(self, args, kwargs):
@@ -117,7 +117,7 @@ class ModelNew(Model):
         return state.call(args, kwargs)
 
     def kernel_notes(self):
-        """What the program does otherwise than it was measured, one sentence each; filled by the first call."""
+        """How the program runs differently from how it was measured, one sentence each; filled by the first call."""
         return [] if self._kb_state is None else self._kb_state.program.notes()
 
     def __getstate__(self):

@@ -3,10 +3,10 @@
 
 namespace {
 
-// The program with the weights of one module. Not for several threads at once (Python's lock sees to that).
+// The program with the weights of one module. Not thread-safe; Python's global interpreter lock protects it.
 class program {
  public:
-  // `weights`: of each the dictionary that holds it, and its key there.
+  // `weights`: for each, the dictionary that holds it and its key there.
   explicit program(const std::vector<std::pair<pybind11::dict, pybind11::str>>& weights) {
     TORCH_CHECK(weights.size() == weight_types().size(), "the program has ", weight_types().size(), " weights, and ",
                 weights.size(), " were given");
@@ -14,8 +14,8 @@ class program {
       weights_.push_back({held, key});
   }
 
-  // Any call. `arguments` are the tuple that the tensors are in, with no other tensor nested; the next call with such
-  // ones is quick. None: the call came in another way.
+  // Handles any call. `arguments`: the tuple that contains the tensors, none of them nested, so that the next call of
+  // the same form is quick; None for a call of any other form.
   pybind11::object call(const std::vector<at::Tensor>& inputs, const pybind11::object& arguments) {
     form_.reset();
     const auto& wanted = input_types();
@@ -36,8 +36,8 @@ class program {
     return outputs;
   }
 
-  // A call whose arguments are of the form of the last one and whose weights are where they were: no lists, no casts,
-  // no guards that change nothing. Python's None where it is another call, and nothing was done.
+  // Handles a call whose arguments have the form of the last one and whose weights are where they were, without lists,
+  // casts and guards that change nothing. Returns Python's None, and does nothing, for any other call.
   PyObject* quick(PyObject* arguments) {
     if (!is_known(arguments)) Py_RETURN_NONE;
     c10::OptionalDeviceGuard on;
@@ -55,7 +55,7 @@ class program {
     return outputs_of_given();
   }
 
-  // What it does otherwise than the program asks for, one sentence each.
+  // How it runs differently from what the program requests, one sentence each.
   std::vector<std::string> notes() const {
 #ifdef PROGRAM_GRAPH
     return graph_.notes();
@@ -69,11 +69,11 @@ class program {
     pybind11::dict held;
     pybind11::str key;
     pybind11::object found;  // what was there when the weights were bound
-    at::Tensor tensor;       // keeps the memory, so that no other tensor can come to lie there
+    at::Tensor tensor;       // keeps the memory, so that no other tensor can get the same address
     const void* data = nullptr;
     uint32_t version = 0;
   };
-  // The lists are kept for their memory; a call leaves nothing in them.
+  // Empties the lists after a call; their memory is kept.
   struct emptied {
     program& p;
     ~emptied() {
@@ -101,9 +101,9 @@ class program {
     return now.const_data_ptr() == w.data && (!depends_on_values_ || version_of(now) == w.version);
   }
 
-  // Weights are looked at in each call. One at another address is bound anew; where setup steps made something of the
-  // weights, or one had to be copied, a new version of any is enough. (PyTorch counts versions of in-place changes; a
-  // change through `.data` is not counted.)
+  // Weights are checked in each call. They are bound again if one has another address or, if setup steps read the
+  // weights or one had to be copied, if any has a new version. (PyTorch counts in-place changes as versions, but not
+  // changes through `.data`.)
   void bind(const std::vector<at::Tensor>& weights, at::Device device) {
     bool same = bound_ && device == values_.device;
     for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -142,7 +142,7 @@ class program {
     form_ = std::move(form);
   }
 
-  // Whether quick() can do it.
+  // True if quick() can handle the call.
   bool is_known(PyObject* arguments) const {
     if (!form_ || !PyTuple_CheckExact(arguments) ||
         static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)) != form_->size())
@@ -181,7 +181,7 @@ class program {
   values values_;
   std::vector<weight> weights_;
   bool bound_ = false, depends_on_values_ = false;
-  // Of the last call's arguments: what is no tensor, null for a tensor. Unknown before the first call.
+  // The last call's arguments, with null for each tensor. Unknown before the first call.
   std::optional<std::vector<pybind11::object>> form_;
   std::vector<at::Tensor> given_, outputs_;
 #ifdef PROGRAM_GRAPH
@@ -197,7 +197,7 @@ PyObject* quick(PyObject* self, PyObject* arguments) {
   END_HANDLE_TH_ERRORS
 }
 
-// A function of Python's own kind: a call through pybind11 costs several times as much.
+// A plain C function for Python: a call through pybind11 takes several times as long.
 pybind11::object quick_function(const program_pointer& p) {
   static PyMethodDef definition{"quick", quick, METH_O, nullptr};
   const auto capsule =

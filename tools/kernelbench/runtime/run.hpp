@@ -8,7 +8,7 @@ std::vector<at::Tensor> run(values& v, const std::vector<at::Tensor>& inputs) {
 #ifdef PROGRAM_LANES
       try {
         v.lanes->join();
-      } catch (const std::exception&) {  // the steps' own error is under way
+      } catch (const std::exception&) {  // the steps' own error is already propagating
       }
 #endif
       v.clear();

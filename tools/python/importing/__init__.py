@@ -1,1 +1,1 @@
-"""What import_tasks.py is made of: one stage of an import a file."""
+"""The parts of import_tasks.py: one file per stage of an import."""

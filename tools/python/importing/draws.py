@@ -1,4 +1,4 @@
-"""How an input is drawn, and what is always true of it: read off what get_inputs does with several seeds."""
+"""How an input is drawn, and what is always true of it: inferred from get_inputs with several seeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .refusal import Refused
 from .source import SEED, Loaded
 
 SEEDS = (SEED + 1, SEED + 2, SEED)  # the last one's tensors are kept: they are KernelBench's
-_SAMPLE = 1 << 20  # elements that moments are taken of
+_SAMPLE = 1 << 20  # most elements for moments
 _SURE = 6.0  # standard errors: a right guess is refused less than once in 10^8
 
 
@@ -43,7 +43,7 @@ def _matrix_facts(t: torch.Tensor) -> set[str]:
         return set()
     facts = set()
     rows, columns = t.shape[-2:]
-    # A corner first: it tells of most tensors that they have no such form, for nothing.
+    # A corner first: it rules out most tensors at almost no cost.
     corner = t[..., : min(rows, 64), : min(columns, 64)]
     if not corner.triu(1).any() and not t.triu(1).any():
         facts.add("lower_triangular")
@@ -65,13 +65,13 @@ def _is_one_hot(t: torch.Tensor) -> bool:
 
 
 def _free_elements(t: torch.Tensor, facts: set[str]) -> torch.Tensor:
-    """Those that a triangle leaves, as one dimension; a regular sample where there are many."""
+    """The elements that the facts leave free, in one dimension; a regular sample if there are many."""
     if "diagonal" in facts:
         t = t.diagonal(dim1=-2, dim2=-1)
     elif facts & {"lower_triangular", "upper_triangular", "symmetric"}:
         rows, columns = t.shape[-2:]
         triangle = torch.ones(rows, columns, dtype=torch.bool)
-        # Of a symmetric matrix without its diagonal, which (A + A.T) / 2 gives another variance.
+        # Without the diagonal of a symmetric matrix, which has another variance in (A + A.T) / 2.
         upper = not facts & {"lower_triangular"}
         t = t[..., triangle.triu(1 if "symmetric" in facts else 0) if upper else triangle.tril()]
     flat = t.reshape(-1)
@@ -90,7 +90,7 @@ def _look(t: torch.Tensor, lineage: Lineage | None) -> _Look:
 
 
 def _nice(x: float) -> float:
-    """To the digits that a sample can know."""
+    """Rounded to the digits that a sample can determine."""
     return float(f"{x:.3g}")
 
 
@@ -138,7 +138,7 @@ def _agrees(look: _Look, guess: Lineage, t: torch.Tensor) -> bool:
 
 
 def _guess(look: _Look, t: torch.Tensor) -> Lineage | None:
-    """By the values alone."""
+    """From the values alone."""
     s = look.sample
     made = "what its values look like"
     if look.lowest == look.highest:
@@ -199,7 +199,7 @@ def _recognize(where: str, looks: list[_Look], t: torch.Tensor) -> tuple[Lineage
     facts = set.intersection(*(look.facts for look in looks))
     last = looks[-1]
     if not math.isfinite(last.lowest) or not math.isfinite(last.highest):
-        raise Refused(f"{where} has values that are not finite; a task's inputs are numbers")
+        raise Refused(f"{where} has values that are not finite; a task's inputs must be finite")
     guess = last.lineage if all(look.lineage == last.lineage for look in looks) else None
     if guess is not None and not all(_agrees(look, guess, t) for look in looks):
         raise Refused(
@@ -221,7 +221,7 @@ def _recognize(where: str, looks: list[_Look], t: torch.Tensor) -> tuple[Lineage
         and all(look.digest == last.digest for look in looks)
     ):
         raise Refused(
-            f"{where} is the same for every seed, and no single number; make it a buffer of Model, which "
+            f"{where} is the same for every seed, but not one number; make it a buffer of Model, which "
             "belongs to the task"
         )
     if guess.kind == "simplex":
@@ -233,12 +233,12 @@ def _recognize(where: str, looks: list[_Look], t: torch.Tensor) -> tuple[Lineage
 
 def draw_inputs(loaded: Loaded, flatten: Any) -> tuple[list[Any], list[Drawn]]:
     """The arguments of forward, as the problem gives them, and how each tensor among them is drawn. `flatten`
-    gives the leaves of such arguments."""
+    returns the leaves of such arguments."""
     looks: list[list[_Look]] = []
     numbers: list[Any] = []
     arguments: list[Any] = []
     for seed in SEEDS:
-        arguments = []  # those of the seed before may be gigabytes
+        arguments = []  # frees those of the last seed, which may be gigabytes
         recorder = Recorder()
         with recorder:
             arguments = loaded.inputs(seed)

@@ -19,7 +19,7 @@ from .tracing import forward_only, refusal_of, whole_recurrence
 
 aten = torch.ops.aten
 
-# Views that give several tensors, as one view each.
+# Views with several results, which become one view each.
 _SPLITS = {
     aten.split.Tensor,
     aten.split.sizes,
@@ -37,7 +37,7 @@ _SPLITS = {
 
 
 def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Regions under torch.no_grad and their like, in line."""
+    """Inlines regions under torch.no_grad and similar."""
     for node in list(graph_module.graph.nodes):
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             if node.target.name() != "wrap_with_set_grad_enabled":
@@ -72,13 +72,13 @@ def _aliases(nodes: list[torch.fx.Node]) -> dict[torch.fx.Node, torch.fx.Node]:
 
 
 def _writes_through_views(graph: torch.fx.Graph) -> bool:
-    """Whether an operator in place changes memory that somebody else sees later under another name."""
+    """True if an in-place operator changes memory that is read later under another name."""
     nodes = list(graph.nodes)
     base = _aliases(nodes)
     place = {node: i for i, node in enumerate(nodes)}
     same: dict[
         torch.fx.Node, torch.fx.Node
-    ] = {}  # what an operator in place returns is the tensor that it changed
+    ] = {}  # an in-place operator returns the tensor that it changed
     for node in nodes:
         if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
             continue
@@ -105,7 +105,7 @@ class _Reader:
                 self.env[node] = self._call(node)
             elif node.op not in ("placeholder", "output"):
                 raise Refused(
-                    f"its graph has a node of a kind that tasks have no word for ({node.op} {node.target})"
+                    f"its graph has a node of a kind that tasks cannot express ({node.op} {node.target})"
                 )
 
     def _resolve(self, arg: Any) -> Any:
@@ -122,11 +122,11 @@ class _Reader:
             return self._resolve(node.args[0])[node.args[1]]
         op = node.target
         if not isinstance(op, torch._ops.OpOverload):
-            raise Refused(f"it calls {getattr(op, '__name__', op)}, which is no ATen operator")
+            raise Refused(f"it calls {getattr(op, '__name__', op)}, which is not an ATen operator")
         if op.namespace == "profiler" or op._schema.name.startswith("aten::_assert"):
             return None
         if op.namespace != "aten":
-            raise Refused(f"it calls {op_name(op)}: only ATen operators can stand in a task")
+            raise Refused(f"it calls {op_name(op)}: a task can have only ATen operators")
         args = {a.name: self._resolve(v) for a, v in zip(op._schema.arguments, node.args)}
         args.update({k: self._resolve(v) for k, v in node.kwargs.items()})
         return self._emit(op, args, node)
@@ -175,7 +175,7 @@ class _Reader:
         return outs
 
     def _in_place(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Value:
-        """The functional operator; from here on everybody who read the target reads its result."""
+        """Adds the functional operator; from here on, reads of the target read its result."""
         target, old = node.args[0], args[op._schema.arguments[0].name]
         base = op._schema.name.removeprefix("aten::")
         if op is aten.copy_.default:
@@ -192,13 +192,13 @@ class _Reader:
             overload = getattr(packet, op._overloadname, None) if packet is not None else None
             if overload is None or overload._schema.is_mutable:
                 raise Refused(
-                    f"it uses {op_name(op)}, which changes a tensor in place and has no form that does not"
+                    f"it uses {op_name(op)}, which changes a tensor in place and has no functional form"
                 )
             new = self._emit(overload, args, node)
             if new.fake.dtype != old.fake.dtype:
                 new = self._add(aten.to.dtype, {"self": new, "dtype": old.fake.dtype}, f"{node.name}_same")[0]
         self.env[target] = new
-        # Names of the very same tensor: an earlier operator in place, or detach.
+        # Other names of the same tensor: an earlier in-place operator, or detach.
         for other, value in list(self.env.items()):
             if value is old:
                 self.env[other] = new
@@ -220,7 +220,7 @@ class _Reader:
         return not is_known(op) and op._can_decompose()
 
     def _decompose(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
-        """A composite operator that the format has not, as the operators that ATen itself runs for it."""
+        """Adds a composite operator that the format lacks as the operators that ATen itself runs for it."""
         values = list(dict.fromkeys(v for a in args.values() for v in values_in(a)))
 
         def run(*tensors: torch.Tensor) -> Any:
@@ -240,7 +240,7 @@ class _Reader:
 
 
 def _placeholder_names(model: torch.nn.Module, arguments: list[Any]) -> list[str]:
-    """forward's parameter for each leaf of the arguments, as far as there is one."""
+    """forward's parameter for each leaf of the arguments; empty if they do not match."""
     try:
         bound = inspect.signature(model.forward).bind(*arguments)
     except (TypeError, ValueError):
@@ -312,7 +312,7 @@ def _read(
             reader.env[node] = Value(node.name, mode.from_tensor(data), kind, data, spec.target)
             program.weights.append(reader.env[node])
         else:
-            raise Refused(f"its graph has an input of a kind that tasks have no word for ({spec.kind.name})")
+            raise Refused(f"its graph has an input of a kind that tasks cannot express ({spec.kind.name})")
     _order_weights(model, program)
     reader.read(graph)
     result = next(n for n in graph.nodes if n.op == "output").args[0]
@@ -333,7 +333,7 @@ def _read(
 
 
 def _order_weights(model: torch.nn.Module, program: Program) -> None:
-    """As the module lists them, each by its first name."""
+    """Orders weights as the module lists them, each under its first name."""
     first: dict[int, str] = {}
     for name, tensor in (
         *model.named_parameters(remove_duplicate=False),

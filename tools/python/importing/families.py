@@ -5,17 +5,17 @@ from __future__ import annotations
 from .operators import kind_of
 from .program import Program, Step
 
-# Of the tools' kinds of operators, those that may stand between the two products of attention.
+# Kinds of operators that may be between the two products of attention.
 _BETWEEN = {"pointwise", "view", "copy", "normalization"}
 
 
 def _is_free_product(step: Step) -> bool:
-    """Whether it multiplies two tensors of any rank, as attention does."""
+    """True if it multiplies two tensors of any rank, as attention does."""
     return step.name in ("aten::bmm", "aten::matmul")
 
 
 def _feeds_product(program: Program, first: Step) -> bool:
-    """Whether a product of two computed tensors reaches another one through a softmax or a mask alone."""
+    """True if a product reaches another one through a softmax or a mask, and operators of _BETWEEN only."""
     reached = set(first.outs)
     masked = False
     for step in program.steps[program.steps.index(first) + 1 :]:

@@ -10,7 +10,7 @@ import torch
 
 @dataclasses.dataclass(frozen=True)
 class Lineage:
-    """A distribution that the values have by how they were made. `made`: in words, for refusals."""
+    """The distribution of values that follows from how they were made. `made`: in words, for refusals."""
 
     kind: str  # uniform, normal, integer, bernoulli, signs, simplex, constant
     made: str
@@ -22,7 +22,7 @@ class Lineage:
     value: float = 0.0  # constant
 
 
-# What changes where values lie, or their type, and not their distribution.
+# Functions that change the layout or the type of values, but not their distribution.
 _MOVES = {
     "view",
     "reshape",
@@ -64,7 +64,7 @@ def _number(x: Any) -> float | None:
 
 
 def _scaled(source: Lineage, a: float, b: float) -> Lineage | None:
-    """Of a * values + b."""
+    """The lineage of a * values + b."""
     made = f"{source.made} * {a:g} + {b:g}"
     if source.kind == "uniform" and a != 0:
         low, high = sorted((a * source.low + b, a * source.high + b))
@@ -152,13 +152,13 @@ def _factory(name: str, args: tuple, kwargs: dict) -> Lineage | None:
 
 
 class Recorder(torch.overrides.TorchFunctionMode):
-    """Follows the tensors that are made while it is entered."""
+    """Follows the tensors that are made while it is active."""
 
     def __init__(self) -> None:
         super().__init__()
         self._known: dict[
             int, tuple[torch.Tensor, Lineage]
-        ] = {}  # by id, and kept alive so that ids stay theirs
+        ] = {}  # by id; kept alive so that ids stay unique
 
     def of(self, tensor: torch.Tensor) -> Lineage | None:
         found = self._known.get(id(tensor))

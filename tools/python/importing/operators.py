@@ -11,12 +11,12 @@ import torch
 
 from .program import Step, op_name
 
-_records: dict[str, dict[str, Any]] = {}  # by every name
+_records: dict[str, dict[str, Any]] = {}  # by name and alias
 _keep_others = False
 
 
 def load(path: pathlib.Path, keep_others: bool) -> None:
-    """Before anything else of this package is used."""
+    """Call it before anything else of this package is used."""
     global _keep_others
     _keep_others = keep_others
     _records.clear()
@@ -30,7 +30,7 @@ def is_known(op: torch._ops.OpOverload) -> bool:
 
 
 def record_of(step: Step) -> dict[str, Any]:
-    """Empty where a task cannot have the operator."""
+    """Empty if a task cannot have the operator."""
     return _records.get(step.name, {})
 
 
@@ -56,7 +56,7 @@ EVERYTHING = (-math.inf, math.inf)
 
 
 def use_one_name(step: Step) -> None:
-    """The record's own name in place of an alias; the arguments stand in the same order."""
+    """Replaces an alias by the record's own name; the arguments are in the same order."""
     name = record_of(step).get("name", step.name)
     if name == step.name:
         return

@@ -1,4 +1,4 @@
-"""What makes a task's program of an exported one: no state, no randomness, no operators that do nothing."""
+"""Turns an exported program into a task's: no state, no randomness, no operators that do nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _running_statistics(program: Program) -> None:
 
 
 def _library_switches(program: Program) -> None:
-    """Whether cuDNN may be used was asked of the machine that exports."""
+    """The use of cuDNN, and devices, were recorded from the exporting machine: allows the one, drops the others."""
     for step in program.steps:
         for a in step.op._schema.arguments:
             if a.name in ("cudnn_enable", "cudnn_enabled"):
@@ -85,7 +85,7 @@ def _drop_what_does_nothing(program: Program) -> None:
 
 
 def _plain_factories(program: Program) -> None:
-    """Of operators whose tensors only say a shape and a type, those that say them outright."""
+    """Replaces factories that take shape and type from a tensor by those that state them."""
     for step in program.steps:
         outright = record_of(step).get("outright")
         if not outright or not step.outs[0]:
@@ -98,15 +98,15 @@ def _plain_factories(program: Program) -> None:
 
 
 def _one_number(v: Any) -> float | int | bool | None:
-    """Of a tensor that the definition fixes and that has no dimensions."""
+    """The number of a constant tensor without dimensions, or a plain number."""
     if isinstance(v, Value) and v.kind == "constant" and v.data is not None and v.data.dim() == 0:
         return v.data.item()
     return v if isinstance(v, (int, float)) and not isinstance(v, bool) else None
 
 
 def _scalar_overloads(program: Program) -> None:
-    """x * 2 was recorded as mul.Tensor with a number, and torch.min(x, torch.tensor(2.0)) with a
-    tensor of one."""
+    """Uses overloads with numbers: x * 2 was recorded as mul.Tensor with a number, and
+    torch.min(x, torch.tensor(2.0)) with a tensor of one element."""
     for step in program.steps:
         record = record_of(step)
         if "with_number" not in record:
@@ -137,12 +137,12 @@ def _is_random(step: Step) -> bool:
     if kind_of(step) == "recurrent" and "dropout" in step.args:
         return bool(step.args["train"]) and step.args["dropout"] > 0 and step.args["num_layers"] > 1
     if step.name in _DROPOUTS or step.name.startswith("aten::rrelu"):
-        return True  # those that do nothing are gone
+        return True  # those that do nothing were removed before
     return torch.Tag.nondeterministic_seeded in step.op.tags
 
 
 def _live_randomness(program: Program) -> None:
-    """Randomness that no output depends on is taken out; the rest is refused."""
+    """Removes randomness that no output depends on; refuses the rest."""
     undecided = undecided_by(program)
     removed: dict[Value, Value] = {}
     for step in program.steps:
@@ -163,12 +163,12 @@ def _uninitialized(program: Program) -> None:
     for step in program.steps:
         if step.name.startswith(("aten::empty", "aten::new_empty")):
             raise Refused(
-                f"its result depends on memory that nothing has written ({op_name(step.op)}); use zeros"
+                f"its result depends on uninitialised memory ({op_name(step.op)}); use zeros"
             )
 
 
 def _fold(program: Program) -> None:
-    """Subgraphs that depend on the definition alone become constants."""
+    """Subgraphs that depend only on the definition become constants."""
     folded: dict[Value, Value] = {}
     for step in program.steps:
         reads = [folded.get(v, v) for v in step.reads()]
@@ -193,7 +193,7 @@ def _fold(program: Program) -> None:
 
 
 def _moves_nothing(step: Step) -> bool:
-    """Whether it is a view for sure."""
+    """True if it is certainly a view."""
     return is_view(step.op) and (
         "may_copy" not in record_of(step) or next(step.reads()).fake.is_contiguous()
     )
@@ -271,7 +271,7 @@ def _scatter_as_cat(program: Program) -> None:
 
 
 def _own_outputs(program: Program) -> None:
-    """An output has memory of its own, and a name of its own."""
+    """Gives each output its own memory and name."""
     makers = program.makers()
 
     def owner(v: Value) -> Value:
@@ -289,7 +289,7 @@ def _own_outputs(program: Program) -> None:
 
 
 def _default(step: Step, a: torch._C.Argument) -> bool:
-    """Whether an argument may be left out: it has its default, or says the same."""
+    """True if an argument may be omitted: it has its default or an equivalent value."""
     given, schema = step.args[a.name], a.default_value
     if not a.has_default_value():
         return False
@@ -320,8 +320,8 @@ def _leave_out_defaults(program: Program) -> None:
 
 
 def make_task_program(program: Program, is_fixed: Any) -> None:
-    """In place. `is_fixed(value)`: whether a constant's values belong to the definition; the others
-    become weights."""
+    """Changes the program in place. `is_fixed(value)`: true if a constant's values belong to the definition;
+    the others become weights."""
     program.drop_unused()
     for step in program.steps:
         use_one_name(step)

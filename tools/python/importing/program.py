@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 @dataclasses.dataclass(eq=False)
 class Value:
-    """A tensor of the program. `fake` has its type; `data` its numbers where they belong to the task."""
+    """A tensor of the program. `fake` has its type; `data` its numbers if they belong to the task."""
 
     name: str
     fake: torch.Tensor
@@ -24,7 +24,7 @@ class Value:
 class Step:
     op: torch._ops.OpOverload
     args: dict[str, Any]  # tensors are Values; what is left out has its default
-    outs: list[Value | None]  # None where nobody reads a result
+    outs: list[Value | None]  # None for a result that is not read
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class Program:
         self.weights = [w for w in self.weights if w in needed]
 
     def substitute(self, mapping: dict[Value, Value]) -> None:
-        """Everybody who reads a key reads its value, chains followed."""
+        """Replaces reads of a key by reads of its value, following chains."""
 
         def last(v: Value) -> Value:
             while v in mapping:
@@ -109,5 +109,5 @@ def map_values(arg: Any, change: Callable[[Value], Any]) -> Any:
 
 
 def is_view(op: torch._ops.OpOverload) -> bool:
-    """Whether a result may share an argument's memory."""
+    """True if a result may share an argument's memory."""
     return any(r.alias_info is not None for r in op._schema.returns)

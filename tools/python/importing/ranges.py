@@ -1,5 +1,5 @@
-"""Which values are the same whatever was computed before them: a clamp above what reaches it, a softmax
-over one."""
+"""Which values do not depend on what was computed before them: a clamp to a range that its input cannot
+reach, a softmax over one element."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def _range(step: Step, known: dict[Value, tuple[float, float]]) -> tuple[float, 
 
 
 def _over_one(step: Step) -> bool:
-    """A softmax of a dimension of one: 1 whatever comes in, and its logarithm 0."""
+    """True for a softmax over a dimension of size one, which is always 1, or its logarithm, always 0."""
     if kind_of(step) != "normalization" or "dim" not in step.args:
         return False
     return step.args["self"].fake.dim() > 0 and step.args["self"].fake.shape[step.args["dim"]] == 1
 
 
 def undecided_by(program: Program) -> set[Value]:
-    """The values that some output may depend on. What comes before a value that is one known number for all
-    finite inputs is not among them, and neither is the dropout of such a value, where that number is 0."""
+    """The values that some output may depend on. Not among them is what is computed only for a value that is
+    one known number for all finite inputs, nor the dropout of such a value, if that number is 0."""
     known: dict[Value, tuple[float, float]] = {}
     decided: set[Value] = set()
     for step in program.steps:

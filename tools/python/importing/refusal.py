@@ -1,5 +1,5 @@
-"""A problem that cannot become a task, said in one sentence."""
+"""The error for a problem that cannot become a task."""
 
 
 class Refused(Exception):
-    """The sentence names what stands in the way and, where there is one, the way round it."""
+    """One sentence with the reason and, if there is one, a workaround."""

@@ -1,4 +1,4 @@
-"""The written steps against the model itself: on the CPU, with the same inputs and weights, bit for bit."""
+"""Compares the written steps with the model: on the CPU, with the same inputs and weights, bit for bit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .source import OnCpu, running
 
 
 def _products(step: Step) -> float:
-    """Multiplications of a step, where they are many."""
+    """Multiplications of a step, if they are many."""
     args, out = step.args, step.outs[0]
     if out is None:
         return 0
@@ -34,7 +34,7 @@ def _products(step: Step) -> float:
 
 
 def seconds_of(program: Program) -> float:
-    """What one call takes on one slow core, roughly."""
+    """A rough estimate of one call on one slow core."""
     elements = sum(out.fake.numel() for s in program.steps for out in s.outs if out is not None)
     return sum(_products(s) for s in program.steps) / 1e10 + elements / 2e8
 
@@ -67,7 +67,7 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def check(program: Program, model: torch.nn.Module, arguments: list[Any], limit_s: float) -> bool:
-    """False where it would take longer than that. `model` is fresh; a difference is a refusal."""
+    """False if it would take longer than `limit_s`. `model` must be fresh. Raises Refused for a difference."""
     if 2 * seconds_of(program) > limit_s:
         return False
     inputs = [x for x in torch.utils._pytree.tree_leaves(arguments) if isinstance(x, torch.Tensor)]
@@ -85,6 +85,6 @@ def check(program: Program, model: torch.nn.Module, arguments: list[Any], limit_
             )
             raise Refused(
                 f"the recorded steps do not give what the model gives (output {i}: {off}); forward depends "
-                "on something that a recording cannot see"
+                "on something that cannot be recorded"
             )
     return True

@@ -1,4 +1,4 @@
-"""Problems: where they come from, what they are called, and the model and inputs that their Python makes."""
+"""Problems: their sources, their names, and the model and inputs that their Python makes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Problem:
     kind: str  # "kernelbench" or "python"
     level: int | None = None
     number: int | None = None
-    folder: str | None = None  # of the file, where it is one
+    folder: str | None = None  # of the file, if it is one
 
 
 def _word(text: str) -> str:
-    """What a task's name may be made of."""
+    """The text with only characters that a task's name may have."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("_.-")[:80]
 
 
@@ -68,14 +68,14 @@ def _from_lines(path: pathlib.Path) -> list[Problem]:
 
 
 def _is_problem_name(path: pathlib.Path) -> bool:
-    """Neither hidden, nor private, nor the source that an import has kept (a blob, named by its hash)."""
+    """True if it is not hidden, private or a source that an import has kept (a blob, named by its hash)."""
     return not any(part.startswith((".", "_")) for part in path.parts) and not re.fullmatch(
         "[0-9a-f]{64}", path.stem
     )
 
 
 def find_problems(sources: list[str]) -> list[Problem]:
-    """Of files and folders (*.py at any depth), in the order given, sorted within a folder."""
+    """The problems in files and folders (*.py at any depth), in the order given, sorted within a folder."""
     problems: list[Problem] = []
     for source in sources:
         path = pathlib.Path(source)
@@ -91,7 +91,7 @@ def find_problems(sources: list[str]) -> list[Problem]:
     names: dict[str, Problem] = {}
     for problem in problems:
         if problem.name in names:
-            raise SystemExit(f"import_tasks: two problems would be called {problem.name}; import them apart")
+            raise SystemExit(f"import_tasks: two problems would be called {problem.name}; import them separately")
         names[problem.name] = problem
     return problems
 
@@ -104,8 +104,7 @@ def set_seed(seed: int) -> None:
 
 
 class OnCpu(torch.overrides.TorchFunctionMode):
-    """A program runs on whatever device it is given to, so what a file says of a GPU is read as "the
-    device"."""
+    """A program runs on any device, so a GPU that a file names means "the device"."""
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name = getattr(func, "__name__", "")
@@ -158,7 +157,7 @@ class Loaded:
             else:
                 model = self.module.Model(*arguments)
         if not isinstance(model, torch.nn.Module):
-            raise Refused("its Model is no torch.nn.Module")
+            raise Refused("its Model is not a torch.nn.Module")
         return model
 
     def inputs(self, seed: int = SEED) -> list[Any]:
@@ -171,7 +170,7 @@ class Loaded:
 
 
 class running:
-    """What the problem's own code raises becomes a refusal that says where."""
+    """Turns what the problem's own code raises into a refusal with the location."""
 
     def __init__(self, what: str, folder: str | None = None) -> None:
         self.what = what
@@ -187,8 +186,8 @@ class running:
             top = pathlib.Path(self.folder) / e.name.split(".")[0]
             if top.is_dir() or top.with_suffix(".py").is_file():
                 raise Refused(
-                    f"it imports {e.name} from the folder beside it; a task is made of one file, so put what "
-                    "it needs into that"
+                    f"it imports {e.name} from its own folder; a task is made from one file, so put what it "
+                    "needs into that file"
                 ) from e
         if isinstance(e, ModuleNotFoundError):
             raise Refused(

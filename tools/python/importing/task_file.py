@@ -80,7 +80,7 @@ def task_json(
     weights: list[dict[str, Any]],
     source: str,
 ) -> dict[str, Any]:
-    # Operators that are defined on a part of the numbers: draws of other kinds are folded into what get_inputs gives.
+    # For operators that are defined only for some numbers, other draws are folded into the range of get_inputs.
     partial = any("partial" in record_of(s) for s in program.steps)
     origin: dict[str, Any] = {"kind": problem.kind}
     if problem.kind == "kernelbench":
@@ -100,7 +100,7 @@ def task_json(
 
 
 def task_text(task: dict[str, Any]) -> str:
-    """One tensor and one step a line, as the built-in tasks have it."""
+    """One tensor or step per line, as in the built-in tasks."""
     lines = []
     for key, value in task.items():
         if key in ("inputs", "weights", "steps") and value:

@@ -1,4 +1,4 @@
-"""The surroundings in which a model is recorded, and what its failures there mean."""
+"""The context in which a model is recorded, and the meaning of failures there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DATA_DEPENDENT = (
 
 
 def _recurrent_shapes(layers_first_hidden: bool) -> Any:
-    """The result types of a recurrent operator, without the loop over time that its decomposition is."""
+    """The result types of a recurrent operator, without the loop over time of its decomposition."""
 
     def run(
         input: torch.Tensor,
@@ -47,8 +47,8 @@ def _recurrent_shapes(layers_first_hidden: bool) -> Any:
 
 @contextlib.contextmanager
 def whole_recurrence() -> Iterator[None]:
-    """While a graph is recorded, recurrent operators run as shapes only: their Python decompositions walk through
-    time, which takes a quarter of a minute for 512 steps."""
+    """While a graph is recorded, recurrent operators compute shapes only: their Python decompositions loop over time,
+    which takes 15 s for 512 steps."""
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     ops = {
         aten.lstm.input: True,
@@ -88,7 +88,7 @@ def forward_only() -> Iterator[None]:
 
 
 def refusal_of(e: BaseException, whole: bool = True) -> Refused | None:
-    """torch.export's own words, made one sentence. Without `whole`: only those about values."""
+    """torch.export's error as one sentence. Without `whole`: only for dependence on values, else None."""
     causes: list[BaseException] = []
     at: BaseException | None = e
     while at is not None and at not in causes:

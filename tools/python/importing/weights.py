@@ -34,8 +34,8 @@ def is_running_statistic(v: Value) -> bool:
 
 
 def fixed_test(make_model: Callable[[int], torch.nn.Module], seed: int) -> Callable[[Value], bool]:
-    """What the seed changes is drawn, as parameters are; what it does not change belongs to the definition.
-    `make_model` is asked for one of another seed, only where it matters."""
+    """Values that the seed changes are drawn, like parameters; the others belong to the definition.
+    `make_model` is called with another seed, only if that is needed."""
     other: list[torch.nn.Module] = []
 
     def is_fixed(v: Value) -> bool:
@@ -51,7 +51,7 @@ def fixed_test(make_model: Callable[[int], torch.nn.Module], seed: int) -> Calla
             for part in v.target.split("."):
                 at = getattr(at, part)
         except AttributeError:
-            return True  # made in forward, of numbers that the file spells
+            return True  # made in forward, from numbers in the file
         return not isinstance(at, torch.Tensor) or bool(torch.equal(at.detach(), v.data))
 
     return is_fixed
@@ -62,7 +62,7 @@ def _rounded(x: float) -> float:
 
 
 def _draw(v: Value) -> tuple[dict[str, Any], list[str]]:
-    """How to draw what is like it, and the facts of those draws."""
+    """How to draw similar values, and the facts of those draws."""
     if v.target.rsplit(".", 1)[-1] == "running_var":
         return {"distribution": "uniform", "low": 0.5, "high": 1.5, "min": 0.01}, ["non_negative"]
     if not v.fake.dtype.is_floating_point:
@@ -74,7 +74,7 @@ def _draw(v: Value) -> tuple[dict[str, Any], list[str]]:
     finite = data[data.isfinite()]
     mean = float(finite.mean()) if finite.numel() else 0.0
     std = float(finite.std(correction=0)) if finite.numel() > 1 else 0.0
-    if std <= 1e-6 * max(1.0, abs(mean)):  # a gain of ones, a bias of zeros: something round it
+    if std <= 1e-6 * max(1.0, abs(mean)):  # a gain of ones, a bias of zeros: values around it
         return {"distribution": "normal", "mean": _rounded(mean), "std": 0.2}, []
     return {"distribution": "normal", "mean": _rounded(mean), "std": _rounded(std)}, []
 
@@ -90,7 +90,7 @@ def _identifier(text: str, taken: set[str]) -> str:
 
 
 def name_values(program: Program) -> None:
-    """Inputs first: theirs are the names that people know."""
+    """Inputs first, so that they keep the names that users know."""
     taken: set[str] = set()
     for v in program.inputs:
         v.name = _identifier(v.name, taken)
@@ -130,14 +130,14 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def _bytes_of(t: torch.Tensor) -> memoryview:
-    """Little-endian, as every machine that runs CUDA has them."""
+    """Little-endian, as on every machine that runs CUDA."""
     flat = t.detach().contiguous().reshape(-1).view(torch.uint8)
     return memoryview((ctypes.c_char * flat.numel()).from_address(flat.data_ptr())).cast("B")
 
 
 def write_weights(program: Program, folder: pathlib.Path) -> str | None:
-    """DIR/HASH.safetensors; its name, or None where there are none. The format: the header's length in 8 bytes, a
-    JSON header, the tensors' bytes in its order."""
+    """Writes DIR/HASH.safetensors; returns its name, or None without weights. The format: the header's length in 8
+    bytes, a JSON header, the tensors' bytes in its order."""
     tensors = {v.target: v.data.detach().contiguous() for v in program.weights}
     if not tensors:
         return None
@@ -161,7 +161,7 @@ def write_source(code: bytes, folder: pathlib.Path) -> str:
 
 
 def _write_blob(folder: pathlib.Path, kind: str, parts: list[Any]) -> str:
-    """Under the SHA-256 of its bytes; whole or not at all."""
+    """Writes a file named by the SHA-256 of its bytes, atomically."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)

@@ -30,7 +30,7 @@ std::vector<fs::path> files_in(const std::string& folder) {
   return found;
 }
 
-TEST(ObjectCache, AnswersTheSecondCompileOfAnyProcessThatSharesIt) {
+TEST(ObjectCache, ServesTheSecondCompilationInAnyProcess) {
   const auto folder = std::move(*private_folder::create());
   const auto first = std::move(*compiler_with("", folder.path() + "/objects"));
   const auto second = std::move(*compiler_with("", folder.path() + "/objects"));
@@ -91,7 +91,7 @@ TEST(ObjectCache, FailuresAreNotKept) {
   EXPECT_TRUE(files_in(folder.path()).empty());
 }
 
-TEST(HostCompiler, SaysWhatItIsAndRefusesWhatItCannotUse) {
+TEST(HostCompiler, DescribesItselfAndRefusesAMissingCompiler) {
   EXPECT_THAT(compiler().describe(), testing::HasSubstr("-march="));
   EXPECT_FALSE(compiler_with("/nonexistent/g++", ""));
   const auto empty = compile("  \n");

@@ -1,4 +1,4 @@
-// Fiber kernels: barriers, shared memory, shuffles, votes; against plain loops, and where they cannot end.
+// Fiber kernels: barriers, shared memory, shuffles, votes; compared with plain loops; and deadlocks.
 #include <algorithm>
 #include <numeric>
 
@@ -144,7 +144,7 @@ TEST(FiberKernel, ThreadsThatHaveEndedCountAsArrived) {
     EXPECT_EQ(y[static_cast<size_t>(t)], t >= 50 ? -1 : 49 - t + (t % 2 ? 0 : 1000));
 }
 
-TEST(FiberKernel, SharedVariablesAreOneABlockAndOneADeclaration) {
+TEST(FiberKernel, SharedVariablesAreOnePerBlockAndDeclaration) {
   kernels k(R"(
     extern __shared__ __align__(16) unsigned char raw[];
     __shared__ int outside[4];

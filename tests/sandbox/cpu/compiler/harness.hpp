@@ -1,4 +1,4 @@
-// Compiles a source with the real compiler, loads it, launches: what every test of the `cpu` device begins with.
+// Compiles a source with the real compiler, loads it and launches its kernels, for the tests of the `cpu` device.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ namespace cudal1::test {
 // A compiler without a cache; the same for all tests.
 host_compiler& compiler();
 
-// The program of a source alone. The host compiler looks at nothing else but the launches.
+// A program that has only a source. Apart from it, the host compiler reads only the launches.
 checked_program program_of(std::string source);
 
 expected<compiled_code> compile(const std::string& source);
 
-// compile() must fail; its error, and its text.
+// The error of compile(), which must fail.
 error compile_error(const std::string& source);
 
 // The object in a memory file, loaded.

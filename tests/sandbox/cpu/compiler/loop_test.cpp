@@ -37,7 +37,7 @@ TEST(LoopKernel, ReluOfMultiplyAddEqualsAPlainLoop) {
   }
 }
 
-// Every form of the index and of the guard gives the same, whether it is versioned away or not.
+// Every form of the index and of the guard gives the same result, whether the guard is versioned or not.
 TEST(LoopKernel, GuardsOfEveryFormHold) {
   const std::string index[] = {
       "int i = blockIdx.x * blockDim.x + threadIdx.x;",
@@ -240,7 +240,7 @@ double best_ms(const std::function<void()>& run) {
   return best;
 }
 
-// Against the same kernel as the compiler makes it where it may not vectorise: the ratio says that it did.
+// Compared with the same kernel in a form that the compiler cannot vectorise: the ratio shows that it did vectorise.
 TEST(LoopKernel, PointwiseKernelsAndRowReductionsVectorise) {
   kernels k(R"(
     __device__ __forceinline__ float gelu1(float x) {

@@ -31,7 +31,7 @@ double error_ulp(float got, double exact) {
   if (std::isnan(exact)) return std::isnan(got) ? 0 : 1e30;
   const auto rounded = static_cast<float>(exact);
   if (std::isinf(rounded) || std::isinf(got))
-    // Just below the overflow either answer is within a unit.
+    // Just below the overflow either result is within a unit.
     return got == rounded || std::fabs(exact) > 3.4028230e38 ? 0 : 1e30;
   return std::fabs(static_cast<double>(got) - exact) / ulp_of(exact);
 }
@@ -87,7 +87,7 @@ std::vector<float> all_floats_sample() {
     const auto v = std::bit_cast<float>(static_cast<uint32_t>(bits));
     if (!std::isnan(v)) x.push_back(v);
   }
-  for (int i = -40000; i <= 40000; ++i)  // and densely where kernels work
+  for (int i = -40000; i <= 40000; ++i)  // and densely in the range that kernels use
     x.push_back(static_cast<float>(i) * 0.0025f);
   return x;
 }

@@ -1,4 +1,4 @@
-// What the device does not support, what the sandbox refuses, and how the compiler's own errors come out.
+// What the device does not support, what the sandbox refuses, and how the compiler's own errors are reported.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -111,7 +111,7 @@ TEST(HostileSource, CannotKeepStateBetweenCalls) {
     EXPECT_THAT(e.message, HasSubstr("state between calls")) << source;
     EXPECT_THAT(e.message, HasSubstr(says)) << source;
   }
-  // Read-only tables are none.
+  // Read-only tables are not state.
   kernels k(
       "__constant__ float t[4] = {1, 2, 3, 4}; __global__ void k(const int* i, float* y) { static const int u[3] = {5, "
       "6, 7}; y[0] = t[i[0]] * u[i[0]]; }");
@@ -177,7 +177,7 @@ TEST(CompileError, SaysThatALaunchedKernelIsMissing) {
   EXPECT_THAT(e.error().message, HasSubstr("no kernel \"k\""));
 }
 
-// An object of arbitrary C++, assembly included, that no scan of ours has seen.
+// An object of arbitrary C++ and assembly, without the rules about source.
 std::string object_of(const std::string& source, const std::string& flags = "") {
   const auto folder = std::move(*private_folder::create());
   std::ofstream(folder.path() + "/x.cpp") << source;
@@ -219,8 +219,8 @@ TEST(ObjectRules, RefuseEachOffendingConstructWithItsRule) {
            "{ }",
        "exports \"malloc\""},
       {entry + "{ asm volatile(\"syscall\"); }", "\"syscall\" at"},
-      {entry + "{ asm volatile(\"sysenter\"); }", "a way into the system"},
-      {entry + "{ asm volatile(\"int $0x80\"); }", "a way into the system"},
+      {entry + "{ asm volatile(\"sysenter\"); }", "it enters the operating system"},
+      {entry + "{ asm volatile(\"int $0x80\"); }", "it enters the operating system"},
       {entry + "{ unsigned a, d; asm volatile(\"rdtsc\" : \"=a\"(a), \"=d\"(d)); p[0] = a; }", "a clock"},
       {entry + "{ asm volatile(\"rdtscp\" ::: \"eax\", \"edx\", \"ecx\"); }", "a clock"},
       {entry + "{ asm volatile(\"rdpmc\" ::: \"eax\", \"edx\"); }", "a clock"},
@@ -236,7 +236,7 @@ TEST(ObjectRules, RefuseEachOffendingConstructWithItsRule) {
       {entry + "{ asm volatile(\"clflush (%0)\" :: \"r\"(p)); }", "caches"},
       {entry + "{ asm volatile(\"jmp 1f + 1\\n1: mov $0x050f, %%eax\" ::: \"eax\"); }", "where no instruction begins"},
       {entry + "{ asm volatile(\"mov $0x050f, %%eax; jmp *%%rdx\" ::: \"eax\"); }", "bytes of syscall"},
-      {entry + "{ asm volatile(\".byte 0x06\"); }", "no instruction"},
+      {entry + "{ asm volatile(\".byte 0x06\"); }", "cannot be decoded as an instruction"},
       {entry + "{ asm volatile(\".section .odd, \\\"ax\\\"\\n nop\\n .text\"); }", "section .odd"},
       {entry + "{ } extern \"C\" int g; int* table[] = {&g, 0}; int g;", "state between calls"},
   };
@@ -269,7 +269,7 @@ TEST(ObjectRules, SurviveDamagedObjects) {
       const std::size_t at = (random >> 8) % (round % 2 ? 1024 : damaged.size());
       damaged[at] = static_cast<char>(random >> 24);
     }
-    (void)check_object(damaged);  // any answer, but no crash
+    (void)check_object(damaged);  // any result, but no crash
   }
 }
 

@@ -94,13 +94,13 @@ TEST(draws, keep_to_the_declared_distribution) {
   EXPECT_NEAR(moments_of(draw(normal, draw_kind::declared)).deviation, 3, 0.05);
 }
 
-TEST(draws, are_the_same_for_a_seed_and_others_for_another) {
+TEST(draws, repeat_for_a_seed_and_differ_for_another) {
   const input_spec spec;
   EXPECT_EQ(draw(spec, draw_kind::wide_normal), draw(spec, draw_kind::wide_normal));
   EXPECT_NE(draw(spec, draw_kind::wide_normal), draw(spec, draw_kind::wide_normal, tensor_role::input, {256, 256}, 8));
 }
 
-TEST(draws, of_each_kind_are_what_they_say) {
+TEST(draws, of_each_kind_have_its_properties) {
   const input_spec spec;
   EXPECT_NEAR(moments_of(draw(spec, draw_kind::wide_normal)).deviation, 10, 0.2);
   EXPECT_NEAR(moments_of(draw(spec, draw_kind::around_one)).mean, 1, 0.001);
@@ -316,7 +316,7 @@ TEST(comparison, equal_outputs_have_eagers_own_error) {
   EXPECT_LT(check.error, 1e-7);
 }
 
-TEST(comparison, figures_agree_with_a_plain_loop) {
+TEST(comparison, numbers_agree_with_a_plain_loop) {
   three t(4097);
   std::mt19937 random(3);
   std::normal_distribution<float> noise(0, 1e-3F);
@@ -343,7 +343,7 @@ TEST(comparison, figures_agree_with_a_plain_loop) {
   EXPECT_NEAR(check.signal_error, std::sqrt(error / n) / deviation, 1e-12);
 }
 
-TEST(comparison, an_answer_closer_to_the_exact_one_than_eager_is_not_outside) {
+TEST(comparison, an_output_closer_to_the_exact_one_than_eager_is_not_outside) {
   three t(100);
   t.eager[3] = static_cast<float>(t.exact[3] + 3e-4 * (1 + std::abs(t.exact[3])));
   const auto check = t.compare();
@@ -381,7 +381,7 @@ TEST(comparison, integers_must_be_equal_also_beyond_what_a_double_holds) {
   EXPECT_EQ(check.outside_loose, 1);
 }
 
-TEST(comparison, an_answer_of_zero_has_no_relative_error_unless_it_is_met) {
+TEST(comparison, an_exact_output_of_zero_makes_any_error_infinite) {
   three t(100);
   std::ranges::fill(t.exact, 0);
   std::ranges::fill(t.eager, 0.F);

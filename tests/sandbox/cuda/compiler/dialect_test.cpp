@@ -85,7 +85,7 @@ const std::vector<std::string>& kinds() {
   return all;
 }
 
-TEST_P(architectures, take_kernels_of_each_kind_that_the_cpu_takes) {
+TEST_P(architectures, compile_kernels_of_each_kind_that_the_cpu_compiles) {
   for (const auto& source : kinds()) {
     const auto on_gpu = compile(source, GetParam());
     EXPECT_TRUE(on_gpu) << source << "\n" << on_gpu.error().message;
@@ -97,14 +97,14 @@ TEST_P(architectures, take_kernels_of_each_kind_that_the_cpu_takes) {
   }
 }
 
-TEST(dialect, of_the_kinds_is_the_cpu_s_too) {
+TEST(dialect, of_kernels_of_each_kind_compiles_for_the_cpu) {
   for (const auto& source : kinds()) {
     const auto on_cpu = host().compile(program_of(source));
     EXPECT_TRUE(on_cpu) << source << "\n" << on_cpu.error().message;
   }
 }
 
-// Every name that sandbox/cpu/device offers, once, for both compilers.
+// Every name that sandbox/cpu/dialect offers, once, for both compilers.
 std::string all_names() {
   std::string body;
   for (const char* name :
@@ -185,7 +185,7 @@ TEST(dialect, has_every_name_of_the_cpu_s_device_header) {
   EXPECT_TRUE(on_gpu) << on_gpu.error().message;
 }
 
-TEST(dialect, has_every_way_of_threads_to_meet_that_the_cpu_has) {
+TEST(dialect, has_every_cooperative_operation_of_the_cpu) {
   const auto source = kernel_of(meeting);
   const auto on_cpu = host().compile(program_of(source));
   EXPECT_TRUE(on_cpu) << on_cpu.error().message;
@@ -224,7 +224,7 @@ TEST(dialect, names_lines_of_the_program_in_errors) {
   EXPECT_EQ(compile_error("__global__ void k(float* y) { y[0] = (1; }").code, errc::compile_failed);
 }
 
-TEST(dialect, refuses_launches_of_kernels_that_are_not_there) {
+TEST(dialect, refuses_launches_of_missing_kernels) {
   auto p = program_of(in_kernel("y[0] = 1.0f;") + "template <class T> __global__ void t(T* y) { y[0] = T(1); }\n");
   launch_step launch;
   launch.kernel = "k";
@@ -238,7 +238,7 @@ TEST(dialect, refuses_launches_of_kernels_that_are_not_there) {
   EXPECT_THAT(made.error().message, HasSubstr("no kernel \"t\""));
 }
 
-TEST(dialect, of_the_examples_compiles) {
+TEST(dialect, examples_compile) {
   for (const char* name : {"row_scale.cu1", "softmax_rows.cu1", "wrong_row_scale.cu1"}) {
     std::ifstream file(std::string(CUDAL1_EXAMPLES "/") + name);
     const auto p = check_program_text(std::string(std::istreambuf_iterator<char>(file), {}));
@@ -248,7 +248,7 @@ TEST(dialect, of_the_examples_compiles) {
   }
 }
 
-TEST(dialect, needs_no_compiler_where_there_are_no_kernels) {
+TEST(dialect, needs_no_compiler_without_kernels) {
   const auto made = compile("  \n");
   ASSERT_TRUE(made);
   EXPECT_EQ(made->object, "");

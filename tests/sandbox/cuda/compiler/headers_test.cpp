@@ -1,4 +1,4 @@
-// Programs that ask for NVIDIA's headers, which come in wheels beside LibTorch's (tools/bootstrap.sh).
+// Programs that request NVIDIA's headers, which come in wheels beside LibTorch's (tools/bootstrap.sh).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What compiling came to; skips the test where the wheel is missing.
+// Compiles a source; skips the test if the wheel is missing.
 #define COMPILED_WITH(made, headers, source)                                     \
   const auto made = compiler_for("sm_90a").compile(program_of(source, headers)); \
   if (!made && made.error().code == errc::unsupported) GTEST_SKIP() << made.error().message
@@ -70,14 +70,14 @@ TEST(headers, of_cutlass_compile) {
   EXPECT_THAT(kernels_in(made->object), testing::Contains("rows"));
 }
 
-TEST(headers, are_those_that_the_program_asked_for) {
+TEST(headers, are_those_that_the_program_requested) {
   COMPILED_WITH(made, {"cuda"}, "#include <cub/cub.cuh>\n" + in_kernel("y[0] = 1.0f;"));
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, errc::compile_failed);
   EXPECT_THAT(made.error().message, HasSubstr("cub/cub.cuh"));
 }
 
-TEST(headers, are_refused_on_the_cpu_with_a_sentence) {
+TEST(headers, are_refused_on_the_cpu_with_a_reason) {
   const auto host = host_compiler::create({});
   ASSERT_TRUE(host) << host.error().message;
   const auto made = (*host)->compile(program_of(in_kernel("y[0] = 1.0f;"), {"cuda", "cub"}));

@@ -39,9 +39,9 @@ TEST(hostile_source, names_no_file) {
   }
 }
 
-// The same past the rules about text: the process itself cannot read.
-TEST(hostile_source, reads_no_file_even_where_the_rules_about_text_fail) {
-  if (!has_landlock()) GTEST_SKIP() << "this kernel has no Landlock; the rules about text stand alone";
+// The same without the rules about text: the process itself cannot read files.
+TEST(hostile_source, reads_no_file_even_if_the_rules_about_text_fail) {
+  if (!has_landlock()) GTEST_SKIP() << "this Linux kernel has no Landlock; only the rules about text apply";
   for (const std::string path : {"/etc/passwd", "/proc/self/environ", "/proc/self/maps", "/usr/include/stdio.h",
                                  "/etc/ld.so.cache", "/dev/zero", "/sys/devices/system/cpu/online"}) {
     for (const std::string headers : {"", "cuda"}) {
@@ -127,7 +127,7 @@ TEST_F(limits, end_compilations_that_take_too_much_memory) {
   EXPECT_TRUE(compiler->compile(program_of(in_kernel("y[0] = 1.0f;")))) << "and the next one compiles";
 }
 
-TEST(hostile_source, that_fails_leaves_the_next_one_alone) {
+TEST(hostile_source, that_fails_does_not_affect_the_next_one) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(
         compile("template <class T> struct S; template <> struct S<int> { int v" + std::string(i, 'x') + " };"));

@@ -36,7 +36,7 @@ std::unique_ptr<nvrtc_compiler> make(const std::string& architecture, const std:
   return std::move(*made);
 }
 
-TEST(cache, gives_back_the_same_cubin_resources_and_log) {
+TEST(cache, returns_the_same_cubin_resources_and_log) {
   const temporary_folder folder;
   const auto compiler = make("sm_80", folder.path());
   const auto p = program_of(in_kernel("__shared__ float s[8]; s[n & 7] = y[0]; int unused; y[1] = s[0];"));
@@ -51,7 +51,7 @@ TEST(cache, gives_back_the_same_cubin_resources_and_log) {
   ASSERT_EQ(second->resources.size(), 1u);
   EXPECT_EQ(second->resources[0].registers, first->resources[0].registers);
   EXPECT_EQ(second->resources[0].static_shared_bytes, 32);
-  // Another source, other headers, another architecture: none of them is this one.
+  // Another source, other headers, another architecture: none of them uses this entry.
   EXPECT_FALSE(compiler->compile(program_of(p.text.source + "\n// more\n"))->cached);
   const auto with_headers = compiler->compile(program_of(p.text.source, {"cuda"}));
   EXPECT_TRUE(!with_headers || !with_headers->cached);
@@ -73,12 +73,12 @@ TEST(cache, holds_nothing_that_was_refused) {
   }
 }
 
-TEST(compiler, says_what_it_is) {
+TEST(compiler, describes_itself) {
   EXPECT_THAT(compiler_for("sm_90a").describe(), HasSubstr("NVRTC 13"));
   EXPECT_THAT(compiler_for("sm_90a").describe(), HasSubstr("sm_90a"));
 }
 
-TEST(compiler, refuses_options_that_are_off) {
+TEST(compiler, refuses_invalid_options) {
   nvrtc_compiler_options options;
   options.architecture = "sm_12345";
   const auto unknown = nvrtc_compiler::create(options);
@@ -116,7 +116,7 @@ TEST(compiler, serves_several_threads_at_once) {
     EXPECT_EQ(problem, "");
 }
 
-TEST(processes, are_started_again_where_the_zygote_was_lost) {
+TEST(processes, are_started_again_after_the_zygote_was_lost) {
   compile_settings settings;
   settings.architecture = "sm_80";
   const auto started = compile_processes::start("", settings);

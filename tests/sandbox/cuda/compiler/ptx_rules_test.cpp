@@ -1,4 +1,4 @@
-// What a kernel may not do on a GPU, with the rule and the culprit in the error; and what it may.
+// What a kernel may not do on a GPU, with the rule and the offending text in the error; and what it may do.
 #include "sandbox/cuda/compiler/ptx_rules.hpp"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ std::string in_asm(const std::string& text) {
   return in_kernel("asm volatile(\"" + text + "\"); y[0] = 1.0f;");
 }
 
-TEST(rules, refuse_clocks_and_knowing_the_place) {
+TEST(rules, refuse_clocks_and_the_location_on_the_gpu) {
   expect_refused({
       {in_kernel("y[0] = (float)clock64();"), "%clock64"},
       {in_kernel("y[0] = (float)clock();"), "%clock"},
@@ -77,7 +77,7 @@ TEST(rules, refuse_the_device_runtime) {
     EXPECT_EQ(e.code, errc::compile_failed) << e.message;
     EXPECT_THAT(e.message, HasSubstr("Unresolved extern function '" + name + "'"));
   }
-  // <<<>>> needs a library that is not there.
+  // <<<>>> needs a library that is missing.
   const auto launch = compile_error("__global__ void c(float* y) { y[0] = 1.0f; }\n" + in_kernel("c<<<1, 1>>>(y);"));
   EXPECT_TRUE(launch.code == errc::refused || launch.code == errc::compile_failed) << launch.message;
 }
@@ -89,7 +89,7 @@ TEST(rules, refuse_state_that_outlives_a_call) {
       {"__device__ float memory[64];\n" + in_kernel("memory[n & 63] = y[0]; y[1] = memory[(n + 1) & 63];"), "memory"},
       {in_kernel("static int calls; y[0] = calls++;"), "may only be read"},
       {"__device__ __managed__ int m;\n" + in_kernel("y[0] = m;"), "managed"},
-      // An address that takes a way round.
+      // An address that is passed on indirectly.
       {"__device__ const float t[4] = {1, 2, 3, 4};\n" +
            in_kernel(
                "float* p; asm volatile(\"mov.u64 %0, %1;\" : \"=l\"(p) : \"l\"(&t[n & 3])); *p = 1.0f; y[0] = t[n];"),
@@ -104,7 +104,7 @@ TEST(rules, refuse_state_that_outlives_a_call) {
   });
 }
 
-TEST(rules, refuse_inline_assembly_that_reads_otherwise_than_it_is) {
+TEST(rules, refuse_inline_assembly_that_ptxas_might_read_differently) {
   expect_refused({
       {in_asm("/* \\n mov.u32 %r1, %clock; \\n */"), "comments of C"},
   });
@@ -122,15 +122,15 @@ TEST(rules, refuse_inline_assembly_that_reads_otherwise_than_it_is) {
   EXPECT_THAT(problem(text("#define a b\n")), HasSubstr("preprocessor"));
   EXPECT_THAT(problem(text(".pragma \"a\nb\";")), HasSubstr("string"));
   EXPECT_THAT(problem(text("mov.u32 r, \\x;")), HasSubstr("refused"));
-  EXPECT_THAT(problem(text(".reg .b32 %clock<65>; mov.u32 %r1, %clock64;")), HasSubstr("names of the machine"));
+  EXPECT_THAT(problem(text(".reg .b32 %clock<65>; mov.u32 %r1, %clock64;")), HasSubstr("names of special registers"));
   EXPECT_THAT(problem(text(".reg .b32 %r<2>; @%p1 mov.u32 %r1, %clock;")), HasSubstr("%clock"));
   EXPECT_THAT(problem(text(".reg .b32 %r<2>; @!%p1 mov.u32 %r1, %clock;")), HasSubstr("%clock"));
   EXPECT_THAT(problem(text(".reg .b32 %r<2>; here: mov.u32 %r1, %clock;")), HasSubstr("%clock"));
-  EXPECT_THAT(problem(text(".reg .b32 %r<2>; mov.u32 %r1, %r7777; // %clock\n")), "") << "ptxas has the last word";
+  EXPECT_THAT(problem(text(".reg .b32 %r<2>; mov.u32 %r1, %r7777; // %clock\n")), "") << "ptxas refuses this itself";
   EXPECT_THAT(problem(text("{ { nanosleep.u32 5; } }")), HasSubstr("sleeping"));
   EXPECT_THAT(problem(".include \"x\";\n" + text("")), HasSubstr("files"));
   EXPECT_THAT(problem("}"), HasSubstr("closes a block"));
-  EXPECT_THAT(problem("{"), HasSubstr("ends in the middle"));
+  EXPECT_THAT(problem("{"), HasSubstr("the PTX is incomplete"));
   EXPECT_THAT(problem(".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);"), HasSubstr("printf"));
 }
 

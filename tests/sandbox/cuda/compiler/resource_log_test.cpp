@@ -1,4 +1,4 @@
-// Registers, shared memory and spills, as ptxas says them.
+// Registers, shared memory and spills, as ptxas reports them.
 #include "sandbox/cuda/compiler/resource_log.hpp"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(resources, come_for_each_kernel) {
+TEST(resources, are_reported_for_each_kernel) {
   const auto made = compile(
       "__global__ void small(float* y) { y[threadIdx.x] = 1.0f; }\n"
       "__global__ void shared(float* y) { __shared__ float s[256]; s[threadIdx.x] = y[threadIdx.x]; __syncthreads();\n"
@@ -37,7 +37,7 @@ TEST(resources, come_for_each_kernel) {
     EXPECT_EQ(r.stack_bytes > 0, r.kernel == "spills") << r.kernel;
     EXPECT_LE(r.registers, 32) << r.kernel << " has 2048 threads on a multiprocessor";
   }
-  EXPECT_THAT(made->log, Not(HasSubstr("ptxas info"))) << "statistics are no messages";
+  EXPECT_THAT(made->log, Not(HasSubstr("ptxas info"))) << "statistics are not messages";
 }
 
 TEST(resources, keep_the_compiler_s_warnings_as_the_log) {
@@ -57,7 +57,7 @@ TEST(resources, cannot_be_forged_by_a_message_of_the_program) {
   EXPECT_LT(made->resources[0].registers, 64);
 }
 
-TEST(resources, are_read_from_whatever_log) {
+TEST(resources, are_read_from_any_log) {
   const auto found = resources_in(
       "ptxas info    : 0 bytes gmem\nptxas info    : Compiling entry function 'k' for 'sm_90'\n"
       "ptxas info    : Function properties for k\n"

@@ -1,5 +1,5 @@
-// Stands in for the driver's libnvidia-ml.so.1: what a machine with GPUs would answer, as FAKE_NVML_* tell it. Written
-// against nvml.h's own records, not ours.
+// Replaces the driver's libnvidia-ml.so.1: answers like a machine with GPUs, as FAKE_NVML_* specify. Written with the
+// records of nvml.h, not ours.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -99,7 +99,7 @@ int nvmlDeviceGetMaxClockInfo(void*, int type, unsigned* mhz) {
   *mhz = type == 1 ? 1980 : 1;
   return 0;
 }
-// By its older name alone, as older drivers have it.
+// Only by its older name, as in older drivers.
 int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* reasons) {
   *reasons = static_cast<unsigned long long>(number("FAKE_NVML_REASONS"));
   return 0;

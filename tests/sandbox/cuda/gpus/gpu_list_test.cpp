@@ -1,4 +1,4 @@
-// The list of GPUs and their watch against a driver's library that the test brings along.
+// The list of GPUs and their watch, with the test's own library in place of the driver's.
 #include <cstdlib>
 #include <map>
 
@@ -71,14 +71,14 @@ TEST_F(machine, an_architecture_has_its_own_instructions_from_9_0_on) {
   EXPECT_EQ(find_gpus()->front().architecture(), "sm_80");
 }
 
-TEST_F(machine, without_a_driver_beneath_the_library_has_no_gpus) {
+TEST_F(machine, with_the_library_but_no_driver_has_no_gpus) {
   for (const char* status : {"9", "12"}) {
     set("FAKE_NVML_INIT", status);
     EXPECT_THAT(uuids(), IsEmpty());
   }
 }
 
-TEST_F(machine, with_a_broken_driver_says_so_in_a_sentence) {
+TEST_F(machine, with_a_broken_driver_reports_it) {
   set("FAKE_NVML_INIT", "18");
   const auto gpus = find_gpus();
   ASSERT_FALSE(gpus);
@@ -102,7 +102,7 @@ TEST_F(machine, shows_what_cuda_visible_devices_shows) {
   EXPECT_EQ(find_gpus().error().code, errc::unsupported);
 }
 
-TEST_F(machine, a_gpus_condition_tells_what_makes_a_timing_worthless) {
+TEST_F(machine, a_gpus_condition_has_what_invalidates_a_timing) {
   set("FAKE_NVML_GPUS", "2");
   set("FAKE_NVML_REASONS", std::to_string(0x1 | 0x4 | 0x40));
   set("FAKE_NVML_PROCESSES", "3");
@@ -116,10 +116,10 @@ TEST_F(machine, a_gpus_condition_tells_what_makes_a_timing_worthless) {
   EXPECT_THAT(c.processes, ElementsAre(1000, 1001, 1002));
   EXPECT_EQ(c.uncorrected_ecc_errors, 3);
   EXPECT_EQ(c.xid_errors, 1);
-  EXPECT_EQ(c.program_xid_errors, 2) << "page faults of a kernel are no fault of the GPU";
+  EXPECT_EQ(c.program_xid_errors, 2) << "page faults of a kernel are not faults of the GPU";
 }
 
-TEST_F(machine, an_idle_gpu_is_not_throttled_and_what_is_not_counted_is_said) {
+TEST_F(machine, an_idle_gpu_is_not_throttled_and_missing_counters_are_minus_one) {
   set("FAKE_NVML_GPUS", "2");
   set("FAKE_NVML_REASONS", "1");
   set("FAKE_NVML_ECC", "3");
@@ -133,7 +133,7 @@ TEST_F(machine, an_idle_gpu_is_not_throttled_and_what_is_not_counted_is_said) {
   EXPECT_EQ(c.processes.size(), 500U) << "more than the first buffer holds";
 }
 
-TEST(throttling, drops_samples_until_a_power_cap_has_shown_to_be_the_works_own) {
+TEST(throttling, drops_samples_unless_a_power_cap_persists) {
   const auto throttled = [](int mhz, bool by_power, const std::string& reasons) {
     gpu_condition c;
     c.sm_clock_mhz = mhz;
@@ -149,12 +149,13 @@ TEST(throttling, drops_samples_until_a_power_cap_has_shown_to_be_the_works_own) 
   EXPECT_EQ(judge_throttling(calm, capped, 1).dropped, "the GPU was throttled (power cap, 1500 of 1980 MHz)");
   const auto last = judge_throttling(capped, capped, 0);
   EXPECT_EQ(last.dropped, "");
-  EXPECT_EQ(last.noted, "the GPU was throttled, as both sides' calls keep it (power cap, 1500 of 1980 MHz)");
+  EXPECT_EQ(last.noted,
+            "the GPU was throttled all the time by the power that both sides' calls use (power cap, 1500 of 1980 MHz)");
   EXPECT_EQ(judge_throttling(hot, calm, 0).dropped, "the GPU was throttled (heat (hardware), 900 of 1980 MHz)");
   EXPECT_NE(judge_throttling(capped, hot, 0).dropped, "");
 }
 
-TEST_F(machine, a_gpu_that_is_not_there_cannot_be_watched) {
+TEST_F(machine, a_missing_gpu_cannot_be_watched) {
   set("FAKE_NVML_GPUS", "1");
   EXPECT_EQ(gpu_watch::open(second_uuid).error().code, errc::infrastructure);
   set("FAKE_NVML_INIT", "9");

@@ -1,4 +1,4 @@
-// The list of GPUs as this machine's own driver, or its absence, gives it.
+// The list of GPUs with this machine's own driver, or without one.
 #include <filesystem>
 
 #include <gtest/gtest.h>

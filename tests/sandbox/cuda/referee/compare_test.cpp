@@ -1,4 +1,4 @@
-// The comparison on the device against compare_output() of the CPU's referee, number by number, and the fingerprints.
+// The comparison on the device against compare_output() of the CPU's referee, field by field, and the fingerprints.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -27,7 +27,7 @@ std::vector<std::byte> stored(dtype type, const std::vector<double>& values) {
   return bytes;
 }
 
-// Noisy values, and a few that are not finite in one or two of the three where the type has such.
+// Noisy values, and, for floating types, a few that are not finite in some of the three.
 operands random_operands(dtype type, int64_t elements, std::mt19937_64& random, double noise, bool specials) {
   std::normal_distribution<double> normal;
   const bool floating = is_floating(type);
@@ -53,14 +53,14 @@ struct comparing : testing::Test {
   tolerances allowed{{1e-3, 1e-3}, {1e-2, 1e-2}};
 
   output_check on_device(const operands& o) {
-    const auto figures =
+    const auto statistics =
         comparer.statistics_of(o.type, o.elements, o.eager.data(), o.eager.data(), o.exact.data(), allowed);
-    EXPECT_TRUE(figures) << figures.error().message;
+    EXPECT_TRUE(statistics) << statistics.error().message;
     const compared_tensors operands{o.type, o.elements, o.value.data(), o.eager.data(), o.exact.data()};
     const auto started = comparer.start_compare(operands, allowed);
     EXPECT_TRUE(started) << started.error().message;
     EXPECT_TRUE(comparer.collect());
-    return comparer.compared(*started, operands, *figures);
+    return comparer.compared(*started, operands, *statistics);
   }
   output_check on_host(const operands& o) {
     return compare_output({o.type, o.exact_type, o.elements, o.value.data(), o.eager.data(), o.exact.data()},
@@ -92,7 +92,7 @@ void expect_same(const output_check& a, const output_check& b) {
 constexpr dtype all_types[] = {dtype::bool_, dtype::uint8,   dtype::int8,     dtype::int16,   dtype::int32,
                                dtype::int64, dtype::float16, dtype::bfloat16, dtype::float32, dtype::float64};
 
-TEST_F(comparing, gives_the_figures_of_the_cpu_for_every_dtype_and_size) {
+TEST_F(comparing, gives_the_numbers_of_the_cpu_for_every_dtype_and_size) {
   std::mt19937_64 random(11);
   for (const dtype type : all_types)
     for (const int64_t elements : {1, 255, 2049, 20'000}) {
@@ -119,7 +119,7 @@ TEST_F(comparing, counts_what_is_not_finite_as_the_cpu_does) {
   }
 }
 
-TEST_F(comparing, an_equal_answer_has_no_worst_element_and_no_error) {
+TEST_F(comparing, an_equal_output_has_no_worst_element_and_no_error) {
   const auto ones = stored(dtype::float32, std::vector<double>(3000, 1.0));
   const auto exact = stored(dtype::float64, std::vector<double>(3000, 1.0));
   const output_check check = on_device({dtype::float32, dtype::float64, 3000, ones, ones, exact});
@@ -141,10 +141,10 @@ TEST_F(comparing, the_lowest_of_equal_deviations_is_the_worst) {
   const output_check check = on_device(o);
   EXPECT_EQ(check.worst_index, 777);
   EXPECT_EQ(check.worst_value, -2);
-  EXPECT_TRUE(std::isinf(check.error)) << "the answer is zero everywhere";
+  EXPECT_TRUE(std::isinf(check.error)) << "the exact output is zero everywhere";
 }
 
-TEST_F(comparing, tells_large_integers_apart_that_are_one_double) {
+TEST_F(comparing, distinguishes_large_integers_that_are_one_double) {
   const std::vector<int64_t> eager{(int64_t{1} << 60) + 1, 5}, value{int64_t{1} << 60, 5};
   operands o{dtype::int64, dtype::int64, 2, {}, {}, {}};
   for (auto* const bytes : {&o.value, &o.eager, &o.exact})
@@ -156,7 +156,7 @@ TEST_F(comparing, tells_large_integers_apart_that_are_one_double) {
   expect_same(on_device(o), on_host(o));
 }
 
-TEST_F(comparing, measures_strict_float32_against_the_exact_answer_and_eager) {
+TEST_F(comparing, compares_strict_float32_with_the_exact_output_and_eager) {
   const std::vector<double> exact(1000, 1.0), eager(1000, 1.01), strict(1000, 1.00001);
   const auto figures =
       comparer.statistics_of(dtype::float32, 1000, stored(dtype::float32, eager).data(),
@@ -173,7 +173,7 @@ TEST_F(comparing, measures_strict_float32_against_the_exact_answer_and_eager) {
   EXPECT_EQ(off->strict_outside, 1000);
 }
 
-TEST_F(comparing, an_eager_answer_that_is_strict_has_the_same_figures_without_a_second_one) {
+TEST_F(comparing, strict_eager_has_the_same_statistics_without_a_second_run) {
   const auto o = [] {
     std::mt19937_64 random(5);
     return random_operands(dtype::float32, 3000, random, 1e-3, true);
@@ -226,7 +226,7 @@ TEST_F(hashing, depends_on_every_byte_on_its_place_and_on_the_secret) {
   EXPECT_FALSE(hash(swapped, 0, swapped.size(), 7) == first);
 }
 
-TEST_F(hashing, is_that_of_the_bytes_wherever_they_lie) {
+TEST_F(hashing, does_not_depend_on_the_address) {
   std::vector<unsigned char> bytes(4096 + 8, 3);
   for (std::size_t i = 0; i < 4096; ++i)
     bytes[i] = static_cast<unsigned char>(i * 7);
@@ -247,7 +247,7 @@ TEST_F(hashing, of_a_strided_tensor_is_that_of_its_elements_in_their_order) {
   EXPECT_FALSE(hash(in_order, columns.data(), 9) == hash(in_order, rows.data(), 9));
 }
 
-TEST_F(hashing, many_are_looked_at_together) {
+TEST_F(hashing, many_are_collected_together) {
   const std::vector<unsigned char> bytes(1000, 1);
   const tensor_type type = contiguous(dtype::uint8, {1000});
   std::vector<std::size_t> started;

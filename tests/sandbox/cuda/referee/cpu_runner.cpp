@@ -182,10 +182,10 @@ class cpu_runner {
 
   bool spoils_;
   mapping progress_;
-  std::size_t kept_ = 0;  // in the arena, up to there
+  std::size_t kept_ = 0;  // the end of kept outputs in the arena
   mapping arena_;
   std::map<resident_program, resident_program_on_cpu> programs_;
-  std::map<resident_program, std::string> texts_;  // that came last
+  std::map<resident_program, std::string> texts_;  // the last text of each
   std::map<int64_t, given_tensors> given_;
 };
 

@@ -16,9 +16,9 @@ struct forked_process {
   forked_process() = default;
   forked_process(forked_process&& other) noexcept { *this = std::move(other); }
   forked_process& operator=(forked_process&& other) noexcept;
-  ~forked_process();  // ended and waited for
+  ~forked_process();  // kills it and waits
   int pid = 0;
-  unique_fd channel, pidfd;  // the referee's ends, to be handed over
+  unique_fd channel, pidfd;  // for the referee
   // How it ended: the signal, or 0. Waits.
   int wait();
 };
@@ -26,10 +26,10 @@ struct forked_process {
 // `body` gets the other end of the channel; its result is the exit code.
 forked_process fork_process(const std::function<int(int channel)>& body);
 
-// `spoils`: what the first of several calls kept is changed once the last one is done.
+// `spoils`: changes the outputs that the first of several calls kept, after the last one.
 int serve_on_cpu(int channel, bool spoils = false);
 
-// What the kernel gives, of all outputs of a call.
+// The fingerprint of all outputs of a call, as the kernel computes it.
 fingerprint hash_on_host(std::span<const tensor_view> outputs, uint64_t key);
 inline fingerprint hash_on_host(std::initializer_list<tensor_view> outputs, uint64_t key) {
   return hash_on_host(std::span(outputs.begin(), outputs.size()), key);

@@ -1,4 +1,4 @@
-// Draws made by ATen, against what the specification says of them.
+// Draws made by ATen, compared with their specification.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -69,7 +69,7 @@ TEST(gpu_draws, keep_to_the_declared_distribution) {
   EXPECT_NEAR(normal.deviation, 0.5, 0.02);
 }
 
-TEST(gpu_draws, a_seed_gives_the_same_values_again_and_another_one_others) {
+TEST(gpu_draws, a_seed_gives_the_same_values_and_another_seed_others) {
   const auto type = contiguous(dtype::float32, {64, 64});
   const auto once = drawn(type, {}, tensor_role::input, draw_kind::heavy_tails, 5);
   EXPECT_EQ(drawn(type, {}, tensor_role::input, draw_kind::heavy_tails, 5), once);
@@ -181,7 +181,7 @@ TEST(gpu_draws, a_simplex_stays_one_in_every_kind) {
   EXPECT_GT(moments_of(drawn(spec, draw_kind::peaked)).high, 0.9);
 }
 
-TEST(gpu_draws, weights_of_other_kinds_are_spread_round_their_mean) {
+TEST(gpu_draws, weights_of_other_kinds_are_spread_around_their_mean) {
   input_spec gain = uniform(1, 1);
   const moments m = moments_of(drawn(gain, draw_kind::standard_normal, tensor_role::weight));
   EXPECT_NEAR(m.mean, 1, 0.02);
@@ -213,7 +213,7 @@ TEST(gpu_draws, facts_hold_in_every_kind) {
   }
 }
 
-TEST(gpu_draws, strided_and_broadcast_tensors_are_filled_as_they_are_seen) {
+TEST(gpu_draws, strided_and_broadcast_tensors_are_filled_through_their_strides) {
   input_spec spec;
   spec.facts = {fact::upper_triangular};
   const auto values = drawn({dtype::float32, {8, 8}, {1, 8}}, spec, tensor_role::input, draw_kind::declared, 3);
@@ -271,7 +271,7 @@ TEST_F(drawn_content, is_the_declared_draw_and_has_few_outliers_and_another_kind
     EXPECT_EQ(draw(kind), content);
 }
 
-TEST_F(drawn_content, fills_strided_and_broadcast_weights_as_they_are_seen) {
+TEST_F(drawn_content, fills_strided_and_broadcast_weights_through_their_strides) {
   const auto transposed = draw(draw_kind::declared, {dtype::float32, {40, 100}, {1, 40}});
   EXPECT_EQ(transposed[40], content[1]);
   EXPECT_EQ(transposed[1], content[100]);

@@ -9,7 +9,7 @@ outcome kind_of(errc code, const char* text) {
   return fault_of_gpu({code, text}).kind;
 }
 
-TEST(fault_of_gpu, says_what_the_program_did) {
+TEST(fault_of_gpu, maps_errors_to_outcomes) {
   using enum outcome;
   constexpr errc fault = errc::variant_fault;
   EXPECT_EQ(kind_of(fault, "step 2 (launch f): cudaErrorIllegalAddress: an illegal memory access"), out_of_bounds);

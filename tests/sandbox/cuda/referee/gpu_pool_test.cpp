@@ -1,4 +1,4 @@
-// Draws, answers and comparison on a real GPU, in one process; skipped where there is none.
+// Draws, expected outputs and comparison on a real GPU, in one process; skipped if there is none.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace cudal1 {
 namespace {
 
-TEST(gpu_pool, draws_and_answers_of_every_built_in_task_can_be_made) {
+TEST(gpu_pool, draws_and_expected_outputs_of_every_built_in_task_can_be_made) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) GTEST_SKIP() << "this machine has no GPU";
   auto device = make_gpu_device(0);

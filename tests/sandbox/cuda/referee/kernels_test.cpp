@@ -1,4 +1,4 @@
-// The kernels' text goes through the compiler of a GPU, where there is none.
+// The referee's and the runner's own kernels compile for a GPU, also on a machine without one.
 #include <gtest/gtest.h>
 #include <nvrtc.h>
 

@@ -1,4 +1,4 @@
-// The link against a runner that fails, lies, hangs or dies: what it makes of each, and whether it goes on.
+// The link to a runner that fails, lies, hangs or dies: the outcome of each, and whether the link can still be used.
 #include <cmath>
 #include <csignal>
 #include <thread>
@@ -33,7 +33,7 @@ expected<gpu_reply> answer_calls(const frame& f, const answers& of_call, gpu_pro
   return reply;
 }
 
-// Answers calls as it is told to, and everything else with `done`; `stop` ends it at the first failure.
+// Answers calls by `of_call`, and everything else with `done`; with `stop` it ends at the first failure.
 int serve_calls(int channel, const answers& of_call, bool stop) {
   mapping page;
   for (;;) {
@@ -88,7 +88,7 @@ struct linking : testing::Test {
   std::optional<outcome> kind() const { return link->problem() ? std::optional(link->problem()->kind) : std::nullopt; }
 };
 
-TEST_F(linking, takes_an_honest_answer) {
+TEST_F(linking, accepts_a_valid_reply) {
   const auto called = call_of([](const frame&) { return place(512); });
   ASSERT_TRUE(called) << called.error().message;
   EXPECT_EQ(called->microseconds, 1);
@@ -106,7 +106,7 @@ TEST_F(linking, without_a_limit_a_runner_gets_most_of_a_small_device) {
   EXPECT_LT(link->keepable_bytes(), int64_t{1} << 30) << "which has 1 GiB";
 }
 
-TEST_F(linking, a_failed_call_is_a_fault_and_the_runner_goes_on_where_it_answers) {
+TEST_F(linking, a_failed_call_is_a_fault_and_the_runner_continues_if_it_responds) {
   const auto called =
       call_of([](const frame&) { return fail(errc::out_of_memory, "out of memory: step 1 (alloc y)"); });
   ASSERT_FALSE(called);
@@ -116,13 +116,13 @@ TEST_F(linking, a_failed_call_is_a_fault_and_the_runner_goes_on_where_it_answers
   EXPECT_FALSE(link->lost());
 }
 
-TEST_F(linking, a_runner_that_ends_after_its_answer_has_ended) {
+TEST_F(linking, a_runner_that_exits_after_its_reply_has_ended) {
   const auto called =
       call_of([](const frame&) { return fail(errc::variant_fault, "step 1: cudaErrorIllegalAddress"); }, true);
   ASSERT_FALSE(called);
   EXPECT_EQ(kind(), outcome::out_of_bounds);
   EXPECT_TRUE(link->ended());
-  EXPECT_FALSE(link->lost()) << "it said what happened";
+  EXPECT_FALSE(link->lost()) << "it reported what happened";
   EXPECT_EQ(call().error().code, errc::invalid_argument) << "nothing is loaded any more";
 }
 
@@ -164,7 +164,7 @@ TEST_F(linking, outputs_must_lie_in_memory_of_the_call) {
   EXPECT_TRUE(call_of([](const frame&) { return place(0, output_home::weight, 0); }));
 }
 
-TEST_F(linking, a_runner_that_makes_no_sense_is_no_fault_of_the_variant) {
+TEST_F(linking, an_invalid_reply_is_not_a_fault_of_the_variant) {
   gpu_call_record backwards = place(0), no_outputs = place(0);
   backwards.microseconds = -1;
   no_outputs.outputs.clear();
@@ -194,7 +194,7 @@ TEST_F(linking, a_call_that_took_longer_than_it_may_is_a_hang) {
   EXPECT_EQ(kind(), outcome::hang);
 }
 
-TEST_F(linking, memory_is_given_once_serves_renewed_draws_and_is_dropped_when_it_is_gone) {
+TEST_F(linking, memory_is_given_once_reused_by_renewed_draws_and_dropped_when_it_is_freed) {
   int pipe_ends[2];
   ASSERT_EQ(::pipe(pipe_ends), 0);
   start([&](int channel) {
@@ -274,7 +274,7 @@ TEST_F(linking, the_call_in_progress_is_the_one_that_hangs) {
   EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::milliseconds(1200)) << "600 ms is one call's limit";
 }
 
-TEST_F(linking, fewer_answers_than_calls_make_no_sense) {
+TEST_F(linking, fewer_results_than_calls_are_an_error) {
   start([](int channel) {
     for (;;) {
       const auto f = receive_frame(channel, deadline_in(std::chrono::minutes(1)));
@@ -290,7 +290,7 @@ TEST_F(linking, fewer_answers_than_calls_make_no_sense) {
   EXPECT_EQ(results.error().code, errc::infrastructure);
 }
 
-// Of the limits of a call: its own, half a second, and more where there is more to do.
+// A call's limit is its own plus half a second, and more for a first call and for setup steps.
 TEST_F(linking, only_a_first_call_and_setup_steps_get_more_time) {
   const auto silent = [](const frame&) -> expected<gpu_call_record> {
     for (;;)

@@ -1,4 +1,4 @@
-// The pool: draws with answers, their memory, and what becomes of them.
+// The pool: draws with expected outputs, and the reuse of their memory.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ struct pools : testing::Test {
   static float element(const tensor_view& t, int64_t i) { return static_cast<const float*>(t.data)[i]; }
 };
 
-TEST_F(pools, a_draw_has_answers_that_belong_to_its_inputs) {
+TEST_F(pools, a_draw_has_the_expected_outputs_of_its_inputs) {
   const auto pool = open(add_relu_task(5000));
   const auto d = get(*pool, {draw_kind::standard_normal, 0});
   EXPECT_NE(d->request.seed, 0U);
@@ -78,7 +78,7 @@ TEST_F(pools, declared_weights_are_their_content_and_others_are_drawn) {
   EXPECT_EQ(get(pool, {}, 0)->weights, weights) << "there are no others";
 }
 
-TEST_F(pools, an_evicted_draw_comes_back_the_same_with_another_id) {
+TEST_F(pools, an_evicted_draw_is_made_again_with_another_id) {
   const auto pool = open(add_relu_task(1 << 14), 1);  // a bound that holds one draw
   const auto d = get(*pool, {draw_kind::standard_normal, 99});
   const int64_t id = inputs_of(d)->id;
@@ -102,7 +102,7 @@ TEST_F(pools, declared_draws_share_their_weights_until_they_are_renewed) {
   EXPECT_NE(get(*pool, {}, 0)->weights, first->weights);
 }
 
-TEST_F(pools, a_renewed_draw_takes_over_the_memory_and_has_its_own_values_and_answers) {
+TEST_F(pools, a_renewed_draw_reuses_memory_and_has_its_own_values_and_expected_outputs) {
   const auto pool = open(add_relu_task(5000));
   const auto held = get(*pool, {}, 0);
   const float held_value = element(inputs_of(held)->views[0], 7);
@@ -113,17 +113,17 @@ TEST_F(pools, a_renewed_draw_takes_over_the_memory_and_has_its_own_values_and_an
   pool->renew();
   for (int i = 0; i < 3; ++i) {
     const auto d = get(*pool, {}, i);
-    ASSERT_TRUE(ids.contains(inputs_of(d)->id)) << "memory of a draw that nobody holds";
+    ASSERT_TRUE(ids.contains(inputs_of(d)->id)) << "memory of an unused draw";
     const float x = element(inputs_of(d)->views[0], 7), w = element(weights_of(d)->views[0], 7);
     EXPECT_NE(x, ids[inputs_of(d)->id]);
     EXPECT_EQ(outputs(d).shipped[0].const_data_ptr<float>()[7], std::max(x + w, 0.F));
     ids.erase(inputs_of(d)->id);
   }
-  EXPECT_EQ(element(inputs_of(held)->views[0], 7), held_value) << "what somebody holds stays";
+  EXPECT_EQ(element(inputs_of(held)->views[0], 7), held_value) << "a draw in use stays";
   EXPECT_LE(pool->bytes() + memory.spare_bytes(), before);
 }
 
-TEST_F(pools, what_a_task_leaves_serves_the_next_that_is_laid_out_in_as_much) {
+TEST_F(pools, memory_of_a_task_is_reused_by_the_next_of_the_same_size) {
   auto first = open(add_relu_task(5000));
   const auto held = inputs_of(get(*first, {}, 1));
   const float held_value = element(held->views[0], 7);
@@ -142,11 +142,11 @@ TEST_F(pools, what_a_task_leaves_serves_the_next_that_is_laid_out_in_as_much) {
     left.erase(inputs_of(d)->id);
   }
   EXPECT_TRUE(left.empty());
-  EXPECT_EQ(element(held->views[0], 7), held_value) << "what somebody holds stays";
+  EXPECT_EQ(element(held->views[0], 7), held_value) << "a draw in use stays";
   EXPECT_EQ(memory.spare_bytes(), 0);
 }
 
-TEST_F(pools, memory_that_is_spare_goes_back_to_the_device_when_it_is_trimmed) {
+TEST_F(pools, spare_memory_is_freed_when_it_is_trimmed) {
   auto pool = open(add_relu_task(5000));
   const auto held = get(*pool, {}, 0);
   (void)get(*pool, {}, 1);
@@ -184,7 +184,7 @@ TEST_F(pools, kinds_that_nothing_is_timed_on_are_renewed_every_fourth_time) {
   EXPECT_EQ(renewed, 2);
 }
 
-TEST_F(pools, keep_within_their_bound_with_what_they_keep_for_later) {
+TEST_F(pools, stay_within_their_bound_with_their_spare_memory) {
   constexpr int64_t bound = int64_t{16} << 20;
   const auto pool = open(add_relu_task(1 << 14), bound);  // 2 MiB of inputs, and as much of weights
   for (int round = 0; round < 3; ++round) {
@@ -198,8 +198,8 @@ TEST_F(pools, keep_within_their_bound_with_what_they_keep_for_later) {
   }
 }
 
-TEST_F(pools, other_tasks_and_then_its_own_draws_give_way_where_the_device_has_no_room) {
-  constexpr int64_t draw_bytes = int64_t{2} << 20;  // what a draw's inputs are laid out in, and the weights
+TEST_F(pools, other_tasks_and_then_its_own_draws_are_evicted_if_the_device_is_full) {
+  constexpr int64_t draw_bytes = int64_t{2} << 20;  // size of a draw's inputs, and of the weights
   gpu_backend small{make_cpu_device(5 * draw_bytes)};
   std::unique_ptr<draw_pool> other;  // with one draw and its weights
   int asked = 0;
@@ -229,7 +229,7 @@ TEST_F(pools, other_tasks_and_then_its_own_draws_give_way_where_the_device_has_n
   for (int i = 0; i < 3; ++i)
     all.push_back(get(pool, {}, i));
   const auto none = pool.get({}, 7);
-  ASSERT_FALSE(none) << "everything is held";
+  ASSERT_FALSE(none) << "everything is in use";
   EXPECT_EQ(none.error().code, errc::unsupported) << none.error().message;
 }
 
@@ -243,11 +243,11 @@ TEST_F(pools, only_programs_with_a_step_of_cudnn_run_strictly_a_second_time) {
   ASSERT_TRUE(convolving) << convolving.error().message;
   const auto pool = open(*convolving);
   EXPECT_TRUE(pool->reference().strict_differs());
-  const auto& figures = outputs(get(*pool, {})).statistics.at(0);
-  EXPECT_EQ(figures.strict_error, figures.error) << "the CPU has no TensorFloat-32";
+  const auto& statistics = outputs(get(*pool, {})).statistics.at(0);
+  EXPECT_EQ(statistics.strict_error, statistics.error) << "the CPU has no TensorFloat-32";
 }
 
-TEST_F(pools, other_tolerances_make_other_figures_of_the_same_draw) {
+TEST_F(pools, other_tolerances_give_other_statistics_of_the_same_draw) {
   const auto pool = open(add_relu_task(1000));
   const auto loose = get(*pool, {}, 0);
   EXPECT_EQ(outputs(loose).statistics[0].outside, 0);

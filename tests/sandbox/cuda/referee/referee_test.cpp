@@ -1,4 +1,4 @@
-// A whole referee of the kind that a GPU has, on the CPU: requests of a session in, reports out.
+// A whole referee with the backend of a GPU, on the CPU: requests of a session in, reports out.
 #include "sandbox/referee/referee.hpp"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t n = 5000;
 
-// y = relu(x + w) by a kernel with that body; `i` is the element.
+// y = relu(x + w) by a kernel with this body; `i` is the element.
 std::string program_with(const std::string& body, const std::string& x_size = std::to_string(n)) {
   const std::string size = std::to_string(n);
   return R"({"format":1,"name":"add_relu","inputs":[{"name":"x","dtype":"float32","shape":[)" + x_size +
@@ -129,7 +129,7 @@ TEST_F(refereeing, one_runner_serves_one_variant_after_another) {
   EXPECT_EQ(judged(variant_of(program_with(right))).result, outcome::correct);
 }
 
-TEST_F(refereeing, a_write_beside_a_tensor_is_seen_and_the_runner_goes_on) {
+TEST_F(refereeing, a_write_beside_a_tensor_is_detected_and_the_runner_continues) {
   const judgement j = judged(variant_of(program_with(std::string(right) + " if (i == n) y[i + 3] = 1.0f;")));
   EXPECT_EQ(j.result, outcome::out_of_bounds) << j.reason;
   EXPECT_EQ(judged(variant_of(program_with(right))).result, outcome::correct);
@@ -147,13 +147,13 @@ TEST_F(refereeing, a_variant_that_kills_its_runner_needs_another_one) {
   EXPECT_EQ(judged(good).result, outcome::correct);
 }
 
-TEST_F(refereeing, what_poison_decides_does_not_repeat) {
+TEST_F(refereeing, results_that_depend_on_poison_do_not_repeat) {
   const auto reply = check(variant_of(program_with("if (i < n) y[i] = y[i] * 1.0f;")));
   ASSERT_TRUE(reply) << reply.error().message;
   EXPECT_FALSE(reply->check.repeatable);
 }
 
-TEST_F(refereeing, a_call_that_writes_into_what_an_earlier_one_gave_is_seen) {
+TEST_F(refereeing, a_write_into_the_outputs_of_an_earlier_call_is_detected) {
   attach(true);
   const judgement j = judged(variant_of(program_with(right)));
   EXPECT_EQ(j.result, outcome::out_of_bounds);
@@ -225,7 +225,7 @@ TEST_F(refereeing, a_renewed_pool_is_right_in_the_same_memory) {
   EXPECT_GT(check_pool(v, false)->check.load_ms, 0) << "another one is resident";
 }
 
-TEST_F(refereeing, draws_that_do_not_fit_together_are_timed_all_the_same) {
+TEST_F(refereeing, draws_that_do_not_fit_in_memory_together_are_timed_too) {
   subject = make_referee(1);  // a bound that holds one draw
   open();
   attach();
@@ -235,7 +235,7 @@ TEST_F(refereeing, draws_that_do_not_fit_together_are_timed_all_the_same) {
   const auto timed = time_fork(v);
   ASSERT_TRUE(timed) << timed.error().message;
   EXPECT_EQ(timed->timing.inconsistency, "");
-  EXPECT_EQ(timed->timing.samples.size(), 5U) << "as many pairs as were asked for";
+  EXPECT_EQ(timed->timing.samples.size(), 5U) << "as many pairs as requested";
 }
 
 TEST_F(refereeing, several_forks_take_one_device_time_each) {
@@ -251,7 +251,7 @@ TEST_F(refereeing, several_forks_take_one_device_time_each) {
   EXPECT_EQ(timed->timing.outputs_fingerprinted, 6);
 }
 
-TEST_F(refereeing, a_session_is_told_what_it_did_wrong) {
+TEST_F(refereeing, invalid_requests_are_errors) {
   EXPECT_EQ(ask(frame_type::spawn, json(json::object())).error().code, errc::corrupt);
   EXPECT_EQ(ask(frame_type::attach, json(json::object())).error().code, errc::corrupt);
   const auto fresh = make_referee(1 << 28);

@@ -20,7 +20,7 @@ TEST(range_set, merges_what_touches_and_splits_what_is_cut) {
   EXPECT_EQ(s.gaps_in(2, 40), (std::map<std::size_t, std::size_t>{{5, 7}, {25, 40}}));
 }
 
-// Memory of the host in the place of the device's.
+// An arena in the host's memory instead of the device's.
 class arena_test : public testing::Test {
  protected:
   static constexpr std::size_t bytes = 1 << 20;
@@ -64,7 +64,7 @@ TEST_F(arena_test, a_block_may_be_written_in_full_and_nothing_beside_it) {
   EXPECT_NE(check(), "");
 }
 
-TEST_F(arena_test, blocks_of_another_call_are_poisoned_and_come_elsewhere) {
+TEST_F(arena_test, blocks_of_another_call_are_poisoned_and_have_other_addresses) {
   ASSERT_TRUE(arena_.begin_call(1));
   void* const first = arena_.allocate(4096);
   std::memset(first, 7, 4096);
@@ -92,7 +92,7 @@ TEST_F(arena_test, what_outlives_a_call_keeps_its_content) {
   }
 }
 
-TEST_F(arena_test, memory_of_a_capture_is_nobody_elses_until_it_is_given_back) {
+TEST_F(arena_test, memory_of_a_capture_is_not_reused_until_it_is_given_back) {
   ASSERT_TRUE(arena_.begin_call(1));
   arena_.begin_capture();
   const std::size_t before = poisoned_;
@@ -139,7 +139,7 @@ TEST_F(arena_test, a_block_that_is_to_be_alone_shares_its_address_with_none_of_t
   }
 }
 
-TEST_F(arena_test, released_blocks_are_nobody_elses_while_they_are_kept) {
+TEST_F(arena_test, released_blocks_are_not_reused_while_they_are_kept) {
   ASSERT_TRUE(arena_.begin_call(1));
   arena_.keep_released();
   void* const first = arena_.allocate(4096);
@@ -147,14 +147,14 @@ TEST_F(arena_test, released_blocks_are_nobody_elses_while_they_are_kept) {
   void* const second = arena_.allocate(4096);
   EXPECT_NE(first, second);
   EXPECT_EQ(arena_.bytes_in_use(), 8192u);
-  arena_.let_released_go();
+  arena_.reuse_released();
   EXPECT_EQ(arena_.bytes_in_use(), 4096u);
   EXPECT_EQ(arena_.allocate(4096), first);
   arena_.release(second);
   EXPECT_EQ(arena_.bytes_in_use(), 4096u);
 }
 
-// One that took less before it must not make a call poison memory while its clock runs.
+// A smaller call before it must not cause a call to poison memory while it is timed.
 TEST_F(arena_test, a_call_finds_its_memory_poisoned_whatever_the_call_before_it_took) {
   ASSERT_TRUE(arena_.begin_call(1, false));
   void* const workspace = arena_.allocate(30'000);
@@ -182,10 +182,10 @@ TEST_F(arena_test, a_call_finds_its_memory_poisoned_whatever_the_call_before_it_
   ASSERT_TRUE(arena_.begin_call(60));
   EXPECT_EQ(call(small), 0U);
   ASSERT_TRUE(arena_.begin_call(61));
-  EXPECT_GT(call(large), 0U) << "nobody takes so much any more";
+  EXPECT_GT(call(large), 0U) << "no recent call took as much";
 }
 
-TEST_F(arena_test, what_is_kept_is_nobody_elses_and_wiped_once_it_is_let_go) {
+TEST_F(arena_test, kept_memory_is_not_reused_and_is_poisoned_once_it_is_let_go) {
   ASSERT_TRUE(arena_.begin_call(1));
   const auto keep = [&](int content) {
     auto* const kept = static_cast<unsigned char*>(arena_.keep(10'000));
@@ -196,7 +196,7 @@ TEST_F(arena_test, what_is_kept_is_nobody_elses_and_wiped_once_it_is_let_go) {
   const std::size_t mark = arena_.kept_mark();
   auto* const second = keep(8);
   EXPECT_GE(first, second + 10'000);
-  arena_.let_go_to(mark);
+  arena_.drop_kept_to(mark);
   ASSERT_TRUE(arena_.begin_call(2));
   EXPECT_EQ(first[9'999], 7);
   EXPECT_NE(second[5'000], 8);
@@ -204,7 +204,7 @@ TEST_F(arena_test, what_is_kept_is_nobody_elses_and_wiped_once_it_is_let_go) {
   while (void* const block = arena_.allocate(20'000))
     EXPECT_LE(static_cast<unsigned char*>(block) + 20'000, second);
   EXPECT_EQ(arena_.keep(20'000), nullptr);
-  arena_.let_kept_go();
+  arena_.drop_kept();
   ASSERT_TRUE(arena_.begin_call(3));
   EXPECT_NE(first[5'000], 7);
   EXPECT_NE(second[5'000], 9);

@@ -9,7 +9,7 @@ constexpr std::string_view add_one = R"(__global__ void add_one(const float* x, 
   y[i] = x[i] + 1.0f;
 })";
 
-// So many steps from x to the last value, each made of the one before.
+// `count` steps from x to the last value, each computed from the one before.
 program chain(int count, std::string_view source, std::string (*step)(const std::string& from, const std::string& to)) {
   std::string steps;
   for (int i = 0; i < count; ++i)
@@ -33,7 +33,7 @@ std::string kernel_step(const std::string& from, const std::string& to) {
 
 class call_cost : public gpu_test {
  protected:
-  // So many launches and nothing else, as any program on this host would do them: microseconds, synchronised, median.
+  // `count` launches and nothing else, as in any program on this host: microseconds with synchronisation, median.
   static double bare_launches(const kernel_library& library, int count) {
     const given_memory x = draw({{"x", contiguous(dtype::float32, {1024})}}, {input_spec{}}, 1);
     const kernel_handle* const kernel = library.find("add_one").value();
@@ -54,7 +54,7 @@ class call_cost : public gpu_test {
 };
 
 TEST_F(call_cost, a_rebound_graph_is_cheaper_than_launches_from_three_kernels_on) {
-  std::printf("us a synchronised call of so many operators or kernels of ours, in turn or as a re-bound graph\n");
+  std::printf("us per synchronised call of `count` operators or kernels, step by step or as a re-bound graph\n");
   std::printf("count  operators   kernels  bare launches  graph of operators  graph of kernels\n");
   const std::string object = cubin_of(add_one);
   const auto library = load_cubin(object, device().index()).value();
@@ -74,7 +74,7 @@ TEST_F(call_cost, a_rebound_graph_is_cheaper_than_launches_from_three_kernels_on
   }
 }
 
-TEST_F(call_cost, both_clocks_tell_the_time_of_a_long_kernel) {
+TEST_F(call_cost, both_clocks_agree_on_a_long_kernel) {
   // A copy of 1 GiB: host and device must agree within the cost of a call.
   const auto p =
       read_program(R"({"format":1,"name":"copy","inputs":[{"name":"x","dtype":"float32","shape":[268435456]}],)"

@@ -120,7 +120,7 @@ std::unique_ptr<resident> gpu_test::load(const program& p, const given_memory& w
 
 void gpu_test::ready(resident& r, const given_memory& inputs) {
   r.release();
-  if (!r.wants_capture()) return;
+  if (!r.needs_capture()) return;
   device_mapping keeper;
   const auto moved = at_other_addresses(inputs, keeper);
   EXPECT_TRUE(device().arena().begin_call(2));

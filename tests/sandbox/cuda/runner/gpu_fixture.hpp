@@ -1,4 +1,4 @@
-// A GPU with the runner's allocator in this process, made once; tests are skipped where there is none.
+// A GPU with the runner's allocator in this process, made once; tests are skipped if there is none.
 #pragma once
 
 #include <map>
@@ -27,7 +27,7 @@ class gpu_test : public testing::Test {
   void SetUp() override;
   static runner_device& device() { return *device_; }
 
-  // Numbers from that seed, by the task's specification where that matters (integers), else normal ones.
+  // Values from that seed, by the task's specification where that matters (integers), else normal ones.
   static given_memory draw(const std::vector<tensor_declaration>& declared, const std::vector<input_spec>& specs,
                            uint64_t seed);
   static std::vector<tensor_view> at_other_addresses(const given_memory& g, device_mapping& keeper);
@@ -35,10 +35,10 @@ class gpu_test : public testing::Test {
   static std::string cubin_of(std::string_view source);
   // Loads a program and gives it weights.
   static std::unique_ptr<resident> load(const program& p, const given_memory& weights, std::string_view object = "");
-  // One call: its outputs' bytes, of which `difference` tells the largest, as float32, relative to the largest element.
+  // One call: its outputs' bytes. `difference`: the largest, as float32, relative to the largest element.
   static std::vector<std::string> outputs_of(resident& r, const given_memory& inputs, uint64_t seed);
   static double difference(const std::string& a, const std::string& b);
-  // What a call costs without poison and flush: microseconds, median of 1,000, inputs in turn.
+  // Microseconds of a call without poison and flush, on rotating inputs: median of 1,000.
   static double cost(resident& r, const std::vector<given_memory>& draws);
   static double median(std::vector<double> values);
   static void ready(resident& r, const given_memory& inputs);

@@ -1,4 +1,4 @@
-// Which memory of two captures is another one in each call.
+// Which memory of two captures changes with each call.
 #include "sandbox/cuda/runtime/graph_bindings.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t none = graph_bindings::none;
 
-// A tensor that has its memory to itself, but for `from` bytes in front.
+// A tensor alone in its memory, after `from` bytes.
 captured_place place(uintptr_t memory, uintptr_t bytes, uintptr_t from = 0) {
   return {memory + from, memory, bytes};
 }
@@ -22,11 +22,11 @@ TEST(graph_bindings, give_inputs_and_outputs_a_range_each) {
   EXPECT_EQ(b.ranges()[2].second, 2000u);
   ASSERT_EQ(b.memories().size(), 1u);
   EXPECT_EQ(b.memories()[0].range, 2u);
-  EXPECT_FALSE(b.memories()[0].bound) << "before the graph says that a kernel points there";
+  EXPECT_FALSE(b.memories()[0].bound) << "before the graph has found a kernel that points there";
   EXPECT_EQ(b.outputs()[0].memory, 0u);
 }
 
-TEST(graph_bindings, of_a_part_of_a_tensor_are_of_its_whole_memory) {
+TEST(graph_bindings, of_a_part_of_a_tensor_cover_its_whole_memory) {
   const graph_bindings b({}, {place(1000, 400, 100), place(1000, 400)}, {}, {place(3000, 400, 100), place(3000, 400)});
   ASSERT_EQ(b.memories().size(), 1u) << "both outputs are in it";
   EXPECT_EQ(b.ranges()[0].bytes, 400u);

@@ -6,7 +6,7 @@
 namespace cudal1 {
 namespace {
 
-// Few blocks that compute for long: kernels that leave room for others.
+// Few blocks with long computations: kernels that can overlap with others.
 constexpr std::string_view wander = R"(__global__ void wander(float* y, const float* x, int rounds) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   float v = x[i];
@@ -58,7 +58,7 @@ program kernel_chains(int chains, int depth, int lanes) {
 }
 
 // Two chains of library calls with temporaries and workspaces of their own, which read each other's values halfway and
-// go through views: what overlaps wrongly shows in the numbers.
+// go through views: a wrong overlap changes the outputs.
 program library_chains(int lanes) {
   std::vector<std::string> steps{aten("t", R"("self":"w")", "wt")};
   const auto mm = [&](std::string_view a, std::string_view b, std::string_view out) {
@@ -143,7 +143,7 @@ TEST_F(cuda_lanes, chains_of_small_kernels_overlap) {
   std::vector<given_memory> draws;
   for (uint64_t seed = 1; seed <= 4; ++seed)
     draws.push_back(draw(kernel_chains(2, 12, 1).inputs, {input_spec{}}, seed));
-  std::printf("two chains of 12 kernels: us a synchronised call\nlanes  launched one by one  re-bound graph\n");
+  std::printf("two chains of 12 kernels: us per synchronised call\nlanes  launched one by one  re-bound graph\n");
   double first = 0;
   for (const int lanes : {1, 2}) {
     const program p = kernel_chains(2, 12, lanes);

@@ -51,7 +51,7 @@ class faults : public gpu_session_test {
   }
 };
 
-TEST_F(faults, each_is_a_verdict_and_the_next_evaluation_comes_soon) {
+TEST_F(faults, each_is_a_verdict_and_the_next_evaluation_starts_soon) {
   const task t = relu_task(elements);
   EXPECT_EQ(evaluate(t, variant(0), short_plan()).result, outcome::correct);
   for (const auto& f : all_faults()) {

@@ -28,16 +28,16 @@ class gpu_session_test : public testing::Test {
   static void TearDownTestSuite();
   void SetUp() override;
 
-  // y = relu(x), of so many float32.
+  // y = relu(x), of `elements` float32.
   static task relu_task(int64_t elements);
-  // y = x + 1 + 1 + ..., so many operators.
+  // y = x + 1 + 1 + ..., with `operators` operators.
   static task chain_task(int64_t elements, int operators);
-  // One kernel `k(x, y, n)` of that body; `head` comes before its launch, as further steps.
+  // One kernel `k(x, y, n)` with this body; `head` comes before its launch, as further steps.
   static std::string relu_program(int64_t elements, const std::string& body, int64_t shared_bytes = 0,
                                   const std::string& head = "");
   // Program rules, compiler, check and timing, as an evaluation does it.
   static gpu_finding evaluate(const task& t, const std::string& program, const timing_plan& plan);
-  // The same of the task's own program, without another check.
+  // Times the task's own program against itself, without another check.
   static timing_report measure_again(const task& t, const timing_plan& plan, int first_fork);
   static device_session& session() { return *session_; }
 

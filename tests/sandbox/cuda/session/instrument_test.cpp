@@ -13,14 +13,14 @@ namespace {
 
 class instrument : public gpu_session_test {};
 
-// How many runs: CUDAL1_AA_RUNS for the figure that is reported, few otherwise.
+// How many runs: CUDAL1_AA_RUNS for the reported result, few otherwise.
 int wanted_runs() {
   const char* text = std::getenv("CUDAL1_AA_RUNS");
   return text != nullptr ? std::atoi(text) : 10;
 }
 
-// Calls of some 50 microseconds are the host's time, which varies by a tenth and more from call to call: they take
-// hundreds of forks, of which one takes some milliseconds.
+// Calls of some 50 microseconds are host-bound, and host time varies by a tenth and more from call to call: they need
+// hundreds of forks of some milliseconds each.
 TEST_F(instrument, the_reference_against_itself_is_as_fast_as_itself) {
   // From some 20 microseconds to 20 milliseconds: elements, and operators one after the other.
   const std::vector<std::pair<int64_t, int>> sizes{{1 << 16, 3}, {1 << 20, 6},  {1 << 22, 10}, {1 << 24, 12},
@@ -54,13 +54,13 @@ TEST_F(instrument, the_reference_against_itself_is_as_fast_as_itself) {
                 e.reference_device_us, e.score, e.score_interval.low, e.score_interval.high, e.forks,
                 found.timed.total_ms);
   }
-  std::printf("%d of %d within 1%%, the intervals of %d hold 1, the worst is off by %.2f%%\n", within, runs, covered,
+  std::printf("%d of %d within 1%%, the intervals of %d contain 1, the worst is off by %.2f%%\n", within, runs, covered,
               100 * worst);
   EXPECT_GE(within, runs - std::max(1, runs / 100));
 }
 
 TEST_F(instrument, a_kernel_of_known_duration_takes_that_long_by_both_clocks) {
-  // Each thread waits a number of dependent multiplications: half as many take half as long.
+  // Each thread does a number of dependent multiplications: twice as many take twice as long.
   const task t = relu_task(1024);
   double last = 0;
   for (const int steps : {100'000, 200'000, 400'000}) {

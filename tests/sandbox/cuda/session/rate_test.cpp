@@ -1,4 +1,4 @@
-// What an evaluation holds a GPU for, beside the calls themselves.
+// How long an evaluation occupies a GPU, besides the calls themselves.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -44,13 +44,14 @@ TEST_F(rate, evaluations_of_a_small_task_take_milliseconds) {
       sum.timed.load_ms += found.timed.load_ms / evaluations;
       sum.timed.flush_ms += found.timed.flush_ms / evaluations;
     }
-    std::printf("%-10s  %8.2f  %8.2f  %8.2f  %8.2f  %8.2f  %8.2f\n", graph ? "as a graph" : "in turn", sum.milliseconds,
-                sum.checked.total_ms, sum.checked.load_ms, sum.timed.total_ms, sum.timed.load_ms, sum.timed.flush_ms);
+    std::printf("%-10s  %8.2f  %8.2f  %8.2f  %8.2f  %8.2f  %8.2f\n", graph ? "as a graph" : "by steps",
+                sum.milliseconds, sum.checked.total_ms, sum.checked.load_ms, sum.timed.total_ms, sum.timed.load_ms,
+                sum.timed.flush_ms);
     EXPECT_LT(sum.milliseconds, 100);
   }
 }
 
-TEST_F(rate, the_devices_condition_is_asked_for_in_less_than_a_millisecond_or_two) {
+TEST_F(rate, a_query_of_the_devices_condition_takes_a_few_milliseconds_at_most) {
   const auto gpus = find_gpus();
   ASSERT_TRUE(gpus && !gpus->empty());
   auto watch = gpu_watch::open(gpus->front().uuid);

@@ -45,6 +45,22 @@ class product_precision {
   bool asked_, matmul_ = false, convolution_ = false;
 };
 
+// Stands round a step. Null: nobody listens, or the step makes no output.
+class output_scope {
+ public:
+  explicit output_scope(output_memory_listener* listener) : listener_(listener) {
+    if (listener_ != nullptr) listener_->begin_output();
+  }
+  ~output_scope() {
+    if (listener_ != nullptr) listener_->end_output();
+  }
+  output_scope(const output_scope&) = delete;
+  output_scope& operator=(const output_scope&) = delete;
+
+ private:
+  output_memory_listener* listener_;
+};
+
 class program_interpreter final : public interpreter {
  public:
   program_interpreter(checked_program p, program_plan plan, const kernel_library* kernels, interpreter_options options)
@@ -198,19 +214,24 @@ class program_interpreter final : public interpreter {
     for (auto& s : steps) {
       enter(s.label.c_str());
       if (lanes != nullptr) CUDAL1_CHECK(go_to(*lanes, s.lane));
-      if (auto* aten = std::get_if<aten_plan>(&s.what)) {
-        CUDAL1_CHECK(run_aten(*aten, s.label));
-      } else if (auto* launch = std::get_if<launch_plan>(&s.what)) {
-        if (!rehearsing_) run_launch(*launch);
-      } else {
-        const auto& alloc = std::get<alloc_plan>(s.what);
-        auto memory = empty(alloc.type.shape, alloc.element);
-        value(alloc.slot) = rehearsing_ ? zero_filled(std::move(memory)) : std::move(memory);
-      }
+      CUDAL1_CHECK(run_step(s));
       if (lanes != nullptr && s.lane.event != no_event) CUDAL1_CHECK(lanes->record(s.lane.event));
       for (const int slot : s.last_used)
         value(slot).reset();
     }
+    return {};
+  }
+
+  expected<void> run_step(step_plan& s) {
+    const output_scope scope(s.makes_output ? options_.output_memory : nullptr);
+    if (auto* aten = std::get_if<aten_plan>(&s.what)) return run_aten(*aten, s.label);
+    if (auto* launch = std::get_if<launch_plan>(&s.what)) {
+      if (!rehearsing_) run_launch(*launch);
+      return {};
+    }
+    const auto& alloc = std::get<alloc_plan>(s.what);
+    auto memory = empty(alloc.type.shape, alloc.element);
+    value(alloc.slot) = rehearsing_ ? zero_filled(std::move(memory)) : std::move(memory);
     return {};
   }
 

@@ -22,12 +22,22 @@ struct tensor_view {
 
 class lane_driver;
 
+// Hears when a step that makes the memory of an output begins and ends, so that an allocator can keep that memory
+// apart. What such a step allocates beside it is in there, too.
+class output_memory_listener {
+ public:
+  virtual ~output_memory_listener() = default;
+  virtual void begin_output() = 0;
+  virtual void end_output() = 0;
+};
+
 struct interpreter_options {
   int threads = 1;
   int cuda_device = -1;  // -1: the CPU; else tensors are on that GPU, and operators run on LibTorch's current stream
   // Null: one stream, even if the program's head requests lanes. Else steps are assigned to as many lanes as the head
   // and the data flow allow; the driver must outlive the interpreter.
   lane_driver* lanes = nullptr;
+  output_memory_listener* output_memory = nullptr;  // may be null; it must outlive the interpreter
 };
 
 class interpreter {

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "sandbox/program/output_steps.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -29,6 +31,9 @@ class planner {
       plan_.outputs.push_back(slot(output));
     for (int s = first_temporary; s < static_cast<int>(plan_.slots.size()); ++s)
       plan_.temporaries.push_back(s);
+    const output_steps making(program_);
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i)
+      plan_.steps[i].makes_output = making.contains(program_.text.steps[i]);
     plan_lifetimes();
     if (options_.lanes != nullptr && program_.text.how.lanes > 1) take_lanes(plan_lanes(program_));
     return std::move(plan_);

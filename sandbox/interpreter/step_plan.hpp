@@ -55,6 +55,7 @@ struct step_plan {
   std::string label;  // "step 2 (launch row_scale)"
   std::variant<alloc_plan, launch_plan, aten_plan> what;
   std::vector<int> last_used;  // slots to release after this step
+  bool makes_output = false;   // whether an output's memory is allocated in this step
   laned_step lane;             // if the plan has several lanes
 };
 

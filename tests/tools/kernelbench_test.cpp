@@ -159,6 +159,19 @@ TEST(cpp_text, of_a_graph_keeps_outputs_apart) {
   EXPECT_THAT(text, Not(HasSubstr("apart(v.apart);\n    v.b_ =")));  // only what outputs lie in
 }
 
+// A GPU lays attention's result out in its own way, and the next steps count on the layout of our rules.
+TEST(cpp_text, lays_a_result_out_that_devices_lay_out_as_they_like) {
+  const auto text = cpp_text(checked(R"({"format": 1, "name": "attention",
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 8, 16]}],
+    "steps": [{"aten": "aten::scaled_dot_product_attention", "args": {"query": "x", "key": "x", "value": "x"},
+               "out": ["a"]},
+              {"aten": "aten::relu", "args": {"self": "a"}, "out": ["y"]}],
+    "outputs": ["y"]})"),
+                             "attention");
+  EXPECT_THAT(text, HasSubstr("    v.a_ = laid_out_as(v.a_, type_of_a);\n    expect(v.a_, type_of_a);\n"));
+  EXPECT_THAT(text, Not(HasSubstr("laid_out_as(v.y_")));
+}
+
 TEST(cpp_text, of_lanes_enters_waits_and_frees_nothing_before_the_join) {
   const auto text = cpp_text(checked(with_view(program_text(R"({"graph": false, "lanes": 4})"))), "demo");
   EXPECT_TRUE(text.starts_with("#define PROGRAM_LANES\n"));

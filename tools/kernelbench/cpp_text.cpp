@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "sandbox/interpreter/lane_plan.hpp"
+#include "sandbox/program/output_steps.hpp"
 #include "tools/kernelbench/argument_text.hpp"
 #include "tools/kernelbench/runtime_texts.hpp"
 
@@ -26,10 +27,9 @@ enum class section { setup, steps };
 
 class program_writer {
  public:
-  program_writer(const checked_program& p, const std::string& name) : p_(p), name_(name), kernels_(kernels_of(p)) {
+  program_writer(const checked_program& p, const std::string& name)
+      : p_(p), name_(name), kernels_(kernels_of(p)), making_outputs_(p) {
     if (p.text.how.lanes > 1) lanes_ = plan_lanes(p);
-    for (const auto& output : p.text.outputs)
-      roots_.insert(root(output));
   }
 
   std::string run() {
@@ -162,7 +162,7 @@ class program_writer {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       texts.emplace_back();
       auto& lines = texts.back();
-      if (p_.text.how.graph && part == section::steps && makes_output(steps[i]))
+      if (p_.text.how.graph && part == section::steps && making_outputs_.contains(steps[i]))
         lines.emplace_back("const apart_scope apart(v.apart);");
       if (const auto* alloc = std::get_if<alloc_step>(&steps[i])) {
         made.push_back(alloc->name);
@@ -177,13 +177,6 @@ class program_writer {
       }
     }
     return joined(steps, texts, used, part);
-  }
-
-  bool makes_output(const step& s) const {
-    const auto is_root = [&](const std::string& name) { return !name.empty() && roots_.contains(name); };
-    if (const auto* alloc = std::get_if<alloc_step>(&s)) return is_root(alloc->name);
-    const auto* aten = std::get_if<aten_step>(&s);
-    return aten != nullptr && std::any_of(aten->results.begin(), aten->results.end(), is_root);
   }
 
   // One block per step, with its lane, and with resets of the values that it is the last to use.
@@ -278,6 +271,8 @@ class program_writer {
       const auto& type = p_.types.at(result);
       types_ += fmt::format("const tensor_type type_of_{}{{\"{}\", {}, {}, {}}};\n", result, result,
                             scalar_type_text(type.type), list_text(type.shape), list_text(type.strides));
+      if (call.op->needs_relayout)
+        lines.push_back(fmt::format("{0} = laid_out_as({0}, type_of_{1});", value_text(result), result));
       lines.push_back(fmt::format("expect({}, type_of_{});", value_text(result), result));
     }
   }
@@ -300,7 +295,7 @@ class program_writer {
   const std::string& name_;
   std::vector<std::string> kernels_;
   lane_plan lanes_;
-  std::set<std::string> roots_;  // of the outputs
+  output_steps making_outputs_;
   std::vector<std::string> made_in_setup_, made_in_steps_;
   std::string types_;  // the expected types of ATen steps' results
 };

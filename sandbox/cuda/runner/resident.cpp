@@ -15,6 +15,19 @@ std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declara
   return types;
 }
 
+// In a capture no temporary value lies where an output does, so that an address in an output's block means the output.
+// What a step allocates may differ from one call to the next (in a capture, attention makes its random state on the
+// GPU), so blocks are told by the step that makes them and never by their number.
+class apart_outputs final : public output_memory_listener {
+ public:
+  explicit apart_outputs(device_arena& arena) : arena_(arena) {}
+  void begin_output() override { arena_.begin_apart(); }
+  void end_output() override { arena_.end_apart(); }
+
+ private:
+  device_arena& arena_;
+};
+
 uintptr_t address_of(const tensor_view& t) {
   return reinterpret_cast<uintptr_t>(t.data);
 }
@@ -39,8 +52,12 @@ expected<std::unique_ptr<resident>> resident::load(std::shared_ptr<known_program
     CUDAL1_TRY(result->kernels_, load_cubin(object, device));
   }
   if (text.how.lanes > 1) result->lanes_ = make_cuda_lanes(device, arena);
-  CUDAL1_TRY(result->program_, interpreter::load(program, result->kernels_.get(),
-                                                 {.threads = 1, .cuda_device = device, .lanes = result->lanes_.get()}));
+  if (text.how.graph) result->apart_ = std::make_unique<apart_outputs>(arena);
+  CUDAL1_TRY(
+      result->program_,
+      interpreter::load(
+          program, result->kernels_.get(),
+          {.threads = 1, .cuda_device = device, .lanes = result->lanes_.get(), .output_memory = result->apart_.get()}));
   return result;
 }
 
@@ -85,8 +102,8 @@ captured_place resident::place_of(const tensor_view& t) const {
 }
 
 expected<resident::capture_result> resident::capture_once(std::span<const tensor_view> inputs) {
-  arena_.begin_capture(known_->output_ordinals);
-  std::optional<expected<void>> called;  // nothing if no capture began
+  arena_.begin_capture();
+  std::optional<expected<void>> called;  // nothing where no capture began
   std::vector<tensor_view> outputs;
   std::vector<captured_place> places;
   auto graph = as_value([&] {
@@ -169,21 +186,12 @@ expected<void> resident::capture_copying(std::span<const tensor_view> inputs, co
 }
 
 // Runs the program once outside of a capture, so that libraries load their kernels, choose their algorithms and make
-// their workspaces, and for a graph once more, to see which blocks the outputs are. Not repeated for other weights or
-// when the program is loaded again.
+// their workspaces. Not repeated for other weights or when the program is loaded again.
 expected<void> resident::run_before(std::span<const tensor_view> inputs) {
   if (known_->has_run) return {};
   CUDAL1_CHECK(program_->call(inputs));
   CUDAL1_CUDA(cudaStreamSynchronize(stream_));
   program_->release();
-  if (wants_graph_) {
-    arena_.count_from_here();
-    CUDAL1_CHECK(program_->call(inputs));
-    CUDAL1_CUDA(cudaStreamSynchronize(stream_));
-    for (const auto& output : program_->outputs())
-      if (const auto ordinal = arena_.ordinal_of(output.data)) known_->output_ordinals.insert(*ordinal);
-    program_->release();
-  }
   known_->has_run = true;
   return {};
 }

@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -21,8 +20,7 @@ namespace cudal1 {
 struct known_program {
   explicit known_program(checked_program p) : program(std::move(p)) {}
   checked_program program;
-  bool has_run = false;                   // outside of a capture
-  std::set<std::size_t> output_ordinals;  // of a graph: which of the arena's blocks of a call are outputs
+  bool has_run = false;  // outside of a capture
 };
 
 class resident {
@@ -83,6 +81,7 @@ class resident {
   cudaStream_t stream_;
   std::unique_ptr<kernel_library> kernels_;
   std::unique_ptr<lane_driver> lanes_;  // null for a program with one lane
+  std::unique_ptr<output_memory_listener> apart_;
   std::unique_ptr<interpreter> program_;
   std::vector<tensor_type> input_types_, weight_types_;
   std::vector<std::string> input_names_;

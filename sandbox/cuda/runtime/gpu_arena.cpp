@@ -116,9 +116,8 @@ void device_arena::note_need() {
 void* device_arena::allocate(std::size_t bytes) {
   if (bytes == 0 || bytes > size_) return nullptr;
   const std::size_t extent = rounded(bytes, alignment) + gap;
-  const std::size_t ordinal = next_ordinal_++;
   std::size_t offset = 0;
-  if (capturing_ && alone_.contains(ordinal)) {
+  if (capturing_ && apart_) {
     range_set unused = taken_;
     for (const auto& [from, to] : captured_.ranges())
       unused.add(from, to);
@@ -136,7 +135,7 @@ void* device_arena::allocate(std::size_t bytes) {
   taken_.add(offset, offset + extent);
   used_.add(offset, offset + rounded(bytes, word));
   if (capturing_) captured_.add(offset, offset + extent);
-  blocks_.emplace(offset, block{bytes, extent, ordinal});
+  blocks_.emplace(offset, block{bytes, extent});
   highest_ = std::max(highest_, offset + extent);
   top_ = std::max(top_, offset + extent);
   if (counts_) widest_ = std::max(widest_, extent);
@@ -224,21 +223,14 @@ std::map<std::size_t, device_arena::block>::const_iterator device_arena::find_bl
   return offset < found->first + found->second.bytes ? found : blocks_.end();
 }
 
-std::optional<std::size_t> device_arena::ordinal_of(const void* at) const {
-  const auto found = find_block(at);
-  return found == blocks_.end() ? std::nullopt : std::optional(found->second.ordinal);
-}
-
 std::span<std::byte> device_arena::block_of(const void* at) const {
   const auto found = find_block(at);
   if (found == blocks_.end()) return {};
   return {base_ + found->first, found->second.bytes};
 }
 
-void device_arena::begin_capture(std::set<std::size_t> alone) {
+void device_arena::begin_capture() {
   capturing_ = true;
-  alone_ = std::move(alone);
-  count_from_here();
   captured_.clear();
   used_.clear();
 }

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -86,15 +84,14 @@ class device_arena {
   struct held_memory {
     range_set extents, payload;
   };
-  // Blocks with the ordinals `alone` share their addresses with no other block of the capture, so that pointers to them
-  // are unambiguous.
-  void begin_capture(std::set<std::size_t> alone = {});
+  void begin_capture();
   held_memory end_capture();  // after the tensors of the capture were released
   void give_back(const held_memory& held);
-  // Restarts the ordinals of blocks at 0; the ordinal of the block that holds an address, or nothing.
-  void count_from_here() { next_ordinal_ = 0; }
-  std::optional<std::size_t> ordinal_of(const void* at) const;
-  // The bytes of that block; empty if there is none.
+  // Blocks of a capture that are allocated between these two lie where no other block of it lay before: while they
+  // live, a pointer there is one to them.
+  void begin_apart() { apart_ = true; }
+  void end_apart() { apart_ = false; }
+  // The bytes of the block that holds an address; empty if there is none.
   std::span<std::byte> block_of(const void* at) const;
   // This call replays a graph with that memory.
   void use(const held_memory& held);
@@ -107,7 +104,6 @@ class device_arena {
  private:
   struct block {
     std::size_t bytes = 0, extent = 0;
-    std::size_t ordinal = 0;
     bool lasting = false;
   };
   std::map<std::size_t, block>::const_iterator find_block(const void* at) const;
@@ -124,11 +120,9 @@ class device_arena {
   range_set lasting_;                    // payloads that keep their content
   range_set used_;                       // payloads of this call, also of blocks that were released
   range_set captured_;                   // extents of the capture in progress
-  bool capturing_ = false;
+  bool capturing_ = false, apart_ = false;
   bool keeping_ = false;
   std::vector<void*> released_;  // while keeping_
-  std::set<std::size_t> alone_;
-  std::size_t next_ordinal_ = 0;
   uint64_t seed_ = 0;
   std::size_t start_ = 0;     // this call's blocks begin here
   std::size_t prepared_ = 0;  // below this, free memory is poisoned

@@ -65,6 +65,13 @@ void expect(const at::Tensor& t, const tensor_type& type) {
               ", and this program was made for ", at::IntArrayRef(type.strides));
 }
 
+// Some operators lay their result out as the device likes: attention, on a GPU. Another type or shape stays, for
+// expect().
+at::Tensor laid_out_as(at::Tensor t, const tensor_type& type) {
+  if (!t.sizes().equals(type.shape) || laid_out(t, type)) return t;
+  return at::empty_strided(type.shape, type.strides, t.options()).copy_(t);
+}
+
 // The tensor itself if it has the declared strides and begins at a multiple of `alignment` bytes, else a copy that
 // does.
 at::Tensor as_declared(const at::Tensor& t, const tensor_type& type, const char* kind, at::Device device,

@@ -59,7 +59,7 @@ struct builder {
         keys.push_back(m.first);
       std::sort(keys.begin(), keys.end());
       if (auto twin = std::adjacent_find(keys.begin(), keys.end()); twin != keys.end())
-        return refuse("the key \"" + std::string(*twin) + "\" stands twice in one object", ec);
+        return refuse("the key \"" + std::string(*twin) + "\" appears twice in one object", ec);
     }
     return close();
   }

@@ -291,7 +291,7 @@ class program_interpreter final : public interpreter {
       auto result = std::move(stack_[i]).toTensor();
       if (aten.needs_relayout) result = laid_out_by_rule(std::move(result), aten.types[i].type);
       if (!has_type(result, aten.types[i].type))
-        return fail(errc::invalid_program, "{}: result {} should be {} by our rules, but is {}", label, i,
+        return fail(errc::invalid_program, "{}: result {} should be {} by the operator's rule, but is {}", label, i,
                     aten.types[i].type.text(), type_text(result));
       if (!has_run_) CUDAL1_CHECK(check_memory(aten, i, result, label));
       if (aten.results[i] != no_slot) value(aten.results[i]) = std::move(result);
@@ -313,13 +313,16 @@ class program_interpreter final : public interpreter {
     for (std::size_t a = 0; a < aten.arguments.size(); ++a) {
       const auto& listed = aten.arguments[a].slots;
       if (std::any_of(listed.begin(), listed.end(), uses))
-        return fail(errc::invalid_program, "{}: result {} should be a copy by our rules, but is a view", label, i);
+        return fail(errc::invalid_program, "{}: result {} should be a copy by the operator's rule, but is a view",
+                    label, i);
       if (aten.arguments[a].slot == no_slot) continue;
       const bool shares = uses(aten.arguments[a].slot);
       if (view_of == a && !shares)
-        return fail(errc::invalid_program, "{}: result {} should be a view by our rules, but is a copy", label, i);
+        return fail(errc::invalid_program, "{}: result {} should be a view by the operator's rule, but is a copy",
+                    label, i);
       if (!view_of && shares)
-        return fail(errc::invalid_program, "{}: result {} should be a copy by our rules, but is a view", label, i);
+        return fail(errc::invalid_program, "{}: result {} should be a copy by the operator's rule, but is a view",
+                    label, i);
     }
     return {};
   }

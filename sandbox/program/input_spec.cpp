@@ -70,7 +70,7 @@ std::pair<double, double> range_of(dtype type) {
 expected<void> check_whole(double value, dtype type, const std::string& where) {
   const auto [first, last] = range_of(type);
   if (value != std::floor(value) || value < first || value > last)
-    return fail(errc::parse_error, "{}: {} is no {}", where, value, name_of(type));
+    return fail(errc::parse_error, "{}: {} is not a valid {}", where, value, name_of(type));
   return {};
 }
 

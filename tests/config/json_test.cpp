@@ -39,7 +39,7 @@ TEST(json, distinguishes_integers_from_reals) {
 }
 
 TEST(json, says_what_is_wrong_and_where) {
-  EXPECT_THAT(problem_of("{\"a\":1,\"b\":2,\"a\":3}"), testing::HasSubstr("\"a\" stands twice"));
+  EXPECT_THAT(problem_of("{\"a\":1,\"b\":2,\"a\":3}"), testing::HasSubstr("\"a\" appears twice"));
   EXPECT_THAT(problem_of("9223372036854775808"), testing::HasSubstr("does not fit 64 bits"));
   EXPECT_THAT(problem_of("[1e999]"), testing::HasSubstr("double"));
   EXPECT_THAT(problem_of("{}\n\n x"), testing::HasSubstr("after the end"));

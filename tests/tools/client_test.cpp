@@ -82,7 +82,7 @@ TEST(client_codec, another_version_is_refused_with_a_sentence) {
   const auto read = decode_request(line);
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, errc::unsupported);
-  EXPECT_THAT(read.error().message, HasSubstr("one build"));
+  EXPECT_THAT(read.error().message, HasSubstr("the same build"));
 }
 
 TEST(client_codec, malformed_requests_are_errors) {

@@ -93,7 +93,7 @@ TEST(read_program, names_the_step_the_field_and_the_reason) {
       {"{ \"format\": 1,", "{", {"the head", "\"format\" is missing"}},
       {"\"format\": 1", "\"format\": 2", {"format: 2 is not 1"}},
       {"\"format\": 1", "\"format\": \"1\"", {"format: should be an integer, but is a string"}},
-      {"\"format\": 1", "\"format\": 1, \"format\": 1", {"\"format\" stands twice"}},
+      {"\"format\": 1", "\"format\": 1, \"format\": 1", {"\"format\" appears twice"}},
       {"\"name\": \"row_scale\",", "", {"the head", "\"name\" is missing"}},
       {"\"name\": \"row_scale\"", "\"name\": \"\"", {"name: should have 1 to 200 bytes"}},
       {"\"inputs\"", "\"input\"", {"the head: unknown key \"input\"; did you mean \"inputs\"?"}},

@@ -17,6 +17,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${CUDAL1_BUILD:-$root/build}
 torch_version=2.11.0
 # Headers for programs that ask for them: CUDA's, CUB's and libcu++'s, CUTLASS's. They belong to the CUDA of that torch.
+# What KernelBench's tasks import beside torch.
+python_wheels=(numpy==2.4.6 einops==0.8.2)
 header_wheels=(nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85 nvidia-cutlass==4.2.0.0)
 packages=(g++ cmake ninja-build ccache pkg-config git python3 python3-venv
   libcaf-dev librocksdb-dev libboost1.81-dev libboost-context1.81-dev libboost-json1.81-dev
@@ -97,6 +99,7 @@ find_torch() {
   fi
   if [ -x "$build/venv/bin/python" ] && found=$(torch_of_python "$build/venv/bin/python"); then
     torch=$found
+    install_python_packages
     install_headers
     return
   fi
@@ -106,7 +109,18 @@ find_torch() {
   "$python" -m venv "$build/venv"
   "$build/venv/bin/pip" install --quiet --disable-pip-version-check "torch==$torch_version" >&2
   torch=$(torch_of_python "$build/venv/bin/python") || die "torch $torch_version did not install into $build/venv"
+  install_python_packages
   install_headers
+}
+
+# As the headers: only into this script's own environment. Elsewhere an import names the package that it lacks.
+install_python_packages() {
+  local packages_folder
+  packages_folder=$(dirname "$torch")
+  if [ -d "$packages_folder/numpy" ] && [ -d "$packages_folder/einops" ]; then return; fi
+  say "installing numpy and einops into $build/venv"
+  "$build/venv/bin/pip" install --quiet --disable-pip-version-check "${python_wheels[@]}" >&2 ||
+    say "no numpy, no einops: models that import them will be refused (no network?)"
 }
 
 # Only into the environment that this script has made. Elsewhere a program that asks for headers is told which wheel is

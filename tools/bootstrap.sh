@@ -16,7 +16,9 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${CUDAL1_BUILD:-$root/build}
 torch_version=2.11.0
-# Headers of CUDA, CUB, libcu++ and CUTLASS, for programs that need them. Their versions match the CUDA of that torch.
+# Headers for programs that ask for them: CUDA's, CUB's and libcu++'s, CUTLASS's. They belong to the CUDA of that torch.
+# What KernelBench's tasks import beside torch.
+python_wheels=(numpy==2.4.6 einops==0.8.2)
 header_wheels=(nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85 nvidia-cutlass==4.2.0.0)
 packages=(g++ cmake ninja-build ccache pkg-config git python3 python3-venv
   libcaf-dev librocksdb-dev libboost1.81-dev libboost-context1.81-dev libboost-json1.81-dev
@@ -97,6 +99,7 @@ find_torch() {
   fi
   if [ -x "$build/venv/bin/python" ] && found=$(torch_of_python "$build/venv/bin/python"); then
     torch=$found
+    install_python_packages
     install_headers
     return
   fi
@@ -106,11 +109,22 @@ find_torch() {
   "$python" -m venv "$build/venv"
   "$build/venv/bin/pip" install --quiet --disable-pip-version-check "torch==$torch_version" >&2
   torch=$(torch_of_python "$build/venv/bin/python") || die "torch $torch_version did not install into $build/venv"
+  install_python_packages
   install_headers
 }
 
-# Only into the environment that this script created. With another torch, a program that needs headers which are not
-# installed is refused with the name of the missing wheel.
+# As the headers: only into this script's own environment. Elsewhere an import names the package that it lacks.
+install_python_packages() {
+  local packages_folder
+  packages_folder=$(dirname "$torch")
+  if [ -d "$packages_folder/numpy" ] && [ -d "$packages_folder/einops" ]; then return; fi
+  say "installing numpy and einops into $build/venv"
+  "$build/venv/bin/pip" install --quiet --disable-pip-version-check "${python_wheels[@]}" >&2 ||
+    say "no numpy, no einops: models that import them will be refused (no network?)"
+}
+
+# Only into the environment that this script has made. Elsewhere a program that asks for headers is told which wheel is
+# missing.
 install_headers() {
   local packages_folder
   packages_folder=$(dirname "$torch")

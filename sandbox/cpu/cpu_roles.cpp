@@ -10,7 +10,12 @@ zygote_roles cpu_roles() {
   const auto runner = [](const worker_settings& settings, const int* descriptors, int zygote) {
     return run_cpu_runner(settings, descriptors[0], descriptors[1], descriptors[2], zygote);
   };
-  return {"LibTorch " CUDAL1_TORCH_VERSION, warm_up, run_cpu_referee, runner, 3};
+  return {.libraries = "LibTorch " CUDAL1_TORCH_VERSION,
+          .warm_up = warm_up,
+          .referee = run_cpu_referee,
+          .runner = runner,
+          .runner_descriptors = 3,
+          .keeps_constants = true};
 }
 
 }  // namespace cudal1

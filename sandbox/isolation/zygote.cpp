@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "sandbox/isolation/frame.hpp"
+#include "sandbox/isolation/library_constants.hpp"
 #include "sandbox/isolation/self_test.hpp"
 
 namespace cudal1 {
@@ -65,6 +66,7 @@ expected<zygote_report> zygote::prepare() {
   zygote_report report;
   report.confinement = enter_namespaces();
   roles_.warm_up();
+  if (roles_.keeps_constants) CUDAL1_CHECK(keep_constants_over_forks());
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report.warm_ms = took.count();
   CUDAL1_TRY(const auto tested, test_confinement());

@@ -15,6 +15,7 @@ struct zygote_roles {
   int (*referee)(const worker_settings&, int socket, int zygote) = nullptr;
   int (*runner)(const worker_settings&, const int* descriptors, int zygote) = nullptr;
   std::size_t runner_descriptors = 0;
+  bool keeps_constants = false;  // over forks (library_constants.hpp)
 };
 
 // The main function of a zygote. Descriptor 3 is the socket to the session. Returns the exit code.

@@ -100,6 +100,9 @@ expected<void> check_draw(const draw_spec& draw, dtype type, const std::string& 
     if (draw.low < first || draw.high - 1 > last)
       return fail(errc::parse_error, "{}: {} to {} does not fit {}", where, draw.low, draw.high - 1, name_of(type));
   }
+  if (draw.factor && !(draw.factor->low < draw.factor->high))
+    return fail(errc::parse_error, "{}, factor: low ({}) should be below high ({})", where, draw.factor->low,
+                draw.factor->high);
   if (!(draw.std >= 0)) return fail(errc::parse_error, "{}, std: {} is negative", where, draw.std);
   if (!(draw.probability >= 0 && draw.probability <= 1))
     return fail(errc::parse_error, "{}, probability: {} is not in 0 to 1", where, draw.probability);
@@ -107,6 +110,19 @@ expected<void> check_draw(const draw_spec& draw, dtype type, const std::string& 
     return fail(errc::parse_error, "{}: min ({}) is above max ({})", where, *draw.min, *draw.max);
   return {};
 }
+
+expected<draw_factor> read_factor(const json& v, const size_names& sizes, const std::string& where) {
+  CUDAL1_CHECK(known_keys(v, where, {"low", "high"}));
+  draw_factor factor;
+  for (const auto& [key, target] : {std::pair{"low", &factor.low}, {"high", &factor.high}}) {
+    CUDAL1_TRY(const json* value, required_key(v, key, where));
+    CUDAL1_TRY(*target, read_bound(*value, sizes, fmt::format("{}, {}", where, key)));
+  }
+  return factor;
+}
+
+// What a simplex is made of.
+expected<void> read_base(const json& v, dtype type, const size_names& sizes, const std::string& where, draw_spec& draw);
 
 expected<draw_spec> read_draw(const json* v, dtype type, const size_names& sizes, const std::string& where) {
   draw_spec draw;
@@ -124,6 +140,8 @@ expected<draw_spec> read_draw(const json* v, dtype type, const size_names& sizes
   known.emplace_back("distribution");
   if (draw.kind != distribution::signs && draw.kind != distribution::simplex && draw.kind != distribution::constant)
     known.insert(known.end(), {"min", "max"});
+  if (draw.kind == distribution::uniform || draw.kind == distribution::normal) known.emplace_back("factor");
+  if (draw.kind == distribution::simplex) known.emplace_back("of");
   CUDAL1_CHECK(known_keys(*v, fmt::format("{} ({})", where, enum_name(draw.kind)), known));
   if (draw.kind == distribution::integer) CUDAL1_CHECK(required_key(*v, "high", where));
   if (draw.kind == distribution::constant) CUDAL1_CHECK(required_key(*v, "value", where));
@@ -143,8 +161,23 @@ expected<draw_spec> read_draw(const json* v, dtype type, const size_names& sizes
   if (const auto* max = v->find("max")) {
     CUDAL1_TRY(draw.max, read_bound(*max, sizes, where + ", max"));
   }
+  if (const auto* factor = v->find("factor")) {
+    CUDAL1_TRY(draw.factor, read_factor(*factor, sizes, where + ", factor"));
+  }
+  if (const auto* of = v->find("of")) CUDAL1_CHECK(read_base(*of, type, sizes, where + ", of", draw));
   CUDAL1_CHECK(check_draw(draw, type, where));
   return draw;
+}
+
+expected<void> read_base(const json& v, dtype type, const size_names& sizes, const std::string& where,
+                         draw_spec& draw) {
+  CUDAL1_TRY(draw_spec base, read_draw(&v, type, sizes, where));
+  if ((base.kind != distribution::uniform && base.kind != distribution::normal) || base.min || base.max)
+    return fail(errc::parse_error, "{}: should be uniform or normal, without min and max", where);
+  base.of = base.kind;
+  base.kind = draw.kind;
+  draw = base;
+  return {};
 }
 
 expected<void> check_fact(fact f, const tensor_type& type, const draw_spec& draw, const std::string& where) {
@@ -168,7 +201,7 @@ expected<void> check_fact(fact f, const tensor_type& type, const draw_spec& draw
 
 expected<tensor_content> read_content(const json& v, const std::string& where) {
   if (!v.is_object()) return wrong_json_kind(where, "an object", v);
-  CUDAL1_CHECK(known_keys(v, where, {"file", "tensor", "fixed"}));
+  CUDAL1_CHECK(known_keys(v, where, {"file", "tensor", "fixed", "draws"}));
   tensor_content content;
   CUDAL1_TRY(const json* file, required_key(v, "file", where));
   CUDAL1_TRY(content.file, read_string(*file, where + ", file"));
@@ -183,6 +216,12 @@ expected<tensor_content> read_content(const json& v, const std::string& where) {
   if (const auto* fixed = v.find("fixed")) {
     if (!fixed->is_bool()) return wrong_json_kind(where + ", fixed", "a boolean", *fixed);
     content.fixed = fixed->as_bool();
+  }
+  if (const auto* draws = v.find("draws")) {
+    constexpr int64_t most = 1024;
+    CUDAL1_TRY(content.draws, read_integer(*draws, where + ", draws"));
+    if (content.draws < 1 || content.draws > most)
+      return fail(errc::parse_error, "{}, draws: should be 1 to {}", where, most);
   }
   return content;
 }
@@ -221,6 +260,13 @@ expected<input_spec> read_input_spec(const json& declaration, const tensor_type&
 json draw_json(const draw_spec& draw) {
   json object = json::make_object();
   object.set("distribution", enum_name(draw.kind));
+  if (draw.of) {
+    draw_spec base = draw;
+    base.kind = *draw.of;
+    base.of.reset();
+    object.set("of", draw_json(base));
+    return object;
+  }
   const auto parameters = parameters_of(draw.kind);
   const std::pair<std::string_view, double> numbers[] = {{"low", draw.low},
                                                          {"high", draw.high},
@@ -230,6 +276,12 @@ json draw_json(const draw_spec& draw) {
                                                          {"value", draw.value}};
   for (const auto& [key, value] : numbers)
     if (std::find(parameters.begin(), parameters.end(), key) != parameters.end()) object.set(std::string(key), value);
+  if (draw.factor) {
+    json factor = json::make_object();
+    factor.set("low", draw.factor->low);
+    factor.set("high", draw.factor->high);
+    object.set("factor", std::move(factor));
+  }
   if (draw.min) object.set("min", *draw.min);
   if (draw.max) object.set("max", *draw.max);
   return object;
@@ -247,6 +299,7 @@ json content_json(const tensor_content& content) {
   object.set("file", content.file);
   object.set("tensor", content.tensor);
   if (content.fixed) object.set("fixed", true);
+  if (content.draws > 0) object.set("draws", content.draws);
   return object;
 }
 

@@ -160,8 +160,9 @@ expected<std::vector<input_spec>> read_specs(const json& document, std::string_v
   for (std::size_t i = 0; i < declarations.size(); ++i) {
     const auto where = declaration_label(list, i, declarations[i].name);
     CUDAL1_TRY(auto spec, read_input_spec(document.find(list)->as_array()[i], declarations[i].type, sizes, where));
-    if (spec.content && list != "weights")
-      return fail(errc::parse_error, "{}, content: inputs are drawn; only weights can have content", where);
+    if (spec.content && (spec.content->draws > 0) != (list == "inputs"))
+      return fail(errc::parse_error, "{}, content: an input's says how many draws there are, and a weight's does not",
+                  where);
     specs.push_back(std::move(spec));
   }
   return specs;
@@ -170,16 +171,16 @@ expected<std::vector<input_spec>> read_specs(const json& document, std::string_v
 expected<void> check_content_files(const task& t) {
   const auto files = t.content_files();
   if (files.size() > task::most_content_files)
-    return fail(errc::parse_error, "weights: their content is in {} files; at most {} are allowed", files.size(),
-                task::most_content_files);
+    return fail(errc::parse_error, "the contents of weights and inputs are in {} files; at most {} are taken",
+                files.size(), task::most_content_files);
   return {};
 }
 
 // Reads everything but the name, which prefixes the errors of the rest.
 expected<void> read_parts(const json& document, std::string_view profile, task& t) {
-  CUDAL1_CHECK(known_keys(
-      document, "the task",
-      {"format", "name", "summary", "family", "profile", "origin", "sizes", "inputs", "weights", "steps", "outputs"}));
+  CUDAL1_CHECK(known_keys(document, "the task",
+                          {"format", "name", "summary", "family", "profile", "origin", "sizes", "inputs", "weights",
+                           "steps", "outputs", "states", "returns"}));
   CUDAL1_TRY(const json* format, required_key(document, "format", "the task"));
   CUDAL1_TRY(const int64_t version, read_integer(*format, "format"));
   if (version != program_format)
@@ -207,6 +208,15 @@ expected<void> read_parts(const json& document, std::string_view profile, task& 
   CUDAL1_TRY(t.reference, check_program(std::move(reference)));
   CUDAL1_TRY(t.inputs, read_specs(document, "inputs", t.reference.text.inputs, sizes));
   CUDAL1_TRY(t.weights, read_specs(document, "weights", t.reference.text.weights, sizes));
+  if (const auto* states = document.find("states")) {
+    CUDAL1_TRY(t.states, read_states(*states, t.reference));
+  }
+  if (const auto* returns = document.find("returns")) {
+    CUDAL1_CHECK(check_returns(*returns, t.reference.text.outputs.size()));
+    t.returns = *returns;
+  } else if (!t.states.empty()) {
+    return fail(errc::parse_error, "returns: a task with states says what forward returns");
+  }
   return check_content_files(t);
 }
 
@@ -236,9 +246,10 @@ bool task::has_fact(std::string_view tensor, fact f) const {
 
 std::vector<std::string> task::content_files() const {
   std::vector<std::string> files;
-  for (const auto& spec : weights)
-    if (spec.content && std::find(files.begin(), files.end(), spec.content->file) == files.end())
-      files.push_back(spec.content->file);
+  for (const auto* specs : {&weights, &inputs})
+    for (const auto& spec : *specs)
+      if (spec.content && std::find(files.begin(), files.end(), spec.content->file) == files.end())
+        files.push_back(spec.content->file);
   return files;
 }
 
@@ -260,6 +271,9 @@ std::string canonical_text(const task& t) {
     outputs.emplace_back(name);
   document.set("steps", std::move(steps));
   document.set("outputs", std::move(outputs));
+  // Only where there are some: the text of a task without them is what it was before there were any.
+  if (!t.states.empty()) document.set("states", states_json(t.states));
+  if (t.returns) document.set("returns", *t.returns);
   return document.text();
 }
 

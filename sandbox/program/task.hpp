@@ -11,7 +11,9 @@
 // A weight of an imported task has the values of its module: `"content": {"file": "<SHA-256>.safetensors",
 // "tensor": "conv.weight"}` names a blob (in blobs/ beside the task file) and a tensor in it. The `declared` kind of
 // draw uses these values, the other kinds are random by `draw`; with `"fixed": true` the values belong to the
-// definition (an index table, a mask) and are the same in every draw. The origin of an imported task is
+// definition (an index table, a mask) and are the same in every draw. An input has content if its distribution is
+// unknown: `"draws": 8` means that the tensors "x.0" to "x.7" are recorded draws, and a `declared` draw uses one of
+// them, the same one for all such inputs. The origin of an imported task is
 // `"origin": {"kind": "kernelbench", "level": 1, "problem": 23, "source": "<SHA-256>.py", "seed": 42}`.
 //
 // A size is an integer or an expression over the profile's names with + - * / ( ), in shapes and in integer arguments
@@ -28,43 +30,54 @@
 #include <boost/describe.hpp>
 
 #include "sandbox/program/check.hpp"
+#include "sandbox/program/task_interface.hpp"
 
 namespace cudal1 {
 
 // uniform: [low, high). normal: `mean` and `std`. integer: uniform on low..high-1 (indices, for example). bernoulli: 1
 // with probability `probability`. signs: 1 or -1, equally likely. simplex: each row along the last dimension is a
-// softmax of N(0,1) values (in another kind of draw, of that kind's values), and nowhere 0. constant: `value`. Integer,
-// bernoulli, signs and constant are the same in every kind of draw.
+// softmax of values of `of`, or of N(0,1) without it (in another kind of draw, of that kind's values), and nowhere 0.
+// constant: `value`. Integer, bernoulli, signs and constant are the same in every kind of draw.
 BOOST_DEFINE_ENUM_CLASS(distribution, uniform, normal, integer, bernoulli, signs, simplex, constant)
+
+// One random number for all values of a draw, uniform on [low, high).
+struct draw_factor {
+  double low = 0, high = 1;
+  bool operator==(const draw_factor&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(draw_factor, (), (low, high))
 
 struct draw_spec {
   distribution kind = distribution::normal;
-  double low = 0, high = 1;  // uniform, integer
-  double mean = 0, std = 1;  // normal
-  double probability = 0.5;  // bernoulli
-  double value = 0;          // constant
+  double low = 0, high = 1;           // uniform, integer
+  double mean = 0, std = 1;           // normal
+  double probability = 0.5;           // bernoulli
+  double value = 0;                   // constant
+  std::optional<distribution> of;     // simplex: uniform or normal, with the numbers above
+  std::optional<draw_factor> factor;  // uniform, normal and the base of a simplex, in `declared` draws
   // The range on which the operator is defined: draws from other distributions are folded into it.
   std::optional<double> min, max;
   bool operator==(const draw_spec&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(draw_spec, (), (kind, low, high, mean, std, probability, value, min, max))
+BOOST_DESCRIBE_STRUCT(draw_spec, (), (kind, low, high, mean, std, probability, value, of, factor, min, max))
 
 // Preconditions that hold in every draw and that moves may use in proofs.
 BOOST_DEFINE_ENUM_CLASS(fact, diagonal, upper_triangular, lower_triangular, symmetric, one_hot, non_negative)
 
-// A weight's values: a tensor in a safetensors file.
+// A weight's values: a tensor in a safetensors file. For an input: several recorded draws.
 struct tensor_content {
   std::string file;    // a blob
   std::string tensor;  // its name in the file: the module's, such as "conv.weight"
   bool fixed = false;  // the same values in every kind of draw
+  int64_t draws = 0;   // of an input: the number of tensors, which are named tensor.0, tensor.1, ...
   bool operator==(const tensor_content&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(tensor_content, (), (file, tensor, fixed))
+BOOST_DESCRIBE_STRUCT(tensor_content, (), (file, tensor, fixed, draws))
 
 struct input_spec {
   draw_spec draw;
   std::vector<fact> facts;
-  std::optional<tensor_content> content;  // of a weight
+  std::optional<tensor_content> content;
   bool operator==(const input_spec&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(input_spec, (), (draw, facts, content))
@@ -87,10 +100,12 @@ struct task {
   checked_program reference;        // ATen steps only, no setup
   std::vector<input_spec> inputs;   // as reference.text.inputs
   std::vector<input_spec> weights;  // as reference.text.weights
+  std::vector<task_state> states;
+  std::optional<json> returns;  // see task_interface.hpp
   std::optional<task_origin> origin;
   std::string id;      // SHA-256 of canonical_text without summary, family and origin
   std::string folder;  // of its file and blobs/; "" for a task read from a text
-  // The files of its weights' content, each once; at most most_content_files.
+  // The files of its weights' and inputs' content, each once; at most most_content_files.
   static constexpr std::size_t most_content_files = 8;
   std::vector<std::string> content_files() const;
   bool has_fact(std::string_view tensor, fact f) const;

@@ -84,7 +84,7 @@ expected<std::shared_ptr<const drawn_tensors>> draw_pool::make_tensors(tensor_ro
                                 .role = role,
                                 .kind = request.kind,
                                 .seed = seed_of(request.seed, role, i),
-                                .content = input ? nullptr : contents_.of(i)}));
+                                .content = input ? contents_.of_input(i, request.seed) : contents_.of(i)}));
   if (made) CUDAL1_CHECK(backend_.seal(*made));
   return std::shared_ptr<const drawn_tensors>(std::move(made));
 }

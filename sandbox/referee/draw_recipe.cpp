@@ -2,21 +2,32 @@
 
 #include <cmath>
 
+#include "sandbox/referee/random_blocks.hpp"
+
 namespace cudal1 {
 namespace {
 
 using source = draw_recipe::source;
 
-void draw_declared(const draw_spec& spec, draw_recipe& r) {
+constexpr uint64_t factor_stream = 0xbb67ae8584caa73b;  // apart from the elements' own numbers
+
+// Uniform or normal values, all times the number that the draw has.
+void draw_continuous(const draw_spec& spec, bool uniform, uint64_t seed, draw_recipe& r) {
+  if (uniform) r.from = source::uniform;
+  r.scale = uniform ? spec.high - spec.low : spec.std;
+  r.offset = uniform ? spec.low : spec.mean;
+  if (!spec.factor) return;
+  const auto& [low, high] = *spec.factor;
+  const double factor = low + (high - low) * random_blocks(seed ^ factor_stream).uniform();
+  r.scale *= factor;
+  r.offset *= factor;
+}
+
+void draw_declared(const draw_spec& spec, uint64_t seed, draw_recipe& r) {
   switch (spec.kind) {
     case distribution::uniform:
-      r.from = source::uniform;
-      r.scale = spec.high - spec.low;
-      r.offset = spec.low;
-      break;
     case distribution::normal:
-      r.scale = spec.std;
-      r.offset = spec.mean;
+      draw_continuous(spec, spec.kind == distribution::uniform, seed, r);
       break;
     case distribution::integer:
       r.from = source::integer;
@@ -33,7 +44,8 @@ void draw_declared(const draw_spec& spec, draw_recipe& r) {
       r.scale = -2;
       r.offset = 1;
       break;
-    case distribution::simplex:  // N(0,1), of which the rows' softmax is taken later
+    case distribution::simplex:  // of which the rows' softmax is taken later; N(0,1) by default
+      if (spec.of) draw_continuous(spec, *spec.of == distribution::uniform, seed, r);
       break;
     case distribution::constant:
       r.from = source::constant;
@@ -94,7 +106,7 @@ draw_recipe recipe_of(const tensor_draw& how) {
   if (declared && content != nullptr)
     r.from = source::content;
   else if (declared || !continuous)
-    draw_declared(spec.draw, r);
+    draw_declared(spec.draw, seed, r);
   else if (role == tensor_role::weight)
     draw_weight(spec.draw, r);
   else

@@ -27,9 +27,9 @@ struct tensor_draw {
 };
 
 // The steps, in this order. Integer tensors and those that are drawn from integers, signs or a constant keep the
-// declared distribution in every kind of draw. A weight in a draw other than `declared` is normal around its declared
-// mean with its declared deviation, or 0.5 if that is zero (a gain of ones); `outliers` changes only a few elements of
-// weights and inputs (outliers.hpp).
+// declared distribution in every kind of draw. Only `declared` draws have a random factor (draw_spec). A weight in a
+// draw other than `declared` is normal around its declared mean with its declared deviation, or 0.5 if that is zero (a
+// gain of ones); `outliers` changes only a few elements of weights and inputs (outliers.hpp).
 struct draw_recipe {
   enum class source {
     copy,       // the content as it is, and nothing else
@@ -70,8 +70,8 @@ draw_recipe recipe_of(const tensor_draw& how);
 // The least value of a simplex, so that its logarithm is finite; for float16 the smallest normal number.
 double least_of_simplex(dtype type);
 
-// Whether a draw of that kind uses a weight's content unchanged: `declared`, or any kind for a fixed weight; `outliers`
-// if the tensor gets no outlier.
+// Whether a draw of that kind uses a tensor's content unchanged: `declared`, or any kind for a fixed one; `outliers` if
+// the tensor gets no outlier.
 bool keeps_content(const tensor_type& type, const input_spec& spec, draw_kind kind, uint64_t seed);
 
 }  // namespace cudal1

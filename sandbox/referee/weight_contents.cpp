@@ -10,9 +10,12 @@
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
 #include "sandbox/referee/elements.hpp"
+#include "sandbox/referee/random_blocks.hpp"
 
 namespace cudal1 {
 namespace {
+
+constexpr uint64_t recorded_stream = 0x3c6ef372fe94f82b;  // apart from the elements' own numbers
 
 // Calls visit(flat index, value) for the elements as doubles, until it returns false.
 bool every_element(const tensor_type& type, const std::byte* flat, auto&& visit) {
@@ -27,21 +30,22 @@ bool every_element(const tensor_type& type, const std::byte* flat, auto&& visit)
   return true;
 }
 
-expected<const std::byte*> values_of(const safetensors_file& file, const tensor_declaration& weight,
-                                     const input_spec& spec, std::vector<std::vector<std::byte>>& aligned) {
-  CUDAL1_TRY(const stored_tensor* const stored, file.find(spec.content->tensor));
+expected<const std::byte*> values_of(const safetensors_file& file, const std::string& tensor,
+                                     const tensor_declaration& declared, const input_spec& spec,
+                                     std::vector<std::vector<std::byte>>& aligned) {
+  CUDAL1_TRY(const stored_tensor* const stored, file.find(tensor));
   const tensor_type have = contiguous(stored->type, stored->shape);
-  const tensor_type wanted = contiguous(weight.type.type, weight.type.shape);
+  const tensor_type wanted = contiguous(declared.type.type, declared.type.shape);
   if (have != wanted)
-    return fail(errc::invalid_program, "{}: the tensor \"{}\" is {}, but the weight is {}", spec.content->file,
-                spec.content->tensor, have.text(), wanted.text());
+    return fail(errc::invalid_program, "{}: the tensor \"{}\" is {}, but should be {}", spec.content->file, tensor,
+                have.text(), wanted.text());
   const std::byte* values = stored->bytes.data();
   if (std::bit_cast<uintptr_t>(values) % static_cast<uintptr_t>(size_of(have.type)) != 0)
     values = aligned.emplace_back(stored->bytes.begin(), stored->bytes.end()).data();
   for (const fact f : spec.facts)
     if (const auto broken = broken_fact(f, wanted, values); !broken.empty())
-      return fail(errc::invalid_program, "{}: the tensor \"{}\" is not {}, as the weight's facts say: {}",
-                  spec.content->file, spec.content->tensor, enum_name(f), broken);
+      return fail(errc::invalid_program, "{}: the tensor \"{}\" is not {}, as its facts say: {}", spec.content->file,
+                  tensor, enum_name(f), broken);
   return values;
 }
 
@@ -132,20 +136,35 @@ expected<weight_contents> weight_contents::map(const task& t, std::span<const un
     if (!file) return fail(errc::invalid_program, "the weights of {}: {}", t.name, file.error().message);
     result.files_.push_back(std::move(*file));
   }
+  const auto find = [&](const char* kind, const tensor_declaration& declared, const input_spec& spec,
+                        const std::string& tensor) -> expected<const std::byte*> {
+    const auto at = std::ranges::find(names, spec.content->file) - names.begin();
+    auto values = values_of(result.files_[static_cast<std::size_t>(at)], tensor, declared, spec, result.aligned_);
+    if (values) return *values;
+    return fail(errc::invalid_program, "the {} {} of {}: {}", kind, declared.name, t.name, values.error().message);
+  };
   for (std::size_t i = 0; i < t.weights.size(); ++i) {
     const auto& spec = t.weights[i];
-    if (!spec.content) {
-      result.values_.push_back(nullptr);
-      continue;
+    auto& values = result.values_.emplace_back(nullptr);
+    if (!spec.content) continue;
+    CUDAL1_TRY(values, find("weight", t.reference.text.weights[i], spec, spec.content->tensor));
+  }
+  for (std::size_t i = 0; i < t.inputs.size(); ++i) {
+    const auto& spec = t.inputs[i];
+    auto& draws = result.recorded_.emplace_back();
+    for (int64_t draw = 0; spec.content && draw < spec.content->draws; ++draw) {
+      CUDAL1_TRY(draws.emplace_back(),
+                 find("input", t.reference.text.inputs[i], spec, fmt::format("{}.{}", spec.content->tensor, draw)));
     }
-    const auto& weight = t.reference.text.weights[i];
-    const auto at = std::ranges::find(names, spec.content->file) - names.begin();
-    auto values = values_of(result.files_[static_cast<std::size_t>(at)], weight, spec, result.aligned_);
-    if (!values)
-      return fail(errc::invalid_program, "the weight {} of {}: {}", weight.name, t.name, values.error().message);
-    result.values_.push_back(*values);
   }
   return result;
+}
+
+const std::byte* weight_contents::of_input(std::size_t input, uint64_t seed) const {
+  if (input >= recorded_.size() || recorded_[input].empty()) return nullptr;
+  const auto& draws = recorded_[input];
+  const auto chosen = random_blocks(seed ^ recorded_stream).below(static_cast<int64_t>(draws.size()));
+  return draws[static_cast<std::size_t>(chosen)];
 }
 
 expected<weight_contents> weight_contents::open(const task& t, const std::string& folder) {

@@ -64,13 +64,64 @@ def get_inputs():
 def get_init_inputs():
     return []
 MODEL
+# What is kept from call to call: an attribute (KernelBench's level 3, problem 33), buffers, an input, and containers.
+cat >"$folder/models/rnn.py" <<'MODEL'
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = torch.randn(64, 128)
+        self.i2h, self.h2o = nn.Linear(192, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        self.hidden = self.hidden.to(x.device)
+        self.hidden = torch.tanh(self.i2h(torch.cat((x, self.hidden), dim=1)))
+        return self.h2o(self.hidden)
+
+
+def get_inputs():
+    return [torch.randn(64, 64)]
+
+
+def get_init_inputs():
+    return []
+MODEL
+cat >"$folder/models/buffers.py" <<'MODEL'
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("total", torch.zeros(128))
+
+    def forward(self, x, scale):
+        self.calls += 1
+        self.total.add_(x.mean(0))
+        x.mul_(2)
+        return {"y": torch.softmax(x + self.total, dim=1) * scale, "all": [self.total / self.calls, None]}
+
+
+def get_inputs():
+    return [torch.randn(256, 128), torch.randn(128) ** 2]
+
+
+def get_init_inputs():
+    return []
+MODEL
 "$bin/cudal1" tasks import "$folder/models" --out "$folder/tasks"
 
 # The task's own steps as a program, run as the file's name says.
 "$python" - "$folder" <<'PROGRAMS'
 import json, pathlib, sys
 folder = pathlib.Path(sys.argv[1])
-ways = {"lanes": {"graph": False, "lanes": 2}, "graph": {"graph": True, "lanes": 1},
+ways = {"rnn": {"graph": True, "lanes": 1}, "buffers": {"graph": True, "lanes": 1},
+        "lanes": {"graph": False, "lanes": 2}, "graph": {"graph": True, "lanes": 1},
         "graph_lanes": {"graph": True, "lanes": 2}}
 for name, how in ways.items():
     task = json.loads((folder / "tasks" / f"{name}.json").read_text())
@@ -79,7 +130,7 @@ for name, how in ways.items():
             "setup": task.get("setup", []), "steps": task["steps"], "outputs": task["outputs"], "execution": how}
     (folder / "programs" / f"{name}.cu1").write_text(json.dumps(head) + "\n---\n")
 PROGRAMS
-for name in lanes graph graph_lanes; do
+for name in lanes graph graph_lanes rnn buffers; do
   "$bin/cudal1" evaluate "$name" "$folder/programs/$name.cu1" --tasks "$folder/tasks" --device "$device"
 done
 "$bin/cudal1" run --tasks "$folder/tasks" --task kernels --task plain --device "$device" --evaluations 12 --time 30s

@@ -107,6 +107,86 @@ GOOD = {
         "torch.randint(0, 2, (1100, 4)).bool(), torch.randn(1100, 4) * 0.5 + 2",
         "a, b, c, d, e, f",
     ),
+    "smooth_l1": model(
+        "pass",
+        "return F.smooth_l1_loss(x, t)",
+        "torch.rand(128, 4), torch.randint(0, 2, (128, 1)).float() * 2 - 1",
+        "x, t",
+    ),
+    "made_in_steps": model(
+        "pass",
+        "return a * b * c * d * e * f * g",
+        "torch.randint(0, 2, (128, 1)).float() * 2 - 1, torch.rand(50, 4)[:1].new_empty(1, 4).uniform_(-1, 1), "
+        "(torch.rand(128, 4) > 0.25).float(), torch.bernoulli(torch.full((128, 4), 0.2, dtype=torch.float64)), "
+        "torch.rand(128, 4).round(), 3 - 2 * torch.randint(0, 2, (128, 4)), -torch.rand(128, 4)",
+        "a, b, c, d, e, f, g",
+    ),
+    "random_scale": model(
+        "pass",
+        "return F.kl_div(a.log(), b.softmax(-1), reduction='batchmean') + c.sum()",
+        "(torch.rand(64, 40) * torch.rand(())).softmax(dim=-1), torch.randn(64, 40) * torch.rand(()), "
+        "torch.rand(64, 40).softmax(dim=-1)",
+        "a, b, c",
+    ),
+    "one_hot": model("pass", "return x @ w", "F.one_hot(torch.randint(0, 9, (300,)), 9).float(), torch.rand(9, 4)", "x, w"),
+    "odd_values": model("pass", "return x * 2 + y", "torch.randn(1100, 4) ** 2, torch.randn(4).exp()", "x, y"),
+    "permuted": model("pass", "return x[p]", "torch.rand(100, 4), torch.randperm(100)", "x, p"),
+    "written_into": model(
+        "pass", "return x * 2", "(lambda x: (x.view(-1).__setitem__(slice(0, 2000), 1.0), x)[1])(torch.rand(1100, 4))"
+    ),
+    "half_types": model(
+        "self.l = nn.Linear(8, 4).half()",
+        "return self.l(x), y * 2, z + y",
+        "torch.randn(300, 8, dtype=torch.float16), torch.rand(300, 8).bfloat16(), "
+        "torch.randn(300, 8).to(torch.bfloat16) * 0.5 + 1",
+        "x, y, z",
+    ),
+    "as_dict": model(
+        "pass",
+        "return {'twice': x * 2, 'more': [x + 1, (x.sum(), None)]}",
+        "torch.rand(30, 4)",
+    ),
+    "as_list": model("pass", "return [x * 2]", "torch.rand(30, 4)"),
+    "rnn": model(
+        "self.i = nn.Linear(12, 8)\nself.o = nn.Linear(8, 5)\nself.hidden = torch.randn(3, 8)",
+        "self.hidden = self.hidden.to(x.device)\n"
+        "self.hidden = torch.tanh(self.i(torch.cat((x, self.hidden), 1)))\nreturn self.o(self.hidden)",
+        "torch.rand(3, 4)",
+    ),
+    "rnn_that_is_given_its_start": model(
+        "self.hidden = torch.randn(3, 4)",
+        "self.hidden.copy_(start)\nself.hidden = torch.tanh(x + self.hidden)\nreturn self.hidden * 2",
+        "torch.rand(3, 4), torch.rand(3, 4)",
+        "x, start",
+    ),
+    "pair": model(
+        "self.h = torch.zeros(3, 4)\nself.c = torch.ones(3, 4)",
+        "self.h, self.c = torch.tanh(x + self.c), self.h + 1\nreturn self.h",
+        "torch.rand(3, 4)",
+    ),
+    "counter_in_a_buffer": model(
+        "self.register_buffer('calls', torch.zeros((), dtype=torch.int64))",
+        "self.calls += 1\nreturn x * self.calls",
+        "torch.rand(30, 4)",
+    ),
+    "running_sum": model(
+        "self.inner = nn.Module()\nself.inner.register_buffer('total', torch.zeros(4))",
+        "self.inner.total.add_(x.sum(0))\nreturn x + self.inner.total",
+        "torch.rand(30, 4)",
+    ),
+    "ring": model(
+        "self.register_buffer('ring', torch.zeros(5, 4))\nself.register_buffer('at', torch.tensor(0))",
+        "y = x + self.ring.sum(0)\nself.ring[1:] = self.ring[:-1].clone()\nself.ring[0] = x[0]\nreturn y",
+        "torch.rand(30, 4)",
+    ),
+    "in_its_input": model("pass", "x.mul_(2)\nreturn x + 1", "torch.rand(30, 4)"),
+    "in_a_part_of_its_input": model("pass", "x[:, 0] = 1.0\nreturn x.sum(1)", "torch.rand(30, 4)"),
+    "counts_for_nobody": model(
+        "self.n = nn.BatchNorm1d(4)\nself.calls = 0\nself.last = None\nself.seen = []\n"
+        "self.register_buffer('norm', torch.zeros(()))",
+        "self.calls += 1\nself.last = x * 2\nself.seen.append(x.shape)\nself.norm.copy_(x.norm())\nreturn self.n(x)",
+        "torch.rand(30, 4)",
+    ),
     "logarithm": model("pass", "return x.log()", "torch.rand(1100, 4)"),
     "unobserved_dropout": model(
         "self.d = nn.Dropout(0.3)", "return self.d(x.clamp(max=0.0).clamp(0.0, 1.0))", "torch.randn(1100, 4)"
@@ -152,9 +232,38 @@ BAD = {
         "backward pass",
     ),
     "two_gpus": (model("pass", "return x.to('cuda:1')", "torch.randn(1100, 4)"), "cuda:1"),
-    "odd_values": (
-        model("pass", "return x", "torch.randn(1100, 4) ** 2"),
+    "too_large_to_record": (
+        model("pass", "return x.sum()", "torch.randn(1 << 25) ** 2"),
         "no distribution that a task can have",
+    ),
+    "by_keyword": (
+        model("pass", "return x * y", "torch.rand(30, 4), torch.rand(4)", "x, *, y"),
+        "forward takes y by keyword alone",
+    ),
+    "inputs_in_a_dict": (
+        model("pass", "return x * 2", "torch.rand(30, 4)").replace("return [torch", "return {'x': torch").replace("4)]", "4)}"),
+        "get_inputs gives a dict; it should give a list",
+    ),
+    "too_few_inputs": (model("pass", "return x * y", "torch.rand(30, 4)", "x, y"), "'y'"),
+    "complex": (
+        model("pass", "return x.abs()", "torch.randn(30, dtype=torch.complex64)"),
+        "is complex64; a task's tensors are float32,",
+    ),
+    "eighths": (
+        model("pass", "return x.float() * 2", "torch.rand(30).to(torch.float8_e4m3fn)"),
+        "is float8_e4m3fn; a task's tensors are",
+    ),
+    "as_dataclass": (
+        model("pass", "return Out(x * 2)", "torch.rand(30, 4)").replace(
+            "\nclass Model", "\nimport dataclasses\n@dataclasses.dataclass\nclass Out:\n    y: torch.Tensor\n\nclass Model"
+        ),
+        "of type Out; return tensors",
+    ),
+    "as_named_tuple": (
+        model("pass", "return Out(x * 2)", "torch.rand(30, 4)").replace(
+            "\nclass Model", "\nimport collections\nOut = collections.namedtuple('Out', 'y')\n\nclass Model"
+        ),
+        "of type Out; return tensors",
     ),
     "same_every_time": (
         model("pass", "return x * 2", "torch.linspace(0, 1, 1100)"),
@@ -164,6 +273,38 @@ BAD = {
     "no_package": (f"import no_such_package_here\n{HEAD}", "no_such_package_here"),
     "no_model": (HEAD, "it defines no Model"),
     "imports_neighbour": ("from neighbour_of_it import f\n", "one file"),
+    "counts": (
+        model("self.calls = 0", "self.calls += 1\nreturn x * self.calls", "torch.rand(30, 4)"),
+        "forward changes self.calls (line 11), which a task cannot keep",
+    ),
+    "counts_late": (
+        model("self.calls = 0", "self.calls += 1\nreturn x if self.calls < 900 else x * 2", "torch.rand(30, 4)"),
+        "forward changes self.calls (line 11), which a task cannot keep",
+    ),
+    "begins_without": (
+        model(
+            "self.h = None",
+            "if self.h is None:\n    self.h = torch.zeros(4)\nself.h = self.h + x[0]\nreturn x + self.h",
+            "torch.rand(30, 4)",
+        ),
+        "forward changes self.h (line 12), which a task cannot keep",
+    ),
+    "cache_that_grows": (
+        model(
+            "self.cache = []",
+            "self.cache.append(x)\nreturn torch.stack(self.cache).sum(0)",
+            "torch.rand(30, 4)",
+        ),
+        "forward changes self.cache, which a task cannot keep",
+    ),
+    "grows": (
+        model("self.h = torch.zeros(1, 4)", "self.h = torch.cat([self.h, x[:1]])\nreturn self.h.sum(0) + x", "torch.rand(30, 4)"),
+        "self.h (line 11) is float32[1, 4] before a call and float32[2, 4] after it",
+    ),
+    "global_state": (
+        model("pass", "KEPT.append(1)\nreturn x * len(KEPT)", "torch.rand(30, 4)").replace("\nclass Model", "\nKEPT = []\nclass Model"),
+        "something that a recording cannot see",
+    ),
     "number_out": (model("pass", "return x * 2, 3.0", "torch.randn(1100, 4)"), "Python value 3.0"),
     "reads_statistics": (
         model(
@@ -198,7 +339,7 @@ class Imported(unittest.TestCase):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             if "--operators" not in words:
-                words = (*words, "--operators", str(cls.root / "operators.json"), "--keep-others")
+                words = (*words, "--operators", str(cls.root / "operators.json"))
             code = import_tasks.main([str(source), "--out", str(out), "--json", "--jobs", "2", *words])
         return code, json.loads(said.getvalue())
 
@@ -217,7 +358,7 @@ class Imported(unittest.TestCase):
         data = (self.root / "tasks" / "blobs" / file).read_bytes()
         length = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + length])
-        types = {"F32": torch.float32, "BOOL": torch.bool, "I64": torch.int64}
+        types = {"F32": torch.float32, "F16": torch.float16, "BOOL": torch.bool, "I64": torch.int64}
         return {
             name: torch.frombuffer(
                 bytearray(data[8 + length + e["data_offsets"][0] : 8 + length + e["data_offsets"][1]]),
@@ -330,6 +471,131 @@ class Imported(unittest.TestCase):
             ],
         )
         self.assertEqual(self.draws("linear_relu")[0], {"distribution": "uniform", "low": 0.0, "high": 1.0})
+
+    def test_distributions_are_read_off_what_was_called(self) -> None:
+        even = {"distribution": "integer", "low": 0, "high": 2}
+        signs = {"distribution": "signs"}
+        self.assertEqual(self.draws("smooth_l1")[1], signs)
+        self.assertEqual(
+            self.draws("made_in_steps"),
+            [
+                signs,
+                {"distribution": "uniform", "low": -1.0, "high": 1.0},
+                {"distribution": "bernoulli", "probability": 0.75},
+                {"distribution": "bernoulli", "probability": 0.2},
+                even,
+                {"distribution": "integer", "low": 1, "high": 4},
+                {"distribution": "uniform", "low": -1.0, "high": 0.0},
+            ],
+        )
+        recorded = ["content" in i for i in self.task("made_in_steps")["inputs"]]
+        self.assertEqual(recorded, [False] * 5 + [True, False], "1 and 3, and never 2, are no distribution of a task")
+
+    def test_a_random_scale_is_part_of_the_distribution(self) -> None:
+        factor = {"low": 0.0, "high": 1.0}
+        uniform = {"distribution": "uniform", "low": 0.0, "high": 1.0}
+        self.assertEqual(
+            self.draws("random_scale"),
+            [
+                {"distribution": "simplex", "of": {**uniform, "factor": factor}},
+                {"distribution": "normal", "mean": 0.0, "std": 1.0, "factor": factor},
+                {"distribution": "simplex", "of": uniform},
+            ],
+        )
+
+    def test_what_is_of_no_known_distribution_is_recorded(self) -> None:
+        notes = {line["name"]: line["notes"] for line in self.report["imported"]}
+        self.assertEqual(notes["odd_values"], ["x is recorded: 8 draws", "y is recorded: 8 draws"])
+        self.assertEqual(notes["smooth_l1"], [])
+        first = self.task("odd_values")["inputs"][0]
+        content = first["content"]
+        self.assertEqual((content["tensor"], content["draws"], "fixed" in content), ("x", 8, False))
+        self.assertEqual((first["draw"]["distribution"], first["draw"]["min"] >= 0), ("normal", True))
+        kept = self.content(content["file"])
+        torch.manual_seed(42)
+        self.assertTrue(torch.equal(kept["x.0"], torch.randn(1100, 4) ** 2))
+        self.assertEqual(set(kept), {f"{name}.{i}" for name in "xy" for i in range(8)})
+        permutation = self.task("permuted")["inputs"][1]["content"]
+        self.assertTrue(permutation["fixed"], "an index is never drawn in another way")
+        for i in range(8):
+            order = self.content(permutation["file"])[f"p.{i}"]
+            self.assertTrue(torch.equal(order.sort().values, torch.arange(100)))
+
+    def test_values_that_were_written_into_are_not_what_made_them(self) -> None:
+        self.assertIn("content", self.task("written_into")["inputs"][0])
+
+    def test_rows_with_a_single_one_are_found(self) -> None:
+        x = self.task("one_hot")["inputs"][0]
+        self.assertEqual((x["draw"]["distribution"], x["facts"]), ("integer", ["one_hot"]))
+
+    def test_half_types_are_inputs(self) -> None:
+        task = self.task("half_types")
+        self.assertEqual([i["dtype"] for i in task["inputs"]], ["float16", "bfloat16", "bfloat16"])
+        self.assertEqual(task["inputs"][2]["draw"], {"distribution": "normal", "mean": 1.0, "std": 0.5})
+        self.assertEqual(task["weights"][0]["dtype"], "float16")
+
+    def test_what_forward_returns_keeps_its_containers(self) -> None:
+        self.assertEqual(
+            self.task("as_dict")["returns"],
+            {"dict": [["twice", 0], ["more", {"list": [1, {"tuple": [2, None]}]}]]},
+        )
+        self.assertEqual(self.task("as_list")["returns"], {"list": [0]})
+        self.assertEqual(self.task("many_outputs")["returns"], {"tuple": [0, {"tuple": [1, 2]}, 3]})
+        self.assertNotIn("returns", self.task("aliases"))
+
+    def state(self, name: str) -> list[tuple]:
+        task = self.task(name)
+        places = {output: i for i, output in enumerate(task["outputs"])}
+        return [(s["name"], s["kind"], s["input"], places[s["output"]]) for s in task["states"]]
+
+    def test_what_forward_changes_is_an_input_and_an_output(self) -> None:
+        self.assertEqual(self.state("rnn"), [("hidden", "assigned", "hidden", 1)])
+        self.assertEqual(self.task("rnn")["returns"], 0)
+        self.assertEqual(self.state("counter_in_a_buffer"), [("calls", "in_place", "calls", 1)])
+        self.assertEqual(self.state("running_sum"), [("inner.total", "in_place", "inner_total", 1)])
+        self.assertEqual(self.state("ring"), [("ring", "in_place", "ring", 1)])
+        self.assertEqual(self.state("in_its_input"), [("x", "argument", "x", 1)])
+        self.assertEqual(self.state("in_a_part_of_its_input"), [("x", "argument", "x", 1)])
+        self.assertEqual(
+            self.state("pair"), [("c", "assigned", "c", 1), ("h", "assigned", "h", 0)], "h is what forward returns"
+        )
+
+    def test_states_are_drawn_from_recorded_calls(self) -> None:
+        hidden = self.task("rnn")["inputs"][1]
+        self.assertEqual((hidden["content"]["tensor"], hidden["content"]["draws"]), ("hidden", 6))
+        kept = self.content(hidden["content"]["file"])
+        module = {"__name__": "rnn"}
+        exec(GOOD["rnn"], module)
+        torch.manual_seed(42)
+        model = module["Model"]()
+        torch.manual_seed(42)
+        (x,) = module["get_inputs"]()
+        with torch.no_grad():
+            for i in range(6):
+                self.assertTrue(torch.equal(kept[f"hidden.{i}"], model.hidden), i)
+                model(x)
+        calls = self.task("counter_in_a_buffer")["inputs"][1]
+        self.assertEqual(calls["draw"], {"distribution": "integer", "low": 0, "high": 6}, "as far as it was seen to go")
+
+    def test_what_no_later_result_reads_is_not_kept_and_the_table_says_so(self) -> None:
+        notes = {line["name"]: line["notes"] for line in self.report["imported"]}
+        self.assertNotIn("states", self.task("counts_for_nobody"))
+        self.assertEqual(
+            notes["counts_for_nobody"],
+            [
+                "running statistics are not kept, since no output reads them (3 buffers)",
+                "not kept, since no output reads them: norm, calls, last, seen",
+            ],
+        )
+        self.assertEqual(notes["rnn_that_is_given_its_start"], ["not kept, since no output reads them: hidden"])
+        self.assertEqual(notes["rnn"], ["hidden is kept from call to call"])
+
+    def test_problems_that_download_their_weights_are_refused(self) -> None:
+        folder = self.root / "level4"
+        folder.mkdir()
+        (folder / "1_bert.py").write_text("raise SystemExit('this must not run')\n")
+        _, report = self.run_import(folder, self.root / "lines")
+        self.assertIn("level 4 downloads pretrained models", report["refused"][0]["reason"])
 
     def test_operators_that_are_not_defined_everywhere_keep_the_range_of_their_input(self) -> None:
         self.assertEqual(

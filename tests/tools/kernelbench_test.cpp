@@ -340,7 +340,29 @@ TEST_F(model_files, have_the_problem_the_names_of_its_weights_and_the_program) {
   EXPECT_TRUE(python_says(*text, "compile(text, 'file.py', 'exec')"));
 }
 
-// KernelBench refuses any file with these words.
+TEST_F(model_files, say_what_is_kept_and_in_what_the_outputs_are_returned) {
+  const auto t = made();
+  auto text = canonical_text(t);
+  ASSERT_TRUE(text.ends_with("}"));
+  text.pop_back();
+  const auto with_state =
+      read_task(text + R"(,"states": [{"name": "x", "kind": "argument", "input": "x", "output": "y"}],
+                 "returns": {"dict": [["a \"key\"", {"tuple": [0]}], ["none", {"list": [null, 0]}]]}})",
+                "cuda");
+  ASSERT_TRUE(holds(with_state));
+  const auto file = model_file(*with_state, variant_of(*with_state), folder_.string());
+  ASSERT_TRUE(holds(file));
+  EXPECT_THAT(*file, HasSubstr("_KB_STATES = [\n    (\"x\", \"argument\", 0, 0),\n]\n"));
+  EXPECT_TRUE(python_says(*file,
+                          "line = next(l for l in text.splitlines() if l.startswith('_KB_RETURNS'))\n"
+                          "exec(line)\n"
+                          "assert _KB_RETURNS((5,)) == {'a \"key\"': (5,), 'none': [None, 5]}, line"));
+  const auto plain = model_file(t, variant_of(t), folder_.string());
+  ASSERT_TRUE(holds(plain));
+  EXPECT_THAT(*plain, AllOf(HasSubstr("_KB_STATES = []\n"), HasSubstr("_KB_RETURNS = None\n")));
+}
+
+// KernelBench refuses files with these words, whatever they do with them.
 TEST_F(model_files, have_none_of_the_words_that_kernelbench_forbids) {
   const auto t = made();
   const auto text = model_file(t, variant_of(t), folder_.string());

@@ -48,6 +48,22 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+STATEFUL = """import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = torch.randn(3, 4)
+        self.register_buffer("calls", torch.zeros(()))
+    def forward(self, x):
+        self.calls += 1
+        x.add_(self.calls)
+        self.hidden = torch.tanh(x + self.hidden)
+        return {"hidden": self.hidden, "twice": [self.hidden * 2]}
+def get_inputs():
+    return [torch.rand(3, 4)]
+def get_init_inputs():
+    return []
+"""
 
 
 class Verified(unittest.TestCase):
@@ -58,6 +74,7 @@ class Verified(unittest.TestCase):
         (folder / "models").mkdir()
         (folder / "models" / "net.py").write_text(MODEL)
         (folder / "models" / "plain.py").write_text(PLAIN)
+        (folder / "models" / "stateful.py").write_text(STATEFUL)
         cls.tasks = folder / "tasks"
         operators = folder / "operators.json"
         operators.write_bytes(subprocess.run([CUDAL1, "operators", "--json"], check=True, capture_output=True).stdout)
@@ -82,10 +99,10 @@ class Verified(unittest.TestCase):
         self.addCleanup(path.unlink)
 
     def test_what_was_imported_agrees_bit_for_bit(self) -> None:
-        code, lines = self.verify("--only", "net,plain")
+        code, lines = self.verify("--only", "net,plain,stateful")
         self.assertEqual(code, 0, lines)
         self.assertEqual({name: line["verdict"] for name, line in lines.items()},
-                         {"net": verify_tasks.AGREES, "plain": verify_tasks.AGREES})
+                         dict.fromkeys(("net", "plain", "stateful"), verify_tasks.AGREES))
 
     def test_another_program_is_found(self) -> None:
         task = json.loads((self.tasks / "plain.json").read_text())

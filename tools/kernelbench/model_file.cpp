@@ -12,6 +12,7 @@
 
 #include "config/base/base64.hpp"
 #include "config/base/blob.hpp"
+#include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
 #include "tools/kernelbench/cpp_text.hpp"
 #include "tools/kernelbench/cuda_text.hpp"
@@ -71,6 +72,33 @@ expected<std::string> constants(const task& t, const std::string& blobs) {
     CUDAL1_TRY(const auto bytes, read_fixed_content(blobs, *content, type));
     text += fmt::format("    {}: (\"{}\", [{}], \"{}\"),\n", python_text(content->tensor), name_of(type.type),
                         fmt::join(type.shape, ", "), base64(bytes));
+  }
+  return text;
+}
+
+// What forward returns, as a Python expression of the outputs `o`; see task_interface.hpp.
+std::string returned_text(const json& v) {
+  if (v.is_null()) return "None";
+  if (v.is_int()) return fmt::format("o[{}]", v.as_int());
+  const auto& [kind, items] = v.as_object().front();
+  std::string text;
+  for (const auto& item : items.as_array())
+    text += kind == "dict" ? fmt::format("{}: {}, ", python_text(item.as_array()[0].as_string()),
+                                         returned_text(item.as_array()[1]))
+                           : returned_text(item) + ", ";
+  if (kind == "tuple") return "(" + text + ")";
+  return kind == "list" ? "[" + text + "]" : "{" + text + "}";
+}
+
+// Of each state its name, its kind, and its places among the program's inputs and outputs.
+std::string states_text(const task& t) {
+  std::string text;
+  const auto& p = t.reference.text;
+  for (const auto& s : t.states) {
+    const auto input = std::find_if(p.inputs.begin(), p.inputs.end(), [&](const auto& i) { return i.name == s.input; });
+    const auto output = std::find(p.outputs.begin(), p.outputs.end(), s.output);
+    text += fmt::format("    ({}, \"{}\", {}, {}),\n", python_text(s.name), enum_name(s.kind), input - p.inputs.begin(),
+                        output - p.outputs.begin());
   }
   return text;
 }
@@ -151,6 +179,14 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   text += weights.empty() ? "]\n" : "\n]\n";
   text += "# Constants of the definition that a module may not hold: element type, shape, bytes.\n_KB_CONSTANTS = {";
   text += embedded.empty() ? "}\n" : "\n" + embedded + "}\n";
+  const auto states = states_text(t);
+  text +=
+      "# What a call leaves for the next one: name, kind, places among the program's inputs and outputs.\n_KB_STATES = "
+      "[";
+  text += states.empty() ? "]\n" : "\n" + states + "]\n";
+  text += "# In what forward returns the outputs; None: as they are.\n";
+  text += t.returns ? fmt::format("_KB_RETURNS = lambda o: {}  # noqa: E731\n", returned_text(*t.returns))
+                    : "_KB_RETURNS = None\n";
   text +=
       "# Modules that compute something else in training mode, which the program was made in.\n"
       "_KB_MODE_MATTERS = (_kb_torch.nn.modules.batchnorm._NormBase, _kb_torch.nn.modules.dropout._DropoutNd,\n"

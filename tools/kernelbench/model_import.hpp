@@ -21,9 +21,10 @@ struct import_request {
 struct imported_task {
   std::string name, file, family;
   int64_t inputs = 0, weights = 0, weight_bytes = 0, steps = 0;
-  bool verified = false;  // the steps gave the same bits as the model, on the CPU
+  bool verified = false;           // the steps gave bit for bit what the model gives, on the CPU
+  std::vector<std::string> notes;  // what the task does otherwise than the model, or takes from records
 };
-BOOST_DESCRIBE_STRUCT(imported_task, (), (name, file, family, inputs, weights, weight_bytes, steps, verified))
+BOOST_DESCRIBE_STRUCT(imported_task, (), (name, file, family, inputs, weights, weight_bytes, steps, verified, notes))
 
 struct refused_problem {
   std::string name, reason;

@@ -31,7 +31,8 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and another p
 
 import torch  # noqa: E402
 
-from importing import draws, exporting, operators, passes, replay, task_file, weights  # noqa: E402
+from importing import draws, exporting, operators, passes, replay, state, task_file, weights  # noqa: E402
+from importing.program import Program  # noqa: E402
 from importing.refusal import Refused  # noqa: E402
 from importing.source import SEED, Loaded, Problem, find_problems, one_line  # noqa: E402
 
@@ -43,28 +44,37 @@ class Options:
 
 
 def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
-    """Writes one task and returns its line of the report."""
+    """Writes one task, and gives a line of the report."""
+    if problem.kind == "kernelbench" and problem.level == 4:
+        raise Refused(
+            "KernelBench's level 4 downloads pretrained models by their names, and a task holds all that it is made "
+            "of; take levels 1 to 3, or write the model as a file of its own"
+        )
     loaded = Loaded(problem)
     arguments, drawn = draws.draw_inputs(loaded, torch.utils._pytree.tree_leaves)
     model = loaded.model()
-    program = exporting.export(model, arguments)
+    program, watch = exporting.export(model, arguments)
     if len(program.inputs) != len(drawn):
         raise Refused(f"forward takes {len(program.inputs)} tensors, and get_inputs gives {len(drawn)}")
-    passes.make_task_program(program, weights.fixed_test(loaded.model, SEED))
+    is_fixed = weights.fixed_test(loaded.model, SEED)
+    passes.make_task_program(program, is_fixed)
     weights.name_values(program)
+    refuse_what_is_no_tensor(loaded, arguments, program, watch, is_fixed)
     unknown = {s.name for s in program.steps if not operators.is_known(s.op)}
     if unknown:
         raise Refused(
             f"it needs {', '.join(sorted(unknown))}, which is not among the operators of a task; write it "
             "with others"
         )
-    verified = replay.check(program, loaded.model(), arguments, options.verify_s)
+    checked = replay.check(program, loaded.model(), arguments, options.verify_s)
+    drawn += [draws.draw_of_state(values) for values in checked.states]
     blobs = options.out / "blobs"
     blob = weights.write_weights(program, blobs)
+    recorded = task_file.recorded_tensors(program, drawn)
+    records = weights.write_tensors(recorded, blobs) if recorded else None
     source = weights.write_source(problem.code, blobs)
-    task = task_file.task_json(
-        problem, model, program, drawn, weights.declare_weights(program, blob or ""), source
-    )
+    declared = weights.declare_weights(program, blob or "")
+    task = task_file.task_json(problem, model, program, drawn, declared, records, source)
     path = options.out / f"{problem.name}.json"
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(task_file.task_text(task), encoding="utf-8")
@@ -78,8 +88,56 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
         "weights": len(program.weights),
         "weight_bytes": size,
         "steps": len(program.steps),
-        "verified": verified,
+        "verified": checked.calls > 0,
+        "notes": notes_on(program, drawn),
     }
+
+
+def refuse_what_is_no_tensor(
+    loaded: Loaded, arguments: list[Any], program: Program, watch: state.Watch, is_fixed: Any
+) -> None:
+    """Attributes that forward changes and that are no tensors (a number, a list that grows, nothing before the first
+    call): the program must be the same after a call, and after many, else a later call computes something else."""
+    if not watch.others:
+        return
+    for calls in (1, 2, 1000):
+        model = loaded.model()
+        for path, (before, after) in watch.others.items():
+            state.put(model, path, state.like(after, calls, before))
+        try:
+            later, _ = exporting.export(model, arguments)
+            passes.make_task_program(later, is_fixed)
+            weights.name_values(later)
+            same = task_file.program_text(later) == task_file.program_text(program)
+        except Refused:
+            same = False
+        if not same:
+            changed = ", ".join(watch.where(path) for path in watch.others)
+            raise Refused(
+                f"forward changes {changed}, which a task cannot keep from call to call, and a later call depends on "
+                "it: keep a tensor of one shape and dtype, made in __init__ (register_buffer), in the place of a "
+                "number, a list or None"
+            )
+    program.dropped += watch.others
+
+
+def notes_on(program: Program, drawn: list[draws.Drawn]) -> list[str]:
+    """What the task takes from records, keeps from call to call, and does not keep."""
+    states = {s.input: s for s in program.states}
+    notes = []
+    for v, d in zip(program.inputs, drawn):
+        if d.recorded and v not in states:
+            notes.append(f"{v.name} is recorded: {len(d.recorded)} draws")
+    for v, s in states.items():
+        what = "is an input that forward changes" if s.kind == "argument" else "is kept from call to call"
+        notes.append(f"{s.path} {what}")
+    statistics = [p for p in program.dropped if weights.is_statistic(p)]
+    others = [p for p in program.dropped if not weights.is_statistic(p)]
+    if statistics:
+        notes.append(f"running statistics are not kept, since no output reads them ({len(statistics)} buffers)")
+    if others:
+        notes.append(f"not kept, since no output reads them: {', '.join(others)}")
+    return notes
 
 
 def _child(problem: Problem, options: Options, answer: multiprocessing.connection.Connection) -> None:
@@ -230,6 +288,8 @@ def _print_report(imported: list[dict[str, Any]], refused: list[dict[str, Any]])
             f"{line['weights']:4} weights  "
             f"{'verified' if line['verified'] else ''}".rstrip()
         )
+        for note in line["notes"]:
+            print(f"{'':{width}}  {note}")
     for line in refused:
         print(f"{line['name']}: refused: {line['reason']}")
     print(

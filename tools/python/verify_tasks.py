@@ -159,6 +159,23 @@ def on_device(device: torch.device, values: Any) -> Any:
         lambda x: x.to(device, copy=True) if isinstance(x, torch.Tensor) else x, values)
 
 
+def places(returns: Any) -> Iterator[int]:
+    """The outputs that forward returns, in the order of its result's leaves."""
+    if isinstance(returns, dict):
+        ((kind, items),) = returns.items()
+        for item in items:
+            yield from places(item[1] if kind == "dict" else item)
+    elif returns is not None:
+        yield returns
+
+
+def attribute(model: torch.nn.Module, path: str) -> torch.Tensor:
+    at: Any = model
+    for word in path.split("."):
+        at = getattr(at, word)
+    return at
+
+
 class Eager:
     """The module that a task was imported from."""
 
@@ -171,7 +188,7 @@ class Eager:
             raise NotCompared(f"its source {source} is missing; import it again")
         self.loaded = Loaded(Problem(task["name"], source.read_bytes(), origin["kind"], origin.get("level"),
                                      origin.get("problem")))
-        self.seed, self.device = origin["seed"], device
+        self.task, self.seed, self.device = task, origin["seed"], device
         self.inputs = self.loaded.inputs(self.seed)
         self.model = self.loaded.model(self.seed)
 
@@ -188,8 +205,26 @@ class Eager:
     def run(self) -> list[torch.Tensor]:
         """A copy of the module each time, since forward may change its buffers; the outputs, in the host's memory."""
         model = copy.deepcopy(self.model).to(self.device)
+        given = on_device(self.device, self.inputs)
         with torch.inference_mode():
-            return [x.cpu().contiguous() for x in leaves(model(*on_device(self.device, self.inputs)))]
+            outputs = self.outputs(model, given, leaves(model(*given)))
+            return [x.cpu().contiguous() for x in outputs]
+
+    def outputs(self, model: torch.nn.Module, given: Any, results: list[torch.Tensor]) -> list[torch.Tensor]:
+        """As the program has them: what forward returned, and what it left in the module and in its inputs."""
+        if "returns" not in self.task:
+            return results
+        found = dict(zip(places(self.task["returns"]), results, strict=True))
+        inputs = {declared["name"]: x for declared, x in zip(self.task["inputs"], leaves(given))}
+        for state in self.task.get("states", ()):
+            after = inputs[state["input"]] if state["kind"] == "argument" else attribute(model, state["name"])
+            found[self.task["outputs"].index(state["output"])] = after
+        return [found[i] for i in range(len(self.task["outputs"]))]
+
+    def given(self) -> list[torch.Tensor]:
+        """The program's inputs in the first call: forward's, and what the module has kept."""
+        kept = [s["name"] for s in self.task.get("states", ()) if s["kind"] != "argument"]
+        return leaves(self.inputs) + [attribute(self.model, name).detach() for name in kept]
 
 
 class Replay:
@@ -260,9 +295,9 @@ def verify(path: pathlib.Path, replay: Replay, device: torch.device, o: argparse
     for i, a in enumerate(runs):
         for b in runs[:i]:
             noise = noise.worst(differences(a, b, device))
-    tensors = leaves(eager.inputs)
+    tensors = eager.given()
     if len(tensors) != len(task["inputs"]):
-        raise NotCompared(f"get_inputs gives {len(tensors)} tensors, and the task has {len(task['inputs'])} inputs")
+        raise NotCompared(f"its module gives {len(tensors)} tensors, and the task has {len(task['inputs'])} inputs")
     inputs = {declared["name"]: x.cpu() for declared, x in zip(task["inputs"], tensors)}
     del eager, tensors
     free_gpu_memory(device)

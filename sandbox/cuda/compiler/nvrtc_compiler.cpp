@@ -81,9 +81,9 @@ class compiler final : public nvrtc_compiler {
  private:
   // The version also identifies NVRTC's own headers and those of the wheels, which are installed with it.
   std::string key_of(const std::string& text, const std::vector<std::string>& headers) const {
-    return sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", cache_format, processes_->report().version,
-                                  options_.architecture, fmt::join(nvrtc_options(headers), " "),
-                                  fmt::join(headers, " "), text));
+    return sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", cache_format, rules_of_gpu_code,
+                                  processes_->report().version, options_.architecture,
+                                  fmt::join(nvrtc_options(headers), " "), fmt::join(headers, " "), text));
   }
 
   expected<compile_output> run(const compile_request& request) {
@@ -103,6 +103,7 @@ class compiler final : public nvrtc_compiler {
     CUDAL1_CHECK(check_status(output));
     CUDAL1_TRY(const auto module, parse_ptx(output.ptx));
     CUDAL1_CHECK(check_ptx(module));
+    CUDAL1_CHECK(check_cubin(output.cubin, module));
     std::vector<std::string> kernels;
     for (const auto& f : module.functions)
       if (f.is_kernel) kernels.emplace_back(f.name);

@@ -125,6 +125,7 @@ class rules {
     for (const auto word : s.words) {
       if (word == ".managed") return refuse(s, "managed memory");
       if (word == ".texref" || word == ".samplerref" || word == ".surfref") return refuse(s, "textures and surfaces");
+      if (word == "<" && s.head() != ".reg") return refuse(s, "several variables under one name");
       if (word == ".include" || word == ".incbin" || word == ".section" || word == ".file") return refuse(s, "files");
     }
     const bool is_extern_variable = s.head() == ".extern" && std::none_of(s.words.begin(), s.words.end(), [](auto w) {

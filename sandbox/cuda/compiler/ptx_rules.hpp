@@ -2,16 +2,29 @@
 // keep lines in the L2 cache, call the device runtime.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "config/base/error.hpp"
 #include "sandbox/cuda/compiler/ptx.hpp"
 
 namespace cudal1 {
 
+// Counts the changes of these rules and of those for cubins: what passed other ones is checked again.
+inline constexpr int rules_of_gpu_code = 2;
+
 // Errors: refused (the rule, the function, the symbol or instruction).
 expected<void> check_ptx(const ptx_module& module);
 
-// Variables in global memory are tables: only loads may use them, so that no call leaves state for the next one. Part
-// of check_ptx. No rule about text can stop a kernel that uses a made-up address.
+// Variables in global and constant memory are tables: nothing but loads may use them, so that a call leaves nothing to
+// the next one. Part of check_ptx. Whoever makes up an address is not stopped by this, nor by any rule about text: the
+// runner finds what was written.
 expected<void> check_device_variables(const ptx_module& module);
+
+// The names of those variables, wherever they are declared.
+std::vector<std::string_view> device_variables_of(const ptx_module& module);
+
+// That the compiled code has no other such variables than those that the rules have seen.
+expected<void> check_cubin(std::string_view cubin, const ptx_module& module);
 
 }  // namespace cudal1

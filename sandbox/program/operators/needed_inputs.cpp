@@ -236,7 +236,8 @@ std::map<std::string, double> needed_inputs(const task& t) {
   if (!t.reference.is_pure_aten()) return shares;
   for (std::size_t i = 0; i < t.inputs.size(); ++i) {
     const auto& name = t.reference.text.inputs[i].name;
-    shares[name] = varies_freely(t.inputs[i].draw.kind) ? needed_share(t, name) : 0;
+    const bool fixed = t.inputs[i].content && t.inputs[i].content->fixed;
+    shares[name] = varies_freely(t.inputs[i].draw.kind) && !fixed ? needed_share(t, name) : 0;
   }
   return shares;
 }

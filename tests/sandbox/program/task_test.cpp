@@ -230,6 +230,94 @@ TEST(read_task, keeps_the_content_of_weights_and_the_origin) {
   EXPECT_EQ(again->origin, t->origin);
 }
 
+// Two inputs of no known distribution, and one whose values have a random scale.
+TEST(read_task, keeps_recorded_draws_and_random_scales) {
+  const auto recorded = [](const std::string& more) {
+    return "\"content\": {\"file\": \"" + weights_blob + "\", \"tensor\": \"x\", \"draws\": 8" + more + "}";
+  };
+  auto text = replaced(with_blob(imported_text()), "\"draw\": {\"distribution\": \"signs\"}",
+                       R"("draw": {"distribution": "normal", "std": 2, "min": -1}, )" + recorded(""));
+  text = replaced(text, "\"simplex\"", R"("simplex", "of": {"distribution": "uniform", "low": -1, "high": 2,
+                                                              "factor": {"low": 0.5, "high": 4}})");
+  const auto t = read_task(text, "cuda");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->inputs[1].content, (tensor_content{weights_blob, "x", false, 8}));
+  EXPECT_EQ(t->inputs[1].draw.std, 2);
+  const auto& simplex = t->inputs[0].draw;
+  EXPECT_EQ(simplex.kind, distribution::simplex);
+  EXPECT_EQ(simplex.of, distribution::uniform);
+  EXPECT_EQ(std::pair(simplex.low, simplex.high), std::pair(-1.0, 2.0));
+  EXPECT_EQ(simplex.factor, (draw_factor{0.5, 4}));
+  const auto again = read_task(canonical_text(*t), "cpu");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->id, t->id);
+  EXPECT_EQ(again->inputs, t->inputs);
+}
+
+// What a task is must not change with words that it does not use: its id is what all that is known of it is kept by.
+TEST(read_task, says_nothing_new_of_tasks_that_were_there_before) {
+  const auto t = read_task(with_blob(imported_text()), "cpu");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->id, "8086f0501b3316220d7e99ccadb3c16eda858fd3afe49935096bffe5689f109e");
+}
+
+// y = x + h, which is kept in h; x becomes x * h.
+std::string text_with_states(const std::string& states, const std::string& returns) {
+  return R"({"format": 1, "name": "n", "inputs": [{"name": "x", "dtype": "float32", "shape": [3, 4]},
+                                                   {"name": "h", "dtype": "float32", "shape": [3, 4]}],
+             "steps": [{"aten": "aten::add.Tensor", "args": {"self": "x", "other": "h"}, "out": ["y"]},
+                       {"aten": "aten::mul.Tensor", "args": {"self": "x", "other": "h"}, "out": ["p"]},
+                       {"aten": "aten::sum", "args": {"self": "x"}, "out": ["s"]}],
+             "outputs": ["y", "p", "s"], "states": )" +
+         states + (returns.empty() ? "" : ", \"returns\": " + returns) + "}";
+}
+
+TEST(read_task, keeps_states_and_what_forward_returns) {
+  const std::string states =
+      R"([{"name": "x", "kind": "argument", "input": "x", "output": "p"},
+          {"name": "cell.h", "kind": "assigned", "input": "h", "output": "y"}])";
+  const std::string returns = R"({"tuple": [0, {"list": [2, null]}, {"dict": [["a key", 1]]}]})";
+  const auto t = read_task(text_with_states(states, returns), "cuda");
+  ASSERT_TRUE(t) << t.error().message;
+  ASSERT_EQ(t->states.size(), 2U);
+  EXPECT_EQ(t->states[0].kind, state_kind::argument);
+  EXPECT_EQ(t->states[1], (task_state{"cell.h", state_kind::assigned, "h", "y"}));
+  const auto again = read_task(canonical_text(*t), "cpu");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->states, t->states);
+  EXPECT_EQ(again->returns, *json::parse(returns));
+  const auto other = read_task(replaced(text_with_states(states, returns), "cell.h", "cell.g"), "cuda");
+  ASSERT_TRUE(other);
+  EXPECT_NE(other->id, t->id);
+}
+
+TEST(read_task, reports_what_is_wrong_with_states) {
+  const std::string states =
+      R"([{"name": "x", "kind": "argument", "input": "x", "output": "p"},
+          {"name": "h", "kind": "in_place", "input": "h", "output": "y"}])";
+  for (const auto& [from, to, wanted] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"\"input\": \"h\"", "\"input\": \"g\"", "states[1], input: \"g\" is none of the program's inputs"},
+           {"\"output\": \"y\"", "\"output\": \"z\"", "states[1], output: \"z\" is none of the program's outputs"},
+           {"\"output\": \"y\"", "\"output\": \"s\"",
+            "states[1]: the input is float32[3, 4], and the output float32[]"},
+           {"\"input\": \"h\"", "\"input\": \"x\"", "states[1]: its name or its input stands in a state before it"},
+           {"\"argument\"", "\"assigned\"", ""},
+           {"\"in_place\"", "\"kept\"", "states[1], kind: there is no \"kept\""},
+           {"\"name\": \"h\"", "\"name\": \"\"", "states[1], name: should be a name of 1 to 500 bytes"}}) {
+    const auto read = read_task(text_with_states(replaced(states, from, to), "0"), "cpu");
+    EXPECT_EQ(read.has_value(), wanted.empty()) << to;
+    EXPECT_THAT(read ? "" : read.error().message, HasSubstr(wanted)) << to;
+  }
+  const auto first =
+      read_task(text_with_states(R"([{"name": "x", "kind": "assigned", "input": "x", "output": "p"}])", "0"), "cpu");
+  ASSERT_FALSE(first);
+  EXPECT_THAT(first.error().message, HasSubstr("states: \"x\" should stand behind the inputs that forward is given"));
+  EXPECT_THAT(read_task(text_with_states(states, ""), "cpu").error().message, HasSubstr("says what forward returns"));
+  for (const auto* wrong : {"3", "-1", "1.5", "[0]", R"({"tuple": 0})", R"({"set": [0]})", R"({"dict": [0]})",
+                            R"({"dict": [["a", 7]]})", R"({"tuple": [0], "list": []})"})
+    EXPECT_FALSE(read_task(text_with_states(states, wrong), "cpu")) << wrong;
+}
+
 TEST(read_task, gives_an_id_that_depends_on_content_but_not_on_origin) {
   const auto id_of = [](const std::string& text) {
     const auto t = read_task(text, "cpu");
@@ -257,7 +345,16 @@ TEST(read_task, reports_what_is_wrong_with_content_and_origin) {
            {"\"fixed\": true", "\"fixed\": 1", "content, fixed: should be a boolean, but is an integer"},
            {", \"fixed\": true", "", "weights[1] (index), draw: int64 needs one, such as"},
            {"\"simplex\"}", "\"simplex\"}, \"content\": {\"file\": \"" + weights_blob + "\", \"tensor\": \"x\"}",
-            "inputs[0] (x), content: inputs are drawn; only weights can have content"},
+            "inputs[0] (x), content: an input's says how many draws there are, and a weight's does not"},
+           {"\"fixed\": true", "\"draws\": 2, \"fixed\": true", "weights[1] (index), content: an input's says"},
+           {"\"simplex\"}",
+            "\"simplex\"}, \"content\": {\"file\": \"" + weights_blob + R"(", "tensor": "x", "draws": 0})",
+            "inputs[0] (x), content, draws: should be 1 to 1024"},
+           {"\"simplex\"}", R"("simplex", "of": {"distribution": "signs"}})", "draw, of: should be uniform or normal"},
+           {"\"simplex\"}", R"("simplex", "factor": {"low": 0, "high": 1}})", "unknown key \"factor\""},
+           {"\"simplex\"}", R"("normal", "factor": {"low": 1, "high": 1}})",
+            "factor: low (1) should be below high (1)"},
+           {"\"simplex\"}", R"("normal", "factor": {"low": 1}})", "factor: the key \"high\" is missing"},
            {"\"simplex\"}", "\"simplex\", \"min\": 0}", "inputs[0] (x), draw (simplex): unknown key \"min\""},
            {"\"simplex\"}", "\"simplex\"}, \"facts\": [\"one_hot\"]", "facts[0]: rows of a simplex are not one_hot"},
            {"\"signs\"}", "\"constant\"}", "inputs[1] (sign), draw: the key \"value\" is missing"},

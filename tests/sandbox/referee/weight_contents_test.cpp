@@ -1,6 +1,8 @@
 // Weights from blobs: which are accepted, which are refused, and how draws use them.
 #include "sandbox/referee/weight_contents.hpp"
 
+#include <set>
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,9 +59,97 @@ TEST(weight_contents, must_have_the_weights_type_and_facts) {
               testing::AllOf(HasSubstr("the weight fc_bias of layer: "),
                              HasSubstr(example.blob + ": has no tensor \"fc.bios\"; did you mean \"fc.bias\"?")));
   EXPECT_THAT(problem_of(changed(example, "\"fc.bias\"", "\"fc.weight\"")),
-              HasSubstr("the tensor \"fc.weight\" is float32[3, 4], but the weight is float32[3]"));
+              HasSubstr("the tensor \"fc.weight\" is float32[3, 4], but should be float32[3]"));
   EXPECT_THAT(problem_of(changed(example, "\"draw\"", R"("facts": ["non_negative"], "draw")")),
-              HasSubstr("the tensor \"fc.weight\" is not non_negative, as the weight's facts say: [0, 0] is -1"));
+              HasSubstr("the tensor \"fc.weight\" is not non_negative, as its facts say: [0, 0] is -1"));
+}
+
+// One draw of all inputs together: what belongs together stays so.
+TEST(weight_contents, has_recorded_draws_of_inputs_which_a_seed_chooses) {
+  const imported_example example;
+  const auto record = [&](const std::string& tensor, int draws) {
+    return fmt::format(R"("content": {{"file": "{}", "tensor": "{}", "draws": {}}})", example.blob, tensor, draws);
+  };
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  stored_tensors tensors;
+  for (int draw = 0; draw < 3; ++draw)
+    for (const auto* name : {"a", "b"})
+      tensors[fmt::format("{}.{}", name, draw)] = {
+          dtype::float32,
+          {1},
+          std::as_bytes(std::span(values))
+              .subspan(sizeof(float) * static_cast<std::size_t>(draw + (*name == 'b' ? 3 : 0)), sizeof(float))};
+  ASSERT_TRUE(write_safetensors(example.folder + "/r", tensors));
+  const std::string blob = std::string(64, 'e') + ".safetensors";
+  std::filesystem::rename(example.folder + "/r", example.blobs() + "/" + blob);
+  auto text = fmt::format(R"({{"format": 1, "name": "n", "inputs": [
+      {{"name": "a", "dtype": "float32", "shape": [1], {}}}, {{"name": "b", "dtype": "float32", "shape": [1], {}}},
+      {{"name": "c", "dtype": "float32", "shape": [1]}}],
+      "steps": [{{"aten": "aten::mul.Tensor", "args": {{"self": "a", "other": "b"}}, "out": ["y"]}}], "outputs": ["y"]}})",
+                          record("a", 3), record("b", 3));
+  for (std::size_t at = 0; (at = text.find(example.blob, at)) != std::string::npos;)
+    text.replace(at, example.blob.size(), blob);
+  const auto t = read_task(text, "cpu");
+  ASSERT_TRUE(t) << t.error().message;
+  std::vector<unique_fd> files;
+  files.emplace_back(::open((example.blobs() + "/" + blob).c_str(), O_RDONLY | O_CLOEXEC));
+  const auto contents = weight_contents::map(*t, files);
+  ASSERT_TRUE(contents) << contents.error().message;
+  std::set<float> seen;
+  for (uint64_t seed = 1; seed < 100; ++seed) {
+    const float a = floats_of(contents->of_input(0, seed), 1)[0];
+    EXPECT_EQ(floats_of(contents->of_input(1, seed), 1)[0], a + 3);
+    EXPECT_EQ(contents->of_input(0, seed), contents->of_input(0, seed));
+    seen.insert(a);
+  }
+  EXPECT_EQ(seen, (std::set<float>{1, 2, 3}));
+  EXPECT_EQ(contents->of_input(2, 1), nullptr) << "it is drawn";
+  EXPECT_EQ(contents->of_input(3, 1), nullptr);
+  auto more = text;
+  more.replace(more.find("\"draws\": 3"), 10, "\"draws\": 4");
+  const auto missing = weight_contents::map(*read_task(more, "cpu"), files);
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("the input a of n: "));
+  EXPECT_THAT(missing.error().message, HasSubstr("has no tensor \"a.3\""));
+}
+
+// A scale is one number of a draw, another in the next; and other kinds of draws do not have it.
+TEST(draws, may_have_one_random_factor) {
+  input_spec spec;
+  spec.draw.kind = distribution::uniform;
+  spec.draw.low = 1;
+  spec.draw.high = 2;
+  spec.draw.factor = draw_factor{10, 30};
+  const auto type = contiguous(dtype::float64, {1000});
+  double least = 1e9, most = 0;
+  for (uint64_t seed = 1; seed < 40; ++seed) {
+    const auto values = draw_values({type, spec, tensor_role::input, draw_kind::declared, seed});
+    const auto [low, high] = std::ranges::minmax(values);
+    EXPECT_NEAR(high / low, 2, 0.02) << "all values have the same factor";
+    EXPECT_GE(low, 10);
+    EXPECT_LE(high, 60);
+    least = std::min(least, low);
+    most = std::max(most, low);
+  }
+  EXPECT_LT(least, 12);
+  EXPECT_GT(most, 27);
+  const auto standard = draw_values({type, spec, tensor_role::input, draw_kind::standard_normal, 1});
+  EXPECT_LT(std::ranges::max(standard), 6);
+}
+
+// Rows of a softmax of values in [0, 1) are all within a factor of e of each other; those of normal values are not.
+TEST(draws, of_a_simplex_are_made_of_what_it_says) {
+  input_spec spec;
+  spec.draw.kind = distribution::simplex;
+  const auto type = contiguous(dtype::float64, {1, 1000});
+  const auto ratio = [&] {
+    const auto [low, high] = std::ranges::minmax(draw_values({type, spec, tensor_role::input, draw_kind::declared, 7}));
+    return high / low;
+  };
+  EXPECT_GT(ratio(), 20);
+  spec.draw.of = distribution::uniform;
+  EXPECT_LT(ratio(), 2.72);
+  EXPECT_GT(ratio(), 2.6);
 }
 
 TEST(weight_contents, name_the_file_that_is_missing_or_broken) {

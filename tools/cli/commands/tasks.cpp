@@ -31,6 +31,7 @@ struct task_summary {
   std::string name, summary, family, profile, id;
   std::vector<tensor_summary> inputs, weights;
   std::vector<std::string> outputs;
+  std::vector<task_state> states;
   std::optional<task_origin> origin;
   int64_t steps = 0;
   int64_t bytes = 0;  // of all inputs, weights and outputs
@@ -38,7 +39,8 @@ struct task_summary {
   std::optional<roofline> floor;
 };
 BOOST_DESCRIBE_STRUCT(task_summary, (),
-                      (name, summary, family, profile, id, inputs, weights, outputs, origin, steps, bytes, work, floor))
+                      (name, summary, family, profile, id, inputs, weights, outputs, states, origin, steps, bytes, work,
+                       floor))
 
 std::vector<tensor_summary> summarize(const std::vector<tensor_declaration>& declared,
                                       const std::vector<input_spec>& specs, int64_t& bytes) {
@@ -60,6 +62,7 @@ task_summary summarize(const task& t, const std::optional<device_data>& device) 
   s.profile = t.profile;
   s.id = t.id;
   s.origin = t.origin;
+  s.states = t.states;
   s.inputs = summarize(p.inputs, t.inputs, s.bytes);
   s.weights = summarize(p.weights, t.weights, s.bytes);
   s.outputs.reserve(p.outputs.size());
@@ -82,18 +85,24 @@ std::string facts_of(const input_spec& spec) {
 }
 
 std::string draw_text(const draw_spec& d) {
+  const auto factor = d.factor ? fmt::format(" times one number in [{}, {})", d.factor->low, d.factor->high) : "";
   switch (d.kind) {
     case distribution::uniform:
-      return fmt::format("uniform on [{}, {})", d.low, d.high);
+      return fmt::format("uniform on [{}, {}){}", d.low, d.high, factor);
     case distribution::integer:
       return fmt::format("integers {} to {}", d.low, d.high - 1);
     case distribution::bernoulli:
       return fmt::format("1 with probability {}", d.probability);
     case distribution::normal:
-      return fmt::format("normal, mean {}, standard deviation {}", d.mean, d.std);
+      return fmt::format("normal, mean {}, deviation {}{}", d.mean, d.std, factor);
     case distribution::signs:
       return "1 or -1";
     case distribution::simplex:
+      if (d.of) {
+        draw_spec base = d;
+        base.kind = *d.of;
+        return "rows of softmax of values " + draw_text(base);
+      }
       return "rows of softmax";
     case distribution::constant:
       return fmt::format("{} everywhere", d.value);
@@ -106,6 +115,7 @@ std::string values_text(const input_spec& spec) {
   const auto facts = facts_of(spec);
   std::string text;
   if (spec.content) text = fmt::format("{} of {}", spec.content->tensor, short_id(spec.content->file));
+  if (spec.content && spec.content->draws > 0) text = fmt::format("{} recorded draws, ", spec.content->draws) + text;
   if (!spec.content || !spec.content->fixed) text += (text.empty() ? "" : "; otherwise ") + draw_text(spec.draw);
   return text + (facts.empty() ? "" : "; always " + facts);
 }
@@ -145,6 +155,9 @@ void print_one(const task& t, const std::optional<device_data>& device, const te
   tensors("weight", s.weights);
   for (const auto& output : s.outputs)
     out.print("  output " + output + "\n");
+  for (const auto& state : s.states)
+    out.print(fmt::format("  state {} ({}): given as {}, left as {}\n", state.name, enum_name(state.kind), state.input,
+                          state.output));
   out.print(print_work(s) + "\n");
   out.print(print_program_head(t.reference.text));
   if (!print_program_head(t.reference.text).ends_with('\n')) out.print("\n");

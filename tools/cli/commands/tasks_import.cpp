@@ -30,6 +30,9 @@ void print_report(const import_report& report, const std::string& folder, const 
               format_bytes(static_cast<double>(t.weight_bytes)), t.verified ? "same bits" : "-"});
   }
   if (!list.empty()) out.print(list.text(out) + "\n");
+  for (const auto& t : report.imported)
+    for (const auto& note : t.notes)
+      out.print(fmt::format("{}: {}\n", t.name, note));
   for (const auto& r : report.refused)
     out.print(fmt::format("{} was refused: {}\n", r.name, r.reason));
   out.print(fmt::format("{} in {}, {} of them compared with their models on the CPU; {} refused.\n",

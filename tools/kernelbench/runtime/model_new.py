@@ -44,6 +44,17 @@ def _kb_constant(dtype, shape, text):
     return _kb_torch.frombuffer(data, dtype=getattr(_kb_torch, dtype)).reshape(shape)
 
 
+def _kb_place(model, name):
+    """The dictionary and the key of a tensor that forward keeps: a parameter, a buffer or an attribute."""
+    found = _kb_find(model, name)
+    if found is None and _kb_attribute(model, name) is not None:
+        model, leaf = _kb_owner(model, name)
+        found = model.__dict__, leaf
+    if found is None:
+        raise RuntimeError(f"{_KB_NAME}: the module has no tensor {name}")
+    return found
+
+
 class _KbState:
     """A module's program, and where its weights are."""
 
@@ -68,16 +79,39 @@ class _KbState:
             weights.append(found)
         self.program = _kb_extension.Program(weights)
         self.quick = self.program.quick_function()
+        self.kept = [(kind, output, *_kb_place(model, name)) for name, kind, _, output in _KB_STATES if kind != "argument"]
+        self.changed_arguments = [(source, output) for _, kind, source, output in _KB_STATES if kind == "argument"]
 
-    def call(self, args, kwargs):
-        """Handles any call; the next one of the same form is quick."""
+    def run(self, args, kwargs):
+        """A call of a program that keeps tensors, or whose forward returns them in containers."""
+        kept = tuple([held[key] for _, _, held, key in self.kept])
+        outputs = None if kwargs else self.quick(args + kept)
+        if outputs is None:
+            outputs = self.call(args, kwargs, kept)
+        if not isinstance(outputs, tuple):
+            outputs = (outputs,)
+        for kind, output, held, key in self.kept:
+            if kind == "assigned":
+                held[key] = outputs[output]
+            else:
+                held[key].detach().copy_(outputs[output])
+        if self.changed_arguments:
+            given = self.tensors(args, kwargs)
+            for source, output in self.changed_arguments:
+                given[source].copy_(outputs[output])
+        return _KB_RETURNS(outputs)
+
+    def call(self, args, kwargs, kept=()):
+        """Any call; the next one like it is quick. `kept`: what comes after the arguments."""
         tensors = self.tensors(args, kwargs)
         if self.constants and tensors and tensors[0].device != self.device:
             self.device = tensors[0].device
             self.constants.update({k: t.to(self.device) for k, t in self.constants.items()})
         flat = sum(isinstance(v, _kb_torch.Tensor) for v in args) == len(tensors)
         nested = kwargs or any(isinstance(v, (list, tuple, dict)) for v in args)
-        return self.program.call(tensors, args if flat and not nested else None)
+        if tensors:  # an attribute stays where it was when its module is moved
+            kept = tuple([t.to(tensors[0].device) for t in kept])
+        return self.program.call([*tensors, *kept], args + kept if flat and not nested else None)
 
     def tensors(self, args, kwargs):
         """The tensors among the arguments, in order. All others must have the values that the program was made for."""
@@ -110,6 +144,8 @@ class ModelNew(Model):
             state = self.__dict__["_kb_state"] = _KbState(self)
         if state.mode_matters and not self.training:
             raise RuntimeError(f"{_KB_NAME}: this program was made for a module in training mode; call train()")
+        if _KB_RETURNS is not None:
+            return state.run(args, kwargs)
         if not kwargs:
             outputs = state.quick(args)
             if outputs is not None:

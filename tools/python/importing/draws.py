@@ -11,10 +11,14 @@ import torch
 from .lineage import Lineage, Recorder
 from .refusal import Refused
 from .source import SEED, Loaded
+from .weights import DTYPES, dtype_name
 
 SEEDS = (SEED + 1, SEED + 2, SEED)  # the last one's tensors are kept: they are KernelBench's
-_SAMPLE = 1 << 20  # most elements for moments
-_SURE = 6.0  # standard errors: a right guess is refused less than once in 10^8
+_SAMPLE = 1 << 20  # elements that are looked at
+_REFUSED_IN_ERROR = 1e-9  # how often a test says that values are not of the distribution that they are of
+_LEAST_TO_GUESS = 1000  # elements
+RECORDED_DRAWS = 8
+RECORDED_BYTES = 128 << 20  # of all inputs of a task that are recorded
 
 
 @dataclasses.dataclass
@@ -24,6 +28,9 @@ class Drawn:
     tensor: torch.Tensor
     draw: dict[str, Any]
     facts: list[str]
+    # Of an input of no known distribution: what get_inputs gave, `tensor` first. `fixed`: nothing else is ever drawn.
+    recorded: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    fixed: bool = False
 
 
 @dataclasses.dataclass
@@ -31,9 +38,9 @@ class _Look:
     """What one seed's tensor looks like."""
 
     lineage: Lineage | None
+    factor: float  # that all values of this draw have
     facts: set[str]
     sample: torch.Tensor  # float64, of the elements that the facts leave free
-    digest: float
     lowest: float
     highest: float
 
@@ -79,14 +86,15 @@ def _free_elements(t: torch.Tensor, facts: set[str]) -> torch.Tensor:
     return flat[::step][:_SAMPLE].double()
 
 
-def _look(t: torch.Tensor, lineage: Lineage | None) -> _Look:
+def _look(t: torch.Tensor, lineage: Lineage | None, factor: float) -> _Look:
     with torch.no_grad():
         facts = _matrix_facts(t)
         if _is_one_hot(t):
             facts.add("one_hot")
-        sample = _free_elements(t, facts)
-        lowest, highest = (float(x) for x in t.aminmax()) if t.dtype != torch.bool else (0.0, 1.0)
-    return _Look(lineage, facts, sample, float(sample.sum()), lowest, highest)
+        # Of a one-hot row, where its one is.
+        sample = t.argmax(-1).reshape(-1)[:_SAMPLE].double() if "one_hot" in facts else _free_elements(t, facts)
+        lowest, highest = (float(x) for x in ((t.all(), t.any()) if t.dtype == torch.bool else t.aminmax()))
+    return _Look(lineage, factor, facts, sample, lowest, highest)
 
 
 def _nice(x: float) -> float:
@@ -94,46 +102,60 @@ def _nice(x: float) -> float:
     return float(f"{x:.3g}")
 
 
-def _share_is(sample: torch.Tensor, p: float) -> bool:
-    n = sample.numel()
-    return abs(float(sample.mean()) - p) <= _SURE * math.sqrt(max(p * (1 - p), 1e-12) / n) + 1e-9
+def _follows(sample: torch.Tensor, below: Any, up_to: Any, blur: torch.Tensor | float) -> bool:
+    """Whether independent values may be of a distribution: `below(x)` and `up_to(x)` say how much of it lies below x,
+    without and with x itself. By the inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's constant (1990) the
+    share of n values up to any x is further than e from the distribution's with probability 2 exp(-2 n e^2) at most,
+    for any n and any distribution. `blur`: how far rounding may have moved a value."""
+    x, order = sample.sort()
+    if isinstance(blur, torch.Tensor):
+        blur = blur[order]
+    n = x.numel()
+    allowed = math.sqrt(math.log(2 / _REFUSED_IN_ERROR) / (2 * n)) + 1e-9
+    share = torch.arange(n + 1, dtype=torch.float64) / n
+    too_many = share[1:] - up_to(x + blur)
+    too_few = below(x - blur) - share[:-1]
+    return float(too_many.max()) <= allowed and float(too_few.max()) <= allowed
 
 
-def _moments_fit(sample: torch.Tensor, mean: float, variance: float, fourth: float) -> bool:
-    """`fourth`: the fourth central moment over the squared variance, which says how well a variance
-    is known."""
-    n = sample.numel()
-    if n < 2:
-        return True
-    off = abs(float(sample.mean()) - mean)
-    if off > _SURE * math.sqrt(variance / n) + 1e-3 * math.sqrt(variance) + 1e-12:
-        return False
-    own = float(((sample - mean) ** 2).mean())
-    return abs(own - variance) <= variance * (_SURE * math.sqrt(max(fourth - 1, 0.1) / n) + 5e-3) + 1e-24
+def _is_even(places: torch.Tensor, count: float) -> bool:
+    """Whether whole numbers may be even on 0 to count - 1."""
+    return _follows(
+        places, lambda x: (x / count).clamp(0, 1), lambda x: ((x + 1) / count).clamp(0, 1), 0.0
+    )
 
 
 def _agrees(look: _Look, guess: Lineage, t: torch.Tensor) -> bool:
-    s = look.sample
-    epsilon = 1e-2 if t.dtype in (torch.float16, torch.bfloat16) else 1e-6
+    """`t`: the tensor that was looked at last, or one like it."""
+    s, size = look.sample, torch.finfo(t.dtype).eps if t.is_floating_point() else 0.0
+    if "one_hot" in look.facts:
+        return _is_even(s, t.shape[-1])
+    if guess.has_factor and guess.kind != "simplex":
+        if look.factor == 0:
+            return look.lowest == look.highest == 0
+        s, size = s / look.factor, 2 * size  # two roundings
     if guess.kind == "uniform":
-        slack = epsilon * max(abs(guess.low), abs(guess.high))
-        inside = float(s.min()) >= guess.low - slack and float(s.max()) <= guess.high + slack
-        return inside and _moments_fit(
-            s, (guess.low + guess.high) / 2, (guess.high - guess.low) ** 2 / 12, 1.8
-        )
+        blur = size * max(abs(guess.low), abs(guess.high))
+        share = lambda x: ((x - guess.low) / (guess.high - guess.low)).clamp(0, 1)  # noqa: E731
+        inside = float(s.min()) >= guess.low - blur and float(s.max()) <= guess.high + blur
+        return inside and _follows(s, share, share, blur)
     if guess.kind == "normal":
-        return _moments_fit(s, guess.mean, guess.std**2, 3.0)
+        share = lambda x: torch.special.ndtr((x - guess.mean) / guess.std)  # noqa: E731
+        return _follows(s, share, share, size * s.abs())
     if guess.kind == "integer":
-        whole = bool((s == s.round()).all()) and look.lowest >= guess.low and look.highest <= guess.high - 1
-        count = guess.high - guess.low
-        return whole and _moments_fit(s, (guess.low + guess.high - 1) / 2, (count**2 - 1) / 12, 1.8)
+        count = round((guess.high - guess.low) / guess.step)
+        places = ((s - guess.low) / guess.step).round()
+        off = (s - (guess.low + guess.step * places)).abs() > 2 * size * s.abs()
+        return not bool(off.any()) and 0 <= float(places.min()) <= float(places.max()) < count and _is_even(places, count)
     if guess.kind == "bernoulli":
-        return bool(((s == 0) | (s == 1)).all()) and _share_is(s, guess.probability)
-    if guess.kind == "signs":
-        return bool((s.abs() == 1).all()) and _share_is((s + 1) / 2, 0.5)
+        rest = 1 - guess.probability
+        share = lambda x, zero, one: rest * zero.double() + guess.probability * one.double()  # noqa: E731
+        return bool(((s == 0) | (s == 1)).all()) and _follows(
+            s, lambda x: share(x, x > 0, x > 1), lambda x: share(x, x >= 0, x >= 1), 0.0
+        )
     if guess.kind == "simplex":
         rows = t.double().sum(-1)
-        return look.lowest >= 0 and bool(((rows - 1).abs() < 1e-3).all())
+        return look.lowest >= 0 and bool(((rows - 1).abs() < max(1e-3, 4 * size)).all())
     return look.lowest == look.highest == guess.value  # constant
 
 
@@ -145,20 +167,20 @@ def _guess(look: _Look, t: torch.Tensor) -> Lineage | None:
         return Lineage("constant", made, value=look.lowest)
     if "one_hot" in look.facts:
         return Lineage("integer", made, low=0, high=2)
-    if s.numel() < 1000:
+    if s.numel() < _LEAST_TO_GUESS:
         return None
     if t.dtype == torch.bool:
         return Lineage("bernoulli", made, probability=_nice(float(s.mean())))
     if bool((s.abs() == 1).all()):
-        return Lineage("signs", made)
+        return Lineage("integer", made, low=-1, high=3, step=2)
     if not t.is_floating_point() or bool((s == s.round()).all()):
         return Lineage("integer", made, low=look.lowest, high=look.highest + 1)
     mean, std = float(s.mean()), float(s.std())
     fourth = float((((s - mean) / std) ** 4).mean())
     third = float((((s - mean) / std) ** 3).mean())
-    error = _SURE / math.sqrt(s.numel())
+    error = 6 / math.sqrt(s.numel())  # what is guessed here is tested after that
     if abs(third) < error * math.sqrt(6) + 0.02 and abs(fourth - 3) < error * math.sqrt(24) + 0.05:
-        small = abs(mean) < _SURE * std / math.sqrt(s.numel())
+        small = abs(mean) < error * std
         return Lineage("normal", made, mean=0.0 if small else _nice(mean), std=_nice(std))
     if abs(third) < error * math.sqrt(6) + 0.02 and abs(fourth - 1.8) < error * 2 + 0.02:
         low, high = _nice(look.lowest), _nice(look.highest)
@@ -167,68 +189,127 @@ def _guess(look: _Look, t: torch.Tensor) -> Lineage | None:
     return None
 
 
-def _is_index_like(t: torch.Tensor) -> bool:
-    return not t.is_floating_point() and t.dtype != torch.bool
+def _whole(x: float) -> bool:
+    return x == round(x)
+
+
+def _is_spelled(guess: Lineage) -> bool:
+    """Whether a task has words for it."""
+    if guess.kind != "integer":
+        return True
+    signs = (guess.low, guess.high, guess.step) == (-1, 3, 2)
+    return signs or (guess.step == 1 and _whole(guess.low))
 
 
 def _spell(guess: Lineage, t: torch.Tensor) -> dict[str, Any]:
-    if guess.kind == "uniform":
-        return {"distribution": "uniform", "low": guess.low, "high": guess.high}
-    if guess.kind == "normal":
-        return {"distribution": "normal", "mean": guess.mean, "std": guess.std}
+    if guess.kind == "simplex":
+        draw: dict[str, Any] = {"distribution": "simplex"}
+        of = guess.of
+        if of is not None and (of.kind, of.mean, of.std, of.has_factor) != ("normal", 0.0, 1.0, False):
+            draw["of"] = _spell(of, t)
+        return draw
+    if guess.kind in ("uniform", "normal"):
+        names = ("low", "high") if guess.kind == "uniform" else ("mean", "std")
+        draw = {"distribution": guess.kind, **{name: getattr(guess, name) for name in names}}
+        if guess.has_factor:
+            draw["factor"] = {"low": guess.factor_low, "high": guess.factor_high}
+        return draw
     if guess.kind == "integer" and t.dtype == torch.bool:
         return {"distribution": "bernoulli", "probability": 1 - 1 / (guess.high - guess.low)}
+    if guess.kind == "integer" and guess.step == 2:
+        return {"distribution": "signs"}
     if guess.kind == "integer":
         return {"distribution": "integer", "low": int(guess.low), "high": int(guess.high)}
     if guess.kind == "bernoulli":
         return {"distribution": "bernoulli", "probability": guess.probability}
-    if guess.kind == "constant":
-        return {"distribution": "constant", "value": guess.value}
-    return {"distribution": guess.kind}
+    return {"distribution": "constant", "value": guess.value}
 
 
-def _describe(look: _Look) -> str:
-    s = look.sample
-    return (
-        f"mean {float(s.mean()):.4g}, standard deviation {float(s.std(correction=0)):.4g}, "
-        f"{look.lowest:.4g} to {look.highest:.4g}"
-    )
+def _rounded(x: float) -> float:
+    return float(f"{x:.6g}")
 
 
-def _recognize(where: str, looks: list[_Look], t: torch.Tensor) -> tuple[Lineage, set[str]]:
+def like_recorded(tensors: list[torch.Tensor]) -> tuple[dict[str, Any], bool]:
+    """How the draws that leave the declared distribution are made where that is a record, and whether there are any:
+    whole numbers may be indices that must not meet twice, so nothing but what was recorded is ever given."""
+    t = tensors[0]
+    if t.dtype == torch.bool:
+        return {"distribution": "bernoulli", "probability": 0.5}, True
+    lowest = min(float(x.min()) for x in tensors)
+    highest = max(float(x.max()) for x in tensors)
+    if not t.is_floating_point():
+        return {"distribution": "integer", "low": int(lowest), "high": int(highest) + 1}, True
+    values = t.double()
+    std = float(values.std(correction=0)) or 1.0
+    draw = {"distribution": "normal", "mean": _rounded(float(values.mean())), "std": _rounded(std)}
+    return {**draw, "min": lowest, "max": highest}, False
+
+
+def draw_of_state(values: list[torch.Tensor]) -> Drawn:
+    """Of what a model keeps: what it had before some calls, and values like that."""
+    t = values[0].contiguous()
+    count = max(1, min(RECORDED_DRAWS, RECORDED_BYTES // max(1, t.numel() * t.element_size())))
+    kept = [v for v in values[:count] if not v.is_floating_point() or bool(v.isfinite().all())] or [t]
+    if not t.is_floating_point():
+        return Drawn(t, like_recorded(kept)[0], [], [v.contiguous() for v in kept])
+    every = torch.cat([v.reshape(-1) for v in kept]).double()
+    mean, std = float(every.mean()), float(every.std(correction=0))
+    draw = {"distribution": "normal", "mean": _rounded(mean), "std": _rounded(std) or 0.5}
+    # A variance, a count: something may be made of it that is defined there alone.
+    if float(every.max()) > 0 <= float(every.min()):
+        draw["min"] = 0.0
+    return Drawn(t, draw, [], [v.contiguous() for v in kept])
+
+
+def _recognize(where: str, looks: list[_Look], t: torch.Tensor) -> tuple[Lineage | None, set[str]]:
+    """The distribution, where the way that it was made or the values say one; and the facts."""
     facts = set.intersection(*(look.facts for look in looks))
     last = looks[-1]
     if not math.isfinite(last.lowest) or not math.isfinite(last.highest):
         raise Refused(f"{where} has values that are not finite; a task's inputs must be finite")
     guess = last.lineage if all(look.lineage == last.lineage for look in looks) else None
-    if guess is not None and not all(_agrees(look, guess, t) for look in looks):
-        raise Refused(
-            f"{where} was made by {guess.made}, but its values ({_describe(last)}) are not those of "
-            f"{guess.kind}; use one of rand, randn, randint as it is, or scaled"
-        )
-    if guess is None:
-        guess = _guess(last, t)
-        if guess is not None and not all(_agrees(look, guess, t) for look in looks):
-            guess = None
-    if guess is None:
-        raise Refused(
-            f"{where}: its values ({_describe(last)}) are of no distribution that a task can have "
-            "(uniform, normal, integer, bernoulli, signs, simplex, constant)"
-        )
-    if (
-        guess.kind != "constant"
-        and last.sample.numel() > 1
-        and all(look.digest == last.digest for look in looks)
-    ):
+    for candidate in (guess, _guess(last, t)):
+        guess = candidate
+        if guess is not None and _is_spelled(guess) and all(_agrees(look, guess, t) for look in looks):
+            break
+        guess = None
+    same = last.sample.numel() > 1 and all(torch.equal(look.sample, last.sample) for look in looks)
+    if same and (guess is None or guess.kind != "constant"):
         raise Refused(
             f"{where} is the same for every seed, but not one number; make it a buffer of Model, which "
             "belongs to the task"
         )
-    if guess.kind == "simplex":
+    if guess is not None and guess.kind == "simplex":
         facts.add("non_negative")
-    if guess.kind == "constant":
+    if guess is not None and guess.kind == "constant":
         facts = set()
     return guess, facts
+
+
+def _record(loaded: Loaded, flatten: Any, drawn: list[Drawn]) -> None:
+    """Keeps some draws of the inputs whose distribution is not known, and says how others are made."""
+    places = [i for i, d in enumerate(drawn) if not d.draw]
+    if not places:
+        return
+    size = sum(drawn[i].tensor.numel() * drawn[i].tensor.element_size() for i in places)
+    count = min(RECORDED_DRAWS, RECORDED_BYTES // size)
+    if count < 2:
+        raise Refused(
+            f"input {places[0]} of get_inputs is of no distribution that a task can have (uniform, normal, integer, "
+            f"bernoulli, signs, simplex, constant), and a draw is too large to be recorded ({size >> 20} MiB; "
+            f"{RECORDED_DRAWS} draws of at most {RECORDED_BYTES >> 20} MiB together are kept, and two at least); use "
+            "rand, randn or randint, as it is or scaled"
+        )
+    for i in places:
+        drawn[i].recorded = [drawn[i].tensor]
+    for seed in range(SEED + 3, SEED + 2 + count):
+        tensors = [leaf for leaf in flatten(loaded.inputs(seed)) if isinstance(leaf, torch.Tensor)]
+        for i in places:
+            drawn[i].recorded.append(tensors[i])
+    for i in places:
+        held = [_look(t, None, 1.0).facts for t in drawn[i].recorded]
+        drawn[i].facts = sorted(set(drawn[i].facts).intersection(*held))
+        drawn[i].draw, drawn[i].fixed = like_recorded(drawn[i].recorded)
 
 
 def draw_inputs(loaded: Loaded, flatten: Any) -> tuple[list[Any], list[Drawn]]:
@@ -248,20 +329,30 @@ def draw_inputs(loaded: Loaded, flatten: Any) -> tuple[list[Any], list[Drawn]]:
         if numbers and numbers != plain:
             raise Refused("get_inputs gives other numbers or shapes with another seed; a task's are fixed")
         numbers = plain
-        looks.append([_look(t, recorder.of(t)) for t in tensors])
+        for i, t in enumerate(tensors):
+            _check_kind(f"input {i} of get_inputs", t)
+        looks.append([_look(t, *recorder.of(t)) for t in tensors])
     tensors = [leaf for leaf in flatten(arguments) if isinstance(leaf, torch.Tensor)]
-    storages = {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
-    if len(storages) < len([t for t in tensors if t.numel()]):
+    storages = {t.untyped_storage().data_ptr() for t in tensors}
+    if len(storages) < len(tensors):
         raise Refused(
             "two of its inputs share memory; a task draws each input on its own (clone one of them)"
         )
     drawn = []
     for i, t in enumerate(tensors):
-        where = f"input {i} of get_inputs"
-        if t.numel() == 0:
-            raise Refused(f"{where} has no elements")
-        if t.is_complex() or t.is_sparse or t.is_quantized:
-            raise Refused(f"{where} is {t.dtype}, {t.layout}; a task has dense numbers")
-        guess, facts = _recognize(where, [one[i] for one in looks], t)
-        drawn.append(Drawn(t, _spell(guess, t), sorted(facts)))
+        guess, facts = _recognize(f"input {i} of get_inputs", [one[i] for one in looks], t)
+        drawn.append(Drawn(t, _spell(guess, t) if guess is not None else {}, sorted(facts)))
+    _record(loaded, flatten, drawn)
     return arguments, drawn
+
+
+def _check_kind(where: str, t: torch.Tensor) -> None:
+    if t.numel() == 0:
+        raise Refused(f"{where} has no elements")
+    if t.layout != torch.strided or t.is_quantized:
+        raise Refused(f"{where} is {t.dtype}, {t.layout}; a task has dense numbers")
+    if t.dtype not in DTYPES:
+        raise Refused(
+            f"{where} is {dtype_name(t.dtype)}; a task's tensors are {', '.join(map(dtype_name, DTYPES))}: convert it "
+            "in get_inputs, or give it as one of these and convert it in forward"
+        )

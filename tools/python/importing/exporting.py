@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 import operator
-from typing import Any
+from typing import Any, Iterator
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -12,9 +13,10 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .operators import is_known
-from .program import Program, Value, is_view, map_values, op_name, values_in
+from .program import Program, Value, call_by_schema, is_view, map_values, op_name, values_in
 from .refusal import Refused
 from .source import OnCpu
+from .state import Change, Watch
 from .tracing import forward_only, refusal_of, whole_recurrence
 
 aten = torch.ops.aten
@@ -134,6 +136,8 @@ class _Reader:
     def _emit(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
         if op._schema.is_mutable:
             return self._in_place(op, args, node)
+        if op in (aten.copy.default, aten.fill.Tensor, aten.fill.Scalar):
+            return self._copied(args["self"], args.get("src", args.get("value")), node)
         if op in _SPLITS:
             return self._split(op, args, node)
         if op is aten.unbind.int:
@@ -165,7 +169,7 @@ class _Reader:
         }
         dim = dims.get(op, args.get("dim", 0))
         with self.program.mode:
-            pieces = op(**{k: map_values(v, lambda x: x.fake) for k, v in args.items()})
+            pieces = call_by_schema(op, {k: map_values(v, lambda x: x.fake) for k, v in args.items()})
         outs, start = [], 0
         for i, piece in enumerate(pieces):
             width = piece.shape[dim]
@@ -181,12 +185,7 @@ class _Reader:
         if op is aten.copy_.default:
             new = self._copied(old, args["src"], node)
         elif base in ("zero_", "fill_"):
-            fill = args.get("value", 0)
-            if isinstance(fill, Value):
-                new = self._copied(old, fill, node)
-            else:
-                full = {"size": list(old.fake.shape), "fill_value": fill, "dtype": old.fake.dtype}
-                new = self._add(aten.full.default, full, node.name)[0]
+            new = self._copied(old, args.get("value", 0), node)
         else:
             packet = getattr(aten, base.removesuffix("_"), None) if base.endswith("_") else None
             overload = getattr(packet, op._overloadname, None) if packet is not None else None
@@ -204,7 +203,11 @@ class _Reader:
                 self.env[other] = new
         return new
 
-    def _copied(self, old: Value, source: Value, node: torch.fx.Node) -> Value:
+    def _copied(self, old: Value, source: Value | float, node: torch.fx.Node) -> Value:
+        """What `old` is once it holds `source`, a number perhaps."""
+        if not isinstance(source, Value):
+            full = {"size": list(old.fake.shape), "fill_value": source, "dtype": old.fake.dtype}
+            return self._add(aten.full.default, full, node.name)[0]
         if source.fake.dtype != old.fake.dtype:
             given = {"self": source, "dtype": old.fake.dtype}
             source = self._add(aten.to.dtype, given, f"{node.name}_cast")[0]
@@ -225,7 +228,8 @@ class _Reader:
 
         def run(*tensors: torch.Tensor) -> Any:
             place = dict(zip(values, tensors))
-            return op.decompose(**{k: map_values(a, lambda v: place[v]) for k, a in args.items()})
+            given = {k: map_values(a, lambda v: place[v]) for k, a in args.items()}
+            return call_by_schema(op, given, op.decompose)
 
         with self.program.mode:
             inner = make_fx(run)(*(v.fake for v in values)).graph
@@ -240,11 +244,23 @@ class _Reader:
 
 
 def _placeholder_names(model: torch.nn.Module, arguments: list[Any]) -> list[str]:
-    """forward's parameter for each leaf of the arguments; empty if they do not match."""
+    """forward's parameter for each leaf of the arguments."""
+    signature = inspect.signature(model.forward)
+    required = [
+        p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is p.empty
+    ]
+    if required:
+        raise Refused(
+            f"forward takes {', '.join(required)} by keyword alone, and is called with the items of get_inputs by "
+            "position: take the * out of its parameters"
+        )
     try:
-        bound = inspect.signature(model.forward).bind(*arguments)
-    except (TypeError, ValueError):
-        return []
+        bound = signature.bind(*arguments)
+    except TypeError as e:
+        raise Refused(
+            f"forward is called with the items of get_inputs by position (there are {len(arguments)}), and this is "
+            f"no such call of it: {e}"
+        ) from e
     names = []
     for name, value in bound.arguments.items():
         leaves = torch.utils._pytree.tree_leaves(value)
@@ -252,13 +268,41 @@ def _placeholder_names(model: torch.nn.Module, arguments: list[Any]) -> list[str
     return names
 
 
-def export(model: torch.nn.Module, arguments: list[Any]) -> Program:
+_CONTAINERS = (tuple, list, dict, collections.OrderedDict)
+
+
+def _check_returned(value: Any) -> None:
+    """Before torch.export sees it, which knows more kinds of containers than a task, and says less of the others."""
+    if type(value) in _CONTAINERS:
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_returned(item)
+        if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
+            raise Refused("forward returns a dict whose keys are no strings; use strings, or a tuple")
+    elif value is not None and not isinstance(value, (torch.Tensor, int, float, str)):
+        raise Refused(
+            f"forward returns an object of type {type(value).__name__}; return tensors, alone or in tuples, lists "
+            "and dicts"
+        )
+
+
+def _template(value: Any) -> Any:
+    """The containers of forward's result as a task's file has them."""
+    if isinstance(value, dict):
+        return {"dict": [[key, _template(item)] for key, item in value.items()]}
+    if isinstance(value, (tuple, list)):
+        return {"tuple" if isinstance(value, tuple) else "list": [_template(item) for item in value]}
+    return value
+
+
+def export(model: torch.nn.Module, arguments: list[Any]) -> tuple[Program, Watch]:
     """Weights are Values of kind "weight" with the tensor as data; what the export lifted has the kind "constant"."""
+    watch = Watch(model, _check_returned)
+    names = _placeholder_names(model, arguments)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     leaves, spec = torch.utils._pytree.tree_flatten(arguments)
     fakes = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in leaves]
     fake_arguments = torch.utils._pytree.tree_unflatten(fakes, spec)
-    with torch.no_grad(), forward_only(), OnCpu(), whole_recurrence():
+    with torch.no_grad(), forward_only(), OnCpu(), whole_recurrence(), watch.entered():
         try:
             exported = torch.export.export(model, tuple(fake_arguments), strict=False)
             if _writes_through_views(exported.graph):
@@ -269,7 +313,7 @@ def export(model: torch.nn.Module, arguments: list[Any]) -> Program:
             raise refusal_of(e) from e
     with torch.no_grad(), whole_recurrence():
         try:
-            return _read(model, exported, arguments, mode)
+            return _read(model, exported, names, mode, watch), watch
         except Exception as e:
             refusal = refusal_of(e, whole=False)
             raise refusal if refusal is not None else e from e
@@ -278,14 +322,14 @@ def export(model: torch.nn.Module, arguments: list[Any]) -> Program:
 def _read(
     model: torch.nn.Module,
     exported: torch.export.ExportedProgram,
-    arguments: list[Any],
+    names: list[str],
     mode: FakeTensorMode,
+    watch: Watch,
 ) -> Program:
     graph = _inline(exported.graph_module).graph
     program = Program([], [], [], [], mode)
     reader = _Reader(program)
     nodes = {n.name: n for n in graph.nodes if n.op == "placeholder"}
-    names = _placeholder_names(model, arguments)
     user_inputs = 0
     for spec in exported.graph_signature.input_specs:
         node = nodes[spec.arg.name]
@@ -312,24 +356,67 @@ def _read(
             reader.env[node] = Value(node.name, mode.from_tensor(data), kind, data, spec.target)
             program.weights.append(reader.env[node])
         else:
-            raise Refused(f"its graph has an input of a kind that tasks cannot express ({spec.kind.name})")
+            raise Refused(f"its graph has an input of a kind that tasks have no word for ({spec.kind.name})")
+    by_path = {v.target: v for v in program.weights}
     _order_weights(model, program)
+    given = dict(reader.env)
     reader.read(graph)
+    changes = {c.path: c for c in _changes_in_place(exported, nodes, given, reader.env)}
     result = next(n for n in graph.nodes if n.op == "output").args[0]
+    places: list[int | None] = []
     for spec, node in zip(exported.graph_signature.output_specs, result):
         if spec.kind != OutputKind.USER_OUTPUT:
-            # state that the model keeps for its next call: a call's outputs are what forward returns
-            continue
+            continue  # see _changes_in_place
         if isinstance(spec.arg, ConstantArgument) or not isinstance(node, torch.fx.Node):
             if getattr(spec.arg, "value", None) is None:
+                places.append(None)
                 continue
             raise Refused(
                 f"forward returns the Python value {spec.arg.value!r}; a task's outputs are tensors"
             )
+        places.append(len(program.outputs))
         program.outputs.append(reader.env[node])
+    returned = torch.utils._pytree.tree_unflatten(places, exported.call_spec.out_spec)
+    if watch.assigned:
+        returned, set_anew = returned
+        for path, place in zip(watch.assigned, set_anew):
+            new = program.outputs[place]
+            # An attribute that is set to what it was has not changed.
+            changes.pop(path, None)
+            if by_path.get(path) is not new:
+                changes[path] = Change(path, "assigned", by_path.get(path), new)
+        del program.outputs[len(program.outputs) - len(set_anew) :]
     if not program.outputs:
         raise Refused("forward returns no tensor")
+    program.returns = _template(returned)
+    program.changes = list(changes.values())
+    program.where = watch.where
     return program
+
+
+def _changes_in_place(
+    exported: torch.export.ExportedProgram,
+    nodes: dict[str, torch.fx.Node],
+    given: dict[torch.fx.Node, Any],
+    now: dict[torch.fx.Node, Any],
+) -> Iterator[Change]:
+    """Tensors of the module and inputs that forward writes into: as the graph has it, or as its signature says where
+    the graph was made one without such writes. `given`: what the placeholders were before the graph was read."""
+    signature = exported.graph_signature
+    by_name = {}
+    for spec in signature.input_specs:
+        node = nodes[spec.arg.name]
+        is_input = spec.kind == InputKind.USER_INPUT
+        path = (given[node].name if isinstance(given[node], Value) else "") if is_input else spec.target
+        kind = "argument" if is_input else "in_place"
+        by_name[spec.arg.name if is_input else spec.target] = (path, kind, given[node])
+        if now[node] is not given[node]:
+            yield Change(path, kind, given[node], now[node])
+    result = next(n for n in exported.graph.nodes if n.op == "output").args[0]
+    for spec, node in zip(signature.output_specs, result):
+        if spec.kind not in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT) and spec.target in by_name:
+            path, kind, old = by_name[spec.target]
+            yield Change(path, kind, old, now[node])
 
 
 def _order_weights(model: torch.nn.Module, program: Program) -> None:

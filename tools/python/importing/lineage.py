@@ -10,16 +10,27 @@ import torch
 
 @dataclasses.dataclass(frozen=True)
 class Lineage:
-    """The distribution of values that follows from how they were made. `made`: in words, for refusals."""
+    """A distribution that the values have by how they were made. `made`: in words, for refusals.
 
-    kind: str  # uniform, normal, integer, bernoulli, signs, simplex, constant
+    All values of a draw may be multiplied by one random number, uniform on [factor_low, factor_high), which
+    is 1 as a rule."""
+
+    kind: str  # uniform, normal, integer, bernoulli, simplex, constant
     made: str
-    low: float = 0.0  # uniform; integer: low to high - 1
+    low: float = 0.0  # uniform: low to high; integer: low, low + step, ..., below high
     high: float = 1.0
+    step: float = 1.0
     mean: float = 0.0  # normal
     std: float = 1.0
     probability: float = 0.5  # bernoulli
     value: float = 0.0  # constant
+    of: Lineage | None = None  # simplex: of what each row is the softmax
+    factor_low: float = 1.0
+    factor_high: float = 1.0
+
+    @property
+    def has_factor(self) -> bool:
+        return (self.factor_low, self.factor_high) != (1.0, 1.0)
 
 
 # Functions that change the layout or the type of values, but not their distribution.
@@ -57,36 +68,41 @@ _MOVES = {
     "adjoint",
 }
 _NUMBERS = (int, float)
+_MULTIPLIES = ("mul", "multiply", "mul_", "__mul__", "__rmul__", "__imul__")
 
 
 def _number(x: Any) -> float | None:
     return float(x) if isinstance(x, _NUMBERS) and not isinstance(x, bool) else None
 
 
+def _integers(low: float, step: float, count: float, made: str) -> Lineage:
+    """`count` numbers, `step` apart, of which `low` is the least (or, below a negative step, the largest)."""
+    low, step = (low, step) if step > 0 else (low + (count - 1) * step, -step)
+    return Lineage("integer", made, low=low, high=low + count * step, step=step)
+
+
 def _scaled(source: Lineage, a: float, b: float) -> Lineage | None:
     """The lineage of a * values + b."""
     made = f"{source.made} * {a:g} + {b:g}"
-    if source.kind == "uniform" and a != 0:
-        low, high = sorted((a * source.low + b, a * source.high + b))
-        return dataclasses.replace(source, low=low, high=high, made=made)
-    if source.kind == "normal" and a != 0:
-        return dataclasses.replace(source, mean=a * source.mean + b, std=abs(a) * source.std, made=made)
     if source.kind == "constant":
         return dataclasses.replace(source, value=a * source.value + b, made=made)
+    if a == 0 or (source.has_factor and b != 0):
+        return None
+    if source.kind == "uniform":
+        low, high = sorted((a * source.low + b, a * source.high + b))
+        return dataclasses.replace(source, low=low, high=high, made=made)
+    if source.kind == "normal":
+        return dataclasses.replace(source, mean=a * source.mean + b, std=abs(a) * source.std, made=made)
     if source.kind == "bernoulli" and source.probability == 0.5:
-        source = Lineage("integer", source.made, low=0, high=2)
+        return _integers(b, a, 2, made)
     if source.kind == "integer":
-        if a == 1 and b == int(b):
-            return dataclasses.replace(source, low=source.low + b, high=source.high + b, made=made)
-        if source.high - source.low == 2 and {a * source.low + b, a * source.low + a + b} == {-1, 1}:
-            return Lineage("signs", made)
-        if source.high - source.low == 2 and {a * source.low + b, a * source.low + a + b} == {0, 1}:
-            return Lineage("integer", made, low=0, high=2)
+        count = round((source.high - source.low) / source.step)
+        return _integers(a * source.low + b, a * source.step, count, made)
     return None
 
 
 def _arithmetic(name: str, source: Lineage, number: float, reversed_: bool) -> Lineage | None:
-    if name in ("mul", "multiply", "mul_", "__mul__", "__rmul__", "__imul__"):
+    if name in _MULTIPLIES:
         return _scaled(source, number, 0)
     if name in ("add", "add_", "__add__", "__radd__", "__iadd__"):
         return _scaled(source, 1, number)
@@ -105,7 +121,7 @@ def _arithmetic(name: str, source: Lineage, number: float, reversed_: bool) -> L
 
 def _truth(name: str, source: Lineage, number: float) -> Lineage | None:
     """A comparison of uniform values with a number."""
-    if source.kind != "uniform" or source.high <= source.low:
+    if source.kind != "uniform" or source.high <= source.low or source.has_factor:
         return None
     below = min(max((number - source.low) / (source.high - source.low), 0.0), 1.0)
     made = f"{source.made} compared with {number:g}"
@@ -116,38 +132,49 @@ def _truth(name: str, source: Lineage, number: float) -> Lineage | None:
     return None
 
 
+def _argument(args: tuple, kwargs: dict, index: int, name: str, default: Any = None) -> Any:
+    return kwargs.get(name, args[index] if len(args) > index else default)
+
+
+def _whole_numbers(name: str, args: tuple, kwargs: dict) -> Lineage | None:
+    """Of randint and random_."""
+    args = args[1:] if name in ("randint_like", "random_") else args
+    bounds = [a for a in args[:2] if isinstance(a, int)]
+    first, last = ("from", "to") if name == "random_" else ("low", "high")
+    low = kwargs.get(first, bounds[0] if len(bounds) == 2 else 0)
+    high = kwargs.get(last, bounds[-1] if bounds else None)
+    made = name if name == "random_" else f"torch.{name}"
+    return Lineage("integer", made, low=low, high=high) if high is not None else None
+
+
+def _continuous(name: str, args: tuple, kwargs: dict) -> Lineage | None:
+    """Of uniform_, normal_ and torch.normal with numbers."""
+    first, second = ("from", "to") if name == "uniform_" else ("mean", "std")
+    at = 0 if name == "normal" else 1
+    a = _number(_argument(args, kwargs, at, first, 0.0))
+    b = _number(_argument(args, kwargs, at + 1, second, 1.0))
+    if a is None or b is None:
+        return None
+    return Lineage("uniform", name, low=a, high=b) if name == "uniform_" else Lineage("normal", name, mean=a, std=b)
+
+
 def _factory(name: str, args: tuple, kwargs: dict) -> Lineage | None:
     if name in ("rand", "rand_like"):
         return Lineage("uniform", f"torch.{name}")
     if name in ("randn", "randn_like"):
         return Lineage("normal", f"torch.{name}")
-    if name in ("randint", "randint_like"):
-        args = args[1:] if name == "randint_like" else args
-        bounds = [a for a in args[:2] if isinstance(a, int)]
-        low = kwargs.get("low", bounds[0] if len(bounds) == 2 else 0)
-        high = kwargs.get("high", bounds[-1] if bounds else None)
-        return Lineage("integer", f"torch.{name}", low=low, high=high) if high is not None else None
-    if name in ("zeros", "zeros_like", "ones", "ones_like"):
+    if name in ("randint", "randint_like", "random_"):
+        return _whole_numbers(name, args, kwargs)
+    if name in ("zeros", "zeros_like", "ones", "ones_like", "zero_"):
         return Lineage("constant", f"torch.{name}", value=float(name.startswith("ones")))
-    if name in ("full", "full_like"):
-        value = _number(kwargs.get("fill_value", args[1] if len(args) > 1 else None))
+    if name in ("full", "full_like", "fill_"):
+        value = _number(_argument(args, kwargs, 1, "value" if name == "fill_" else "fill_value"))
         return Lineage("constant", f"torch.{name}", value=value) if value is not None else None
-    if name in ("uniform_", "normal_"):
-        first, second = ("from", "to") if name == "uniform_" else ("mean", "std")
-        numbers = [
-            kwargs.get(first, args[1] if len(args) > 1 else 0.0),
-            kwargs.get(second, args[2] if len(args) > 2 else 1.0),
-        ]
-        if any(_number(n) is None for n in numbers):
-            return None
-        a, b = float(numbers[0]), float(numbers[1])
-        return (
-            Lineage("uniform", name, low=a, high=b)
-            if name == "uniform_"
-            else Lineage("normal", name, mean=a, std=b)
-        )
-    if name == "normal" and len(args) >= 2 and all(_number(a) is not None for a in args[:2]):
-        return Lineage("normal", "torch.normal", mean=float(args[0]), std=float(args[1]))
+    if name in ("uniform_", "normal_", "normal"):
+        return _continuous(name, args, kwargs)
+    if name in ("bernoulli", "bernoulli_"):
+        p = _number(_argument(args, kwargs, 1, "p", 0.5 if name == "bernoulli_" else None))
+        return Lineage("bernoulli", f"torch.{name}", probability=p) if p is not None else None
     return None
 
 
@@ -156,61 +183,101 @@ class Recorder(torch.overrides.TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: dict[
-            int, tuple[torch.Tensor, Lineage]
-        ] = {}  # by id; kept alive so that ids stay unique
+        # By id, and kept alive so that ids stay theirs; with PyTorch's count of in-place changes, which views share.
+        # The last number: what the factor was in this draw.
+        self._known: dict[int, tuple[torch.Tensor, int, Lineage, float]] = {}
 
-    def of(self, tensor: torch.Tensor) -> Lineage | None:
+    def of(self, tensor: torch.Tensor) -> tuple[Lineage | None, float]:
+        """The distribution, and the factor that all values of this draw have."""
         found = self._known.get(id(tensor))
-        return found[1] if found and found[0] is tensor else None
+        unchanged = found and found[0] is tensor and found[1] == tensor._version
+        return found[2:] if unchanged else (None, 1.0)
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        out = func(*args, **(kwargs or {}))
+        name, kwargs = getattr(func, "__name__", ""), kwargs or {}
+        # First: an operator in place changes what it takes.
+        lineage, factor = self._follow(name, args, kwargs)
+        source = next((a for a in args if isinstance(a, torch.Tensor)), None)
+        before = (source.dtype, source.numel()) if source is not None else None
+        out = func(*args, **kwargs)
         if isinstance(out, torch.Tensor):
-            name = getattr(func, "__name__", "")
-            lineage = self._follow(name, args, kwargs or {}, out)
+            if name == "__get__" and (before is None or before[1] != out.numel()):
+                lineage = None
+            if lineage is not None and before is not None and before[0] != out.dtype:
+                lineage = self._converted(lineage, before[0], out.dtype)
             self._known.pop(id(out), None)
             if lineage is not None:
-                self._known[id(out)] = (out, lineage)
+                self._known[id(out)] = (out, out._version, lineage, factor)
         return out
 
-    def _follow(self, name: str, args: tuple, kwargs: dict, out: torch.Tensor) -> Lineage | None:
+    def _follow(self, name: str, args: tuple, kwargs: dict) -> tuple[Lineage | None, float]:
+        tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
+        if name == "bernoulli" and len(tensors) == 1 and len(args) + len(kwargs) == 1:
+            source = self.of(tensors[0])[0]
+            of_number = source is not None and source.kind == "constant" and 0 <= source.value <= 1
+            return (Lineage("bernoulli", "torch.bernoulli", probability=source.value) if of_number else None), 1.0
         made = _factory(name, args, kwargs)
         if made is not None:
-            return made
-        tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
+            return made, 1.0
+        if name in _MULTIPLIES and len(tensors) == len(args) == 2:
+            return self._times_one_number(*tensors)
         if len(tensors) != 1:
-            return None
-        source = self.of(tensors[0])
-        if source is None:
-            return None
-        if name in _MOVES or (name == "__get__" and out.numel() == tensors[0].numel()):
+            return None, 1.0
+        source, factor = self.of(tensors[0])
+        return (self._changed(name, source, args, kwargs) if source is not None else None), factor
+
+    def _times_one_number(self, a: torch.Tensor, b: torch.Tensor) -> tuple[Lineage | None, float]:
+        """torch.rand(4, 4) * torch.rand(()): a random number for the whole tensor."""
+        values, number = (a, b) if b.dim() == 0 else (b, a)
+        source, factor = self.of(number)
+        of_values = self.of(values)[0]
+        if source is None or of_values is None or number.dim() != 0 or source.has_factor or of_values.has_factor:
+            return None, 1.0
+        if source.kind == "constant":
+            return _scaled(of_values, source.value, 0), 1.0
+        if source.kind != "uniform" or of_values.kind not in ("uniform", "normal"):
+            return None, 1.0
+        made = f"{of_values.made} times one random number"
+        scaled = dataclasses.replace(of_values, made=made, factor_low=source.low, factor_high=source.high)
+        return scaled, float(number)
+
+    def _changed(self, name: str, source: Lineage, args: tuple, kwargs: dict) -> Lineage | None:
+        if name in _MOVES or name in ("__get__", "to", "type", "long", "int", "bool", "type_as"):
             return source
-        if name in ("to", "type", "long", "int", "bool", "type_as"):
-            return self._converted(source, tensors[0].dtype, out.dtype)
         numbers = [n for n in map(_number, args) if n is not None]
         if len(args) == 2 and len(numbers) == 1 and not kwargs:
-            return _arithmetic(name, source, numbers[0], not isinstance(args[0], torch.Tensor)) or _truth(
-                name, source, numbers[0]
-            )
-        if name in ("neg", "__neg__"):
+            changed = _arithmetic(name, source, numbers[0], not isinstance(args[0], torch.Tensor))
+            return changed or _truth(name, source, numbers[0])
+        if name in ("neg", "__neg__", "neg_"):
             return _scaled(source, -1, 0)
-        if name == "softmax" and (source.kind, source.mean, source.std) == ("normal", 0.0, 1.0):
-            dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-            if dim in (-1, out.dim() - 1):
-                return Lineage("simplex", "torch.softmax of normal values")
+        if name in ("round", "round_") and len(args) == 1 and not kwargs:
+            if (source.kind, source.low, source.high, source.has_factor) == ("uniform", 0.0, 1.0, False):
+                return Lineage("integer", "torch.round of torch.rand", low=0, high=2)
+        if name in ("sign", "sgn") and (source.kind, source.mean) == ("normal", 0.0):
+            return Lineage("integer", "the signs of normal values", low=-1, high=3, step=2)
+        if name == "softmax" and source.kind in ("normal", "uniform"):
+            dim = _argument(args, kwargs, 1, "dim")
+            tensor = next(a for a in args if isinstance(a, torch.Tensor))
+            if dim in (-1, tensor.dim() - 1):
+                factor = {"factor_low": source.factor_low, "factor_high": source.factor_high}
+                return Lineage("simplex", f"torch.softmax of {source.made}", of=source, **factor)
         return None
 
     @staticmethod
     def _converted(source: Lineage, before: torch.dtype, after: torch.dtype) -> Lineage | None:
-        if after == torch.bool and source.kind == "integer" and source.low <= 0 < source.high:
-            return Lineage("bernoulli", source.made, probability=1 - 1 / (source.high - source.low))
-        if after == torch.bool:
-            return source if before == torch.bool else None
+        """Values of another element type."""
+        if after == torch.bool and source.kind == "integer":
+            zeros = (0 - source.low) / source.step
+            count = round((source.high - source.low) / source.step)
+            some = zeros == round(zeros) and 0 <= zeros < count
+            return Lineage("bernoulli", source.made, probability=1 - 1 / count) if some else None
+        if source.kind == "constant":
+            value = float(source.value != 0) if after == torch.bool else source.value
+            return dataclasses.replace(source, value=value if after.is_floating_point else float(int(value)))
         if source.kind == "bernoulli":
-            exact = source.probability == 0.5
-            return (
-                Lineage("integer", source.made, low=0, high=2) if exact and before == torch.bool else source
-            )
-        whole = source.kind in ("integer", "signs", "constant")
-        return source if whole or (before.is_floating_point and after.is_floating_point) else None
+            numbers = before == torch.bool and source.probability == 0.5
+            return _integers(0, 1, 2, source.made) if numbers else source
+        if source.kind == "integer":
+            whole = all(x == round(x) for x in (source.low, source.step))
+            return source if whole or after.is_floating_point else None
+        return source if before.is_floating_point and after.is_floating_point else None

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 
 from .operators import argument_names, kind_of, overload, record_of, use_one_name
-from .program import Program, Step, Value, is_view, op_name
+from .program import Program, Step, Value, call_by_schema, is_view, op_name
 from .ranges import undecided_by
 from .refusal import Refused
+from .state import keep_states
 
 aten = torch.ops.aten
 
@@ -37,6 +38,7 @@ def _running_statistics(program: Program) -> None:
             given = {k: step.args[k] for k in ("input", "weight", "bias", "momentum", "eps")}
             step.op, step.outs = aten.batch_norm.default, step.outs[:1]
             step.args = {**given, "running_mean": None, "running_var": None, "training": True}
+    program.dropped += sorted(v.target for v in kept if v.target)
     if any(v in kept for step in program.steps for v in step.reads()) or any(
         v in kept for v in program.outputs
     ):
@@ -123,10 +125,8 @@ def _scalar_overloads(program: Program) -> None:
         kept = {k: v for k, v in step.args.items() if k not in (first, second)}
         args = {own_name: own, number_name: number, **kept}
         with program.mode:
-            if (
-                op(**{k: v.fake if isinstance(v, Value) else v for k, v in args.items()}).dtype
-                != step.outs[0].fake.dtype
-            ):
+            given = {k: v.fake if isinstance(v, Value) else v for k, v in args.items()}
+            if call_by_schema(op, given).dtype != step.outs[0].fake.dtype:
                 continue
         step.op, step.args = op, args
 
@@ -326,6 +326,7 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
     for step in program.steps:
         use_one_name(step)
     _running_statistics(program)
+    keep_states(program)
     program.drop_unused()
     for weight in program.weights:
         if weight.kind == "constant" and not is_fixed(weight):

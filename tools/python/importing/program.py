@@ -39,8 +39,7 @@ class Step:
 
     def call(self, of: Callable[[Value], torch.Tensor]) -> list[torch.Tensor]:
         """Runs it; `of` gives a value's tensor."""
-        given = {k: map_values(v, of) for k, v in self.args.items()}
-        out = self.op(**given)
+        out = call_by_schema(self.op, {k: map_values(v, of) for k, v in self.args.items()})
         return list(out) if isinstance(out, (tuple, list)) else [out]
 
 
@@ -51,6 +50,13 @@ class Program:
     steps: list[Step]
     outputs: list[Value]
     mode: FakeTensorMode
+    # In what forward returns them: places among the outputs in lists, tuples and dicts.
+    returns: Any = None
+    # What forward changes (state.py): first all of it, then what is kept and what is not.
+    changes: list[Any] = dataclasses.field(default_factory=list)
+    states: list[Any] = dataclasses.field(default_factory=list)
+    dropped: list[str] = dataclasses.field(default_factory=list)
+    where: Callable[[str], str] = lambda path: f"self.{path}"  # an attribute, with the line that changes it
 
     def step(self, op: torch._ops.OpOverload, args: dict[str, Any], name: str) -> Step:
         """A new step, not yet among `steps`, whose results have their types."""
@@ -64,7 +70,7 @@ class Program:
         return {out: step for step in self.steps for out in step.outs if out is not None}
 
     def drop_unused(self) -> None:
-        needed = set(self.outputs)
+        needed = {*self.outputs, *(c.new for c in self.changes)}
         kept = []
         for step in reversed(self.steps):
             if any(out in needed for out in step.outs if out is not None):
@@ -72,6 +78,7 @@ class Program:
                 step.outs = [out if out in needed else None for out in step.outs]
                 kept.append(step)
         self.steps = kept[::-1]
+        needed.update(c.old for c in self.changes if c.old is not None)
         self.weights = [w for w in self.weights if w in needed]
 
     def substitute(self, mapping: dict[Value, Value]) -> None:
@@ -85,6 +92,19 @@ class Program:
         for step in self.steps:
             step.replace(last)
         self.outputs = [last(v) for v in self.outputs]
+        for change in self.changes:
+            change.new = last(change.new)
+
+
+def call_by_schema(op: Any, args: dict[str, Any], function: Callable | None = None) -> Any:
+    """An operator, or a `function` that stands for it, by the names of its schema's arguments. They are given by
+    position: the Python function behind a composite operator may call them otherwise, or take a list as *tensors."""
+    positional = [a for a in op._schema.arguments if not a.kwarg_only]
+    while positional and positional[-1].name not in args:
+        positional.pop()
+    given = [args[a.name] if a.name in args else a.default_value for a in positional]
+    named = {a.name: args[a.name] for a in op._schema.arguments if a.kwarg_only and a.name in args}
+    return (function or op)(*given, **named)
 
 
 def op_name(op: torch._ops.OpOverload) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import time
 from typing import Any
 
 import torch
@@ -66,25 +68,92 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     )
 
 
-def check(program: Program, model: torch.nn.Module, arguments: list[Any], limit_s: float) -> bool:
-    """False if it would take longer than `limit_s`. `model` must be fresh. Raises Refused for a difference."""
-    if 2 * seconds_of(program) > limit_s:
-        return False
-    inputs = [x for x in torch.utils._pytree.tree_leaves(arguments) if isinstance(x, torch.Tensor)]
-    with torch.no_grad():
-        ours = _run(program, [x.clone() for x in inputs])
+# In a row, with the same inputs: two tell whether the model keeps something.
+CALLS, CALLS_WITH_STATE = 2, 5
+
+
+@dataclasses.dataclass
+class Checked:
+    calls: int  # that gave the model's bits
+    states: list[list[torch.Tensor]]  # of each state its value before the first call, and after each
+
+
+def _leaves(values: Any) -> list[torch.Tensor]:
+    return [x for x in torch.utils._pytree.tree_leaves(values) if isinstance(x, torch.Tensor)]
+
+
+def _returned(template: Any, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs that forward returns, in the order of its result's leaves."""
+    if isinstance(template, dict):
+        ((kind, items),) = template.items()
+        parts = (item[1] if kind == "dict" else item for item in items)
+        return [t for part in parts for t in _returned(part, outputs)]
+    return [] if template is None else [outputs[template]]
+
+
+def _attribute(model: torch.nn.Module, path: str) -> torch.Tensor:
+    at: Any = model
+    for word in path.split("."):
+        at = getattr(at, word)
+    return at
+
+
+class _Calls:
+    """The program and the model, called in turns; each keeps its own state."""
+
+    def __init__(self, program: Program, model: torch.nn.Module, arguments: list[Any]) -> None:
+        self.program, self.model, self.arguments = program, model, arguments
+        self.inputs = _leaves(arguments)
+        self.kept = [s for s in program.states if s.kind != "argument"]
+        self.states = [[s.input.data] for s in self.kept]
+        self.last: list[torch.Tensor] = []
+
+    def call(self, number: int) -> None:
+        if number == 1 or self.kept:
+            given = [x.clone() for x in self.inputs] + [values[-1] for values in self.states]
+            self.last = [x.detach() for x in _run(self.program, given)]
+        for values, state in zip(self.states, self.kept):
+            values.append(self.last[state.output])
+        arguments = torch.utils._pytree.tree_map(
+            lambda x: x.clone() if isinstance(x, torch.Tensor) else x, self.arguments
+        )
         with OnCpu(), running("forward"):
-            theirs = model(*arguments)
-    theirs = [x for x in torch.utils._pytree.tree_leaves(theirs) if isinstance(x, torch.Tensor)]
-    for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        if not _same(a, b):
-            off = (
-                "another shape or dtype"
-                if a.shape != b.shape or a.dtype != b.dtype
-                else f"off by up to {float((a.double() - b.double()).abs().max()):.3g}"
-            )
+            theirs = self.model(*arguments)
+        for i, (a, b) in enumerate(zip(_returned(self.program.returns, self.last), _leaves(theirs), strict=True)):
+            self._compare(number, f"output {i}", a, b)
+        given = dict(zip(self.program.inputs, _leaves(arguments)))
+        for state in self.program.states:
+            after = given[state.input] if state.kind == "argument" else _attribute(self.model, state.path)
+            self._compare(number, state.path, self.last[state.output], after)
+
+    def _compare(self, number: int, what: str, a: torch.Tensor, b: torch.Tensor) -> None:
+        if _same(a, b):
+            return
+        same_type = a.shape == b.shape and a.dtype == b.dtype
+        off = f"off by up to {float((a.double() - b.double()).abs().max()):.3g}" if same_type else "of another type"
+        if number == 1:
             raise Refused(
-                f"the recorded steps do not give what the model gives (output {i}: {off}); forward depends "
-                "on something that cannot be recorded"
+                f"the recorded steps do not give what the model gives ({what}: {off}); forward depends "
+                "on something that a recording cannot see"
             )
-    return True
+        raise Refused(
+            f"call {number} with the same inputs gives something else than the recorded steps ({what}: {off}); forward "
+            "keeps something from call to call that is no tensor of the model (a global variable, an object of its "
+            "own): keep it as a buffer"
+        )
+
+
+def check(program: Program, model: torch.nn.Module, arguments: list[Any], limit_s: float) -> Checked:
+    """Calls both, as often as there is time, and not at all where one call would take longer than that. `model` is
+    fresh; a difference is a refusal."""
+    calls = _Calls(program, model, arguments)
+    done = 0
+    begin = time.monotonic()
+    with torch.no_grad():
+        while done < (CALLS_WITH_STATE if program.states else CALLS):
+            passed = time.monotonic() - begin
+            if (passed + passed / done if done else 2 * seconds_of(program)) > limit_s:
+                break
+            done += 1
+            calls.call(done)
+    return Checked(done, calls.states)

@@ -165,7 +165,10 @@ class Loaded:
             set_seed(seed)
             inputs = self.module.get_inputs()
         if not isinstance(inputs, (list, tuple)):
-            raise Refused(f"get_inputs gives a {type(inputs).__name__}; it should give a list")
+            raise Refused(
+                f"get_inputs gives a {type(inputs).__name__}; it should give a list, whose items forward is called "
+                "with by position"
+            )
         return list(inputs)
 
 

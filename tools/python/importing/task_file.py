@@ -38,6 +38,12 @@ def _argument(v: Any) -> Any:
     return v
 
 
+def recorded_tensors(program: Program, drawn: list[Drawn]) -> dict[str, torch.Tensor]:
+    """The kept draws of inputs, as a task's file names them."""
+    named = zip(program.inputs, drawn)
+    return {f"{v.name}.{i}": t for v, d in named for i, t in enumerate(d.recorded)}
+
+
 def step_json(step: Step) -> dict[str, Any]:
     return {
         "aten": op_name(step.op),
@@ -46,7 +52,13 @@ def step_json(step: Step) -> dict[str, Any]:
     }
 
 
-def _input_json(v: Value, drawn: Drawn, partial: bool) -> dict[str, Any]:
+def program_text(program: Program) -> str:
+    """What it computes, whatever its weights' values are."""
+    parts = [[step_json(s) for s in program.steps], [v.name for v in (*program.inputs, *program.weights)]]
+    return json.dumps([*parts, [v.name for v in program.outputs], program.returns])
+
+
+def _input_json(v: Value, drawn: Drawn, partial: bool, records: str | None) -> dict[str, Any]:
     declared: dict[str, Any] = {
         "name": v.name,
         "dtype": dtype_name(v.fake.dtype),
@@ -57,7 +69,12 @@ def _input_json(v: Value, drawn: Drawn, partial: bool) -> dict[str, Any]:
     draw = dict(drawn.draw)
     if partial and draw["distribution"] == "uniform" and draw["low"] >= 0:
         draw.update(min=draw["low"], max=draw["high"])
-    return {**declared, "draw": draw, "facts": drawn.facts}
+    declared.update(draw=draw, facts=drawn.facts)
+    if drawn.recorded:
+        declared["content"] = {"file": records, "tensor": v.name, "draws": len(drawn.recorded)}
+        if drawn.fixed:
+            declared["content"]["fixed"] = True
+    return declared
 
 
 def _summary(model: torch.nn.Module, program: Program) -> str:
@@ -78,25 +95,42 @@ def task_json(
     program: Program,
     drawn: list[Drawn],
     weights: list[dict[str, Any]],
+    records: str | None,
     source: str,
 ) -> dict[str, Any]:
-    # For operators that are defined only for some numbers, other draws are folded into the range of get_inputs.
+    """`weights`: as declared; `records`: the blob with the recorded draws of inputs."""
+    # Operators that are defined on a part of the numbers: draws of other kinds are folded into what get_inputs gives.
     partial = any("partial" in record_of(s) for s in program.steps)
     origin: dict[str, Any] = {"kind": problem.kind}
     if problem.kind == "kernelbench":
         origin.update(level=problem.level, problem=problem.number)
     origin.update(source=source, seed=SEED)
-    return {
+    count = len(program.outputs)
+    as_they_are = 0 if count == 1 else {"tuple": list(range(count))}
+    task = {
         "format": 1,
         "name": problem.name,
         "summary": _summary(model, program),
         "family": family_of(program, problem.level),
         "origin": origin,
-        "inputs": [_input_json(v, d, partial) for v, d in zip(program.inputs, drawn)],
+        "inputs": [_input_json(v, d, partial, records) for v, d in zip(program.inputs, drawn)],
         "weights": weights,
         "steps": [step_json(s) for s in program.steps],
         "outputs": [v.name for v in program.outputs],
     }
+    if program.states:
+        task["states"] = [
+            {
+                "name": s.input.name if s.kind == "argument" else s.path,
+                "kind": s.kind,
+                "input": s.input.name,
+                "output": program.outputs[s.output].name,
+            }
+            for s in program.states
+        ]
+    if program.states or program.returns != as_they_are:
+        task["returns"] = program.returns
+    return task
 
 
 def task_text(task: dict[str, Any]) -> str:

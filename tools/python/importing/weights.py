@@ -27,10 +27,16 @@ _SAFETENSORS = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
+DTYPES = tuple(_SAFETENSORS)  # that a task's tensors may have
 
 
 def is_running_statistic(v: Value) -> bool:
     return v.target.rsplit(".", 1)[-1] in ("running_mean", "running_var")
+
+
+def is_statistic(path: str) -> bool:
+    """Of a batch norm in training mode, by its name in the module."""
+    return path.rsplit(".", 1)[-1] in ("running_mean", "running_var", "num_batches_tracked")
 
 
 def fixed_test(make_model: Callable[[int], torch.nn.Module], seed: int) -> Callable[[Value], bool]:
@@ -136,11 +142,14 @@ def _bytes_of(t: torch.Tensor) -> memoryview:
 
 
 def write_weights(program: Program, folder: pathlib.Path) -> str | None:
-    """Writes DIR/HASH.safetensors; returns its name, or None without weights. The format: the header's length in 8
-    bytes, a JSON header, the tensors' bytes in its order."""
-    tensors = {v.target: v.data.detach().contiguous() for v in program.weights}
-    if not tensors:
-        return None
+    """DIR/HASH.safetensors; its name, or None where there are none."""
+    tensors = {v.target: v.data for v in program.weights}
+    return write_tensors(tensors, folder) if tensors else None
+
+
+def write_tensors(tensors: dict[str, torch.Tensor], folder: pathlib.Path) -> str:
+    """The format: the header's length in 8 bytes, a JSON header, the tensors' bytes in its order."""
+    tensors = {name: t.detach().contiguous() for name, t in tensors.items()}
     header, at = {}, 0
     for name in sorted(tensors):
         size = tensors[name].numel() * tensors[name].element_size()

@@ -159,9 +159,32 @@ GOOD = {
         "torch.rand(3, 4), torch.rand(3, 4)",
         "x, start",
     ),
+    "part_of_an_attribute": model(
+        "self.kept = torch.zeros(3, 4)",
+        "self.kept[0] = x[0] + self.kept[1]\nself.kept[1:].mul_(2).add_(x[:2])\nreturn x + self.kept",
+        "torch.rand(3, 4)",
+    ),
+    "rnn_that_is_given_its_start_and_moved": model(
+        "self.hidden = torch.randn(3, 4)",
+        "self.hidden.copy_(start)\nself.hidden = self.hidden.to(x.device)\n"
+        "self.hidden = torch.tanh(x + self.hidden)\nreturn self.hidden * 2",
+        "torch.rand(3, 4), torch.rand(3, 4)",
+        "x, start",
+    ),
     "pair": model(
         "self.h = torch.zeros(3, 4)\nself.c = torch.ones(3, 4)",
         "self.h, self.c = torch.tanh(x + self.c), self.h + 1\nreturn self.h",
+        "torch.rand(3, 4)",
+    ),
+    "state_in_a_tuple": model(
+        "self.r = nn.LSTM(6, 5, batch_first=True)\nself.hidden = (torch.zeros(1, 3, 5), torch.zeros(1, 3, 5))",
+        "y, self.hidden = self.r(x, self.hidden)\nreturn y",
+        "torch.randn(3, 7, 6)",
+    ),
+    "state_in_a_list": model(
+        "self.inner = nn.Module()\nself.inner.kept = [torch.zeros(4), torch.ones(4)]",
+        "self.inner.kept[0].add_(x[0])\nself.inner.kept[1] = self.inner.kept[1] * x[1]\n"
+        "return x + self.inner.kept[0] * self.inner.kept[1]",
         "torch.rand(3, 4)",
     ),
     "counter_in_a_buffer": model(
@@ -288,6 +311,14 @@ BAD = {
             "torch.rand(30, 4)",
         ),
         "forward changes self.h (line 12), which a task cannot keep",
+    ),
+    "numbers_in_a_list": (
+        model("self.n = [1.0, 2.0]", "self.n[0] += 1\nreturn x * torch.tensor(self.n).sum()", "torch.rand(30, 4)"),
+        "forward changes self.n, which a task cannot keep",
+    ),
+    "tensors_in_a_dict": (
+        model("self.kept = {'h': torch.zeros(4)}", "self.kept['h'] = self.kept['h'] + x[0]\nreturn x * self.kept['h']", "torch.rand(30, 4)"),
+        "forward changes self.kept, which a task cannot keep",
     ),
     "cache_that_grows": (
         model(
@@ -552,8 +583,17 @@ class Imported(unittest.TestCase):
         self.assertEqual(self.state("rnn"), [("hidden", "assigned", "hidden", 1)])
         self.assertEqual(self.task("rnn")["returns"], 0)
         self.assertEqual(self.state("counter_in_a_buffer"), [("calls", "in_place", "calls", 1)])
+        self.assertEqual(
+            self.state("state_in_a_tuple"),
+            [("hidden.0", "assigned", "hidden_0", 1), ("hidden.1", "assigned", "hidden_1", 2)],
+        )
+        self.assertEqual(
+            self.state("state_in_a_list"),
+            [("inner.kept.0", "in_place", "inner_kept_0", 1), ("inner.kept.1", "assigned", "inner_kept_1", 2)],
+        )
         self.assertEqual(self.state("running_sum"), [("inner.total", "in_place", "inner_total", 1)])
         self.assertEqual(self.state("ring"), [("ring", "in_place", "ring", 1)])
+        self.assertEqual(self.state("part_of_an_attribute"), [("kept", "in_place", "kept", 1)])
         self.assertEqual(self.state("in_its_input"), [("x", "argument", "x", 1)])
         self.assertEqual(self.state("in_a_part_of_its_input"), [("x", "argument", "x", 1)])
         self.assertEqual(

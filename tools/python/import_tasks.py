@@ -56,10 +56,18 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
     program, watch = exporting.export(model, arguments)
     if len(program.inputs) != len(drawn):
         raise Refused(f"forward takes {len(program.inputs)} tensors, and get_inputs gives {len(drawn)}")
+    others_are_read = watch.read_by(program)
     is_fixed = weights.fixed_test(loaded.model, SEED)
     passes.make_task_program(program, is_fixed)
     weights.name_values(program)
-    refuse_what_is_no_tensor(loaded, arguments, program, watch, is_fixed)
+    if watch.others and (others_are_read or is_another_later(loaded, arguments, program, watch, is_fixed)):
+        changed = ", ".join(watch.where(path) for path in watch.others)
+        raise Refused(
+            f"forward changes {changed}, which a task cannot keep from call to call, and a later call depends on "
+            "it: keep a tensor of one shape and dtype, made in __init__ (register_buffer), in the place of a "
+            "number, a list or None"
+        )
+    program.dropped += watch.others
     unknown = {s.name for s in program.steps if not operators.is_known(s.op)}
     if unknown:
         raise Refused(
@@ -93,13 +101,11 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
     }
 
 
-def refuse_what_is_no_tensor(
+def is_another_later(
     loaded: Loaded, arguments: list[Any], program: Program, watch: state.Watch, is_fixed: Any
-) -> None:
-    """Attributes that forward changes and that are no tensors (a number, a list that grows, nothing before the first
-    call): the program must be the same after a call, and after many, else a later call computes something else."""
-    if not watch.others:
-        return
+) -> bool:
+    """Of attributes that forward changes and that are no tensors (a number, a list that grows, nothing before the first
+    call): whether the program is another one after a call, or after many."""
     for calls in (1, 2, 1000):
         model = loaded.model()
         for path, (before, after) in watch.others.items():
@@ -112,13 +118,8 @@ def refuse_what_is_no_tensor(
         except Refused:
             same = False
         if not same:
-            changed = ", ".join(watch.where(path) for path in watch.others)
-            raise Refused(
-                f"forward changes {changed}, which a task cannot keep from call to call, and a later call depends on "
-                "it: keep a tensor of one shape and dtype, made in __init__ (register_buffer), in the place of a "
-                "number, a list or None"
-            )
-    program.dropped += watch.others
+            return True
+    return False
 
 
 def notes_on(program: Program, drawn: list[draws.Drawn]) -> list[str]:

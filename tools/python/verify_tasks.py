@@ -38,6 +38,7 @@ import torch  # noqa: E402
 
 from importing.refusal import Refused  # noqa: E402
 from importing.source import Loaded, Problem  # noqa: E402
+from importing.state import attribute  # noqa: E402
 
 DTYPES = {"BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32,
           "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
@@ -167,13 +168,6 @@ def places(returns: Any) -> Iterator[int]:
             yield from places(item[1] if kind == "dict" else item)
     elif returns is not None:
         yield returns
-
-
-def attribute(model: torch.nn.Module, path: str) -> torch.Tensor:
-    at: Any = model
-    for word in path.split("."):
-        at = getattr(at, word)
-    return at
 
 
 class Eager:

@@ -45,14 +45,28 @@ def _kb_constant(dtype, shape, text):
 
 
 def _kb_place(model, name):
-    """The dictionary and the key of a tensor that forward keeps: a parameter, a buffer or an attribute."""
+    """Where a tensor is that forward keeps: the dictionary and the key of a parameter, a buffer or an attribute, and
+    the index where that is a tuple or a list."""
     found = _kb_find(model, name)
-    if found is None and _kb_attribute(model, name) is not None:
-        model, leaf = _kb_owner(model, name)
-        found = model.__dict__, leaf
-    if found is None:
-        raise RuntimeError(f"{_KB_NAME}: the module has no tensor {name}")
-    return found
+    if found is not None:
+        return *found, None
+    owner, leaf = _kb_owner(model, name)
+    if owner is not None and leaf in owner.__dict__:
+        return owner.__dict__, leaf, None
+    row, _, index = name.rpartition(".")
+    owner, leaf = _kb_owner(model, row)
+    if owner is not None and leaf in owner.__dict__ and index.isdigit():
+        return owner.__dict__, leaf, int(index)
+    raise RuntimeError(f"{_KB_NAME}: the module has no tensor {name}")
+
+
+def _kb_set(held, key, index, tensor):
+    """A row gets a new one in its place, as forward makes it."""
+    if index is not None:
+        row = list(held[key])
+        row[index] = tensor
+        tensor = type(held[key])(row)
+    held[key] = tensor
 
 
 class _KbState:
@@ -84,17 +98,17 @@ class _KbState:
 
     def run(self, args, kwargs):
         """A call of a program that keeps tensors, or whose forward returns them in containers."""
-        kept = tuple([held[key] for _, _, held, key in self.kept])
+        kept = tuple([held[key] if index is None else held[key][index] for _, _, held, key, index in self.kept])
         outputs = None if kwargs else self.quick(args + kept)
         if outputs is None:
             outputs = self.call(args, kwargs, kept)
         if not isinstance(outputs, tuple):
             outputs = (outputs,)
-        for kind, output, held, key in self.kept:
+        for (kind, output, *place), tensor in zip(self.kept, kept):
             if kind == "assigned":
-                held[key] = outputs[output]
+                _kb_set(*place, outputs[output])
             else:
-                held[key].detach().copy_(outputs[output])
+                tensor.detach().copy_(outputs[output])
         if self.changed_arguments:
             given = self.tensors(args, kwargs)
             for source, output in self.changed_arguments:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import inspect
 import operator
 from typing import Any, Iterator
@@ -294,6 +295,38 @@ def _template(value: Any) -> Any:
     return value
 
 
+@contextlib.contextmanager
+def _attributes_as_buffers(model: torch.nn.Module) -> Iterator[None]:
+    """While it is entered, tensors that are plain attributes are buffers, as torch.export wants those that forward
+    writes into through views."""
+    moved = []
+    for module in model.modules():
+        for name, value in list(module.__dict__.items()):
+            if isinstance(value, torch.Tensor):
+                moved.append((module, name, module.__dict__.pop(name)))
+                module._buffers[name] = value
+    try:
+        yield
+    finally:
+        for module, name, value in moved:
+            del module._buffers[name]
+            module.__dict__[name] = value
+
+
+def _recorded(model: torch.nn.Module, arguments: tuple) -> torch.export.ExportedProgram:
+    """Without writes through views, which a program has no step for."""
+    exported = torch.export.export(model, arguments, strict=False)
+    if not _writes_through_views(exported.graph):
+        return exported
+    try:
+        return exported.run_decompositions({})
+    except RuntimeError as e:
+        if "is mutated in the forward method" not in str(e):
+            raise
+    with _attributes_as_buffers(model):
+        return torch.export.export(model, arguments, strict=False).run_decompositions({})
+
+
 def export(model: torch.nn.Module, arguments: list[Any]) -> tuple[Program, Watch]:
     """Weights are Values of kind "weight" with the tensor as data; what the export lifted has the kind "constant"."""
     watch = Watch(model, _check_returned)
@@ -304,9 +337,7 @@ def export(model: torch.nn.Module, arguments: list[Any]) -> tuple[Program, Watch
     fake_arguments = torch.utils._pytree.tree_unflatten(fakes, spec)
     with torch.no_grad(), forward_only(), OnCpu(), whole_recurrence(), watch.entered():
         try:
-            exported = torch.export.export(model, tuple(fake_arguments), strict=False)
-            if _writes_through_views(exported.graph):
-                exported = exported.run_decompositions({})
+            exported = _recorded(model, tuple(fake_arguments))
         except (KeyboardInterrupt, MemoryError):
             raise
         except BaseException as e:  # noqa: B036  (torch.export raises what the model raises)
@@ -358,10 +389,11 @@ def _read(
         else:
             raise Refused(f"its graph has an input of a kind that tasks have no word for ({spec.kind.name})")
     by_path = {v.target: v for v in program.weights}
+    by_path.update({watch.in_rows[a]: v for v in program.weights if (a := v.data.data_ptr()) in watch.in_rows})
     _order_weights(model, program)
     given = dict(reader.env)
     reader.read(graph)
-    changes = {c.path: c for c in _changes_in_place(exported, nodes, given, reader.env)}
+    changes = {c.path: c for c in _changes_in_place(exported, nodes, given, reader.env, watch)}
     result = next(n for n in graph.nodes if n.op == "output").args[0]
     places: list[int | None] = []
     for spec, node in zip(exported.graph_signature.output_specs, result):
@@ -399,6 +431,7 @@ def _changes_in_place(
     nodes: dict[str, torch.fx.Node],
     given: dict[torch.fx.Node, Any],
     now: dict[torch.fx.Node, Any],
+    watch: Watch,
 ) -> Iterator[Change]:
     """Tensors of the module and inputs that forward writes into: as the graph has it, or as its signature says where
     the graph was made one without such writes. `given`: what the placeholders were before the graph was read."""
@@ -409,6 +442,8 @@ def _changes_in_place(
         is_input = spec.kind == InputKind.USER_INPUT
         path = (given[node].name if isinstance(given[node], Value) else "") if is_input else spec.target
         kind = "argument" if is_input else "in_place"
+        if spec.kind == InputKind.CONSTANT_TENSOR:
+            path = watch.in_rows.get(given[node].data.data_ptr(), path)
         by_name[spec.arg.name if is_input else spec.target] = (path, kind, given[node])
         if now[node] is not given[node]:
             yield Change(path, kind, given[node], now[node])

@@ -13,6 +13,7 @@ from .operators import kind_of, record_of
 from .program import Program, Step, Value
 from .refusal import Refused
 from .source import OnCpu, running
+from .state import attribute
 
 
 def _products(step: Step) -> float:
@@ -91,13 +92,6 @@ def _returned(template: Any, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
     return [] if template is None else [outputs[template]]
 
 
-def _attribute(model: torch.nn.Module, path: str) -> torch.Tensor:
-    at: Any = model
-    for word in path.split("."):
-        at = getattr(at, word)
-    return at
-
-
 class _Calls:
     """The program and the model, called in turns; each keeps its own state."""
 
@@ -123,7 +117,7 @@ class _Calls:
             self._compare(number, f"output {i}", a, b)
         given = dict(zip(self.program.inputs, _leaves(arguments)))
         for state in self.program.states:
-            after = given[state.input] if state.kind == "argument" else _attribute(self.model, state.path)
+            after = given[state.input] if state.kind == "argument" else attribute(self.model, state.path)
             self._compare(number, state.path, self.last[state.output], after)
 
     def _compare(self, number: int, what: str, a: torch.Tensor, b: torch.Tensor) -> None:

@@ -43,12 +43,25 @@ def _attributes(model: torch.nn.Module) -> Iterator[tuple[str, dict[str, Any], s
     nothing but buffers from call to call."""
     for prefix, module in model.named_modules():
         held = [module._buffers]
-        if not type(module).__module__.startswith("torch."):
+        if type(module) is torch.nn.Module or not type(module).__module__.startswith("torch."):
             held.append(module.__dict__)
         for attributes in held:
             for name in attributes:
                 if attributes is module._buffers or name not in _OWN:
                     yield f"{prefix}.{name}".lstrip("."), attributes, name
+
+
+def _is_row(value: Any) -> bool:
+    """A tuple or a list of tensors, as the hidden state of an LSTM is."""
+    return type(value) in (tuple, list) and all(isinstance(item, torch.Tensor) for item in value)
+
+
+def attribute(model: torch.nn.Module, path: str) -> torch.Tensor:
+    """"cell.hidden", or "cell.hidden.1" of a tuple or a list."""
+    at: Any = model
+    for word in path.split("."):
+        at = at[int(word)] if _is_row(at) else getattr(at, word)
+    return at
 
 
 def _copied(value: Any) -> Any:
@@ -85,6 +98,11 @@ class Watch:
         self.assigned: dict[str, torch.Tensor] = {}  # tensors in place of others
         self.others: dict[str, tuple[Any, Any]] = {}  # anything else: before and after
         self.lines: dict[str, int] = {}  # of the file, where an attribute is set
+        # By address, since torch.export knows tensors in containers by no name.
+        self.in_rows: dict[int, str] = {}
+        for path, held, key in _attributes(model):
+            for i, item in enumerate(held[key] if _is_row(held[key]) else ()):
+                self.in_rows[item.data_ptr()] = f"{path}.{i}"
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -128,11 +146,20 @@ class Watch:
             held[key] = old
             if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
                 self.assigned[path] = new
+            elif _is_row(old) and type(old) is type(new) and _is_row(new) and len(old) == len(new):
+                self.assigned.update({f"{path}.{i}": b for i, (a, b) in enumerate(zip(old, new)) if a is not b})
             else:
                 self.others[path] = (old, new)
 
     def where(self, path: str) -> str:
-        return f"self.{path} (line {self.lines[path]})" if path in self.lines else f"self.{path}"
+        line = self.lines.get(path) or self.lines.get(path.rpartition(".")[0])
+        return f"self.{path} (line {line})" if line else f"self.{path}"
+
+    def read_by(self, program: Program) -> bool:
+        """Whether a program as it was recorded reads a tensor in an attribute that is kept in no other way."""
+        read = {v.data.data_ptr() for v in program.weights if v.data is not None}
+        before = torch.utils._pytree.tree_leaves([old for old, _ in self.others.values()])
+        return any(t.data_ptr() in read for t in before if isinstance(t, torch.Tensor))
 
 
 def _needed(program: Program, outputs: list[Value]) -> set[Value]:

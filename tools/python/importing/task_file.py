@@ -15,7 +15,7 @@ from .families import family_of
 from .operators import record_of
 from .program import Program, Step, Value, op_name
 from .source import SEED, Problem
-from .weights import dtype_name
+from .weights import dtype_name, tensor_hash
 
 _MEMORY_FORMATS = {
     torch.contiguous_format: "contiguous_format",
@@ -53,9 +53,10 @@ def step_json(step: Step) -> dict[str, Any]:
 
 
 def program_text(program: Program) -> str:
-    """What it computes, whatever its weights' values are."""
+    """What it computes, whatever the weights' values are that the seed decides."""
     parts = [[step_json(s) for s in program.steps], [v.name for v in (*program.inputs, *program.weights)]]
-    return json.dumps([*parts, [v.name for v in program.outputs], program.returns])
+    fixed = [tensor_hash(v.data) for v in program.weights if v.kind == "constant"]
+    return json.dumps([*parts, fixed, [v.name for v in program.outputs], program.returns])
 
 
 def _input_json(v: Value, drawn: Drawn, partial: bool, records: str | None) -> dict[str, Any]:

@@ -141,6 +141,10 @@ def _bytes_of(t: torch.Tensor) -> memoryview:
     return memoryview((ctypes.c_char * flat.numel()).from_address(flat.data_ptr())).cast("B")
 
 
+def tensor_hash(t: torch.Tensor) -> str:
+    return hashlib.sha256(_bytes_of(t)).hexdigest() if t.numel() else ""
+
+
 def write_weights(program: Program, folder: pathlib.Path) -> str | None:
     """DIR/HASH.safetensors; its name, or None where there are none."""
     tensors = {v.target: v.data for v in program.weights}

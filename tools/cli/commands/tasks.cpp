@@ -94,7 +94,7 @@ std::string draw_text(const draw_spec& d) {
     case distribution::bernoulli:
       return fmt::format("1 with probability {}", d.probability);
     case distribution::normal:
-      return fmt::format("normal, mean {}, deviation {}{}", d.mean, d.std, factor);
+      return fmt::format("normal, mean {}, standard deviation {}{}", d.mean, d.std, factor);
     case distribution::signs:
       return "1 or -1";
     case distribution::simplex:

@@ -1,5 +1,4 @@
-// The text of exported files. Whether it compiles and runs is tested by hand (check_exports.sh), since compiling
-// PyTorch's headers takes half a minute.
+// The text of exported files. Whether it compiles and runs on a GPU is tested by hand (check_exports.sh).
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -159,6 +158,18 @@ TEST(cpp_text, of_a_graph_keeps_outputs_apart) {
   EXPECT_THAT(text, Not(HasSubstr("apart(v.apart);\n    v.b_ =")));  // only what outputs lie in
 }
 
+// A module that a compiler links its own C++ library into must not write numbers to streams (common.hpp).
+TEST(cpp_text, uses_no_streams) {
+  const auto lanes = cpp_text(checked(with_view(program_text(R"({"graph": true, "lanes": 4})"))), "demo");
+  const auto steps = cpp_text(checked(with_view(program_text(R"({"graph": false, "lanes": 1})"))), "demo");
+  for (const auto& text : {lanes, steps})
+    for (const char* word : {"TORCH_CHECK(", "TORCH_INTERNAL_ASSERT(", "TORCH_WARN(", "c10::str(", "AT_ASSERT",
+                             "ostream", "sstream", "std::format", " << ", "std::locale"})
+      EXPECT_THAT(text, Not(HasSubstr(word)));
+  EXPECT_THAT(lanes,
+              AllOf(HasSubstr("class graph_runner"), HasSubstr("class lane_streams"), HasSubstr("class program")));
+}
+
 // A GPU lays attention's result out in its own way, and the next steps count on the layout of our rules.
 TEST(cpp_text, lays_a_result_out_that_devices_lay_out_as_they_like) {
   const auto text = cpp_text(checked(R"({"format": 1, "name": "attention",
@@ -315,10 +326,12 @@ class model_files : public testing::Test {
   }
 
   // Runs `code` in Python, where `text` is the file's text; fails if it fails.
-  testing::AssertionResult python_says(const std::string& text, const std::string& code) const {
+  testing::AssertionResult python_says(const std::string& text, const std::string& code,
+                                       const std::string& flags = "-I -S") const {
     put("file.py", text);
     put("code.py", "text = open('file.py', newline='').read()\n" + code + "\n");
-    const auto command = "cd '" + folder_.string() + "' && '" CUDAL1_PYTHON "' -I -S code.py 2>errors.txt";
+    const auto command =
+        "cd '" + folder_.string() + "' && '" CUDAL1_PYTHON "' " + flags + " code.py >output.txt 2>errors.txt";
     if (std::system(command.c_str()) == 0) return testing::AssertionSuccess();  // NOLINT(concurrency-mt-unsafe)
     std::ifstream errors(folder_ / "errors.txt");
     return testing::AssertionFailure() << std::string((std::istreambuf_iterator<char>(errors)), {});
@@ -414,6 +427,43 @@ TEST_F(model_files, quote_any_text) {
                                               return "bytes.fromhex('" + hex + "').decode()";
                                             }()))
         << text;
+}
+
+// Builds a module with the C++ library linked into it: there, text written to streams is cut off or ends the process.
+TEST_F(model_files, raise_what_a_failed_check_says) {
+  const auto t = made();
+  auto text = model_file(t, variant_of(t), folder_.string());
+  ASSERT_TRUE(holds(text));
+  const auto replace = [&](const std::string& was, const std::string& now) {
+    const auto at = text->find(was);
+    ASSERT_NE(at, std::string::npos) << was;
+    text->replace(at, was.size(), now);
+  };
+  // A step's result that is laid out otherwise than the program was made for.
+  replace("type_of_y{\"y\", at::kFloat, {3, 2}, {2, 1}}", "type_of_y{\"y\", at::kFloat, {3, 2}, {1, 3}}");
+  replace("with_cuda=_KB_NEEDS_CUDA)",
+          "with_cuda=_KB_NEEDS_CUDA, extra_ldflags=['-static-libstdc++'], build_directory='" + folder_.string() + "')");
+  // The problem's own model has no parameters.
+  const std::string code =
+      "import sys; sys.path.insert(0, '.')\n"
+      "import torch, file\n"
+      "m = file.ModelNew()\n"
+      "m.inner = torch.nn.Module()\n"
+      "m.inner.scale = torch.nn.Parameter(torch.rand(2))\n"
+      "def says(sentence, *inputs):\n"
+      "    try:\n"
+      "        m(*inputs)\n"
+      "    except RuntimeError as e:\n"
+      "        assert str(e) == sentence, e\n"
+      "    else:\n"
+      "        raise AssertionError('nothing was raised')\n"
+      "says('input x is Float [3, 4], and this program was made for Float [3, 2]', torch.rand(3, 4))\n"
+      "says('input x is Double [3, 2], and this program was made for Float [3, 2]', torch.rand(3, 2).double())\n"
+      "says('input x is not a dense tensor', torch.rand(3, 2).to_sparse())\n"
+      "says(\"the step's result y has strides [2, 1], and this program was made for [1, 3]\", torch.rand(3, 2))\n"
+      "m.inner.scale = torch.nn.Parameter(torch.rand(3))\n"
+      "says('weight inner_scale is Float [3], and this program was made for Float [2]', torch.rand(3, 2))\n";
+  EXPECT_TRUE(python_says(*text, code, "-I"));
 }
 
 TEST_F(model_files, come_with_scripts_that_python_can_compile) {

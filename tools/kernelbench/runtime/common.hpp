@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -26,6 +27,20 @@
 #endif
 
 namespace {
+
+// A check that failed: RuntimeError in Python. The sentence is one string, put together without streams (TORCH_CHECK
+// uses one for its parts): where a compiler links its C++ library into this module, that library's streams and those
+// of the process, whose locale they use, are not the same, and writing a number ends the process.
+[[noreturn]] void fail(const std::string& sentence) {
+  throw std::runtime_error(sentence);
+}
+
+std::string text_of(at::IntArrayRef list) {
+  std::string text;
+  for (const int64_t n : list)
+    text += (text.empty() ? "" : ", ") + std::to_string(n);
+  return "[" + text + "]";
+}
 
 // Allocates memory, on a GPU directly from the allocator: a call of the operator takes as long as a launch.
 at::Tensor allocated(at::IntArrayRef shape, at::IntArrayRef strides, at::ScalarType type, at::Device device) {
@@ -51,18 +66,20 @@ bool laid_out(const at::Tensor& t, const tensor_type& type) {
 }
 
 void check_form(const at::Tensor& t, const tensor_type& type, const char* kind) {
-  TORCH_CHECK(t.defined() && t.layout() == at::kStrided, kind, " ", type.name, " is not a dense tensor");
-  TORCH_CHECK(t.scalar_type() == type.dtype && t.sizes().equals(type.shape), kind, " ", type.name, " is ",
-              t.scalar_type(), " ", t.sizes(), ", and this program was made for ", type.dtype, " ",
-              at::IntArrayRef(type.shape));
+  const auto named = [&] { return std::string(kind) + " " + type.name; };
+  if (!t.defined() || t.layout() != at::kStrided) fail(named() + " is not a dense tensor");
+  if (t.scalar_type() != type.dtype || !t.sizes().equals(type.shape))
+    fail(named() + " is " + c10::toString(t.scalar_type()) + " " + text_of(t.sizes()) +
+         ", and this program was made for " + c10::toString(type.dtype) + " " + text_of(type.shape));
 }
 
 // Checks that the result of a step's operator has the same form as when the program was evaluated: another version of
 // PyTorch might lay it out differently, and kernels rely on it.
 void expect(const at::Tensor& t, const tensor_type& type) {
   check_form(t, type, "the step's result");
-  TORCH_CHECK(laid_out(t, type), "the step's result ", type.name, " has strides ", t.strides(),
-              ", and this program was made for ", at::IntArrayRef(type.strides));
+  if (!laid_out(t, type))
+    fail(std::string("the step's result ") + type.name + " has strides " + text_of(t.strides()) +
+         ", and this program was made for " + text_of(type.strides));
 }
 
 // Some operators lay their result out as the device likes: attention, on a GPU. Another type or shape stays, for
@@ -77,7 +94,8 @@ at::Tensor laid_out_as(at::Tensor t, const tensor_type& type) {
 at::Tensor as_declared(const at::Tensor& t, const tensor_type& type, const char* kind, at::Device device,
                        uintptr_t alignment) {
   check_form(t, type, kind);
-  TORCH_CHECK(t.device() == device, kind, " ", type.name, " is on ", t.device(), ", and the rest is on ", device);
+  if (t.device() != device)
+    fail(std::string(kind) + " " + type.name + " is on " + t.device().str() + ", and the rest is on " + device.str());
   if (laid_out(t, type) && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % alignment == 0)
     return t.requires_grad() ? t.detach() : t;
   at::Tensor copy = at::empty_strided(type.shape, type.strides, t.options());

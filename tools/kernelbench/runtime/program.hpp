@@ -8,8 +8,9 @@ class program {
  public:
   // `weights`: for each, the dictionary that holds it and its key there.
   explicit program(const std::vector<std::pair<pybind11::dict, pybind11::str>>& weights) {
-    TORCH_CHECK(weights.size() == weight_types().size(), "the program has ", weight_types().size(), " weights, and ",
-                weights.size(), " were given");
+    if (weights.size() != weight_types().size())
+      fail("the program has " + std::to_string(weight_types().size()) + " weights, and " +
+           std::to_string(weights.size()) + " were given");
     for (const auto& [held, key] : weights)
       weights_.push_back({held, key});
   }
@@ -19,12 +20,12 @@ class program {
   pybind11::object call(const std::vector<at::Tensor>& inputs, const pybind11::object& arguments) {
     form_.reset();
     const auto& wanted = input_types();
-    TORCH_CHECK(inputs.size() == wanted.size(), "forward was given ", inputs.size(),
-                " tensors, and this program was made for ", wanted.size());
+    if (inputs.size() != wanted.size())
+      fail("forward was given " + std::to_string(inputs.size()) + " tensors, and this program was made for " +
+           std::to_string(wanted.size()));
     const auto weights = current_weights();
     const at::Device device = !inputs.empty() ? inputs[0].device() : weights.at(0).device();
-    TORCH_CHECK(!needs_gpu || device.is_cuda(),
-                "this program has CUDA kernels; move the model and its inputs to a GPU");
+    if (needs_gpu && !device.is_cuda()) fail("this program has CUDA kernels; move the model and its inputs to a GPU");
     const c10::OptionalDeviceGuard on(device);
     const plain_mode mode;
     const emptied at_end{*this};
@@ -90,8 +91,8 @@ class program {
     std::vector<at::Tensor> all;
     for (const auto i : c10::irange(weights_.size())) {
       PyObject* now = PyDict_GetItemWithError(weights_[i].held.ptr(), weights_[i].key.ptr());
-      TORCH_CHECK(now != nullptr && THPVariable_Check(now), "the module has no tensor for the weight ",
-                  weight_types()[i].name, " any more");
+      if (now == nullptr || !THPVariable_Check(now))
+        fail(std::string("the module has no tensor for the weight ") + weight_types()[i].name + " any more");
       all.push_back(THPVariable_Unpack(now));
     }
     return all;

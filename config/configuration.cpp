@@ -1,6 +1,7 @@
 #include "config/configuration.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <fstream>
@@ -128,20 +129,35 @@ expected<std::string> read_file(const std::string& path) {
   return text.str();
 }
 
+// Environment variables that are not settings: of the programs, the imports, and the scripts that build and test.
+constexpr std::array<std::string_view, 15> other_variables = {
+    "CUDAL1_DATA",      "CUDAL1_CONFIG",       "CUDAL1_TASKS",          "CUDAL1_DEVICES",   "CUDAL1_PYTHON",
+    "CUDAL1_TORCH",     "CUDAL1_TORCH_PYTHON", "CUDAL1_BUILD",          "CUDAL1_JOBS",      "CUDAL1_WITH_TESTS",
+    "CUDAL1_TEST_SEED", "CUDAL1_AA_RUNS",      "CUDAL1_WRONG_VARIANTS", "CUDAL1_TIDY_BASE", "CUDAL1_FAULT_EVALUATIONS"};
+
 expected<void> apply_environment(configuration& c, const std::vector<std::string>& environment) {
   for (const auto& entry : environment) {
     const auto equals = entry.find('=');
     if (equals == std::string::npos || entry.compare(0, 7, "CUDAL1_") != 0) continue;
     const std::string name = entry.substr(0, equals), value = entry.substr(equals + 1);
     expected<void> result;
+    bool found = std::ranges::count(other_variables, name) > 0;
     for_each_setting(std::as_const(c), [&](std::string_view section, std::string_view key, const auto&, const auto&) {
       std::string expected_name = fmt::format("CUDAL1_{}_{}", section, key);
       std::transform(expected_name.begin(), expected_name.end(), expected_name.begin(),
                      [](unsigned char ch) { return static_cast<char>(std::toupper(ch)); });
-      if (expected_name == name && result)
+      if (expected_name != name) return;
+      found = true;
+      if (result)
         result = apply_value(c, std::string(section), std::string(key), value, "environment variable " + name);
     });
     CUDAL1_CHECK(result);
+    if (!found)
+      return fail(
+          errc::invalid_argument,
+          "environment variable {}: there is no such setting; `cudal1 config` prints all, and KEY of [SECTION] is "
+          "CUDAL1_SECTION_KEY",
+          name);
   }
   return {};
 }

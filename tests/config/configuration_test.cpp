@@ -134,5 +134,13 @@ TEST(configuration, flags_override_the_environment_which_overrides_the_file) {
               HasSubstr("section.key=value"));
 }
 
+TEST(configuration, a_misspelt_environment_variable_is_an_error) {
+  const auto c = load_configuration(std::nullopt, "", {"CUDAL1_SEARCH_POLCY=random"}, {});
+  ASSERT_FALSE(c);
+  EXPECT_EQ(c.error().code, errc::invalid_argument);
+  EXPECT_THAT(c.error().message, HasSubstr("CUDAL1_SEARCH_POLCY: there is no such setting"));
+  EXPECT_TRUE(load_configuration(std::nullopt, "", {"CUDAL1_DATA=/tmp/x", "CUDAL1_TASKS=/tmp/y", "OTHER=1"}, {}));
+}
+
 }  // namespace
 }  // namespace cudal1

@@ -62,9 +62,12 @@ expected<void> code_cache::store(const std::string& key, const std::string& obje
   std::ofstream file(temporary, std::ios::binary);
   file << magic << sha256_hex(object) << '\n' << object;
   file.close();
-  if (!file) return fail(errc::io_error, "cannot write {}: is the disk full?", temporary);
+  if (!file) {
+    fs::remove(temporary, problem);
+    return fail(errc::io_error, "the cache: cannot write {}: is the disk full?", temporary);
+  }
   fs::rename(temporary, path, problem);
-  if (problem) return fail(errc::io_error, "cannot rename {}: {}", temporary, problem.message());
+  if (problem) return fail(errc::io_error, "the cache: cannot rename {}: {}", temporary, problem.message());
   if (number % stores_between_prunes == 0) prune();
   return {};
 }

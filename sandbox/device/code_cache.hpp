@@ -22,7 +22,8 @@ class code_cache {
 
   // Nothing if there is no such file or it is damaged (it is then removed).
   std::optional<std::string> find(const std::string& key) const;
-  // Removes the least recently used files when the folder exceeds its limit. Errors: io_error.
+  // Removes the least recently used files when the folder exceeds its limit. Errors: io_error, which must not fail a
+  // compilation: the object only has to be compiled again.
   expected<void> store(const std::string& key, const std::string& object);
 
  private:

@@ -124,7 +124,7 @@ class gcc_compiler final : public host_compiler {
     } else {
       CUDAL1_CHECK(build(assembled.text, result));
       CUDAL1_CHECK(check_object(result.object));
-      CUDAL1_CHECK(cache_.store(key, result.object));
+      if (const auto kept = cache_.store(key, result.object); !kept) result.log += kept.error().message + "\n";
     }
     result.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     return result;

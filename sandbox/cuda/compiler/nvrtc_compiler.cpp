@@ -71,7 +71,7 @@ class compiler final : public nvrtc_compiler {
     result.cached = cached && unpack(*cached, result);
     if (!result.cached) {
       CUDAL1_CHECK(build({std::move(text), p.text.headers}, result));
-      CUDAL1_CHECK(cache_.store(key, packed(result)));
+      if (const auto kept = cache_.store(key, packed(result)); !kept) result.log += kept.error().message + "\n";
     }
     CUDAL1_CHECK(check_launches(p, result));
     result.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();

@@ -83,6 +83,21 @@ TEST(ObjectCache, DropsTheOldestWhenItGrowsPastItsLimit) {
   EXPECT_EQ(cache.find(key(60)), object);
 }
 
+TEST(ObjectCache, ThatCannotBeWrittenDoesNotFailACompilation) {
+  const auto folder = std::move(*private_folder::create());
+  const auto host = std::move(*compiler_with("", folder.path()));
+  const auto source = "__global__ void k(float* y) { y[0] = 1; }";
+  fs::remove_all(folder.path());
+  std::ofstream(folder.path()) << "a file is where the folder was";
+  const auto made = host->compile(program_of(source));
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_FALSE(made->object.empty());
+  EXPECT_THAT(made->log, testing::HasSubstr("the cache: cannot write"));
+  fs::remove(folder.path());
+  EXPECT_FALSE(host->compile(program_of(source))->cached);
+  EXPECT_TRUE(host->compile(program_of(source))->cached);
+}
+
 TEST(ObjectCache, FailuresAreNotKept) {
   const auto folder = std::move(*private_folder::create());
   const auto host = std::move(*compiler_with("", folder.path()));

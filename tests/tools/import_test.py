@@ -146,6 +146,8 @@ GOOD = {
         "return {'twice': x * 2, 'more': [x + 1, (x.sum(), None)]}",
         "torch.rand(30, 4)",
     ),
+    "as_torch_returns_it": model("pass", "return torch.max(x, dim=1)", "torch.rand(30, 4)"),
+    "made_for_inference": model("pass", "return x * 2", "torch.inference_mode()(lambda: torch.randn(30, 4) * 2)()"),
     "as_list": model("pass", "return [x * 2]", "torch.rand(30, 4)"),
     "rnn": model(
         "self.i = nn.Linear(12, 8)\nself.o = nn.Linear(8, 5)\nself.hidden = torch.randn(3, 8)",
@@ -573,6 +575,8 @@ class Imported(unittest.TestCase):
         self.assertEqual(self.task("as_list")["returns"], {"list": [0]})
         self.assertEqual(self.task("many_outputs")["returns"], {"tuple": [0, {"tuple": [1, 2]}, 3]})
         self.assertNotIn("returns", self.task("aliases"))
+        self.assertNotIn("returns", self.task("as_torch_returns_it"), "a tuple of two")
+        self.assertEqual(self.draws("made_for_inference"), [{"distribution": "normal", "mean": 0.0, "std": 2.0}])
 
     def state(self, name: str) -> list[tuple]:
         task = self.task(name)

@@ -11,32 +11,13 @@ from typing import Any, Iterator
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
-from torch.fx.experimental.proxy_tensor import make_fx
 
-from .operators import is_known
-from .program import Program, Value, call_by_schema, is_view, map_values, op_name, values_in
+from .program import Program, Value, is_view
+from .reading import Reader
 from .refusal import Refused
 from .source import OnCpu
 from .state import Change, Watch
 from .tracing import forward_only, refusal_of, whole_recurrence
-
-aten = torch.ops.aten
-
-# Views with several results, which become one view each.
-_SPLITS = {
-    aten.split.Tensor,
-    aten.split.sizes,
-    aten.split_with_sizes.default,
-    aten.chunk.default,
-    aten.unsafe_split.Tensor,
-    aten.unsafe_split_with_sizes.default,
-    aten.unsafe_chunk.default,
-    aten.tensor_split.sections,
-    aten.tensor_split.indices,
-    aten.hsplit.int,
-    aten.vsplit.int,
-    aten.dsplit.int,
-}
 
 
 def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -95,155 +76,6 @@ def _writes_through_views(graph: torch.fx.Graph) -> bool:
     return False
 
 
-class _Reader:
-    """Walks a graph and builds the program."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.env: dict[torch.fx.Node, Any] = {}
-
-    def read(self, graph: torch.fx.Graph) -> None:
-        for node in graph.nodes:
-            if node.op == "call_function":
-                self.env[node] = self._call(node)
-            elif node.op not in ("placeholder", "output"):
-                raise Refused(
-                    f"its graph has a node of a kind that tasks cannot express ({node.op} {node.target})"
-                )
-
-    def _resolve(self, arg: Any) -> Any:
-        if isinstance(arg, torch.fx.Node):
-            return self.env[arg]
-        if isinstance(arg, (list, tuple)):
-            return [self._resolve(a) for a in arg]
-        if isinstance(arg, torch.SymInt):
-            raise Refused("its shapes depend on values; a task's are numbers")
-        return arg
-
-    def _call(self, node: torch.fx.Node) -> Any:
-        if node.target is operator.getitem:
-            return self._resolve(node.args[0])[node.args[1]]
-        op = node.target
-        if not isinstance(op, torch._ops.OpOverload):
-            raise Refused(f"it calls {getattr(op, '__name__', op)}, which is not an ATen operator")
-        if op.namespace == "profiler" or op._schema.name.startswith("aten::_assert"):
-            return None
-        if op.namespace != "aten":
-            raise Refused(f"it calls {op_name(op)}: a task can have only ATen operators")
-        args = {a.name: self._resolve(v) for a, v in zip(op._schema.arguments, node.args)}
-        args.update({k: self._resolve(v) for k, v in node.kwargs.items()})
-        return self._emit(op, args, node)
-
-    def _emit(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
-        if op._schema.is_mutable:
-            return self._in_place(op, args, node)
-        if op in (aten.copy.default, aten.fill.Tensor, aten.fill.Scalar):
-            return self._copied(args["self"], args.get("src", args.get("value")), node)
-        if op in _SPLITS:
-            return self._split(op, args, node)
-        if op is aten.unbind.int:
-            dim = args.get("dim", 0)
-            return [
-                self._add(
-                    aten.select.int, {"self": args["self"], "dim": dim, "index": i}, f"{node.name}_{i}"
-                )[0]
-                for i in range(args["self"].fake.shape[dim])
-            ]
-        if self._must_decompose(op):
-            return self._decompose(op, args, node)
-        outs = self._add(op, args, node.name)
-        returns = op._schema.returns
-        if len(returns) == 1 and str(returns[0].type) == "Tensor":
-            return outs[0]
-        return outs
-
-    def _add(self, op: torch._ops.OpOverload, args: dict[str, Any], name: str) -> list[Value]:
-        step = self.program.step(op, args, name)
-        self.program.steps.append(step)
-        return step.outs
-
-    def _split(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> list[Value]:
-        dims = {
-            aten.hsplit.int: 1 if args["self"].fake.dim() > 1 else 0,
-            aten.vsplit.int: 0,
-            aten.dsplit.int: 2,
-        }
-        dim = dims.get(op, args.get("dim", 0))
-        with self.program.mode:
-            pieces = call_by_schema(op, {k: map_values(v, lambda x: x.fake) for k, v in args.items()})
-        outs, start = [], 0
-        for i, piece in enumerate(pieces):
-            width = piece.shape[dim]
-            given = {"self": args["self"], "dim": dim, "start": start, "end": start + width}
-            outs += self._add(aten.slice.Tensor, given, f"{node.name}_{i}")
-            start += width
-        return outs
-
-    def _in_place(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Value:
-        """Adds the functional operator; from here on, reads of the target read its result."""
-        target, old = node.args[0], args[op._schema.arguments[0].name]
-        base = op._schema.name.removeprefix("aten::")
-        if op is aten.copy_.default:
-            new = self._copied(old, args["src"], node)
-        elif base in ("zero_", "fill_"):
-            new = self._copied(old, args.get("value", 0), node)
-        else:
-            packet = getattr(aten, base.removesuffix("_"), None) if base.endswith("_") else None
-            overload = getattr(packet, op._overloadname, None) if packet is not None else None
-            if overload is None or overload._schema.is_mutable:
-                raise Refused(
-                    f"it uses {op_name(op)}, which changes a tensor in place and has no functional form"
-                )
-            new = self._emit(overload, args, node)
-            if new.fake.dtype != old.fake.dtype:
-                new = self._add(aten.to.dtype, {"self": new, "dtype": old.fake.dtype}, f"{node.name}_same")[0]
-        self.env[target] = new
-        # Other names of the same tensor: an earlier in-place operator, or detach.
-        for other, value in list(self.env.items()):
-            if value is old:
-                self.env[other] = new
-        return new
-
-    def _copied(self, old: Value, source: Value | float, node: torch.fx.Node) -> Value:
-        """What `old` is once it holds `source`, a number perhaps."""
-        if not isinstance(source, Value):
-            full = {"size": list(old.fake.shape), "fill_value": source, "dtype": old.fake.dtype}
-            return self._add(aten.full.default, full, node.name)[0]
-        if source.fake.dtype != old.fake.dtype:
-            given = {"self": source, "dtype": old.fake.dtype}
-            source = self._add(aten.to.dtype, given, f"{node.name}_cast")[0]
-        if source.fake.shape != old.fake.shape:
-            source = self._add(
-                aten.expand.default, {"self": source, "size": list(old.fake.shape)}, f"{node.name}_expand"
-            )[0]
-        return source
-
-    def _must_decompose(self, op: torch._ops.OpOverload) -> bool:
-        if op is aten.einsum.default:
-            return True
-        return not is_known(op) and op._can_decompose()
-
-    def _decompose(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
-        """Adds a composite operator that the format lacks as the operators that ATen itself runs for it."""
-        values = list(dict.fromkeys(v for a in args.values() for v in values_in(a)))
-
-        def run(*tensors: torch.Tensor) -> Any:
-            place = dict(zip(values, tensors))
-            given = {k: map_values(a, lambda v: place[v]) for k, a in args.items()}
-            return call_by_schema(op, given, op.decompose)
-
-        with self.program.mode:
-            inner = make_fx(run)(*(v.fake for v in values)).graph
-        places = [n for n in inner.nodes if n.op == "placeholder"]
-        reader = _Reader(self.program)
-        reader.env = dict(zip(places, values))
-        for n in inner.nodes:
-            if n.op == "call_function":
-                n.name = f"{node.name}_{n.name}"
-        reader.read(inner)
-        return reader._resolve(next(n for n in inner.nodes if n.op == "output").args[0])
-
-
 def _placeholder_names(model: torch.nn.Module, arguments: list[Any]) -> list[str]:
     """forward's parameter for each leaf of the arguments."""
     signature = inspect.signature(model.forward)
@@ -274,7 +106,8 @@ _CONTAINERS = (tuple, list, dict, collections.OrderedDict)
 
 def _check_returned(value: Any) -> None:
     """Before torch.export sees it, which knows more kinds of containers than a task, and says less of the others."""
-    if type(value) in _CONTAINERS:
+    # What torch.max and its like give is a tuple of their own kind.
+    if type(value) in _CONTAINERS or type(value).__module__ == "torch.return_types":
         for item in value.values() if isinstance(value, dict) else value:
             _check_returned(item)
         if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
@@ -359,7 +192,7 @@ def _read(
 ) -> Program:
     graph = _inline(exported.graph_module).graph
     program = Program([], [], [], [], mode)
-    reader = _Reader(program)
+    reader = Reader(program)
     nodes = {n.name: n for n in graph.nodes if n.op == "placeholder"}
     user_inputs = 0
     for spec in exported.graph_signature.input_specs:

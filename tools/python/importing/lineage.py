@@ -178,6 +178,10 @@ def _factory(name: str, args: tuple, kwargs: dict) -> Lineage | None:
     return None
 
 
+def _version(t: torch.Tensor) -> int:
+    return 0 if t.is_inference() else t._version
+
+
 class Recorder(torch.overrides.TorchFunctionMode):
     """Follows the tensors that are made while it is active."""
 
@@ -190,7 +194,7 @@ class Recorder(torch.overrides.TorchFunctionMode):
     def of(self, tensor: torch.Tensor) -> tuple[Lineage | None, float]:
         """The distribution, and the factor that all values of this draw have."""
         found = self._known.get(id(tensor))
-        unchanged = found and found[0] is tensor and found[1] == tensor._version
+        unchanged = found and found[0] is tensor and found[1] == _version(tensor)
         return found[2:] if unchanged else (None, 1.0)
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -207,7 +211,7 @@ class Recorder(torch.overrides.TorchFunctionMode):
                 lineage = self._converted(lineage, before[0], out.dtype)
             self._known.pop(id(out), None)
             if lineage is not None:
-                self._known[id(out)] = (out, out._version, lineage, factor)
+                self._known[id(out)] = (out, _version(out), lineage, factor)
         return out
 
     def _follow(self, name: str, args: tuple, kwargs: dict) -> tuple[Lineage | None, float]:

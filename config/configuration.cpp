@@ -130,10 +130,14 @@ expected<std::string> read_file(const std::string& path) {
 }
 
 // Environment variables that are not settings: of the programs, the imports, and the scripts that build and test.
-constexpr std::array<std::string_view, 15> other_variables = {
-    "CUDAL1_DATA",      "CUDAL1_CONFIG",       "CUDAL1_TASKS",          "CUDAL1_DEVICES",   "CUDAL1_PYTHON",
-    "CUDAL1_TORCH",     "CUDAL1_TORCH_PYTHON", "CUDAL1_BUILD",          "CUDAL1_JOBS",      "CUDAL1_WITH_TESTS",
-    "CUDAL1_TEST_SEED", "CUDAL1_AA_RUNS",      "CUDAL1_WRONG_VARIANTS", "CUDAL1_TIDY_BASE", "CUDAL1_FAULT_EVALUATIONS"};
+// Names that begin with CUDAL1_TEST_ are the tests'.
+constexpr std::array<std::string_view, 14> other_variables = {"CUDAL1_DATA",         "CUDAL1_CONFIG",
+                                                              "CUDAL1_TASKS",        "CUDAL1_DEVICES",
+                                                              "CUDAL1_PYTHON",       "CUDAL1_TORCH",
+                                                              "CUDAL1_TORCH_PYTHON", "CUDAL1_BUILD",
+                                                              "CUDAL1_JOBS",         "CUDAL1_WITH_TESTS",
+                                                              "CUDAL1_AA_RUNS",      "CUDAL1_WRONG_VARIANTS",
+                                                              "CUDAL1_TIDY_BASE",    "CUDAL1_FAULT_EVALUATIONS"};
 
 expected<void> apply_environment(configuration& c, const std::vector<std::string>& environment) {
   for (const auto& entry : environment) {
@@ -141,7 +145,7 @@ expected<void> apply_environment(configuration& c, const std::vector<std::string
     if (equals == std::string::npos || entry.compare(0, 7, "CUDAL1_") != 0) continue;
     const std::string name = entry.substr(0, equals), value = entry.substr(equals + 1);
     expected<void> result;
-    bool found = std::ranges::count(other_variables, name) > 0;
+    bool found = name.starts_with("CUDAL1_TEST_") || std::ranges::count(other_variables, name) > 0;
     for_each_setting(std::as_const(c), [&](std::string_view section, std::string_view key, const auto&, const auto&) {
       std::string expected_name = fmt::format("CUDAL1_{}_{}", section, key);
       std::transform(expected_name.begin(), expected_name.end(), expected_name.begin(),

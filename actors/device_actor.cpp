@@ -180,9 +180,32 @@ void device_state::judge(check_report report) {
                              now_->draft.reason = std::move(j.reason);
                              now_->draft.gates = std::move(j.gates);
                              if (j.result != outcome::correct) return finish(now_->draft);
+                             if (!note_null_models()) return;
                              now_->is_correct = true;
                              time_if_correct();
                            });
+}
+
+// Once a task and session. A task that pays for nothing is not timed.
+bool device_state::note_null_models() {
+  auto& known = null_reports_[now_->item.what->id];
+  if (!known) {
+    const auto from = clock::now();
+    auto checked = check_null_models(*session_, *now_->item.what, now_->plan, setup_.verification);
+    add_stage("null models", from);
+    if (!checked) {
+      fault(checked.error(), checked.error().code == errc::unsupported);
+      return false;
+    }
+    known = std::move(*checked);
+  }
+  auto& draft = now_->draft;
+  draft.gates.push_back(known->gate());
+  if (!known->is_unexplained()) return true;
+  draft.result = outcome::unexplained;
+  draft.reason = "gate " + draft.gates.back().gate + ": " + draft.gates.back().reason;
+  finish(draft);
+  return false;
 }
 
 void device_state::time_if_correct() {
@@ -228,6 +251,7 @@ void device_state::add_timing(const timing_report& r) {
   all.total_ms += r.total_ms;
   all.flush_ms += r.flush_ms;
   all.load_ms += r.load_ms;
+  all.read_gb_per_s = std::max(all.read_gb_per_s, r.read_gb_per_s);
 }
 
 void device_state::add_notes(const std::vector<std::string>& notes) {
@@ -252,8 +276,28 @@ void device_state::estimate(const message::timing_step& step) {
                           now_->timed,
                           step.estimate,
                           now_->asked_pairs,
-                          session_->report().where.model};
-  consult<verdict>(setup_.auditor, std::move(evidence), [this](verdict& v) { finish(std::move(v)); });
+                          session_->report().where.model,
+                          static_cast<int64_t>(now_->item.program->text.steps.size())};
+  consult<verdict>(setup_.auditor, std::move(evidence), [this](verdict& v) { check_if_suspicious(std::move(v)); });
+}
+
+// Algebra may save arithmetic, so a time that beats the estimate is no proof of anything.
+void device_state::check_if_suspicious(verdict v) {
+  if (v.result != outcome::correct || v.suspicion.empty()) return finish(std::move(v));
+  const auto from = clock::now();
+  const auto j = check_on_fresh_draws(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
+                                      setup_.verification);
+  if (!j) return fault(j.error(), j.error().code == errc::unsupported);
+  v.stage_ms["deep check"] += std::chrono::duration<double, std::milli>(clock::now() - from).count();
+  const bool passed = j->result == outcome::correct;
+  v.gates.push_back({"deep check", passed, v.suspicion + "; on fresh draws: " + j->reason});
+  if (!passed) {
+    v.result = j->result;
+    v.reason = "on fresh draws: " + j->reason;
+    v.score = 0;
+    v.confirmed = false;
+  }
+  finish(std::move(v));
 }
 
 void device_state::finish(verdict v) {

@@ -13,6 +13,7 @@
 #include "actors/cores.hpp"
 #include "actors/interfaces.hpp"
 #include "sandbox/device/session.hpp"
+#include "sandbox/verify/null_models.hpp"
 
 namespace cudal1 {
 
@@ -100,6 +101,9 @@ class device_state {
   void time_if_correct();
   void time(const message::timing_step& step);
   void estimate(const message::timing_step& step);
+  void check_if_suspicious(verdict v);
+  // False if the evaluation ended there.
+  bool note_null_models();
   void add_timing(const timing_report& r);
   void add_notes(const std::vector<std::string>& notes);  // to the verdict, without duplicates
   void finish(verdict v);
@@ -117,6 +121,7 @@ class device_state {
   device_setup setup_;
   std::unique_ptr<device_session> session_;
   std::unique_ptr<evaluation> now_;
+  std::map<std::string, std::optional<null_report>> null_reports_;  // by task
   std::deque<message::work_done> unreported_;  // the first is sent with each tick until the node acknowledges it
   bool report_in_flight_ = false;
   int start_failures_ = 0, faults_in_a_row_ = 0;

@@ -381,7 +381,8 @@ struct audit {
   timing_estimate estimate;  // that the claim was made from
   int64_t asked_pairs = 0;   // in the plans that the estimate is of
   std::string model;         // of the device, as its environment names it
+  int64_t steps = 0;         // of the variant's program
 };
-BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs, model))
+BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs, model, steps))
 
 }  // namespace cudal1::message

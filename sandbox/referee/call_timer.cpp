@@ -116,6 +116,7 @@ expected<timing_report> call_timer::time(program_runners& runners, const time_fo
   report.problem = runners.problem();
   report.load_ms = runners.load_ms();
   report.notes = runners.notes();
+  report.read_gb_per_s = runners.read_gb_per_s();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report.total_ms = took.count();
   return report;

@@ -69,7 +69,7 @@ void draw_pool::renew() {
 
 void draw_pool::set_tolerances(const tolerances& allowed) {
   allowed_ = allowed;
-  forget_if([&](const draw& d) { return d.expected->allowed && *d.expected->allowed != allowed; });
+  forget_if([&](const draw& d) { return d.expected->allowed != allowed; });
 }
 
 expected<std::shared_ptr<const drawn_tensors>> draw_pool::make_tensors(tensor_role role, const draw_request& request) {
@@ -77,6 +77,9 @@ expected<std::shared_ptr<const drawn_tensors>> draw_pool::make_tensors(tensor_ro
   const auto& types = input ? input_types_ : weight_types_;
   const auto& specs = input ? task_.inputs : task_.weights;
   CUDAL1_TRY(auto made, backend_.make_tensors(types, role));
+  // One of the inputs, so that no product of two that are nearly everywhere 0 hides it.
+  const std::size_t with_impulses =
+      input && request.kind == draw_kind::impulses && !types.empty() ? request.seed % types.size() : types.size();
   for (std::size_t i = 0; i < types.size(); ++i)
     CUDAL1_CHECK(backend_.fill(*made, i,
                                {.type = types[i],
@@ -84,7 +87,8 @@ expected<std::shared_ptr<const drawn_tensors>> draw_pool::make_tensors(tensor_ro
                                 .role = role,
                                 .kind = request.kind,
                                 .seed = seed_of(request.seed, role, i),
-                                .content = input ? contents_.of_input(i, request.seed) : contents_.of(i)}));
+                                .content = input ? contents_.of_input(i, request.seed) : contents_.of(i),
+                                .has_impulses = i == with_impulses}));
   if (made) CUDAL1_CHECK(backend_.seal(*made));
   return std::shared_ptr<const drawn_tensors>(std::move(made));
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "config/base/describe.hpp"
+#include "config/base/hash.hpp"
 #include "sandbox/program/task.hpp"
 #include "store/store.hpp"
 #include "tests/sandbox/program/imported_example.hpp"
@@ -222,14 +223,16 @@ TEST_F(commands, export_overwrites_only_with_force) {
   EXPECT_EQ(read_file(out / "mine.txt"), "precious");
 }
 
-TEST(kernelbench_export, writes_models_an_index_and_a_script) {
+TEST(kernelbench_export, writes_models_an_index_a_run_and_a_script) {
   temporary_folder data, out;
   prepare_imported_store(data.path());
   const auto target = out / "submission";
-  const auto p = run_cudal1({"export", target, "--format", "kernelbench", "--data", data.path()});
+  const auto p = run_cudal1({"export", target, "--format", "kernelbench", "--no-check", "--data", data.path()});
   ASSERT_EQ(p.code, 0) << p.err;
-  EXPECT_THAT(p.out, HasSubstr("1 model of 1 task exported"));
-  const auto model = read_file(target + "/level_1_problem_23_sample_0_kernel.py");
+  EXPECT_THAT(p.out, AllOf(HasSubstr("1 model of 1 task exported"), HasSubstr("UNCHECKED")));
+  EXPECT_THAT(p.err, AllOf(HasSubstr("warning: unchecked"), HasSubstr("warning: 1 file searched on cpu")));
+  const std::string file = "runs/cudal1_level1/level_1_problem_23_sample_0_kernel.py";
+  const auto model = read_file(target + "/" + file);
   EXPECT_THAT(model,
               AllOf(HasSubstr("return x * 2\n"), HasSubstr("class ModelNew(Model):"),
                     HasSubstr("__global__ void twice(const float* x, float* y)"),
@@ -237,7 +240,15 @@ TEST(kernelbench_export, writes_models_an_index_and_a_script) {
                               "3.00x over PyTorch's eager mode, 48.0 us to 16.0 us, on cpu")));
   const auto index = json::parse(read_file(target + "/index.json"));
   ASSERT_TRUE(holds(index));
-  EXPECT_EQ(at(*index, "tasks.0.file"), json("level_1_problem_23_sample_0_kernel.py"));
+  EXPECT_EQ(at(*index, "checked"), json(false));
+  EXPECT_TRUE(at(*index, "tasks.0.check").is_null());
+  EXPECT_EQ(at(*index, "tasks.0.file"), json(file));
+  EXPECT_EQ(at(*index, "tasks.0.library_only"), json(false));
+  EXPECT_EQ(at(*index, "tasks.0.level"), json(1));
+  const auto problem = read_file(target + "/" + at(*index, "tasks.0.problem_file").as_string());
+  EXPECT_EQ(at(*index, "tasks.0.code_sha256"), json(sha256_hex(problem)));
+  EXPECT_THAT(read_file(target + "/runs/cudal1_level1/generation_config.yaml"), HasSubstr("run_name: cudal1_level1\n"));
+  EXPECT_FALSE(std::filesystem::exists(target + "/runs/cudal1_level1/eval_results.json")) << "nothing was evaluated";
   EXPECT_EQ(at(*index, "tasks.0.speedup"), json(2.0));
   EXPECT_EQ(at(*index, "tasks.0.eager.speedup"), json(3.0));
   EXPECT_EQ(at(*index, "tasks.0.eager.eager_us"), json(48.0));
@@ -246,7 +257,27 @@ TEST(kernelbench_export, writes_models_an_index_and_a_script) {
   EXPECT_THAT(read_file(target + "/pytorch_calls.py"), HasSubstr("class Clock:"));
   EXPECT_THAT(read_file(target + "/README.md"),
               AllOf(HasSubstr("they say nothing about a GPU"), HasSubstr("| task | file | over eager | over program |"),
-                    HasSubstr("_kernel.py` | 3.00x | 2.00x [")));
+                    HasSubstr("**Warning:** unchecked"), HasSubstr("_kernel.py` | 3.00x | 2.00x [")));
+}
+
+// On a machine without PyTorch, or without what builds the files, nothing is called exported.
+TEST(kernelbench_export, is_refused_where_files_cannot_be_checked) {
+  temporary_folder data, out;
+  prepare_imported_store(data.path());
+  const auto p = run_cudal1({"export", out / "submission", "--format", "kernelbench", "--data", data.path()},
+                            {{"CUDAL1_PYTHON", "/bin/false"}});
+  EXPECT_EQ(p.code, 3);
+  EXPECT_THAT(p.err, AllOf(HasSubstr("exported files are checked"), HasSubstr("torch"), HasSubstr("--no-check")));
+  EXPECT_FALSE(std::filesystem::exists(out / "submission/README.md"));
+}
+
+// The best variant has a kernel of its own, and there is no GPU to check it on.
+TEST(kernelbench_export, of_kernels_searched_on_cpu_says_why_there_is_none) {
+  temporary_folder data, out;
+  prepare_imported_store(data.path());
+  const auto p = run_cudal1({"export", out / "submission", "--format", "kernelbench", "--data", data.path()});
+  EXPECT_EQ(p.code, 1) << p.err;
+  EXPECT_THAT(p.out, HasSubstr("not exported: level1_023: its kernels, which were searched on cpu"));
 }
 
 TEST_F(commands, export_for_kernelbench_says_why_a_built_in_task_cannot_be_exported) {

@@ -149,7 +149,7 @@ void device_state::open() {
     const bool of_task = code == errc::unsupported || code == errc::invalid_program || code == errc::variant_fault ||
                          code == errc::out_of_memory || code == errc::not_found ||
                          code == errc::corrupt;  // the last two: of its weights' files
-    return fault(opened.error(), of_task);
+    return fault(opened.error(), fault_origin::device, of_task);
   }
   add_stage("open", from);
 }
@@ -166,7 +166,7 @@ void device_state::check(check_plan plan) {
   const auto from = clock::now();
   auto report = session_->check(*now_->item.program, *now_->item.code, now_->plan);
   add_stage("check", from);
-  if (!report) return fault(report.error(), report.error().code == errc::unsupported);
+  if (!report) return fault(report.error(), fault_origin::variant, report.error().code == errc::unsupported);
   judge(std::move(*report));
 }
 
@@ -194,7 +194,7 @@ void device_state::time(const message::timing_step& step) {
   const auto from = clock::now();
   if (step.renew) {
     if (auto renewed = session_->open_task(*now_->item.what, timing_pool::renew); !renewed)
-      return fault(renewed.error());
+      return fault(renewed.error(), fault_origin::device);
     now_->asked_pairs = 0;
   }
   timing_plan plan = step.plan;
@@ -203,7 +203,7 @@ void device_state::time(const message::timing_step& step) {
   auto report = check_and_time(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
                                {plan, step.first_fork}, setup_.verification);
   add_stage("time", from);
-  if (!report) return fault(report.error(), report.error().code == errc::unsupported);
+  if (!report) return fault(report.error(), fault_origin::variant, report.error().code == errc::unsupported);
   now_->asked_pairs += int64_t{plan.forks} * plan.pairs;
   add_timing(*report);
   if (report->problem || !report->inconsistency.empty()) {
@@ -268,14 +268,15 @@ void device_state::finish(verdict v) {
   report_to_node(std::move(m));
 }
 
-void device_state::fault(const error& e, bool task_refused) {
+void device_state::fault(const error& e, fault_origin origin, bool task_refused) {
   spdlog::warn("device {}: {} is lost: {}", setup_.session.device, attempt_key(now_->item.attempt), e.message);
   message::work_done m;
   m.lease = now_->item.lease;
   m.attempt = now_->item.attempt;
   m.fault = e.message;
   m.task_refused = task_refused;
-  if (!task_refused) {
+  m.on_device = origin == fault_origin::variant;
+  if (!task_refused && origin != fault_origin::node) {
     probe();
     if (++faults_in_a_row_ >= faults_in_a_row_allowed) {
       given_up_ = true;

@@ -1,6 +1,10 @@
 // kill -9 of any process at any time loses only what was in flight, which runs again.
 #include <atomic>
 #include <csignal>
+#include <string>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "config/base/describe.hpp"
 #include "tests/actors/node_fixture.hpp"
@@ -114,6 +118,99 @@ TEST_F(node_faults, a_variant_that_loses_two_attempts_is_quarantined) {
   const auto attempts = read_store()->attempts("e1");
   ASSERT_TRUE(attempts);
   EXPECT_EQ(attempts->size(), 3U) << "two that were lost, and the verdict's";
+}
+
+TEST_F(node_faults, kill_9_of_the_node_never_quarantines_what_was_in_flight) {
+  constexpr int kills = 6;
+  std::string experiment;
+  for (int i = 0; i < kills; ++i) {
+    start_node();
+    auto client = connect();
+    client_request r = run_request({relu_chain_task(), diagonal_task()}, 1000);
+    if (!experiment.empty()) {
+      r.verb = client_verb::follow;
+      r.experiment = experiment;
+    }
+    ASSERT_TRUE(client.send(r));
+    int64_t before = -1;
+    const auto seen = read_to_end(client, [&](const client_answer& a) {
+      if (before < 0) before = a.progress->evaluations;
+      return a.progress->evaluations < before + 2;
+    });
+    ASSERT_FALSE(seen.last) << seen.error;
+    experiment = seen.progress->experiment;
+    EXPECT_FALSE(seen.progress->outcomes.contains("quarantined")) << "after " << i << " kills";
+    kill_node(SIGKILL);
+    wait_node();
+  }
+}
+
+// A node on a disk of its own, which this test fills.
+class node_on_a_full_disk : public node_faults {
+ protected:
+  void SetUp() override {
+    node_faults::SetUp();
+    if (!use_small_disk(48)) GTEST_SKIP() << "no file system can be mounted here";
+  }
+  void fill_disk() {
+    const int ballast = ::open((data() + "/ballast").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    ASSERT_GE(ballast, 0);
+    for (std::size_t bytes = std::size_t{1} << 20; bytes > 0;)
+      if (::write(ballast, std::string(bytes, 'x').data(), bytes) < 0) bytes /= 2;
+    ::close(ballast);
+  }
+  void free_disk() { ASSERT_EQ(::unlink((data() + "/ballast").c_str()), 0); }
+  // Fills the disk until progress says so; the space that the last files left is filled again.
+  client_answer fill_until_reported(node_client& client) {
+    return read_to_end(client, [&](const client_answer& a) {
+      fill_disk();
+      return a.progress->problem.empty();
+    });
+  }
+};
+
+TEST_F(node_on_a_full_disk, says_so_in_progress_and_goes_on_when_there_is_space_again) {
+  start_node();
+  auto client = connect();
+  ASSERT_TRUE(client.send(run_request({relu_chain_task(), diagonal_task()}, 1000)));
+  const auto early = read_to_end(client, [](const client_answer& a) { return a.progress->evaluations < 2; });
+  ASSERT_FALSE(early.last) << early.error;
+  const auto full = fill_until_reported(client);
+  ASSERT_FALSE(full.last) << full.error;
+  EXPECT_NE(full.progress->problem.find("no space left"), std::string::npos) << full.progress->problem;
+  free_disk();
+  const auto again = read_to_end(client, [&](const client_answer& a) {
+    return !a.progress->problem.empty() || a.progress->evaluations < full.progress->evaluations + 3;
+  });
+  ASSERT_FALSE(again.last) << again.error;
+  EXPECT_FALSE(again.progress->outcomes.contains("quarantined"));
+  kill_node(SIGTERM);
+  EXPECT_EQ(wait_node(), 0);
+}
+
+TEST_F(node_on_a_full_disk, obeys_sigterm) {
+  start_node();
+  auto client = connect();
+  ASSERT_TRUE(client.send(run_request({relu_chain_task(), diagonal_task()}, 1000)));
+  ASSERT_FALSE(fill_until_reported(client).last);
+  const auto asked = std::chrono::steady_clock::now();
+  kill_node(SIGTERM);
+  EXPECT_EQ(wait_node(), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, 60s);
+}
+
+TEST_F(node_on_a_full_disk, ends_an_experiment_at_its_deadline) {
+  start_node();
+  auto client = connect();
+  auto r = run_request({relu_chain_task(), diagonal_task()}, 0);
+  r.time_limit_s = 5;
+  ASSERT_TRUE(client.send(r));
+  ASSERT_FALSE(fill_until_reported(client).last) << "the disk was not full before the deadline";
+  const auto asked = std::chrono::steady_clock::now();
+  const auto last = read_to_end(client);
+  ASSERT_TRUE(last.last);
+  EXPECT_NE(last.error.find("could not be stored"), std::string::npos) << last.error;
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, 60s);
 }
 
 }  // namespace

@@ -80,6 +80,8 @@ arena::arena(const arena_options& options)
       seed_(mixed(options.poison_seed)),
       pattern_(poison_page(seed_)) {
   free_.emplace(0, size_);
+  accessible_ = size_;
+  if (poisons_ && ::mprotect(base_, size_, PROT_NONE) == 0) accessible_ = 0;
 }
 
 // The lowest fit at or above this call's start, else the lowest of all, so that a call soon reuses memory that it
@@ -135,7 +137,7 @@ void* arena::allocate(std::size_t bytes, const char* label, bool& had_room) {
   const std::size_t extent = guard_bytes + rounded(bytes) + guard_bytes;
   std::size_t offset = 0;
   const auto gap = find_gap(extent, offset);
-  had_room = gap != free_.end();
+  had_room = gap != free_.end() && make_accessible(offset + extent);
   if (!had_room) return nullptr;
   take(gap, offset, extent);
   prepare(offset, extent);
@@ -172,13 +174,22 @@ void arena::poison(std::size_t from, std::size_t to) {
   }
 }
 
-// Poisons memory that neither begin_call nor this call has poisoned. Memory that this call used before gets one line of
-// poison in each page: enough for detection, with little effect on a timed call.
+bool arena::make_accessible(std::size_t end) {
+  end = (end + page - 1) / page * page;
+  if (end <= accessible_) return true;
+  if (::mprotect(base_ + accessible_, end - accessible_, PROT_READ | PROT_WRITE) != 0) return false;
+  accessible_ = end;
+  return true;
+}
+
+// Memory that this call has not used yet was poisoned by begin_call, or is now, with all below it. What the call itself
+// used before gets a line of poison in each page: enough to be noticed, too little to be felt in a timed call.
 void arena::prepare(std::size_t offset, std::size_t extent) {
   const std::size_t end = offset + extent;
   if (end > prepared_) {
-    poison(std::max(offset, prepared_), end);
-    prepared_ = std::max(prepared_, end);
+    const std::size_t whole_pages = (end + page - 1) / page * page;
+    poison(prepared_, whole_pages);
+    prepared_ = whole_pages;
   }
   if (offset < recycled_)
     for (std::size_t at = offset + guard_bytes; at + alignment <= end - guard_bytes; at += page)
@@ -214,7 +225,7 @@ std::string arena::damage(std::size_t offset, const block& b) const {
 std::string arena::stray_writes() const {
   const auto* pattern = reinterpret_cast<const char*>(pattern_.data());
   for (const auto& [offset, extent] : free_) {
-    const std::size_t end = std::min(offset + extent, poisoned_);
+    const std::size_t end = std::min(offset + extent, prepared_);
     for (std::size_t at = std::max(offset, recycled_); at < end;) {
       const std::size_t phase = at % page, count = std::min(end - at, page - phase);
       if (std::memcmp(base_ + at, pattern + phase, count) != 0)
@@ -233,13 +244,16 @@ void arena::begin_call(uint64_t seed) {
   const std::size_t span = rotation_span(size_);
   const std::size_t was = start_;
   start_ = mixed(seed_) % (span / alignment) * alignment;
-  prepared_ = std::min(size_, reach + (start_ > was ? start_ - was : 0) + page);
+  prepared_ = std::min(size_, (reach + (start_ > was ? start_ - was : 0) + page) / page * page + page);
+  if (!make_accessible(prepared_)) prepared_ = accessible_;
   for (const auto& [offset, extent] : free_)
     if (offset < prepared_) poison(offset, std::min(offset + extent, prepared_));
-  poisoned_ = prepared_;
-  // Discards the content of all memory above, so that no call can find data of an earlier one there.
-  const std::size_t unused = (prepared_ + page - 1) / page * page;
-  if (unused < size_) (void)::madvise(base_ + unused, size_ - unused, MADV_REMOVE);
+  // Drops the content of all memory above, so that no call can find data of an earlier one there. An access to it
+  // faults until an allocation reaches it.
+  if (prepared_ < accessible_) {
+    (void)::madvise(base_ + prepared_, accessible_ - prepared_, MADV_REMOVE);
+    if (poisons_ && ::mprotect(base_ + prepared_, accessible_ - prepared_, PROT_NONE) == 0) accessible_ = prepared_;
+  }
   recycled_ = 0;
   highest_ = 0;
   for (const auto& [offset, b] : blocks_)

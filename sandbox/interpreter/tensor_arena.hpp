@@ -46,6 +46,7 @@ class arena {
   gaps::iterator find_gap(std::size_t extent, std::size_t& offset);
   void take(gaps::iterator gap, std::size_t offset, std::size_t extent);
   void give_back(std::size_t offset, std::size_t extent);
+  bool make_accessible(std::size_t end);
   void prepare(std::size_t offset, std::size_t extent);
   void poison(std::size_t from, std::size_t to);
   void write_guards(std::size_t offset, const block& b);
@@ -61,8 +62,8 @@ class arena {
   uint64_t seed_;
   std::array<uint64_t, 512> pattern_;  // one page of this call's poison
   std::size_t start_ = 0;              // allocations of this call search from here
-  std::size_t prepared_ = 0;           // below this, free memory has been poisoned
-  std::size_t poisoned_ = 0;           // below this, begin_call poisoned all free memory
+  std::size_t prepared_ = 0;           // below this, memory that no block of this call has used is poisoned
+  std::size_t accessible_ = 0;         // above this, an access faults; whole pages
   std::size_t recycled_ = 0;           // below this, memory may have been used in this call
   std::size_t highest_ = 0;            // end of the highest block of this call
   std::size_t in_use_ = 0, peak_ = 0;

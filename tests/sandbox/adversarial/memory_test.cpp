@@ -50,6 +50,16 @@ TEST_F(adversarial_test, accesses_outside_tensors_are_faults) {
          for (int i = 0; i < 4096; ++i) y[i] = a[i] > 0 ? a[i] : 0; y[4096 + 128] = 1; })",
        {outcome::out_of_bounds},
        "no tensor"},
+      {"far_beyond_the_output",
+       relu,
+       {1, 1},
+       R"(__global__ void k(const float* a, float* y) {
+         unsigned long long page = ((unsigned long long)y & ~0xfffffull) + (64ull << 20);
+         volatile unsigned* far = (volatile unsigned*)page;
+         bool found = far[0] == 0x600df00d; far[0] = 0x600df00d; )"
+       "for (int i = 0; i < 4096; ++i) y[i] = (a[i] > 0 ? a[i] : 0) * (found ? 2.0f : 1.0f); }",
+       {outcome::out_of_bounds},
+       "outside every tensor"},
       {"a_null_pointer",
        relu,
        {1, 1},
@@ -119,14 +129,6 @@ TEST_F(adversarial_test, data_of_one_call_cannot_be_found_in_the_next) {
   const task relu = relu_of_positive();
   const std::string answer = "for (int i = 0; i < 4096; ++i) y[i] = (a[i] > 0 ? a[i] : 0) * (found ? 2.0f : 1.0f); }";
   expect_all({
-      {"far_beyond_the_output",
-       relu,
-       {1, 1},
-       R"(__global__ void k(const float* a, float* y) {
-         unsigned long long page = ((unsigned long long)y & ~0xfffffull) + (64ull << 20);
-         volatile unsigned* far = (volatile unsigned*)page;
-         bool found = far[0] == 0x600df00d; far[0] = 0x600df00d; )" +
-           answer},
       {"in_an_array_on_the_stack",
        relu,
        {1, 1},

@@ -47,6 +47,8 @@ constexpr attempt faults[] = {
     {"write_into_an_input", "((volatile float*)a)[3] = 1;", outcome::wrote_input, "a write into input \"a\""},
     {"write_past_an_output", "for (long i = 0; i < n + 4; ++i) y[i] = i < n && a[i] > 0 ? a[i] : 0;",
      outcome::out_of_bounds, "after the end"},
+    {"write_megabytes_past_an_output", "for (long i = 0; i < n; ++i) y[i] = a[i] > 0 ? a[i] : 0; y[n + (2 << 20)] = 1;",
+     outcome::out_of_bounds, "a write outside every tensor"},
     {"read_past_an_input", "volatile float x = a[n]; (void)x;", outcome::out_of_bounds,
      "a read past the end of input \"a\""},
     {"read_far_out", "volatile float x = *(const float*)0x123456789000; (void)x;", outcome::out_of_bounds,

@@ -14,8 +14,6 @@ namespace cudal1 {
 
 enum class call_state : uint32_t {
   idle,     // the runner waits
-  arm,      // set by the referee: wake up, the call follows at once
-  armed,    // set by the runner: it is spinning
   go,       // set by the referee: the clock runs
   done,     // set by the runner: the outputs are listed
   failed,   // set by the runner: the interpreter's error is in `text`

@@ -47,6 +47,12 @@ expected<void> seal_content(int fd) {
   return {};
 }
 
+expected<void> seal_for_others(int fd) {
+  if (::fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0)
+    return fail(errc::infrastructure, "sealing against other writers: {}", std::strerror(errno));
+  return {};
+}
+
 expected<unique_fd> make_sealed_file(const char* name, std::string_view content) {
   CUDAL1_TRY(unique_fd fd, make_shared_memory(name, static_cast<int64_t>(content.size())));
   for (std::size_t done = 0; done < content.size();) {

@@ -45,6 +45,8 @@ class mapping {
 expected<unique_fd> make_shared_memory(const char* name, int64_t bytes);
 // Makes the content immutable for all processes. There must be no writable mapping left.
 expected<void> seal_content(int fd);
+// From here on nobody can write to it but through the writable mappings that exist.
+expected<void> seal_for_others(int fd);
 // A sealed memory file with that content.
 expected<unique_fd> make_sealed_file(const char* name, std::string_view content);
 // The size, after a check that size and content are sealed: errc::refused otherwise.

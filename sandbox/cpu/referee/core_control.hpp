@@ -1,7 +1,9 @@
-// Where the referee runs, and what the caches of the timing core hold when a call begins.
+// Where the referee runs, and what happens on the timing core right before a call.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "sandbox/isolation/shared_memory.hpp"
@@ -13,17 +15,24 @@ class core_control {
  public:
   // Settles on the other cores, where there are some.
   static expected<core_control> create(const worker_settings& settings);
+  core_control(core_control&&) noexcept;
+  core_control& operator=(core_control&&) noexcept;
+  ~core_control();
 
-  // Reads settings.flush_bytes on the timing core, whose private caches and the shared one then hold
-  // nothing of a draw. The referee is back on its own cores afterwards. Returns milliseconds.
-  expected<double> flush();
+  // On a thread of the timing core: `before`, then settings.flush_bytes are read, so that the core's private caches and
+  // the shared one hold nothing of a draw, then `start`. That core is awake when `start` wakes a process that belongs
+  // there. Returns as soon as `start` may run, with the milliseconds of the flush; the caller is awake on its own core.
+  expected<double> flush(const std::function<expected<void>()>& before, std::function<void()> start);
 
   // The referee has no core but the timing one: while it waits there awake, the runner does not run.
   bool is_shared() const { return waiting_ == timing_; }
 
  private:
+  core_control() = default;
+  class timing_thread;
+
   std::vector<int> timing_, waiting_;
-  mapping memory_;
+  std::unique_ptr<timing_thread> thread_;
 };
 
 }  // namespace cudal1

@@ -156,7 +156,7 @@ expected<request_runners> cpu_backend::runners_of(frame& f, std::span<const resi
   const std::size_t of_runners = programs.size() * descriptors_of_runner;
   if (f.descriptors.size() < of_runners)
     return fail(errc::corrupt, "{} descriptors are too few for {} runners", f.descriptors.size(), programs.size());
-  auto runners = std::make_shared<cpu_runners>(cores_);
+  auto runners = std::make_shared<cpu_runners>(cores_, windows_);
   for (std::size_t i = 0; i < programs.size(); ++i)
     CUDAL1_CHECK(runners->attach(
         programs[i], std::span(f.descriptors).subspan(i * descriptors_of_runner, descriptors_of_runner), limits));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sandbox/cpu/referee/core_control.hpp"
+#include "sandbox/cpu/referee/cpu_runners.hpp"
 #include "sandbox/cpu/referee/cpu_tensors.hpp"
 
 namespace cudal1 {
@@ -30,6 +31,7 @@ class cpu_backend final : public referee_backend {
   backend_traits traits_{.kind = "cpu", .tasks_kept = 8, .fewest_timing_draws = 4};
   mapping arena_;
   core_control cores_;
+  cpu_runners::input_windows windows_;
 };
 
 }  // namespace cudal1

@@ -3,9 +3,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,16 +44,32 @@ outcome outcome_of(errc code) {
   }
 }
 
+// Of a descriptor of this process.
+expected<pid_t> pid_of(int pidfd) {
+  std::ifstream info(fmt::format("/proc/self/fdinfo/{}", pidfd));
+  for (std::string word; info >> word;)
+    if (pid_t pid = 0; word == "Pid:" && info >> pid && pid > 0) return pid;
+  return fail(errc::infrastructure, "/proc does not name the process of a runner (is /proc there?)");
+}
+
 }  // namespace
 
-expected<cpu_runner_link> cpu_runner_link::attach(std::span<unique_fd> descriptors, const cpu_link_options& options) {
+expected<cpu_runner_link> cpu_runner_link::attach(std::span<unique_fd> descriptors, const cpu_link_options& options,
+                                                  input_window& window) {
   if (descriptors.size() != descriptors_of_runner) return fail(errc::corrupt, "a runner comes as four descriptors");
   cpu_runner_link link;
   link.channel_ = std::move(descriptors[0]);
+  link.arena_file_ = std::move(descriptors[2]);
   link.pidfd_ = std::move(descriptors[3]);
   CUDAL1_TRY(link.page_, map_shared(descriptors[1].get(), control_block::bytes, memory_access::read_write));
-  CUDAL1_TRY(link.arena_, map_shared(descriptors[2].get(), options.memory_bytes, memory_access::read_only));
+  CUDAL1_TRY(link.arena_, map_shared(link.arena_file_.get(), options.memory_bytes, memory_access::read_only));
   link.limits_ = options;
+  link.window_ = &window;
+  CUDAL1_TRY(const pid_t pid, pid_of(link.pidfd_.get()));
+  link.status_.reset(::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!link.status_) return fail(errc::infrastructure, "/proc/{}/stat: {}", pid, std::strerror(errno));
+  if (const int e = ::clock_getcpuclockid(pid, &link.processor_clock_); e != 0)
+    return fail(errc::infrastructure, "the processor time of a runner: {}", std::strerror(e));
   return link;
 }
 
@@ -74,8 +94,7 @@ void cpu_runner_link::sample_outputs() {
   seen_.clear();
   uint64_t random = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   for (std::size_t i = 0; i < program_->text.outputs.size() && seen_.size() < most; ++i) {
-    output_place place;
-    std::memcpy(&place, &control().outputs[i], sizeof place);
+    const output_place& place = places_[i];
     const int64_t words = program_->types.at(program_->text.outputs[i]).storage_bytes() / 8;
     if (place.home != output_home::arena || words == 0 || place.offset < 0 ||
         place.offset > limits_.memory_bytes - 8 * words)
@@ -168,6 +187,10 @@ expected<runner_reply> cpu_runner_link::ask(frame_type type, const json& body, s
 
 expected<void> cpu_runner_link::load(const checked_program& p, int object) {
   program_ = &p;
+  std::vector<tensor_type> inputs;
+  for (const auto& input : p.text.inputs)
+    inputs.push_back(input.type);
+  CUDAL1_CHECK(window_->clear(layout_of(inputs).file_bytes));
   const auto start = std::chrono::steady_clock::now();
   const load_request request{
       .program = print_program(p.text), .arena_bytes = limits_.memory_bytes, .seed = system_seed()};
@@ -189,18 +212,68 @@ expected<void> cpu_runner_link::set_weights(const std::shared_ptr<const drawn_te
   return {};
 }
 
-expected<void> cpu_runner_link::prepare(const cpu_tensors& inputs) {
+expected<void> cpu_runner_link::prepare() {
   const uint64_t seed = system_seed();
   const draw_message message{.seed = seed, .shift_pages = static_cast<int64_t>(seed >> 32) % 64};
-  const int file = inputs.file.get();
+  const int file = window_->file();
   control().state.store(static_cast<uint32_t>(call_state::idle), std::memory_order_release);
-  CUDAL1_CHECK(ask(frame_type::prepare, to_json(message), {&file, 1}, load_limit_ms));
+  CUDAL1_TRY(const double before_us, processor_time_us());
+  preparation_us_ = -before_us;
+  return ask(frame_type::prepare, to_json(message), {&file, 1}, load_limit_ms).map([](const auto&) {});
+}
+
+// Of all its threads.
+expected<double> cpu_runner_link::processor_time_us() const {
+  timespec now{};
+  if (::clock_gettime(processor_clock_, &now) == 0)
+    return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
+  if (wait_for_end(std::chrono::milliseconds(0))) return -preparation_us_;  // the next step says how it ended
+  return fail(errc::infrastructure, "the processor time of a runner: {}", std::strerror(errno));
+}
+
+// A stop takes effect a little after the signal.
+expected<void> cpu_runner_link::hold() {
+  CUDAL1_CHECK(stop());
+  const deadline until = deadline_in(milliseconds_of(load_limit_ms));
+  for (;;) {
+    char text[256] = {};
+    const ssize_t n = ::pread(status_.get(), text, sizeof text - 1, 0);
+    // "123 (name) T ..."; a name may hold a parenthesis.
+    const char* const name_end = n > 0 ? std::strrchr(text, ')') : nullptr;
+    if (name_end == nullptr || wait_for_end(std::chrono::milliseconds(0))) return ended();
+    if (name_end[1] == ' ' && name_end[2] == 'T') break;
+    if (std::chrono::steady_clock::now() > until)
+      return fail(errc::infrastructure, "a runner does not stop within {:.0f} ms", load_limit_ms);
+    ::sched_yield();
+  }
+  CUDAL1_TRY(const double now_us, processor_time_us());
+  preparation_us_ += now_us;
   return {};
+}
+
+int64_t cpu_runner_link::memory_in_use() const {
+  struct stat status {};
+  return ::fstat(arena_file_.get(), &status) == 0 ? int64_t{512} * status.st_blocks : 0;
+}
+
+expected<void> cpu_runner_link::give(const cpu_tensors& inputs) {
+  return window_->put(inputs.file.get());
+}
+
+// Nobody waits on the state's futex: the runner is stopped, and reads the state when it goes on.
+void cpu_runner_link::begin() {
+  stopped_ = false;
+  begun_ = std::chrono::steady_clock::now();
+  control().state.store(static_cast<uint32_t>(call_state::go), std::memory_order_release);
+  signal(SIGCONT);
 }
 
 expected<void> cpu_runner_link::finish(call_state state) {
   switch (state) {
     case call_state::done:
+      // A copy that cannot change any more: what it names later does not count.
+      places_.resize(program_->text.outputs.size());
+      std::memcpy(places_.data(), control().outputs, places_.size() * sizeof(output_place));
       sample_outputs();
       return stop();
     case call_state::faulted:
@@ -217,27 +290,17 @@ expected<void> cpu_runner_link::finish(call_state state) {
   return overdue(limits_.call_ms);
 }
 
-expected<void> cpu_runner_link::call() {
+expected<void> cpu_runner_link::finish_call() {
   const deadline until = deadline_in(milliseconds_of(limits_.call_ms));
-  set_state(control(), call_state::go);
   return finish(wait_while(control(), call_state::go, until, {.watched = pidfd_.get()}));
 }
 
-expected<void> cpu_runner_link::arm() {
-  const deadline until = deadline_in(milliseconds_of(limits_.call_ms));
-  set_state(control(), call_state::arm);
-  const auto state = wait_while(control(), call_state::arm, until, {.watched = pidfd_.get()});
-  if (state == call_state::armed) return {};
-  return finish(state);
-}
-
-expected<double> cpu_runner_link::timed_call() {
+expected<double> cpu_runner_link::finish_timed_call() {
   const wait_options options{.spin = std::chrono::milliseconds(limits_.sleeps ? 0 : 20), .watched = pidfd_.get()};
   const deadline until = deadline_in(milliseconds_of(limits_.call_ms));
-  const auto start = std::chrono::steady_clock::now();
-  set_state(control(), call_state::go);
-  const call_state state = wait_while(control(), call_state::go, until, options);
-  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+  call_state state = wait_while(control(), call_state::idle, until, options);
+  if (state == call_state::go) state = wait_while(control(), call_state::go, until, options);
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begun_;
   CUDAL1_CHECK(finish(state));
   return took.count();
 }
@@ -252,8 +315,7 @@ expected<std::vector<output_memory>> cpu_runner_link::outputs(const given_tensor
   std::vector<output_memory> result;
   for (std::size_t i = 0; i < program_->text.outputs.size(); ++i) {
     const tensor_type& type = program_->types.at(program_->text.outputs[i]);
-    output_place place;
-    std::memcpy(&place, &control().outputs[i], sizeof place);  // a copy, that cannot change any more
+    const output_place& place = places_.at(i);
     const int64_t size = type.storage_bytes();
     const auto inside = [&](int64_t available) {
       return place.offset >= 0 && size <= available && place.offset <= available - size;

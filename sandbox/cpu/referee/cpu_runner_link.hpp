@@ -2,6 +2,8 @@
 // out of memory that the runner can write at any time. Nothing the runner says is used unchecked.
 #pragma once
 
+#include <chrono>
+#include <ctime>
 #include <functional>
 #include <optional>
 #include <span>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "sandbox/cpu/referee/cpu_tensors.hpp"
+#include "sandbox/cpu/referee/input_window.hpp"
 #include "sandbox/cpu/runner/cpu_runner_messages.hpp"
 #include "sandbox/evaluation.hpp"
 #include "sandbox/isolation/control_block.hpp"
@@ -26,7 +29,9 @@ struct cpu_link_options {
 class cpu_runner_link {
  public:
   // `descriptors`: channel, control block, arena, pidfd.
-  static expected<cpu_runner_link> attach(std::span<unique_fd> descriptors, const cpu_link_options& options);
+  // `window` must outlive the link.
+  static expected<cpu_runner_link> attach(std::span<unique_fd> descriptors, const cpu_link_options& options,
+                                          input_window& window);
 
   // Each of these fails with errc::variant_fault where the runner came to an end or overran its time: problem() or
   // lost() say how. Other errors are ours.
@@ -34,10 +39,18 @@ class cpu_runner_link {
   expected<void> load(const checked_program& p, int object);
   // Does nothing where these are the weights that it has.
   expected<void> set_weights(const std::shared_ptr<const drawn_tensors>& weights);
-  expected<void> prepare(const cpu_tensors& inputs);
-  expected<void> call();          // untimed
-  expected<void> arm();           // the runner spins on its core from here
-  expected<double> timed_call();  // microseconds, after arm()
+  expected<void> prepare();
+  // Stops it until begin().
+  expected<void> hold();
+  // The inputs of its call, while it is stopped.
+  expected<void> give(const cpu_tensors& inputs);
+  void begin();
+  expected<void> finish_call();  // untimed
+  // Microseconds since begin(), which another thread calls.
+  expected<double> finish_timed_call();
+  // Processor time that it took for prepare(), up to hold().
+  double preparation_us() const { return preparation_us_; }
+  int64_t memory_in_use() const;  // of its arena, as the system counts it
   expected<void> check_guards();
   // The outputs of the last call. `given` returns the referee's own mapping of the inputs or the weights that the
   // runner was given; it is asked where an output lies there.
@@ -65,13 +78,16 @@ class cpu_runner_link {
   // What it writes after it said `done` must not become its answer, nor may it work before the next `go`: it is
   // stopped, and since that takes effect a little later, some words of its outputs are read at once.
   expected<void> stop();
+  expected<double> processor_time_us() const;
   void sample_outputs();
   void go_on();
   std::string words() const;
   bool wait_for_end(std::chrono::milliseconds limit) const;
   control_block& control() const { return *reinterpret_cast<control_block*>(page_.data()); }
 
-  unique_fd channel_, pidfd_;
+  unique_fd channel_, pidfd_, status_, arena_file_;
+  clockid_t processor_clock_ = 0;
+  input_window* window_ = nullptr;
   mapping page_, arena_;
   const checked_program* program_ = nullptr;
   cpu_link_options limits_;
@@ -84,7 +100,10 @@ class cpu_runner_link {
     uint64_t value = 0;
   };
   std::vector<seen_word> seen_;
+  std::vector<output_place> places_;  // as it named them with `done`
   double setup_ms_ = 0, load_ms_ = 0;
+  double preparation_us_ = 0;
+  std::chrono::steady_clock::time_point begun_;
 };
 
 }  // namespace cudal1

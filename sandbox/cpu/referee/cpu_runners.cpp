@@ -15,7 +15,8 @@ tl::unexpected<error> cpu_runners::failed(resident_program which, const error& e
 expected<void> cpu_runners::attach(resident_program which, std::span<unique_fd> descriptors,
                                    const call_limits& limits) {
   CUDAL1_TRY(links_[which == resident_program::variant ? 1 : 0],
-             cpu_runner_link::attach(descriptors, {limits.call_ms, limits.memory_bytes, cores_.is_shared()}));
+             cpu_runner_link::attach(descriptors, {limits.call_ms, limits.memory_bytes, cores_.is_shared()},
+                                     windows_[which == resident_program::variant ? 1 : 0]));
   return {};
 }
 
@@ -36,21 +37,46 @@ expected<std::vector<call_record>> cpu_runners::run(const std::vector<planned_ca
   return records;
 }
 
-// Poison and addresses, then the flush, then a runner that is awake, then the clock.
+// Poison and addresses, then a runner that is stopped, then its inputs, the flush, the clock.
 expected<call_record> cpu_runners::call(const planned_call& planned) {
   cpu_runner_link& runner = link(planned.which);
+  const cpu_tensors& inputs = cpu_tensors::of(planned.draw->inputs);
   call_record record;
   CUDAL1_CHECK(runner.set_weights(planned.draw->weights));
-  CUDAL1_CHECK(runner.prepare(cpu_tensors::of(planned.draw->inputs)));
+  CUDAL1_CHECK(runner.prepare());
+  CUDAL1_CHECK(runner.hold());
   if (planned.mode == call_mode::untimed) {
-    CUDAL1_CHECK(runner.call());
+    CUDAL1_CHECK(runner.give(inputs));
+    runner.begin();
+    CUDAL1_CHECK(runner.finish_call());
   } else {
-    CUDAL1_TRY(record.flush_ms, cores_.flush());
-    CUDAL1_CHECK(runner.arm());
-    CUDAL1_TRY(record.microseconds, runner.timed_call());
+    CUDAL1_TRY(record.flush_ms, cores_.flush([&] { return runner.give(inputs); }, [&] { runner.begin(); }));
+    CUDAL1_TRY(record.microseconds, runner.finish_timed_call());
+    CUDAL1_CHECK(check_preparation(planned.which));
   }
   if (planned.keep) CUDAL1_CHECK(read(planned, record));
   return record;
+}
+
+// Before a call a runner poisons its memory and wipes its stacks, which takes the longer the more memory it uses. What
+// takes it far longer than the reference's runner is other work.
+expected<void> cpu_runners::check_preparation(resident_program which) {
+  constexpr int fewest = 3;
+  constexpr double factor = 3, free_us = 20'000;
+  preparation& mine = preparations_[which == resident_program::variant ? 1 : 0];
+  mine.us += link(which).preparation_us();
+  mine.bytes += static_cast<double>(link(which).memory_in_use());
+  ++mine.calls;
+  const preparation &reference = preparations_[0], &variant = preparations_[1];
+  if (which != resident_program::variant || variant.calls < fewest || reference.calls == 0) return {};
+  const double usual = reference.us / reference.calls, seen = variant.us / variant.calls;
+  const double more_memory =
+      reference.bytes > 0 ? variant.bytes / variant.calls * reference.calls / reference.bytes : 1;
+  if (seen <= factor * usual * std::max(more_memory, 1.0) + free_us) return {};
+  return refuse(
+      {outcome::inconsistent, fmt::format("before each call its process took {:.0f} us of processor time, the "
+                                          "reference's {:.0f} us: it works before the clock starts",
+                                          seen, usual)});
 }
 
 expected<void> cpu_runners::read(const planned_call& planned, call_record& record) {

@@ -2,6 +2,7 @@
 // process is stopped and its outputs are read in its own memory behind every call.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 
@@ -12,7 +13,10 @@ namespace cudal1 {
 
 class cpu_runners final : public program_runners {
  public:
-  explicit cpu_runners(core_control& cores) : cores_(cores) {}
+  // Of the reference and of the variant.
+  using input_windows = std::array<input_window, 2>;
+
+  cpu_runners(core_control& cores, input_windows& windows) : cores_(cores), windows_(windows) {}
   // `descriptors`: of that program's runner.
   expected<void> attach(resident_program which, std::span<unique_fd> descriptors, const call_limits& limits);
 
@@ -27,6 +31,7 @@ class cpu_runners final : public program_runners {
  private:
   expected<call_record> call(const planned_call& planned);
   expected<void> read(const planned_call& planned, call_record& record);
+  expected<void> check_preparation(resident_program which);
   // What a failure of that program's link says of the program.
   tl::unexpected<error> failed(resident_program which, const error& e);
   cpu_runner_link& link(resident_program which) { return *links_[which == resident_program::variant ? 1 : 0]; }
@@ -34,8 +39,16 @@ class cpu_runners final : public program_runners {
     return *links_[which == resident_program::variant ? 1 : 0];
   }
 
+  // Sums over timed calls.
+  struct preparation {
+    int calls = 0;
+    double us = 0, bytes = 0;
+  };
+
   core_control& cores_;
+  input_windows& windows_;
   std::optional<cpu_runner_link> links_[2];
+  preparation preparations_[2];
   std::vector<std::vector<std::byte>> copies_;  // of the last call's outputs, those that had to be gathered
 };
 

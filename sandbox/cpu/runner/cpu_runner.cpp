@@ -237,13 +237,9 @@ void runner::list_outputs() {
 void runner::take_call() {
   const auto views = views_of(inputs_, input_types_);
   const wait_options asleep{.spin = std::chrono::microseconds(0), .watched = channel_};
-  call_state state = wait_while(control_, call_state::idle, deadline_in(idle_timeout), asleep);
-  if (state == call_state::arm) {
-    set_state(control_, call_state::armed);
-    state = wait_while(control_, call_state::armed, deadline_in(idle_timeout),
-                       {.spin = std::chrono::milliseconds(20), .watched = channel_});
-  }
-  if (state != call_state::go) return;  // the channel closed: serve() sees it
+  // Stopped meanwhile, until the inputs are there.
+  if (wait_while(control_, call_state::idle, deadline_in(idle_timeout), asleep) != call_state::go)
+    return;  // the channel closed: serve() sees it
   const auto outcome_of_call = guarded([&] { return program_->call(views); });
   if (outcome_of_call) {
     // Nothing but this stands between the last step and the referee's clock.

@@ -16,7 +16,8 @@ struct load_request {
 };
 BOOST_DESCRIBE_STRUCT(load_request, (), (program, arena_bytes, seed))
 
-// weights and prepare: descriptor {draw's file}. `shift_pages` moves the addresses it is mapped at.
+// weights: descriptor {draw's file}; prepare: {file of the input window}, which holds the inputs only once the call has
+// begun. `shift_pages` moves the addresses it is mapped at.
 struct draw_message {
   uint64_t seed = 0;
   int64_t shift_pages = 0;

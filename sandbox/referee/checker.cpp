@@ -162,7 +162,7 @@ expected<check_report> checker::check(program_runners& runners, const std::strin
 
 std::vector<draw_request> checker::unchecked_draws(const check_pool_request& request) {
   std::vector<draw_request> missing;
-  for (int i = 0; i < pool_.draws_of_fork(request.plan.pairs); ++i) {
+  for (int i = 0; i < pool_.fork_of(request.plan).draws; ++i) {
     const draw_request wanted{draw_kind::declared, pool_.seed({draw_kind::declared, 0}, i)};
     if (known_.find(request.variant.key, wanted.seed) == nullptr) missing.push_back(wanted);
   }

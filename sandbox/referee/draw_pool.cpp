@@ -1,9 +1,12 @@
 #include "sandbox/referee/draw_pool.hpp"
 
+#include <algorithm>
+
 namespace cudal1 {
 namespace {
 
 constexpr int64_t most_timing_draws = 8;
+constexpr int single_forks_device_pairs = 2;  // one in each fork where there are more
 
 int64_t bytes_of(const std::vector<tensor_type>& types) {
   int64_t bytes = 0;
@@ -36,8 +39,9 @@ draw_pool::draw_pool(task t, weight_contents contents, reference_program referen
       weight_types_(types_of(task_.reference.text.weights)) {
   const int64_t each =
       bytes_of(input_types_) + bytes_of(reference_.output_types()) + bytes_of(reference_.exact_types());
-  most_timing_draws_ = static_cast<int>(std::clamp<int64_t>(memory_bound / 2 / std::max<int64_t>(each, 1),
-                                                            backend.traits().fewest_timing_draws, most_timing_draws));
+  const int64_t fewest = backend.traits().fewest_timing_draws;
+  most_timing_draws_ = static_cast<int>(
+      std::clamp(memory_bound / 2 / std::max<int64_t>(each, 1), fewest, std::max(fewest, most_timing_draws)));
   renew();
 }
 
@@ -149,6 +153,17 @@ expected<std::shared_ptr<const draw>> draw_pool::get(const draw_request& request
     trim_spare();
   }
   return draws_.front();
+}
+
+draws_of_fork draw_pool::fork_of(const timing_plan& plan) const {
+  draws_of_fork fork;
+  const int most = most_timing_draws_ - 1;
+  const bool has_clock = backend_.traits().has_device_clock && plan.pairs > 0;
+  fork.device_pairs = has_clock ? std::min(plan.forks > 1 ? 1 : single_forks_device_pairs, most - 1) : 0;
+  fork.pairs = std::clamp(plan.pairs, 0, most - fork.device_pairs);
+  fork.device_pairs = std::min(fork.device_pairs, fork.pairs);
+  fork.draws = std::max(2, fork.pairs + fork.device_pairs + 1);
+  return fork;
 }
 
 int draw_pool::draws_at_once() const {

@@ -12,6 +12,7 @@
 #include "sandbox/device/device_type.hpp"
 #include "sandbox/program/task.hpp"
 #include "tools/cli/report/floors.hpp"
+#include "tools/cli/report/move_failures.hpp"
 
 namespace cudal1::cli {
 
@@ -63,7 +64,12 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
     ++totals.outcomes[enum_name(v.result)];
     for (const auto& [stage, ms] : v.stage_ms)
       totals.stage_ms[stage] += ms;
-    if (v.result == outcome::correct) ++row.correct;
+    if (v.result == outcome::correct) {
+      ++row.correct;
+    } else {
+      CUDAL1_TRY(const auto variant, s.get_variant(v.variant));
+      if (shows_a_bug(v, variant, t)) ++totals.move_failures;
+    }
     if (v.reference_us > 0) reference_times.push_back(v.reference_us);
     if (v.reference_device_us > 0) reference_device_times.push_back(v.reference_device_us);
     if (row.environment_id.empty()) row.environment_id = v.environment_id;

@@ -19,6 +19,7 @@ expected<verdict> auditor_state::audit(const message::audit& m) {
   audit_options rules;
   rules.asked_pairs = static_cast<int>(m.asked_pairs);
   rules.confirmed = m.claim.confirmed;
+  rules.variant_steps = m.steps;
   rules.confirmed_limit = options.confirmed_limit;
   rules.screened_limit = options.screened_limit;
   if (const auto& data = data_of(m.model); !data)
@@ -27,6 +28,7 @@ expected<verdict> auditor_state::audit(const message::audit& m) {
     rules.unknown_device = "the specifications of " + m.model + " are not known";
   audit_report report = cudal1::audit(*m.what, m.checked, m.timed, m.estimate, rules);
   verdict v = m.claim;
+  v.suspicion = report.suspicion;
   if (rules.device) v.floor_us = roofline_of(work_of(*m.what), *rules.device).call_us();
   for (auto& rule : report.evidence)
     v.gates.push_back(std::move(rule));

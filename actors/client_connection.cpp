@@ -148,6 +148,7 @@ bool client_connection::run_experiment(const client_request& r) {
   m.record.evaluations_per_task = r.evaluations_per_task;
   m.record.time_limit_s = r.time_limit_s;
   m.record.seed = r.seed;
+  m.record.fresh_policy = r.fresh_policy;
   if (r.evaluations_per_task <= 0 && r.time_limit_s <= 0)
     m.record.evaluations_per_task = server_.setup_.search.evaluations_per_task;
   auto started = ask_node<message::started>(std::move(m), 2min);
@@ -225,7 +226,8 @@ bool client_connection::evaluate(const client_request& r) {
     if (!now) return refuse(now.error());
     if (now->ended) {
       if (!now->problem.empty()) return refuse({errc::infrastructure, now->problem});
-      auto found = server_.setup_.db->verdicts_of_task(now->progress.tasks.front().task, started->experiment);
+      auto found = server_.setup_.db->verdicts_of_task(now->progress.tasks.front().task, started->experiment,
+                                                       store::verdict_parts::all);
       if (!found) return refuse(found.error());
       if (found->empty()) return refuse({errc::cancelled, "the evaluation was stopped before there was a verdict"});
       auto a = last_answer();

@@ -8,6 +8,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "config/base/utf8.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -26,6 +28,12 @@ std::string read_all(int fd) {
 }
 
 }  // namespace
+
+expected<void> check_data_name(const std::string& folder) {
+  if (is_valid_utf8(folder)) return {};
+  return fail(errc::invalid_argument, "the name of the data folder is not UTF-8 (\"{}\"); name another with --data",
+              replace_invalid_utf8(folder));
+}
 
 expected<data_lock> data_lock::take(const std::string& folder) {
   std::error_code made;

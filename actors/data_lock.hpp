@@ -8,6 +8,9 @@
 
 namespace cudal1 {
 
+// The folder's name stands in JSON, which is UTF-8. errc::invalid_argument.
+expected<void> check_data_name(const std::string& folder);
+
 class data_lock {
  public:
   // Creates the folder (mode 0700) if there is none. errc::already_exists if another node has the lock.

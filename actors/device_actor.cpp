@@ -149,7 +149,7 @@ void device_state::open() {
     const bool of_task = code == errc::unsupported || code == errc::invalid_program || code == errc::variant_fault ||
                          code == errc::out_of_memory || code == errc::not_found ||
                          code == errc::corrupt;  // the last two: of its weights' files
-    return fault(opened.error(), of_task);
+    return fault(opened.error(), fault_origin::device, of_task);
   }
   add_stage("open", from);
 }
@@ -166,7 +166,7 @@ void device_state::check(check_plan plan) {
   const auto from = clock::now();
   auto report = session_->check(*now_->item.program, *now_->item.code, now_->plan);
   add_stage("check", from);
-  if (!report) return fault(report.error(), report.error().code == errc::unsupported);
+  if (!report) return fault(report.error(), fault_origin::variant, report.error().code == errc::unsupported);
   judge(std::move(*report));
 }
 
@@ -180,9 +180,32 @@ void device_state::judge(check_report report) {
                              now_->draft.reason = std::move(j.reason);
                              now_->draft.gates = std::move(j.gates);
                              if (j.result != outcome::correct) return finish(now_->draft);
+                             if (!note_null_models()) return;
                              now_->is_correct = true;
                              time_if_correct();
                            });
+}
+
+// Once a task and session. A task that pays for nothing is not timed.
+bool device_state::note_null_models() {
+  auto& known = null_reports_[now_->item.what->id];
+  if (!known) {
+    const auto from = clock::now();
+    auto checked = check_null_models(*session_, *now_->item.what, now_->plan, setup_.verification);
+    add_stage("null models", from);
+    if (!checked) {
+      fault(checked.error(), fault_origin::device, checked.error().code == errc::unsupported);
+      return false;
+    }
+    known = std::move(*checked);
+  }
+  auto& draft = now_->draft;
+  draft.gates.push_back(known->gate());
+  if (!known->is_unexplained()) return true;
+  draft.result = outcome::unexplained;
+  draft.reason = "gate " + draft.gates.back().gate + ": " + draft.gates.back().reason;
+  finish(draft);
+  return false;
 }
 
 void device_state::time_if_correct() {
@@ -194,7 +217,7 @@ void device_state::time(const message::timing_step& step) {
   const auto from = clock::now();
   if (step.renew) {
     if (auto renewed = session_->open_task(*now_->item.what, timing_pool::renew); !renewed)
-      return fault(renewed.error());
+      return fault(renewed.error(), fault_origin::device);
     now_->asked_pairs = 0;
   }
   timing_plan plan = step.plan;
@@ -203,7 +226,7 @@ void device_state::time(const message::timing_step& step) {
   auto report = check_and_time(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
                                {plan, step.first_fork}, setup_.verification);
   add_stage("time", from);
-  if (!report) return fault(report.error(), report.error().code == errc::unsupported);
+  if (!report) return fault(report.error(), fault_origin::variant, report.error().code == errc::unsupported);
   now_->asked_pairs += int64_t{plan.forks} * plan.pairs;
   add_timing(*report);
   if (report->problem || !report->inconsistency.empty()) {
@@ -228,6 +251,7 @@ void device_state::add_timing(const timing_report& r) {
   all.total_ms += r.total_ms;
   all.flush_ms += r.flush_ms;
   all.load_ms += r.load_ms;
+  all.read_gb_per_s = std::max(all.read_gb_per_s, r.read_gb_per_s);
 }
 
 void device_state::add_notes(const std::vector<std::string>& notes) {
@@ -252,8 +276,28 @@ void device_state::estimate(const message::timing_step& step) {
                           now_->timed,
                           step.estimate,
                           now_->asked_pairs,
-                          session_->report().where.model};
-  consult<verdict>(setup_.auditor, std::move(evidence), [this](verdict& v) { finish(std::move(v)); });
+                          session_->report().where.model,
+                          static_cast<int64_t>(now_->item.program->text.steps.size())};
+  consult<verdict>(setup_.auditor, std::move(evidence), [this](verdict& v) { check_if_suspicious(std::move(v)); });
+}
+
+// Algebra may save arithmetic, so a time that beats the estimate is no proof of anything.
+void device_state::check_if_suspicious(verdict v) {
+  if (v.result != outcome::correct || v.suspicion.empty()) return finish(std::move(v));
+  const auto from = clock::now();
+  const auto j = check_on_fresh_draws(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
+                                      setup_.verification);
+  if (!j) return fault(j.error(), fault_origin::variant, j.error().code == errc::unsupported);
+  v.stage_ms["deep check"] += std::chrono::duration<double, std::milli>(clock::now() - from).count();
+  const bool passed = j->result == outcome::correct;
+  v.gates.push_back({"deep check", passed, v.suspicion + "; on fresh draws: " + j->reason});
+  if (!passed) {
+    v.result = j->result;
+    v.reason = "on fresh draws: " + j->reason;
+    v.score = 0;
+    v.confirmed = false;
+  }
+  finish(std::move(v));
 }
 
 void device_state::finish(verdict v) {
@@ -268,14 +312,15 @@ void device_state::finish(verdict v) {
   report_to_node(std::move(m));
 }
 
-void device_state::fault(const error& e, bool task_refused) {
+void device_state::fault(const error& e, fault_origin origin, bool task_refused) {
   spdlog::warn("device {}: {} is lost: {}", setup_.session.device, attempt_key(now_->item.attempt), e.message);
   message::work_done m;
   m.lease = now_->item.lease;
   m.attempt = now_->item.attempt;
   m.fault = e.message;
   m.task_refused = task_refused;
-  if (!task_refused) {
+  m.on_device = origin == fault_origin::variant;
+  if (!task_refused && origin != fault_origin::node) {
     probe();
     if (++faults_in_a_row_ >= faults_in_a_row_allowed) {
       given_up_ = true;

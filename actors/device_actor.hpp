@@ -13,6 +13,7 @@
 #include "actors/cores.hpp"
 #include "actors/interfaces.hpp"
 #include "sandbox/device/session.hpp"
+#include "sandbox/verify/null_models.hpp"
 
 namespace cudal1 {
 
@@ -71,7 +72,7 @@ class device_state {
     } catch (const std::exception& e) {
       const error problem{errc::infrastructure, std::string("the device's actor threw: ") + e.what()};
       if (!now_) return spdlog::error("device {}: {}", setup_.session.device, problem.message);
-      fault(problem);
+      fault(problem, fault_origin::device);
     }
   }
   // Asks the verifier, profiler or auditor, and continues with the reply; without one the attempt is lost. A reply for
@@ -85,7 +86,7 @@ class device_state {
           if (is_current()) guarded([&] { next(reply); });
         },
         [this, is_current](const error& e) {
-          if (is_current()) guarded([&] { fault(e); });
+          if (is_current()) guarded([&] { fault(e, fault_origin::node); });
         });
   }
 
@@ -100,10 +101,16 @@ class device_state {
   void time_if_correct();
   void time(const message::timing_step& step);
   void estimate(const message::timing_step& step);
+  void check_if_suspicious(verdict v);
+  // False if the evaluation ended there.
+  bool note_null_models();
   void add_timing(const timing_report& r);
   void add_notes(const std::vector<std::string>& notes);  // to the verdict, without duplicates
   void finish(verdict v);
-  void fault(const error& e, bool task_refused = false);
+  // Where an infrastructure fault came from: another part of the node (the store cannot be written), the device without
+  // the variant, or the device while the variant was resident on it, so that it may be the cause.
+  enum class fault_origin { node, device, variant };
+  void fault(const error& e, fault_origin origin, bool task_refused = false);
   // Queues a result for the node; the device continues with the next evaluation while the result is being stored.
   void report_to_node(message::work_done m);
   void report_first();
@@ -117,6 +124,7 @@ class device_state {
   device_setup setup_;
   std::unique_ptr<device_session> session_;
   std::unique_ptr<evaluation> now_;
+  std::map<std::string, std::optional<null_report>> null_reports_;  // by task
   std::deque<message::work_done> unreported_;  // the first is sent with each tick until the node acknowledges it
   bool report_in_flight_ = false;
   int start_failures_ = 0, faults_in_a_row_ = 0;

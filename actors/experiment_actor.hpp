@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +24,7 @@ class experiment_flow {
   caf::result<message::done> work_done(const message::work_done& m);
   experiment_progress progress() const;
   expected<message::done> stop(const message::stop_experiment& m);
+  void policy_restarted(const message::policy_restarted& m);
   void device_given_up(const message::device_given_up& m);
   void tick();
 
@@ -40,6 +40,7 @@ class experiment_flow {
     shared_code code;
     std::map<std::string, double> stage_ms;  // before the device
     int tries = 0;
+    int losses = 0;  // in a row
     bool offered = false;
     clock::time_point since{};  // start of its current stage
   };
@@ -60,10 +61,22 @@ class experiment_flow {
   void judge_without_device(slot_id id, outcome result, std::string reason, std::string log = "");
   void commit(slot_id id, verdict v, const environment& where, std::optional<done_promise> promise);
   void settled(slot_id id, const verdict& v);
-  // An infrastructure fault ended the attempt: it is stored as lost, and the variant is tried again.
-  void lose(slot_id id, const std::string& note, std::optional<done_promise> promise);
+  // An infrastructure fault ended the attempt: it is stored as lost, and the variant is tried again; after a while, if
+  // the variant cannot be the cause.
+  void lose(slot_id id, const std::string& note, store::loss where);
+  void lost(slot_id id, store::loss where);
   void drop(slot_id id);
-  void later(std::function<void()> what) { later_.push_back(std::move(what)); }
+  void later(std::function<void()> what, std::chrono::milliseconds delay = {}) {
+    later_.push_back({clock::now() + delay, std::move(what)});
+  }
+  // The store has answered a change, or has failed to. While it fails, progress says why.
+  void store_answered() { store_problem_.clear(); }
+  void store_failed(const error& e);
+  // Whether what the store cannot take is abandoned: the experiment should end, and the store has failed for a while.
+  // Nothing acknowledged is lost; the attempts run again when the experiment is resumed.
+  bool may_abandon() const;
+  // The policy cannot go on: the experiment ends, and the next node resumes it.
+  void end_without_policy(const std::string& problem);
   void end_stage(slot& s, const char* stage);
   void note(const char* kind, const slot& s, const std::string& text);
   void save();
@@ -78,12 +91,18 @@ class experiment_flow {
   std::map<slot_id, slot> slots_;
   slot_id last_slot_ = 0;
   double last_commit_ms_ = 0;
-  std::map<std::size_t, std::set<std::string>> tried_;  // by task: ids of its variants, with any outcome
   std::deque<given_variant> given_;
-  std::deque<std::function<void()>> later_;  // run with the next tick
+  struct delayed {
+    clock::time_point when;
+    std::function<void()> what;
+  };
+  std::deque<delayed> later_;  // run with the first tick after their time
   clock::time_point saved_{};
+  std::string store_problem_;  // "" while the store can be written
+  clock::time_point store_failed_since_{};
   bool stopping_ = false, keep_running_ = false, ended_ = false, device_gone_ = false;
   int failed_proposals_ = 0;
+  clock::time_point failed_proposals_since_{};
   int lessons_ = 0;            // requests that the learner has not answered
   bool learned_rest_ = false;  // the last groups were sent to it
   std::string problem_;

@@ -87,8 +87,7 @@ expected<experiment_setup> setup_of(message::loaded_experiment all, std::vector<
   s.record = std::move(all.record);
   s.record.state = experiment_state::running;
   s.record.finished_unix_ms = 0;
-  s.verdicts = std::move(all.verdicts);
-  s.faults = std::ranges::count(all.attempts, attempt_state::lost, &attempt_record::state);
+  s.tallies = std::move(all.tallies);
   for (const auto& t : all.tasks) {
     CUDAL1_TRY(task read, read_task(t.text, t.profile));
     s.tasks.emplace_back(std::move(read));

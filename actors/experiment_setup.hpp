@@ -2,6 +2,8 @@
 // logic: the handles of other actors are only kept here.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,22 +19,42 @@ struct given_variant {
   std::string problem;
 };
 
+// The actors of an experiment's policy. The node replaces them when one has died, then sends policy_restarted. Both run
+// in the same process, so the handles need not be sent. Thread-safe.
+class policy_handles {
+ public:
+  struct pair {
+    generator_actor generator;
+    learner_actor learner;
+  };
+  pair get() const {
+    const std::lock_guard lock(mutex_);
+    return now_;
+  }
+  void set(pair p) {
+    const std::lock_guard lock(mutex_);
+    now_ = std::move(p);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  pair now_;
+};
+
 struct experiment_setup {
   experiment_record record;
-  std::vector<shared_task> tasks;  // in the order of record.tasks
-  std::vector<verdict> verdicts;   // that the store has already
-  int64_t faults = 0;              // attempts lost so far
+  std::vector<shared_task> tasks;     // in the order of record.tasks
+  std::vector<tally_record> tallies;  // of the verdicts that the store has already
   std::vector<given_variant> given;
   store_actor store;
   compiler_actor compiler;
   node_actor node;
-  generator_actor generator;  // none if only given variants are evaluated
-  learner_actor learner;      // none likewise
-  environment where;          // of a device that it runs on
-  int64_t devices = 1;        // that it runs on
-  int64_t in_a_row = 1;       // evaluations of a task in one turn
-  int credit = 2;             // variants in preparation or on a device, at most
-  int proposals = 8;          // in a row that bring nothing new, before a task is exhausted
+  std::shared_ptr<policy_handles> policy;  // none if only given variants are evaluated
+  environment where;                       // of a device that it runs on
+  int64_t devices = 1;                     // that it runs on
+  int64_t in_a_row = 1;                    // evaluations of a task in one turn
+  int credit = 2;                          // variants in preparation or on a device, at most
+  int proposals = 8;                       // in a row that bring nothing new, before a task is exhausted
   duration compile_timeout{0};
 };
 

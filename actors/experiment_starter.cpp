@@ -27,6 +27,11 @@ expected<void> experiment_starter::begin_start(message::start_experiment m, cons
     load(m.experiment, {}, p);
     return {};
   }
+  // Before anything is created: an experiment that cannot start would be resumed by each later node.
+  if (m.program.empty()) {
+    if (auto made = make_policy(record.policy, record.seed); !made)
+      return tl::unexpected<error>(std::move(made).error());
+  }
   CUDAL1_TRY(const std::string kind, kind_of_devices(record.device));
   CUDAL1_TRY(const std::vector<task> tasks, read_tasks(m.tasks, kind, blobs(context_.options->data)));
   std::vector<task_record> records;
@@ -103,32 +108,44 @@ expected<experiment_setup> experiment_starter::prepare(message::loaded_experimen
 
 void experiment_starter::add_policy(experiment_setup setup, started_promise p) {
   if (setup.record.policy == hand_policy) return launch(std::move(setup), p);
-  const std::string name = setup.record.policy;
-  auto go_on = [this, setup = std::move(setup), p](const message::policy_version& state) mutable {
-    const std::string id = setup.record.id;
-    auto ready = spawn_policy(setup, state);
-    return ready ? launch(std::move(setup), p) : refuse(id, p, std::move(ready).error());
-  };
-  ask<message::policy_version>(context_.node, context_.store, store_timeout, message::load_policy{name}, go_on,
-                               [this, go_on, p](error e) mutable {
-                                 if (e.code == errc::not_found) return go_on({});  // it has learned nothing yet
-                                 refuse("", p, std::move(e));
-                               });
+  const experiment_record record = setup.record;
+  start_policy(record, [this, setup = std::move(setup), p](expected<policy_handles::pair> actors) mutable {
+    if (!actors) return refuse(setup.record.id, p, std::move(actors).error());
+    setup.policy = std::make_shared<policy_handles>();
+    setup.policy->set(std::move(*actors));
+    launch(std::move(setup), p);
+  });
+}
+
+void experiment_starter::start_policy(const experiment_record& record,
+                                      std::function<void(expected<policy_handles::pair>)> started) {
+  ask<message::policy_version>(
+      context_.node, context_.store, store_timeout, message::load_policy{record.policy, record.id, record.fresh_policy},
+      [this, record, started](const message::policy_version& state) { started(spawn_policy(record, state)); },
+      [started](error e) { started(tl::unexpected<error>(std::move(e))); });
 }
 
 // One policy for the generator and one for the learner, both in the stored state.
-expected<void> experiment_starter::spawn_policy(experiment_setup& setup, const message::policy_version& state) {
+expected<policy_handles::pair> experiment_starter::spawn_policy(const experiment_record& record,
+                                                                const message::policy_version& state) const {
   std::array<std::shared_ptr<std::unique_ptr<policy>>, 2> policies;
   for (auto& one : policies) {
-    CUDAL1_TRY(std::unique_ptr<policy> made, make_policy(setup.record.policy, setup.record.seed));
+    CUDAL1_TRY(std::unique_ptr<policy> made, make_policy(record.policy, record.seed));
     if (state.version > 0) CUDAL1_CHECK(made->load(state.blob, state.version));
     one = std::make_shared<std::unique_ptr<policy>>(std::move(made));
   }
   const auto& search = context_.options->settings.search;
-  setup.generator = context_.node->spawn<caf::detached>(run_generator, policies[0], context_.store, search.exemplars);
-  setup.learner = context_.node->spawn<caf::detached>(run_learner, policies[1], context_.store, setup.generator,
-                                                      static_cast<std::size_t>(search.group_size));
-  return {};
+  policy_handles::pair actors;
+  constexpr auto options = caf::monitored + caf::detached;
+  actors.generator =
+      context_.node->spawn<options>(run_generator, policies[0], context_.store, context_.records, search.exemplars);
+  actors.learner = context_.node->spawn<options>(
+      run_learner, policies[1],
+      learner_setup{context_.store, actors.generator, static_cast<std::size_t>(search.group_size), record.id,
+                    state.saved_version});
+  context_.watch_policy(actors.generator.id(), record.id);
+  context_.watch_policy(actors.learner.id(), record.id);
+  return actors;
 }
 
 void experiment_starter::launch(experiment_setup setup, started_promise p) {
@@ -165,6 +182,24 @@ void experiment_starter::resume(done_promise p) {
         resume_next(std::move(all), p);
       },
       [p](error e) mutable { p.deliver(to_caf(std::move(e))); });
+}
+
+void experiment_starter::cancel(const std::string& experiment, done_promise p) {
+  auto refuse_it = [p](error e) mutable { p.deliver(to_caf(std::move(e))); };
+  ask<message::running_experiments>(
+      context_.node, context_.store, store_timeout, message::list_running{},
+      [this, experiment, p, refuse_it](const message::running_experiments& running) mutable {
+        const auto found = std::ranges::find(running.records, experiment, &experiment_record::id);
+        if (found == running.records.end())
+          return refuse_it({errc::not_found, fmt::format("no experiment \"{}\" runs on this node", experiment)});
+        experiment_record record = *found;
+        record.state = experiment_state::cancelled;
+        record.finished_unix_ms = unix_ms();
+        ask<message::done>(
+            context_.node, context_.store, store_timeout, message::save_experiment{std::move(record)},
+            [p](const message::done&) mutable { p.deliver(message::done{}); }, refuse_it);
+      },
+      refuse_it);
 }
 
 // One after the other. Answers when all are known to this node, so that no client asks for one too early.

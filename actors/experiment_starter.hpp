@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,10 @@ class experiment_starter {
     const node_options* options = nullptr;
     const device_roster* devices = nullptr;
     const device_holds* holds = nullptr;
+    std::shared_ptr<cudal1::store> records;  // the same store, for reading
     std::function<compiler_actor(const std::string& architecture)> compiler_for;
+    // Called with the id of each policy actor and its experiment.
+    std::function<void(uint64_t actor, const std::string& experiment)> watch_policy;
     std::function<expected<void>(experiment_setup)> launch;  // an error if it is too late
     std::function<void()> start_ended;                       // called when a start has failed
   };
@@ -38,6 +42,10 @@ class experiment_starter {
   void start(message::start_experiment m, started_promise p);
   // Resumes the experiments that ran when the last node ended.
   void resume(done_promise p);
+  // Spawns the actors of a policy in its stored state.
+  void start_policy(const experiment_record& record, std::function<void(expected<policy_handles::pair>)> started);
+  // Marks an experiment that this node does not run as cancelled.
+  void cancel(const std::string& experiment, done_promise p);
 
  private:
   using given_variants = std::vector<given_variant>;
@@ -49,7 +57,8 @@ class experiment_starter {
   void load(const std::string& id, given_variants given, started_promise p);
   expected<experiment_setup> prepare(message::loaded_experiment all, given_variants given) const;
   void add_policy(experiment_setup setup, started_promise p);
-  expected<void> spawn_policy(experiment_setup& setup, const message::policy_version& state);
+  expected<policy_handles::pair> spawn_policy(const experiment_record& record,
+                                              const message::policy_version& state) const;
   void launch(experiment_setup setup, started_promise p);
   void refuse(const std::string& id, started_promise& p, error e);
 

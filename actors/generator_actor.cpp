@@ -32,7 +32,7 @@ expected<message::proposed> propose_variant(policy& writer, proposal_context c) 
   p.what = &*c.what;
   CUDAL1_TRY(p.target, lowering_target_of(c.device));
   p.exemplars = read_exemplars(c.exemplars);
-  p.tried = std::move(c.tried);
+  p.is_tried = std::move(c.is_tried);
   p.seed = c.seed;
   CUDAL1_TRY(proposal idea, writer.propose(p));
 
@@ -69,7 +69,8 @@ caf::result<message::proposed> generator_state::propose(const message::propose& 
       self, store, store_timeout, message::draw_exemplars{m.what->id, m.experiment, exemplars},
       [this, promise, m](message::exemplars& drawn) mutable {
         auto result = reply_or_error(name, [&] {
-          return propose_variant(*writer, {m.what, m.experiment, m.device, std::move(drawn.items), m.tried, m.seed});
+          return propose_variant(*writer, {m.what, m.experiment, m.device, std::move(drawn.items),
+                                           [&](const std::string& id) { return is_tried(m, id); }, m.seed});
         });
         if (result.flag == caf::rt_value) {
           promise.deliver(std::move(result.value.get_mutable_as<message::proposed>(0)));
@@ -81,6 +82,13 @@ caf::result<message::proposed> generator_state::propose(const message::propose& 
   return promise;
 }
 
+bool generator_state::is_tried(const message::propose& m, const std::string& variant) const {
+  const auto found = records->has_attempt(m.experiment, m.what->id, variant);
+  // Reserving an attempt repeats the query, and returns the error.
+  if (!found) spdlog::error("generator: {}", found.error().message);
+  return found.value_or(false);
+}
+
 void generator_state::take_version(const message::policy_version& m) {
   if (m.version <= writer->version()) return;
   if (auto taken = writer->load(m.blob, m.version); !taken)
@@ -90,12 +98,13 @@ void generator_state::take_version(const message::policy_version& m) {
 
 generator_actor::behavior_type run_generator(generator_actor::stateful_pointer<generator_state> self,
                                              const std::shared_ptr<std::unique_ptr<policy>>& writer, store_actor store,
-                                             int64_t exemplars) {
+                                             std::shared_ptr<cudal1::store> records, int64_t exemplars) {
   prepare(self);
   auto& s = self->state;
   s.self = self;
   s.writer = std::move(*writer);
   s.store = std::move(store);
+  s.records = std::move(records);
   s.exemplars = exemplars;
   return {
       [&s](const message::propose& m) { return s.propose(m); },

@@ -1,8 +1,8 @@
 // Draws exemplars, asks the policy, lowers and checks its proposal.
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <set>
 
 #include "actors/interfaces.hpp"
 #include "policy/search/policy.hpp"
@@ -14,7 +14,7 @@ struct proposal_context {
   shared_task what;
   std::string experiment, device;
   std::vector<message::stored_exemplar> exemplars;
-  std::set<std::string> tried;
+  std::function<bool(const std::string& variant)> is_tried;
   uint64_t seed = 0;
 };
 
@@ -27,15 +27,17 @@ struct generator_state {
   generator_actor::pointer self = nullptr;
   std::unique_ptr<policy> writer;
   store_actor store;
+  std::shared_ptr<cudal1::store> records;  // the same store, for reading
   int64_t exemplars = 16;
 
   caf::result<message::proposed> propose(const message::propose& m);
+  bool is_tried(const message::propose& m, const std::string& variant) const;
   void take_version(const message::policy_version& m);
 };
 
 // To be spawned detached.
 generator_actor::behavior_type run_generator(generator_actor::stateful_pointer<generator_state> self,
                                              const std::shared_ptr<std::unique_ptr<policy>>& writer, store_actor store,
-                                             int64_t exemplars);
+                                             std::shared_ptr<cudal1::store> records, int64_t exemplars);
 
 }  // namespace cudal1

@@ -13,7 +13,7 @@ using store_actor = caf::typed_actor<
     answers<message::create_experiment, experiment_record>,
     // Saves an experiment's state and active time.
     answers<message::save_experiment, message::done>,
-    // Loads an experiment with its tasks, verdicts and attempts; errc::not_found.
+    // Loads an experiment with its tasks, tallies and unfinished variants; errc::not_found.
     answers<message::load_experiment, message::loaded_experiment>,
     // The experiments whose state is `running`.
     answers<message::list_running, message::running_experiments>,
@@ -29,7 +29,8 @@ using store_actor = caf::typed_actor<
     answers<message::draw_exemplars, message::exemplars>,
     // The best confirmed score of a task in an experiment.
     answers<message::best_score, message::score>,
-    // A policy's state; saving an older version than the stored one changes nothing.
+    // The state of an experiment's policy; errc::already_exists if it would replace a version that its learner does not
+    // know.
     answers<message::save_policy, message::done>, answers<message::load_policy, message::policy_version>,
     // A line for the event log.
     takes<message::note_event>,
@@ -92,6 +93,8 @@ using experiment_actor = caf::typed_actor<
     answers<message::progress_query, experiment_progress>,
     // Stops it after what is in flight. Answered at once.
     answers<message::stop_experiment, message::done>,
+    // Its policy's actors have died: the new ones, or the error that ends it.
+    takes<message::policy_restarted>,
     // No usable device is left.
     takes<message::device_given_up>,
     // Its own clock.

@@ -43,27 +43,41 @@ expected<message::done> learner_state::learn_rest() {
 }
 
 void learner_state::publish() {
-  const message::policy_version version{student->version(), student->save()};
+  unsaved = message::policy_version{student->version(), student->save(), 0};
+  save();
+}
+
+void learner_state::save() {
+  if (saving || !unsaved) return;
+  saving = true;
+  const message::policy_version version = *unsaved;
   // On disk first: a generator never proposes from a version that could be lost.
   ask<message::done>(
-      self, store, store_timeout, message::save_policy{student->name(), version.version, version.blob},
-      [this, version](const message::done&) { self->send(generator, version); },
+      self, store, store_timeout,
+      message::save_policy{student->name(), experiment, version.version, saved_version, version.blob},
+      [this, version](const message::done&) {
+        saving = false;
+        saved_version = version.version;
+        self->send(generator, version);
+        if (unsaved->version == version.version)
+          unsaved.reset();
+        else
+          save();
+      },
       [this, version](const error& e) {
+        saving = false;
         spdlog::error("learner: version {} of policy {} was not stored: {}", version.version, student->name(),
                       e.message);
       });
 }
 
 learner_actor::behavior_type run_learner(learner_actor::stateful_pointer<learner_state> self,
-                                         std::shared_ptr<std::unique_ptr<policy>> student, store_actor store,
-                                         generator_actor generator, std::size_t group_size) {
+                                         std::shared_ptr<std::unique_ptr<policy>> student, learner_setup setup) {
   prepare(self);
   auto& s = self->state;
   s.self = self;
   s.student = std::move(*student);
-  s.store = std::move(store);
-  s.generator = std::move(generator);
-  s.group_size = group_size;
+  static_cast<learner_setup&>(s) = std::move(setup);
   return {
       [&s](const message::learn& m) { return reply_or_error(s.name, [&] { return s.learn(m); }); },
       [&s](const message::learn_rest&) { return reply_or_error(s.name, [&] { return s.learn_rest(); }); },

@@ -72,17 +72,28 @@ void ledger::nothing_new(std::size_t task, const std::string& reason) {
   }
 }
 
-void ledger::settle(std::size_t task, const verdict& v, time_point now, bool in_flight) {
+void ledger::resume(std::size_t task, const tally_record& t) {
   auto& b = books_[task];
-  if (in_flight) {
-    --b.in_flight;
-    recent_.push_back(now);
-  }
+  b.shown.evaluations += t.evaluations;
+  b.shown.correct += t.correct;
+  b.shown.best = t.best;
+  b.shown.best_variant = t.best_variant;
+  b.proposals += static_cast<uint64_t>(t.evaluations);
+  for (const auto& [result, count] : t.outcomes)
+    outcomes_[result] += count;
+  for (const auto& [stage, ms] : t.stage_ms)
+    stage_ms_[stage] += ms;
+  faults_ += t.lost;
+}
+
+void ledger::settle(std::size_t task, const verdict& v, time_point now) {
+  auto& b = books_[task];
+  --b.in_flight;
+  recent_.push_back(now);
   while (!recent_.empty() && now - recent_.front() > rate_window)
     recent_.pop_front();
   b.parked = false;
   ++b.shown.evaluations;
-  if (!in_flight) ++b.proposals;
   ++outcomes_[enum_name(v.result)];
   for (const auto& [stage, ms] : v.stage_ms)
     stage_ms_[stage] += ms;

@@ -40,8 +40,10 @@ class ledger {
   void refuse_task(std::size_t task, const std::string& reason) { books_[task].exhausted = reason; }
 
   // ---- results ----------------------------------------------------------------------------------------------------
-  // A verdict that is in the store. `in_flight`: it was taken by next_task() or take() (not read from the store).
-  void settle(std::size_t task, const verdict& v, time_point now, bool in_flight);
+  // The verdicts of earlier runs of the experiment.
+  void resume(std::size_t task, const tally_record& t);
+  // The verdict of an evaluation that next_task() or take() took; it is in the store.
+  void settle(std::size_t task, const verdict& v, time_point now);
   void count_fault() { ++faults_; }
   void count_devices(int64_t devices) { devices_ = devices; }  // that it runs on
   // No more turns; what is in flight ends.

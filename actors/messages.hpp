@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -54,11 +53,10 @@ BOOST_DESCRIBE_STRUCT(load_experiment, (), (experiment))
 struct loaded_experiment {
   experiment_record record;
   std::vector<task_record> tasks;
-  std::vector<verdict> verdicts;
-  std::vector<attempt_record> attempts;
+  std::vector<tally_record> tallies;
   std::vector<variant_record> unfinished;  // variants with lost attempts and no verdict
 };
-BOOST_DESCRIBE_STRUCT(loaded_experiment, (), (record, tasks, verdicts, attempts, unfinished))
+BOOST_DESCRIBE_STRUCT(loaded_experiment, (), (record, tasks, tallies, unfinished))
 
 struct list_running {
   bool all = true;
@@ -79,8 +77,9 @@ BOOST_DESCRIBE_STRUCT(reserve_attempt, (), (variant, experiment))
 struct lose_attempt {
   attempt_record attempt;
   std::string note;
+  bool on_device = false;  // as attempt_record::on_device
 };
-BOOST_DESCRIBE_STRUCT(lose_attempt, (), (attempt, note))
+BOOST_DESCRIBE_STRUCT(lose_attempt, (), (attempt, note, on_device))
 
 struct commit_verdict {
   attempt_record attempt;
@@ -122,24 +121,30 @@ struct score {
 };
 BOOST_DESCRIBE_STRUCT(score, (), (value))
 
+// The state of an experiment's policy. `replaces`: the version that its learner started from or saved last; if another
+// one is stored, nothing is saved (errc::already_exists).
 struct save_policy {
-  std::string name;
-  int64_t version = 0;
+  std::string name, experiment;
+  int64_t version = 0, replaces = 0;
   std::string blob;
 };
-BOOST_DESCRIBE_STRUCT(save_policy, (), (name, version, blob))
+BOOST_DESCRIBE_STRUCT(save_policy, (), (name, experiment, version, replaces, blob))
 
+// The state of the experiment's policy; before it has one, and unless it is `fresh`, the state that any experiment
+// saved last.
 struct load_policy {
-  std::string name;
+  std::string name, experiment;
+  bool fresh = false;
 };
-BOOST_DESCRIBE_STRUCT(load_policy, (), (name))
+BOOST_DESCRIBE_STRUCT(load_policy, (), (name, experiment, fresh))
 
 // A version of a policy: from the store, or from the learner to the generator.
 struct policy_version {
   int64_t version = 0;
   std::string blob;
+  int64_t saved_version = 0;  // of the experiment's own state in the store; 0 if it has none
 };
-BOOST_DESCRIBE_STRUCT(policy_version, (), (version, blob))
+BOOST_DESCRIBE_STRUCT(policy_version, (), (version, blob, saved_version))
 
 struct note_event {
   event_record event;
@@ -151,10 +156,9 @@ BOOST_DESCRIBE_STRUCT(note_event, (), (event))
 struct propose {
   shared_task what;
   std::string experiment, device;
-  std::set<std::string> tried;  // the task's variants that the experiment has tried or is trying
   uint64_t seed = 0;
 };
-BOOST_DESCRIBE_STRUCT(propose, (), (what, experiment, device, tried, seed))
+BOOST_DESCRIBE_STRUCT(propose, (), (what, experiment, device, seed))
 
 struct proposed {
   variant_record variant;
@@ -221,8 +225,9 @@ struct work_done {
   environment where;
   std::string fault;
   bool task_refused = false;  // the device cannot run the task at all
+  bool on_device = false;     // the fault came while the variant was resident on the device
 };
-BOOST_DESCRIBE_STRUCT(work_done, (), (lease, attempt, has_verdict, result, where, fault, task_refused))
+BOOST_DESCRIBE_STRUCT(work_done, (), (lease, attempt, has_verdict, result, where, fault, task_refused, on_device))
 
 struct progress_query {
   std::string experiment;
@@ -241,6 +246,12 @@ struct device_given_up {
   std::string problem;
 };
 BOOST_DESCRIBE_STRUCT(device_given_up, (), (problem))
+
+// From the node to an experiment. The actors that take their place are in the experiment's policy_handles.
+struct policy_restarted {
+  std::string problem;  // why there are none; "" if there are
+};
+BOOST_DESCRIBE_STRUCT(policy_restarted, (), (problem))
 
 // From an experiment to the node, once.
 struct experiment_ended {
@@ -381,7 +392,8 @@ struct audit {
   timing_estimate estimate;  // that the claim was made from
   int64_t asked_pairs = 0;   // in the plans that the estimate is of
   std::string model;         // of the device, as its environment names it
+  int64_t steps = 0;         // of the variant's program
 };
-BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs, model))
+BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs, model, steps))
 
 }  // namespace cudal1::message

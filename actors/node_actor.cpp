@@ -36,8 +36,11 @@ void node_state::begin(node_actor::pointer self, node_setup setup) {
     spawn_judges(device.name);
     spawn_device(device.name);
   }
-  starter_.begin({self_, store_, &setup_.options, &devices_, &holds_,
+  starter_.begin({self_, store_, &setup_.options, &devices_, &holds_, setup_.db,
                   [this](const std::string& architecture) { return compilers_.at(architecture); },
+                  [this](uint64_t actor, const std::string& experiment) {
+                    supervision_.watch(actor, {supervision::role::policy, experiment});
+                  },
                   [this](experiment_setup ready) { return launch(std::move(ready)); }, [this] { check_drained(); }});
   self_->send(node_actor(self_), message::tick{});
 }
@@ -107,7 +110,7 @@ void node_state::device_failed(const std::string& device, const error& problem) 
   const auto text = fmt::format("device {} cannot be used: {}", device, problem.message);
   spdlog::critical("{}", text);
   for (const auto& [id, e] : experiments_) {
-    if (!e.actor || !names_device(e.device, device) || devices_.any_usable(e.device)) continue;
+    if (!e.actor || !names_device(e.record.device, device) || devices_.any_usable(e.record.device)) continue;
     queue_->withdraw(id);
     self_->send(e.actor, message::device_given_up{text});
   }
@@ -116,16 +119,21 @@ void node_state::device_failed(const std::string& device, const error& problem) 
 // Its leases end, and it gets another actor.
 void node_state::device_died(const std::string& device) {
   device_actors_[device].actor = nullptr;
-  for (const auto& lost : queue_->drop_device(device)) {
-    message::work_done m;
-    m.attempt = lost.attempt;
-    m.fault = fmt::format("the actor of device {} died", device);
-    lease_lost(m);
-  }
+  drop_leases(device, fmt::format("the actor of device {} died", device));
   if (ending_ || !devices_.at(device).usable()) return;
   if (supervision_.may_restart(device)) return spawn_device(device);
   device_failed(device, {errc::infrastructure, "its actor died repeatedly"});
   answer_awaiting();
+}
+
+void node_state::drop_leases(const std::string& device, const std::string& why) {
+  for (const auto& lost : queue_->drop_device(device)) {
+    message::work_done m;
+    m.attempt = lost.attempt;
+    m.fault = why;
+    m.on_device = !lost.measured;
+    lease_lost(m);
+  }
 }
 
 caf::result<node_status> node_state::await_devices() {
@@ -203,7 +211,10 @@ void node_state::tick() {
                     attempt_key(held.attempt), held.device);
       device_actors_.at(held.device).control->cancel();
     } else if (devices_.at(held.device).usable()) {
-      device_failed(held.device, {errc::timeout, "it does not answer, even after its call was cancelled"});
+      const error problem{errc::timeout, "it does not answer, even after its call was cancelled"};
+      // Its experiments go on with their other devices.
+      drop_leases(held.device, fmt::format("device {}: {}", held.device, problem.message));
+      device_failed(held.device, problem);
     }
   }
 }
@@ -219,6 +230,9 @@ void node_state::down(const caf::down_msg& m) {
       return device_died(child->name);
     case supervision::role::experiment:
       return experiment_died(child->name, m.source.id(), why);
+    case supervision::role::policy:
+      spdlog::error("node: an actor of the policy of experiment {} died: {}", child->name, why.message);
+      return policy_died(child->name, m.source.id());
     case supervision::role::required_actor:
       if (!ending_) setup_.fatal("one of the node's own actors died: " + why.message);
   }
@@ -273,8 +287,7 @@ void node_state::end(const caf::error& reason) {
   ending_ = true;
   for (auto& [id, e] : experiments_) {
     if (e.actor) self_->send_exit(e.actor, reason);
-    if (e.generator) self_->send_exit(e.generator, reason);
-    if (e.learner) self_->send_exit(e.learner, reason);
+    if (e.policy) end_policy(*e.policy);
   }
   for (auto& [device, d] : device_actors_)
     if (d.actor) self_->send_exit(d.actor, reason);

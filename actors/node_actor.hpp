@@ -63,10 +63,9 @@ class node_state {
     auditor_actor auditor;
   };
   struct experiment_entry {
-    experiment_actor actor;  // these three are empty once it has ended
-    generator_actor generator;
-    learner_actor learner;
-    std::string device;
+    experiment_actor actor;  // these two are empty once it has ended
+    std::shared_ptr<policy_handles> policy;
+    experiment_record record;
     std::optional<message::experiment_ended> last;
   };
   using done_promise = caf::typed_response_promise<message::done>;
@@ -84,11 +83,15 @@ class node_state {
   void hand_out();
   void lease_lost(const message::work_done& m);
   void device_died(const std::string& device);
+  // Its leases end, and their attempts are lost.
+  void drop_leases(const std::string& device, const std::string& why);
   void device_failed(const std::string& device, const error& problem);
   void answer_awaiting();
   void check_drained();
 
   expected<void> launch(experiment_setup setup);
+  void policy_died(const std::string& experiment, uint64_t actor);
+  void end_policy(const policy_handles& policy);
   void experiment_died(const std::string& id, caf::actor_id actor, const error& why);
   void forget_experiment(const std::string& id, message::experiment_ended last);
   expected<void> check_unused(const std::string& device) const;

@@ -32,11 +32,13 @@ expected<void> node_state::launch(experiment_setup setup) {
   const std::string id = setup.record.id;
   auto& entry = experiments_[id];
   entry.last.reset();
-  entry.generator = setup.generator;
-  entry.learner = setup.learner;
-  entry.device = setup.record.device;
+  entry.policy = setup.policy;
+  entry.record = setup.record;
+  int64_t verdicts = 0;
+  for (const auto& t : setup.tallies)
+    verdicts += t.evaluations;
   spdlog::info("experiment {}: {} tasks, policy {}, {} verdicts so far, {} given variants", id, setup.tasks.size(),
-               setup.record.policy, setup.verdicts.size(), setup.given.size());
+               setup.record.policy, verdicts, setup.given.size());
   entry.actor = self_->spawn<caf::monitored>(run_experiment, std::make_shared<experiment_setup>(std::move(setup)));
   supervision_.watch(entry.actor.id(), {supervision::role::experiment, id});
   return {};
@@ -71,7 +73,7 @@ caf::result<message::done> node_state::stop(const message::stop_experiment& m) {
   auto promise = self_->make_response_promise<message::done>();
   const auto found = experiments_.find(m.experiment);
   if (found == experiments_.end()) {
-    promise.deliver(to_caf({errc::not_found, fmt::format("no experiment \"{}\" runs on this node", m.experiment)}));
+    starter_.cancel(m.experiment, promise);  // one that could not be resumed
   } else if (!found->second.actor) {
     promise.deliver(message::done{});
   } else {
@@ -106,14 +108,41 @@ void node_state::experiment_died(const std::string& id, caf::actor_id actor, con
   forget_experiment(id, std::move(last));
 }
 
+void node_state::end_policy(const policy_handles& policy) {
+  const auto actors = policy.get();
+  for (const uint64_t id : {actors.generator.id(), actors.learner.id()})
+    supervision_.died(id);  // their ends are intended
+  self_->send_exit(actors.generator, caf::exit_reason::user_shutdown);
+  self_->send_exit(actors.learner, caf::exit_reason::user_shutdown);
+}
+
+// Both are started again, in the state that the store has.
+void node_state::policy_died(const std::string& experiment, uint64_t actor) {
+  const auto& entry = experiments_[experiment];
+  if (ending_ || !entry.actor || !entry.policy) return;
+  const auto dead = entry.policy->get();
+  if (dead.generator.id() != actor && dead.learner.id() != actor) return;
+  end_policy(*entry.policy);
+  if (!supervision_.may_restart("policy of " + experiment))
+    return self_->send(entry.actor, message::policy_restarted{"the actors of its policy died repeatedly"});
+  starter_.start_policy(entry.record, [this, experiment](expected<policy_handles::pair> started) {
+    const auto& now = experiments_[experiment];
+    if (!now.actor || !now.policy) return;
+    message::policy_restarted m;
+    if (started)
+      now.policy->set(std::move(*started));
+    else
+      m.problem = "its policy cannot be started again: " + started.error().message;
+    self_->send(now.actor, m);
+  });
+}
+
 void node_state::forget_experiment(const std::string& id, message::experiment_ended last) {
   auto& entry = experiments_[id];
   entry.last = std::move(last);
   entry.actor = nullptr;
-  if (entry.generator) self_->send_exit(entry.generator, caf::exit_reason::user_shutdown);
-  if (entry.learner) self_->send_exit(entry.learner, caf::exit_reason::user_shutdown);
-  entry.generator = nullptr;
-  entry.learner = nullptr;
+  if (entry.policy) end_policy(*entry.policy);
+  entry.policy = nullptr;
   queue_->withdraw(id);
   check_drained();
 }

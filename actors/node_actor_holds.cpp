@@ -31,7 +31,7 @@ expected<void> node_state::check_unused(const std::string& device) const {
   if (!devices_.is_ready(device))
     return fail(errc::invalid_argument, "this node has no device \"{}\" that works", device);
   for (const auto& [id, e] : experiments_)
-    if (e.actor && names_device(e.device, device))
+    if (e.actor && names_device(e.record.device, device))
       return fail(errc::refused,
                   "experiment {} runs on {}, so nothing else can be measured there; wait for its end, or `cudal1 stop "
                   "{}`",

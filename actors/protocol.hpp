@@ -41,7 +41,8 @@ struct client_request {
   int64_t evaluations_per_task = 0;
   double time_limit_s = 0;
   uint64_t seed = 0;
-  std::string device;  // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
+  bool fresh_policy = false;  // the policy starts without what it learned in other experiments
+  std::string device;         // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
   // follow, stop; run with an id resumes
   std::string experiment;
   // run, follow: the experiment stops when this client disconnects (a run in the foreground); else it continues
@@ -54,8 +55,8 @@ struct client_request {
   std::optional<baseline_record> baseline;
 };
 BOOST_DESCRIBE_STRUCT(client_request, (),
-                      (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, device, experiment,
-                       stop_on_disconnect, task, program, origin, baseline))
+                      (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, fresh_policy, device,
+                       experiment, stop_on_disconnect, task, program, origin, baseline))
 
 struct task_progress {
   std::string task, name;
@@ -86,10 +87,11 @@ struct experiment_progress {
   std::vector<task_progress> tasks;
   std::map<std::string, double> stage_ms;  // summed over the evaluations
   double device_busy = 0;                  // share of the active time in which an evaluation held the device
+  std::string problem;                     // why it does not get on: the store cannot be written; "" if it does
 };
 BOOST_DESCRIBE_STRUCT(experiment_progress, (),
                       (experiment, state, active_s, evaluations, planned, evaluations_per_s, outcomes,
-                       infrastructure_faults, tasks, stage_ms, device_busy))
+                       infrastructure_faults, tasks, stage_ms, device_busy, problem))
 
 // A device that does not work (yet), and why.
 struct device_trouble {

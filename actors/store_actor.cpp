@@ -1,6 +1,6 @@
 #include "actors/store_actor.hpp"
 
-#include <set>
+#include <optional>
 
 namespace cudal1 {
 
@@ -39,8 +39,18 @@ void store_state::write_waiting() {
     for (const auto& c : batch)
       c.make();
   });
+  if (!written && !std::exchange(failed, true)) recover();
   for (const auto& c : batch)
     c.answer(written);
+}
+
+// Reads fail while the database is closed, so it must not wait for the next write.
+void store_state::recover() {
+  if (const auto recovered = db->recover(); recovered) {
+    failed = false;
+  } else {
+    self->delayed_send(store_actor(self), recovery_interval, message::tick{recovery});
+  }
 }
 
 expected<message::done> store_state::keep_task(const message::keep_task& m) {
@@ -61,21 +71,14 @@ expected<message::done> store_state::save_experiment(const message::save_experim
 expected<message::loaded_experiment> store_state::load_experiment(const message::load_experiment& m) {
   message::loaded_experiment all;
   CUDAL1_TRY(all.record, db->get_experiment(m.experiment));
-  std::set<std::string> judged;
   for (const auto& id : all.record.tasks) {
     CUDAL1_TRY(task_record t, db->get_task(id));
     all.tasks.push_back(std::move(t));
-    CUDAL1_TRY(std::vector<verdict> found, db->verdicts_of_task(id, m.experiment));
-    for (auto& v : found) {
-      judged.insert(v.task + v.variant);
-      all.verdicts.push_back(std::move(v));
-    }
   }
-  CUDAL1_TRY(all.attempts, db->attempts(m.experiment));
-  std::set<std::string> listed;
-  for (const auto& a : all.attempts) {
-    const std::string key = a.task + a.variant;
-    if (a.state != attempt_state::lost || judged.contains(key) || !listed.insert(key).second) continue;
+  CUDAL1_TRY(all.tallies, db->tallies(m.experiment));
+  CUDAL1_TRY(const auto unfinished, db->unfinished_attempts(m.experiment));
+  for (const auto& a : unfinished) {
+    if (a.state != attempt_state::lost) continue;
     CUDAL1_TRY(variant_record v, db->get_variant(a.variant));
     v.task = a.task;  // the record is that of the variant's first use, maybe for another task
     v.experiment = a.experiment;
@@ -93,7 +96,7 @@ expected<message::running_experiments> store_state::list_running() {
 }
 
 expected<message::done> store_state::lose(const message::lose_attempt& m) {
-  CUDAL1_CHECK(db->lose(m.attempt, m.note));
+  CUDAL1_CHECK(db->lose(m.attempt, m.note, m.on_device ? store::loss::on_device : store::loss::elsewhere));
   return message::done{};
 }
 
@@ -121,16 +124,39 @@ expected<message::score> store_state::best_score(const message::best_score& m) {
   return message::score{best.empty() ? 1.0 : best.front().result.score};
 }
 
+// The key of an experiment's own state. That of all experiments together, the one saved last, is the policy's name.
+std::string own_policy(const std::string& name, const std::string& experiment) {
+  return name + "/" + experiment;
+}
+
+expected<std::optional<store::policy_state>> store_state::find_policy(const std::string& key) {
+  auto stored = db->get_policy(key);
+  if (stored) return std::move(*stored);
+  if (stored.error().code == errc::not_found) return std::optional<store::policy_state>();
+  return tl::unexpected<error>(std::move(stored).error());
+}
+
 expected<message::done> store_state::save_policy(const message::save_policy& m) {
-  auto stored = db->get_policy(m.name);
-  if (stored && stored->version >= m.version) return message::done{};
-  CUDAL1_CHECK(db->put_policy(m.name, {m.version, m.blob}));
+  const std::string own = own_policy(m.name, m.experiment);
+  CUDAL1_TRY(const auto stored, find_policy(own));
+  const int64_t version = stored ? stored->version : 0;
+  if (version != m.replaces)
+    return fail(errc::already_exists,
+                "experiment {}: version {} of policy {} would replace version {}, but {} is stored", m.experiment,
+                m.version, m.name, m.replaces, version);
+  CUDAL1_CHECK(db->write_together([&] {
+    for (const auto& key : {own, m.name})
+      if (const auto put = db->put_policy(key, {m.version, m.blob}); !put) spdlog::error("{}", put.error().message);
+  }));
   return message::done{};
 }
 
 expected<message::policy_version> store_state::load_policy(const message::load_policy& m) {
-  CUDAL1_TRY(store::policy_state s, db->get_policy(m.name));
-  return message::policy_version{s.version, std::move(s.blob)};
+  CUDAL1_TRY(auto own, find_policy(own_policy(m.name, m.experiment)));
+  if (own) return message::policy_version{own->version, std::move(own->blob), own->version};
+  if (m.fresh) return message::policy_version{};
+  CUDAL1_TRY(auto last, find_policy(m.name));
+  return last ? message::policy_version{last->version, std::move(last->blob), 0} : message::policy_version{};
 }
 
 void store_state::note_event(const message::note_event& m) {
@@ -170,7 +196,7 @@ store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> 
       [&s](const message::save_policy& m) { return s.read([&] { return s.save_policy(m); }); },
       [&s](const message::load_policy& m) { return s.read([&] { return s.load_policy(m); }); },
       [&s](const message::note_event& m) { s.note_event(m); },
-      [&s](const message::tick&) { s.write_waiting(); },
+      [&s](const message::tick& m) { m.number == store_state::recovery ? s.recover() : s.write_waiting(); },
   };
 }
 

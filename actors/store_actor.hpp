@@ -2,8 +2,10 @@
 // batch and answered afterwards.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actors/interfaces.hpp"
@@ -14,6 +16,8 @@ namespace cudal1 {
 struct store_state {
   static constexpr const char* name = "store";
   static constexpr std::size_t most_in_a_batch = 256;  // changes
+  static constexpr std::chrono::milliseconds recovery_interval{1000};
+  static constexpr int64_t recovery = 1;  // the number of the timer's tick
 
   // A change that waits to be written with others.
   struct waiting_change {
@@ -23,6 +27,7 @@ struct store_state {
   store_actor::pointer self = nullptr;
   std::shared_ptr<store> db;
   std::vector<waiting_change> waiting;
+  bool failed = false;  // the last write failed: until it is recovered, a timer tries
 
   // Answered once its batch is on disk: with the result of `make`, or with the batch's error. The first change of a
   // batch sends this actor a tick, and the batch is written when the tick arrives: it has all changes that waited with
@@ -31,6 +36,7 @@ struct store_state {
   auto change(Make make) -> caf::result<typename std::invoke_result_t<Make>::value_type>;
   void add(waiting_change c);
   void write_waiting();
+  void recover();
   // Answered at once, after writing the pending changes: it sees every change that was sent before it.
   template <class Read>
   auto read(Read body) -> caf::result<typename std::invoke_result_t<Read>::value_type>;
@@ -45,6 +51,7 @@ struct store_state {
   expected<message::done> put_baseline(const message::put_baseline& m);
   expected<message::exemplars> draw_exemplars(const message::draw_exemplars& m);
   expected<message::score> best_score(const message::best_score& m);
+  expected<std::optional<store::policy_state>> find_policy(const std::string& key);
   expected<message::done> save_policy(const message::save_policy& m);
   expected<message::policy_version> load_policy(const message::load_policy& m);
   void note_event(const message::note_event& m);

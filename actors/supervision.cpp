@@ -5,7 +5,7 @@
 namespace cudal1 {
 
 namespace {
-constexpr int device_deaths_allowed = 3;
+constexpr int deaths_allowed = 3;
 }
 
 void supervision::watch(uint64_t id, child c) {
@@ -18,8 +18,8 @@ std::optional<supervision::child> supervision::died(uint64_t id) {
   return std::move(found.mapped());
 }
 
-bool supervision::may_restart(const std::string& device) {
-  return ++deaths_[device] < device_deaths_allowed;
+bool supervision::may_restart(const std::string& name) {
+  return ++deaths_[name] < deaths_allowed;
 }
 
 }  // namespace cudal1

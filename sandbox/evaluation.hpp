@@ -22,6 +22,7 @@ BOOST_DEFINE_ENUM_CLASS(outcome,
                         compile_timeout,  // compilation took too long or too much memory
                         refused,          // the object code breaks a rule of the sandbox
                         wrong_answer,     // a correctness gate failed
+                        unexplained,      // correct, but so is a null model of the task (null_models.hpp)
                         wrote_input,      // it wrote to an input or a weight
                         out_of_bounds,    // it wrote outside its tensors (guard) or accessed unmapped memory
                         crash,            // another fatal signal: arithmetic, illegal instruction, abort
@@ -49,7 +50,11 @@ BOOST_DEFINE_ENUM_CLASS(draw_kind,
                         peaked,           // N(0,1) with one element of each row raised by 20
                         offset_rows,      // N(0,1) with a separate scale and offset for each row
                         products,         // near 1: exp(0.05 N(0,1)) with random signs where the domain allows
-                        outliers)         // declared, with a few elements of each tensor far outside that distribution
+                        outliers,         // declared, with a few elements of each tensor far outside that distribution
+                        outlier_above,    // declared, with one element of each tensor far above, at a random place
+                        outlier_below,    // declared, with one element of each tensor far below
+                        small_integers,   // -2 to 2, so that sums of products are exact in any order
+                        impulses)         // one input zero except at edges and tile borders, the others small integers
 
 struct draw_request {
   draw_kind kind = draw_kind::declared;
@@ -71,8 +76,11 @@ struct check_plan {
   double call_limit_ms = 2000;      // timeout of a call; a longer one is a hang
   int64_t memory_limit_bytes = int64_t{4} << 30;  // of the runner's tensors
   tolerance close_loose{1e-2, 1e-2};              // gate 2 for half types, and where eager itself is outside `close`
+  // Compares each call's outputs with the expected outputs of the previous draw: a null model (null_models.hpp).
+  bool against_previous = false;
 };
-BOOST_DESCRIBE_STRUCT(check_plan, (), (draws, close, repeat_first, call_limit_ms, memory_limit_bytes, close_loose))
+BOOST_DESCRIBE_STRUCT(check_plan, (),
+                      (draws, close, repeat_first, call_limit_ms, memory_limit_bytes, close_loose, against_previous))
 
 // One output of the variant on one draw, compared with the referee's expected outputs.
 struct output_check {
@@ -80,24 +88,31 @@ struct output_check {
   std::string type_problem;  // gate 1: dtype, shape, strides, aliasing; "" if correct
   int64_t elements = 0;
   int64_t mask_mismatches = 0;    // elements whose finite/NaN/inf class differs from the reference's
-  int64_t outside = 0;            // gate 2: elements outside the plan's tolerance of both float32 eager and exact
-  int64_t reference_outside = 0;  // elements where exact is outside that tolerance of float32 eager
+  tolerance within;               // gate 2: the tolerance on this draw (expected_statistics.hpp)
+  int64_t outside = 0;            // elements outside that tolerance of both float32 eager and exact
+  int64_t reference_outside = 0;  // elements where exact is outside the close tolerance of float32 eager
   double max_absolute = 0;        // largest |variant - eager|
   double error = 0;               // gate 3: RMS(variant - float64) / RMS(float64)
   double reference_error = 0;     // the same for float32 eager
   double signal_error = 0;        // gate 4: RMS(variant - float64) / standard deviation of float64
   double reference_signal_error = 0;
-  int64_t worst_index = -1;  // flat index of the largest deviation, and the two values there
+  // Flat index of the element with the largest excess over its tolerance, and the two values there; of the first mask
+  // mismatch if there is one.
+  int64_t worst_index = -1;
   double worst_value = 0, worst_expected = 0;
-  int64_t outside_loose = 0, reference_outside_loose = 0;  // the same with the plan's `close_loose`
+  double max_excess = 0;                // largest deviation minus tolerance; negative if all are within
+  int64_t reference_outside_loose = 0;  // reference_outside for the loose tolerance
   // Of float32 eager without TensorFloat-32; equal to reference_* where eager as shipped does not use it.
   double strict_error = 0, strict_signal_error = 0;
-  int64_t strict_outside = 0;  // elements of strict eager outside the plan's tolerance of eager as shipped
+  int64_t strict_outside = 0;  // elements of strict eager outside the close tolerance of eager as shipped
+  bool loose = false;          // `within` is the loose tolerance
+  double expected_mean = 0;    // of the exact output
 };
 BOOST_DESCRIBE_STRUCT(output_check, (),
-                      (name, type_problem, elements, mask_mismatches, outside, reference_outside, max_absolute, error,
-                       reference_error, signal_error, reference_signal_error, worst_index, worst_value, worst_expected,
-                       outside_loose, reference_outside_loose, strict_error, strict_signal_error, strict_outside))
+                      (name, type_problem, elements, mask_mismatches, within, outside, reference_outside, max_absolute,
+                       error, reference_error, signal_error, reference_signal_error, worst_index, worst_value,
+                       worst_expected, max_excess, reference_outside_loose, strict_error, strict_signal_error,
+                       strict_outside, loose, expected_mean))
 
 struct draw_check {
   draw_request draw;  // with the seed that was used
@@ -147,10 +162,11 @@ struct timing_report {
   int64_t dropped_samples = 0;        // taken while the device was throttled or shared
   std::vector<std::string> notes;     // why samples were dropped, and other remarks about them
   double total_ms = 0, flush_ms = 0, load_ms = 0;
+  double read_gb_per_s = 0;  // `cpu`: highest read bandwidth that the referee measured on the timing core
 };
 BOOST_DESCRIBE_STRUCT(timing_report, (),
                       (problem, samples, outputs_fingerprinted, outputs_compared, inconsistency, dropped_samples, notes,
-                       total_ms, flush_ms, load_ms))
+                       total_ms, flush_ms, load_ms, read_gb_per_s))
 
 // ---- the verdict ----------------------------------------------------------------------------------------------------
 
@@ -218,10 +234,11 @@ struct verdict : measured_score {  // the score is 0 unless correct
   std::vector<kernel_resources> resources;
   std::vector<std::string> notes;  // of check and timing
   int64_t time_unix_ms = 0;
+  std::string suspicion;  // why the time led to a deeper check; "" if it did not
 };
 BOOST_DESCRIBE_STRUCT(verdict, (),
                       (task, variant, attempt, result, reason, gates, checks, samples, score, score_interval,
                        reference_us, variant_us, reference_device_us, variant_device_us, floor_us, confirmed, stage_ms,
-                       environment_id, compiler_log, resources, notes, time_unix_ms))
+                       environment_id, compiler_log, resources, notes, time_unix_ms, suspicion))
 
 }  // namespace cudal1

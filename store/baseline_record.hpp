@@ -15,17 +15,17 @@
 namespace cudal1 {
 
 // How PyTorch runs the module, always in train mode and without gradients, as KernelBench does: eager; eager with
-// torch.backends.cudnn.benchmark; torch.compile; torch.compile(mode="reduce-overhead"); a CUDA graph whose inputs are
-// copied in for each call.
-inline constexpr std::array<std::string_view, 5> baseline_kinds = {"eager", "cudnn", "compile", "reduce-overhead",
-                                                                   "graph"};
+// torch.backends.cudnn.benchmark; torch.compile; torch.compile(mode="reduce-overhead"), and
+// mode="max-autotune"; a CUDA graph whose inputs are copied in for each call.
+inline constexpr std::array<std::string_view, 6> baseline_kinds = {"eager",           "cudnn",        "compile",
+                                                                   "reduce-overhead", "max-autotune", "graph"};
 
 // One kind of one task, in one environment. Times are microseconds.
 struct baseline_record {
   std::string task, kind;      // task id; one of baseline_kinds
   std::string environment_id;  // of the device, as in its verdicts
   std::string torch;           // "torch 2.11.0+cu130, Python 3.11.2"
-  std::string source;          // "<SHA-256>.py", the module that was measured
+  std::string source;          // "<SHA-256>.py", the module that was measured; ".json": the task's own steps
   uint64_t seed = 0;           // of weights and inputs
   std::string problem;         // why there is no time; "" if there is one
   double call_us = 0;          // median of call_samples: host clock around the call and its synchronisation

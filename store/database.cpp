@@ -7,6 +7,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <shared_mutex>
 #include <thread>
@@ -18,7 +19,9 @@
 #include <rocksdb/table.h>
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "store/conversion.hpp"
 #include "store/keys.hpp"
 #include "store/store.hpp"
 
@@ -26,12 +29,17 @@ namespace cudal1 {
 
 namespace {
 
-constexpr std::array<const char*, 11> family_names = {"meta",     "tasks",        "variants", "verdicts",
-                                                      "scores",   "experiments",  "attempts", "events",
-                                                      "policies", "environments", "baselines"};
-// The families that every store has. A later one is created when a writer opens an older store; until then readers find
-// it empty, and an older cudal1 ignores it. So adding a family does not need a new schema.
-constexpr std::size_t first_families = 10;
+constexpr std::array<const char*, 15> family_names = {
+    "meta",        "tasks",    "variants",   "results", "details",  "standings",    "rankings", "tallies",
+    "experiments", "attempts", "unfinished", "events",  "policies", "environments", "baselines"};
+// The families that every store of this schema has. A later one is created when a writer opens an older store; until
+// then readers find it empty, and an older cudal1 ignores it. So adding a family does not need a new schema.
+constexpr std::size_t first_families = 14;
+// Schema 1 had whole verdicts in "verdicts" and an index of their scores in "scores". Schema 2 has these families
+// instead (conversion.hpp).
+constexpr std::array<const char*, 2> families_of_schema_1 = {"verdicts", "scores"};
+constexpr std::array<family, 6> families_since_schema_2 = {family::results,  family::details, family::standings,
+                                                           family::rankings, family::tallies, family::unfinished};
 constexpr const char* schema_key = "schema";
 
 // Sends RocksDB's log to ours: if its own log file cannot grow on a full disk, RocksDB 7.8 ends the process with an
@@ -62,7 +70,7 @@ rocksdb::CompressionType best_compression() {
   return rocksdb::kNoCompression;
 }
 
-rocksdb::ColumnFamilyOptions family_options() {
+rocksdb::ColumnFamilyOptions family_options(std::string_view name) {
   rocksdb::BlockBasedTableOptions table;
   table.checksum = rocksdb::kXXH3;
   table.format_version = 5;
@@ -71,6 +79,12 @@ rocksdb::ColumnFamilyOptions family_options() {
   o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   o.compression = best_compression();
   o.write_buffer_size = std::size_t{16} << 20;
+  if (name == family_names[static_cast<std::size_t>(family::details)]) {
+    // BlobDB: compaction moves references only. Details are never deleted, so no blob file needs garbage collection.
+    o.enable_blob_files = true;
+    o.min_blob_size = 512;  // bytes
+    o.blob_compression_type = o.compression;
+  }
   return o;
 }
 
@@ -89,7 +103,7 @@ rocksdb::DBOptions database_options() {
 std::vector<rocksdb::ColumnFamilyDescriptor> descriptors(const std::vector<std::string>& names) {
   std::vector<rocksdb::ColumnFamilyDescriptor> out;
   for (const auto& name : names)
-    out.emplace_back(name, family_options());
+    out.emplace_back(name, family_options(name));
   return out;
 }
 
@@ -122,6 +136,13 @@ std::set<std::string> logs_in(const std::string& folder) {
   return out;
 }
 
+error older_schema(const std::string& folder) {
+  return {errc::unsupported,
+          fmt::format("the store {} was written by an older cudal1; a node converts it when it starts, as `cudal1 "
+                      "doctor` with this data folder starts one",
+                      folder)};
+}
+
 bool exists(const std::string& folder) {
   std::error_code ignored;
   return std::filesystem::exists(std::filesystem::path(folder) / "CURRENT", ignored);
@@ -138,12 +159,12 @@ expected<std::unique_ptr<database>> database::open_writer(const std::string& fol
   std::filesystem::create_directories(folder, ec);
   if (ec) return fail(errc::io_error, "cannot create the store's folder {}: {}", folder, ec.message());
   std::unique_ptr<database> d(new database(folder));
-  CUDAL1_CHECK(d->open_as_writer());
+  CUDAL1_CHECK(d->open_as_writer(log_replay::into_tables));
   CUDAL1_CHECK(d->prepare_schema());
   return d;
 }
 
-expected<void> database::open_as_writer() {
+expected<void> database::open_as_writer(log_replay replay) {
   std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
   if (exists(folder_)) {
     // RocksDB requires all existing families to be opened, also those of a newer schema: the version is stored inside.
@@ -152,6 +173,7 @@ expected<void> database::open_as_writer() {
   }
   auto options = database_options();
   options.create_if_missing = true;
+  options.avoid_flush_during_recovery = replay == log_replay::into_memory;
   options.listeners = {std::make_shared<no_background_recovery>()};
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
@@ -178,24 +200,51 @@ expected<void> database::open_as_writer() {
 }
 
 expected<void> database::prepare_schema() {
-  if (handle(family::meta)) CUDAL1_CHECK(check_schema(true));
+  int version = 0;
+  if (handle(family::meta)) {
+    CUDAL1_TRY(version, check_schema(true));
+  }
+  // An earlier conversion that did not end left incomplete records.
+  if (version > 0 && version < store_schema_version)
+    for (const family f : families_since_schema_2)
+      CUDAL1_CHECK(drop_family(families_[static_cast<std::size_t>(f)]));
   for (std::size_t i = 0; i < families_.size(); ++i) {
     if (families_[i]) continue;
-    if (const auto s = db_->CreateColumnFamily(family_options(), family_names[i], &families_[i]); !s.ok())
+    const char* name = family_names[i];
+    if (const auto s = db_->CreateColumnFamily(family_options(name), name, &families_[i]); !s.ok())
       return tl::unexpected(describe(s, "creating a column family"));
   }
-  CUDAL1_TRY(const auto version, get(family::meta, schema_key));
-  if (version) return {};
-  return write({{family::meta, schema_key, std::to_string(store_schema_version)}});
+  if (version == store_schema_version) return drop_old_families();
+  if (version > 0) {
+    spdlog::info("the store {} is converted from schema {} to {}", folder_, version, store_schema_version);
+    CUDAL1_CHECK(convert_schema_1(*this));
+  }
+  CUDAL1_CHECK(write({{family::meta, schema_key, std::to_string(store_schema_version)}}));
+  return drop_old_families();
+}
+
+expected<void> database::drop_family(rocksdb::ColumnFamilyHandle*& handle) {
+  if (!handle) return {};
+  if (const auto s = db_->DropColumnFamily(handle); !s.ok())
+    return tl::unexpected(describe(s, "dropping a column family"));
+  db_->DestroyColumnFamilyHandle(handle);
+  handle = nullptr;
+  return {};
+}
+
+expected<void> database::drop_old_families() {
+  for (auto*& h : others_)
+    if (h && std::ranges::count(families_of_schema_1, h->GetName()) > 0) CUDAL1_CHECK(drop_family(h));
+  return {};
 }
 
 // A store without a version was being created when its writer died: only a writer may complete it.
-expected<void> database::check_schema(bool writer) const {
+expected<int> database::check_schema(bool writer) const {
   CUDAL1_TRY(const auto text, get(family::meta, schema_key));
   if (!text) {
     if (!writer) return fail(errc::not_found, "the store {} is still being created; try again", folder_);
     CUDAL1_TRY(const auto some_task, handle(family::tasks) ? last_key(family::tasks) : std::optional<std::string>());
-    if (!some_task) return {};
+    if (!some_task) return 0;
     return fail(errc::corrupt, "the store {} has records but no schema version; restore the folder from a copy",
                 folder_);
   }
@@ -208,7 +257,8 @@ expected<void> database::check_schema(bool writer) const {
                 "the store {} was written by a newer cudal1: its schema is {}, and this one knows up to {}; use the "
                 "newer cudal1, or choose another data folder",
                 folder_, version, store_schema_version);
-  return {};
+  if (!writer && version < store_schema_version) return tl::unexpected(older_schema(folder_));
+  return version;
 }
 
 expected<std::unique_ptr<database>> database::open_reader(const std::string& folder) {
@@ -221,7 +271,7 @@ expected<std::unique_ptr<database>> database::open_reader(const std::string& fol
   for (int attempt = 0; attempt < 20; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     opened = d->open_as_secondary();
-    if (opened || opened.error().code == errc::infrastructure) break;
+    if (opened || opened.error().code == errc::infrastructure || opened.error().code == errc::unsupported) break;
   }
   if (!opened) return tl::unexpected(std::move(opened).error());
   CUDAL1_CHECK(d->check_schema(false));
@@ -238,6 +288,8 @@ expected<void> database::open_as_secondary() {
     if (std::find(names.begin(), names.end(), family_names[i]) != names.end()) {
       wanted.emplace_back(family_names[i]);
       places.push_back(i);
+    } else if (std::ranges::count(names, families_of_schema_1.front()) > 0) {
+      return tl::unexpected(older_schema(folder_));
     } else if (i < first_families) {
       return fail(errc::not_found, "the store {} is still being created, or was not made by cudal1", folder_);
     }
@@ -300,12 +352,24 @@ expected<std::optional<std::string>> database::get(family f, std::string_view ke
 expected<void> database::scan(family f, std::string_view prefix, const visitor& visit, std::string_view start) const {
   const std::shared_lock lock(guard_);
   if (!db_) return closed();
-  if (!handle(f)) return {};
+  return scan(handle(f), prefix, visit, start);
+}
+
+expected<void> database::scan_alone(std::string_view name, const visitor& visit) const {
+  for (const auto* set : {&families_, &others_})
+    for (auto* h : *set)
+      if (h && h->GetName() == name) return scan(h, "", visit, {});
+  return {};
+}
+
+expected<void> database::scan(rocksdb::ColumnFamilyHandle* handle, std::string_view prefix, const visitor& visit,
+                              std::string_view start) const {
+  if (!handle) return {};
   auto options = checked_read();
   const std::string end = keys::after_prefix(std::string(prefix));
   const rocksdb::Slice upper = slice(end);
   if (!end.empty()) options.iterate_upper_bound = &upper;
-  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(options, handle(f)));
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(options, handle));
   for (it->Seek(slice(std::max(prefix, start))); it->Valid(); it->Next()) {
     CUDAL1_TRY(const bool go_on, visit(view(it->key()), view(it->value())));
     if (!go_on) return {};
@@ -343,12 +407,14 @@ expected<void> database::catch_up() {
 // ---- writing --------------------------------------------------------------------------------------------------------
 
 expected<void> database::write(const std::vector<put>& puts) {
-  if (failed_) CUDAL1_CHECK(open_again());
+  CUDAL1_CHECK(recover());
   const std::shared_lock lock(guard_);
   rocksdb::WriteBatch batch;
-  for (const auto& p : puts)
-    if (const auto s = batch.Put(handle(p.where), slice(p.key), slice(p.value)); !s.ok())
-      return tl::unexpected(describe(s, "building a batch"));
+  for (const auto& p : puts) {
+    const auto s = p.value ? batch.Put(handle(p.where), slice(p.key), slice(*p.value))
+                           : batch.Delete(handle(p.where), slice(p.key));
+    if (!s.ok()) return tl::unexpected(describe(s, "building a batch"));
+  }
   rocksdb::WriteOptions options;
   options.sync = true;
   const auto s = db_->Write(options, &batch);
@@ -357,12 +423,32 @@ expected<void> database::write(const std::vector<put>& puts) {
   return {};
 }
 
-expected<void> database::open_again() {
+// The database that failed still answers reads, so it is closed only once there is space again. The log is not written
+// into tables, which would need more of it.
+expected<void> database::recover() {
+  if (!failed_) return {};
+  CUDAL1_CHECK(check_space());
   const std::unique_lock lock(guard_);
   close();
-  CUDAL1_CHECK(open_as_writer());
+  CUDAL1_CHECK(open_as_writer(log_replay::into_memory));
   failed_ = false;
+  spdlog::info("the store {} can be written again", folder_);
   return {};
+}
+
+// Writes a small file: statvfs knows nothing of quotas and of limits of a file's size.
+expected<void> database::check_space() const {
+  constexpr std::size_t needed = std::size_t{1} << 20;  // bytes: more than opening the database writes
+  const std::string path = folder_ + "/space-check";
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << std::string(needed, 's') << std::flush;
+  const bool fits = file.good();
+  file.close();
+  ::unlink(path.c_str());
+  if (fits) return {};
+  return fail(errc::infrastructure,
+              "the store {} cannot be written: no space left; free some disk space; no acknowledged write is lost",
+              folder_);
 }
 
 // ---- errors ---------------------------------------------------------------------------------------------------------

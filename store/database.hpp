@@ -1,5 +1,5 @@
 // RocksDB as the store uses it: the column families, checked reads, synced atomic writes, errors that name the folder.
-// Thread-safe, except that write() and catch_up() may each be called by one thread at a time only.
+// Thread-safe, except that write() and recover(), and catch_up(), may be called by one thread at a time only.
 #pragma once
 
 #include <functional>
@@ -25,10 +25,14 @@ enum class family {
   meta,
   tasks,
   variants,
-  verdicts,
-  scores,
+  results,
+  details,  // large values, in blob files
+  standings,
+  rankings,
+  tallies,
   experiments,
   attempts,
+  unfinished,
   events,
   policies,
   environments,
@@ -37,7 +41,8 @@ enum class family {
 
 struct put {
   family where;
-  std::string key, value;
+  std::string key;
+  std::optional<std::string> value;  // nothing: the entry is removed
 };
 
 // What records can be read from.
@@ -54,7 +59,8 @@ class record_source {
 
 class database final : public record_source {
  public:
-  // Creates the folder and what is missing in it; refuses a newer schema and a second writer.
+  // Creates the folder and what is missing in it, and converts an older schema; refuses a newer one and a second
+  // writer.
   static expected<std::unique_ptr<database>> open_writer(const std::string& folder);
   // A RocksDB secondary; its scratch folder is removed when the reader is closed.
   static expected<std::unique_ptr<database>> open_reader(const std::string& folder);
@@ -69,8 +75,15 @@ class database final : public record_source {
 
   // Atomic, and on disk when it returns.
   expected<void> write(const std::vector<put>& puts);
+  // After a failed write: opens the database again; an error if it still cannot be written. Else it does nothing.
+  // For the writing thread.
+  expected<void> recover();
   // For a reader: catches up with the writer.
   expected<void> catch_up();
+
+  // A whole family by name, also one of an older schema. For conversion, before other threads use the database: `visit`
+  // may call it.
+  expected<void> scan_alone(std::string_view name, const visitor& visit) const;
 
   const std::string& folder() const { return folder_; }
   // The error for a record that cannot be read.
@@ -78,11 +91,17 @@ class database final : public record_source {
 
  private:
   explicit database(std::string folder);
-  expected<void> open_as_writer();
+  enum class log_replay { into_tables, into_memory };
+  expected<void> open_as_writer(log_replay replay);
   expected<void> open_as_secondary();
-  expected<void> open_again();
+  expected<void> check_space() const;
   expected<void> prepare_schema();
-  expected<void> check_schema(bool writer) const;
+  expected<void> drop_family(rocksdb::ColumnFamilyHandle*& handle);
+  expected<void> drop_old_families();
+  // The version of the stored schema; 0: none yet. Refuses what this cudal1 cannot open.
+  expected<int> check_schema(bool writer) const;
+  expected<void> scan(rocksdb::ColumnFamilyHandle* handle, std::string_view prefix, const visitor& visit,
+                      std::string_view start) const;
   void drop_handles();
   void close();
   rocksdb::ColumnFamilyHandle* handle(family f) const { return families_[static_cast<std::size_t>(f)]; }

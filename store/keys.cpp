@@ -1,5 +1,6 @@
 #include "store/keys.hpp"
 
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -93,49 +94,78 @@ std::string variant_use(std::string_view id, std::string_view task, std::string_
   return std::string(id) + zero + writer().text(task).text(experiment).take();
 }
 
+std::string uses_of(std::string_view id) {
+  return std::string(id) + zero;
+}
+
+std::optional<use_key> parse_variant_use(std::string_view key) {
+  const auto end_of_id = key.find(zero);
+  if (end_of_id == std::string_view::npos) return std::nullopt;
+  reader r(key.substr(end_of_id + 1));
+  use_key k;
+  k.task = r.text();
+  k.experiment = r.text();
+  if (!r.ok() || !r.at_end()) return std::nullopt;
+  return k;
+}
+
 std::string verdict(const verdict_key& k) {
-  return writer().text(k.variant).text(k.experiment).text(k.task).number(static_cast<uint64_t>(k.attempt)).take();
+  return writer().text(k.task).text(k.experiment).text(k.variant).number(static_cast<uint64_t>(k.attempt)).take();
 }
 
-std::string verdicts_of(std::string_view variant) {
-  return writer().text(variant).take();
+std::string verdicts_of(std::string_view task) {
+  return writer().text(task).take();
 }
 
-std::string verdicts_of(std::string_view variant, std::string_view experiment) {
-  return writer().text(variant).text(experiment).take();
+std::string verdicts_of(std::string_view task, std::string_view experiment) {
+  return writer().text(task).text(experiment).take();
 }
 
-std::string verdicts_of(std::string_view variant, std::string_view experiment, std::string_view task) {
-  return writer().text(variant).text(experiment).text(task).take();
+std::string verdicts_of(std::string_view task, std::string_view experiment, std::string_view variant) {
+  return writer().text(task).text(experiment).text(variant).take();
 }
 
-std::optional<verdict_key> parse_verdict(std::string_view key) {
+namespace {
+
+std::optional<verdict_key> read_verdict_key(std::string_view key, std::array<std::string verdict_key::*, 3> order) {
   reader r(key);
   verdict_key k;
-  k.variant = r.text();
-  k.experiment = r.text();
-  k.task = r.text();
+  for (const auto member : order)
+    k.*member = r.text();
   k.attempt = static_cast<int>(r.number());
   if (!r.ok() || !r.at_end()) return std::nullopt;
   return k;
 }
 
-std::string score(double score, const verdict_key& k) {
-  return writer().text(k.task).descending(score).take() + verdict(k);
+}  // namespace
+
+std::optional<verdict_key> parse_verdict(std::string_view key) {
+  return read_verdict_key(key, {&verdict_key::task, &verdict_key::experiment, &verdict_key::variant});
 }
 
-std::string scores_of(std::string_view task) {
-  return writer().text(task).take();
+std::optional<verdict_key> parse_verdict_of_schema_1(std::string_view key) {
+  return read_verdict_key(key, {&verdict_key::variant, &verdict_key::experiment, &verdict_key::task});
 }
 
-std::optional<score_key> parse_score(std::string_view key) {
-  reader r(key);
-  r.text();
-  const double value = r.descending();
-  if (!r.ok()) return std::nullopt;
-  auto of = parse_verdict(r.rest());
-  if (!of) return std::nullopt;
-  return score_key{value, std::move(*of)};
+std::string standing(std::string_view task, std::string_view scope, std::string_view variant) {
+  return writer().text(task).text(scope).text(variant).take();
+}
+
+std::string ranking(std::string_view task, std::string_view scope, ranking_list list, double score,
+                    std::string_view variant) {
+  return ranking_of(task, scope, list) + writer().descending(score).text(variant).take();
+}
+
+std::string ranking_of(std::string_view task, std::string_view scope, ranking_list list) {
+  return writer().text(task).text(scope).text(list == ranking_list::confirmed ? "confirmed" : "all").take();
+}
+
+std::string tally(std::string_view experiment, std::string_view task) {
+  return writer().text(experiment).text(task).take();
+}
+
+std::string tallies_of(std::string_view experiment) {
+  return experiment.empty() ? "" : writer().text(experiment).take();
 }
 
 std::string attempt(std::string_view experiment, std::string_view task, std::string_view variant, int number) {

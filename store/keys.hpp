@@ -48,27 +48,38 @@ std::string after_prefix(std::string prefix);
 std::string variant(std::string_view id);
 std::string variant_use(std::string_view id, std::string_view task, std::string_view experiment);
 
-// verdicts: variant, experiment, task, attempt.
+struct use_key {
+  std::string task, experiment;
+};
+std::string uses_of(std::string_view id);
+std::optional<use_key> parse_variant_use(std::string_view key);
+
+// results and details: task, experiment, variant, attempt.
 struct verdict_key {
   std::string variant, experiment, task;
   int attempt = 1;
 };
 std::string verdict(const verdict_key& k);
-std::string verdicts_of(std::string_view variant);
-std::string verdicts_of(std::string_view variant, std::string_view experiment);
-std::string verdicts_of(std::string_view variant, std::string_view experiment, std::string_view task);
+std::string verdicts_of(std::string_view task);
+std::string verdicts_of(std::string_view task, std::string_view experiment);
+std::string verdicts_of(std::string_view task, std::string_view experiment, std::string_view variant);
 std::optional<verdict_key> parse_verdict(std::string_view key);
+// verdicts of schema 1: variant, experiment, task, attempt.
+std::optional<verdict_key> parse_verdict_of_schema_1(std::string_view key);
 
-// scores: task, descending score (0 unless correct), then the verdict's key.
-std::string score(double score, const verdict_key& k);
-std::string scores_of(std::string_view task);
-struct score_key {
-  double score = 0;
-  verdict_key of;
-};
-std::optional<score_key> parse_score(std::string_view key);
+// standings: task, scope, variant. rankings: task, scope, list, descending score, variant. A scope is an experiment's
+// id, or "" for all experiments.
+enum class ranking_list { all, confirmed };
+std::string standing(std::string_view task, std::string_view scope, std::string_view variant);
+std::string ranking(std::string_view task, std::string_view scope, ranking_list list, double score,
+                    std::string_view variant);
+std::string ranking_of(std::string_view task, std::string_view scope, ranking_list list);
 
-// attempts: experiment, task, variant, number.
+// tallies: experiment, task.
+std::string tally(std::string_view experiment, std::string_view task);
+std::string tallies_of(std::string_view experiment);
+
+// attempts: experiment, task, variant, number. unfinished: the same without the number.
 std::string attempt(std::string_view experiment, std::string_view task, std::string_view variant, int number);
 std::string attempts_of(std::string_view experiment);
 std::string attempts_of(std::string_view experiment, std::string_view task, std::string_view variant);

@@ -1,11 +1,10 @@
 #include "store/queries.hpp"
 
 #include <algorithm>
-#include <map>
-
-#include <spdlog/spdlog.h>
+#include <iterator>
 
 #include "config/base/describe.hpp"
+#include "store/verdict_records.hpp"
 
 namespace cudal1 {
 
@@ -153,46 +152,81 @@ expected<variant_record> store_queries::load_use(const keys::verdict_key& k) {
 
 // ---- verdicts -------------------------------------------------------------------------------------------------------
 
-expected<verdict> store_queries::load_verdict(const keys::verdict_key& k) {
-  CUDAL1_TRY(auto found, load<verdict>(*database_, family::verdicts, keys::verdict(k), short_id(k.variant)));
+namespace {
+
+void sort_by_time(std::vector<verdict>& all) {
+  std::ranges::stable_sort(all, {}, &verdict::time_unix_ms);
+}
+
+}  // namespace
+
+expected<verdict> store_queries::load_summary(const keys::verdict_key& k) {
+  CUDAL1_TRY(auto found, load<verdict>(*database_, family::results, keys::verdict(k), short_id(k.variant)));
   if (!found)
-    return tl::unexpected(database_->damaged(family::verdicts, short_id(k.variant),
-                                             "it is in the score index, but its record is missing"));
+    return tl::unexpected(
+        database_->damaged(family::results, short_id(k.variant), "it is ranked, but its record is missing"));
   return std::move(*found);
 }
 
-expected<std::vector<verdict>> store_queries::verdicts_of_variant(const std::string& variant) {
-  CUDAL1_TRY(auto all, load_all<verdict>(*database_, family::verdicts, keys::verdicts_of(variant)));
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.time_unix_ms < b.time_unix_ms; });
-  return all;
-}
-
-expected<std::vector<verdict>> store_queries::verdicts_of_task(const std::string& task, const std::string& experiment) {
-  std::vector<keys::verdict_key> wanted;
-  CUDAL1_CHECK(database_->scan(
-      family::scores, keys::scores_of(task), [&](std::string_view key, std::string_view) -> expected<bool> {
-        auto k = keys::parse_score(key);
-        if (!k) return tl::unexpected(database_->damaged(family::scores, short_id(task), "its key is malformed"));
-        if (experiment.empty() || k->of.experiment == experiment) wanted.push_back(std::move(k->of));
+expected<std::vector<verdict>> store_queries::load_verdicts(const std::string& prefix, verdict_parts parts) {
+  std::vector<verdict> out;
+  std::vector<std::string> keys;
+  CUDAL1_CHECK(
+      database_->scan(family::results, prefix, [&](std::string_view key, std::string_view value) -> expected<bool> {
+        CUDAL1_TRY(verdict v, decode<verdict>(family::results, value, fmt::format("number {}", out.size() + 1)));
+        out.push_back(std::move(v));
+        keys.emplace_back(key);
         return true;
       }));
-  std::vector<verdict> out;
-  for (const auto& k : wanted) {
-    CUDAL1_TRY(auto v, load_verdict(k));
-    out.push_back(std::move(v));
+  if (parts == verdict_parts::all) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::string id = short_id(out[i].variant);
+      CUDAL1_TRY(auto details, load<verdict_details>(*database_, family::details, keys[i], id));
+      if (!details) return tl::unexpected(database_->damaged(family::details, id, "it is missing"));
+      put_details(out[i], std::move(*details));
+    }
   }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const auto& a, const auto& b) { return a.time_unix_ms < b.time_unix_ms; });
   return out;
 }
 
-bool store_queries::has_verdict(const std::string& variant, const std::string& experiment) {
-  const auto found = any(*database_, family::verdicts,
-                         experiment.empty() ? keys::verdicts_of(variant) : keys::verdicts_of(variant, experiment));
-  // reserve() repeats the query and returns the error.
-  if (!found) spdlog::error("{}", found.error().message);
-  return found.value_or(false);
+expected<std::vector<verdict>> store_queries::verdicts_of_variant(const std::string& variant) {
+  std::vector<keys::use_key> uses;
+  CUDAL1_CHECK(database_->scan(
+      family::variants, keys::uses_of(variant), [&](std::string_view key, std::string_view) -> expected<bool> {
+        auto use = keys::parse_variant_use(key);
+        if (!use)
+          return tl::unexpected(database_->damaged(family::variants, short_id(variant), "its key is malformed"));
+        uses.push_back(std::move(*use));
+        return true;
+      }));
+  std::vector<verdict> out;
+  for (const auto& use : uses) {
+    CUDAL1_TRY(auto found, load_verdicts(keys::verdicts_of(use.task, use.experiment, variant), verdict_parts::all));
+    std::ranges::move(found, std::back_inserter(out));
+  }
+  sort_by_time(out);
+  return out;
+}
+
+expected<std::vector<verdict>> store_queries::verdicts_of_task(const std::string& task, const std::string& experiment,
+                                                               verdict_parts parts) {
+  CUDAL1_TRY(auto out,
+             load_verdicts(experiment.empty() ? keys::verdicts_of(task) : keys::verdicts_of(task, experiment), parts));
+  sort_by_time(out);
+  return out;
+}
+
+expected<std::vector<tally_record>> store_queries::tallies(const std::string& experiment) {
+  return load_all<tally_record>(*database_, family::tallies, keys::tallies_of(experiment));
+}
+
+expected<bool> store_queries::has_attempt(const std::string& experiment, const std::string& task,
+                                          const std::string& variant) {
+  return any(*database_, family::attempts, keys::attempts_of(experiment, task, variant));
+}
+
+expected<std::vector<attempt_record>> store_queries::unfinished_attempts(const std::string& experiment) {
+  return load_all<attempt_record>(*database_, family::unfinished, keys::attempts_of(experiment));
 }
 
 expected<std::vector<baseline_record>> store_queries::baselines_of_task(const std::string& task) {
@@ -204,48 +238,27 @@ expected<std::vector<baseline_record>> store_queries::baselines_of_task(const st
 
 // ---- the best -------------------------------------------------------------------------------------------------------
 
-namespace {
-
-struct candidate {
-  keys::score_key at;
-  score_entry what;
-};
-
-// Whether a variant is ranked by `a` rather than `b`: a confirmed verdict first, then the newer one.
-bool is_preferred(const candidate& a, const candidate& b) {
-  if (a.what.confirmed != b.what.confirmed) return a.what.confirmed;
-  return a.what.time_unix_ms > b.what.time_unix_ms;
-}
-
-}  // namespace
-
-// Reads the task's part of the index up to the first failure: a few hundred bytes per verdict.
 expected<std::vector<store::ranked>> store_queries::best(const std::string& task, std::size_t limit,
                                                          bool confirmed_only, const std::string& experiment) {
-  std::map<std::string, candidate> by_variant;
-  CUDAL1_CHECK(database_->scan(
-      family::scores, keys::scores_of(task), [&](std::string_view key, std::string_view value) -> expected<bool> {
-        auto k = keys::parse_score(key);
-        if (!k) return tl::unexpected(database_->damaged(family::scores, short_id(task), "its key is malformed"));
-        if (!(k->score > 0)) return false;  // from here on there are only failures
-        if (!experiment.empty() && k->of.experiment != experiment) return true;
-        CUDAL1_TRY(const auto entry, decode<score_entry>(family::scores, value, short_id(task)));
-        if (entry.result != outcome::correct || (confirmed_only && !entry.confirmed)) return true;
-        candidate c{std::move(*k), entry};
-        const auto [best_so_far, added] = by_variant.try_emplace(c.at.of.variant, c);
-        if (!added && is_preferred(c, best_so_far->second)) best_so_far->second = std::move(c);
-        return true;
+  std::vector<keys::verdict_key> order;
+  if (limit == 0) return std::vector<ranked>();
+  const auto list = confirmed_only ? keys::ranking_list::confirmed : keys::ranking_list::all;
+  const std::string prefix = keys::ranking_of(task, experiment, list);
+  CUDAL1_CHECK(
+      database_->scan(family::rankings, prefix, [&](std::string_view key, std::string_view value) -> expected<bool> {
+        CUDAL1_TRY(const auto standing, decode<standing_record>(family::rankings, value, short_id(task)));
+        keys::reader r(key.substr(prefix.size()));
+        r.descending();
+        order.push_back({r.text(), standing.experiment, task, standing.attempt});
+        if (!r.ok() || !r.at_end())
+          return tl::unexpected(database_->damaged(family::rankings, short_id(task), "its key is malformed"));
+        return order.size() < limit;
       }));
-  std::vector<candidate> order;
-  for (auto& [id, c] : by_variant)
-    order.push_back(std::move(c));
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.at.score > b.at.score; });
-  if (order.size() > limit) order.resize(limit);
 
   std::vector<ranked> out;
-  for (const auto& c : order) {
-    CUDAL1_TRY(auto v, load_verdict(c.at.of));
-    CUDAL1_TRY(auto variant, load_use(c.at.of));
+  for (const auto& k : order) {
+    CUDAL1_TRY(auto v, load_summary(k));
+    CUDAL1_TRY(auto variant, load_use(k));
     // Measured again from its program text (by hand, for a baseline): its schedule is that of the first record.
     if (variant.schedule.empty()) {
       CUDAL1_TRY(auto first, get_variant(variant.id));

@@ -18,8 +18,12 @@ class store_queries : public store {
   expected<variant_record> get_variant(const std::string& id) override;
   expected<variant_record> find_variant(const std::string& prefix) override;
   expected<std::vector<verdict>> verdicts_of_variant(const std::string& variant) override;
-  expected<std::vector<verdict>> verdicts_of_task(const std::string& task, const std::string& experiment) override;
-  bool has_verdict(const std::string& variant, const std::string& experiment) override;
+  expected<std::vector<verdict>> verdicts_of_task(const std::string& task, const std::string& experiment,
+                                                  verdict_parts parts) override;
+  expected<std::vector<tally_record>> tallies(const std::string& experiment) override;
+  expected<bool> has_attempt(const std::string& experiment, const std::string& task,
+                             const std::string& variant) override;
+  expected<std::vector<attempt_record>> unfinished_attempts(const std::string& experiment) override;
   expected<std::vector<attempt_record>> attempts(const std::string& experiment) override;
   expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, bool confirmed_only,
                                      const std::string& experiment) override;
@@ -39,20 +43,14 @@ class store_queries : public store {
   template <class T>
   expected<std::vector<T>> load_all(const record_source& from, family f, const std::string& prefix);
   static expected<bool> any(const record_source& from, family f, const std::string& prefix);
-  expected<verdict> load_verdict(const keys::verdict_key& k);
+  // All verdicts whose key begins with `prefix`.
+  expected<std::vector<verdict>> load_verdicts(const std::string& prefix, verdict_parts parts);
+  expected<verdict> load_summary(const keys::verdict_key& k);
   // The variant as it was reserved for that task and experiment.
   expected<variant_record> load_use(const keys::verdict_key& k);
 
   std::unique_ptr<database> database_;
 };
-
-// The value of an entry of the score index: enough to choose a best without reading the verdicts.
-struct score_entry {
-  outcome result = outcome::correct;
-  bool confirmed = false;
-  int64_t time_unix_ms = 0;
-};
-BOOST_DESCRIBE_STRUCT(score_entry, (), (result, confirmed, time_unix_ms))
 
 // "abcdef012345": an id as people are shown it.
 std::string short_id(const std::string& id);

@@ -20,12 +20,13 @@ class store_reader final : public store_queries {
   expected<experiment_record> create_experiment(experiment_record) override { return refused(); }
   expected<void> update_experiment(const experiment_record&) override { return refused(); }
   expected<attempt_record> reserve(const variant_record&, const std::string&) override { return refused(); }
-  expected<void> lose(const attempt_record&, const std::string&) override { return refused(); }
+  expected<void> lose(const attempt_record&, const std::string&, loss) override { return refused(); }
   expected<void> commit(const attempt_record&, const verdict&, const environment&) override { return refused(); }
   expected<void> put_baseline(const baseline_record&, const environment&) override { return refused(); }
   expected<event_record> add_event(event_record) override { return refused(); }
   expected<void> put_policy(const std::string&, const policy_state&) override { return refused(); }
   expected<void> write_together(const std::function<void()>&) override { return refused(); }
+  expected<void> recover() override { return refused(); }
   store_statistics statistics() const override { return {}; }
 
  private:

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,7 @@
 
 namespace cudal1 {
 
-inline constexpr int store_schema_version = 1;
+inline constexpr int store_schema_version = 2;
 
 struct task_record {
   std::string id, name, summary, family, profile;
@@ -64,10 +65,11 @@ struct experiment_record {
   uint64_t seed = 0;
   experiment_state state = experiment_state::running;
   int64_t created_unix_ms = 0, finished_unix_ms = 0;
+  bool fresh_policy = false;  // the policy starts without what it learned in other experiments
 };
 BOOST_DESCRIBE_STRUCT(experiment_record, (),
                       (id, device, policy, tasks, evaluations_per_task, time_limit_s, active_s, seed, state,
-                       created_unix_ms, finished_unix_ms))
+                       created_unix_ms, finished_unix_ms, fresh_policy))
 
 BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost)
 
@@ -78,8 +80,23 @@ struct attempt_record {
   attempt_state state = attempt_state::leased;
   std::string note;  // why it was lost: an infrastructure fault, never a variant's
   int64_t time_unix_ms = 0;
+  bool on_device = true;  // if lost: while the variant was resident on a device, so it may be the cause
 };
-BOOST_DESCRIBE_STRUCT(attempt_record, (), (experiment, task, variant, number, state, note, time_unix_ms))
+BOOST_DESCRIBE_STRUCT(attempt_record, (), (experiment, task, variant, number, state, note, time_unix_ms, on_device))
+
+// The verdicts of one task in one experiment, summed up with each commit.
+struct tally_record {
+  std::string experiment, task;
+  int64_t evaluations = 0, correct = 0;
+  int64_t lost = 0;          // attempts
+  double best = 0;           // highest confirmed score; 0 if there is none
+  std::string best_variant;  // that has it
+  std::map<std::string, int64_t> outcomes;
+  std::map<std::string, double> stage_ms;  // sums
+  void add(const verdict& v);
+};
+BOOST_DESCRIBE_STRUCT(tally_record, (),
+                      (experiment, task, evaluations, correct, lost, best, best_variant, outcomes, stage_ms))
 
 struct event_record {
   int64_t sequence = 0;  // assigned by the store, ascending
@@ -97,7 +114,8 @@ struct store_statistics {
 class store {
  public:
   // The only writer. errc::already_exists if another process has it open; errc::corrupt if the schema is newer than
-  // ours. Creates the folder. Attempts that were leased when the last writer died are marked lost.
+  // ours. Creates the folder, and converts a store of an older schema. Attempts that were leased when the last writer
+  // died are marked lost.
   static expected<std::unique_ptr<store>> open(const std::string& folder);
   // A reader (a RocksDB secondary), with or without a running writer. refresh() catches up with the writer.
   static expected<std::unique_ptr<store>> open_reader(const std::string& folder);
@@ -115,10 +133,11 @@ class store {
   virtual expected<std::vector<experiment_record>> experiments() = 0;
 
   // Reserves the next attempt at a variant for an experiment, and keeps the variant. errc::already_exists if the
-  // experiment has a verdict of it, or an attempt in flight; errc::variant_fault if two attempts were lost (the caller
-  // commits a `quarantined` verdict).
+  // experiment has a verdict of it, or an attempt in flight; errc::variant_fault if two attempts were lost while it was
+  // resident on a device, or twenty in all (the caller commits a `quarantined` verdict).
   virtual expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) = 0;
-  virtual expected<void> lose(const attempt_record& a, const std::string& note) = 0;
+  enum class loss { elsewhere, on_device };
+  virtual expected<void> lose(const attempt_record& a, const std::string& note, loss where) = 0;
   // The verdict, its raw samples, its place in the score index, the attempt's end and the event: one synced batch, and
   // on disk when this returns. A second commit of the same attempt changes nothing.
   virtual expected<void> commit(const attempt_record& a, const verdict& v, const environment& where) = 0;
@@ -126,19 +145,30 @@ class store {
   virtual expected<variant_record> get_variant(const std::string& id) = 0;
   // By unique prefix of an id, at least 4 characters.
   virtual expected<variant_record> find_variant(const std::string& prefix) = 0;
+  // A verdict's details are what may be large: checks, samples, gates, resources, notes and the compiler's log. A
+  // summary has none of them.
+  enum class verdict_parts { summary, all };
+  // With details, oldest first.
   virtual expected<std::vector<verdict>> verdicts_of_variant(const std::string& variant) = 0;
-  virtual expected<std::vector<verdict>> verdicts_of_task(const std::string& task,
-                                                          const std::string& experiment = "") = 0;
-  // Whether this experiment, or any (""), has a verdict of the variant: what a proposal is checked against.
-  virtual bool has_verdict(const std::string& variant, const std::string& experiment = "") = 0;
+  // Oldest first. `experiment` "" is any.
+  virtual expected<std::vector<verdict>> verdicts_of_task(const std::string& task, const std::string& experiment = "",
+                                                          verdict_parts parts = verdict_parts::summary) = 0;
+  // Of an experiment, or of all (""): one record per task. The time does not depend on the number of verdicts.
+  virtual expected<std::vector<tally_record>> tallies(const std::string& experiment = "") = 0;
+  // Whether the experiment has an attempt at the variant, in any state: what a proposal is checked against.
+  virtual expected<bool> has_attempt(const std::string& experiment, const std::string& task,
+                                     const std::string& variant) = 0;
   virtual expected<std::vector<attempt_record>> attempts(const std::string& experiment) = 0;  // all states
+  // The last attempts at variants that have no verdict: leased, or lost.
+  virtual expected<std::vector<attempt_record>> unfinished_attempts(const std::string& experiment) = 0;
 
   struct ranked {
-    verdict result;
+    verdict result;  // a summary
     variant_record variant;
   };
-  // Correct variants of a task by score, best first, from the score index; with `confirmed_only` those with a confirmed
-  // verdict. `experiment` "" is any.
+  // Correct variants of a task by score, best first; with `confirmed_only` those with a confirmed verdict. `experiment`
+  // "" is any. A variant with several verdicts is ranked by the newest confirmed one, or the newest. The time depends
+  // on `limit` only.
   virtual expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, bool confirmed_only,
                                              const std::string& experiment = "") = 0;
   virtual expected<environment> get_environment(const std::string& id) = 0;
@@ -163,6 +193,10 @@ class store {
   // Runs `changes`, which calls this store, and writes all changes as one synced batch: on disk when this returns; on
   // an error none of them is, whatever the calls returned. Each call sees those before it. `changes` must not throw.
   virtual expected<void> write_together(const std::function<void()>& changes) = 0;
+
+  // After a failed write (a full disk): makes the store writable again; an error while that is not possible. Without a
+  // failed write it does nothing. write_together() calls it.
+  virtual expected<void> recover() = 0;
 
   virtual store_statistics statistics() const = 0;
 };

@@ -15,8 +15,7 @@ expected<void> write_batch::write() {
 }
 
 expected<std::optional<std::string>> write_batch::get(family f, std::string_view key) const {
-  if (const auto here = puts_.find({f, std::string(key)}); here != puts_.end())
-    return std::optional<std::string>(here->second);
+  if (const auto here = puts_.find({f, std::string(key)}); here != puts_.end()) return here->second;
   return database_.get(f, key);
 }
 
@@ -25,8 +24,10 @@ expected<void> write_batch::scan(family f, std::string_view prefix, const visito
                                  std::string_view start) const {
   auto here = puts_.lower_bound({f, std::string(std::max(prefix, start))});
   bool go_on = true;
-  const auto visit_one = [&](std::string_view key, std::string_view value) -> expected<bool> {
-    CUDAL1_TRY(go_on, visit(key, value));
+  const auto visit_one = [&](std::string_view key, std::optional<std::string_view> value) -> expected<bool> {
+    if (value) {
+      CUDAL1_TRY(go_on, visit(key, *value));
+    }
     return go_on;
   };
   // Visits the batch's entries before `key`, or, without a key, the rest of the prefix.
@@ -40,8 +41,9 @@ expected<void> write_batch::scan(family f, std::string_view prefix, const visito
   };
   CUDAL1_CHECK(database_.scan(
       f, prefix,
-      [&](std::string_view key, std::string_view value) -> expected<bool> {
+      [&](std::string_view key, std::string_view on_disk) -> expected<bool> {
         if (auto visited = visit_batch(key); !visited || !go_on) return visited;
+        std::optional<std::string_view> value = on_disk;
         if (here != puts_.end() && here->first == place{f, std::string(key)}) value = (here++)->second;
         return visit_one(key, value);
       },

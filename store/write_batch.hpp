@@ -19,7 +19,9 @@ class write_batch final : public record_source {
   explicit write_batch(database& on_disk) : database_(on_disk) {}
 
   void add(put p) { puts_.insert_or_assign({p.where, std::move(p.key)}, std::move(p.value)); }
+  const database& on_disk() const { return database_; }
   bool empty() const { return puts_.empty(); }
+  std::size_t size() const { return puts_.size(); }
   // Atomic, and on disk when it returns. The batch is empty afterwards, also after an error.
   expected<void> write();
 
@@ -31,7 +33,7 @@ class write_batch final : public record_source {
   using place = std::pair<family, std::string>;
 
   database& database_;
-  std::map<place, std::string> puts_;
+  std::map<place, std::optional<std::string>> puts_;  // as in `put`
 };
 
 }  // namespace cudal1

@@ -1,6 +1,6 @@
 // The write operations: one process, and in it one thread at a time.
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 
 #include <fmt/ranges.h>
 
@@ -8,13 +8,16 @@
 #include "config/base/wall_clock.hpp"
 #include "store/encoding.hpp"
 #include "store/queries.hpp"
+#include "store/verdict_records.hpp"
 #include "store/write_batch.hpp"
 
 namespace cudal1 {
 
 namespace {
 
-constexpr int lost_attempts_allowed = 2;
+constexpr int device_losses_allowed = 2;
+// A variant that never gets to a verdict, for whatever reason, must not be tried for ever.
+constexpr int losses_allowed = 20;
 
 // The text of a verdict's event.
 std::string summary(const verdict& v) {
@@ -64,7 +67,7 @@ class store_writer final : public store_queries {
   }
 
   expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) override;
-  expected<void> lose(const attempt_record& a, const std::string& note) override;
+  expected<void> lose(const attempt_record& a, const std::string& note, loss where) override;
   expected<void> commit(const attempt_record& a, const verdict& v, const environment& where) override;
 
   expected<void> put_baseline(const baseline_record& b, const environment& where) override;
@@ -81,6 +84,7 @@ class store_writer final : public store_queries {
   }
 
   expected<void> write_together(const std::function<void()>& changes) override;
+  expected<void> recover() override { return database_->recover(); }
 
   store_statistics statistics() const override { return statistics_; }
 
@@ -94,6 +98,12 @@ class store_writer final : public store_queries {
 
   static std::string key_of(const attempt_record& a) {
     return keys::attempt(a.experiment, a.task, a.variant, a.number);
+  }
+  // An attempt at a variant that has no verdict.
+  static std::vector<put> unfinished(const attempt_record& a) {
+    std::string record = encode(a);
+    return {{family::attempts, key_of(a), record},
+            {family::unfinished, keys::attempts_of(a.experiment, a.task, a.variant), std::move(record)}};
   }
   static event_record event_of(const attempt_record& a, const char* kind, std::string text) {
     return {0, unix_ms(), kind, a.experiment, a.task, a.variant, std::move(text)};
@@ -137,6 +147,7 @@ expected<void> store_writer::write_batched() {
 }
 
 expected<void> store_writer::write_together(const std::function<void()>& changes) {
+  CUDAL1_CHECK(recover());
   together_ = true;
   changes();
   together_ = false;
@@ -145,17 +156,14 @@ expected<void> store_writer::write_together(const std::function<void()>& changes
 
 // Marks the attempts as lost that were in flight when the last writer died: only they are repeated.
 expected<void> store_writer::lose_leased() {
-  CUDAL1_TRY(auto all, load_all<attempt_record>(batch_, family::attempts, ""));
-  std::vector<put> puts;
-  std::vector<event_record> events;
-  for (auto& a : all) {
-    if (a.state != attempt_state::leased) continue;
-    a.state = attempt_state::lost;
-    a.note = "the node ended while it was in flight";
-    puts.push_back({family::attempts, key_of(a), encode(a)});
-    events.push_back(event_of(a, "fault", fmt::format("attempt {} lost: {}", a.number, a.note)));
-  }
-  return puts.empty() ? expected<void>() : write(std::move(puts), std::move(events));
+  CUDAL1_TRY(const auto all, load_all<attempt_record>(batch_, family::unfinished, ""));
+  expected<void> lost;
+  CUDAL1_CHECK(write_together([&] {
+    for (const auto& a : all)
+      if (lost && a.state == attempt_state::leased)
+        lost = lose(a, "the node ended while it was in flight", loss::elsewhere);
+  }));
+  return lost;
 }
 
 expected<attempt_record> store_writer::reserve(const variant_record& v, const std::string& experiment) {
@@ -166,20 +174,21 @@ expected<attempt_record> store_writer::reserve(const variant_record& v, const st
   const auto known = [&](const std::string& what) {
     return fail(errc::already_exists, "variant {} has {} in experiment {}", short_id(v.id), what, experiment);
   };
-  CUDAL1_TRY(const bool judged, any(batch_, family::verdicts, keys::verdicts_of(v.id, experiment, v.task)));
+  CUDAL1_TRY(const bool judged, any(batch_, family::results, keys::verdicts_of(v.task, experiment, v.id)));
   if (judged) return known("a verdict");
   CUDAL1_TRY(const auto earlier,
              load_all<attempt_record>(batch_, family::attempts, keys::attempts_of(experiment, v.task, v.id)));
-  int lost = 0;
+  int lost = 0, lost_on_device = 0;
   std::string notes;
   for (const auto& a : earlier) {
     if (a.state == attempt_state::leased) return known(fmt::format("attempt {} under way", a.number));
     if (a.state == attempt_state::lost) {
       ++lost;
+      if (a.on_device) ++lost_on_device;
       notes += (notes.empty() ? "" : "; ") + a.note;
     }
   }
-  if (lost >= lost_attempts_allowed)
+  if (lost_on_device >= device_losses_allowed || lost >= losses_allowed)
     return fail(errc::variant_fault, "variant {} lost {} attempts in experiment {} ({}): quarantine it", short_id(v.id),
                 lost, experiment, notes);
 
@@ -188,15 +197,15 @@ expected<attempt_record> store_writer::reserve(const variant_record& v, const st
   variant_record kept = v;
   kept.experiment = experiment;
   if (kept.time_unix_ms == 0) kept.time_unix_ms = a.time_unix_ms;
-  std::vector<put> puts{{family::attempts, key_of(a), encode(a)},
-                        {family::variants, keys::variant_use(v.id, v.task, experiment), encode(kept)}};
+  std::vector<put> puts = unfinished(a);
+  puts.push_back({family::variants, keys::variant_use(v.id, v.task, experiment), encode(kept)});
   CUDAL1_TRY(const auto first, batch_.get(family::variants, keys::variant(v.id)));
   if (!first) puts.push_back({family::variants, keys::variant(v.id), encode(kept)});
   CUDAL1_CHECK(write(std::move(puts)));
   return a;
 }
 
-expected<void> store_writer::lose(const attempt_record& a, const std::string& note) {
+expected<void> store_writer::lose(const attempt_record& a, const std::string& note, loss where) {
   CUDAL1_TRY(auto stored, load<attempt_record>(batch_, family::attempts, key_of(a), short_id(a.variant)));
   if (!stored)
     return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
@@ -205,8 +214,11 @@ expected<void> store_writer::lose(const attempt_record& a, const std::string& no
     return {};  // it has ended already: the verdict, or the first loss, is kept
   stored->state = attempt_state::lost;
   stored->note = note;
-  return write({{family::attempts, key_of(a), encode(*stored)}},
-               {event_of(a, "fault", fmt::format("attempt {} lost: {}", a.number, note))});
+  stored->on_device = where == loss::on_device;
+  std::vector<put> puts = unfinished(*stored);
+  CUDAL1_TRY(put tally, record_of_loss(batch_, a.experiment, a.task));
+  puts.push_back(std::move(tally));
+  return write(std::move(puts), {event_of(a, "fault", fmt::format("attempt {} lost: {}", a.number, note))});
 }
 
 // A quarantined verdict has no attempt of its own: it takes the number after the lost ones.
@@ -222,7 +234,7 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
   if (v.variant != a.variant || v.task != a.task)
     return fail(errc::invalid_argument, "the verdict of variant {} was committed to an attempt at {}",
                 short_id(v.variant), short_id(a.variant));
-  CUDAL1_TRY(const bool judged, any(batch_, family::verdicts, keys::verdicts_of(a.variant, a.experiment, a.task)));
+  CUDAL1_TRY(const bool judged, any(batch_, family::results, keys::verdicts_of(a.task, a.experiment, a.variant)));
   if (judged) return {};
   attempt_record ended = a;
   if (v.result == outcome::quarantined) {
@@ -243,17 +255,17 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
   kept.attempt = ended.number;
   if (kept.time_unix_ms == 0) kept.time_unix_ms = unix_ms();
   if (kept.environment_id.empty()) kept.environment_id = where.id;
-  const keys::verdict_key key{a.variant, a.experiment, a.task, ended.number};
-  const double score = kept.result == outcome::correct && std::isfinite(kept.score) ? kept.score : 0;
-  std::vector<put> puts{
-      {family::verdicts, keys::verdict(key), encode(kept)},
-      {family::scores, keys::score(score, key), encode(score_entry{kept.result, kept.confirmed, kept.time_unix_ms})},
-      {family::attempts, key_of(ended), encode(ended)}};
+  std::vector<put> puts{{family::attempts, key_of(ended), encode(ended)},
+                        {family::unfinished, keys::attempts_of(a.experiment, a.task, a.variant), std::nullopt}};
   if (!where.id.empty()) {
     CUDAL1_TRY(const auto stored_value, batch_.get(family::environments, where.id));
     if (!stored_value) puts.push_back({family::environments, where.id, encode(where)});
   }
-  return write(std::move(puts), {event_of(a, "verdict", summary(kept))});
+  event_record event = event_of(a, "verdict", summary(kept));
+  CUDAL1_TRY(auto records,
+             records_of_verdict(batch_, {a.variant, a.experiment, a.task, ended.number}, std::move(kept)));
+  std::ranges::move(records, std::back_inserter(puts));
+  return write(std::move(puts), {std::move(event)});
 }
 
 expected<void> store_writer::put_baseline(const baseline_record& b, const environment& where) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "config/base/utf8.hpp"
 #include "tools/cli/command.hpp"
 
 namespace {
@@ -68,6 +69,10 @@ void add_everything(CLI::App& app, context& c) {
   add_registered_commands(app, c);
   // Called before the callback of the command, which needs an absolute path.
   app.parse_complete_callback([&c] {
+    // It stands in JSON, which is UTF-8.
+    if (!is_valid_utf8(c.data))
+      throw CLI::ValidationError(
+          "--data", fmt::format("the name of the data folder is not UTF-8 (\"{}\")", replace_invalid_utf8(c.data)));
     std::error_code problem;
     const auto absolute = std::filesystem::absolute(c.data, problem);
     if (!problem) c.data = absolute.lexically_normal().string();

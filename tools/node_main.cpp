@@ -22,6 +22,7 @@
 #include "config/base/describe.hpp"
 #include "config/base/thread_cores.hpp"
 #include "config/configuration.hpp"
+#include "policy/search/policy.hpp"
 #include "tools/node_compilers.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
@@ -80,6 +81,7 @@ void define(CLI::App& app, flags& f) {
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   app.add_option("--config", f.config, "configuration file (default: $CUDAL1_CONFIG, DATA/cudal1.toml)")
+      ->envname("CUDAL1_CONFIG")
       ->type_name("FILE");
   app.add_option("--set", f.settings, "one setting, which overrides the file and the environment; may be repeated")
       ->type_name("KEY=VALUE")
@@ -118,6 +120,7 @@ void start_log(const flags& f) {
 
 int end_fd = -1;  // an eventfd: readable when the process should end
 std::atomic<int> signals_seen = 0;
+std::atomic<bool> is_starting = true;  // nothing is in flight yet that could be finished
 
 void request_shutdown() {
   const uint64_t one = 1;
@@ -126,6 +129,7 @@ void request_shutdown() {
 
 extern "C" void on_signal(int signal) {
   // Async-signal-safe. The second signal ends the process here; its children, which watch their parent, end with it.
+  if (is_starting) std::_Exit(exit_ok);
   if (signals_seen.fetch_add(1) > 0) std::_Exit(128 + signal);
   request_shutdown();
 }
@@ -138,6 +142,7 @@ expected<void> catch_signals() {
   for (const int signal : {SIGINT, SIGTERM})
     ::sigaction(signal, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit of a file's size is an error of the write
   return {};
 }
 
@@ -184,6 +189,7 @@ expected<node_options> options_of(const flags& f) {
     return c;
   };
   CUDAL1_TRY(o.settings, load({}));
+  CUDAL1_TRY([[maybe_unused]] const auto known, make_policy(o.settings.search.policy, 0));
   for (const auto* type : device_types()) {
     configuration defaults;
     type->set_defaults(defaults);
@@ -243,6 +249,7 @@ expected<int> serve(const flags& f, caf::actor_system& system, const node_actor&
   CUDAL1_TRY(const node_status ready, ask_blocking<node_status>(self, node, 3min, message::await_devices{}));
   log_missing_confinement(ready);
   if (!f.no_resume) CUDAL1_CHECK(ask_blocking<message::done>(self, node, 5min, message::resume_experiments{}));
+  is_starting = false;
   CUDAL1_TRY(auto clients, client_server::listen(system, {o.data, o.settings.search, node, db, request_shutdown}));
   spdlog::info("node {} is ready on {}", ::getpid(), o.data);
   const bool asked = wait_for_shutdown(f, *clients, self, node);
@@ -254,6 +261,7 @@ expected<int> serve(const flags& f, caf::actor_system& system, const node_actor&
 }
 
 expected<int> run(const flags& f) {
+  CUDAL1_CHECK(check_data_name(f.data));
   CUDAL1_TRY(const data_lock lock, data_lock::take(f.data));
   start_log(f);
   CUDAL1_TRY(node_options options, options_of(f));

@@ -1,6 +1,7 @@
 #include "policy/codegen/split_product.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -30,6 +31,27 @@ const product_line* line_of(std::string_view op) {
 
 // Rounded to TF32, half away from zero as cvt.rna does; values that are not finite or would overflow are unchanged.
 constexpr const char* k_rounded = "fabsf($0) < 3.4e38f ? __int_as_float((__float_as_int($0) + 0x1000) & ~0x1fff) : $0";
+
+// Tensor cores truncate when they accumulate: 131,072 terms near one, in one sum, are off by 5.5e-5 (H200), 1024 by
+// less than 5e-6. Sums of more than k_longest_sum terms are made of pieces, which float32 adds up; shorter ones are
+// not, since that takes memory and time and most inputs have terms of both signs.
+constexpr int64_t k_longest_sum = 8192, k_terms = 1024;
+constexpr int64_t k_largest_pieces = int64_t{1} << 30;  // bytes of all pieces of a product
+
+int64_t product_of(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Into how many pieces a product of matrices goes; 1 if it is short, has other than two dimensions, or has no number of
+// terms that can be divided evenly.
+int64_t pieces_of(const tensor_type& left, const tensor_type& right, const tensor_type& result) {
+  if (left.dim() != 2 || right.dim() != 2) return 1;
+  const int64_t terms = left.shape.back(), least = (terms + k_terms - 1) / k_terms;
+  if (terms <= k_longest_sum) return 1;
+  for (int64_t p = least; p > 1 && p <= 4 * least; ++p)
+    if (terms % p == 0 && 3 * p * product_of(result.shape) * size_of(dtype::float32) <= k_largest_pieces) return p;
+  return 1;
+}
 
 int pointwise_node(kernel_body& body, std::string expression, std::vector<int> operands) {
   body_node n;
@@ -85,6 +107,14 @@ class product_splitter final : public step_lowering {
     std::string high, low;
   };
   expected<parts> split(const std::string& value, const std::string& name);
+  void multiply(const product_line& line, const std::string& x, const std::string& y, const std::string& into);
+  // The same as so many products of pieces, added up.
+  void multiply_in_pieces(const product_line& line, int64_t pieces, const std::string& x, const std::string& y,
+                          const std::string& into);
+  // `value` with the pieces of `dim` as the first of three dimensions.
+  std::string in_pieces(const std::string& value, int64_t dim, int64_t pieces);
+  void add_step(const char* op, std::vector<std::pair<std::string, json>> args, const std::string& result,
+                const char* precision = "");
   std::string fresh(const std::string& name);
   bool constant(const std::string& value) const;
   void add_kernel(const emitted_kernel& k, std::vector<step>& where);
@@ -93,6 +123,7 @@ class product_splitter final : public step_lowering {
   const lowering_target* target_;
   program* out_;
   std::map<std::string, parts> known_;
+  std::map<std::string, std::string> in_pieces_;
   std::set<std::string> taken_;
   int kernels_ = 0;
 };
@@ -159,6 +190,56 @@ bool product_splitter::constant(const std::string& value) const {
          std::none_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.name == value; });
 }
 
+void product_splitter::add_step(const char* op, std::vector<std::pair<std::string, json>> args,
+                                const std::string& result, const char* precision) {
+  aten_step added;
+  added.op = op;
+  added.args = std::move(args);
+  added.results = {result};
+  added.precision = precision;
+  out_->steps.emplace_back(std::move(added));
+}
+
+void product_splitter::multiply(const product_line& line, const std::string& x, const std::string& y,
+                                const std::string& into) {
+  const product_line* plain = line_of(line.plain);
+  add_step(line.plain.data(), {{std::string(plain->left), json(x)}, {std::string(plain->right), json(y)}}, into,
+           "tf32");
+}
+
+std::string product_splitter::in_pieces(const std::string& value, int64_t dim, int64_t pieces) {
+  std::string& known = in_pieces_[value];
+  if (!known.empty()) return known;
+  const std::string divided = fresh(value + "_divided");
+  known = fresh(value + "_pieces");
+  add_step("aten::unflatten.int",
+           {{"self", json(value)}, {"dim", json(dim)}, {"sizes", json(json::array{json(pieces), json(int64_t{-1})})}},
+           divided);
+  if (dim == 1)
+    add_step(
+        "aten::permute",
+        {{"self", json(divided)}, {"dims", json(json::array{json(int64_t{1}), json(int64_t{0}), json(int64_t{2})})}},
+        known);
+  else
+    known = divided;
+  return known;
+}
+
+void product_splitter::multiply_in_pieces(const product_line& line, int64_t pieces, const std::string& x,
+                                          const std::string& y, const std::string& into) {
+  const std::string left = in_pieces(x, 1, pieces), products = fresh(into + "_pieces");
+  std::string right;
+  if (line.op == "aten::linear") {  // [n, terms]
+    right = fresh(y + "_right");
+    add_step("aten::transpose.int",
+             {{"self", json(in_pieces(y, 1, pieces))}, {"dim0", json(int64_t{1})}, {"dim1", json(int64_t{2})}}, right);
+  } else {
+    right = in_pieces(y, 0, pieces);
+  }
+  add_step("aten::bmm", {{"self", json(left)}, {"mat2", json(right)}}, products, "tf32");
+  add_step("aten::sum.dim_IntList", {{"self", json(products)}, {"dim", json(json::array{json(int64_t{0})})}}, into);
+}
+
 expected<void> product_splitter::add(const graph_step& s, const aten_step& call) {
   CUDAL1_TRY(const product_operands operands, operands_of_product(*graph_, s));
   const product_line* line = line_of(s.task_op());
@@ -167,28 +248,30 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
   CUDAL1_TRY(const parts b, split(operands.right, right));
   const std::string& result = call.results[0];
   const std::string sums[3] = {fresh(result + "_high"), fresh(result + "_low"), fresh(result + "_low2")};
-  // An added term (a bias) is added in the product of the high parts.
-  aten_step main = call;
-  main.precision = "tf32";
-  main.results = {sums[0]};
-  const auto multiply = [&](const std::string& x, const std::string& y, const std::string& into) {
-    aten_step small;
-    small.op = line->plain;
-    const product_line* plain = line_of(line->plain);
-    small.args = {{std::string(plain->left), json(x)}, {std::string(plain->right), json(y)}};
-    small.results = {into};
-    small.precision = "tf32";
-    out_->steps.emplace_back(std::move(small));
-  };
-  for (auto& [name, value] : main.args) {
-    if (name == line->left) value = json(a.high);
-    if (name == line->right) value = json(b.high);
-  }
-  out_->steps.emplace_back(std::move(main));
-  multiply(a.high, b.low, sums[1]);
-  multiply(a.low, b.high, sums[2]);
-
   const tensor_type& type = s.result_types[0];
+  const json* bias = argument(call, "bias");
+  const bool adds = line->op != line->plain && line->op != "aten::linear";  // addmm, baddbmm
+  const bool is_plain = !adds && (bias == nullptr || !bias->is_string());
+  const int64_t pieces =
+      is_plain ? pieces_of(graph_->type_of(operands.left), graph_->type_of(operands.right), type) : 1;
+  if (pieces > 1) {
+    multiply_in_pieces(*line, pieces, a.high, b.high, sums[0]);
+    multiply_in_pieces(*line, pieces, a.high, b.low, sums[1]);
+    multiply_in_pieces(*line, pieces, a.low, b.high, sums[2]);
+  } else {
+    // What is added to the product (a bias) goes with the large one.
+    aten_step main = call;
+    main.precision = "tf32";
+    main.results = {sums[0]};
+    for (auto& [name, value] : main.args) {
+      if (name == line->left) value = json(a.high);
+      if (name == line->right) value = json(b.high);
+    }
+    out_->steps.emplace_back(std::move(main));
+    multiply(*line, a.high, b.low, sums[1]);
+    multiply(*line, a.low, b.high, sums[2]);
+  }
+
   kernel_body body;
   body.domain = type.shape;
   body.row_dims = static_cast<int>(type.shape.size());

@@ -1,5 +1,6 @@
 // A float32 matrix product as three TF32 products: each operand is the sum of a high part, rounded to TF32's 11 bits,
 // and a low part, rounded too; the product of the low parts is below float32's precision and is left out.
+// Products of many terms are made of pieces, since tensor cores truncate when they accumulate.
 #pragma once
 
 #include "policy/codegen/internal_operators.hpp"

@@ -2,7 +2,7 @@
 
 namespace cudal1 {
 
-known_variants::known_variants(const prompt& p) : tried_(p.tried) {
+known_variants::known_variants(const prompt& p) : is_tried_(p.is_tried) {
   for (const auto& e : p.exemplars) {
     schedules_.insert(print_schedule(e.plan));
     if (!e.variant.empty()) programs_.insert(e.variant);

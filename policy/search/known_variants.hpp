@@ -16,12 +16,12 @@ class known_variants {
   explicit known_variants(const prompt& p);
   bool contains(const schedule_builder& b) const;
   bool has_schedule(const schedule& s) const { return schedules_.contains(print_schedule(s)); }
-  bool has_programs() const { return !programs_.empty() || !tried_.empty(); }
-  bool has_program(const std::string& id) const { return programs_.contains(id) || tried_.contains(id); }
+  bool has_programs() const { return !programs_.empty() || is_tried_; }
+  bool has_program(const std::string& id) const { return programs_.contains(id) || (is_tried_ && is_tried_(id)); }
 
  private:
   std::set<std::string> schedules_, programs_;
-  const std::set<std::string>& tried_;
+  const std::function<bool(const std::string& id)>& is_tried_;
 };
 
 // Search without learning: the only state is the seed.

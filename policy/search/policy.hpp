@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -26,9 +26,9 @@ struct prompt {
   const task* what = nullptr;
   const lowering_target* target = nullptr;
   std::vector<exemplar> exemplars;  // best first
-  // The ids of all variants proposed so far, including failed and pending ones and the exemplars: proposing one again
-  // is useless.
-  std::set<std::string> tried;
+  // Whether a variant, by its id, was proposed before, also one that failed or is under way: to propose it again is in
+  // vain. The exemplars are some of them. Empty if none was.
+  std::function<bool(const std::string& id)> is_tried;
   uint64_t seed = 0;  // all randomness of a proposal comes from here
 };
 

@@ -40,6 +40,7 @@ void add(timing_report& all, const timing_report& one) {
     if (std::ranges::count(all.notes, note) == 0) all.notes.push_back(note);
   all.flush_ms += one.flush_ms;
   all.load_ms += one.load_ms;
+  all.read_gb_per_s = std::max(all.read_gb_per_s, one.read_gb_per_s);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <iterator>
+#include <set>
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
@@ -107,6 +108,30 @@ class program_interpreter final : public interpreter {
   }
 
   std::span<const tensor_view> outputs() const override { return outputs_; }
+
+  std::vector<tensor_view> constants() const override {
+    std::vector<tensor_view> views;
+    std::set<const void*> known{nullptr};
+    for (const int slot : plan_.weights)
+      known.insert(values_[static_cast<std::size_t>(slot)].storage().data());
+    const auto add = [&](const at::Tensor& t) {
+      if (!t.defined() || !known.insert(t.storage().data()).second) return;
+      const auto bytes = static_cast<int64_t>(t.storage().nbytes());
+      views.push_back({contiguous(dtype::uint8, {bytes}), const_cast<void*>(t.storage().data())});
+    };
+    const auto add_slot = [&](int slot) {
+      if (slot != no_slot) add(values_[static_cast<std::size_t>(slot)]);
+    };
+    for (const auto& s : plan_.setup) {
+      if (const auto* alloc = std::get_if<alloc_plan>(&s.what)) add_slot(alloc->slot);
+      if (const auto* aten = std::get_if<aten_plan>(&s.what)) std::ranges::for_each(aten->results, add_slot);
+    }
+    for (const auto& s : plan_.steps)
+      if (const auto* aten = std::get_if<aten_plan>(&s.what))
+        for (const auto& a : aten->arguments)
+          std::ranges::for_each(a.packed, add);
+    return views;
+  }
 
   void release() override {
     for (const int slot : plan_.temporaries)

@@ -60,6 +60,8 @@ class interpreter {
   // lanes have joined), and may still be running when this returns.
   virtual expected<void> call(std::span<const tensor_view> inputs) = 0;
   virtual std::span<const tensor_view> outputs() const = 0;
+  // The memory that setup steps made, which calls only read: bytes, each of them once. Valid until set_weights().
+  virtual std::vector<tensor_view> constants() const = 0;
   // Frees the outputs' memory.
   virtual void release() = 0;
 

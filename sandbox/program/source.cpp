@@ -226,6 +226,12 @@ expected<void> check_source(std::string_view source, std::span<const std::string
   return {};
 }
 
+bool uses_atomics(std::string_view source) {
+  for (const std::string_view word : {"atomic", "atom.", "red."})
+    if (source.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
 expected<std::vector<kernel_signature>> find_kernels(std::string_view source) {
   const auto joined = join_lines(source);
   CUDAL1_TRY(auto tokens, legal_tokens(source, joined));

@@ -179,8 +179,8 @@ expected<void> check_content_files(const task& t) {
 // Reads everything but the name, which prefixes the errors of the rest.
 expected<void> read_parts(const json& document, std::string_view profile, task& t) {
   CUDAL1_CHECK(known_keys(document, "the task",
-                          {"format", "name", "summary", "family", "profile", "origin", "sizes", "inputs", "weights",
-                           "steps", "outputs", "states", "returns"}));
+                          {"format", "name", "summary", "family", "explanation", "profile", "origin", "sizes", "inputs",
+                           "weights", "steps", "outputs", "states", "returns"}));
   CUDAL1_TRY(const json* format, required_key(document, "format", "the task"));
   CUDAL1_TRY(const int64_t version, read_integer(*format, "format"));
   if (version != program_format)
@@ -189,6 +189,9 @@ expected<void> read_parts(const json& document, std::string_view profile, task& 
   if (const auto* summary = document.find("summary")) {
     CUDAL1_TRY(t.summary, read_string(*summary, "summary"));
     CUDAL1_CHECK(check_summary(t.summary));
+  }
+  if (const auto* explanation = document.find("explanation")) {
+    CUDAL1_TRY(t.explanation, read_string(*explanation, "explanation"));
   }
   t.family = "other";
   if (const auto* family = document.find("family")) {
@@ -260,6 +263,7 @@ std::string canonical_text(const task& t) {
   document.set("name", t.name);
   document.set("summary", t.summary);
   document.set("family", t.family);
+  if (!t.explanation.empty()) document.set("explanation", t.explanation);
   document.set("profile", t.profile);
   if (t.origin) document.set("origin", origin_json(*t.origin));
   document.set("inputs", specified_json(p.inputs, t.inputs));
@@ -291,6 +295,7 @@ expected<task> read_task(std::string_view text, std::string_view profile) {
   task identity = t;  // descriptions do not affect the id
   identity.summary.clear();
   identity.family.clear();
+  identity.explanation.clear();
   identity.origin.reset();
   t.id = sha256_hex(canonical_text(identity));
   return t;

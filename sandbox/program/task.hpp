@@ -96,14 +96,15 @@ BOOST_DESCRIBE_STRUCT(task_origin, (), (kind, level, problem, source, seed))
 
 struct task {
   std::string name, summary, family;
-  std::string profile;              // "cpu" or "cuda": which sizes these are
-  checked_program reference;        // ATen steps only, no setup
-  std::vector<input_spec> inputs;   // as reference.text.inputs
+  std::string explanation;         // why a null model (verify/null_models.hpp) may be correct; "" if there is no reason
+  std::string profile;             // "cpu" or "cuda": which sizes these are
+  checked_program reference;       // ATen steps only, no setup
+  std::vector<input_spec> inputs;  // as reference.text.inputs
   std::vector<input_spec> weights;  // as reference.text.weights
   std::vector<task_state> states;
   std::optional<json> returns;  // see task_interface.hpp
   std::optional<task_origin> origin;
-  std::string id;      // SHA-256 of canonical_text without summary, family and origin
+  std::string id;      // SHA-256 of canonical_text without summary, family, explanation and origin
   std::string folder;  // of its file and blobs/; "" for a task read from a text
   // The files of its weights' and inputs' content, each once; at most most_content_files.
   static constexpr std::size_t most_content_files = 8;

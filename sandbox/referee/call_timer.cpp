@@ -8,8 +8,6 @@
 namespace cudal1 {
 namespace {
 
-constexpr std::size_t device_timed_pairs = 2;  // of a single fork; one of each fork where there are more
-
 std::vector<int> shuffled(int count, std::mt19937_64& random) {
   std::vector<int> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), 0);
@@ -84,23 +82,21 @@ expected<void> call_timer::run_steps(program_runners& runners, const std::vector
 
 expected<void> call_timer::run(program_runners& runners, const time_fork_request& request, timing_report& report) {
   std::mt19937_64 random(system_seed());
-  const std::vector<int> order = shuffled(pool_.draws_of_fork(request.plan.pairs), random);
+  const draws_of_fork fork = pool_.fork_of(request.plan);
+  const std::vector<int> order = shuffled(fork.draws, random);
   // The variant uses the shuffled draws in order; the reference is one draw ahead.
   std::vector<step> steps{{.of_variant = true, .draw = 0}, {.of_variant = false, .draw = 1}};
-  const std::size_t pairs =
-      std::min<std::size_t>(static_cast<std::size_t>(std::max(request.plan.pairs, 0)), order.size() - 1);
+  const auto pairs = static_cast<std::size_t>(fork.pairs), device_pairs = static_cast<std::size_t>(fork.device_pairs);
   for (std::size_t pair = 1; pair <= pairs; ++pair) {
     const bool variant_first = (random() & 1) != 0;
     report.samples.push_back({.fork = request.fork, .variant_first = variant_first});
     for (const bool of_variant : {variant_first, !variant_first})
       steps.push_back({of_variant, of_variant ? pair : pair + 1, call_mode::timed, pair - 1});
   }
-  const std::size_t device_pairs =
-      traits_.has_device_clock ? std::min(pairs, request.plan.forks > 1 ? 1 : device_timed_pairs) : 0;
   fully_compared_ = static_cast<int64_t>(random() % std::max<std::size_t>(pairs + device_pairs, 1));
   for (std::size_t i = 0; i < device_pairs; ++i)
     for (const bool of_variant : {false, true})
-      steps.push_back({of_variant, of_variant ? i + 1 : i + 2, call_mode::device_timed, i});
+      steps.push_back({of_variant, pairs + i + (of_variant ? 1 : 2), call_mode::device_timed, i});
   return run_steps(runners, steps, order, request.variant.key, report);
 }
 
@@ -116,6 +112,7 @@ expected<timing_report> call_timer::time(program_runners& runners, const time_fo
   report.problem = runners.problem();
   report.load_ms = runners.load_ms();
   report.notes = runners.notes();
+  report.read_gb_per_s = runners.read_gb_per_s();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report.total_ms = took.count();
   return report;

@@ -7,11 +7,11 @@ namespace cudal1 {
 
 class call_timer {
  public:
-  call_timer(draw_pool& pool, checker& outputs, const known_outputs& known, const backend_traits& traits)
-      : pool_(pool), outputs_(outputs), known_(known), traits_(traits) {}
+  call_timer(draw_pool& pool, checker& outputs, const known_outputs& known)
+      : pool_(pool), outputs_(outputs), known_(known) {}
 
-  // Both programs must be freshly loaded. At most draws_of_fork() - 1 pairs: no program gets a draw again before it was
-  // timed on it, and the first draw of each is for an untimed call. In every pair, reference and variant run on
+  // Both programs must be freshly loaded. As many pairs as draw_pool::fork_of() says: no program gets a draw twice, and
+  // the first draw of each is for an untimed call. In every pair, reference and variant run on
   // different draws, in random order. As many of these calls as fit are sent in one request. If the device has a clock,
   // device times follow at the end for the first pair, and for the second if this is the only fork. A fault of the
   // variant is in the report; a fault of the reference is errc::infrastructure.
@@ -36,7 +36,6 @@ class call_timer {
   draw_pool& pool_;
   checker& outputs_;
   const known_outputs& known_;
-  const backend_traits& traits_;
   int64_t fully_compared_ =
       0;  // index of the variant's timed output that is compared in full even if its bits are the same
 };

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <utility>
 
+#include "sandbox/program/source.hpp"
 #include "sandbox/referee/output_form.hpp"
 
 namespace cudal1 {
@@ -55,7 +57,7 @@ std::vector<output_check> checker::with_form(const checked_program& variant, con
 expected<std::vector<std::vector<output_check>>> checker::compare(program_runners& runners,
                                                                   std::span<const kept_call> calls) {
   const checked_program& variant = runners.running(resident_program::variant);
-  CUDAL1_TRY(auto compared, backend_.compare(variant, calls, comparable_outputs(variant), pool_.allowed()));
+  CUDAL1_TRY(auto compared, backend_.compare(variant, calls, comparable_outputs(variant)));
   std::vector<std::vector<output_check>> checks;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (compared[i].bits != calls[i].record->bits)
@@ -91,7 +93,10 @@ expected<void> checker::repeat(program_runners& runners, std::shared_ptr<const d
       {.draw = std::move(first), .key = first_->key, .keep = true, .elsewhere = true}};
   CUDAL1_TRY(const auto records, runners.run(again));
   if (records[0].bits == first_->bits) return {};
-  if (!backend_.traits().order_of_sums_varies) {
+  const program& text = runners.running(resident_program::variant).text;
+  const bool has_library_steps =
+      std::ranges::any_of(text.steps, [](const step& s) { return std::holds_alternative<aten_step>(s); });
+  if (!uses_atomics(text.source) && !(backend_.traits().order_of_sums_varies && has_library_steps)) {
     report.repeatable = false;
     return {};
   }
@@ -108,19 +113,18 @@ expected<void> checker::repeat(program_runners& runners, std::shared_ptr<const d
 }
 
 void checker::remember(const std::string& variant, const planned_call& call, const call_record& record,
-                       std::vector<output_check> checks, check_report& report) {
+                       const std::vector<output_check>& checks) {
   known_output known{record.bits, {}, call.key};
   for (const auto& check : checks)
     known.errors.push_back(check.error);
   if (!first_) first_ = known;
   known_.remember(variant, call.draw->request.seed, std::move(known));
-  report.draws.push_back({call.draw->request, std::move(checks)});
 }
 
 expected<void> checker::run(program_runners& runners, const std::string& variant, const check_plan& plan,
                             check_report& report) {
   std::map<draw_kind, int> ordinals;
-  std::shared_ptr<const draw> first;
+  std::shared_ptr<const draw> first, previous;
   const auto planned = [&](std::size_t i) -> expected<planned_call> {
     const auto& request = plan.draws[i];
     CUDAL1_TRY(auto d, pool_.get(request, request.seed == 0 ? ordinals[request.kind]++ : 0));
@@ -129,10 +133,19 @@ expected<void> checker::run(program_runners& runners, const std::string& variant
   };
   const auto examine = [&](std::span<const planned_call> calls,
                            std::span<const call_record> records) -> expected<bool> {
-    CUDAL1_TRY(auto checks, compare(runners, kept_of(calls, records)));
+    std::vector<planned_call> compared(calls.begin(), calls.end());
+    if (plan.against_previous)
+      for (planned_call& call : compared) {
+        const auto own = call.draw;
+        if (previous) call.draw = previous;
+        previous = own;
+      }
+    CUDAL1_TRY(auto checks, compare(runners, kept_of(compared, records)));
     CUDAL1_CHECK(runners.check_guards());
-    for (std::size_t i = 0; i < calls.size(); ++i)
-      remember(variant, calls[i], records[i], std::move(checks[i]), report);
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (!plan.against_previous) remember(variant, calls[i], records[i], checks[i]);
+      report.draws.push_back({calls[i].draw->request, std::move(checks[i])});
+    }
     return true;
   };
   CUDAL1_CHECK(run_in_parts(runners, plan.draws.size(), planned, examine));
@@ -162,7 +175,7 @@ expected<check_report> checker::check(program_runners& runners, const std::strin
 
 std::vector<draw_request> checker::unchecked_draws(const check_pool_request& request) {
   std::vector<draw_request> missing;
-  for (int i = 0; i < pool_.draws_of_fork(request.plan.pairs); ++i) {
+  for (int i = 0; i < pool_.fork_of(request.plan).draws; ++i) {
     const draw_request wanted{draw_kind::declared, pool_.seed({draw_kind::declared, 0}, i)};
     if (known_.find(request.variant.key, wanted.seed) == nullptr) missing.push_back(wanted);
   }

@@ -47,7 +47,7 @@ class checker {
   expected<void> run(program_runners& runners, const std::string& variant, const check_plan& plan,
                      check_report& report);
   void remember(const std::string& variant, const planned_call& call, const call_record& record,
-                std::vector<output_check> checks, check_report& report);
+                const std::vector<output_check>& checks);
 
   draw_pool& pool_;
   known_outputs& known_;

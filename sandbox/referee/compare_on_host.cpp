@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "sandbox/referee/elements.hpp"
 
@@ -27,31 +28,6 @@ struct widened_block {
   alignas(64) double value[block], eager[block], exact[block];
 };
 
-struct limits {
-  tolerance close, loose;
-};
-
-struct block_sums {
-  double finite = 0, mismatches = 0;
-  double outside = 0, reference_outside = 0, outside_loose = 0, reference_outside_loose = 0;
-  double largest = 0;
-  double variant_error = 0, eager_error = 0, exact_squares = 0, exact_sum = 0;
-
-  void add(const block_sums& o) {
-    finite += o.finite;
-    mismatches += o.mismatches;
-    outside += o.outside;
-    reference_outside += o.reference_outside;
-    outside_loose += o.outside_loose;
-    reference_outside_loose += o.reference_outside_loose;
-    largest = std::max(largest, o.largest);
-    variant_error += o.variant_error;
-    eager_error += o.eager_error;
-    exact_squares += o.exact_squares;
-    exact_sum += o.exact_sum;
-  }
-};
-
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 inline bool finite(double x) {
@@ -61,71 +37,132 @@ inline bool same_class(double a, double b) {
   return (finite(a) && finite(b)) || a == b || (a != a && b != b);
 }
 
-// All sums in one pass. A comparison with NaN is false, and infinities count as mask mismatches.
+// ---- the expected outputs among themselves --------------------------------------------------------------------------
+
+struct reference_sums {
+  expected_sums sums;
+  double outside = 0, outside_loose = 0;
+};
+
 template <class V, class D>
-[[gnu::always_inline]] inline void add_block(const block_of<V, D>& b, const limits& t, block_sums& s) {
-  double mismatches = 0, count = 0, variant_error = 0, eager_error = 0, squares = 0, sum = 0, largest = 0;
-  double outside = 0, reference_outside = 0, outside_loose = 0, reference_outside_loose = 0;
+[[gnu::always_inline]] inline void add_expected(const block_of<V, D>& b, const tolerances& t, reference_sums& s) {
+  double count = 0, error = 0, squares = 0, sum = 0, outside = 0, outside_loose = 0;
   for (int64_t i = 0; i < b.count; ++i) {
-    const double v = b.value[i], e = b.eager[i], d = b.exact[i];
-    const bool both = finite(v) && finite(e), known = finite(d) && finite(e);
-    mismatches += both || v == e || (v != v && e != e) ? 0.0 : 1.0;
-    const double gap = both ? std::abs(v - e) : 0.0, reference_gap = known ? std::abs(d - e) : 0.0;
-    largest = gap > largest ? gap : largest;
-    const double size = std::abs(e);
-    const double allowed = t.close.absolute + t.close.relative * size;
-    const double allowed_loose = t.loose.absolute + t.loose.relative * size;
-    // An output that is nearer to the exact one is not penalised for eager's error.
-    const double exact_gap = both && known ? std::abs(v - d) : gap;
-    const double off = exact_gap < gap ? exact_gap : gap;
-    outside += off > allowed ? 1.0 : 0.0;
-    outside_loose += off > allowed_loose ? 1.0 : 0.0;
-    reference_outside += reference_gap > allowed ? 1.0 : 0.0;
-    reference_outside_loose += reference_gap > allowed_loose ? 1.0 : 0.0;
-    const bool all = both && known;
-    count += all ? 1.0 : 0.0;
-    const double dv = all ? v - d : 0.0, de = all ? e - d : 0.0, dd = all ? d : 0.0;
-    variant_error += dv * dv;
-    eager_error += de * de;
+    const double e = b.eager[i], d = b.exact[i];
+    const bool known = finite(d) && finite(e);
+    const double gap = known ? std::abs(d - e) : 0.0, size = known ? std::abs(e) : 0.0, dd = known ? d : 0.0;
+    outside += gap > t.close.absolute + t.close.relative * size ? 1.0 : 0.0;
+    outside_loose += gap > t.loose.absolute + t.loose.relative * size ? 1.0 : 0.0;
+    count += known ? 1.0 : 0.0;
+    error += gap * gap;
     squares += dd * dd;
     sum += dd;
   }
-  s = {count,
-       mismatches,
-       outside,
-       reference_outside,
-       outside_loose,
-       reference_outside_loose,
-       largest,
-       variant_error,
-       eager_error,
-       squares,
-       sum};
+  s.sums.count += count;
+  s.sums.eager_error += error;
+  s.sums.squares += squares;
+  s.sums.sum += sum;
+  s.outside += outside;
+  s.outside_loose += outside_loose;
+}
+
+// ---- a variant's output ---------------------------------------------------------------------------------------------
+
+struct block_sums {
+  double finite = 0, mismatches = 0, outside = 0;
+  double largest = 0, excess = -infinity;
+  double variant_error = 0;
+
+  void add(const block_sums& o) {
+    finite += o.finite;
+    mismatches += o.mismatches;
+    outside += o.outside;
+    largest = std::max(largest, o.largest);
+    excess = std::max(excess, o.excess);
+    variant_error += o.variant_error;
+  }
+};
+
+// How far an element is off beyond what is allowed; -infinity where it is not off, or not finite. Eager's own error is
+// not held against an output that is nearer to the exact one.
+[[gnu::always_inline]] inline double excess_of(double v, double e, double d, const tolerance& t) {
+  const bool both = finite(v) && finite(e), known = finite(d);
+  const double gap = both ? std::abs(v - e) : 0.0;
+  const double exact_gap = both && known ? std::abs(v - d) : gap;
+  const double off = exact_gap < gap ? exact_gap : gap;
+  return off > 0 ? off - (t.absolute + t.relative * std::abs(e)) : -infinity;
+}
+
+// All figures in one pass. A comparison with NaN is false, and infinities count as masks.
+template <class V, class D>
+[[gnu::always_inline]] inline void add_block(const block_of<V, D>& b, const tolerance& t, block_sums& s) {
+  double mismatches = 0, count = 0, variant_error = 0, largest = 0, outside = 0, worst = -infinity;
+  for (int64_t i = 0; i < b.count; ++i) {
+    const double v = b.value[i], e = b.eager[i], d = b.exact[i];
+    const bool both = finite(v) && finite(e), all = both && finite(d);
+    mismatches += both || v == e || (v != v && e != e) ? 0.0 : 1.0;
+    const double gap = both ? std::abs(v - e) : 0.0;
+    largest = gap > largest ? gap : largest;
+    const double excess = excess_of(v, e, d, t);
+    worst = excess > worst ? excess : worst;
+    outside += excess > 0 ? 1.0 : 0.0;
+    count += all ? 1.0 : 0.0;
+    const double dv = all ? v - d : 0.0;
+    variant_error += dv * dv;
+  }
+  s = {count, mismatches, outside, largest, worst, variant_error};
 }
 
 #define CUDAL1_CLONES [[gnu::target_clones("arch=haswell", "default")]]
-CUDAL1_CLONES void add_floats(const block_of<float, double>& b, const limits& t, block_sums& s) {
+CUDAL1_CLONES void add_floats(const block_of<float, double>& b, const tolerance& t, block_sums& s) {
   add_block(b, t, s);
 }
-CUDAL1_CLONES void add_doubles(const block_of<double, double>& b, const limits& t, block_sums& s) {
+CUDAL1_CLONES void add_doubles(const block_of<double, double>& b, const tolerance& t, block_sums& s) {
   add_block(b, t, s);
+}
+CUDAL1_CLONES void add_expected_floats(const block_of<float, double>& b, const tolerances& t, reference_sums& s) {
+  add_expected(b, t, s);
+}
+CUDAL1_CLONES void add_expected_doubles(const block_of<double, double>& b, const tolerances& t, reference_sums& s) {
+  add_expected(b, t, s);
 }
 #undef CUDAL1_CLONES
 
-template <class V, class D>
-void note_worst(const block_of<V, D>& b, int64_t first, bool mismatch, double largest, output_check& check) {
-  for (int64_t i = 0; i < b.count; ++i) {
-    const double v = b.value[i], e = b.eager[i];
-    if (mismatch ? same_class(v, e) : !(finite(v) && finite(e) && std::abs(v - e) >= largest)) continue;
-    check.worst_index = first + i;
-    check.worst_value = v;
-    check.worst_expected = e;
-    return;
+// Calls use(block, flat index of its first element) for all of the output; `with_value`: or of the expected alone.
+template <class Use>
+void for_each_block(const compared_output& o, bool with_value, Use&& use) {
+  const bool direct = o.type == dtype::float32 && o.exact_type == dtype::float64;
+  static thread_local widened_block wide;
+  for (int64_t first = 0; first < o.elements; first += block) {
+    const int64_t count = std::min(block, o.elements - first);
+    if (direct) {
+      use(block_of<float, double>{with_value ? reinterpret_cast<const float*>(o.value) + first : nullptr,
+                                  reinterpret_cast<const float*>(o.eager) + first,
+                                  reinterpret_cast<const double*>(o.exact) + first, count},
+          first);
+      continue;
+    }
+    if (with_value) load_elements(o.type, o.value, first, count, wide.value);
+    load_elements(o.type, o.eager, first, count, wide.eager);
+    load_elements(o.exact_type, o.exact, first, count, wide.exact);
+    use(block_of<double, double>{wide.value, wide.eager, wide.exact, count}, first);
   }
 }
 
-// The number of int64 that differ although they are equal as doubles.
-int64_t hidden_differences(const compared_output& o, int64_t first, const block_of<double, double>& b) {
+reference_sums sum_expected(const compared_output& o, const tolerances& t) {
+  reference_sums s;
+  for_each_block(o, false, [&]<class B>(const B& b, int64_t) {
+    if constexpr (std::is_same_v<B, block_of<float, double>>)
+      add_expected_floats(b, t, s);
+    else
+      add_expected_doubles(b, t, s);
+  });
+  return s;
+}
+
+// Where doubles cannot tell two int64 apart.
+template <class B>
+int64_t hidden_differences(const compared_output& o, int64_t first, const B& b) {
   if (o.type != dtype::int64) return 0;
   int64_t found = 0;
   for (int64_t i = 0; i < b.count; ++i) {
@@ -137,86 +174,67 @@ int64_t hidden_differences(const compared_output& o, int64_t first, const block_
   return found;
 }
 
-double ratio(double numerator, double denominator) {
-  if (numerator == 0) return 0;
-  return denominator > 0 ? numerator / denominator : infinity;
-}
-
-void finish(const block_sums& s, output_check& check) {
-  check.mask_mismatches = static_cast<int64_t>(s.mismatches);
-  check.outside += static_cast<int64_t>(s.outside);
-  check.reference_outside = static_cast<int64_t>(s.reference_outside);
-  check.outside_loose += static_cast<int64_t>(s.outside_loose);
-  check.reference_outside_loose = static_cast<int64_t>(s.reference_outside_loose);
-  check.max_absolute = s.largest;
-  const double n = std::max(s.finite, 1.0);
-  const double variant_rms = std::sqrt(s.variant_error / n), eager_rms = std::sqrt(s.eager_error / n);
-  const double size = std::sqrt(s.exact_squares / n), mean = s.exact_sum / n;
-  const double deviation = std::sqrt(std::max(s.exact_squares / n - mean * mean, 0.0));
-  check.error = ratio(variant_rms, size);
-  check.reference_error = ratio(eager_rms, size);
-  check.signal_error = ratio(variant_rms, deviation);
-  check.reference_signal_error = ratio(eager_rms, deviation);
-  // On the CPU, eager as shipped is strict.
-  check.strict_error = check.reference_error;
-  check.strict_signal_error = check.reference_signal_error;
-}
-
-// The sums of the blocks so far, and the place of the largest deviation.
-class running_check {
- public:
-  explicit running_check(int64_t elements) { check_.elements = elements; }
-
-  template <class V, class D>
-  void add(const block_of<V, D>& b, int64_t first, const block_sums& s, int64_t hidden) {
-    check_.outside += hidden;
-    check_.outside_loose += hidden;
-    if (s.mismatches > 0 && !mismatch_noted_) {
-      mismatch_noted_ = true;
-      note_worst(b, first, true, 0, check_);
-    } else if (!mismatch_noted_ && s.largest > total_.largest) {
-      note_worst(b, first, false, s.largest, check_);
-    }
-    total_.add(s);
+// The first element of another class, or the one whose excess is the largest. (Which is computed anew: the clones
+// above may have rounded otherwise.)
+template <class B>
+void note_worst(const B& b, int64_t first, bool mismatch, const tolerance& t, output_check& check) {
+  int64_t worst = -1;
+  double excess = -infinity;
+  for (int64_t i = 0; i < b.count; ++i) {
+    const double v = b.value[i], e = b.eager[i];
+    if (mismatch && same_class(v, e)) continue;
+    const double here = mismatch ? infinity : excess_of(v, e, b.exact[i], t);
+    if (!(here > excess)) continue;
+    excess = here;
+    worst = i;
   }
-  output_check result() {
-    finish(total_, check_);
-    return check_;
-  }
-
- private:
-  output_check check_;
-  block_sums total_;
-  bool mismatch_noted_ = false;
-};
+  if (worst < 0) return;
+  check.worst_index = first + worst;
+  check.worst_value = b.value[worst];
+  check.worst_expected = b.eager[worst];
+}
 
 }  // namespace
 
-output_check compare_output(const compared_output& o, const tolerance& close, const tolerance& loose) {
-  const tolerance none{0, 0};
-  const limits t = is_floating(o.type) ? limits{close, loose} : limits{none, none};
-  const bool direct = o.type == dtype::float32 && o.exact_type == dtype::float64;
-  running_check running(o.elements);
-  static thread_local widened_block wide;
-  for (int64_t first = 0; first < o.elements; first += block) {
-    const int64_t count = std::min(block, o.elements - first);
+expected_statistics expected_statistics_of(const compared_output& o, draw_kind kind, const tolerances& plan) {
+  const tolerances unscaled = tolerances_on(kind, o.type, 1, plan);
+  reference_sums s = sum_expected(o, unscaled);
+  expected_statistics result = statistics_of(s.sums);
+  result.allowed = tolerances_on(kind, o.type, result.size, plan);
+  if (result.allowed != unscaled) s = sum_expected(o, result.allowed);
+  result.outside = static_cast<int64_t>(s.outside);
+  result.outside_loose = static_cast<int64_t>(s.outside_loose);
+  return result;
+}
+
+output_check compare_output(const compared_output& o, const expected_statistics& statistics) {
+  const tolerance t = statistics.within(o.type);
+  output_check check;
+  check.elements = o.elements;
+  statistics.describe(o.type, check);
+  block_sums total;
+  int64_t hidden = 0;
+  for_each_block(o, true, [&]<class B>(const B& b, int64_t first) {
     block_sums s;
-    if (direct) {
-      const block_of<float, double> b{reinterpret_cast<const float*>(o.value) + first,
-                                      reinterpret_cast<const float*>(o.eager) + first,
-                                      reinterpret_cast<const double*>(o.exact) + first, count};
+    if constexpr (std::is_same_v<B, block_of<float, double>>)
       add_floats(b, t, s);
-      running.add(b, first, s, 0);
-      continue;
-    }
-    load_elements(o.type, o.value, first, count, wide.value);
-    load_elements(o.type, o.eager, first, count, wide.eager);
-    load_elements(o.exact_type, o.exact, first, count, wide.exact);
-    const block_of<double, double> b{wide.value, wide.eager, wide.exact, count};
-    add_doubles(b, t, s);
-    running.add(b, first, s, hidden_differences(o, first, b));
-  }
-  return running.result();
+    else
+      add_doubles(b, t, s);
+    hidden += hidden_differences(o, first, b);
+    if (s.mismatches > 0 && total.mismatches == 0)
+      note_worst(b, first, true, t, check);
+    else if (total.mismatches == 0 && s.excess > total.excess)
+      note_worst(b, first, false, t, check);
+    total.add(s);
+  });
+  check.mask_mismatches = static_cast<int64_t>(total.mismatches);
+  check.outside = static_cast<int64_t>(total.outside) + hidden;
+  check.max_absolute = total.largest;
+  check.max_excess = total.excess > -infinity ? total.excess : 0;
+  const double variant_rms = std::sqrt(total.variant_error / std::max(total.finite, 1.0));
+  check.error = relative_error(variant_rms, statistics.size);
+  check.signal_error = relative_error(variant_rms, statistics.deviation);
+  return check;
 }
 
 }  // namespace cudal1

@@ -4,8 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sandbox/evaluation.hpp"
-#include "sandbox/program/types.hpp"
+#include "sandbox/referee/expected_statistics.hpp"
 
 namespace cudal1 {
 
@@ -17,9 +16,11 @@ struct compared_output {
   const std::byte *value = nullptr, *eager = nullptr, *exact = nullptr;
 };
 
-// All members of output_check but the name and the type problem. Integers and bools must be equal: tolerances apply to
-// floating types. The errors exclude elements where one of the three values is not finite; such elements are mask
-// mismatches if the variant's class differs from eager's.
-output_check compare_output(const compared_output& output, const tolerance& close, const tolerance& loose);
+// Of eager and exact alone; `value` is not looked at. On the host eager is strict float32 as it ships.
+expected_statistics expected_statistics_of(const compared_output& output, draw_kind kind, const tolerances& plan);
+
+// All figures of output_check but the name and the type problem. Figures of error leave out the elements where one of
+// the three is not finite; those are counted as mask mismatches where the variant's class differs from the eager one's.
+output_check compare_output(const compared_output& output, const expected_statistics& statistics);
 
 }  // namespace cudal1

@@ -1,9 +1,12 @@
 #include "sandbox/referee/draw_pool.hpp"
 
+#include <algorithm>
+
 namespace cudal1 {
 namespace {
 
 constexpr int64_t most_timing_draws = 8;
+constexpr int single_forks_device_pairs = 2;  // one in each fork where there are more
 
 int64_t bytes_of(const std::vector<tensor_type>& types) {
   int64_t bytes = 0;
@@ -36,8 +39,9 @@ draw_pool::draw_pool(task t, weight_contents contents, reference_program referen
       weight_types_(types_of(task_.reference.text.weights)) {
   const int64_t each =
       bytes_of(input_types_) + bytes_of(reference_.output_types()) + bytes_of(reference_.exact_types());
-  most_timing_draws_ = static_cast<int>(std::clamp<int64_t>(memory_bound / 2 / std::max<int64_t>(each, 1),
-                                                            backend.traits().fewest_timing_draws, most_timing_draws));
+  const int64_t fewest = backend.traits().fewest_timing_draws;
+  most_timing_draws_ = static_cast<int>(
+      std::clamp(memory_bound / 2 / std::max<int64_t>(each, 1), fewest, std::max(fewest, most_timing_draws)));
   renew();
 }
 
@@ -69,7 +73,7 @@ void draw_pool::renew() {
 
 void draw_pool::set_tolerances(const tolerances& allowed) {
   allowed_ = allowed;
-  forget_if([&](const draw& d) { return d.expected->allowed && *d.expected->allowed != allowed; });
+  forget_if([&](const draw& d) { return d.expected->allowed != allowed; });
 }
 
 expected<std::shared_ptr<const drawn_tensors>> draw_pool::make_tensors(tensor_role role, const draw_request& request) {
@@ -77,6 +81,9 @@ expected<std::shared_ptr<const drawn_tensors>> draw_pool::make_tensors(tensor_ro
   const auto& types = input ? input_types_ : weight_types_;
   const auto& specs = input ? task_.inputs : task_.weights;
   CUDAL1_TRY(auto made, backend_.make_tensors(types, role));
+  // One of the inputs, so that no product of two that are nearly everywhere 0 hides it.
+  const std::size_t with_impulses =
+      input && request.kind == draw_kind::impulses && !types.empty() ? request.seed % types.size() : types.size();
   for (std::size_t i = 0; i < types.size(); ++i)
     CUDAL1_CHECK(backend_.fill(*made, i,
                                {.type = types[i],
@@ -84,7 +91,8 @@ expected<std::shared_ptr<const drawn_tensors>> draw_pool::make_tensors(tensor_ro
                                 .role = role,
                                 .kind = request.kind,
                                 .seed = seed_of(request.seed, role, i),
-                                .content = input ? contents_.of_input(i, request.seed) : contents_.of(i)}));
+                                .content = input ? contents_.of_input(i, request.seed) : contents_.of(i),
+                                .has_impulses = i == with_impulses}));
   if (made) CUDAL1_CHECK(backend_.seal(*made));
   return std::shared_ptr<const drawn_tensors>(std::move(made));
 }
@@ -149,6 +157,17 @@ expected<std::shared_ptr<const draw>> draw_pool::get(const draw_request& request
     trim_spare();
   }
   return draws_.front();
+}
+
+draws_of_fork draw_pool::fork_of(const timing_plan& plan) const {
+  draws_of_fork fork;
+  const int most = most_timing_draws_ - 1;
+  const bool has_clock = backend_.traits().has_device_clock && plan.pairs > 0;
+  fork.device_pairs = has_clock ? std::min(plan.forks > 1 ? 1 : single_forks_device_pairs, most - 1) : 0;
+  fork.pairs = std::clamp(plan.pairs, 0, most - fork.device_pairs);
+  fork.device_pairs = std::min(fork.device_pairs, fork.pairs);
+  fork.draws = std::max(2, fork.pairs + fork.device_pairs + 1);
+  return fork;
 }
 
 int draw_pool::draws_at_once() const {

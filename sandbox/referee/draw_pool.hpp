@@ -2,7 +2,6 @@
 // evicted draw is made again from its seed, with the same values.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -20,6 +19,13 @@ namespace cudal1 {
 inline errc referee_error_code(const error& e) {
   return e.code == errc::unsupported ? e.code : errc::infrastructure;
 }
+
+// Every call of a fork is on a draw that its program has not met since it was loaded: what it might have kept of an
+// earlier call is of no use. Each program has one untimed call, `pairs` timed ones and `device_pairs` on the device's
+// clock; the reference is one draw ahead.
+struct draws_of_fork {
+  int draws = 0, pairs = 0, device_pairs = 0;
+};
 
 class draw_pool {
  public:
@@ -41,8 +47,8 @@ class draw_pool {
   expected<std::shared_ptr<const draw>> get(const draw_request& request, int ordinal);
   // The seed of that draw, chosen on first use.
   uint64_t seed(const draw_request& request, int ordinal);
-  // How many `declared` draws a fork of `pairs` pairs uses. If they do not fit the bound, they are made repeatedly.
-  int draws_of_fork(int pairs) const { return std::clamp(pairs + 1, 2, most_timing_draws_); }
+  // How one fork of that plan uses the `declared` draws. If they do not fit the bound, they are made repeatedly.
+  draws_of_fork fork_of(const timing_plan& plan) const;
   // How many draws may be held at the same time, at least one.
   int draws_at_once() const;
   int64_t bytes() const { return bytes_; }  // of all draws held
@@ -69,7 +75,7 @@ class draw_pool {
   reference_program reference_;
   referee_backend& backend_;
   int64_t memory_bound_ = 0, bytes_ = 0, draw_bytes_ = 0;
-  int most_timing_draws_ = 8;
+  int most_timing_draws_ = 0;
   std::function<void()> evict_others_;
   int renewals_ = 0;
   tolerances allowed_;

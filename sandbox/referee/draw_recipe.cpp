@@ -54,6 +54,17 @@ void draw_declared(const draw_spec& spec, uint64_t seed, draw_recipe& r) {
   }
 }
 
+bool has_outliers(draw_kind kind) {
+  return kind == draw_kind::outliers || kind == draw_kind::outlier_above || kind == draw_kind::outlier_below;
+}
+
+void draw_integers(draw_recipe& r) {
+  constexpr int64_t largest = 2;
+  r.from = source::integer;
+  r.low = -largest;
+  r.high = largest + 1;
+}
+
 void draw_weight(const draw_spec& spec, draw_recipe& r) {
   const bool uniform = spec.kind == distribution::uniform;
   r.offset = uniform ? (spec.low + spec.high) / 2 : spec.mean;
@@ -86,6 +97,10 @@ void draw_input(draw_kind kind, draw_recipe& r) {
     case draw_kind::standard_normal:
     case draw_kind::declared:
     case draw_kind::outliers:
+    case draw_kind::outlier_above:
+    case draw_kind::outlier_below:
+    case draw_kind::small_integers:
+    case draw_kind::impulses:
       break;
   }
 }
@@ -94,7 +109,7 @@ void draw_input(draw_kind kind, draw_recipe& r) {
 
 draw_recipe recipe_of(const tensor_draw& how) {
   draw_recipe r;
-  const auto& [type, spec, role, kind, seed, content] = how;
+  const auto& [type, spec, role, kind, seed, content, has_impulses] = how;
   if (content != nullptr && keeps_content(type, spec, kind, seed)) {
     r.from = source::copy;
     return r;
@@ -102,16 +117,21 @@ draw_recipe recipe_of(const tensor_draw& how) {
   const distribution d = spec.draw.kind;
   const bool continuous =
       is_floating(type.type) && (d == distribution::uniform || d == distribution::normal || d == distribution::simplex);
-  const bool declared = kind == draw_kind::declared || kind == draw_kind::outliers;
+  const bool declared = kind == draw_kind::declared || has_outliers(kind);
   if (declared && content != nullptr)
     r.from = source::content;
   else if (declared || !continuous)
     draw_declared(spec.draw, seed, r);
+  else if (has_impulses)
+    r.from = source::constant;
+  else if (kind == draw_kind::small_integers || kind == draw_kind::impulses)
+    draw_integers(r);
   else if (role == tensor_role::weight)
     draw_weight(spec.draw, r);
   else
     draw_input(kind, r);
-  if (kind == draw_kind::outliers) r.outliers = outliers_of(type, spec, seed);
+  if (has_outliers(kind)) r.outliers = outliers_of(type, spec, kind, seed);
+  if (has_impulses && continuous) r.outliers = impulses_of(type, spec.facts, seed);
   if (continuous) {
     r.least = spec.draw.min;
     r.most = spec.draw.max;
@@ -128,9 +148,8 @@ double least_of_simplex(dtype type) {
 bool keeps_content(const tensor_type& type, const input_spec& spec, draw_kind kind, uint64_t seed) {
   if (!spec.content) return false;
   if (spec.content->fixed || kind == draw_kind::declared) return true;
-  // A simplex with an outlier would not be a simplex.
-  return kind == draw_kind::outliers &&
-         (spec.draw.kind == distribution::simplex || outliers_of(type, spec, seed).empty());
+  // (A simplex that has an outlier is none.)
+  return has_outliers(kind) && (spec.draw.kind == distribution::simplex || outliers_of(type, spec, kind, seed).empty());
 }
 
 }  // namespace cudal1

@@ -24,6 +24,7 @@ struct tensor_draw {
   draw_kind kind = draw_kind::declared;
   uint64_t seed = 0;
   const std::byte* content = nullptr;
+  bool has_impulses = false;  // this is the input that has the impulses of a draw of kind `impulses`
 };
 
 // The steps, in this order. Integer tensors and those that are drawn from integers, signs or a constant keep the
@@ -70,8 +71,8 @@ draw_recipe recipe_of(const tensor_draw& how);
 // The least value of a simplex, so that its logarithm is finite; for float16 the smallest normal number.
 double least_of_simplex(dtype type);
 
-// Whether a draw of that kind uses a tensor's content unchanged: `declared`, or any kind for a fixed one; `outliers` if
-// the tensor gets no outlier.
+// Whether a draw of that kind uses a tensor's content unchanged: `declared`, or any kind for a fixed one; a kind with
+// outliers if the tensor gets none.
 bool keeps_content(const tensor_type& type, const input_spec& spec, draw_kind kind, uint64_t seed);
 
 }  // namespace cudal1

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "sandbox/referee/random_blocks.hpp"
 
@@ -10,11 +11,12 @@ namespace {
 
 constexpr int64_t elements_each = 65536;                    // elements per outlier of each direction,
 constexpr int64_t fewest_each_way = 3, most_each_way = 64;  // within these bounds
-constexpr int64_t largest_share = 4;                        // and at most one element in four
-constexpr double nearest = 1.25, furthest = 100;            // distance from the middle, in reaches
-constexpr double normal_reach = 4;                          // of a normal distribution, in standard deviations
-constexpr double constant_reach = 0.5;                      // of a tensor whose elements are all equal
-constexpr uint64_t other_stream = 0x6a09e667f3bcc909;       // separate from the stream of the elements
+constexpr int64_t largest_share = 4;                        // and never more than one element in four
+constexpr double nearest = 1.25, furthest = 100;            // times the distribution's reach, from its middle
+constexpr double normal_reach = 4;                     // standard deviations that a normal distribution is taken for
+constexpr double constant_reach = 0.5;                 // of a tensor whose elements are all the same
+constexpr int64_t most_impulses = 30;                  // beside the first and the last element
+constexpr uint64_t other_stream = 0x6a09e667f3bcc909;  // apart from the elements' own numbers
 
 // Moves a place into the part of its matrix that the facts allow to be nonzero and free.
 int64_t open_place(const tensor_type& type, const std::vector<fact>& facts, int64_t place) {
@@ -48,16 +50,38 @@ double distance(int64_t ordinal, random_blocks& random) {
   return nearest * std::pow(furthest / nearest, random.uniform());
 }
 
+// What a distribution is taken to reach from its middle.
+struct spread {
+  double middle = 0, reach = 0;
+};
+spread spread_of(const draw_spec& draw) {
+  const bool uniform = draw.kind == distribution::uniform;
+  spread s{uniform ? (draw.low + draw.high) / 2 : draw.mean,
+           uniform ? (draw.high - draw.low) / 2 : normal_reach * draw.std};
+  if (!(s.reach > 0)) s.reach = constant_reach;
+  return s;
+}
+
+// An edge of a dimension, or a border between two tiles.
+int64_t border(int64_t size, random_blocks& random) {
+  constexpr int64_t tiles[] = {16, 32, 64, 128};
+  const int64_t tile = tiles[random.below(std::size(tiles))];
+  const int64_t choice = random.below(4);
+  if (choice == 0 || size <= tile) return random.below(2) == 0 ? 0 : size - 1;
+  return (1 + random.below((size - 1) / tile)) * tile - (choice == 1 ? 1 : 0);
+}
+
 }  // namespace
 
-std::vector<outlier> outliers_of(const tensor_type& type, const input_spec& spec, uint64_t seed) {
+std::vector<outlier> outliers_of(const tensor_type& type, const input_spec& spec, draw_kind kind, uint64_t seed) {
   const int64_t elements = type.numel();
   if (elements == 0 || !is_drawn(type, spec)) return {};
-  const bool uniform = spec.draw.kind == distribution::uniform;
-  const double middle = uniform ? (spec.draw.low + spec.draw.high) / 2 : spec.draw.mean;
-  double reach = uniform ? (spec.draw.high - spec.draw.low) / 2 : normal_reach * spec.draw.std;
-  if (!(reach > 0)) reach = constant_reach;
+  const auto [middle, reach] = spread_of(spec.draw);
   random_blocks random(seed ^ other_stream);
+  if (kind == draw_kind::outlier_above || kind == draw_kind::outlier_below) {
+    const double away = (kind == draw_kind::outlier_above ? 1 : -1) * reach * furthest;
+    return {{open_place(type, spec.facts, random.below(elements)), middle + away}};
+  }
   const int64_t count = std::clamp<int64_t>(2 * std::clamp(elements / elements_each, fewest_each_way, most_each_way), 1,
                                             std::max<int64_t>(elements / largest_share, 1));
   const bool up_first = random.below(2) == 0;
@@ -66,6 +90,22 @@ std::vector<outlier> outliers_of(const tensor_type& type, const input_spec& spec
     const double direction = (i % 2 == 0) == up_first ? 1 : -1;
     const double away = distance(i / 2, random);
     all.push_back({open_place(type, spec.facts, random.below(elements)), middle + direction * reach * away});
+  }
+  std::ranges::stable_sort(all, {}, &outlier::place);
+  return all;
+}
+
+std::vector<outlier> impulses_of(const tensor_type& type, const std::vector<fact>& facts, uint64_t seed) {
+  const int64_t elements = type.numel();
+  if (elements == 0) return {};
+  random_blocks random(seed ^ other_stream);
+  const auto value = [&] { return static_cast<double>(1 + random.below(3)) * (random.below(2) == 0 ? 1 : -1); };
+  std::vector<outlier> all{{open_place(type, facts, 0), value()}, {open_place(type, facts, elements - 1), value()}};
+  for (int64_t i = 0; i < most_impulses; ++i) {
+    int64_t place = 0;
+    for (const int64_t size : type.shape)
+      place = place * size + border(size, random);
+    all.push_back({open_place(type, facts, place), value()});
   }
   std::ranges::stable_sort(all, {}, &outlier::place);
   return all;

@@ -1,10 +1,11 @@
-// The outliers of a draw of kind `outliers`: a few places of each tensor leave the declared distribution, so that a
-// kernel that samples its input to detect the declared distribution, and then skips work, gives wrong outputs.
+// Where a draw leaves the declared distribution in a few places of each tensor, so that a kernel that looks at some of
+// its input takes it for declared, while what it left out because of that is wrong.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "sandbox/evaluation.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1 {
@@ -14,9 +15,21 @@ struct outlier {
   double value = 0;   // before it is folded into the domain
 };
 
-// Sorted by place; none for tensors that keep the declared distribution (integers, flags, signs, one-hot). As many
-// above as below, from just outside the distribution to 100 times its reach, and never where a fact requires a zero.
-// Few (six, 32 of a million, 128 at most), since each makes it easier for a kernel to find one by sampling.
-std::vector<outlier> outliers_of(const tensor_type& type, const input_spec& spec, uint64_t seed);
+// Of the kinds `outliers`, `outlier_above` and `outlier_below`; by rising place, and never where a fact asks for a
+// zero. None for tensors that keep the declared distribution (integers, flags, signs, one-hot).
+//
+// outliers: as many above as below, from just outside of the distribution to 100 times its reach. Few (six, 32 of a
+// million, 128 at most), since each is one more that a look at some places can find: a look at 1/64 of a large input
+// finds none of 128 in one of seven draws.
+//
+// outlier_above, outlier_below: one, at 100 times the reach, at a random place. A look at a share s of the tensor finds
+// it with probability s. So a short cut that is wrong on large values is refused with probability 1 - s or more (98.4%
+// where s is 1/64), one that is wrong on values of either sign with 1 - s^2; of several tensors that it looks at, each
+// has its own outlier and so its own s.
+std::vector<outlier> outliers_of(const tensor_type& type, const input_spec& spec, draw_kind kind, uint64_t seed);
+
+// Of the kind `impulses`: integers of size 1 to 3 at the first and last element and at edges and tile borders
+// (multiples of 16 to 128, and the elements before them) of every dimension; the rest of that tensor is 0.
+std::vector<outlier> impulses_of(const tensor_type& type, const std::vector<fact>& facts, uint64_t seed);
 
 }  // namespace cudal1

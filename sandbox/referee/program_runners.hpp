@@ -51,7 +51,10 @@ class program_runners {
   bool lost() const { return lost_; }    // a process ended without a record of its fault
   bool ended() const { return ended_; }  // the processes can no longer be used
   resident_program faulty() const { return faulty_; }
-  double load_ms() const { return load_ms_; }    // of all loads of this request
+  double load_ms() const { return load_ms_; }  // of all loads of this request
+  // The highest bandwidth at which this process read memory where calls are timed, of all threads of a call; 0:
+  // unknown.
+  virtual double read_gb_per_s() const { return 0; }
   double setup_ms() const { return setup_ms_; }  // of the longest setup
   const std::vector<std::string>& notes() const { return notes_; }
 

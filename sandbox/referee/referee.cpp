@@ -160,7 +160,7 @@ expected<referee_reply> referee::time_fork(frame& f) {
   referee_reply reply;
   if (const auto loaded = load_variant(*state, request.variant, given, residency::load_anew); loaded) {
     auto checks = checker_of(*state);
-    call_timer timer(*state->pool, checks, state->known, backend_->traits());
+    call_timer timer(*state->pool, checks, state->known);
     CUDAL1_TRY(reply.timing, timer.time(runners, request));
   } else if (loaded.error().code != errc::variant_fault) {
     return tl::unexpected<error>(loaded.error());

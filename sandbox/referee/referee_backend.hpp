@@ -12,18 +12,11 @@
 
 #include "sandbox/isolation/frame.hpp"
 #include "sandbox/referee/draws.hpp"
+#include "sandbox/referee/expected_statistics.hpp"
 #include "sandbox/referee/program_runners.hpp"
 #include "sandbox/referee/reference_program.hpp"
 
 namespace cudal1 {
-
-struct tolerances {
-  tolerance close, loose{1e-2, 1e-2};
-  bool operator==(const tolerances& o) const {
-    return close.absolute == o.close.absolute && close.relative == o.close.relative &&
-           loose.absolute == o.loose.absolute && loose.relative == o.loose.relative;
-  }
-};
 
 // A draw's inputs or weights, in memory that a runner can map. They do not change while a reference to them exists.
 struct drawn_tensors {
@@ -35,7 +28,8 @@ struct drawn_tensors {
 struct expected_outputs {
   virtual ~expected_outputs() = default;
   int64_t bytes = 0;
-  std::optional<tolerances> allowed;  // the only tolerances that this is valid for; nothing: valid for all
+  tolerances allowed;                           // of the plan that the statistics were computed for
+  std::vector<expected_statistics> statistics;  // one per output
 };
 
 struct draw {
@@ -93,8 +87,7 @@ class referee_backend {
   // Compares the outputs of these calls of the last run() with their draws' expected outputs. `comparable`: for each
   // output, whether it has the type and shape of the expected one; the checks of others are left empty.
   virtual expected<std::vector<compared_call>> compare(const checked_program& variant, std::span<const kept_call> calls,
-                                                       const std::vector<bool>& comparable,
-                                                       const tolerances& allowed) = 0;
+                                                       const std::vector<bool>& comparable) = 0;
 
   // ---- runners ------------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ struct audit_options {
   std::optional<device_data> device;
   std::string unknown_device;     // why `device` is unknown, for the evidence
   double bandwidth_share = 0.9;   // of the peak: no kernel reaches more, unless a higher rate was measured there
+  int64_t variant_steps = 1;      // of its program: each costs the host a launch
   int asked_pairs = 0;            // requested by the timing plan
   bool confirmed = false;         // the claim may become the best, so the strict limit applies to its interval
   double confirmed_limit = 0.25;  // of the interval's half width, relative to the score
@@ -30,6 +31,7 @@ struct audit_report {
   bool accepted = false;
   outcome result = outcome::correct;  // else inconsistent or unmeasurable
   std::string reason;                 // of the first rule that failed; "" if accepted
+  std::string suspicion;              // why the variant should be checked more deeply; "" if there is no reason
   std::vector<gate_result> evidence;  // one for each rule, including skipped ones
 };
 

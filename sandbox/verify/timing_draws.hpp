@@ -1,4 +1,4 @@
-// Times a variant that was judged correct, only on draws on which it is correct.
+// Times a variant that was judged correct, only on draws on which it is correct, and checks one again.
 #pragma once
 
 #include "sandbox/device/session.hpp"
@@ -24,5 +24,10 @@ struct timing_batch {
 expected<timing_report> check_and_time(device_session& session, const resident_variant& variant,
                                        const check_plan& gates, const timing_batch& batch,
                                        const verification_options& options);
+
+// Checks a variant whose time is suspicious: all draws of the plan, three times, with seeds that it has not been
+// checked on. Errors: the session's.
+expected<judgement> check_on_fresh_draws(device_session& session, const resident_variant& variant, check_plan plan,
+                                         const verification_options& options);
 
 }  // namespace cudal1

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "config/base/describe.hpp"
+#include "sandbox/program/operators/integer_arithmetic.hpp"
 
 namespace cudal1 {
 
@@ -16,9 +17,6 @@ constexpr double error_floor_float64 = 1e-12;
 constexpr double error_factor_shipped = 2;  // gate 3: times the error of eager as shipped, where that uses TF32
 // Gate 4's floors: rounding alone may reach them if an output hardly varies; replacing it by a constant gives 1.
 constexpr double signal_floor = 1e-2, signal_floor_half = 1e-1, signal_resolution = 1e6;
-
-// A kernel that inspects some places of its input may find an outlier by chance; two draws make that less likely.
-constexpr std::size_t outlier_draws = 2;
 
 bool is_half(dtype t) {
   return t == dtype::float16 || t == dtype::bfloat16;
@@ -86,16 +84,14 @@ failure_reason exactly_equal(const output_check& o, const tensor_type& type) {
                      worst_element(o, type));
 }
 
-failure_reason close(const output_check& o, const tensor_type& type, const check_plan& plan) {
+failure_reason close(const output_check& o, const tensor_type& type) {
   if (!is_floating(type.type)) return exactly_equal(o, type);
-  const bool loose = is_half(type.type) || o.reference_outside > 0 || o.strict_outside > 0;
-  if (loose && o.reference_outside_loose > 0) return std::nullopt;  // eager is too inaccurate: gate 3 decides
-  const int64_t outside = loose ? o.outside_loose : o.outside;
+  if (o.loose && o.reference_outside_loose > 0) return std::nullopt;  // eager is too inaccurate: gate 3 decides
   // A NaN difference is not counted as outside, so it is tested separately.
-  if (outside == 0 && !std::isnan(o.max_absolute)) return std::nullopt;
-  const tolerance& within = loose ? plan.close_loose : plan.close;
-  return fmt::format("{}: {} of {} elements differ by more than {:g} + {:g} |reference|, by up to {:.4g}; {}", o.name,
-                     outside, o.elements, within.absolute, within.relative, o.max_absolute, worst_element(o, type));
+  if (o.outside == 0 && !std::isnan(o.max_absolute)) return std::nullopt;
+  return fmt::format(
+      "{}: {} of {} elements differ by more than {:.4g} + {:g} |reference|, the worst by {:.4g} more; {}", o.name,
+      o.outside, o.elements, o.within.absolute, o.within.relative, o.max_excess, worst_element(o, type));
 }
 
 // The error allowed, given eager's own: a large multiple of strict float32's, a small one of eager's as shipped.
@@ -164,8 +160,7 @@ struct gate_failure {
   std::string reason;
 };
 
-std::optional<gate_failure> first_failure(const task& t, const check_plan& plan, const draw_check& draw,
-                                          const verification_options& options) {
+std::optional<gate_failure> first_failure(const task& t, const draw_check& draw, const verification_options& options) {
   const auto& names = t.reference.text.outputs;
   std::optional<gate_failure> worst;
   const auto note = [&](std::size_t gate, failure_reason why) {
@@ -179,7 +174,7 @@ std::optional<gate_failure> first_failure(const task& t, const check_plan& plan,
     const output_check& o = draw.outputs[i];
     const tensor_type& type = t.reference.types.at(names[i]);
     note(0, form(o, type));
-    note(1, close(o, type, plan));
+    note(1, close(o, type));
     note(2, exact_error(o, type, options));
     note(3, signal(o, type, options));
   }
@@ -198,15 +193,14 @@ void fail_gate(judgement& j, std::string gate, outcome what, std::string reason)
   j.gates.push_back({std::move(gate), false, std::move(reason)});
 }
 
-void judge_declared(judgement& j, const task& t, const check_plan& plan, const check_report& report,
-                    const verification_options& options) {
+void judge_declared(judgement& j, const task& t, const check_report& report, const verification_options& options) {
   worst_numbers worst;
   std::optional<gate_failure> failed;
   for (const auto& d : report.draws) {
     if (d.draw.kind != draw_kind::declared) continue;
     for (const auto& o : d.outputs)
       worst.add(o);
-    auto f = first_failure(t, plan, d, options);
+    auto f = first_failure(t, d, options);
     if (f && (!failed || f->gate < failed->gate)) failed = gate_failure{f->gate, name_draw(d) + ": " + f->reason};
   }
   for (std::size_t g = 0; g < gate_names.size(); ++g) {
@@ -215,12 +209,11 @@ void judge_declared(judgement& j, const task& t, const check_plan& plan, const c
   }
 }
 
-void judge_others(judgement& j, const task& t, const check_plan& plan, const check_report& report,
-                  const verification_options& options) {
+void judge_others(judgement& j, const task& t, const check_report& report, const verification_options& options) {
   std::string passed;
   for (const auto& d : report.draws) {
     if (d.draw.kind == draw_kind::declared) continue;
-    if (const auto f = first_failure(t, plan, d, options))
+    if (const auto f = first_failure(t, d, options))
       return fail_gate(j, "5 draws", outcome::wrong_answer,
                        fmt::format("{}: {}: {}", name_draw(d), gate_names[f->gate], f->reason));
     passed += (passed.empty() ? "" : ", ") + enum_name(d.draw.kind);
@@ -260,7 +253,11 @@ check_plan plan_check(const task& t, const verification_options& options) {
     plan.draws.push_back({kind, 0});
   if (rows.long_rows) plan.draws.push_back({draw_kind::peaked, 0});
   if (rows.several_rows) plan.draws.push_back({draw_kind::offset_rows, 0});
-  plan.draws.insert(plan.draws.end(), outlier_draws, {draw_kind::outliers, 0});
+  for (const draw_kind kind : {draw_kind::outliers, draw_kind::outlier_above, draw_kind::outlier_below})
+    plan.draws.push_back({kind, 0});
+  const integer_arithmetic integers = integer_arithmetic_of(t.reference);
+  if (integers == integer_arithmetic::exact) plan.draws.push_back({draw_kind::small_integers, 0});
+  if (integers != integer_arithmetic::other) plan.draws.push_back({draw_kind::impulses, 0});
   return plan;
 }
 
@@ -277,8 +274,8 @@ judgement judge(const task& t, const check_plan& plan, const check_report& repor
     fail_gate(j, "run", outcome::unmeasurable, *missing);
     return j;
   }
-  judge_declared(j, t, plan, report, options);
-  if (j.result == outcome::correct) judge_others(j, t, plan, report, options);
+  judge_declared(j, t, report, options);
+  if (j.result == outcome::correct) judge_others(j, t, report, options);
   if (j.result == outcome::correct && plan.repeat_first) {
     if (report.repeatable) {
       j.gates.push_back({"A/B/A", true, "repeating the first draw gave the same bits"});

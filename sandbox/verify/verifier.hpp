@@ -13,8 +13,8 @@ namespace cudal1 {
 
 // The declared draws, then one of every other kind that applies to the task's tensors: all of them if some floating
 // input or weight is drawn from a continuous distribution, none if all are integers, flags or one-hot. `peaked` needs
-// rows of more than one element, `offset_rows` more than one row; `outliers` comes twice. Every seed is 0: the referee
-// chooses.
+// rows of more than one element, `offset_rows` more than one row, `small_integers` and `impulses` a task that is linear
+// in its parts (integer_arithmetic.hpp). Every seed is 0: the referee chooses.
 check_plan plan_check(const task& t, const verification_options& options);
 
 struct judgement {
@@ -26,8 +26,9 @@ struct judgement {
 //   1 form    dtype, shape, strides, no aliasing, finite/NaN/inf where the reference has them
 //   2 close   against float32 eager: all elements within 1e-4; within 1e-2 for half types and wherever eager itself is
 //             further than 1e-4 from the exact output or from strict float32 eager; if eager fails even that, gate 3
-//             alone decides. Integers and flags must be equal; if eager's differ from the exact output's (ties), at
-//             most as many may differ.
+//             alone decides. The absolute tolerance of other draws than `declared` grows with the output's size, and
+//             outputs on `small_integers` must be equal (expected_statistics.hpp). Integers and flags must
+//             be equal; if eager's differ from the exact output's (ties), at most as many may differ.
 //   3 error   RMS against the float64 output: within max(factor x strict float32 eager's error, 2 x that of eager as
 //             shipped, a floor of the type); if the reference is 0 everywhere, absolutely within the floor
 //   4 signal  the same over the output's standard deviation, so that a near-constant output cannot be replaced by a

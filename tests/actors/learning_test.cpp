@@ -31,8 +31,8 @@ class learning : public testing::Test {
     ASSERT_TRUE(t) << t.error().message;
     task_ = shared_task(std::move(*t));
     store_ = system_.spawn<caf::detached>(run_store, db_);
-    generator_ = system_.spawn<caf::detached>(run_generator, new_policy(), store_, 4);
-    learner_ = system_.spawn<caf::detached>(run_learner, new_policy(), store_, generator_, std::size_t{4});
+    generator_ = system_.spawn<caf::detached>(run_generator, new_policy(), store_, db_, 4);
+    learner_ = system_.spawn<caf::detached>(run_learner, new_policy(), learner_setup{store_, generator_, 4, "e1", 0});
   }
   void TearDown() override {
     caf::anon_send_exit(learner_, caf::exit_reason::user_shutdown);
@@ -54,7 +54,7 @@ class learning : public testing::Test {
     return c;
   }
   message::proposed propose(uint64_t seed) {
-    auto p = ask_blocking<message::proposed>(*self_, generator_, 30s, message::propose{task_, "e1", "cpu", {}, seed});
+    auto p = ask_blocking<message::proposed>(*self_, generator_, 30s, message::propose{task_, "e1", "cpu", seed});
     EXPECT_TRUE(p) << p.error().message;
     return p.value_or(message::proposed{});
   }
@@ -117,9 +117,37 @@ TEST_F(learning, groups_that_are_not_full_when_the_experiment_ends_are_learned_f
   EXPECT_FALSE(learn(propose(seed), outcome::correct, 3.0));
   EXPECT_TRUE(rest());
   EXPECT_FALSE(rest()) << "and only once";
-  const auto kept = ask_blocking<message::policy_version>(*self_, store_, 30s, message::load_policy{"learned"});
+  const auto kept =
+      ask_blocking<message::policy_version>(*self_, store_, 30s, message::load_policy{"learned", "e1", false});
   ASSERT_TRUE(kept) << kept.error().message;
   EXPECT_GT(kept->version, 0);
+}
+
+TEST_F(learning, experiments_that_run_together_do_not_overwrite_each_others_policy) {
+  const auto save = [&](const std::string& experiment, int64_t version, int64_t replaces, const std::string& blob) {
+    return ask_blocking<message::done>(*self_, store_, 30s,
+                                       message::save_policy{"learned", experiment, version, replaces, blob});
+  };
+  const auto load = [&](const std::string& experiment, bool fresh) {
+    auto p =
+        ask_blocking<message::policy_version>(*self_, store_, 30s, message::load_policy{"learned", experiment, fresh});
+    EXPECT_TRUE(p) << p.error().message;
+    return p.value_or(message::policy_version{});
+  };
+  EXPECT_EQ(load("e1", false).version, 0);
+  EXPECT_TRUE(save("e1", 1, 0, "of e1"));
+  EXPECT_EQ(load("e2", false).blob, "of e1") << "a new experiment goes on from what was learned last";
+  EXPECT_EQ(load("e2", false).saved_version, 0);
+  EXPECT_EQ(load("e2", true).version, 0) << "unless it is fresh";
+  EXPECT_TRUE(save("e2", 2, 0, "of e2"));
+  EXPECT_TRUE(save("e1", 5, 1, "of e1, later"));
+  EXPECT_EQ(load("e2", true).blob, "of e2");
+  EXPECT_EQ(load("e1", false).blob, "of e1, later");
+  EXPECT_EQ(load("e3", false).blob, "of e1, later");
+  const auto second_learner = save("e1", 3, 1, "of a learner that was thought dead");
+  ASSERT_FALSE(second_learner);
+  EXPECT_EQ(second_learner.error().code, errc::already_exists);
+  EXPECT_EQ(load("e1", false).saved_version, 5);
 }
 
 TEST_F(learning, verdicts_that_say_nothing_about_the_policy_are_not_learned_from) {

@@ -52,7 +52,7 @@ TEST(ledger, a_turn_is_as_many_evaluations_in_a_row_as_asked) {
 TEST(ledger, a_turn_is_completed_before_another_task_gets_one) {
   ledger books(record_with(0), {"a", "b", "c"}, start, 3);
   EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(0));
-  books.settle(0, verdict_of(outcome::correct), start, true);
+  books.settle(0, verdict_of(outcome::correct), start);
   EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(0)) << "a verdict in between changes nothing";
   EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(0));
   EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(1));
@@ -71,7 +71,7 @@ TEST(ledger, a_task_with_fewer_evaluations_comes_first) {
   auto books = books_of(0);
   for (int i = 0; i < 4; ++i) {
     books.take(0);
-    books.settle(0, verdict_of(outcome::correct), start, true);
+    books.settle(0, verdict_of(outcome::correct), start);
   }
   for (int i = 0; i < 4; ++i)
     EXPECT_NE(*books.next_task(start), 0U);
@@ -84,7 +84,7 @@ TEST(ledger, what_is_in_flight_counts_against_the_budget_of_evaluations) {
   EXPECT_FALSE(books.next_task(start));
   EXPECT_FALSE(books.complete(start)) << "three are in flight";
   for (std::size_t task = 0; task < 3; ++task)
-    books.settle(task, verdict_of(outcome::correct), start, true);
+    books.settle(task, verdict_of(outcome::correct), start);
   EXPECT_TRUE(books.complete(start));
 }
 
@@ -103,7 +103,7 @@ TEST(ledger, time_is_active_time_and_continues_from_the_last_node) {
   EXPECT_TRUE(books.next_task(start + 1s));
   EXPECT_FALSE(books.next_task(start + 2s));
   EXPECT_FALSE(books.complete(start + 3s)) << "one is in flight";
-  books.settle(0, verdict_of(outcome::correct), start + 3s, true);
+  books.settle(0, verdict_of(outcome::correct), start + 3s);
   EXPECT_TRUE(books.complete(start + 3s));
   EXPECT_DOUBLE_EQ(books.active_s(start + 3s), 11);
 }
@@ -113,7 +113,9 @@ TEST(ledger, the_first_budget_to_be_used_up_ends_the_experiment) {
   EXPECT_TRUE(by_time.complete(start + 1s));
   auto by_count = books_of(1, 100);
   for (std::size_t task = 0; task < 3; ++task)
-    by_count.settle(task, verdict_of(outcome::correct), start, false);
+    by_count.take(task);
+  for (std::size_t task = 0; task < 3; ++task)
+    by_count.settle(task, verdict_of(outcome::correct), start);
   EXPECT_TRUE(by_count.complete(start));
 }
 
@@ -125,7 +127,7 @@ TEST(ledger, a_task_without_new_proposals_waits_for_those_in_flight_and_is_then_
   EXPECT_EQ(books.exhausted(0), "") << "one is in flight and may bring a new exemplar";
   for (int i = 0; i < 6; ++i)
     EXPECT_NE(*books.next_task(start), 0U);
-  books.settle(0, verdict_of(outcome::correct), start, true);
+  books.settle(0, verdict_of(outcome::correct), start);
   books.take(0);
   books.nothing_new(0, "known");
   EXPECT_EQ(books.exhausted(0), "known");
@@ -133,19 +135,25 @@ TEST(ledger, a_task_without_new_proposals_waits_for_those_in_flight_and_is_then_
 
 TEST(ledger, only_a_confirmed_score_is_a_best) {
   auto books = books_of(0);
-  books.settle(0, verdict_of(outcome::correct, 3, false), start, false);
+  for (int i = 0; i < 3; ++i)
+    books.take(0);
+  books.settle(0, verdict_of(outcome::correct, 3, false), start);
   EXPECT_EQ(books.best(0), 0);
-  books.settle(0, verdict_of(outcome::correct, 2, true), start, false);
-  books.settle(0, verdict_of(outcome::correct, 1.5, true), start, false);
+  books.settle(0, verdict_of(outcome::correct, 2, true), start);
+  books.settle(0, verdict_of(outcome::correct, 1.5, true), start);
   EXPECT_EQ(books.best(0), 2);
 }
 
 TEST(ledger, progress_adds_up) {
   auto books = books_of(4);
-  books.settle(0, verdict_of(outcome::correct, 2, true), start + 1s, false);
-  books.settle(1, verdict_of(outcome::wrong_answer), start + 1s, false);
+  tally_record earlier;
+  earlier.add(verdict_of(outcome::correct, 2, true));
+  books.resume(0, earlier);
+  tally_record wrong;
+  wrong.add(verdict_of(outcome::wrong_answer));
+  books.resume(1, wrong);
   books.take(2);
-  books.settle(2, verdict_of(outcome::correct, 0.5), start + 1s, true);
+  books.settle(2, verdict_of(outcome::correct, 0.5), start + 1s);
   books.count_fault();
   const auto p = books.progress(start + 2s);
   EXPECT_EQ(p.evaluations, 3);
@@ -173,7 +181,7 @@ TEST(ledger, a_stopped_experiment_takes_no_more_turns_and_ends_with_what_is_in_f
   books.stop();
   EXPECT_FALSE(books.next_task(start));
   EXPECT_FALSE(books.complete(start));
-  books.settle(1, verdict_of(outcome::hang), start, true);
+  books.settle(1, verdict_of(outcome::hang), start);
   EXPECT_TRUE(books.complete(start));
 }
 

@@ -1,6 +1,10 @@
 // kill -9 of any process at any time loses only what was in flight, which runs again.
 #include <atomic>
 #include <csignal>
+#include <string>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "config/base/describe.hpp"
 #include "tests/actors/node_fixture.hpp"
@@ -114,6 +118,31 @@ TEST_F(node_faults, a_variant_that_loses_two_attempts_is_quarantined) {
   const auto attempts = read_store()->attempts("e1");
   ASSERT_TRUE(attempts);
   EXPECT_EQ(attempts->size(), 3U) << "two that were lost, and the verdict's";
+}
+
+TEST_F(node_faults, kill_9_of_the_node_never_quarantines_what_was_in_flight) {
+  constexpr int kills = 6;
+  std::string experiment;
+  for (int i = 0; i < kills; ++i) {
+    start_node();
+    auto client = connect();
+    client_request r = run_request({relu_chain_task(), diagonal_task()}, 1000);
+    if (!experiment.empty()) {
+      r.verb = client_verb::follow;
+      r.experiment = experiment;
+    }
+    ASSERT_TRUE(client.send(r));
+    int64_t before = -1;
+    const auto seen = read_to_end(client, [&](const client_answer& a) {
+      if (before < 0) before = a.progress->evaluations;
+      return a.progress->evaluations < before + 2;
+    });
+    ASSERT_FALSE(seen.last) << seen.error;
+    experiment = seen.progress->experiment;
+    EXPECT_FALSE(seen.progress->outcomes.contains("quarantined")) << "after " << i << " kills";
+    kill_node(SIGKILL);
+    wait_node();
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,7 +89,8 @@ void node_test::TearDown() {
 }
 
 void node_test::spawn(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words{CUDAL1_NODE, "--data", folder_};
+  std::vector<std::string> words = wrapper_;
+  words.insert(words.end(), {CUDAL1_NODE, "--data", folder_});
   if (std::find(arguments.begin(), arguments.end(), "--worker") == arguments.end())
     words.insert(words.end(), {"--worker", CUDAL1_WORKER});
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -101,7 +103,7 @@ void node_test::spawn(const std::vector<std::string>& arguments) {
   const std::string out = folder_ + "/output";
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  const int problem = ::posix_spawn(&pid_, CUDAL1_NODE, &files, nullptr, argv.data(), environ);
+  const int problem = ::posix_spawnp(&pid_, argv.front(), &files, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&files);
   ASSERT_EQ(problem, 0);
 }
@@ -121,8 +123,20 @@ void node_test::start_node(const std::vector<std::string>& more) {
     arguments.insert(arguments.end(), {"--device", "cpu"});
   arguments.insert(arguments.end(), more.begin(), more.end());
   spawn(arguments);
-  const bool ready = wait_until([&] { return is_dead(pid_) || node_client::connect(folder_).has_value(); }, 60s);
+  const bool ready = wait_until([&] { return is_dead(pid_) || node_client::connect(data()).has_value(); }, 60s);
   ASSERT_TRUE(ready && !is_dead(pid_)) << "the node did not start";
+}
+
+bool node_test::use_small_disk(int megabytes) {
+  const auto mount = fmt::format("mount -t tmpfs -o size={}m none '{}'", megabytes, folder_);
+  const std::string unshare = ::geteuid() == 0 ? "unshare -m" : "unshare -rm";
+  if (std::system(fmt::format("{} sh -c \"{}\" 2>/dev/null", unshare, mount).c_str()) != 0) return false;
+  wrapper_ = {"unshare", unshare.substr(8), "sh", "-c", mount + " && exec \"$@\"", "node"};
+  return true;
+}
+
+std::string node_test::data() const {
+  return wrapper_.empty() ? folder_ : fmt::format("/proc/{}/root{}", pid_, folder_);
 }
 
 void node_test::kill_node(int signal) {
@@ -137,7 +151,7 @@ int node_test::wait_node() {
 }
 
 node_client node_test::connect() {
-  auto client = node_client::connect(folder_);
+  auto client = node_client::connect(data());
   if (!client) throw std::runtime_error(client.error().message);
   return std::move(*client);
 }
@@ -176,7 +190,7 @@ client_answer node_test::read_to_end(node_client& client, const std::function<bo
 }
 
 std::unique_ptr<store> node_test::read_store() const {
-  auto s = store::open_reader(folder_ + "/store");
+  auto s = store::open_reader(data() + "/store");
   if (!s) throw std::runtime_error(s.error().message);
   return std::move(*s);
 }

@@ -43,6 +43,11 @@ class node_test : public testing::Test {
   void kill_node(int signal);
   // Waits for its end: its exit code, or minus the signal.
   int wait_node();
+  // From now on nodes are started on a disk of that size, which they alone see, mounted on their data folder. False if
+  // this system does not let us mount one.
+  bool use_small_disk(int megabytes);
+  // The data folder as this process sees it.
+  std::string data() const;
 
   node_client connect();
   node_status hello();
@@ -57,6 +62,7 @@ class node_test : public testing::Test {
 
   std::string folder_;
   int pid_ = -1;
+  std::vector<std::string> wrapper_;  // the program and arguments that start the node's program
 };
 
 }  // namespace cudal1

@@ -1,8 +1,11 @@
 // A node as its clients see it.
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <numeric>
 
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "config/base/describe.hpp"
@@ -42,7 +45,7 @@ TEST_F(node, an_experiment_uses_its_budget_and_everything_it_reports_is_in_the_s
   const auto s = read_store();
   int64_t stored = 0;
   for (const auto& t : p.tasks) {
-    const auto verdicts = s->verdicts_of_task(t.task, p.experiment);
+    const auto verdicts = s->verdicts_of_task(t.task, p.experiment, store::verdict_parts::all);
     ASSERT_TRUE(verdicts);
     EXPECT_EQ(static_cast<int64_t>(verdicts->size()), t.evaluations) << t.name;
     EXPECT_LE(t.evaluations, 4) << t.name;
@@ -103,6 +106,42 @@ TEST_F(node, a_hand_written_program_gets_the_right_verdict) {
   const auto mismatched = verdict_for(other);
   EXPECT_EQ(enum_name(mismatched.result), "invalid");
   EXPECT_NE(mismatched.reason.find("inputs"), std::string::npos) << mismatched.reason;
+}
+
+TEST_F(node, an_unknown_policy_is_refused_before_anything_is_created) {
+  start_node();
+  auto r = run_request({relu_chain_task()}, 1);
+  r.policy = "evolutionry";
+  const auto refused = ask_once(r);
+  EXPECT_NE(refused.error.find("there is no policy \"evolutionry\""), std::string::npos) << refused.error;
+  EXPECT_TRUE(read_store()->experiments()->empty());
+  kill_node(SIGTERM);
+  EXPECT_EQ(wait_node(), 0);
+  spawn({"--set", "search.policy=evolutionry"});
+  EXPECT_EQ(wait_node(), 2);
+}
+
+TEST_F(node, an_experiment_that_cannot_be_resumed_can_be_stopped) {
+  experiment_record e;
+  e.device = "cpu";
+  e.policy = "evolutionry";
+  e.state = experiment_state::running;
+  ASSERT_TRUE(store::open(folder_ + "/store").value()->create_experiment(e));
+  start_node();
+  client_request stop;
+  stop.verb = client_verb::stop;
+  stop.experiment = "e1";
+  EXPECT_EQ(ask_once(stop).error, "");
+  EXPECT_EQ(read_store()->get_experiment("e1")->state, experiment_state::cancelled);
+  EXPECT_NE(ask_once(stop).error, "") << "it does not run any more";
+}
+
+TEST_F(node, a_data_folder_whose_name_is_not_utf8_is_refused) {
+  folder_ += "/\xff";
+  const std::string node = CUDAL1_NODE;
+  EXPECT_EQ(WEXITSTATUS(std::system((node + " --device cpu --data '" + folder_ + "' 2>/dev/null").c_str())), 2);
+  EXPECT_FALSE(std::filesystem::exists(folder_));
+  folder_.resize(folder_.size() - 2);
 }
 
 TEST_F(node, stop_ends_what_is_in_flight_keeps_everything_and_the_experiment_can_go_on) {

@@ -35,7 +35,7 @@ void expect_all_of(store& s, const acknowledged& writes) {
   for (const auto& a : all_attempts)
     attempts[a.variant] = a;
   std::map<std::string, verdict> verdicts;
-  const auto all_verdicts = s.verdicts_of_task("task-a").value();  // through the score index
+  const auto all_verdicts = s.verdicts_of_task("task-a", "", store::verdict_parts::all).value();
   for (const auto& v : all_verdicts)
     verdicts[v.variant] = v;
   for (const auto& name : writes.reserved) {
@@ -56,11 +56,18 @@ void expect_all_of(store& s, const acknowledged& writes) {
     ASSERT_EQ(e.sequence, ++last);
     if (e.kind == "verdict") events.insert(e.variant);
   }
+  int64_t counted = 0;
+  const auto tallies = s.tallies("e1").value();
+  for (const auto& t : tallies)
+    counted += t.evaluations;
+  ASSERT_EQ(counted, static_cast<int64_t>(verdicts.size()));
+  ASSERT_EQ(s.best("task-a", 1u << 30, true, "e1").value().size(), verdicts.size());
+  ASSERT_EQ(s.unfinished_attempts("e1").value().size(), attempts.size() - verdicts.size());
   for (const auto& [id, a] : attempts) {
     const bool finished = a.state == attempt_state::finished;
     ASSERT_NE(a.state, attempt_state::leased);
     ASSERT_EQ(finished, verdicts.contains(id));
-    ASSERT_EQ(finished, s.has_verdict(id, "e1"));
+    ASSERT_EQ(s.has_attempt("e1", "task-a", id).value(), true);
     ASSERT_EQ(finished, events.contains(id));
     ASSERT_TRUE(holds(s.get_variant(id)));
     if (finished) {

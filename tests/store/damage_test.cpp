@@ -6,6 +6,7 @@
 
 #include <rocksdb/db.h>
 
+#include "store/keys.hpp"
 #include "tests/store/store_fixture.hpp"
 
 namespace cudal1 {
@@ -43,7 +44,7 @@ std::optional<error> first_problem(const std::string& folder, const std::map<std
     const auto variant = (*s)->get_variant(id);
     if (!variant) return variant.error();
   }
-  const auto best = (*s)->best("task-a", 100, false);
+  const auto best = (*s)->best("task-a", 100'000, false);
   if (!best) return best.error();
   EXPECT_EQ(best->size(), texts.size());
   return std::nullopt;
@@ -107,6 +108,15 @@ TEST(store_damage, a_flipped_byte_in_a_table_is_an_error_and_never_a_wrong_recor
   EXPECT_GT(noticed, 5);
 }
 
+TEST(store_damage, a_flipped_byte_in_a_blob_file_is_an_error_and_never_a_wrong_record) {
+  temporary_folder folder;
+  const auto texts = fill(folder.store());
+  ASSERT_TRUE(holds(store::open(folder.store()))) << "opening again moves the log into tables and blob files";
+  const int noticed = noticed_flips(folder.store(), texts, ".blob", 40);
+  std::printf("%d of 40 flips in the blob files were noticed\n", noticed);
+  EXPECT_GT(noticed, 30);
+}
+
 // ---- the schema -----------------------------------------------------------------------------------------------------
 
 // Opens all of its families; null, and a failure of the test, if that does not work.
@@ -137,13 +147,13 @@ void set_schema(const std::string& folder, const std::function<void(rocksdb::DB&
 TEST(store_schema, a_newer_one_is_refused_with_advice) {
   temporary_folder folder;
   fill(folder.store());
-  set_schema(folder.store(), [](auto& db, auto& meta) { EXPECT_TRUE(db.Put({}, &meta, "schema", "2").ok()); });
+  set_schema(folder.store(), [](auto& db, auto& meta) { EXPECT_TRUE(db.Put({}, &meta, "schema", "3").ok()); });
   for (const bool writer : {true, false}) {
     const auto s = writer ? store::open(folder.store()) : store::open_reader(folder.store());
     ASSERT_FALSE(s);
     EXPECT_EQ(s.error().code, errc::corrupt);
     EXPECT_NE(s.error().message.find("newer cudal1"), std::string::npos) << s.error().message;
-    EXPECT_NE(s.error().message.find("its schema is 2, and this one knows up to 1"), std::string::npos);
+    EXPECT_NE(s.error().message.find("its schema is 3, and this one knows up to 2"), std::string::npos);
   }
 }
 
@@ -161,6 +171,93 @@ TEST(store_schema, unknown_families_are_ignored) {
   const auto texts = fill(folder.store());
   set_schema(folder.store(), [](auto&, auto&) {});
   EXPECT_FALSE(first_problem(folder.store(), texts));
+}
+
+// A store as schema 1 kept it: whole verdicts, and no summaries, tallies or rankings. Variant i has the score 1 + i.
+void make_schema_1(const std::string& folder, int variants, std::map<std::string, std::string>& texts) {
+  std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
+  for (const char* name : {"meta", "tasks", "variants", "verdicts", "scores", "experiments", "attempts", "events",
+                           "policies", "environments", "baselines"})
+    names.emplace_back(name);
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const auto& n : names)
+    families.emplace_back(n, rocksdb::ColumnFamilyOptions());
+  rocksdb::Options options;
+  options.create_if_missing = options.create_missing_column_families = true;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, folder, families, &handles, &raw).ok());
+  const std::unique_ptr<rocksdb::DB> db(raw);
+  const auto put = [&](const std::string& family, const std::string& key, const std::string& value) {
+    const auto at = std::find(names.begin(), names.end(), family) - names.begin();
+    ASSERT_TRUE(db->Put({}, handles[static_cast<std::size_t>(at)], key, value).ok());
+  };
+  put("meta", "schema", "1");
+  for (int i = 0; i <= variants; ++i) {
+    auto variant = make_variant(name(i));
+    variant.experiment = "e1";
+    attempt_record a{"e1", variant.task, variant.id, 1, attempt_state::finished, "", 1};
+    if (i == variants) a.state = attempt_state::leased;
+    put("variants", variant.id, to_text(variant));
+    put("variants", keys::variant_use(variant.id, variant.task, "e1"), to_text(variant));
+    put("attempts", keys::attempt("e1", variant.task, variant.id, 1), to_text(a));
+    if (i == variants) break;
+    auto v = make_full_verdict(a, static_cast<uint64_t>(i));
+    v.score = 1 + i;
+    texts[a.variant] = to_text(v);
+    const auto key = keys::writer().text(a.variant).text("e1").text(a.task).number(1).take();
+    put("verdicts", key, texts[a.variant]);
+    put("scores", keys::writer().text(a.task).descending(v.score).take() + key, "{}");
+  }
+  for (auto* h : handles)
+    db->DestroyColumnFamilyHandle(h);
+}
+
+TEST(store_schema, a_store_of_schema_1_is_converted_by_its_next_writer) {
+  temporary_folder folder;
+  std::map<std::string, std::string> texts;
+  make_schema_1(folder.store(), 3000, texts);
+  const auto reader = store::open_reader(folder.store());
+  ASSERT_FALSE(reader);
+  EXPECT_EQ(reader.error().code, errc::unsupported);
+  EXPECT_NE(reader.error().message.find("an older cudal1"), std::string::npos) << reader.error().message;
+  EXPECT_FALSE(first_problem(folder.store(), texts));
+  for (int opened = 0; opened < 2; ++opened) {
+    auto s = store::open_reader(folder.store());
+    ASSERT_TRUE(holds(s));
+    const auto best = (*s)->best("task-a", 2, true, "e1").value();
+    ASSERT_EQ(best.size(), 2u);
+    EXPECT_EQ(best[0].result.score, 3000);
+    EXPECT_EQ(best[1].result.score, 2999);
+    const auto tally = (*s)->tallies("e1").value().at(0);
+    EXPECT_EQ(tally.evaluations, 3000);
+    EXPECT_EQ(tally.best, 3000);
+    EXPECT_EQ(tally.lost, 1) << "it was leased when the last writer ended";
+    EXPECT_EQ((*s)->unfinished_attempts("e1").value().at(0).variant, make_variant(name(3000)).id);
+    EXPECT_EQ((*s)->verdicts_of_task("task-a", "e1").value().size(), 3000u);
+    EXPECT_TRUE(holds(store::open(folder.store())));
+  }
+}
+
+TEST(store_schema, an_interrupted_conversion_starts_again) {
+  temporary_folder folder;
+  std::map<std::string, std::string> texts;
+  make_schema_1(folder.store(), 20, texts);
+  {
+    // What a conversion had written when it was interrupted.
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    const auto db = open_raw(folder.store(), handles);
+    rocksdb::ColumnFamilyHandle* tallies = nullptr;
+    ASSERT_TRUE(db->CreateColumnFamily({}, "tallies", &tallies).ok());
+    handles.push_back(tallies);
+    tally_record partial;
+    partial.evaluations = 7;
+    ASSERT_TRUE(db->Put({}, tallies, keys::tally("e1", "task-a"), to_text(partial)).ok());
+    for (auto* h : handles)
+      db->DestroyColumnFamilyHandle(h);
+  }
+  EXPECT_FALSE(first_problem(folder.store(), texts));
+  EXPECT_EQ(store::open_reader(folder.store()).value()->tallies("e1").value().at(0).evaluations, 20);
 }
 
 // Makes a store as it was before that family existed.
@@ -194,7 +291,7 @@ TEST(store_schema, an_older_store_is_read_without_baselines_and_gains_them_with_
   }
   EXPECT_EQ(store::open_reader(folder.store()).value()->baselines_of_task("task-a").value().size(), 1u);
   EXPECT_FALSE(first_problem(folder.store(), texts));
-  drop_family(folder.store(), "verdicts");
+  drop_family(folder.store(), "results");
   EXPECT_EQ(store::open_reader(folder.store()).error().code, errc::not_found) << "a family that every store has";
 }
 

@@ -42,17 +42,21 @@ TEST(store_keys, texts_with_any_byte_keep_their_order) {
   }
 }
 
-TEST(store_keys, a_score_key_gives_back_what_it_was_made_of) {
+TEST(store_keys, a_verdict_key_gives_back_what_it_was_made_of) {
   const verdict_key k{"variant", "e12", std::string("ta\0sk", 5), 3};
-  const auto back = parse_score(score(1.93, k));
+  const auto back = parse_verdict(verdict(k));
   ASSERT_TRUE(back);
-  EXPECT_EQ(back->score, 1.93);
-  EXPECT_EQ(back->of.variant, k.variant);
-  EXPECT_EQ(back->of.experiment, k.experiment);
-  EXPECT_EQ(back->of.task, k.task);
-  EXPECT_EQ(back->of.attempt, 3);
-  EXPECT_FALSE(parse_score("nonsense"));
+  EXPECT_EQ(back->variant, k.variant);
+  EXPECT_EQ(back->experiment, k.experiment);
+  EXPECT_EQ(back->task, k.task);
+  EXPECT_EQ(back->attempt, 3);
+  EXPECT_FALSE(parse_verdict("nonsense"));
   EXPECT_FALSE(parse_verdict(verdict(k) + "x"));
+  const auto use = parse_variant_use(variant_use("variant", k.task, "e12"));
+  ASSERT_TRUE(use);
+  EXPECT_EQ(use->task, k.task);
+  EXPECT_EQ(use->experiment, "e12");
+  EXPECT_FALSE(parse_variant_use(variant("variant")));
 }
 
 TEST(store_keys, the_key_after_a_prefix_ends_its_range) {

@@ -189,9 +189,9 @@ TEST(store, a_variant_is_reserved_once_at_a_time_and_never_after_its_verdict) {
   EXPECT_TRUE(holds(s->reserve(v, "e2"))) << "another experiment may";
   ASSERT_TRUE(holds(s->commit(*a, make_verdict(*a, 2), make_environment())));
   EXPECT_EQ(s->reserve(v, "e1").error().code, errc::already_exists);
-  EXPECT_TRUE(s->has_verdict(v.id, "e1"));
-  EXPECT_FALSE(s->has_verdict(v.id, "e2"));
-  EXPECT_TRUE(s->has_verdict(v.id));
+  EXPECT_TRUE(s->has_attempt("e1", v.task, v.id).value());
+  EXPECT_TRUE(s->has_attempt("e2", v.task, v.id).value());
+  EXPECT_FALSE(s->has_attempt("e3", v.task, v.id).value());
   EXPECT_EQ(s->attempts("e1").value().front().state, attempt_state::finished);
 }
 
@@ -212,14 +212,14 @@ TEST(store, two_lost_attempts_are_the_variants_fault_and_can_be_quarantined) {
   auto s = open(folder);
   const auto v = make_variant("v");
   const auto first = s->reserve(v, "e1").value();
-  ASSERT_TRUE(holds(s->lose(first, "the runner's machine went away")));
-  ASSERT_TRUE(holds(s->lose(first, "lost twice"))) << "idempotent";
+  ASSERT_TRUE(holds(s->lose(first, "the runner's machine went away", store::loss::on_device)));
+  ASSERT_TRUE(holds(s->lose(first, "lost twice", store::loss::on_device))) << "idempotent";
   const auto second = s->reserve(v, "e1");
   ASSERT_TRUE(holds(second));
   EXPECT_EQ(second->number, 2);
   EXPECT_EQ(s->commit(first, make_verdict(first, 2), make_environment()).error().code, errc::cancelled)
       << "a lost attempt's verdict comes too late";
-  ASSERT_TRUE(holds(s->lose(*second, "again")));
+  ASSERT_TRUE(holds(s->lose(*second, "again", store::loss::on_device)));
   const auto third = s->reserve(v, "e1");
   ASSERT_FALSE(third);
   EXPECT_EQ(third.error().code, errc::variant_fault);
@@ -237,6 +237,24 @@ TEST(store, two_lost_attempts_are_the_variants_fault_and_can_be_quarantined) {
   EXPECT_EQ(all[1].state, attempt_state::lost);
   EXPECT_EQ(all[2].state, attempt_state::finished);
   EXPECT_EQ(s->verdicts_of_variant(v.id).value().front().result, outcome::quarantined);
+}
+
+TEST(store, losses_that_the_variant_cannot_have_caused_do_not_count_until_there_are_many) {
+  temporary_folder folder;
+  const auto v = make_variant("v");
+  int losses = 0;
+  for (; losses < 14; ++losses) {
+    auto s = open(folder);
+    ASSERT_TRUE(holds(s->reserve(v, "e1"))) << "the writer has died " << losses << " times";
+  }
+  auto s = open(folder);
+  ASSERT_TRUE(holds(s->lose(s->reserve(v, "e1").value(), "it crashed", store::loss::on_device)));
+  for (++losses; losses < 20; ++losses) {
+    const auto a = s->reserve(v, "e1");
+    ASSERT_TRUE(holds(a)) << losses;
+    ASSERT_TRUE(holds(s->lose(*a, "the disk is full", store::loss::elsewhere)));
+  }
+  EXPECT_EQ(s->reserve(v, "e1").error().code, errc::variant_fault) << "it is not tried for ever";
 }
 
 TEST(store, only_what_was_in_flight_is_lost_when_the_writer_ends) {
@@ -263,7 +281,7 @@ TEST(store, an_attempt_that_was_never_reserved_cannot_end) {
   auto s = open(folder);
   const attempt_record a{"e1", "task-a", make_variant("v").id, 1, attempt_state::leased, "", 0};
   EXPECT_EQ(s->commit(a, make_verdict(a, 2), make_environment()).error().code, errc::not_found);
-  EXPECT_EQ(s->lose(a, "x").error().code, errc::not_found);
+  EXPECT_EQ(s->lose(a, "x", store::loss::on_device).error().code, errc::not_found);
   verdict other = make_verdict(a, 2);
   other.variant = "another";
   EXPECT_EQ(s->commit(a, other, make_environment()).error().code, errc::invalid_argument);
@@ -345,6 +363,80 @@ TEST(store, each_experiment_gets_its_own_trace_of_a_shared_variant) {
   ASSERT_TRUE(holds(s->commit(b, make_verdict(b, 2), make_environment())));
   EXPECT_EQ(s->best("task-a", 1, false, "e2").value().front().variant.trace, json("of e2"));
   EXPECT_EQ(s->best("task-a", 1, false, "e1").value().front().variant.trace, make_variant("v").trace);
+}
+
+TEST(store, a_variant_that_is_measured_again_has_one_place_in_each_ranking) {
+  temporary_folder folder;
+  auto s = open(folder);
+  evaluate(*s, "v", 2.0, true, "e1", 1000);
+  evaluate(*s, "v", 1.5, true, "e2", 2000);
+  evaluate(*s, "w", 1.7, true, "e1", 1000);
+  s.reset();
+  s = open(folder);
+  const auto all = s->best("task-a", 10, true).value();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].result.score, 1.7);
+  EXPECT_EQ(all[1].result.score, 1.5);
+  EXPECT_EQ(s->best("task-a", 1, true, "e1").value().front().result.score, 2.0);
+}
+
+TEST(store, a_tally_sums_up_the_verdicts_of_a_task_in_an_experiment) {
+  temporary_folder folder;
+  auto s = open(folder);
+  EXPECT_TRUE(s->tallies("e1").value().empty());
+  evaluate(*s, "a", 3, false);
+  evaluate(*s, "b", 2, true);
+  evaluate(*s, "c", 1.5, true);
+  evaluate(*s, "d", 0, false);
+  evaluate(*s, "a", 4, true, "e2");
+  const auto lost = s->reserve(make_variant("e"), "e1").value();
+  ASSERT_TRUE(holds(s->lose(lost, "gone", store::loss::on_device)));
+  s.reset();
+  s = open(folder);
+  const auto of_e1 = s->tallies("e1").value();
+  ASSERT_EQ(of_e1.size(), 1u);
+  EXPECT_EQ(of_e1[0].task, "task-a");
+  EXPECT_EQ(of_e1[0].evaluations, 4);
+  EXPECT_EQ(of_e1[0].correct, 3);
+  EXPECT_EQ(of_e1[0].lost, 1);
+  EXPECT_EQ(of_e1[0].best, 2);
+  EXPECT_EQ(of_e1[0].best_variant, make_variant("b").id);
+  EXPECT_EQ(of_e1[0].outcomes.at("wrong_answer"), 1);
+  EXPECT_EQ(s->tallies().value().size(), 2u);
+}
+
+TEST(store, unfinished_attempts_are_those_at_variants_without_a_verdict) {
+  temporary_folder folder;
+  auto s = open(folder);
+  evaluate(*s, "done", 2, true);
+  const auto lost_first = s->reserve(make_variant("lost first"), "e1").value();
+  ASSERT_TRUE(holds(s->lose(lost_first, "gone", store::loss::on_device)));
+  const auto second = s->reserve(make_variant("lost first"), "e1").value();
+  ASSERT_TRUE(holds(s->commit(second, make_verdict(second, 2), make_environment())));
+  const auto lost = s->reserve(make_variant("lost"), "e1").value();
+  ASSERT_TRUE(holds(s->lose(lost, "gone", store::loss::on_device)));
+  const auto leased = s->reserve(make_variant("leased"), "e1").value();
+  std::map<std::string, attempt_state> found;
+  const auto unfinished = s->unfinished_attempts("e1").value();
+  for (const auto& a : unfinished)
+    found[a.variant] = a.state;
+  EXPECT_EQ(found.size(), 2u);
+  EXPECT_EQ(found.at(lost.variant), attempt_state::lost);
+  EXPECT_EQ(found.at(leased.variant), attempt_state::leased);
+  EXPECT_TRUE(s->unfinished_attempts("e2").value().empty());
+}
+
+TEST(store, a_summary_has_everything_but_the_details) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const auto a = s->reserve(make_variant("v"), "e1").value();
+  const auto v = make_full_verdict(a, 7);
+  ASSERT_TRUE(holds(s->commit(a, v, make_environment())));
+  const auto summary = s->verdicts_of_task("task-a", "e1").value().at(0);
+  EXPECT_EQ(summary.score, v.score);
+  EXPECT_EQ(summary.stage_ms, v.stage_ms);
+  EXPECT_TRUE(summary.samples.empty() && summary.checks.empty() && summary.gates.empty());
+  EXPECT_EQ(to_text(s->verdicts_of_task("task-a", "", store::verdict_parts::all).value().at(0)), to_text(v));
 }
 
 // ---- events ---------------------------------------------------------------------------------------------------------

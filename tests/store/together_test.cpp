@@ -44,7 +44,7 @@ TEST(store_together, each_change_sees_those_before_it) {
     const auto first = s->reserve(v, "e1");
     ASSERT_TRUE(holds(first));
     EXPECT_EQ(s->reserve(v, "e1").error().code, errc::already_exists) << "an attempt is under way";
-    ASSERT_TRUE(holds(s->lose(*first, "the node was busy")));
+    ASSERT_TRUE(holds(s->lose(*first, "the node was busy", store::loss::on_device)));
     const auto second = s->reserve(v, "e1");
     ASSERT_TRUE(holds(second));
     EXPECT_EQ(second->number, 2);
@@ -56,7 +56,7 @@ TEST(store_together, each_change_sees_those_before_it) {
     EXPECT_TRUE(holds(s->update_experiment(e)));
   });
   ASSERT_TRUE(holds(written));
-  EXPECT_TRUE(s->has_verdict(v.id, "e1"));
+  EXPECT_TRUE(s->has_attempt("e1", v.task, v.id).value());
   EXPECT_EQ(s->get_experiment("e1")->active_s, 12);
   EXPECT_EQ(s->attempts("e1")->size(), 2u);
 }

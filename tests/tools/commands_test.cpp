@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 
 #include "config/base/describe.hpp"
+#include "config/base/hash.hpp"
 #include "sandbox/program/task.hpp"
 #include "store/store.hpp"
 #include "tests/sandbox/program/imported_example.hpp"
 #include "tests/tools/tools_fixture.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/report/move_failures.hpp"
 
 namespace cudal1::cli {
 namespace {
@@ -63,7 +65,8 @@ TEST_F(commands, best_shows_each_task_with_its_confirmed_best_or_the_reference) 
   EXPECT_THAT(p.out, HasSubstr("they say nothing about a GPU"));
   // sqrt(22.9) = 4.785
   EXPECT_THAT(p.out, HasSubstr("1 of 2 tasks beat the reference by more than their interval; geometric mean 4.79x"));
-  EXPECT_THAT(p.out, HasSubstr("4 evaluations; failed: wrong_answer 1."));
+  EXPECT_THAT(p.out, HasSubstr("4 evaluations; failed: wrong_answer 1.\n"
+                               "1 failed variant shows a bug of cudal1; `cudal1 failures` lists it.\n"));
   EXPECT_THAT(p.out, ContainsRegex("stage +mean of an evaluation +share of the device's time\n"
                                    "compile +400 ms +-\n"
                                    "wait +7.00 ms +-\n"
@@ -140,13 +143,118 @@ TEST_F(commands, show_of_a_failure_says_which_gate_and_why) {
   EXPECT_THAT(p.out, HasSubstr("wrong_answer: gate 2: 163840 of 327680 elements outside 1e-4"));
 }
 
+TEST_F(commands, failures_lists_variants_that_only_a_bug_explains) {
+  const auto p = run({"failures"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, StartsWith(ids_->wrong.substr(0, 12) +
+                                "  diagonal_matmul on cpu: wrong_answer, gate 2 close\n"
+                                "  gate 2: 163840 of 327680 elements outside 1e-4\n"
+                                "  moves: fuse(steps=0..1); block(group=0, threads=256) (each of these is also in a "
+                                "correct variant)\n"));
+  const auto document = document_of(run({"failures", "diagonal_matmul", "--experiment", "e1", "--json"}));
+  ASSERT_EQ(at(document, "failures").as_array().size(), 1U);
+  EXPECT_EQ(at(document, "failures.0.variant"), json(ids_->wrong));
+  EXPECT_EQ(at(document, "failures.0.gate"), json("2 close"));
+  EXPECT_THAT(run({"failures", "softmax"}).out, StartsWith("None: "));
+  EXPECT_EQ(run({"failures", "--experiment", "e9"}).code, 2);
+}
+
+// A store with one task, a 4x4 product, whose variants differ in schedule, precision and verdict.
+class failures_of_a_product {
+ public:
+  failures_of_a_product() : store_(*store::open(folder_ / "store")) {
+    const auto t = read_task(
+        R"({"format": 1, "name": "product", "summary": "s", "family": "f",
+            "inputs": [{"name": "a", "dtype": "float32", "shape": [4, 4]}],
+            "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "a"}, "out": ["y"]}], "outputs": ["y"]})",
+        "cpu");
+    EXPECT_TRUE(holds(t));
+    record_ = {t->id, t->name, t->summary, t->family, "cpu", canonical_text(*t)};
+    EXPECT_TRUE(holds(store_->put_task(record_)));
+    experiment_record e;
+    e.device = "cpu";
+    e.tasks = {t->id};
+    experiment_ = store_->create_experiment(e)->id;
+  }
+
+  std::string add(const std::string& schedule, outcome result, const std::string& gate = "",
+                  const std::string& precision = "") {
+    variant_record v;
+    v.id = std::string(64, static_cast<char>('a' + added_++));
+    v.task = record_.id;
+    v.experiment = experiment_;
+    v.schedule = schedule;
+    v.program = R"({"format": 1, "name": "p", "inputs": [{"name": "a", "dtype": "float32", "shape": [4, 4]}],
+        "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "a"}, "out": ["y"])" +
+                (precision.empty() ? "" : R"(, "precision": ")" + precision + "\"") + R"(}], "outputs": ["y"]})";
+    const auto attempt = store_->reserve(v, experiment_);
+    EXPECT_TRUE(holds(attempt));
+    verdict result_of;
+    result_of.task = v.task;
+    result_of.variant = v.id;
+    result_of.result = result;
+    if (!gate.empty()) result_of.gates = {{gate, false, "off"}};
+    result_of.environment_id = "environment";
+    EXPECT_TRUE(holds(store_->commit(*attempt, result_of, {"cpu", "a processor", "", "environment"})));
+    return v.id;
+  }
+
+  // By variant: the moves that no correct variant has.
+  std::map<std::string, std::vector<std::string>> found() {
+    const auto all = move_failures(*store_, record_, "");
+    EXPECT_TRUE(holds(all));
+    std::map<std::string, std::vector<std::string>> by_variant;
+    for (const auto& f : *all)
+      by_variant[f.variant] = f.only_here;
+    return by_variant;
+  }
+
+ private:
+  temporary_folder folder_;
+  std::unique_ptr<store> store_;
+  task_record record_;
+  std::string experiment_;
+  int added_ = 0;
+};
+
+TEST(move_failures, are_not_what_was_written_by_hand_or_exceeded_a_limit_or_changed_the_precision) {
+  failures_of_a_product f;
+  f.add("", outcome::wrong_answer, "2 close");
+  f.add("graph()", outcome::correct);
+  f.add("graph()", outcome::hang);
+  f.add("graph()", outcome::out_of_memory);
+  f.add("precision(step=1, as=tf32x3)", outcome::wrong_answer, "3 error", "tf32");
+  EXPECT_THAT(f.found(), IsEmpty());
+  const auto out_of_bounds = f.add("precision(step=1, as=tf32x3)", outcome::out_of_bounds, "", "tf32");
+  const auto form = f.add("precision(step=1, as=tf32x3)", outcome::wrong_answer, "1 form", "tf32");
+  const auto wrong = f.add("drop(step=1)", outcome::wrong_answer, "2 close");
+  const auto inconsistent = f.add("drop(step=1)", outcome::inconsistent);
+  const auto refused = f.add("drop(step=1)", outcome::compile_error);
+  std::vector<std::string> found;
+  for (const auto& [variant, moves] : f.found())
+    found.push_back(variant);
+  EXPECT_THAT(found, testing::UnorderedElementsAre(out_of_bounds, form, wrong, inconsistent, refused));
+}
+
+TEST(move_failures, name_the_moves_that_no_correct_variant_has) {
+  failures_of_a_product f;
+  f.add("graph(); drop(step=1)", outcome::correct);
+  const auto one = f.add("graph(); row_kernel(step=2)", outcome::out_of_bounds);
+  const auto none = f.add("graph()", outcome::out_of_bounds);
+  EXPECT_THAT(f.found(),
+              testing::UnorderedElementsAre(testing::Pair(one, std::vector<std::string>{"row_kernel(step=2)"}),
+                                            testing::Pair(none, std::vector<std::string>())));
+}
+
 TEST_F(commands, experiments_lists_them_and_prints_the_table_of_one) {
   const auto list = run({"experiments"});
   ASSERT_EQ(list.code, 0) << list.err;
   EXPECT_THAT(list.out, ContainsRegex(ids_->experiment + " +finished +evolutionary +cpu +2 +24 a task +0:02"));
   const auto one = run({"experiments", ids_->experiment});
   EXPECT_THAT(one.out, HasSubstr("Experiment e1 (finished), policy evolutionary, device cpu"));
-  EXPECT_THAT(one.out, HasSubstr("4 evaluations in 0:02 (2.00 a second); failed: wrong_answer 1."));
+  EXPECT_THAT(one.out,
+              HasSubstr("4 evaluations in 0:02 (2.00 a second); failed: wrong_answer 1.\n"
+                        "1 failed variant shows a bug of cudal1; `cudal1 failures --experiment e1` lists it.\n"));
   EXPECT_EQ(at(document_of(run({"experiments", "--json"})), "experiments.0.seed"), json(1));
 }
 
@@ -222,14 +330,16 @@ TEST_F(commands, export_overwrites_only_with_force) {
   EXPECT_EQ(read_file(out / "mine.txt"), "precious");
 }
 
-TEST(kernelbench_export, writes_models_an_index_and_a_script) {
+TEST(kernelbench_export, writes_models_an_index_a_run_and_a_script) {
   temporary_folder data, out;
   prepare_imported_store(data.path());
   const auto target = out / "submission";
-  const auto p = run_cudal1({"export", target, "--format", "kernelbench", "--data", data.path()});
+  const auto p = run_cudal1({"export", target, "--format", "kernelbench", "--no-check", "--data", data.path()});
   ASSERT_EQ(p.code, 0) << p.err;
-  EXPECT_THAT(p.out, HasSubstr("1 model of 1 task exported"));
-  const auto model = read_file(target + "/level_1_problem_23_sample_0_kernel.py");
+  EXPECT_THAT(p.out, AllOf(HasSubstr("1 model of 1 task exported"), HasSubstr("UNCHECKED")));
+  EXPECT_THAT(p.err, AllOf(HasSubstr("warning: unchecked"), HasSubstr("warning: 1 file searched on cpu")));
+  const std::string file = "runs/cudal1_level1/level_1_problem_23_sample_0_kernel.py";
+  const auto model = read_file(target + "/" + file);
   EXPECT_THAT(model,
               AllOf(HasSubstr("return x * 2\n"), HasSubstr("class ModelNew(Model):"),
                     HasSubstr("__global__ void twice(const float* x, float* y)"),
@@ -237,7 +347,15 @@ TEST(kernelbench_export, writes_models_an_index_and_a_script) {
                               "3.00x over PyTorch's eager mode, 48.0 us to 16.0 us, on cpu")));
   const auto index = json::parse(read_file(target + "/index.json"));
   ASSERT_TRUE(holds(index));
-  EXPECT_EQ(at(*index, "tasks.0.file"), json("level_1_problem_23_sample_0_kernel.py"));
+  EXPECT_EQ(at(*index, "checked"), json(false));
+  EXPECT_TRUE(at(*index, "tasks.0.check").is_null());
+  EXPECT_EQ(at(*index, "tasks.0.file"), json(file));
+  EXPECT_EQ(at(*index, "tasks.0.library_only"), json(false));
+  EXPECT_EQ(at(*index, "tasks.0.level"), json(1));
+  const auto problem = read_file(target + "/" + at(*index, "tasks.0.problem_file").as_string());
+  EXPECT_EQ(at(*index, "tasks.0.code_sha256"), json(sha256_hex(problem)));
+  EXPECT_THAT(read_file(target + "/runs/cudal1_level1/generation_config.yaml"), HasSubstr("run_name: cudal1_level1\n"));
+  EXPECT_FALSE(std::filesystem::exists(target + "/runs/cudal1_level1/eval_results.json")) << "nothing was evaluated";
   EXPECT_EQ(at(*index, "tasks.0.speedup"), json(2.0));
   EXPECT_EQ(at(*index, "tasks.0.eager.speedup"), json(3.0));
   EXPECT_EQ(at(*index, "tasks.0.eager.eager_us"), json(48.0));
@@ -246,7 +364,27 @@ TEST(kernelbench_export, writes_models_an_index_and_a_script) {
   EXPECT_THAT(read_file(target + "/pytorch_calls.py"), HasSubstr("class Clock:"));
   EXPECT_THAT(read_file(target + "/README.md"),
               AllOf(HasSubstr("they say nothing about a GPU"), HasSubstr("| task | file | over eager | over program |"),
-                    HasSubstr("_kernel.py` | 3.00x | 2.00x [")));
+                    HasSubstr("**Warning:** unchecked"), HasSubstr("_kernel.py` | 3.00x | 2.00x [")));
+}
+
+// On a machine without PyTorch, or without what builds the files, nothing is called exported.
+TEST(kernelbench_export, is_refused_where_files_cannot_be_checked) {
+  temporary_folder data, out;
+  prepare_imported_store(data.path());
+  const auto p = run_cudal1({"export", out / "submission", "--format", "kernelbench", "--data", data.path()},
+                            {{"CUDAL1_PYTHON", "/bin/false"}});
+  EXPECT_EQ(p.code, 3);
+  EXPECT_THAT(p.err, AllOf(HasSubstr("exported files are checked"), HasSubstr("torch"), HasSubstr("--no-check")));
+  EXPECT_FALSE(std::filesystem::exists(out / "submission/README.md"));
+}
+
+// The best variant has a kernel of its own, and there is no GPU to check it on.
+TEST(kernelbench_export, of_kernels_searched_on_cpu_says_why_there_is_none) {
+  temporary_folder data, out;
+  prepare_imported_store(data.path());
+  const auto p = run_cudal1({"export", out / "submission", "--format", "kernelbench", "--data", data.path()});
+  EXPECT_EQ(p.code, 1) << p.err;
+  EXPECT_THAT(p.out, HasSubstr("not exported: level1_023: its kernels, which were searched on cpu"));
 }
 
 TEST_F(commands, export_for_kernelbench_says_why_a_built_in_task_cannot_be_exported) {
@@ -392,8 +530,8 @@ TEST(arguments, help_of_each_command_has_examples_and_exit_codes) {
   const auto help = run_cudal1({"--help"});
   ASSERT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("A typical workflow"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
-  for (const auto* command : {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "export",
-                              "experiments", "stop", "moves", "operators", "config", "doctor"}) {
+  for (const auto* command : {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "failures",
+                              "export", "experiments", "stop", "moves", "operators", "config", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command));
     const auto p = run_cudal1({command, "--help"});
     EXPECT_EQ(p.code, 0);

@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "
 
 import import_tasks  # noqa: E402
 import torch  # noqa: E402
+from importing import replay  # noqa: E402
 
 CUDAL1 = "cudal1"
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
@@ -71,6 +72,11 @@ GOOD = {
         "self.a = nn.Linear(8, 8)\nself.b = nn.Linear(8, 8)\nself.b.weight = self.a.weight",
         "return self.b(self.a(x))",
         "torch.rand(300, 8)",
+    ),
+    "attention_fast_path": model(
+        "self.a = nn.MultiheadAttention(512, 8, batch_first=True)",
+        "return self.a(x, x, x, need_weights=False)[0]",
+        "torch.randn(2, 197, 512)",
     ),
     "causal": model(
         "self.register_buffer('mask', torch.tril(torch.ones(16, 16)))",
@@ -404,6 +410,20 @@ class Imported(unittest.TestCase):
         verified = {line["name"]: line["verified"] for line in self.report["imported"]}
         self.assertEqual(verified, dict.fromkeys(GOOD, True), self.refused)
         self.assertEqual(self.code, 1, "something was refused")
+
+    def test_rounding_is_accepted_where_sums_are_made_by_other_kernels_and_shown(self) -> None:
+        rounding = {line["name"]: line["rounding"] for line in self.report["imported"]}
+        self.assertLess(rounding.pop("attention_fast_path"), 1.5e-5)
+        self.assertEqual({k: v for k, v in rounding.items() if v}, {})
+
+    def test_larger_differences_are_no_rounding(self) -> None:
+        x = torch.linspace(-1, 1, 101)
+        nothing = torch.where(x > 0, x, float("nan"))
+        self.assertAlmostEqual(replay.rounding_between(x + 1e-5, x), 1e-5, delta=1e-7)
+        for a, b in ((x + 2e-5, x), (x, x.double()), (x, x[1:]), (nothing, x), ((x * 9).long(), (x * 8).long())):
+            self.assertIsNone(replay.rounding_between(a, b))
+        self.assertIsNone(replay.rounding_between(x.half() * 1.01, x.half()))
+        self.assertEqual(replay.rounding_between(nothing, nothing), 0)
 
     def test_refusals_give_the_reason(self) -> None:
         for name, (_, words) in BAD.items():

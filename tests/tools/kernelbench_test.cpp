@@ -321,8 +321,13 @@ class model_files : public testing::Test {
     EXPECT_TRUE(holds(t));
     return t ? *t : task();
   }
-  static exported_variant variant_of(const task& t) {
-    return {t.reference.id, print_program(t.reference.text), {"fuse: one kernel"}, "2.00x on cuda:0"};
+  exported_variant variant_of(const task& t) const {
+    return {t.reference.id,
+            print_program(t.reference.text),
+            {"fuse: one kernel"},
+            "2.00x on cuda:0",
+            problem_source(t, folder_.string()).value_or(""),
+            "9.0"};
   }
 
   // Runs `code` in Python, where `text` is the file's text; fails if it fails.
@@ -349,7 +354,10 @@ TEST_F(model_files, have_the_problem_the_names_of_its_weights_and_the_program) {
                            HasSubstr("# Measured: 2.00x on cuda:0\n# - fuse: one kernel\n"),
                            HasSubstr("_KB_WEIGHTS = [\n    \"inner.scale\",\n    \"lifted_tensor_0\",\n]"),
                            HasSubstr("\"lifted_tensor_0\": (\"float32\", [2], \"AACAPwAAAEA=\"),"),
-                           HasSubstr("_KB_NEEDS_CUDA = False\n"), HasSubstr("_KB_CUDA = \"\"\n")));
+                           HasSubstr("_KB_NEEDS_CUDA = False\n"), HasSubstr("_KB_CUDA = \"\"\n"),
+                           HasSubstr("_KB_MEASURED_ON = (9, 0)\n")));
+  EXPECT_EQ(is_library_only(variant_of(t).program), true);
+  EXPECT_EQ(is_library_only(with_view(program_text(R"({"graph": false, "lanes": 1})"))), false);
   EXPECT_TRUE(python_says(*text, "compile(text, 'file.py', 'exec')"));
 }
 
@@ -388,12 +396,29 @@ TEST_F(model_files, have_none_of_the_words_that_kernelbench_forbids) {
                           "    assert not re.search(bad, code), bad"));
 }
 
+// With the flag, PyTorch takes no notice of TORCH_CUDA_ARCH_LIST; see _get_cuda_arch_flags of its cpp_extension.
+TEST_F(model_files, are_built_for_the_measured_architecture_or_the_one_that_is_there) {
+  const auto t = made();
+  const auto text = model_file(t, variant_of(t), folder_.string());
+  ASSERT_TRUE(holds(text));
+  EXPECT_TRUE(python_says(*text, R"(
+import types
+begin = text.index('def _kb_architecture')
+for present, here, flag in ((False, None, 'compute_90a'), (True, (8, 0), 'compute_80'), (True, (9, 0), 'compute_90a')):
+    cuda = types.SimpleNamespace(is_available=lambda: present, get_device_capability=lambda: here)
+    space = {'_kb_torch': types.SimpleNamespace(cuda=cuda), '_KB_MEASURED_ON': (9, 0)}
+    exec(text[begin:text.index('def _kb_build')], space)
+    flags = space['_kb_architecture']()
+    assert len(flags) == 1 and 'arch' in flags[0] and flags[0].startswith('-gencode=arch=' + flag + ','), flags
+)"));
+}
+
 TEST_F(model_files, of_tasks_that_cannot_be_exported_are_refused_with_a_reason) {
   auto t = made();
   t.origin.reset();
   const auto v = variant_of(t);
   EXPECT_EQ(file_name(t), "level1_023_Thing_kernel.py");
-  const auto built_in = model_file(t, v, folder_.string());
+  const auto built_in = problem_source(t, folder_.string());
   ASSERT_FALSE(built_in);
   EXPECT_THAT(built_in.error().message, HasSubstr("not imported from Python"));
 
@@ -472,7 +497,8 @@ TEST_F(model_files, come_with_scripts_that_python_can_compile) {
     names.push_back(name);
     EXPECT_TRUE(python_says(std::string(text), fmt::format("compile(text, '{}', 'exec')", name)));
   }
-  EXPECT_THAT(names, testing::ElementsAre("check.py", "pytorch_calls.py", "host_pace.py", "measuring.py"));
+  EXPECT_THAT(names,
+              testing::ElementsAre("check.py", "evaluate_file.py", "pytorch_calls.py", "host_pace.py", "measuring.py"));
 }
 
 }  // namespace

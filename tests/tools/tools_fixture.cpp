@@ -337,7 +337,10 @@ prepared prepare_gpu_store(const std::string& data, const std::string& model) {
   return p;
 }
 
-std::string prepare_imported_store(const std::string& data) {
+namespace {
+
+// DATA/level1_023.json, y = 2 x, with its source in DATA/blobs.
+std::string write_imported_task(const std::string& data) {
   const std::string source =
       "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * 2\n\n"
       "def get_inputs():\n    return [torch.rand(64)]\n\ndef get_init_inputs():\n    return []\n";
@@ -350,6 +353,35 @@ std::string prepare_imported_store(const std::string& data) {
                  name + R"("},
     "inputs": [{"name": "x", "dtype": "float32", "shape": [64]}],
     "steps": [{"aten": "aten::mul.Scalar", "args": {"self": "x", "other": 2}, "out": ["y"]}], "outputs": ["y"]})");
+  return data + "/level1_023.json";
+}
+
+environment small_processor() {
+  return {"cpu", "a processor with 2 cores", "AVX2; 1 thread; LibTorch 2.11.0", "environment-1"};
+}
+
+}  // namespace
+
+void prepare_library_store(const std::string& data) {
+  const auto program = [&](const std::string& name, const std::string& factor) {
+    write_file(data + "/" + name, R"({"format": 1, "name": "twice",
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [64]}],
+    "steps": [{"aten": "aten::mul.Scalar", "args": {"self": "x", "other": )" +
+                                      factor + R"(}, "out": ["y"]}], "outputs": ["y"]}
+---
+)");
+    return data + "/" + name;
+  };
+  const auto file = write_imported_task(data);
+  store_builder b(data, small_processor(), "cpu");
+  auto task = b.add_file(file);
+  b.add_experiment({task});
+  b.add_path(task, program("off.cu1", "2.0005"), "first", timed(3, 2.9, 3.1, 30, true));
+  b.add_path(task, program("right.cu1", "2.0"), "second", timed(2, 1.9, 2.1, 30, true));
+}
+
+std::string prepare_imported_store(const std::string& data) {
+  const auto file = write_imported_task(data);
   write_file(data + "/twice.cu1", R"({"format": 1, "name": "twice",
     "inputs": [{"name": "x", "dtype": "float32", "shape": [64]}],
     "steps": [{"alloc": "y", "dtype": "float32", "shape": [64]},
@@ -358,8 +390,8 @@ std::string prepare_imported_store(const std::string& data) {
 ---
 __global__ void twice(const float* x, float* y) { y[threadIdx.x] = 2.0f * x[threadIdx.x]; }
 )");
-  store_builder b(data, {"cpu", "a processor with 2 cores", "AVX2; 1 thread; LibTorch 2.11.0", "environment-1"}, "cpu");
-  auto task = b.add_file(data + "/level1_023.json");
+  store_builder b(data, small_processor(), "cpu");
+  auto task = b.add_file(file);
   b.add_experiment({task});
   const auto variant = b.add_path(task, data + "/twice.cu1", "first", timed(2, 1.9, 2.1, 30, true));
   b.add_eager(task, variant, 48, 16);

@@ -90,5 +90,7 @@ prepared prepare_gpu_store(const std::string& data, const std::string& model);
 // Creates a store of `cpu` with the task level1_023, imported from a Python file (y = 2 x) in DATA/blobs; its best is
 // one kernel at 2x. Returns the id of the task.
 std::string prepare_imported_store(const std::string& data);
+// The same task with two confirmed variants of library calls alone: at 3x one that is off by 5e-4, at 2x a right one.
+void prepare_library_store(const std::string& data);
 
 }  // namespace cudal1::cli

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "actors/client.hpp"
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/hash.hpp"
 #include "config/base/lowest_tenth.hpp"
 #include "config/base/thread_cores.hpp"
 #include "config/base/wall_clock.hpp"
@@ -62,10 +64,6 @@ class held_device final : public device_baselines {
     measured_task m;
     m.task = t.id;
     m.name = t.name;
-    if (!t.origin) {
-      m.skipped = "it has no Python source";
-      return m;
-    }
     std::optional<store::ranked> best;
     std::vector<baseline_record> known;
     CUDAL1_CHECK(read_store());
@@ -84,8 +82,7 @@ class held_device final : public device_baselines {
       m.fresh = true;
       return m;
     }
-    const auto& source = t.origin->source;
-    if (const auto readable = open_blob(blobs(data_).folder(), source); !readable) {
+    if (const auto readable = has_source(t); !readable) {
       m.skipped = readable.error().message;
       return m;
     }
@@ -187,12 +184,30 @@ class held_device final : public device_baselines {
     return times;
   }
 
+  // A blob: the model's Python file, or the task itself, whose steps tools/python/task_model.py calls one by one.
+  static std::string source_of(const task& t) {
+    return t.origin ? t.origin->source : sha256_hex(canonical_text(t)) + ".json";
+  }
+
+  expected<void> has_source(const task& t) const {
+    const blobs kept(data_);
+    if (!t.origin && !kept.has(source_of(t))) {
+      std::error_code problem;
+      std::filesystem::create_directories(kept.folder(), problem);
+      // Under another name first: a reader finds the whole text or none.
+      const std::string path = kept.folder() + "/" + source_of(t), part = path + "." + device_ + ".part";
+      std::ofstream(part, std::ios::binary) << canonical_text(t);
+      std::filesystem::rename(part, path, problem);
+    }
+    return open_blob(kept.folder(), source_of(t)).map([](const auto&) {});
+  }
+
   baseline_request request_of(const task& t, const std::vector<std::string>& kinds) const {
     baseline_request r;
     r.task = t.name;
     r.kinds = kinds;
-    r.source = blobs(data_).folder() + "/" + t.origin->source;
-    r.seed = static_cast<uint64_t>(t.origin->seed);
+    r.source = blobs(data_).folder() + "/" + source_of(t);
+    r.seed = static_cast<uint64_t>(t.origin ? t.origin->seed : 0);
     r.seconds = plan_.seconds;
     r.prepare_seconds = plan_.prepare_seconds;
     r.flush_bytes = hold_.flush_bytes;
@@ -227,8 +242,8 @@ class held_device final : public device_baselines {
     b.kind = k.kind;
     b.environment_id = where().id;
     b.torch = process_->torch();
-    b.source = t.origin->source;
-    b.seed = static_cast<uint64_t>(t.origin->seed);
+    b.source = source_of(t);
+    b.seed = static_cast<uint64_t>(t.origin ? t.origin->seed : 0);
     b.problem = k.problem;
     b.prepare_s = k.prepare_s;
     b.pace_us = k.pace_us;

@@ -1,5 +1,7 @@
-// Synced batches per second, of one change and of eight changes.
+// Synced batches per second, of one change and of eight changes; and the store's work for one evaluation beside a
+// growing history, which must not grow with it. A folder in memory (TMPDIR=/dev/shm) leaves out the disk's syncs.
 #include <filesystem>
+#include <random>
 
 #include <benchmark/benchmark.h>
 #include <stdlib.h>
@@ -80,6 +82,94 @@ BENCHMARK(store_verdicts)
     ->Teardown(close_scratch)
     ->Arg(1)
     ->Arg(8)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+// ---- a growing history ----------------------------------------------------------------------------------------------
+
+constexpr const char* task_id = "task";
+constexpr const char* experiment = "e1";
+
+// Variants with random scores; every third is wrong, and every fourth of the correct ones is confirmed.
+class history {
+ public:
+  explicit history(store& s) : store_(s) {}
+
+  // One evaluation's changes: reservation, verdict.
+  void add() {
+    variant_record v;
+    v.id = sha256_hex(fmt::format("{}", number_));
+    v.task = task_id;
+    v.program = std::string(4000, 'p');
+    v.schedule = "fuse(steps=0..1); vectorize(step=0, width=4)";
+    const auto a = must(store_.reserve(v, experiment));
+    verdict result = verdict_of(a);
+    result.result = number_ % 3 == 0 ? outcome::wrong_answer : outcome::correct;
+    result.score = result.result == outcome::correct ? std::uniform_real_distribution<>(0.5, 4)(random_) : 0;
+    result.confirmed = number_ % 4 == 1;
+    result.samples.resize(12);
+    for (auto& sample : result.samples)
+      sample.reference_us = sample.variant_us = std::uniform_real_distribution<>(1, 1000)(random_);
+    if (const auto done = store_.commit(a, result, {}); !done) give_up(done.error());
+    ++number_;
+  }
+  void skip(int64_t verdicts) { number_ = verdicts; }
+  void fill(int64_t verdicts) {
+    constexpr int64_t together = 256;
+    while (number_ < verdicts) {
+      const auto written = store_.write_together([&] {
+        for (int64_t i = 0; i < together && number_ < verdicts; ++i)
+          add();
+      });
+      if (!written) give_up(written.error());
+    }
+  }
+
+ private:
+  store& store_;
+  std::mt19937_64 random_{5};
+  int64_t number_ = 0;
+};
+
+void open_history(const benchmark::State& state) {
+  scratch = std::make_unique<scratch_store>();
+  history(*scratch->records).fill(state.range(0));
+}
+
+// What one evaluation asks of the store: exemplars, the best score, and two synced writes (reservation, verdict).
+void store_evaluation(benchmark::State& state) {
+  store& s = *scratch->records;
+  history more(s);
+  more.skip(state.range(0));
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(must(s.best(task_id, 16, false, experiment)));
+    benchmark::DoNotOptimize(must(s.best(task_id, 1, true, experiment)));
+    more.add();
+  }
+}
+BENCHMARK(store_evaluation)
+    ->Setup(open_history)
+    ->Teardown(close_scratch)
+    ->RangeMultiplier(10)
+    ->Range(10'000, 1'000'000)
+    ->Iterations(200)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+// What resuming an experiment reads.
+void store_resume(benchmark::State& state) {
+  store& s = *scratch->records;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(must(s.tallies(experiment)));
+    benchmark::DoNotOptimize(must(s.unfinished_attempts(experiment)));
+  }
+}
+BENCHMARK(store_resume)
+    ->Setup(open_history)
+    ->Teardown(close_scratch)
+    ->RangeMultiplier(10)
+    ->Range(10'000, 100'000)
+    ->Iterations(20)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 

@@ -148,7 +148,9 @@ expected<void> make_data_folder(const std::string& data) {
 
 void add_node_flags(CLI::App& command, node_flags& flags) {
   command
-      .add_option("--config", flags.config, "configuration of the node, if one is started (default: DATA/cudal1.toml)")
+      .add_option("--config", flags.config,
+                  "configuration of the node, if one is started (default: $CUDAL1_CONFIG, DATA/cudal1.toml)")
+      ->envname("CUDAL1_CONFIG")
       ->type_name("FILE");
   command
       .add_option("--set", flags.settings,

@@ -84,7 +84,7 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
                                 failures.empty() ? "" : "; failed: " + failures);
   auto grid = task_grid(p, t);
   // The grid is cut to the terminal's height; its last line is then "...".
-  const std::size_t others = lines.size() + 1 + (remark.empty() ? 0 : 1) + 1;
+  const std::size_t others = lines.size() + 1 + (remark.empty() ? 0 : 1) + (p.problem.empty() ? 0 : 1) + 1;
   const std::size_t room = t.height > others ? t.height - others : 0;
   if (t.height > 0 && grid.size() > room) {
     grid.resize(room);
@@ -92,6 +92,7 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
   }
   lines.insert(lines.end(), grid.begin(), grid.end());
   lines.push_back(t.dim(last));
+  if (!p.problem.empty()) lines.push_back(t.bold(p.problem));
   if (!remark.empty()) lines.push_back(t.bold(remark));
   for (auto& line : lines)
     line = fit(std::move(line), t.width > 0 ? width : 0);
@@ -101,7 +102,8 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
 std::string progress_line(const experiment_progress& p) {
   const auto failures = format_failures(p.outcomes);
   return fmt::format("{:>7}  {}, {} of {} tasks faster{}", format_clock(p.active_s), counts(p), faster(p),
-                     p.tasks.size(), failures.empty() ? "" : "; failed: " + failures);
+                     p.tasks.size(), failures.empty() ? "" : "; failed: " + failures) +
+         (p.problem.empty() ? "" : "; " + p.problem);
 }
 
 void run_view::remark(const std::string& what) {

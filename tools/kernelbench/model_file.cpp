@@ -33,16 +33,6 @@ std::string word_of(const std::string& name) {
   return out.empty() ? "task" : out;
 }
 
-expected<std::string> read_source(const task& t, const std::string& blobs) {
-  if (!t.origin)
-    return fail(errc::unsupported, "it was not imported from Python, so there is no Model that a file could hold");
-  CUDAL1_TRY(const auto file, open_blob(blobs, t.origin->source));
-  std::ifstream in(std::filesystem::path(blobs) / t.origin->source, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), {});
-  if (!in) return fail(errc::io_error, "cannot read {}/{}", blobs, t.origin->source);
-  return text;
-}
-
 // The module's name of each weight, in the program's order. A program keeps its task's weights.
 expected<std::vector<std::string>> weight_names(const task& t) {
   std::vector<std::string> names;
@@ -103,6 +93,13 @@ std::string states_text(const task& t) {
   return text;
 }
 
+// "9.0" as (9, 0).
+std::string capability_text(const std::string& capability) {
+  const auto dot = capability.find('.');
+  if (dot == std::string::npos) return "None";
+  return fmt::format("({}, {})", capability.substr(0, dot), capability.substr(dot + 1));
+}
+
 bool same_declarations(const std::vector<tensor_declaration>& a, const std::vector<tensor_declaration>& b) {
   return a == b;
 }
@@ -121,10 +118,25 @@ std::string about(const task& t, const exported_variant& v, const checked_progra
   if (p.text.how.lanes > 1) text += fmt::format("# Independent steps overlap on up to {} streams.\n", p.text.how.lanes);
   for (std::size_t at = 0; (at = text.find('\r', at)) != std::string::npos;)
     text.erase(at, 1);
-  return text + "# The first part is the problem's own file; Model is its reference.\n\n";
+  return text + "# The first part is the problem's own code, without comments; Model is its reference.\n\n";
 }
 
 }  // namespace
+
+expected<std::string> problem_source(const task& t, const std::string& blobs) {
+  if (!t.origin)
+    return fail(errc::unsupported, "it was not imported from Python, so there is no Model that a file could hold");
+  CUDAL1_TRY(const auto file, open_blob(blobs, t.origin->source));
+  std::ifstream in(std::filesystem::path(blobs) / t.origin->source, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  if (!in) return fail(errc::io_error, "cannot read {}/{}", blobs, t.origin->source);
+  return text;
+}
+
+expected<bool> is_library_only(const std::string& program) {
+  CUDAL1_TRY(const auto p, check_program_text(program));
+  return kernels_of(p).empty();
+}
 
 std::string file_name(const task& t) {
   if (t.origin && t.origin->level && t.origin->problem)
@@ -158,21 +170,21 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   if (!same_declarations(p.text.inputs, t.reference.text.inputs) ||
       !same_declarations(p.text.weights, t.reference.text.weights))
     return fail(errc::invalid_program, "the variant's inputs or weights are not the task's");
-  CUDAL1_TRY(auto source, read_source(t, blobs));
   CUDAL1_TRY(const auto weights, weight_names(t));
   CUDAL1_TRY(const auto embedded, constants(t, blobs));
   CUDAL1_TRY(const auto cuda, cuda_text(p));
   const auto word = word_of(t.name);
   const auto cpp = cpp_text(p, t.name);
   const auto digest = sha256_hex(cpp + '\0' + cuda).substr(0, k_hash_digits);
-  if (!source.ends_with('\n')) source += '\n';
-  std::string text = about(t, v, p) + source;
+  std::string text = about(t, v, p) + v.source + (v.source.ends_with('\n') ? "" : "\n");
   text +=
       "\n\n# ---- the program ---------------------------------------------------------------------------------------\n"
       "import base64 as _kb_base64\nimport inspect as _kb_inspect\n\nimport torch as _kb_torch\n"
       "from torch.utils import _pytree as _kb_pytree\n"
       "from torch.utils.cpp_extension import load_inline as _kb_load_inline\n\n";
   text += fmt::format("_KB_NAME = \"{}_{}\"\n_KB_NEEDS_CUDA = {}\n", word, digest, needs_cuda(p) ? "True" : "False");
+  text += fmt::format("# The compute capability of the GPU that it was measured on.\n_KB_MEASURED_ON = {}\n",
+                      capability_text(v.capability));
   text += "# Parameters and buffers, in the program's order.\n_KB_WEIGHTS = [";
   for (const auto& name : weights)
     text += fmt::format("\n    {},", python_text(name));
@@ -197,6 +209,7 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
 
 std::vector<support_file> support_files() {
   return {{"check.py", texts::check()},
+          {"evaluate_file.py", texts::evaluate_file()},
           {"pytorch_calls.py", texts::pytorch_calls()},
           {"host_pace.py", texts::host_pace()},
           {"measuring.py", texts::measuring()}};

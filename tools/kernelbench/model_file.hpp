@@ -15,10 +15,19 @@ struct exported_variant {
   std::string program;                   // canonical text
   std::vector<std::string> explanation;  // one line per move
   std::string measured;                  // "5.2x [5.07, 5.34] on cuda:0 (NVIDIA H200)", one line; "" for nothing
+  std::string source;                    // the problem's, as it is quoted (tools/python/quote_source.py)
+  std::string capability;                // of the GPU that it was measured on: "9.0"; "" for none
 };
 
-// "level1_problem_23_sample_0_kernel.py"; of a model of the user's own, its name: "my_model_kernel.py".
+// "level_1_problem_23_sample_0_kernel.py"; of a model of the user's own, its name: "my_model_kernel.py".
 std::string file_name(const task& t);
+
+// The Python file that the task was imported from, byte for byte. `blobs`: the folder of the blobs.
+expected<std::string> problem_source(const task& t, const std::string& blobs);
+
+// Whether all steps call PyTorch's libraries: such a file has no `__global__`, which KernelBench's static checker
+// refuses.
+expected<bool> is_library_only(const std::string& program);
 
 // `blobs`: the folder of the blobs that the task refers to. Errors are one sentence each: the task has no Python source
 // (built in), a weight has no name in the module, a constant is too large to be in a file.

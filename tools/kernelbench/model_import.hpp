@@ -21,10 +21,12 @@ struct import_request {
 struct imported_task {
   std::string name, file, family;
   int64_t inputs = 0, weights = 0, weight_bytes = 0, steps = 0;
-  bool verified = false;           // the steps gave bit for bit what the model gives, on the CPU
+  bool verified = false;           // the steps gave what the model gives, on the CPU
+  double rounding = 0;             // the largest difference, over the tensor's largest value; 0: the same bits
   std::vector<std::string> notes;  // what the task does otherwise than the model, or takes from records
 };
-BOOST_DESCRIBE_STRUCT(imported_task, (), (name, file, family, inputs, weights, weight_bytes, steps, verified, notes))
+BOOST_DESCRIBE_STRUCT(imported_task, (),
+                      (name, file, family, inputs, weights, weight_bytes, steps, verified, rounding, notes))
 
 struct refused_problem {
   std::string name, reason;

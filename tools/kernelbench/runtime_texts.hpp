@@ -23,6 +23,7 @@ std::string_view program();
 // Python.
 std::string_view model_new();
 std::string_view check();
+std::string_view evaluate_file();
 std::string_view pytorch_calls();  // tools/python, as the next two: check uses them for timing
 std::string_view host_pace();
 std::string_view measuring();

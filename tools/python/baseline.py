@@ -39,17 +39,19 @@ import signal
 import sys
 import time
 import traceback
+import types
 from typing import Any, Callable
 
 from host_pace import Pace
 from measuring import measure
 from pytorch_calls import (CALLS, Calls, Clock, Refused, Subject, load_module, load_torch, seed_everything, synchronize,
                            tensors_of)
+from task_model import read_task
 
-# In the order of measurement. Compiled ones come first, so that the others are measured close to the node's own
-# measurements. A failed capture needs a fresh process for the rest, so only eager, which cannot fail, follows graph.
-KINDS = ("compile", "reduce-overhead", "cudnn", "graph", "eager")
-CLOSE = 1e-2  # results that differ by more, absolutely or relatively, are reported as different
+# As they are measured. Compiled ones first: the others, which are beside the node's own measurements, then come last. A
+# failed capture needs a fresh process for the rest: so graph is before what cannot fail.
+KINDS = ("compile", "reduce-overhead", "max-autotune", "cudnn", "graph", "eager")
+CLOSE = 1e-2  # results that differ by more, absolutely or relatively, are said to differ
 
 answers = None  # our standard output, after fd 1 has been redirected to standard error
 
@@ -116,9 +118,14 @@ class Agreement:
 def refusal_on_device(kind: str, device: torch.device) -> str:
     if kind not in KINDS:
         return f"there is no kind {kind}; the kinds are {', '.join(KINDS)}"
-    if device.type == "cpu" and kind not in ("eager", "compile"):
+    if device.type == "cpu" and kind not in ("eager", "compile", "max-autotune"):
         return "needs a GPU"
     return ""
+
+
+def module_of(source: str) -> types.ModuleType:
+    """Of a model's Python file, or of a task file where the task has none."""
+    return read_task(source) if source.endswith(".json") else load_module(source)
 
 
 def gpu_is_broken(device: torch.device) -> str:
@@ -177,7 +184,7 @@ class Task:
         self.begin(kinds, "load the model and draw its inputs", timeout_s)
         subject = None
         try:
-            subject = Subject(load_module(self.request["source"]), self.request["seed"], self.device)
+            subject = Subject(module_of(self.request["source"]), self.request["seed"], self.device)
             self.measure_all(subject, kinds)
         except BrokenProcess as problem:
             say("broken", problem=str(problem))
@@ -243,8 +250,8 @@ class Task:
             self.answer(calls.kind, sentence(problem), calls)
             if broken := gpu_is_broken(self.device):
                 raise BrokenProcess(broken) from problem
-            if calls.kind in ("graph", "reduce-overhead"):
-                # The allocator may still be in the state of the capture that did not end, and hold its memory.
+            if calls.kind in ("graph", "reduce-overhead", "max-autotune"):
+                # The allocator may hold the memory of a capture that did not end, and believe that it goes on.
                 raise BrokenProcess("a capture failed") from problem
             return False
 

@@ -97,6 +97,7 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
         "weight_bytes": size,
         "steps": len(program.steps),
         "verified": checked.calls > 0,
+        "rounding": checked.rounding,
         "notes": notes_on(program, drawn),
     }
 
@@ -281,13 +282,19 @@ def _chosen(problems: list[Problem], o: argparse.Namespace) -> list[Problem]:
     return [p for p in kept if any(p.name == w or p.name.startswith(w + "_") for w in wanted)]
 
 
+def _compared(line: dict[str, Any]) -> str:
+    if line["rounding"]:
+        return f"verified within rounding ({line['rounding']:.1e})"
+    return "verified" if line["verified"] else ""
+
+
 def _print_report(imported: list[dict[str, Any]], refused: list[dict[str, Any]]) -> None:
     width = max((len(line["name"]) for line in imported), default=4)
     for line in imported:
         print(
             f"{line['name']:{width}}  {line['family']:16}  {line['steps']:4} steps  "
             f"{line['weights']:4} weights  "
-            f"{'verified' if line['verified'] else ''}".rstrip()
+            f"{_compared(line)}".rstrip()
         )
         for note in line["notes"]:
             print(f"{'':{width}}  {note}")

@@ -205,7 +205,7 @@ class Compiled(Calls):
         mode = None if self.kind == "compile" else self.kind
         self.compiled = torch.compile(self.subject.model, mode=mode)
         torch._dynamo.utils.counters.clear()
-        # A graph of "reduce-overhead" is recorded with the second call and replayed from the third on.
+        # A graph of the modes with CUDA graphs is recorded with the second call and replayed from the third on.
         for _ in range(3 if mode is None else 6):
             self.settle()
             self.run(self.subject.next_draw())
@@ -218,7 +218,7 @@ class Compiled(Calls):
         return self.compiled(*inputs)
 
     def settle(self) -> None:
-        if self.kind == "reduce-overhead":
+        if self.kind in ("reduce-overhead", "max-autotune"):
             torch.compiler.cudagraph_mark_step_begin()
 
     def close(self) -> None:
@@ -302,6 +302,7 @@ CALLS: dict[str, type[Calls]] = {
     "cudnn": Tuned,
     "compile": Compiled,
     "reduce-overhead": Compiled,
+    "max-autotune": Compiled,
     "graph": Graphed,
 }
 

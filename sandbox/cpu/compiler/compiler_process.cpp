@@ -9,13 +9,16 @@
 #include <filesystem>
 
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "config/base/unique_fd.hpp"
 #include "sandbox/isolation/confine.hpp"
+#include "sandbox/isolation/system_call_filter.hpp"
 
 namespace cudal1 {
 namespace {
@@ -28,7 +31,8 @@ struct prepared_child {
   std::vector<char*> arguments, environment;
   std::vector<std::string> environment_texts;
   confinement limits;
-  bool allow_weak = false;
+  std::vector<sock_filter> own_filter;  // instead of a compiler's; empty: a compiler's
+  bool allow_weak = false, confined = true;
   int input = -1, output = -1, report = -1;
 };
 
@@ -45,6 +49,12 @@ struct child_report {
   ::_exit(127);
 }
 
+// 0 or errno; makes a system call only.
+int enter_filter(const std::vector<sock_filter>& filter) noexcept {
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), const_cast<sock_filter*>(filter.data())};
+  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0 ? 0 : errno;
+}
+
 [[noreturn]] void become(const prepared_child& child) noexcept {
   ::setpgid(0, 0);
   sigset_t none;
@@ -54,7 +64,14 @@ struct child_report {
   if (::dup2(child.input, 0) < 0 || ::dup2(child.output, 1) < 0 || ::dup2(child.output, 2) < 0)
     say(child.report, "dup2", errno);
   if (::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) != 0) say(child.report, "close_range", errno);
-  const auto result = child.limits.enter();
+  confinement_result result;
+  if (child.confined) {
+    child.limits.restrict_resources(result);
+    if (child.own_filter.empty())
+      child.limits.filter_calls(result);
+    else if (const int e = enter_filter(child.own_filter); e != 0 && !child.allow_weak)
+      say(child.report, "seccomp", e);
+  }
   if (const auto* failed = result.failed(); failed != nullptr && !child.allow_weak)
     say(child.report, failed->name, failed->error_number);
   ::execve(child.arguments[0], child.arguments.data(), child.environment.data());
@@ -114,14 +131,21 @@ expected<prepared_child> prepare(const child_options& options) {
   wanted.role = confined_role::compiler;
   wanted.limits.address_space_bytes = options.memory_limit_bytes;
   wanted.limits.file_bytes = options.file_limit_bytes;
-  wanted.limits.cpu_seconds = static_cast<int64_t>(options.time_limit_s) + 1;
-  wanted.limits.open_files = 64;
+  wanted.limits.cpu_seconds =
+      static_cast<int64_t>(options.cpu_time_limit_s > 0 ? options.cpu_time_limit_s : options.time_limit_s) + 1;
+  wanted.limits.open_files = options.open_files;
   wanted.readable = options.readable;
-  wanted.writable = {options.folder};
+  wanted.writable = options.writable;
+  wanted.writable.push_back(options.folder);
   wanted.expected_parent = ::getpid();
   CUDAL1_TRY(auto limits, confinement::prepare(wanted));
-  prepared_child child{{}, {}, {}, std::move(limits), options.allow_weak_confinement, -1, -1, -1};
-  child.environment_texts = {"PATH=/usr/bin:/bin", "LC_ALL=C", "TMPDIR=" + options.folder};
+  prepared_child child{{}, {}, {}, std::move(limits), {}, options.allow_weak_confinement, options.confined, -1, -1, -1};
+  if (options.local_sockets) {
+    CUDAL1_TRY(child.own_filter, model_check_filter());
+  }
+  child.environment_texts = options.environment;
+  child.environment_texts.push_back("LC_ALL=C");
+  child.environment_texts.push_back("TMPDIR=" + options.folder);
   for (const auto& argument : options.command)
     child.arguments.push_back(const_cast<char*>(argument.c_str()));
   for (const auto& text : child.environment_texts)

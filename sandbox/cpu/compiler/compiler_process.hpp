@@ -1,4 +1,4 @@
-// Runs a compiler: confined, limited in time and memory, killed with all its children at the end.
+// Runs a compiler, or a check that compiles: confined, limited in time and memory, killed with all its children.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,13 @@ struct child_options {
   int64_t file_limit_bytes = 0;       // size of each file that it writes; 0 for no limit
   int64_t output_limit_bytes = 16 << 10;
   bool allow_weak_confinement = false;
+  bool confined = true;               // false: only the limits of time apply
+  bool local_sockets = false;         // may open Unix sockets, as a GPU's driver does
+  std::vector<std::string> writable;  // files and folders beyond `folder`
+  // "NAME=value", beside LC_ALL and TMPDIR.
+  std::vector<std::string> environment = {"PATH=/usr/bin:/bin"};
+  int64_t open_files = 64;
+  double cpu_time_limit_s = 0;  // of each process; 0: as much as `time_limit_s`
 };
 
 struct child_result {

@@ -1,5 +1,6 @@
 #include "sandbox/cpu/referee/core_control.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <semaphore>
@@ -77,16 +78,20 @@ core_control::~core_control() = default;
 expected<core_control> core_control::create(const worker_settings& settings) {
   core_control result;
   result.timing_ = {settings.timing_core};
+  result.threads_ = std::max(settings.threads, 1);
   result.waiting_ = settings.other_cores.empty() ? result.timing_ : settings.other_cores;
   CUDAL1_TRY(mapping memory, map_private(settings.flush_bytes > 0 ? settings.flush_bytes : int64_t{1} << 20));
   std::memset(memory.data(), 1, memory.size());
+  result.flush_bytes_ = memory.size();
   result.thread_ = std::make_unique<timing_thread>(result.timing_, std::move(memory));
   CUDAL1_CHECK(move_this_thread(result.waiting_));
   return result;
 }
 
 expected<double> core_control::flush(const std::function<expected<void>()>& before, std::function<void()> start) {
-  return thread_->flush(before, std::move(start));
+  CUDAL1_TRY(const double ms, thread_->flush(before, std::move(start)));
+  if (ms > 0) read_gb_per_s_ = std::max(read_gb_per_s_, static_cast<double>(flush_bytes_) / (ms * 1e6));
+  return ms;
 }
 
 }  // namespace cudal1

@@ -61,6 +61,16 @@ expected<flat_tensors> run_side(reference_program::side& s, const cpu_tensors& i
   return result;
 }
 
+// An output of that type; without a value.
+compared_output operands_of(const tensor_type& type, const cpu_expected_outputs& outputs, std::size_t output) {
+  if (output >= outputs.shipped.size()) return {};
+  return {.type = type.type,
+          .exact_type = is_floating(type.type) ? dtype::float64 : type.type,
+          .elements = type.numel(),
+          .eager = outputs.shipped[output].data(),
+          .exact = outputs.exact[output].data()};
+}
+
 }  // namespace
 
 expected<std::unique_ptr<cpu_backend>> cpu_backend::create(const worker_settings& settings) {
@@ -112,7 +122,7 @@ expected<void> cpu_backend::seal(drawn_tensors& tensors) {
 }
 
 expected<std::shared_ptr<const expected_outputs>> cpu_backend::compute(reference_program& program, const draw& d,
-                                                                       const tolerances&) {
+                                                                       const tolerances& allowed) {
   const auto &inputs = cpu_tensors::of(d.inputs), &weights = cpu_tensors::of(d.weights);
   auto result = std::make_shared<cpu_expected_outputs>();
   auto shipped = run_side(program.shipped(), inputs, weights);
@@ -121,6 +131,10 @@ expected<std::shared_ptr<const expected_outputs>> cpu_backend::compute(reference
   if (!exact) return fail_in("the task's program in float64", exact.error());
   result->shipped = std::move(*shipped);
   result->exact = std::move(*exact);
+  for (std::size_t i = 0; i < result->shipped.size(); ++i)
+    result->statistics.push_back(
+        expected_statistics_of(operands_of(program.output_types()[i], *result, i), d.request.kind, allowed));
+  result->allowed = allowed;
   result->bytes = bytes_of(result->shipped) + bytes_of(result->exact);
   return std::shared_ptr<const expected_outputs>(std::move(result));
 }
@@ -128,23 +142,16 @@ expected<std::shared_ptr<const expected_outputs>> cpu_backend::compute(reference
 // `data` of an output is flat here (cpu_runners).
 expected<std::vector<compared_call>> cpu_backend::compare(const checked_program& variant,
                                                           std::span<const kept_call> calls,
-                                                          const std::vector<bool>& comparable,
-                                                          const tolerances& allowed) {
+                                                          const std::vector<bool>& comparable) {
   std::vector<compared_call> result;
   for (const auto& call : calls) {
     const auto& expected_here = static_cast<const cpu_expected_outputs&>(*call.planned->draw->expected);
     compared_call compared{{}, call.record->bits};
     for (std::size_t i = 0; i < comparable.size(); ++i) {
-      const tensor_type& type = variant.types.at(variant.text.outputs[i]);
-      compared.outputs.push_back(
-          !comparable[i] ? output_check{}
-                         : compare_output({.type = type.type,
-                                           .exact_type = is_floating(type.type) ? dtype::float64 : type.type,
-                                           .elements = type.numel(),
-                                           .value = call.record->outputs[i].data,
-                                           .eager = expected_here.shipped[i].data(),
-                                           .exact = expected_here.exact[i].data()},
-                                          allowed.close, allowed.loose));
+      compared_output operands = operands_of(variant.types.at(variant.text.outputs[i]), expected_here, i);
+      operands.value = call.record->outputs[i].data;
+      compared.outputs.push_back(comparable[i] ? compare_output(operands, expected_here.statistics[i])
+                                               : output_check{});
     }
     result.push_back(std::move(compared));
   }

@@ -20,7 +20,7 @@ class cpu_backend final : public referee_backend {
   expected<std::shared_ptr<const expected_outputs>> compute(reference_program& program, const draw& d,
                                                             const tolerances& allowed) override;
   expected<std::vector<compared_call>> compare(const checked_program& variant, std::span<const kept_call> calls,
-                                               const std::vector<bool>& comparable, const tolerances& allowed) override;
+                                               const std::vector<bool>& comparable) override;
   expected<request_runners> runners_of(frame& f, std::span<const resident_program> programs,
                                        const call_limits& limits) override;
   void release_memory() override;

@@ -23,6 +23,7 @@ class cpu_runners final : public program_runners {
   expected<void> load(resident_program which, const checked_program& p, int object, const std::string& key) override;
   bool holds_variant(const std::string&) const override { return false; }
   const checked_program& running(resident_program which) const override { return link(which).running(); }
+  double read_gb_per_s() const override { return cores_.read_gb_per_s(); }
   std::size_t max_calls() const override { return 1; }
   // The data of a record's outputs is flat and row-major.
   expected<std::vector<call_record>> run(const std::vector<planned_call>& calls) override;

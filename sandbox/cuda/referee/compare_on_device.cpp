@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include <ATen/ops/empty.h>
@@ -18,12 +17,6 @@ namespace {
 constexpr int64_t most_blocks = 2048, elements_of_thread = 8;
 constexpr int64_t record_stride = 16;  // doubles; a fingerprint takes the first two
 static_assert(record_fields <= record_stride);
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-double ratio(double numerator, double denominator) {
-  if (numerator == 0) return 0;
-  return denominator > 0 ? numerator / denominator : infinity;
-}
 
 int64_t whole(double count) {
   return static_cast<int64_t>(count);
@@ -55,11 +48,10 @@ expected<std::pair<std::size_t, double*>> output_comparer::new_record() {
   });
 }
 
-expected<std::size_t> output_comparer::start_compare(const compared_tensors& t, const tolerances& allowed,
-                                                     bool with_reference) {
+expected<std::size_t> output_comparer::start(const compared_tensors& t, const tolerances& allowed,
+                                             bool with_reference) {
   CUDAL1_TRY(auto record, new_record());
-  // Integers and flags must be equal.
-  tolerances within = is_floating(t.type) ? allowed : tolerances{{0, 0}, {0, 0}};
+  tolerances within = allowed;
   compared_tensors operands = t;
   int type = static_cast<int>(t.type), reference = with_reference ? 1 : 0;
   long long elements = t.elements;
@@ -121,34 +113,38 @@ output_comparer::totals output_comparer::totals_of(std::size_t started) const {
   return all;
 }
 
-expected<expected_statistics> output_comparer::statistics_of(dtype type, int64_t elements, const void* eager,
-                                                             const void* strict, const void* exact,
-                                                             const tolerances& allowed) {
-  CUDAL1_TRY(const auto of_shipped, start_compare({type, elements, eager, eager, exact}, allowed, true));
-  std::size_t of_strict = of_shipped;
-  if (strict != nullptr) {
-    CUDAL1_TRY(of_strict, start_compare({type, elements, strict, eager, exact}, allowed));
-  }
-  CUDAL1_CHECK(collect());
-  const totals shipped = totals_of(of_shipped);
-  expected_statistics f;
-  f.outside = whole(shipped[figure_reference_outside]);
-  f.outside_loose = whole(shipped[figure_reference_outside_loose]);
-  const double mean = shipped.mean(figure_exact_sum), squares = shipped.mean(figure_exact_squares);
-  f.size = std::sqrt(squares);
-  f.deviation = std::sqrt(std::max(squares - mean * mean, 0.0));
-  f.error = ratio(shipped.root_mean(figure_eager_error), f.size);
-  f.signal_error = ratio(shipped.root_mean(figure_eager_error), f.deviation);
-  if (strict == nullptr) {
-    f.strict_error = f.error;
-    f.strict_signal_error = f.signal_error;
+expected<expected_statistics> output_comparer::statistics_of(const compared_tensors& output, const void* strict,
+                                                             draw_kind kind, const tolerances& plan) {
+  compared_tensors shipped = output, without = output;
+  shipped.value = output.eager;
+  without.value = strict;
+  // The size decides what is allowed, and where that is not what it was at first, the pass is made again.
+  tolerances allowed = tolerances_on(kind, output.type, 1, plan);
+  for (;;) {
+    CUDAL1_TRY(const auto of_shipped, start(shipped, allowed, true));
+    std::size_t of_strict = of_shipped;
+    if (strict != nullptr) {
+      CUDAL1_TRY(of_strict, start(without, allowed, false));
+    }
+    CUDAL1_CHECK(collect());
+    const totals all = totals_of(of_shipped), of_strict_one = totals_of(of_strict);
+    expected_statistics f = cudal1::statistics_of({.count = all[figure_count],
+                                                   .eager_error = all[figure_eager_error],
+                                                   .squares = all[figure_exact_squares],
+                                                   .sum = all[figure_exact_sum]});
+    f.allowed = tolerances_on(kind, output.type, f.size, plan);
+    if (f.allowed != allowed) {
+      allowed = f.allowed;
+      continue;
+    }
+    f.outside = whole(all[figure_reference_outside]);
+    f.outside_loose = whole(all[figure_reference_outside_loose]);
+    if (strict == nullptr) return f;
+    f.strict_error = relative_error(of_strict_one.root_mean(figure_value_error), f.size);
+    f.strict_signal_error = relative_error(of_strict_one.root_mean(figure_value_error), f.deviation);
+    f.strict_outside = whole(of_strict_one[figure_outside]) + whole(of_strict_one[figure_mismatches]);
     return f;
   }
-  const totals without = totals_of(of_strict);
-  f.strict_error = ratio(without.root_mean(figure_value_error), f.size);
-  f.strict_signal_error = ratio(without.root_mean(figure_value_error), f.deviation);
-  f.strict_outside = whole(without[figure_outside]) + whole(without[figure_mismatches]);
-  return f;
 }
 
 output_check output_comparer::compared(std::size_t started, const compared_tensors& output,
@@ -158,19 +154,13 @@ output_check output_comparer::compared(std::size_t started, const compared_tenso
   check.elements = output.elements;
   check.mask_mismatches = whole(all[figure_mismatches]);
   check.outside = whole(all[figure_outside]);
-  check.outside_loose = whole(all[figure_outside_loose]);
   check.max_absolute = all[figure_largest];
-  check.error = ratio(all.root_mean(figure_value_error), statistics.size);
-  check.signal_error = ratio(all.root_mean(figure_value_error), statistics.deviation);
-  check.reference_outside = statistics.outside;
-  check.reference_outside_loose = statistics.outside_loose;
-  check.reference_error = statistics.error;
-  check.reference_signal_error = statistics.signal_error;
-  check.strict_error = statistics.strict_error;
-  check.strict_signal_error = statistics.strict_signal_error;
-  check.strict_outside = statistics.strict_outside;
+  check.error = relative_error(all.root_mean(figure_value_error), statistics.size);
+  check.signal_error = relative_error(all.root_mean(figure_value_error), statistics.deviation);
+  statistics.describe(output.type, check);
   const bool classes = check.mask_mismatches > 0;
-  check.worst_index = whole(all[classes ? figure_mismatch_index : figure_largest_index]);
+  check.worst_index = whole(all[classes ? figure_mismatch_index : figure_excess_index]);
+  if (all[figure_excess_index] >= 0) check.max_excess = all[figure_excess];
   if (check.worst_index >= 0) {
     check.worst_value = all[figure_worst_value];
     check.worst_expected = all[figure_worst_expected];

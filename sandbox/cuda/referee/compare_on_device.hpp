@@ -18,15 +18,6 @@ struct compared_tensors {
   const void *value = nullptr, *eager = nullptr, *exact = nullptr;
 };
 
-// How the expected values of one output differ among themselves; computed once per draw.
-struct expected_statistics {
-  int64_t outside = 0, outside_loose = 0;  // the exact output against eager as shipped
-  double size = 0, deviation = 0;          // of the exact output: root mean square, standard deviation
-  double error = 0, signal_error = 0;      // of eager as shipped
-  double strict_error = 0, strict_signal_error = 0;
-  int64_t strict_outside = 0;  // strict float32 eager against eager as shipped
-};
-
 // Comparisons and fingerprints are enqueued and collected together: the memory that they read must not change before
 // collect(), which waits once and fetches a few bytes of each.
 class output_comparer {
@@ -35,8 +26,9 @@ class output_comparer {
   static constexpr std::size_t max_started = 4096;  // before a collect()
 
   // Each returns the number under which its result is available after collect().
-  expected<std::size_t> start_compare(const compared_tensors& output, const tolerances& allowed,
-                                      bool with_reference = false);
+  expected<std::size_t> start_compare(const compared_tensors& output, const expected_statistics& statistics) {
+    return start(output, {statistics.within(output.type), {}}, false);
+  }
   expected<std::size_t> start_hash(const tensor_type& type, const void* data, uint64_t key, std::size_t output);
   expected<void> collect();
   // All of output_check but the name and the type problem, equal to compare_output()'s on the CPU.
@@ -44,12 +36,15 @@ class output_comparer {
                         const expected_statistics& statistics) const;
   fingerprint hashed(std::size_t started) const;
 
-  // `strict`: eager without TensorFloat-32; null if eager does not use it.
-  expected<expected_statistics> statistics_of(dtype type, int64_t elements, const void* eager, const void* strict,
-                                              const void* exact, const tolerances& allowed);
+  // Of the expected outputs of a draw of that kind, as expected_statistics_of() has it on the CPU. `strict`: eager
+  // without TensorFloat-32; null if eager does not use it. `value` is not looked at.
+  expected<expected_statistics> statistics_of(const compared_tensors& output, const void* strict, draw_kind kind,
+                                              const tolerances& plan);
 
  private:
   struct totals;
+  // `allowed.loose` is for eager's own deviation, counted `with_reference`.
+  expected<std::size_t> start(const compared_tensors& output, const tolerances& allowed, bool with_reference);
   totals totals_of(std::size_t started) const;
   // The number and the address of a new record on the device.
   expected<std::pair<std::size_t, double*>> new_record();

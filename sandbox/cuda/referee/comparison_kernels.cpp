@@ -34,14 +34,17 @@ __device__ inline double element(const void* values, long long i) {
   if constexpr (type == 9) return ((const double*)values)[i];
 }
 
+// Of an excess where no element is off.
+constexpr double nothing = -1.7976931348623157e308;
+
 struct compare_limits {
   double absolute, relative, absolute_loose, relative_loose;
 };
 
 struct compare_sums {
-  double sums[10];
-  double largest;
-  long long largest_at, mismatch_at;
+  double sums[9];
+  double largest, excess;
+  long long excess_at, mismatch_at;
 };
 
 // Those of every element of this thread. A comparison with NaN is false.
@@ -57,31 +60,36 @@ __device__ inline void compare_elements(const void* values, const void* eagers, 
       if (s.mismatch_at < 0) s.mismatch_at = i;
     }
     const double gap = both ? fabs(v - e) : 0.0, size = fabs(e);
-    if (gap > s.largest) {
-      s.largest = gap;
-      s.largest_at = i;
-    }
-    const double allowed = t.absolute + t.relative * size, allowed_loose = t.absolute_loose + t.relative_loose * size;
+    if (gap > s.largest) s.largest = gap;
+    const double allowed = t.absolute + t.relative * size;
     // Eager's own error is not held against an output that is nearer to the exact one.
-    const double exact_gap = both && known ? fabs(v - d) : gap, least_gap = exact_gap < gap ? exact_gap : gap;
-    bool off = least_gap > allowed, off_loose = least_gap > allowed_loose;
+    const double exact_gap = both && known ? fabs(v - d) : gap, off = exact_gap < gap ? exact_gap : gap;
+    const double excess = off - allowed;
+    if (off > 0 && excess > s.excess) {
+      s.excess = excess;
+      s.excess_at = i;
+    }
+    bool outside = off > 0 && excess > 0;
     // Doubles cannot tell all int64 apart.
-    if (type == 5 && v == e && ((const long long*)values)[i] != ((const long long*)eagers)[i]) off = off_loose = true;
-    s.sums[2] += off ? 1.0 : 0.0;
-    s.sums[3] += off_loose ? 1.0 : 0.0;
+    if (type == 5 && v == e && ((const long long*)values)[i] != ((const long long*)eagers)[i]) outside = true;
+    s.sums[2] += outside ? 1.0 : 0.0;
     if (both && known) {
       s.sums[0] += 1;
-      s.sums[4] += (v - d) * (v - d);
+      s.sums[3] += (v - d) * (v - d);
     }
     if (with_reference && known) {
       const double reference_gap = fabs(d - e);
-      s.sums[5] += reference_gap > allowed ? 1.0 : 0.0;
-      s.sums[6] += reference_gap > allowed_loose ? 1.0 : 0.0;
-      s.sums[7] += (e - d) * (e - d);
-      s.sums[8] += d * d;
-      s.sums[9] += d;
+      s.sums[4] += reference_gap > allowed ? 1.0 : 0.0;
+      s.sums[5] += reference_gap > t.absolute_loose + t.relative_loose * size ? 1.0 : 0.0;
+      s.sums[6] += (e - d) * (e - d);
+      s.sums[7] += d * d;
+      s.sums[8] += d;
     }
   }
+}
+
+__device__ inline bool is_worse(double value, long long at, double than, long long than_at) {
+  return value > than || (value == than && at >= 0 && (than_at < 0 || at < than_at));
 }
 
 extern "C" __global__ void compare(const void* values, const void* eagers, const void* exacts, int type, long long n,
@@ -94,7 +102,8 @@ extern "C" __global__ void compare(const void* values, const void* eagers, const
   const compare_limits t = {absolute, relative, absolute_loose, relative_loose};
   const bool both = with_reference != 0;
   compare_sums s = {};
-  s.largest_at = s.mismatch_at = -1;
+  s.excess = nothing;
+  s.excess_at = s.mismatch_at = -1;
   if (type == 8) compare_elements<8, 9>(values, eagers, exacts, n, t, both, first, stride, s);
   else if (type == 7) compare_elements<7, 9>(values, eagers, exacts, n, t, both, first, stride, s);
   else if (type == 6) compare_elements<6, 9>(values, eagers, exacts, n, t, both, first, stride, s);
@@ -106,7 +115,7 @@ extern "C" __global__ void compare(const void* values, const void* eagers, const
   else compare_elements<1, 1>(values, eagers, exacts, n, t, both, first, stride, s);
   double* mine = figures + (long long)blockIdx.x * 13;
 #pragma unroll
-  for (int k = 0; k < 10; ++k) {
+  for (int k = 0; k < 9; ++k) {
     part[thread] = s.sums[k];
     __syncthreads();
     for (int half = 128; half > 0; half /= 2) {
@@ -117,16 +126,20 @@ extern "C" __global__ void compare(const void* values, const void* eagers, const
     __syncthreads();
   }
   part[thread] = s.largest;
-  place[thread] = s.largest_at;
   __syncthreads();
   for (int half = 128; half > 0; half /= 2) {
-    if (thread < half) {
-      const double other = part[thread + half];
-      const long long at = place[thread + half];
-      if (other > part[thread] || (other == part[thread] && at >= 0 && at < place[thread])) {
-        part[thread] = other;
-        place[thread] = at;
-      }
+    if (thread < half && part[thread + half] > part[thread]) part[thread] = part[thread + half];
+    __syncthreads();
+  }
+  if (thread == 0) mine[9] = part[0];
+  __syncthreads();
+  part[thread] = s.excess;
+  place[thread] = s.excess_at;
+  __syncthreads();
+  for (int half = 128; half > 0; half /= 2) {
+    if (thread < half && is_worse(part[thread + half], place[thread + half], part[thread], place[thread])) {
+      part[thread] = part[thread + half];
+      place[thread] = place[thread + half];
     }
     __syncthreads();
   }
@@ -161,12 +174,8 @@ __device__ inline double element_of(int type, const void* values, long long i) {
   }
 }
 
-__device__ inline bool is_worse(double value, long long at, double than, long long than_at) {
-  return value > than || (value == than && at >= 0 && (than_at < 0 || at < than_at));
-}
-
 // What `compare` left, of all blocks, in one block: the same figures, then the value and the expected one at the worst
-// place (of another class, else the largest deviation).
+// place (of another class, else the largest excess).
 extern "C" __global__ void add_up(const double* figures, int blocks, const void* values, const void* eagers, int type,
                                   double* record) {
   __shared__ double part[256];
@@ -174,7 +183,7 @@ extern "C" __global__ void add_up(const double* figures, int blocks, const void*
   __shared__ long long worst_class;
   const int thread = threadIdx.x;
 #pragma unroll
-  for (int k = 0; k < 10; ++k) {
+  for (int k = 0; k < 9; ++k) {
     double sum = 0;
     for (int b = thread; b < blocks; b += 256) sum += figures[13ll * b + k];
     part[thread] = sum;
@@ -205,18 +214,27 @@ extern "C" __global__ void add_up(const double* figures, int blocks, const void*
     record[12] = (double)place[0];
   }
   __syncthreads();
-  double largest = 0;
-  long long largest_at = -1;
+  double largest = 0, excess = nothing;
+  long long excess_at = -1;
   for (int b = thread; b < blocks; b += 256) {
+    if (figures[13ll * b + 9] > largest) largest = figures[13ll * b + 9];
     const double value = figures[13ll * b + 10];
     const long long at = (long long)figures[13ll * b + 11];
-    if (is_worse(value, at, largest, largest_at)) {
-      largest = value;
-      largest_at = at;
+    if (is_worse(value, at, excess, excess_at)) {
+      excess = value;
+      excess_at = at;
     }
   }
   part[thread] = largest;
-  place[thread] = largest_at;
+  __syncthreads();
+  for (int half = 128; half > 0; half /= 2) {
+    if (thread < half && part[thread + half] > part[thread]) part[thread] = part[thread + half];
+    __syncthreads();
+  }
+  if (thread == 0) record[9] = part[0];
+  __syncthreads();
+  part[thread] = excess;
+  place[thread] = excess_at;
   __syncthreads();
   for (int half = 128; half > 0; half /= 2) {
     if (thread < half && is_worse(part[thread + half], place[thread + half], part[thread], place[thread])) {

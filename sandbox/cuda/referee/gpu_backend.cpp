@@ -44,8 +44,8 @@ int gpu_backend::interpreter_device() const {
 
 expected<std::shared_ptr<const expected_outputs>> gpu_backend::compute(reference_program& program, const draw& d,
                                                                        const tolerances& allowed) {
-  CUDAL1_TRY(auto computed,
-             compute_expected_outputs(program, views_of(d.inputs), views_of(d.weights), allowed, *device_, comparer_));
+  CUDAL1_TRY(auto computed, compute_expected_outputs(program, views_of(d.inputs), views_of(d.weights), d.request.kind,
+                                                     allowed, *device_, comparer_));
   // The runner's libraries and other tasks need memory as well.
   CUDAL1_TRY(const device_room room, device_->room());
   if (room.free < room.total / least_share_free) device_->give_back();
@@ -61,7 +61,7 @@ struct gpu_backend::started_call {
 };
 
 expected<gpu_backend::started_call> gpu_backend::start(const checked_program& variant, const kept_call& call,
-                                                       const std::vector<bool>& comparable, const tolerances& allowed) {
+                                                       const std::vector<bool>& comparable) {
   started_call result;
   const std::size_t outputs = call.record->outputs.size();
   result.flat.resize(outputs, nullptr);
@@ -80,8 +80,8 @@ expected<gpu_backend::started_call> gpu_backend::start(const checked_program& va
       result.flat[i] = copy.const_data_ptr();
       result.copies.push_back(std::move(copy));
     }
-    CUDAL1_TRY(result.comparisons[i],
-               comparer_.start_compare(operands_of(type, result.flat[i], *call.planned->draw, i), allowed));
+    CUDAL1_TRY(result.comparisons[i], comparer_.start_compare(operands_of(type, result.flat[i], *call.planned->draw, i),
+                                                              call.planned->draw->expected->statistics[i]));
   }
   return result;
 }
@@ -89,11 +89,10 @@ expected<gpu_backend::started_call> gpu_backend::start(const checked_program& va
 // Enqueues all comparisons, then collects them together.
 expected<std::vector<compared_call>> gpu_backend::compare(const checked_program& variant,
                                                           std::span<const kept_call> calls,
-                                                          const std::vector<bool>& comparable,
-                                                          const tolerances& allowed) {
+                                                          const std::vector<bool>& comparable) {
   std::vector<started_call> started;
   for (const auto& call : calls) {
-    CUDAL1_TRY(auto one, start(variant, call, comparable, allowed));
+    CUDAL1_TRY(auto one, start(variant, call, comparable));
     started.push_back(std::move(one));
   }
   CUDAL1_CHECK(comparer_.collect());
@@ -108,7 +107,7 @@ expected<std::vector<compared_call>> gpu_backend::compare(const checked_program&
       compared.outputs.push_back(!comparable[i] ? output_check{}
                                                 : comparer_.compared(started[c].comparisons[i],
                                                                      operands_of(type, started[c].flat[i], d, i),
-                                                                     gpu_expected_outputs::of(d).statistics[i]));
+                                                                     d.expected->statistics[i]));
     }
     result.push_back(std::move(compared));
   }

@@ -24,7 +24,7 @@ class gpu_backend final : public referee_backend {
   expected<std::shared_ptr<const expected_outputs>> compute(reference_program& program, const draw& d,
                                                             const tolerances& allowed) override;
   expected<std::vector<compared_call>> compare(const checked_program& variant, std::span<const kept_call> calls,
-                                               const std::vector<bool>& comparable, const tolerances& allowed) override;
+                                               const std::vector<bool>& comparable) override;
   expected<void> attach(frame& f) override;
   expected<request_runners> runners_of(frame& f, std::span<const resident_program> programs,
                                        const call_limits& limits) override;
@@ -38,11 +38,11 @@ class gpu_backend final : public referee_backend {
   // The fingerprints and comparisons that were started for one call's outputs.
   struct started_call;
   expected<started_call> start(const checked_program& variant, const kept_call& call,
-                               const std::vector<bool>& comparable, const tolerances& allowed);
+                               const std::vector<bool>& comparable);
 
   backend_traits traits_{.kind = "cuda",
                          .tasks_kept = 32,
-                         .fewest_timing_draws = 8,
+                         .fewest_timing_draws = 10,
                          .renewals_of_other_kinds = 4,
                          .has_device_clock = true,
                          .order_of_sums_varies = true};

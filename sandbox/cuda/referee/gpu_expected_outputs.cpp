@@ -86,7 +86,7 @@ expected<std::vector<at::Tensor>> run_side(reference_program::side& s, std::span
 
 expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
     reference_program& program, std::span<const tensor_view> inputs, std::span<const tensor_view> weights,
-    const tolerances& allowed, referee_device& device, output_comparer& comparer) {
+    draw_kind kind, const tolerances& allowed, referee_device& device, output_comparer& comparer) {
   const auto run = [&](reference_program::side& side, const char* name) -> expected<std::vector<at::Tensor>> {
     auto outputs = run_side(side, inputs, weights, device);
     if (!outputs) return fail_in(name, outputs.error());
@@ -106,9 +106,11 @@ expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
   for (std::size_t i = 0; i < result->shipped.size(); ++i) {
     const tensor_type& type = program.output_types()[i];
     CUDAL1_TRY(const auto statistics,
-               comparer.statistics_of(type.type, type.numel(), result->shipped[i].const_data_ptr(),
-                                      strict.empty() ? nullptr : strict[i].const_data_ptr(),
-                                      result->exact[i].const_data_ptr(), allowed));
+               comparer.statistics_of({.type = type.type,
+                                       .elements = type.numel(),
+                                       .eager = result->shipped[i].const_data_ptr(),
+                                       .exact = result->exact[i].const_data_ptr()},
+                                      strict.empty() ? nullptr : strict[i].const_data_ptr(), kind, allowed));
     result->statistics.push_back(statistics);
   }
   result->bytes = bytes_of(result->shipped) + bytes_of(result->exact);

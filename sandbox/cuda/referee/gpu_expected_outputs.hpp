@@ -15,14 +15,13 @@ namespace cudal1 {
 // One element per output. Of the strict float32 outputs only the statistics are kept.
 struct gpu_expected_outputs final : expected_outputs {
   std::vector<at::Tensor> shipped, exact;  // contiguous
-  std::vector<expected_statistics> statistics;
 
   static const gpu_expected_outputs& of(const draw& d) { return static_cast<const gpu_expected_outputs&>(*d.expected); }
 };
 
-// `inputs` and `weights` in the program's declared types, on the device.
+// `inputs` and `weights` of a draw of that kind, in the program's declared types, on the device.
 expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
     reference_program& program, std::span<const tensor_view> inputs, std::span<const tensor_view> weights,
-    const tolerances& allowed, referee_device& device, output_comparer& comparer);
+    draw_kind kind, const tolerances& allowed, referee_device& device, output_comparer& comparer);
 
 }  // namespace cudal1

@@ -1,7 +1,6 @@
 #include "sandbox/cuda/referee/gpu_runner_link.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -27,6 +26,8 @@ constexpr int64_t progress_slice_ms = 50;           // how often to check which 
 constexpr int64_t least_limit = int64_t{16} << 30;  // of a runner's memory, if no limit is set
 constexpr int residents = 2;                        // programs that have tensors in the arena at the same time
 constexpr std::size_t most_notes = 16, most_note = 400;
+constexpr int64_t least_part = int64_t{1} << 30;  // of a runner's memory
+constexpr std::size_t most_parts = 8;             // as many descriptors
 
 std::chrono::milliseconds milliseconds_of(double ms) {
   return std::chrono::milliseconds(static_cast<int64_t>(ms));
@@ -40,6 +41,17 @@ std::string said(const std::string& text) {
 bool is_ours(errc code) {
   return code == errc::infrastructure || code == errc::io_error || code == errc::corrupt ||
          code == errc::invalid_argument || code == errc::cancelled || code == errc::already_exists;
+}
+
+// Small ones first: the runner maps no more of them than a program needs, and wipes what it maps.
+std::vector<int64_t> arena_parts(int64_t bytes) {
+  std::vector<int64_t> parts;
+  for (int64_t part = least_part; bytes > 0; part = parts.size() < 2 ? part : 2 * part) {
+    const bool is_last = bytes - part < part || parts.size() + 1 == most_parts;
+    parts.push_back(is_last ? bytes : part);
+    bytes -= parts.back();
+  }
+  return parts;
 }
 
 bool is_time(double value) {
@@ -139,18 +151,41 @@ void gpu_runner_link::settle(resident_program which) {
 }
 
 expected<void> gpu_runner_link::give_arena() {
-  if (arena_) return {};
+  if (!arena_.empty()) return {};
   device_.give_back();
   CUDAL1_TRY(const device_room room, device_.room());
   const int64_t limit = limits_.memory_bytes > 0 ? limits_.memory_bytes : std::max(least_limit, room.total / 6);
   const int64_t bytes = std::min<int64_t>(residents * limit, room.free / 4 * 3);
-  CUDAL1_TRY(device_memory memory, device_.make_memory(bytes, memory_access::read_only));
+  gpu_arena_message message;
+  std::vector<device_memory> parts;
+  for (const int64_t part : arena_parts(bytes)) {
+    CUDAL1_TRY(device_memory memory, device_.make_memory(part, memory_access::read_only));
+    message.bytes.push_back(memory.bytes);
+    parts.push_back(std::move(memory));
+  }
   CUDAL1_TRY(const unique_fd page, make_shared_memory("cudal1-progress", gpu_progress::bytes));
   CUDAL1_TRY(progress_, map_shared(page.get(), gpu_progress::bytes, memory_access::read_only));
-  const std::array<int, 2> files{memory.file.get(), page.get()};
-  CUDAL1_CHECK(tell(frame_type::arena, to_json(gpu_arena_message{memory.bytes}), files, start_limit_ms));
-  arena_ = std::move(memory);
+  std::vector<int> files{page.get()};
+  for (const auto& part : parts)
+    files.push_back(part.file.get());
+  CUDAL1_CHECK(tell(frame_type::arena, to_json(message), files, start_limit_ms));
+  arena_ = std::move(parts);
   return {};
+}
+
+int64_t gpu_runner_link::arena_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& part : arena_)
+    bytes += part.bytes;
+  return bytes;
+}
+
+std::byte* gpu_runner_link::in_arena(int64_t offset, int64_t bytes) const {
+  for (const auto& part : arena_) {
+    if (offset >= 0 && bytes <= part.bytes && offset <= part.bytes - bytes) return part.data + offset;
+    offset -= part.bytes;
+  }
+  return nullptr;
 }
 
 expected<void> gpu_runner_link::load(resident_program which, const checked_program& p, int object,
@@ -163,7 +198,7 @@ expected<void> gpu_runner_link::load(resident_program which, const checked_progr
   const bool again = resident.program && resident.program->id == p.id;
   resident = {};
   const auto start = std::chrono::steady_clock::now();
-  const gpu_load_message message{which, again ? "" : print_program(p.text)};
+  const gpu_load_message message{which, again ? "" : print_program(p.text), system_seed()};
   CUDAL1_CHECK(device_.synchronise());
   CUDAL1_CHECK(ask(which, frame_type::load, to_json(message), std::span(&object, object >= 0 ? 1 : 0), load_limit_ms));
   resident.program = p;
@@ -321,6 +356,8 @@ expected<std::vector<call_record>> gpu_runner_link::run(const std::vector<planne
     CUDAL1_TRY(auto result, result_of(calls[i], reply.calls[i]));
     results.push_back(std::move(result));
   }
+  if (!reply.problem.empty())
+    return note_fault(resident_program::variant, {outcome::out_of_bounds, said(reply.problem)});
   return results;
 }
 
@@ -335,14 +372,16 @@ expected<std::vector<output_memory>> gpu_runner_link::outputs_of(resident_progra
     const tensor_type& type = p.types.at(p.text.outputs[i]);
     const gpu_output_place& place = record.outputs[i];
     const int64_t size = type.storage_bytes();
+    const bool aligned = place.offset % size_of(type.type) == 0;
     const auto inside = [&](int64_t available) {
-      return place.offset >= 0 && size <= available && place.offset <= available - size &&
-             place.offset % size_of(type.type) == 0;
+      return place.offset >= 0 && size <= available && place.offset <= available - size && aligned;
     };
+    auto* const kept =
+        place.home == static_cast<uint32_t>(output_home::arena) && aligned ? in_arena(place.offset, size) : nullptr;
     const bool is_weight = place.home == static_cast<uint32_t>(output_home::weight);
     const auto tensors = shared_tensors::of(is_weight ? d.weights : d.inputs);
-    if (place.home == static_cast<uint32_t>(output_home::arena) && inside(arena_->bytes)) {
-      result.push_back({arena_->data + place.offset, output_home::arena, 0});
+    if (kept != nullptr) {
+      result.push_back({kept, output_home::arena, 0});
     } else if ((is_weight || place.home == static_cast<uint32_t>(output_home::input)) && tensors &&
                place.index < tensors->views.size() && inside(tensors->views[place.index].type.storage_bytes())) {
       auto* const first = static_cast<std::byte*>(tensors->views[place.index].data);

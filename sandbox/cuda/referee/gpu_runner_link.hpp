@@ -36,7 +36,7 @@ class gpu_runner_link final : public program_runners {
 
   std::size_t max_calls() const override;
   // How many bytes of outputs may be kept at the same time.
-  int64_t keepable_bytes() const { return arena_ ? arena_->bytes / share_of_kept : 0; }
+  int64_t keepable_bytes() const { return arena_bytes() / share_of_kept; }
   // No work of this process is on the device meanwhile. The outputs in a record have the program's strides.
   expected<std::vector<call_record>> run(const std::vector<planned_call>& calls) override;
 
@@ -66,6 +66,9 @@ class gpu_runner_link final : public program_runners {
   tl::unexpected<error> unanswered(resident_program which, const error& e, double limit_ms);
   tl::unexpected<error> note_fault(resident_program which, fault f) override;
   expected<void> give_arena();
+  int64_t arena_bytes() const;
+  // The bytes of one part that begin so far behind the start of the first; null where there are none.
+  std::byte* in_arena(int64_t offset, int64_t bytes) const;
   expected<void> give(const std::shared_ptr<const shared_tensors>& tensors);
   expected<void> drop_unused();
   expected<std::vector<output_memory>> outputs_of(resident_program which, const gpu_call_record& record, const draw& d);
@@ -79,7 +82,7 @@ class gpu_runner_link final : public program_runners {
   referee_device& device_;
   unique_fd channel_, pidfd_;
   static constexpr int64_t share_of_kept = 8;
-  std::optional<device_memory> arena_;
+  std::vector<device_memory> arena_;  // its parts
   mapping progress_;
   call_limits limits_;
   resident_side sides_[2];

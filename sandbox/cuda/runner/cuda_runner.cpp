@@ -55,9 +55,14 @@ class cuda_runner {
     int64_t weights = 0, generation = 0;  // of the weights that are set
     bool weights_are_set = false;
     bool host_bound = false;  // the host takes a good part of its calls' time
+    int64_t last_inputs = 0;  // of its last call in this frame, whose draws are all there; 0 where there was none
+    std::vector<tensor_view> constants;  // what setup made of these weights, and its fingerprint under that key
+    uint64_t constants_key = 0;
+    fingerprint constants_content;
   };
 
   expected<gpu_reply> load(frame& f);
+  expected<void> wipe(uint64_t seed);
   expected<gpu_reply> unload(frame& f);
   expected<gpu_reply> take_tensors(frame& f);
   expected<gpu_reply> drop(frame& f);
@@ -74,9 +79,13 @@ class cuda_runner {
   }
   expected<void> set_weights(slot& s, const gpu_call& m, gpu_call_record& record);
   expected<void> capture(slot& s, const gpu_call& m, std::span<const tensor_view> inputs);
-  // Runs the same call untimed before a timed call that is host-bound: a host that has just done the same work is
-  // fastest, as in a loop, and varies least. Poison and flush follow, so the device's state is unaffected.
-  expected<void> rehearse(slot& s, const gpu_call& m, std::span<const tensor_view> inputs);
+  // Runs the program untimed on the inputs of its call before, before a timed call that is host-bound: a host that has
+  // just done the same work is fastest, as in a loop, and varies least. Poison and flush follow, and the program has
+  // not met the inputs that it is timed on, so the device's state is of no use to it.
+  expected<void> rehearse(slot& s, const gpu_call& m);
+  static bool can_rehearse(const slot& s, const gpu_call& m) {
+    return m.inputs == 0 || (s.last_inputs != 0 && s.last_inputs != m.inputs);
+  }
   expected<given_tensors*> tensors_of(int64_t id, bool weights);
   expected<const device_mapping*> second_of(given_tensors& given);
   expected<void> copy_outputs(const gpu_call& m, std::span<const tensor_view> outputs, gpu_call_record& record);
@@ -97,18 +106,20 @@ class cuda_runner {
   std::map<int64_t, given_tensors> given_;
   mapping progress_page_;
   gpu_progress* progress_ = nullptr;
-  bool last_is_unknown_ = false;  // the findings about the last call are not yet recorded
+  const slot* last_ = nullptr;  // of the last call, while what it left is on its way from the device
+  int64_t frame_bytes_ = 0;     // the largest frame of the variants' kernels since all was wiped
+  bool is_wiped_ = false;       // and no calls were answered since
 };
 
 expected<void> cuda_runner::start(frame& f) {
-  if (f.type != frame_type::arena || f.descriptors.size() != 2)
-    return fail(errc::corrupt, "a GPU runner's first frame must be arena, with its memory and a page for its progress");
-  CUDAL1_TRY(const auto message, record_of<gpu_arena_message>(f));
-  CUDAL1_TRY(device_, runner_device::create(settings_.cuda_device, f.descriptors[0].get(), message.bytes,
-                                            settings_.flush_bytes));
-  CUDAL1_TRY(progress_page_, map_shared(f.descriptors[1].get(), gpu_progress::bytes, memory_access::read_write));
+  if (f.type != frame_type::arena || f.descriptors.size() < 2)
+    return fail(errc::corrupt, "a GPU runner's first frame must be arena, with a page for its progress and its memory");
+  CUDAL1_TRY(auto message, record_of<gpu_arena_message>(f));
+  CUDAL1_TRY(progress_page_, map_shared(f.descriptors[0].get(), gpu_progress::bytes, memory_access::read_write));
   progress_ = new (progress_page_.data()) gpu_progress;
-  f.descriptors.clear();
+  f.descriptors.erase(f.descriptors.begin());
+  CUDAL1_TRY(device_, runner_device::create(settings_.cuda_device, std::exchange(f.descriptors, {}),
+                                            std::move(message.bytes), settings_.flush_bytes));
   return {};
 }
 
@@ -121,6 +132,7 @@ expected<void> cuda_runner::begin(uint64_t seed, bool counts) {
 expected<gpu_reply> cuda_runner::load(frame& f) {
   CUDAL1_TRY(const auto message, record_of<gpu_load_message>(f));
   slot& s = slot_of(message.which);
+  CUDAL1_CHECK(device_->finish());
   auto known = s.program ? s.program->known() : std::shared_ptr<known_program>();
   s = {};
   device_->arena().forget_needs();
@@ -129,6 +141,7 @@ expected<gpu_reply> cuda_runner::load(frame& f) {
     known = std::make_shared<known_program>(std::move(checked));
   }
   if (!known) return fail(errc::corrupt, "a {} cannot be loaded again: it was never loaded", enum_name(message.which));
+  if (message.which == resident_program::variant) CUDAL1_CHECK(wipe(message.seed));
   mapping object;
   if (!f.descriptors.empty()) {
     CUDAL1_TRY(const int64_t bytes, sealed_size(f.descriptors[0].get()));
@@ -136,7 +149,20 @@ expected<gpu_reply> cuda_runner::load(frame& f) {
   }
   CUDAL1_TRY(s.program, resident::load(std::move(known), {reinterpret_cast<const char*>(object.data()), object.size()},
                                        device_->index(), device_->arena(), device_->stream()));
-  return gpu_reply{};
+  frame_bytes_ = std::max(frame_bytes_, s.program->frame_bytes());
+  if (frame_bytes_ <= runner_device::most_frame_bytes) return gpu_reply{};
+  s = {};
+  return fail(errc::variant_fault, "a kernel needs {} bytes of local memory a thread, and {} are granted",
+              std::exchange(frame_bytes_, 0), runner_device::most_frame_bytes);
+}
+
+// What any variant could have left on the device is gone before the next one runs, or the same again. The task's own
+// program sets its weights again, since its tensors are overwritten too.
+expected<void> cuda_runner::wipe(uint64_t seed) {
+  CUDAL1_CHECK(device_->wipe(seed, std::exchange(frame_bytes_, 0)));
+  slot_of(resident_program::reference).weights_are_set = false;
+  is_wiped_ = true;
+  return {};
 }
 
 expected<gpu_reply> cuda_runner::unload(frame& f) {
@@ -213,6 +239,9 @@ expected<void> cuda_runner::set_weights(slot& s, const gpu_call& m, gpu_call_rec
     CUDAL1_CHECK(s.program->set_weights(views));
     CUDAL1_CHECK(device_->finish());
     record.setup_ms = milliseconds_since(start);
+    s.constants = s.program->constants();
+    s.constants_key = m.seed;
+    CUDAL1_TRY(s.constants_content, device_->fingerprint_of({s.constants, s.constants_key}));
   }
   s.weights_are_set = true;
   return {};
@@ -232,7 +261,13 @@ expected<void> cuda_runner::capture(slot& s, const gpu_call& m, std::span<const 
   return device_->finish();
 }
 
-expected<void> cuda_runner::rehearse(slot& s, const gpu_call& m, std::span<const tensor_view> inputs) {
+expected<void> cuda_runner::rehearse(slot& s, const gpu_call& m) {
+  const device_mapping* memory = nullptr;
+  if (m.inputs != 0) {
+    CUDAL1_TRY(const auto* const given, tensors_of(s.last_inputs, false));
+    memory = &given->mapped;
+  }
+  CUDAL1_TRY(const auto inputs, views_of(memory, s.program->input_types()));
   CUDAL1_CHECK(begin(m.seed ^ 3, false));
   s.program->prepare();
   return s.program->call(inputs);
@@ -278,10 +313,14 @@ expected<void> cuda_runner::copy_outputs(const gpu_call& m, std::span<const tens
 
 expected<void> cuda_runner::finish(gpu_reply& reply) {
   CUDAL1_CHECK(device_->finish());
-  if (!std::exchange(last_is_unknown_, false)) return {};
+  if (reply.problem.empty()) reply.problem = device_->flush_problem();
+  const slot* const last = std::exchange(last_, nullptr);
+  if (last == nullptr) return {};
   const auto found = device_->found();
   auto& record = reply.calls.back();
   record.guard_problem = found.guards.text();
+  if (record.guard_problem.empty() && found.constants != last->constants_content)
+    record.guard_problem = "a tensor that setup made was written by a call: steps may only read it";
   record.hash_low = found.outputs.low;
   record.hash_high = found.outputs.high;
   return {};
@@ -300,7 +339,7 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
     }
   }
   CUDAL1_TRY(const auto inputs, views_of(memory, s.program->input_types()));
-  const bool rehearsed = m.mode == call_mode::timed && s.host_bound;
+  const bool rehearsed = m.mode == call_mode::timed && s.host_bound && can_rehearse(s, m);
   if (!has_weights(s, m) || s.program->needs_capture() || rehearsed) CUDAL1_CHECK(finish(reply));
   CUDAL1_CHECK(set_weights(s, m, record));
   CUDAL1_CHECK(capture(s, m, inputs));
@@ -308,7 +347,7 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
   CUDAL1_TRY(const auto weights, views_of(weights_memory, s.program->weight_types()));
   const bool timed = m.mode != call_mode::untimed;
   const auto start = clock::now();
-  if (rehearsed) CUDAL1_CHECK(rehearse(s, m, inputs));
+  if (rehearsed) CUDAL1_CHECK(rehearse(s, m));
   CUDAL1_CHECK(begin(m.seed, true));
   s.program->prepare();
   if (timed) {
@@ -334,8 +373,9 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
   if (timed && device_->arena().late_blocks() > 0)
     reply.notes.push_back(
         fmt::format("a timed call of the {} poisoned memory while its clock ran", enum_name(m.which)));
-  CUDAL1_CHECK(device_->note_call(s.program->outputs(), m.key));
-  last_is_unknown_ = true;
+  CUDAL1_CHECK(device_->note_call(s.program->outputs(), m.key, {s.constants, s.constants_key}));
+  last_ = &s;
+  s.last_inputs = m.inputs;
   if (m.keep)
     for (const auto& output : s.program->outputs())
       record.outputs.push_back(place_of(output, inputs, weights));
@@ -347,7 +387,9 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
 expected<gpu_reply> cuda_runner::calls(frame& f) {
   CUDAL1_TRY(const auto message, record_of<gpu_calls_message>(f));
   gpu_reply reply;
-  last_is_unknown_ = false;  // in case the last frame's calls ended with a fault
+  last_ = nullptr;  // in case the last frame's calls ended with a fault
+  for (auto& s : slots_)
+    s.last_inputs = 0;
   device_->arena().drop_kept();
   // Timed calls follow untimed ones, perhaps in several frames. Calls that are compared must run on one core.
   if (!message.calls.empty() && message.calls.front().mode == call_mode::untimed) CUDAL1_CHECK(choose_core());
@@ -356,6 +398,10 @@ expected<gpu_reply> cuda_runner::calls(frame& f) {
     CUDAL1_CHECK(call(m, reply));
   }
   CUDAL1_CHECK(finish(reply));
+  // Once a load: what is written beside that is of no use to a later call of it, and gone before the next load.
+  if (std::exchange(is_wiped_, false) && reply.problem.empty()) {
+    CUDAL1_TRY(reply.problem, device_->untouched_problem());
+  }
   if (const auto& variant = slot_of(resident_program::variant); variant.program) reply.notes = variant.program->notes();
   return reply;
 }

@@ -23,10 +23,10 @@ inline constexpr std::chrono::microseconds spin_time{300};
 // (the text names the step), after which the process may be unusable: a runner whose context is broken exits, and the
 // referee notices with the next frame that it does not respond.
 
-// arena: descriptors {memory, progress}. Once, first. The runner's tensors live in the memory; the referee maps it for
-// reading. `progress` is a page of the host's memory, a gpu_progress.
+// arena: descriptors {progress, memory...}. Once, first. The runner's tensors live in the memory, whose parts follow
+// each other there; the referee maps them for reading. `progress` is a page of the host's memory, a gpu_progress.
 struct gpu_arena_message {
-  int64_t bytes = 0;
+  std::vector<int64_t> bytes;  // of each part
 };
 BOOST_DESCRIBE_STRUCT(gpu_arena_message, (), (bytes))
 
@@ -34,8 +34,9 @@ BOOST_DESCRIBE_STRUCT(gpu_arena_message, (), (bytes))
 struct gpu_load_message {
   resident_program which = resident_program::variant;
   std::string program;  // "" for the program that it replaces, at other addresses
+  uint64_t seed = 0;    // of what overwrites whatever a variant could have left on the device
 };
-BOOST_DESCRIBE_STRUCT(gpu_load_message, (), (which, program))
+BOOST_DESCRIBE_STRUCT(gpu_load_message, (), (which, program, seed))
 
 // unload: frees all of the program's memory.
 struct gpu_unload_message {
@@ -106,7 +107,8 @@ BOOST_DESCRIBE_STRUCT(gpu_call_record, (),
 struct gpu_reply {
   std::vector<gpu_call_record> calls;  // of call
   std::vector<std::string> notes;      // of call: how it ran if not as requested: "graph: ..."
+  std::string problem;                 // of call: "" or which memory that is nobody's was written
 };
-BOOST_DESCRIBE_STRUCT(gpu_reply, (), (calls, notes))
+BOOST_DESCRIBE_STRUCT(gpu_reply, (), (calls, notes, problem))
 
 }  // namespace cudal1

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sandbox/cuda/runtime/api.hpp"
+#include "sandbox/cuda/runtime/cubin_library.hpp"
 #include "sandbox/cuda/runtime/gpu_arena.hpp"
 #include "sandbox/cuda/runtime/graph_bindings.hpp"
 #include "sandbox/cuda/runtime/rebound_graph.hpp"
@@ -53,6 +54,10 @@ class resident {
   expected<void> call(std::span<const tensor_view> inputs);
   // Where the outputs of the last call are.
   const std::vector<tensor_view>& outputs() const { return outputs_; }
+  // What its setup steps made, since set_weights().
+  std::vector<tensor_view> constants() const { return program_->constants(); }
+  // The largest frame of its kernels in local memory, in bytes a thread.
+  int64_t frame_bytes() const { return kernels_ ? frame_bytes_of(*kernels_) : 0; }
   void release();
 
   // How it runs if not as requested: inputs that are copied.

@@ -1,5 +1,6 @@
 #include "sandbox/cuda/runtime/cubin_library.hpp"
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <vector>
@@ -46,6 +47,7 @@ class cubin_library final : public kernel_library {
     if (found == kernels_.end()) return fail(errc::invalid_program, "the source defines no kernel \"{}\"", kernel);
     return &found->second;
   }
+  int64_t frame_bytes() const { return frame_bytes_; }
   int parameter_count(const kernel_handle* kernel) const override { return kernel_of(kernel).parameters; }
   bool uses_fibers(const kernel_handle*) const override { return false; }
   expected<void> prepare(const kernel_handle*, int) const override { return {}; }
@@ -80,6 +82,7 @@ class cubin_library final : public kernel_library {
     // Allow as much dynamic shared memory as the kernel's static shared memory leaves.
     cudaFuncAttributes attributes{};
     CUDAL1_CUDA(cudaFuncGetAttributes(&attributes, handle));
+    frame_bytes_ = std::max(frame_bytes_, static_cast<int64_t>(attributes.localSizeBytes));
     int most = 0;
     CUDAL1_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_));
     const int left = most - static_cast<int>(attributes.sharedSizeBytes);
@@ -90,6 +93,7 @@ class cubin_library final : public kernel_library {
 
   int device_;
   cudaLibrary_t library_ = nullptr;
+  int64_t frame_bytes_ = 0;
   std::map<std::string, device_kernel> kernels_;
 };
 
@@ -99,6 +103,10 @@ expected<std::unique_ptr<kernel_library>> load_cubin(std::string_view cubin, int
   auto library = std::make_unique<cubin_library>(device);
   CUDAL1_CHECK(library->load(cubin));
   return library;
+}
+
+int64_t frame_bytes_of(const kernel_library& library) {
+  return static_cast<const cubin_library&>(library).frame_bytes();
 }
 
 }  // namespace cudal1

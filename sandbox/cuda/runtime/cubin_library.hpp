@@ -11,5 +11,7 @@ namespace cudal1 {
 // `cubin` is copied. Errors: invalid_program if the driver rejects it for the current device. An impossible launch
 // (grid, block or shared memory beyond the device's limits) throws std::runtime_error with the reason.
 expected<std::unique_ptr<kernel_library>> load_cubin(std::string_view cubin, int device);
+// The largest frame in local memory of a kernel of such a library, in bytes a thread.
+int64_t frame_bytes_of(const kernel_library& library);
 
 }  // namespace cudal1

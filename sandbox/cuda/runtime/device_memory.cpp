@@ -58,29 +58,106 @@ expected<unique_fd> make_device_memory(int64_t bytes, int device) {
   return unique_fd(fd);
 }
 
+namespace {
+
+// All memory behind the descriptor, at reserved addresses.
+expected<void> map_at(CUdeviceptr base, std::size_t bytes, int fd, int device, memory_access access) {
+  CUDAL1_TRY(const auto* const api, driver_api());
+  CUmemGenericAllocationHandle memory = 0;
+  CUDAL1_DRIVER(api->mem_import(&memory, std::bit_cast<void*>(static_cast<intptr_t>(fd)),
+                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  const CUresult mapped = api->mem_map(base, bytes, 0, memory, 0);
+  (void)api->mem_release(memory);  // the mapping keeps it
+  CUDAL1_DRIVER(mapped);
+  const CUmemAccessDesc rights{.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                               .flags = access == memory_access::read_write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                                            : CU_MEM_ACCESS_FLAGS_PROT_READ};
+  const CUresult allowed = api->mem_set_access(base, bytes, &rights, 1);
+  if (allowed != CUDA_SUCCESS) (void)api->mem_unmap(base, bytes);
+  CUDAL1_DRIVER(allowed);
+  return {};
+}
+
+// Mapping memory is no work of a stream, though a capture in its strictest mode takes it for one.
+class beside_captures {
+ public:
+  beside_captures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~beside_captures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  beside_captures(const beside_captures&) = delete;
+  beside_captures& operator=(const beside_captures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace
+
 expected<device_mapping> map_device_memory(int fd, int64_t bytes, int device, memory_access access) {
   CUDAL1_TRY(const auto* const api, driver_api());
   CUDAL1_TRY(const int64_t rounded_size, rounded_device_bytes(bytes, device));
   const auto size = static_cast<std::size_t>(rounded_size);
-  CUmemGenericAllocationHandle memory = 0;
-  CUDAL1_DRIVER(api->mem_import(&memory, std::bit_cast<void*>(static_cast<intptr_t>(fd)),
-                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-  device_mapping result;
   CUdeviceptr base = 0;
-  CUresult status = api->mem_reserve(&base, size, 0, 0, 0);
-  if (status == CUDA_SUCCESS) {
-    status = api->mem_map(base, size, 0, memory, 0);
-    if (status != CUDA_SUCCESS) (void)api->mem_free_address(base, size);
+  CUDAL1_DRIVER(api->mem_reserve(&base, size, 0, 0, 0));
+  if (auto mapped = map_at(base, size, fd, device, access); !mapped) {
+    (void)api->mem_free_address(base, size);
+    return tl::unexpected<error>(mapped.error());
   }
-  (void)api->mem_release(memory);  // the mapping keeps it
-  CUDAL1_DRIVER(status);
+  device_mapping result;
   result.base_ = base;
   result.bytes_ = size;
-  const CUmemAccessDesc rights{.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
-                               .flags = access == memory_access::read_write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                                                            : CU_MEM_ACCESS_FLAGS_PROT_READ};
-  CUDAL1_DRIVER(api->mem_set_access(base, size, &rights, 1));
   return result;
+}
+
+expected<mapping_in_parts> mapping_in_parts::reserve(std::vector<unique_fd> files, std::vector<int64_t> bytes,
+                                                     int device) {
+  if (files.empty() || files.size() != bytes.size())
+    return fail(errc::corrupt, "memory in {} parts comes with {} descriptors", bytes.size(), files.size());
+  CUDAL1_TRY(const auto* const api, driver_api());
+  std::size_t all = 0;
+  for (const int64_t part : bytes) {
+    if (part <= 0 || part % page != 0) return fail(errc::corrupt, "a part of {} bytes of memory", part);
+    all += static_cast<std::size_t>(part);
+  }
+  mapping_in_parts result;
+  CUDAL1_DRIVER(api->mem_reserve(&result.base_, all, 0, 0, 0));
+  result.device_ = device;
+  result.files_ = std::move(files);
+  result.bytes_ = std::move(bytes);
+  return result;
+}
+
+mapping_in_parts& mapping_in_parts::operator=(mapping_in_parts&& other) noexcept {
+  std::swap(base_, other.base_);
+  std::swap(device_, other.device_);
+  std::swap(files_, other.files_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(mapped_, other.mapped_);
+  return *this;
+}
+
+mapping_in_parts::~mapping_in_parts() {
+  if (base_ == 0) return;
+  (void)map_first(0);
+  if (const auto api = driver_api())
+    (void)(*api)->mem_free_address(base_, static_cast<std::size_t>(at(bytes_.size()) - base_));
+}
+
+CUdeviceptr mapping_in_parts::at(std::size_t part) const {
+  CUdeviceptr address = base_;
+  for (std::size_t i = 0; i < part; ++i)
+    address += static_cast<CUdeviceptr>(bytes_[i]);
+  return address;
+}
+
+expected<void> mapping_in_parts::map_first(std::size_t parts) {
+  CUDAL1_TRY(const auto* const api, driver_api());
+  const beside_captures mode;
+  for (; mapped_ < parts; ++mapped_)
+    CUDAL1_CHECK(map_at(at(mapped_), static_cast<std::size_t>(bytes_[mapped_]), files_[mapped_].get(), device_,
+                        memory_access::read_write));
+  for (; mapped_ > parts; --mapped_)
+    CUDAL1_DRIVER(api->mem_unmap(at(mapped_ - 1), static_cast<std::size_t>(bytes_[mapped_ - 1])));
+  return {};
 }
 
 device_layout device_layout_of(std::span<const tensor_type> types) {

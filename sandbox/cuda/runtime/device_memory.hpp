@@ -40,6 +40,33 @@ class device_mapping {
   std::size_t bytes_ = 0;
 };
 
+// Memory behind several descriptors, at addresses that follow each other: the first parts are mapped for writing, as
+// many as are wanted. What is not mapped keeps its content; a write there is an illegal access.
+class mapping_in_parts {
+ public:
+  // The descriptors stay open for as long as this object lives. Nothing is mapped yet.
+  static expected<mapping_in_parts> reserve(std::vector<unique_fd> files, std::vector<int64_t> bytes, int device);
+  mapping_in_parts() = default;
+  mapping_in_parts(mapping_in_parts&& other) noexcept { *this = std::move(other); }
+  mapping_in_parts& operator=(mapping_in_parts&& other) noexcept;
+  mapping_in_parts(const mapping_in_parts&) = delete;
+  mapping_in_parts& operator=(const mapping_in_parts&) = delete;
+  ~mapping_in_parts();
+
+  std::byte* data() const { return std::bit_cast<std::byte*>(base_); }
+  const std::vector<int64_t>& bytes() const { return bytes_; }  // of each part
+  // To map is possible while a stream is captured; before parts are unmapped the device must be done with them.
+  expected<void> map_first(std::size_t parts);
+
+ private:
+  CUdeviceptr at(std::size_t part) const;
+  CUdeviceptr base_ = 0;
+  int device_ = 0;
+  std::vector<unique_fd> files_;
+  std::vector<int64_t> bytes_;
+  std::size_t mapped_ = 0;
+};
+
 // `bytes` rounded up to the device's mapping granularity (2 MiB).
 expected<int64_t> rounded_device_bytes(int64_t bytes, int device);
 // Physical memory of (rounded) that size. It lives as long as a descriptor or a mapping of it does, in any process.

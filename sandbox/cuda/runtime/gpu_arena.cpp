@@ -70,6 +70,13 @@ range_set::ranges_by_start range_set::gaps_in(std::size_t from, std::size_t to) 
   return gaps.ranges_;
 }
 
+device_arena::device_arena(std::byte* base, const std::vector<std::size_t>& parts, poisoner poison, part_mapper map)
+    : base_(base), size_(0), poison_(std::move(poison)), map_(std::move(map)) {
+  for (const std::size_t part : parts)
+    ends_.push_back(size_ += part);
+  kept_ = stale_ = lowest_kept_ = reached_ = limit();
+}
+
 // The lowest fit at or above this call's start, else the lowest of all.
 bool device_arena::place(std::size_t extent, const range_set& taken, std::size_t& offset) const {
   for (const std::size_t from : {start_, std::size_t{0}}) {
@@ -86,11 +93,52 @@ bool device_arena::place(std::size_t extent, const range_set& taken, std::size_t
   return false;
 }
 
-expected<void> device_arena::poison(std::span<const std::pair<std::size_t, std::size_t>> ranges) {
+bool device_arena::find_place(std::size_t extent, std::size_t& offset) const {
+  if (!capturing_ || !apart_) return place(extent, taken_, offset);
+  range_set unused = taken_;
+  for (const auto& [from, to] : captured_.ranges())
+    unused.add(from, to);
+  return place(extent, unused, offset);
+}
+
+// Copies that are kept stay where they are, as a block that lasts until they are let go. In a capture nothing can be
+// poisoned: nobody knows then what is left untouched.
+bool device_arena::grow() {
+  if (parts_ == ends_.size() || !map_(parts_ + 1)) return false;
+  const std::size_t before = limit();
+  stranded_.add(kept_, before);
+  taken_.add(kept_, before);
+  lasting_.add(kept_, before);
+  ++parts_;
+  kept_ = stale_ = lowest_kept_ = limit();
+  reached_ = capturing_ ? limit() : std::max(reached_, before);
+  const std::pair grown(before, limit());
+  return capturing_ || poison({&grown, 1}, wipe_seed_).has_value();
+}
+
+expected<void> device_arena::wipe(uint64_t seed) {
+  drop_kept();
+  while (parts_ > 1 && taken_.end() <= part_begin())
+    --parts_;
+  if (map_) CUDAL1_CHECK(map_(parts_));
+  kept_ = stale_ = lowest_kept_ = limit();
+  wipe_seed_ = mixed(seed);
+  prepared_ = 0;
+  highest_ = reached_ = taken_.end();
+  const std::pair all(std::size_t{0}, limit());
+  return poison({&all, 1}, wipe_seed_);
+}
+
+std::vector<word_range> device_arena::untouched() const {
+  if (reached_ >= lowest_kept_) return {};
+  return {{reached_ / word, (lowest_kept_ - reached_) / word}};
+}
+
+expected<void> device_arena::poison(std::span<const std::pair<std::size_t, std::size_t>> ranges, uint64_t seed) {
   std::vector<word_range> words;
   for (const auto& [from, to] : ranges)
     if (from < to) words.push_back({from / word, (to - from) / word});
-  return words.empty() ? expected<void>() : poison_(words, seed_);
+  return words.empty() ? expected<void>() : poison_(words, seed);
 }
 
 // An upper bound for the end of this call's blocks, packed from its start on, if it needs no more than the calls
@@ -117,18 +165,12 @@ void* device_arena::allocate(std::size_t bytes) {
   if (bytes == 0 || bytes > size_) return nullptr;
   const std::size_t extent = rounded(bytes, alignment) + gap;
   std::size_t offset = 0;
-  if (capturing_ && apart_) {
-    range_set unused = taken_;
-    for (const auto& [from, to] : captured_.ranges())
-      unused.add(from, to);
-    if (!place(extent, unused, offset)) return nullptr;
-  } else if (!place(extent, taken_, offset)) {
-    return nullptr;
-  }
+  while (!find_place(extent, offset))
+    if (!grow()) return nullptr;
   // Not in a capture, since the poison would be replayed: begin_call() prepares the memory of graphs.
   if (!capturing_ && offset + extent > prepared_) {
     const std::pair missing(std::max(offset, prepared_), offset + extent);
-    if (!poison({&missing, 1})) return nullptr;
+    if (!poison({&missing, 1}, seed_)) return nullptr;
     ++late_;
     if (offset <= prepared_) prepared_ = offset + extent;
   }
@@ -137,6 +179,7 @@ void* device_arena::allocate(std::size_t bytes) {
   if (capturing_) captured_.add(offset, offset + extent);
   blocks_.emplace(offset, block{bytes, extent});
   highest_ = std::max(highest_, offset + extent);
+  reached_ = std::max(reached_, offset + extent);
   top_ = std::max(top_, offset + extent);
   if (counts_) widest_ = std::max(widest_, extent);
   in_use_ += bytes;
@@ -175,11 +218,14 @@ expected<void> device_arena::begin_call(uint64_t seed, bool counts) {
   start_ = mixed(seed_) % (rotation_span(size_) / alignment) * alignment;
   // Includes what the last call left, and the blocks that stay.
   const std::size_t reach = std::max({end_of_need(), highest_, taken_.end()}) + gap;
+  while (reach > kept_ && grow()) {
+  }
   prepared_ = std::min(kept_, rounded(reach, alignment));
+  reached_ = std::max(reached_, prepared_);
   const auto free = lasting_.gaps_in(0, prepared_);
   std::vector<std::pair<std::size_t, std::size_t>> ranges(free.begin(), free.end());
   ranges.emplace_back(stale_, std::max(stale_, kept_));
-  CUDAL1_CHECK(poison(ranges));
+  CUDAL1_CHECK(poison(ranges, seed_));
   stale_ = kept_;
   used_.clear();
   highest_ = taken_.end();
@@ -209,10 +255,23 @@ std::string guard_damage::text() const {
 
 void* device_arena::keep(std::size_t bytes) {
   const std::size_t extent = rounded(bytes, alignment);
-  if (extent > kept_ || kept_ - extent < std::max(prepared_, highest_)) return nullptr;
+  const auto fits = [&] { return extent <= kept_ && kept_ - extent >= std::max({prepared_, highest_, part_begin()}); };
+  while (!fits())
+    if (!grow()) return nullptr;
   kept_ -= extent;
   stale_ = std::min(stale_, kept_);
+  lowest_kept_ = std::min(lowest_kept_, kept_);
   return base_ + kept_;
+}
+
+void device_arena::drop_kept() {
+  for (const auto& [from, to] : stranded_.ranges()) {
+    taken_.remove(from, to);
+    lasting_.remove(from, to);
+    highest_ = std::max(highest_, to);  // so that it is poisoned with what the last call left
+  }
+  stranded_.clear();
+  kept_ = limit();
 }
 
 std::map<std::size_t, device_arena::block>::const_iterator device_arena::find_block(const void* at) const {

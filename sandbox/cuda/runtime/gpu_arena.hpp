@@ -39,6 +39,9 @@ struct word_range {
 };
 // Enqueues writes of poison, before all later work on the device.
 using poisoner = std::function<expected<void>(std::span<const word_range> ranges, uint64_t seed)>;
+// Makes so many of the arena's parts accessible, the first ones, and no other. Nothing may be at work in a part that
+// goes.
+using part_mapper = std::function<expected<void>(std::size_t parts)>;
 // How many words of guards no longer hold their poison, and the first of them.
 struct guard_damage {
   std::size_t words = 0, first = 0;
@@ -51,7 +54,9 @@ class device_arena {
   static constexpr std::size_t gap = 512;        // the least number of bytes between two blocks
 
   device_arena(std::byte* base, std::size_t bytes, poisoner poison)
-      : base_(base), size_(bytes / alignment * alignment), poison_(std::move(poison)), kept_(size_), stale_(size_) {}
+      : device_arena(base, std::vector<std::size_t>{bytes / alignment * alignment}, std::move(poison), {}) {}
+  // In parts, that follow each other: the first is accessible, the others become so when they are needed.
+  device_arena(std::byte* base, const std::vector<std::size_t>& parts, poisoner poison, part_mapper map);
 
   // Null if out of memory. Empty blocks are null too and need no release.
   void* allocate(std::size_t bytes);
@@ -66,6 +71,13 @@ class device_arena {
   // would otherwise poison the rest while it is timed. `counts`: this call's need counts for later ones.
   expected<void> begin_call(uint64_t seed, bool counts = true);
   void forget_needs() { need_ = widest_ = 0; }
+  // Before another program runs, when nothing is at work: all of this memory that is accessible is overwritten, also
+  // the blocks that still live, whose owners write them again where their content matters. Parts that hold no block are
+  // not accessible any more. What no call takes afterwards keeps this poison.
+  expected<void> wipe(uint64_t seed);
+  std::vector<word_range> untouched() const;
+  uint64_t wipe_seed() const { return wipe_seed_; }
+
   // How many of this call's blocks were poisoned when they were allocated, because begin_call() had poisoned too
   // little.
   std::size_t late_blocks() const { return late_; }
@@ -77,8 +89,10 @@ class device_arena {
   // begin_call() poisons what was let go.
   void* keep(std::size_t bytes);
   std::size_t kept_mark() const { return kept_; }
-  void drop_kept_to(std::size_t mark) { kept_ = mark; }
-  void drop_kept() { kept_ = size_; }
+  void drop_kept_to(std::size_t mark) {
+    kept_ = mark <= part_begin() ? limit() : mark;
+  }  // or the arena has grown since
+  void drop_kept();
 
   // The memory of a captured graph: it is not reused until it is given back, and belongs to the calls that replay it.
   struct held_memory {
@@ -108,13 +122,20 @@ class device_arena {
   };
   std::map<std::size_t, block>::const_iterator find_block(const void* at) const;
   bool place(std::size_t extent, const range_set& taken, std::size_t& offset) const;
-  expected<void> poison(std::span<const std::pair<std::size_t, std::size_t>> ranges);
+  expected<void> poison(std::span<const std::pair<std::size_t, std::size_t>> ranges, uint64_t seed);
+  bool find_place(std::size_t extent, std::size_t& offset) const;
+  bool grow();
+  std::size_t limit() const { return ends_[parts_ - 1]; }
+  std::size_t part_begin() const { return parts_ == 1 ? 0 : ends_[parts_ - 2]; }  // of the last accessible part
   std::size_t end_of_need() const;
   void note_need();
 
   std::byte* base_;
   std::size_t size_;
   poisoner poison_;
+  std::vector<std::size_t> ends_;  // of the parts
+  part_mapper map_;
+  std::size_t parts_ = 1;                // so many are accessible
   std::map<std::size_t, block> blocks_;  // by offset of the payload
   range_set taken_;                      // extents of blocks and of held memory
   range_set lasting_;                    // payloads that keep their content
@@ -128,6 +149,9 @@ class device_arena {
   std::size_t prepared_ = 0;  // below this, free memory is poisoned
   std::size_t highest_ = 0, in_use_ = 0;
   std::size_t kept_ = 0, stale_ = 0;  // memory from here on is kept; was kept and not poisoned since
+  range_set stranded_;                // kept, before the arena grew
+  uint64_t wipe_seed_ = 0;
+  std::size_t reached_ = 0, lowest_kept_ = 0;  // between these nothing was taken or kept since all was wiped
 
   // What calls need: bytes beyond their start that were free when they began, and the largest block.
   std::size_t need_ = 0, widest_ = 0;

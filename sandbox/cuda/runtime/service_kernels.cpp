@@ -23,7 +23,9 @@ expected<std::string> architecture_of(int device) {
   return fmt::format("--gpu-architecture=sm_{}{}", major, minor);
 }
 
-expected<std::string> cubin_of(std::string_view source, int device) {
+}  // namespace
+
+expected<std::string> service_library::compiled(std::string_view source, int device) {
   CUDAL1_TRY(const std::string architecture, architecture_of(device));
   nvrtcProgram made = nullptr;
   CUDAL1_CHECK(nvrtc_check(
@@ -44,10 +46,12 @@ expected<std::string> cubin_of(std::string_view source, int device) {
   return cubin;
 }
 
-}  // namespace
-
 expected<std::unique_ptr<service_library>> service_library::compile(std::string_view source, int device) {
-  CUDAL1_TRY(const std::string cubin, cubin_of(source, device));
+  CUDAL1_TRY(const std::string cubin, compiled(source, device));
+  return load(cubin);
+}
+
+expected<std::unique_ptr<service_library>> service_library::load(const std::string& cubin) {
   std::unique_ptr<service_library> result(new service_library());
   CUDAL1_CUDA(cudaLibraryLoadData(&result->library_, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
   unsigned count = 0;
@@ -67,10 +71,14 @@ service_library::~service_library() {
 }
 
 expected<void> service_library::launch(const std::string& kernel, dim3 grid, dim3 block, void** arguments,
-                                       cudaStream_t stream) const {
+                                       cudaStream_t stream, int shared_bytes) const {
   const auto found = kernels_.find(kernel);
   if (found == kernels_.end()) return fail(errc::infrastructure, "there is no service kernel {}", kernel);
-  return cuda_check(cudaLaunchKernel(found->second, grid, block, arguments, 0, stream), kernel.c_str());
+  if (shared_bytes > 0)
+    CUDAL1_CUDA(cudaFuncSetAttribute(found->second, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+  return cuda_check(
+      cudaLaunchKernel(found->second, grid, block, arguments, static_cast<std::size_t>(shared_bytes), stream),
+      kernel.c_str());
 }
 
 }  // namespace cudal1

@@ -17,12 +17,16 @@ namespace cudal1 {
 class service_library {
  public:
   static expected<std::unique_ptr<service_library>> compile(std::string_view source, int device);
+  // The two halves of that: a locked-down process compiles no more.
+  static expected<std::string> compiled(std::string_view source, int device);
+  static expected<std::unique_ptr<service_library>> load(const std::string& cubin);
   ~service_library();
   service_library(const service_library&) = delete;
   service_library& operator=(const service_library&) = delete;
 
   // `arguments` as for cudaLaunchKernel.
-  expected<void> launch(const std::string& kernel, dim3 grid, dim3 block, void** arguments, cudaStream_t stream) const;
+  expected<void> launch(const std::string& kernel, dim3 grid, dim3 block, void** arguments, cudaStream_t stream,
+                        int shared_bytes = 0) const;
 
  private:
   service_library() = default;

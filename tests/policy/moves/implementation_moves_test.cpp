@@ -31,5 +31,36 @@ TEST(CudaMoves, AProductBecomesThreeTf32ProductsWithItsWeightSplitOnce) {
   EXPECT_FALSE(lower(diagonal, parsed("diagonal_matmul(step=0); precision(step=0, as=tf32x3)"), for_cuda()));
 }
 
+// 131,072 terms near one in one sum of a tensor core are off by 2.6e-5.
+TEST(CudaMoves, LongProductsAreMadeOfPieces) {
+  const auto pieces_of = [](int64_t terms, const char* op) {
+    const bool linear = std::string_view(op) == "aten::linear";
+    const auto tensor = [](const char* name, int64_t rows, int64_t columns) {
+      return fmt::format(R"({{"name":"{}","dtype":"float32","shape":[{},{}]}})", name, rows, columns);
+    };
+    const auto read =
+        read_task(fmt::format(R"({{"format":1,"name":"long","inputs":[{},{}],)"
+                              R"("steps":[{{"aten":"{}","args":{{"{}":"x","{}":"w"}},"out":["y"]}}],"outputs":["y"]}})",
+                              tensor("x", 16, terms), linear ? tensor("w", 24, terms) : tensor("w", terms, 24), op,
+                              linear ? "input" : "self", linear ? "weight" : "mat2"),
+                  "cuda");
+    if (!read) throw std::runtime_error(read.error().message);
+    const task& t = *read;
+    const program p = lowered_for_cuda(t, "precision(step=0, as=tf32x3)");
+    const auto checked = check_program(p);
+    EXPECT_TRUE(checked) << checked.error().message;
+    std::vector<int64_t> pieces;
+    for (const auto& s : p.steps)
+      if (const auto* call = std::get_if<aten_step>(&s); call != nullptr && call->precision == "tf32")
+        pieces.push_back(call->op == "aten::bmm" ? checked->types.at(call->results[0]).shape[0] : 1);
+    return pieces;
+  };
+  EXPECT_THAT(pieces_of(131072, "aten::mm"), testing::ElementsAre(128, 128, 128));
+  EXPECT_THAT(pieces_of(131072, "aten::linear"), testing::ElementsAre(128, 128, 128));
+  EXPECT_THAT(pieces_of(9000, "aten::mm"), testing::ElementsAre(9, 9, 9));
+  EXPECT_THAT(pieces_of(8192, "aten::mm"), testing::ElementsAre(1, 1, 1));
+  EXPECT_THAT(pieces_of(8209, "aten::mm"), testing::ElementsAre(1, 1, 1)) << "a prime";
+}
+
 }  // namespace
 }  // namespace cudal1::test

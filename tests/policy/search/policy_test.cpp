@@ -80,7 +80,7 @@ TEST(Policy, TriedVariantsAreNotProposedAgainEvenIfNoExemplarShowsThem) {
     for (uint64_t seed = 0; seed < 60; ++seed) {
       prompt p = prompt_of(t, seed, seen);
       p.target = &for_cuda();
-      p.tried = tried;
+      p.is_tried = [&](const std::string& id) { return tried.contains(id); };
       const auto proposed = by->propose(p);
       ASSERT_TRUE(proposed);
       const auto result = lower(t, proposed->plan, for_cuda());

@@ -66,6 +66,20 @@ TEST_F(adversarial_test, the_same_sums_in_another_order_are_accepted) {
   });
 }
 
+// As tensor cores accumulate: eight products at a time into a sum that is truncated. Relative error: 1.6e-6.
+TEST_F(adversarial_test, a_product_with_truncated_sums_is_accepted_on_wide_draws) {
+  const task product = matmul(128, 512, 256);
+  const std::string source = R"(__global__ void k(const float* a, const float* b, float* y) {
+      const float* row = a + blockIdx.x * 512; float s = 0;
+      for (int i = 0; i < 512; i += 8) {
+        double part = s;
+        for (int j = i; j < i + 8; ++j) part += (double)row[j] * b[j * 256 + threadIdx.x];
+        s = __int_as_float(__float_as_int((float)part) & ~1);
+      }
+      y[blockIdx.x * 256 + threadIdx.x] = s; })";
+  expect_all({{"truncated_sums", product, {128, 256}, source}});
+}
+
 TEST_F(adversarial_test, atomics_and_workspaces_are_accepted) {
   const task sum = row_sum(16, 1024);
   expect_all({

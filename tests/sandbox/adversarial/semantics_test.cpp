@@ -163,5 +163,34 @@ TEST_F(adversarial_test, a_shape_that_would_broadcast_is_a_wrong_answer) {
   EXPECT_NE(f.reason.find("should be float32[64]"), std::string::npos) << f;
 }
 
+TEST_F(adversarial_test, sums_of_small_integers_must_be_exact) {
+  const task sum = row_sum(64, 256);
+  expect_all({{"a_factor_that_rounding_hides",
+               sum,
+               {1, 64},
+               R"(__global__ void k(const float* a, float* y) {
+         float s = 0; for (int i = 0; i < 256; ++i) s += a[threadIdx.x * 256 + i];
+         y[threadIdx.x] = s * 1.000002f; })",
+               {outcome::wrong_answer},
+               "draw small_integers"}});
+}
+
+TEST_F(adversarial_test, what_skips_work_where_it_sees_zeros_meets_impulses_at_tile_borders) {
+  const task sum = row_sum(64, 256);
+  expect_all({{"tiles_that_look_empty",
+               sum,
+               {1, 64},
+               R"(__global__ void k(const float* a, float* y) {
+         float s = 0;
+         for (int tile = 0; tile < 256; tile += 16) {
+           const float* t = a + threadIdx.x * 256 + tile; bool empty = true;
+           for (int i = 3; i < 13; ++i) empty = empty && t[i] == 0;
+           if (!empty) for (int i = 0; i < 16; ++i) s += t[i];
+         }
+         y[threadIdx.x] = s; })",
+               {outcome::wrong_answer},
+               "draw impulses"}});
+}
+
 }  // namespace
 }  // namespace cudal1::testing_adversarial

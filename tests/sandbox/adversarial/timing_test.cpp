@@ -52,10 +52,12 @@ TEST_F(adversarial_test, a_call_that_sometimes_does_not_end_is_a_hang) {
   EXPECT_EQ(timed->problem->kind, outcome::hang) << timed->problem->reason;
 }
 
-// Searches its stack for the page that it shares with the referee, reports there where its output will be and that it
-// is done, and only then computes. (It needs a system call to search without faults; a kernel that the object rules
-// accept would have to guess.)
-std::string early_done(int64_t elements) {
+// Searches its stack for the page that it shares with the referee, reports there where its output will be (or, by
+// `named`, a place whose content stays) and that it is done, and only then computes. (It needs a system call to search
+// without faults; a kernel that the object rules accept would have to guess.)
+enum class named_place { of_the_output, another };
+
+std::string early_done(int64_t elements, named_place named) {
   return fmt::format(
       "static float* before; static long base; unsigned* page = nullptr; long at = (long)&page & -8;\n"
       "const auto readable = [](long p) {{ return call(14, 99, p, 0, 8) != -14; }};\n"
@@ -73,20 +75,21 @@ std::string early_done(int64_t elements) {
       "volatile long* offset = (long*)((char*)page + {outputs} + 8);\n"
       "if (before) {{\n"
       "  if (!base) base = (long)before - *offset;\n"
-      "  *offset = (long)y - base;\n"
+      "  *offset = {place};\n"
       "  __atomic_store_n(page, {done}u, __ATOMIC_SEQ_CST); call(202, (long)page, 1, 1 << 30);\n"
       "}}\n"
       "before = y;\n"
       "for (long i = 0; i < {n}; ++i) y[i] = a[i] > 0 ? a[i] : 0;\n",
       fmt::arg("go", static_cast<uint32_t>(call_state::go)), fmt::arg("done", static_cast<uint32_t>(call_state::done)),
-      fmt::arg("outputs", offsetof(control_block, outputs)), fmt::arg("n", elements));
+      fmt::arg("outputs", offsetof(control_block, outputs)), fmt::arg("n", elements),
+      fmt::arg("place", named == named_place::another ? "0" : "(long)y - base"));
 }
 
 TEST_F(adversarial_test, writes_after_done_do_not_count) {
   constexpr int64_t elements = 1 << 20;
   const task relu = testing_device::relu_task(elements);
   const auto program = testing_device::one_launch(elements);
-  const auto code = testing_device::native(early_done(elements), elements);
+  const auto code = testing_device::native(early_done(elements, named_place::of_the_output), elements);
   const finding f = evaluate(relu, program, code);
   if (f.result != outcome::correct) {
     EXPECT_TRUE(f.result == outcome::wrong_answer || f.result == outcome::inconsistent) << f;
@@ -94,6 +97,14 @@ TEST_F(adversarial_test, writes_after_done_do_not_count) {
   }
   // If the referee read the output only after it was complete, its clock stopped as late.
   EXPECT_GT(f.variant_us, 0.5 * f.reference_us) << f;
+}
+
+// Few elements, so that they are complete, and named by the runner, before the referee's stop reaches it.
+TEST_F(adversarial_test, an_output_is_read_where_it_was_when_the_call_was_done) {
+  constexpr int64_t elements = 64;
+  const auto code = testing_device::native(early_done(elements, named_place::another), elements);
+  const finding f = evaluate(testing_device::relu_task(elements), testing_device::one_launch(elements), code);
+  EXPECT_TRUE(f.result == outcome::wrong_answer || f.result == outcome::inconsistent) << f;
 }
 
 }  // namespace

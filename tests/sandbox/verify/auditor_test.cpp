@@ -44,7 +44,7 @@ TEST_F(auditor, accepts_valid_evidence_and_names_skipped_rules) {
   const auto r = audited();
   EXPECT_TRUE(r.accepted) << r.reason;
   EXPECT_EQ(r.result, outcome::correct);
-  ASSERT_EQ(r.evidence.size(), 5u);
+  ASSERT_EQ(r.evidence.size(), 7u);
   options.unknown_device = "it was not measured";
   EXPECT_EQ(audited().evidence[3].reason, "skipped: it was not measured");
   EXPECT_NE(audited().evidence[4].reason.find("skipped"), std::string::npos);
@@ -136,6 +136,68 @@ TEST_F(auditor, refuses_times_below_that_of_a_launch) {
   EXPECT_NE(audited().reason.find("launch"), std::string::npos) << audited().reason;
   estimate.variant_us = 20;
   EXPECT_TRUE(audited().accepted) << audited().reason;
+}
+
+TEST_F(auditor, refuses_on_a_processor_what_is_faster_than_its_memory_can_be_read) {
+  // 32 KiB of inputs at four times 1 GB/s: 8.2 us. The output may still be in a cache.
+  timing.read_gb_per_s = 1;
+  estimate.variant_us = 8;
+  EXPECT_EQ(audited().result, outcome::inconsistent);
+  EXPECT_NE(audited().reason.find("32768 bytes at 4.0 GB/s (4 times the fastest flush)"), std::string::npos)
+      << audited().reason;
+  estimate.variant_us = 9;
+  EXPECT_TRUE(audited().accepted) << audited().reason;
+}
+
+TEST_F(auditor, refuses_a_device_time_that_is_faster_than_the_memory_it_must_read) {
+  options.device = slow_memory();  // 54.6 us
+  estimate.variant_us = 60;
+  estimate.variant_device_us = 56;
+  EXPECT_TRUE(audited().accepted) << audited().reason;
+  estimate.variant_device_us = 45;
+  EXPECT_EQ(audited().result, outcome::inconsistent);
+  EXPECT_NE(audited().reason.find("device time 45.00 us"), std::string::npos) << audited().reason;
+}
+
+// A replay cache on an H200: a product that takes 357 us on the device took 44 us there, in calls on draws seen before.
+TEST_F(auditor, refuses_clocks_that_do_not_agree) {
+  options.device = slow_memory();
+  options.device->peak_gb_per_s = 1e6;
+  options.device->overhead_us = 12;
+  estimate.reference_us = 372;
+  estimate.reference_device_us = 357;
+  estimate.variant_us = 370;
+  estimate.variant_device_us = 355;
+  EXPECT_TRUE(audited().accepted) << audited().reason;
+  estimate.variant_device_us = 44;
+  EXPECT_EQ(audited().result, outcome::inconsistent);
+  EXPECT_NE(audited().reason.find("326.00 us beside the device"), std::string::npos) << audited().reason;
+  options.variant_steps = 20;  // of which each is a launch
+  EXPECT_TRUE(audited().accepted) << audited().reason;
+  options.variant_steps = 1;
+  estimate.reference_us = 457;  // its host needs 100 us as well
+  EXPECT_TRUE(audited().accepted) << audited().reason;
+  estimate.variant_us = 44;  // a cached result in timed calls alone
+  estimate.variant_device_us = 357;
+  EXPECT_EQ(audited().result, outcome::inconsistent);
+  EXPECT_NE(audited().reason.find("less than the device needs"), std::string::npos) << audited().reason;
+}
+
+TEST_F(auditor, only_suspects_what_beats_the_estimate_of_its_arithmetic) {
+  // 2 x 64^3 FLOPs: 524 us at 1 GFLOP/s.
+  options.device = slow_memory();
+  options.device->peak_gb_per_s = 1e6;
+  options.device->peak_tflops.float32 = options.device->reached_tflops.float32 = 1e-3;
+  estimate.variant_us = 530;
+  EXPECT_TRUE(audited().accepted);
+  EXPECT_EQ(audited().suspicion, "");
+  estimate.variant_us = 500;
+  EXPECT_TRUE(audited().accepted) << "algebra may save arithmetic";
+  EXPECT_NE(audited().suspicion.find("5.24e+05 FLOPs"), std::string::npos) << audited().suspicion;
+  options.device.reset();
+  timing.read_gb_per_s = 100;
+  estimate.variant_us = 1.2;  // at 384 GFLOP/s: 1.37 us
+  EXPECT_NE(audited().suspicion, "") << audited().reason;
 }
 
 // ---- rewards --------------------------------------------------------------------------------------------------------

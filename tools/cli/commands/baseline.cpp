@@ -204,7 +204,7 @@ expected<int> baseline(const baseline_options& o, context& c) {
 
 void add_baseline(CLI::App& app, context& c) {
   auto o = std::make_shared<baseline_options>();
-  auto* sub = app.add_subcommand("baseline", "measure PyTorch itself on imported tasks, for --against");
+  auto* sub = app.add_subcommand("baseline", "measure PyTorch itself, for --against");
   sub->add_option("--tasks", o->folder, "folder of imported task files (default: the tasks in the store)")
       ->type_name("DIR");
   sub->add_option("--task", o->names, "only these tasks; may be repeated")->type_name("NAME");
@@ -236,8 +236,9 @@ void add_baseline(CLI::App& app, context& c) {
       footer("  cudal1 baseline --experiment e1 --kinds eager      what `best --against eager` needs\n"
              "  cudal1 baseline --experiment e1 --kinds all --time 8m   in parts: repeat the command\n"
              "  cudal1 baseline --tasks imported --task level1_023\n"
-             "A GPU's kinds: eager; cudnn (torch.backends.cudnn.benchmark); compile; reduce-overhead (torch.compile's "
-             "mode);\ngraph (a CUDA graph whose inputs are copied in). Several GPUs share the tasks; nothing else uses "
+             "A GPU's kinds: eager; cudnn (torch.backends.cudnn.benchmark); compile; reduce-overhead and max-autotune "
+             "(torch.compile's modes);\ngraph (a CUDA graph whose inputs are copied in). Several GPUs share the tasks; "
+             "nothing else uses "
              "them meanwhile.",
              "  0    measured; for a kind that cannot be measured, the output says why\n"
              "  1    an experiment runs on one of the devices, or another `baseline` measures there\n"

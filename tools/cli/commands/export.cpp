@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 struct export_options {
   std::string folder, experiment, format = "programs";
-  bool all = false, force = false, json = false;
+  bool all = false, force = false, json = false, no_check = false;
+  double check_seconds = 180;
 };
 
 // A line of index.json.
@@ -91,7 +92,10 @@ expected<std::vector<output_file>> make_files(store& s, const search_report& r) 
       CUDAL1_TRY(const auto best, s.best(row.task, 2, true, r.experiment));
       files.push_back({t.program, variant.program + (variant.program.ends_with('\n') ? "" : "\n")});
       for (const auto& candidate : best)
-        if (candidate.variant.id == row.variant) files.push_back({t.verdict, to_json(candidate.result).text(2) + "\n"});
+        if (candidate.variant.id == row.variant) {
+          CUDAL1_TRY(const auto result, with_details(s, candidate.result));
+          files.push_back({t.verdict, to_json(result).text(2) + "\n"});
+        }
     }
     index.tasks.push_back(std::move(t));
   }
@@ -103,6 +107,9 @@ expected<std::vector<output_file>> make_files(store& s, const search_report& r) 
 // Atomic: writes a temporary file in the same folder, then renames it.
 expected<void> write_file(const fs::path& path, const std::string& text) {
   const fs::path beside = path.string() + ".new";
+  std::error_code problem;
+  fs::create_directories(path.parent_path(), problem);
+  if (problem) return fail(errc::io_error, "cannot make {}: {}", path.parent_path().string(), problem.message());
   {
     std::ofstream out(beside, std::ios::binary | std::ios::trunc);
     out << text;
@@ -111,7 +118,6 @@ expected<void> write_file(const fs::path& path, const std::string& text) {
       return fail(errc::io_error, "cannot write {}: {}", beside.string(),
                   std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
   }
-  std::error_code problem;
   fs::rename(beside, path, problem);
   if (problem) return fail(errc::io_error, "cannot write {}: {}", path.string(), problem.message());
   return {};
@@ -160,23 +166,51 @@ expected<int> export_programs(store& s, const search_report& report, const expor
   return exit_code::success;
 }
 
+// What people must know of the files beside their number.
+void say_about_models(const kernelbench_files& made, const context& c) {
+  for (const auto& warning : warnings_of(made.index))
+    note(c, "warning: " + warning);
+  int64_t library_only = 0;
+  for (const auto& m : made.index.tasks) {
+    if (m.file.empty()) continue;
+    if (m.library_only) ++library_only;
+    for (const auto& f : m.failed)
+      c.out.print(fmt::format("{}: variant {} failed the check: {}\n", m.task, f.variant.substr(0, 12), f.problem));
+    for (const auto& text : {conditioning_note(m), call_time_note(m)})
+      if (!text.empty()) c.out.print(fmt::format("{}: {}\n", m.task, text));
+    for (const auto& words : m.refused_words)
+      c.out.print(fmt::format("{}: KernelBench's static checker refuses it: {}\n", m.task, words));
+  }
+  if (library_only > 0)
+    c.out.print(fmt::format("{} library-only: no `__global__`, which KernelBench's static checker asks for\n",
+                            format_count(library_only, "model")));
+}
+
 expected<int> export_models(store& s, const search_report& report, const export_options& o, const context& c) {
-  CUDAL1_TRY(const auto made,
-             make_kernelbench_files(s, report, c.data, o.all ? exported_tasks::all : exported_tasks::improved));
+  CUDAL1_CHECK(prepare_folder(o));  // before minutes of checks
+  kernelbench_request request{.data = c.data,
+                              .which = o.all ? exported_tasks::all : exported_tasks::improved,
+                              .check = !o.no_check,
+                              .check_limit_s = o.check_seconds,
+                              .progress = [&](const std::string& line) { note(c, line); }};
+  CUDAL1_TRY(const auto made, make_kernelbench_files(s, report, request));
   CUDAL1_TRY(auto names, write_files(o, made.files));
   const int code = made.models > 0 || made.refusals.empty() ? exit_code::success : exit_code::negative;
   if (o.json) {
     json::array refusals(made.refusals.begin(), made.refusals.end());
     print_json(c, json::make_object({{"folder", o.folder},
                                      {"models", made.models},
+                                     {"checked", request.check},
                                      {"files", std::move(names)},
                                      {"refusals", json(std::move(refusals))}}));
     return code;
   }
-  c.out.print(fmt::format("{} of {} exported to {} (check.py, index.json, README.md)\n",
+  c.out.print(fmt::format("{} of {} exported to {}, {} (check.py, index.json, README.md)\n",
                           format_count(made.models, "model"),
-                          format_count(static_cast<int64_t>(report.tasks.size()), "task"), o.folder));
+                          format_count(static_cast<int64_t>(report.tasks.size()), "task"), o.folder,
+                          request.check ? "checked as KernelBench does" : "UNCHECKED"));
   print_tasks_without_variant(made.without, c);
+  say_about_models(made, c);
   for (const auto& refusal : made.refusals)
     c.out.print(fmt::format("not exported: {}\n", refusal));
   return code;
@@ -186,6 +220,8 @@ expected<int> export_best(const export_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   if (o.all && o.format != "kernelbench")
     return fail(errc::invalid_argument, "--all needs --format kernelbench: a reference is the task's own program");
+  if (o.no_check && o.format != "kernelbench")
+    return fail(errc::invalid_argument, "--no-check goes with --format kernelbench: programs are not checked again");
   CUDAL1_TRY(const auto report,
              o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
   if (report.tasks.empty())
@@ -203,6 +239,11 @@ void add_export(CLI::App& app, context& c) {
       ->check(CLI::IsMember({"programs", "kernelbench"}))
       ->type_name("FORMAT");
   sub->add_flag("--all", o->all, "with --format kernelbench: also tasks whose best is the reference itself");
+  sub->add_flag("--no-check", o->no_check,
+                "with --format kernelbench: do not build, run and compare the files; the index says unchecked");
+  sub->add_option("--check-seconds", o->check_seconds, "for the check of one file, without its build (180)")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->type_name("SECONDS");
   sub->add_flag("--force", o->force, "overwrite files in a folder that is not empty; others stay");
   sub->add_flag("--json", o->json, "print what was written as one JSON document");
   sub->footer(footer(
@@ -210,11 +251,17 @@ void add_export(CLI::App& app, context& c) {
       "  cudal1 export --experiment e3 fast_kernels --force\n"
       "  cudal1 export --format kernelbench submission && python submission/check.py\n"
       "Written are TASK.cu1 (the program), TASK.verdict.json (gates, raw samples), index.json and README.md; for\n"
-      "KernelBench level_L_problem_P_sample_0_kernel.py of each imported task, check.py, index.json and README.md.",
+      "KernelBench runs/cudal1_levelL/level_L_problem_P_sample_0_kernel.py of each imported task, check.py, "
+      "index.json\n"
+      "and README.md. Each such file is first built, run and compared as KernelBench does, confined, on the device "
+      "that\n"
+      "it was searched on; where the best variant fails, the next best confirmed one is taken.",
       "  0    exported\n"
-      "  1    no task could be exported; the output says why for each\n"
+      "  1    no task could be exported, or no file passed its check; the output says why for each\n"
       "  2    the folder is not empty, or there is nothing to export yet\n"
-      "  3    the store cannot be read, or the folder cannot be written"));
+      "  3    the store cannot be read, the folder cannot be written, or files cannot be checked here (no GPU, nvcc "
+      "or\n"
+      "       PyTorch)"));
   sub->callback([o, &c] { finish(c, export_best(*o, c)); });
 }
 

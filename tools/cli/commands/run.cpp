@@ -35,6 +35,7 @@ struct run_options {
   std::optional<int64_t> evaluations;
   std::string time;
   uint64_t seed = 1;
+  bool fresh = false;
   std::string device;
   std::string resume;
   std::string against{against_program};
@@ -54,6 +55,8 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   client_request r;
   r.verb = client_verb::run;
   r.policy = o.policy.empty() ? defaults.search.policy : o.policy;
+  // Before a node is started.
+  CUDAL1_TRY([[maybe_unused]] const auto known, make_policy(r.policy, o.seed));
   // A flag for one limit disables the default of the other.
   r.time_limit_s = o.evaluations ? 0 : defaults.search.time_limit_s;
   r.evaluations_per_task = o.time.empty() ? defaults.search.evaluations_per_task : 0;
@@ -62,6 +65,7 @@ expected<client_request> make_request(const run_options& o, const context& c) {
     CUDAL1_TRY(r.time_limit_s, parse_duration(o.time));
   }
   r.seed = o.seed;
+  r.fresh_policy = o.fresh;
   r.stop_on_disconnect = true;  // so that a second Ctrl-C or a closed terminal ends the search
   return r;
 }
@@ -269,6 +273,7 @@ void add_run(CLI::App& app, context& c) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   sub->add_option("--time", o->time, "stop after searching for this long, as in 90s, 4m, 1h30m")->type_name("DURATION");
+  sub->add_flag("--fresh", o->fresh, "start the policy without what it learned in earlier searches");
   sub->add_option("--seed", o->seed, "seed of all random choices; the same seed gives the same proposals")
       ->capture_default_str()
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62));

@@ -32,11 +32,11 @@ BOOST_DESCRIBE_STRUCT(status_report, (), (data, node_runs, node, has_store, coun
 expected<void> count(store& s, status_report& r) {
   CUDAL1_TRY(const auto tasks, s.tasks());
   r.counts.tasks = static_cast<int64_t>(tasks.size());
-  for (const auto& t : tasks) {
-    CUDAL1_TRY(const auto verdicts, s.verdicts_of_task(t.id));
-    r.counts.evaluations += static_cast<int64_t>(verdicts.size());
-    for (const auto& v : verdicts)
-      ++r.counts.outcomes[enum_name(v.result)];
+  CUDAL1_TRY(const auto tallies, s.tallies());
+  for (const auto& t : tallies) {
+    r.counts.evaluations += t.evaluations;
+    for (const auto& [result, count] : t.outcomes)
+      r.counts.outcomes[result] += count;
   }
   r.counts.correct = r.counts.outcomes[enum_name(outcome::correct)];
   CUDAL1_TRY(r.experiments, s.experiments());

@@ -16,6 +16,11 @@ struct import_options {
   bool json = false;
 };
 
+std::string compared_text(const imported_task& t) {
+  if (!t.verified) return "-";
+  return t.rounding > 0 ? fmt::format("to {:.1e}", t.rounding) : "same bits";
+}
+
 void print_report(const import_report& report, const std::string& folder, const terminal& out) {
   table list({{.title = "task", .least_width = 12},
               {.title = "family"},
@@ -27,7 +32,7 @@ void print_report(const import_report& report, const std::string& folder, const 
   for (const auto& t : report.imported) {
     compared += t.verified ? 1 : 0;
     list.add({t.name, t.family, std::to_string(t.steps), std::to_string(t.weights),
-              format_bytes(static_cast<double>(t.weight_bytes)), t.verified ? "same bits" : "-"});
+              format_bytes(static_cast<double>(t.weight_bytes)), compared_text(t)});
   }
   if (!list.empty()) out.print(list.text(out) + "\n");
   for (const auto& t : report.imported)

@@ -55,6 +55,7 @@ struct search_report {
   int64_t evaluations = 0;
   double active_s = 0, evaluations_per_s = 0;
   std::map<std::string, int64_t> outcomes;
+  int64_t move_failures = 0;                // verdicts that show a bug of cudal1 (move_failures.hpp)
   int64_t infrastructure_faults = 0;        // attempts that were lost and repeated
   std::map<std::string, double> stage_ms;   // total time of each stage
   int64_t devices = 0;                      // number of devices that the rows were measured on
@@ -66,10 +67,12 @@ struct search_report {
 };
 BOOST_DESCRIBE_STRUCT(search_report, (),
                       (experiment, state, policy, device, environments, tasks, beat_reference, geometric_mean,
-                       evaluations, active_s, evaluations_per_s, outcomes, infrastructure_faults, stage_ms, devices,
-                       device_busy, gap_closed, unknown_models, against, over))
+                       evaluations, active_s, evaluations_per_s, outcomes, move_failures, infrastructure_faults,
+                       stage_ms, devices, device_busy, gap_closed, unknown_models, against, over))
 
 // One experiment, with its tasks in its order.
+// The stored verdict of a summary, with gates, samples and notes. Errors: not_found.
+expected<verdict> with_details(store& s, const verdict& summary);
 expected<search_report> report_experiment(store& s, const std::string& experiment);
 // All experiments and hand-written variants together: every evaluated task of the store (or the one with that name or
 // id), sorted by name.

@@ -150,6 +150,11 @@ std::string print_summary(const search_report& r) {
   if (r.infrastructure_faults > 0)
     text += "; " + format_count(r.infrastructure_faults, "attempt") + " lost and repeated";
   text += ".";
+  if (r.move_failures > 0)
+    text += fmt::format(
+        "\n{} a bug of cudal1; `cudal1 failures{}` lists {}.",
+        r.move_failures == 1 ? "1 failed variant shows" : fmt::format("{} failed variants show", r.move_failures),
+        r.experiment.empty() ? "" : " --experiment " + r.experiment, r.move_failures == 1 ? "it" : "them");
   return text;
 }
 

@@ -103,6 +103,16 @@ at::Tensor as_declared(const at::Tensor& t, const tensor_type& type, const char*
   return copy;
 }
 
+// KernelBench casts all inputs to float32, masks and indices included: they are cast back, where no value is lost.
+at::Tensor with_declared_type(const at::Tensor& t, const tensor_type& type) {
+  if (t.scalar_type() == type.dtype || !t.is_floating_point() || c10::isFloatingType(type.dtype)) return t;
+  at::Tensor converted = t.to(type.dtype);
+  if (!converted.to(t.scalar_type()).equal(t))
+    fail(std::string("input ") + type.name + " is " + c10::toString(t.scalar_type()) + " with values that " +
+         c10::toString(type.dtype) + ", which this program was made for, does not have");
+  return converted;
+}
+
 // In the C++ functions of ATen's operators a list of integers has one of four types.
 template <class Schema, std::size_t I>
 struct parameter;

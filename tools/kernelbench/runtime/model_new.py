@@ -1,11 +1,24 @@
 
 
+def _kb_architecture():
+    """The flag that names the architecture, so that PyTorch takes no notice of TORCH_CUDA_ARCH_LIST: the kernels are
+    compiled as they were measured, with the instructions of that one architecture (sm_90a). Another device has its own;
+    without a device it is the measured one."""
+    here = _kb_torch.cuda.get_device_capability() if _kb_torch.cuda.is_available() else _KB_MEASURED_ON
+    if here is None:
+        return []
+    number = f"{here[0]}{here[1]}{'a' if here[0] >= 9 else ''}"
+    return [f"-gencode=arch=compute_{number},code=sm_{number}"]
+
+
 def _kb_build():
     options = dict(name=_KB_NAME, cpp_sources=[_KB_CPP], extra_cflags=["-O2", "-Wno-unused-function"],
                    with_cuda=_KB_NEEDS_CUDA)
     if _KB_CUDA:
-        # The same code generation as when the kernels were measured: products and sums contract, no fast math.
-        options.update(cuda_sources=[_KB_CUDA], extra_cuda_cflags=["-O3", "-std=c++20", "--fmad=true"])
+        # As NVRTC compiled the kernels when they were measured: products and sums contract, no fast math.
+        options.update(cuda_sources=[_KB_CUDA], extra_cuda_cflags=[
+            "-O3", "-std=c++20", "--fmad=true", "--ftz=false", "--prec-div=true", "--prec-sqrt=true",
+            *_kb_architecture()])
     # If PyTorch can omit its own headers, compiling takes a third of the time.
     if "no_implicit_headers" in _kb_inspect.signature(_kb_load_inline).parameters:
         options.update(no_implicit_headers=True)

@@ -31,7 +31,8 @@ class program {
     const emptied at_end{*this};
     bind(weights, device);
     for (const auto i : c10::irange(inputs.size()))
-      given_.push_back(as_declared(inputs[i], wanted[i], "input", device, input_alignment));
+      given_.push_back(
+          as_declared(with_declared_type(inputs[i], wanted[i]), wanted[i], "input", device, input_alignment));
     auto outputs = pybind11::reinterpret_steal<pybind11::object>(outputs_of_given());
     if (!arguments.is_none()) remember(arguments);
     return outputs;
@@ -148,11 +149,13 @@ class program {
     if (!form_ || !PyTuple_CheckExact(arguments) ||
         static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)) != form_->size())
       return false;
+    std::size_t tensors = 0;
     for (const auto i : c10::irange(form_->size())) {
       PyObject* given = PyTuple_GET_ITEM(arguments, i);
       const auto& plain = (*form_)[i];
       if (!plain) {
         if (!THPVariable_CheckExact(given) || THPVariable_Unpack(given).device() != values_.device) return false;
+        if (THPVariable_Unpack(given).scalar_type() != input_types()[tensors++].dtype) return false;
       } else if (given != plain.ptr()) {
         if (Py_TYPE(given) != Py_TYPE(plain.ptr())) return false;
         const int same = PyObject_RichCompareBool(given, plain.ptr(), Py_EQ);

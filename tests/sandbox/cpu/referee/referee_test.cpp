@@ -5,12 +5,12 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "config/base/describe.hpp"
-#include "sandbox/referee/compare_on_host.hpp"
 #include "sandbox/referee/draws.hpp"
 #include "sandbox/referee/elements.hpp"
 
@@ -244,6 +244,67 @@ TEST(outliers, lie_elsewhere_for_another_seed) {
     EXPECT_FALSE(other.contains(at));
 }
 
+TEST(outliers, above_and_below_are_a_single_one_each_at_a_place_of_the_seed) {
+  input_spec spec;
+  spec.draw.kind = distribution::uniform;
+  const auto found = [&](draw_kind kind, uint64_t seed) {
+    const auto declared = draw(spec, draw_kind::declared, tensor_role::input, {512, 512}, seed);
+    const auto drawn = draw(spec, kind, tensor_role::input, {512, 512}, seed);
+    std::map<std::size_t, double> differing;
+    for (std::size_t i = 0; i < drawn.size(); ++i)
+      if (drawn[i] != declared[i]) differing[i] = drawn[i];
+    return differing;
+  };
+  std::set<std::size_t> places;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const auto above = found(draw_kind::outlier_above, seed), below = found(draw_kind::outlier_below, seed);
+    ASSERT_EQ(above.size(), 1u);
+    ASSERT_EQ(below.size(), 1u);
+    EXPECT_EQ(above.begin()->second, 50.5);
+    EXPECT_EQ(below.begin()->second, -49.5);
+    places.insert(above.begin()->first);
+  }
+  EXPECT_GE(places.size(), 39u);
+  // A look at every 64th element finds it in one of 64 draws: never in all 40.
+  EXPECT_GT(std::ranges::count_if(places, [](std::size_t at) { return at % 64 != 0; }), 30);
+}
+
+TEST(draws, of_small_integers_hold_nothing_else) {
+  input_spec spec;
+  const auto values = draw(spec, draw_kind::small_integers);
+  const std::set<double> seen(values.begin(), values.end());
+  EXPECT_EQ(seen, (std::set<double>{-2, -1, 0, 1, 2}));
+  spec.facts = {fact::lower_triangular};
+  const auto triangle = draw(spec, draw_kind::small_integers, tensor_role::weight, {64, 64});
+  EXPECT_EQ(triangle[1], 0) << "facts hold";
+}
+
+TEST(impulses, stand_at_both_ends_and_at_edges_and_tile_borders) {
+  const tensor_type type = contiguous(dtype::float32, {200, 300});
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<double> values(200 * 300);
+    std::vector<std::byte> flat(values.size() * 4);
+    draw_tensor({.type = type, .spec = {}, .kind = draw_kind::impulses, .seed = seed, .has_impulses = true},
+                flat.data());
+    load_elements(type.type, flat.data(), 0, type.numel(), values.data());
+    EXPECT_NE(values.front(), 0);
+    EXPECT_NE(values.back(), 0);
+    int count = 0;
+    for (int64_t i = 0; i < type.numel(); ++i) {
+      const double v = values[static_cast<std::size_t>(i)];
+      if (v == 0) continue;
+      ++count;
+      EXPECT_TRUE(v == std::round(v) && std::abs(v) <= 3);
+      const auto is_border = [](int64_t at, int64_t size) {
+        return at == 0 || at == size - 1 || at % 16 == 0 || at % 16 == 15;
+      };
+      EXPECT_TRUE(is_border(i / 300, 200) && is_border(i % 300, 300)) << i / 300 << ", " << i % 300;
+    }
+    EXPECT_GE(count, 12);
+    EXPECT_LE(count, 32);
+  }
+}
+
 TEST(outliers, leave_a_constant_weight_constant_elsewhere) {
   input_spec ones;
   ones.draw.mean = 1;
@@ -279,116 +340,6 @@ TEST(outliers, keep_domains_facts_and_integers) {
   input_spec sizes;
   sizes.facts = {fact::non_negative};
   EXPECT_GE(moments_of(draw(sizes, draw_kind::outliers)).low, 0);
-}
-
-// ---- comparison -----------------------------------------------------------------------------------------------------
-
-struct three {
-  std::vector<float> value, eager;
-  std::vector<double> exact;
-  explicit three(std::size_t n) : value(n), eager(n), exact(n) {
-    std::mt19937 random(11);
-    std::normal_distribution<double> normal;
-    for (std::size_t i = 0; i < n; ++i) {
-      exact[i] = normal(random);
-      value[i] = eager[i] = static_cast<float>(exact[i]);
-    }
-  }
-  output_check compare() const {
-    return compare_output({.type = dtype::float32,
-                           .exact_type = dtype::float64,
-                           .elements = static_cast<int64_t>(value.size()),
-                           .value = reinterpret_cast<const std::byte*>(value.data()),
-                           .eager = reinterpret_cast<const std::byte*>(eager.data()),
-                           .exact = reinterpret_cast<const std::byte*>(exact.data())},
-                          {1e-4, 1e-4}, {1e-2, 1e-2});
-  }
-};
-
-TEST(comparison, equal_outputs_have_eagers_own_error) {
-  const auto check = three(5000).compare();
-  EXPECT_EQ(check.elements, 5000);
-  EXPECT_EQ(check.outside, 0);
-  EXPECT_EQ(check.mask_mismatches, 0);
-  EXPECT_EQ(check.max_absolute, 0);
-  EXPECT_EQ(check.error, check.reference_error);
-  EXPECT_GT(check.error, 1e-9);
-  EXPECT_LT(check.error, 1e-7);
-}
-
-TEST(comparison, numbers_agree_with_a_plain_loop) {
-  three t(4097);
-  std::mt19937 random(3);
-  std::normal_distribution<float> noise(0, 1e-3F);
-  double error = 0, size = 0, sum = 0, largest = 0;
-  int64_t outside = 0, worst = -1;
-  for (std::size_t i = 0; i < t.value.size(); ++i) {
-    t.value[i] += noise(random);
-    const double gap = std::abs(static_cast<double>(t.value[i]) - t.eager[i]);
-    const double off = std::min(gap, std::abs(t.value[i] - t.exact[i]));
-    outside += off > 1e-4 + 1e-4 * std::abs(static_cast<double>(t.eager[i])) ? 1 : 0;
-    if (gap > largest) largest = gap, worst = static_cast<int64_t>(i);
-    error += (t.value[i] - t.exact[i]) * (t.value[i] - t.exact[i]);
-    size += t.exact[i] * t.exact[i];
-    sum += t.exact[i];
-  }
-  const auto n = static_cast<double>(t.value.size());
-  const double deviation = std::sqrt(size / n - (sum / n) * (sum / n));
-  const auto check = t.compare();
-  EXPECT_EQ(check.outside, outside);
-  EXPECT_EQ(check.outside_loose, 0);
-  EXPECT_EQ(check.worst_index, worst);
-  EXPECT_DOUBLE_EQ(check.max_absolute, largest);
-  EXPECT_NEAR(check.error, std::sqrt(error / size), 1e-12);
-  EXPECT_NEAR(check.signal_error, std::sqrt(error / n) / deviation, 1e-12);
-}
-
-TEST(comparison, an_output_closer_to_the_exact_one_than_eager_is_not_outside) {
-  three t(100);
-  t.eager[3] = static_cast<float>(t.exact[3] + 3e-4 * (1 + std::abs(t.exact[3])));
-  const auto check = t.compare();
-  EXPECT_EQ(check.outside, 0);
-  EXPECT_EQ(check.reference_outside, 1);
-  EXPECT_GT(check.max_absolute, 2e-4);
-  t.value[3] = static_cast<float>(t.exact[3] - 3e-4 * (1 + std::abs(t.exact[3])));
-  EXPECT_EQ(t.compare().outside, 1);
-}
-
-TEST(comparison, not_a_number_is_never_a_wildcard) {
-  three t(3000);
-  t.value[2500] = std::numeric_limits<float>::quiet_NaN();
-  t.eager[10] = t.value[10] = std::numeric_limits<float>::infinity();
-  t.exact[10] = std::numeric_limits<double>::infinity();
-  t.eager[11] = std::numeric_limits<float>::infinity();
-  t.value[11] = -t.eager[11];
-  const auto check = t.compare();
-  EXPECT_EQ(check.mask_mismatches, 2);
-  EXPECT_EQ(check.worst_index, 11);
-  EXPECT_TRUE(std::isfinite(check.error));
-}
-
-TEST(comparison, integers_must_be_equal_also_beyond_what_a_double_holds) {
-  std::vector<int64_t> eager(2000, (int64_t{1} << 60)), value = eager;
-  value[1999] += 1;
-  const auto check = compare_output({.type = dtype::int64,
-                                     .exact_type = dtype::int64,
-                                     .elements = 2000,
-                                     .value = reinterpret_cast<const std::byte*>(value.data()),
-                                     .eager = reinterpret_cast<const std::byte*>(eager.data()),
-                                     .exact = reinterpret_cast<const std::byte*>(eager.data())},
-                                    {1, 1}, {1, 1});
-  EXPECT_EQ(check.outside, 1);
-  EXPECT_EQ(check.outside_loose, 1);
-}
-
-TEST(comparison, an_exact_output_of_zero_makes_any_error_infinite) {
-  three t(100);
-  std::ranges::fill(t.exact, 0);
-  std::ranges::fill(t.eager, 0.F);
-  std::ranges::fill(t.value, 0.F);
-  EXPECT_EQ(t.compare().error, 0);
-  t.value[3] = 1e-9F;
-  EXPECT_TRUE(std::isinf(t.compare().error));
 }
 
 }  // namespace

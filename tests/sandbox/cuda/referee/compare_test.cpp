@@ -52,19 +52,27 @@ struct comparing : testing::Test {
   output_comparer comparer{*device};
   tolerances allowed{{1e-3, 1e-3}, {1e-2, 1e-2}};
 
-  output_check on_device(const operands& o) {
-    const auto statistics =
-        comparer.statistics_of(o.type, o.elements, o.eager.data(), o.eager.data(), o.exact.data(), allowed);
-    EXPECT_TRUE(statistics) << statistics.error().message;
+  output_check on_device(const operands& o, draw_kind kind = draw_kind::declared) {
     const compared_tensors operands{o.type, o.elements, o.value.data(), o.eager.data(), o.exact.data()};
-    const auto started = comparer.start_compare(operands, allowed);
+    const auto statistics = comparer.statistics_of(operands, o.eager.data(), kind, allowed);
+    EXPECT_TRUE(statistics) << statistics.error().message;
+    const auto started = comparer.start_compare(operands, *statistics);
     EXPECT_TRUE(started) << started.error().message;
     EXPECT_TRUE(comparer.collect());
     return comparer.compared(*started, operands, *statistics);
   }
-  output_check on_host(const operands& o) {
-    return compare_output({o.type, o.exact_type, o.elements, o.value.data(), o.eager.data(), o.exact.data()},
-                          allowed.close, allowed.loose);
+  output_check on_host(const operands& o, draw_kind kind = draw_kind::declared) {
+    const compared_output all{o.type, o.exact_type, o.elements, o.value.data(), o.eager.data(), o.exact.data()};
+    return compare_output(all, expected_statistics_of(all, kind, allowed));
+  }
+  expected_statistics statistics(const std::vector<double>& eager, const std::vector<double>& strict,
+                                 const std::vector<double>& exact) {
+    const auto e = stored(dtype::float32, eager), s = stored(dtype::float32, strict), d = stored(dtype::float64, exact);
+    const auto found =
+        comparer.statistics_of({.elements = static_cast<int64_t>(eager.size()), .eager = e.data(), .exact = d.data()},
+                               s.data(), draw_kind::declared, allowed);
+    EXPECT_TRUE(found) << found.error().message;
+    return *found;
   }
 };
 
@@ -79,7 +87,11 @@ void expect_same(const output_check& a, const output_check& b) {
   EXPECT_EQ(a.elements, b.elements);
   EXPECT_EQ(a.mask_mismatches, b.mask_mismatches);
   EXPECT_EQ(a.outside, b.outside);
-  EXPECT_EQ(a.outside_loose, b.outside_loose);
+  EXPECT_EQ(a.loose, b.loose);
+  EXPECT_EQ(a.within.absolute, b.within.absolute);
+  EXPECT_EQ(a.within.relative, b.within.relative);
+  expect_close(a.max_excess, b.max_excess, "excess");
+  expect_close(a.expected_mean, b.expected_mean, "mean");
   EXPECT_EQ(a.reference_outside, b.reference_outside);
   EXPECT_EQ(a.reference_outside_loose, b.reference_outside_loose);
   EXPECT_EQ(a.max_absolute, b.max_absolute);
@@ -156,21 +168,54 @@ TEST_F(comparing, distinguishes_large_integers_that_are_one_double) {
   expect_same(on_device(o), on_host(o));
 }
 
+TEST_F(comparing, allows_on_every_kind_of_draw_what_the_cpu_does) {
+  std::mt19937_64 random(14);
+  for (const draw_kind kind : {draw_kind::declared, draw_kind::wide_normal, draw_kind::small_integers})
+    for (const dtype type : {dtype::float16, dtype::float32, dtype::int32})
+      for (const double size : {1e-3, 1.0, 64.0}) {
+        SCOPED_TRACE(name_of(type) + " " + std::to_string(size));
+        operands o = random_operands(type, 5000, random, 2e-4, false);
+        if (is_floating(type)) {
+          for (auto* const bytes : {&o.value, &o.eager, &o.exact}) {
+            const dtype of = bytes == &o.exact ? dtype::float64 : type;
+            std::vector<double> values(5000);
+            load_elements(of, bytes->data(), 0, 5000, values.data());
+            for (double& v : values)
+              v *= size;
+            store_elements(of, bytes->data(), 0, 5000, values.data());
+          }
+        }
+        const output_check device_says = on_device(o, kind);
+        expect_same(device_says, on_host(o, kind));
+        if (type == dtype::float32 && kind == draw_kind::wide_normal) {
+          EXPECT_NEAR(device_says.within.absolute, 1e-3 * std::max(size, 1.0), 1e-4 * std::max(size, 1.0));
+        }
+      }
+}
+
+TEST_F(comparing, the_worst_element_is_the_one_with_the_largest_excess) {
+  std::vector<double> expected(3000, 1.0), value(3000, 1.0);
+  expected[7] = 1e6;
+  value[7] = 1e6 + 500;  // 1000 is allowed there
+  value[2900] = 1.05;
+  const auto e = stored(dtype::float32, expected);
+  const operands o{
+      dtype::float32, dtype::float64, 3000, stored(dtype::float32, value), e, stored(dtype::float64, expected)};
+  const output_check check = on_device(o);
+  EXPECT_EQ(check.worst_index, 2900);
+  EXPECT_EQ(check.max_absolute, 500);
+  EXPECT_NEAR(check.max_excess, 0.048, 1e-6);
+  expect_same(check, on_host(o));
+}
+
 TEST_F(comparing, compares_strict_float32_with_the_exact_output_and_eager) {
-  const std::vector<double> exact(1000, 1.0), eager(1000, 1.01), strict(1000, 1.00001);
-  const auto figures =
-      comparer.statistics_of(dtype::float32, 1000, stored(dtype::float32, eager).data(),
-                             stored(dtype::float32, strict).data(), stored(dtype::float64, exact).data(), allowed);
-  ASSERT_TRUE(figures) << figures.error().message;
-  EXPECT_NEAR(figures->error, 1e-2, 1e-6);
-  EXPECT_NEAR(figures->strict_error, 1e-5, 1e-7);
-  EXPECT_EQ(figures->strict_outside, 0) << "close to the exact output";
-  EXPECT_EQ(figures->outside, 1000);
-  const std::vector<double> far(1000, 0.99);
-  const auto off =
-      comparer.statistics_of(dtype::float32, 1000, stored(dtype::float32, eager).data(),
-                             stored(dtype::float32, far).data(), stored(dtype::float64, exact).data(), allowed);
-  EXPECT_EQ(off->strict_outside, 1000);
+  const std::vector<double> exact(1000, 1.0), eager(1000, 1.01), strict(1000, 1.00001), far(1000, 0.99);
+  const expected_statistics near = statistics(eager, strict, exact);
+  EXPECT_NEAR(near.error, 1e-2, 1e-6);
+  EXPECT_NEAR(near.strict_error, 1e-5, 1e-7);
+  EXPECT_EQ(near.strict_outside, 0) << "close to the exact output";
+  EXPECT_EQ(near.outside, 1000);
+  EXPECT_EQ(statistics(eager, far, exact).strict_outside, 1000);
 }
 
 TEST_F(comparing, strict_eager_has_the_same_statistics_without_a_second_run) {
@@ -178,10 +223,11 @@ TEST_F(comparing, strict_eager_has_the_same_statistics_without_a_second_run) {
     std::mt19937_64 random(5);
     return random_operands(dtype::float32, 3000, random, 1e-3, true);
   }();
-  const auto figures = [&](const void* strict) {
-    return *comparer.statistics_of(o.type, o.elements, o.eager.data(), strict, o.exact.data(), allowed);
+  const compared_tensors operands{o.type, o.elements, nullptr, o.eager.data(), o.exact.data()};
+  const auto of = [&](const void* strict) {
+    return *comparer.statistics_of(operands, strict, draw_kind::declared, allowed);
   };
-  const expected_statistics both = figures(o.eager.data()), one = figures(nullptr);
+  const expected_statistics both = of(o.eager.data()), one = of(nullptr);
   EXPECT_GT(one.error, 0);
   EXPECT_EQ(one.strict_error, both.strict_error);
   EXPECT_EQ(one.strict_signal_error, both.strict_signal_error);

@@ -27,7 +27,7 @@ TEST(service_kernels, of_the_referee_compile_for_a_gpu) {
 }
 
 TEST(service_kernels, of_the_runner_compile_for_a_gpu) {
-  expect_compiles(std::string(runner_kernels) + std::string(hash_kernel_text()));
+  expect_compiles(std::string(runner_functions) + std::string(runner_kernels) + std::string(hash_kernel_text()));
 }
 
 }  // namespace

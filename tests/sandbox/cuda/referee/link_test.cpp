@@ -40,7 +40,7 @@ int serve_calls(int channel, const answers& of_call, bool stop) {
     const auto f = receive_frame(channel, deadline_in(std::chrono::minutes(1)));
     if (!f) return 0;
     if (f->type == frame_type::arena)
-      page = *map_shared(f->descriptors.at(1).get(), gpu_progress::bytes, memory_access::read_write);
+      page = *map_shared(f->descriptors.at(0).get(), gpu_progress::bytes, memory_access::read_write);
     const auto reply = f->type == frame_type::call
                            ? answer_calls(*f, of_call, *reinterpret_cast<gpu_progress*>(page.data()))
                            : expected<gpu_reply>(gpu_reply{});

@@ -172,7 +172,8 @@ TEST_F(refereeing, times_pairs_of_calls_on_checked_draws) {
   ASSERT_EQ(judged(v).result, outcome::correct);
   const auto left = check_pool(v, true);
   ASSERT_TRUE(left);
-  EXPECT_EQ(left->unchecked, 6 - gates.declared_draws) << "a fork of 5 pairs takes 6, and draws of the check count";
+  EXPECT_EQ(left->unchecked, 8 - gates.declared_draws)
+      << "5 pairs, 2 on the device's clock and one call before them; draws of the check count";
   EXPECT_TRUE(left->check.draws.empty());
   bool refused = false;
   for (int i = 0; i < 30 && !refused; ++i)  // a fork whose warm-up is on the unchecked draw does not time it
@@ -204,7 +205,7 @@ TEST_F(refereeing, renewed_draws_must_be_checked_again) {
   const made_variant v = variant_of(program_with(right));
   ASSERT_EQ(judged(v).result, outcome::correct);
   open(true);
-  EXPECT_EQ(check_pool(v, true)->unchecked, 6);
+  EXPECT_EQ(check_pool(v, true)->unchecked, 8);
 }
 
 TEST_F(refereeing, a_renewed_pool_is_right_in_the_same_memory) {
@@ -214,7 +215,7 @@ TEST_F(refereeing, a_renewed_pool_is_right_in_the_same_memory) {
     open(true);
     const auto reply = check_pool(v, false);
     ASSERT_TRUE(reply) << reply.error().message;
-    ASSERT_EQ(reply->check.draws.size(), 6U);
+    ASSERT_EQ(reply->check.draws.size(), 8U);
     EXPECT_EQ(reply->check.load_ms, 0);
     for (const auto& d : reply->check.draws)
       EXPECT_EQ(d.outputs.at(0).max_absolute, 0) << "with the weights of the renewal";
@@ -236,6 +237,26 @@ TEST_F(refereeing, draws_that_do_not_fit_in_memory_together_are_timed_too) {
   ASSERT_TRUE(timed) << timed.error().message;
   EXPECT_EQ(timed->timing.inconsistency, "");
   EXPECT_EQ(timed->timing.samples.size(), 5U) << "as many pairs as requested";
+}
+
+// The runner, which is this test's, refuses to time a program on inputs that it has met since it was loaded.
+TEST_F(refereeing, no_program_is_timed_on_a_draw_that_it_has_met) {
+  const made_variant v = variant_of(program_with(right));
+  ASSERT_EQ(judged(v).result, outcome::correct);
+  for (const int forks : {1, 2})
+    for (const int pairs : {1, 5, 7, 100}) {
+      timing_plan plan = timing();
+      plan.forks = forks;
+      plan.pairs = pairs;
+      const check_pool_request all{v.text, plan, this->plan().close, this->plan().close_loose, false};
+      ASSERT_TRUE(ask(frame_type::check_pool, to_json(all), v.descriptors()));
+      const auto timed = ask(frame_type::time_fork, to_json(time_fork_request{v.text, plan, 0}), v.descriptors());
+      ASSERT_TRUE(timed) << forks << " forks, " << pairs << " pairs: " << timed.error().message;
+      const int device_pairs = std::min(forks == 1 ? 2 : 1, pairs);
+      EXPECT_EQ(timed->timing.samples.size(), static_cast<std::size_t>(std::min(pairs, 9 - device_pairs)));
+      EXPECT_EQ(std::ranges::count_if(timed->timing.samples, [](const auto& s) { return s.variant_device_us > 0; }),
+                device_pairs);
+    }
 }
 
 TEST_F(refereeing, several_forks_take_one_device_time_each) {

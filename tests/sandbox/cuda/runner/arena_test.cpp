@@ -222,5 +222,99 @@ TEST_F(arena_test, there_is_no_room_beyond_the_limit) {
   EXPECT_NE(arena_.allocate(1), nullptr);
 }
 
+// The same in parts of which the first is accessible.
+class parted_arena_test : public arena_test {
+ protected:
+  static constexpr std::size_t part = bytes / 4;
+  parted_arena_test() {
+    arena_ = device_arena(reinterpret_cast<std::byte*>(words_.data()), {part, part, 2 * part}, reach(),
+                          [this](std::size_t parts) -> expected<void> {
+                            accessible_ = parts;
+                            return {};
+                          });
+  }
+  std::size_t untouched_bytes() const {
+    std::size_t found = 0;
+    for (const auto& r : arena_.untouched())
+      found += 8 * r.words;
+    return found;
+  }
+  std::string check_untouched() const {
+    guard_damage found;
+    for (const auto& r : arena_.untouched())
+      for (std::size_t i = r.first; i < r.first + r.words; ++i)
+        if (words_[i] != pattern(i, arena_.wipe_seed()) && found.words++ == 0) found.first = i;
+    return found.text();
+  }
+  std::size_t accessible_ = 1;
+};
+
+TEST_F(parted_arena_test, what_no_call_took_is_wiped_before_a_program_and_a_far_write_is_found) {
+  ASSERT_TRUE(arena_.wipe(5));
+  ASSERT_TRUE(arena_.begin_call(1));
+  void* const block = arena_.allocate(40'000);
+  void* const kept = arena_.keep(10'000);
+  std::memset(block, 1, 40'000);
+  std::memset(kept, 1, 10'000);
+  EXPECT_EQ(check() + check_untouched(), "");
+  EXPECT_GT(untouched_bytes(), part / 2);
+  arena_.release(block);
+  const std::size_t far = 200'000 / 8;
+  words_[far] = 0x0707070707070707;
+  EXPECT_EQ(check(), "");
+  EXPECT_NE(check_untouched(), "") << "a call's own guards end before it";
+  ASSERT_TRUE(arena_.wipe(6));
+  EXPECT_NE(words_[far], 0x0707070707070707u);
+  ASSERT_TRUE(arena_.begin_call(2));
+  EXPECT_EQ(check_untouched(), "");
+}
+
+TEST_F(parted_arena_test, parts_are_accessible_while_they_are_needed) {
+  ASSERT_TRUE(arena_.wipe(1));
+  ASSERT_TRUE(arena_.begin_call(1));
+  auto* const kept = static_cast<unsigned char*>(arena_.keep(50'000));
+  std::memset(kept, 7, 50'000);
+  void* const large = arena_.allocate(300'000);
+  ASSERT_NE(large, nullptr);
+  EXPECT_EQ(accessible_, 3U);
+  EXPECT_TRUE(kept + 50'000 <= large || static_cast<unsigned char*>(large) + 300'000 <= kept);
+  auto* const mark = arena_.keep(20'000);
+  EXPECT_GE(static_cast<std::byte*>(mark), reinterpret_cast<std::byte*>(words_.data()) + 2 * part);
+  arena_.release(large);
+  ASSERT_TRUE(arena_.begin_call(2));
+  EXPECT_EQ(kept[49'999], 7) << "kept until it is let go";
+  EXPECT_EQ(arena_.late_blocks(), 0U);
+  void* const again = arena_.allocate(300'000);
+  EXPECT_EQ(arena_.late_blocks(), 0U);
+  EXPECT_EQ(check() + check_untouched(), "");
+  arena_.release(again);
+  arena_.drop_kept();
+  ASSERT_TRUE(arena_.begin_call(3));
+  EXPECT_NE(kept[25'000], 7);
+  arena_.forget_needs();
+  ASSERT_TRUE(arena_.wipe(2));
+  EXPECT_EQ(accessible_, 1U);
+  ASSERT_TRUE(arena_.begin_call(4));
+  void* const lasting = arena_.allocate(1000);
+  EXPECT_NE(lasting, nullptr);
+  EXPECT_EQ(arena_.allocate(bytes), nullptr) << "more than there is";
+  EXPECT_EQ(accessible_, 3U);
+  ASSERT_TRUE(arena_.wipe(3));
+  EXPECT_EQ(accessible_, 1U) << "the block lies in the first";
+}
+
+TEST_F(parted_arena_test, a_mark_from_before_it_grew_lets_go_of_what_came_after) {
+  ASSERT_TRUE(arena_.wipe(1));
+  ASSERT_TRUE(arena_.begin_call(1));
+  (void)arena_.keep(50'000);
+  const std::size_t mark = arena_.kept_mark();
+  ASSERT_NE(arena_.keep(240'000), nullptr);
+  EXPECT_GT(accessible_, 1U);
+  arena_.drop_kept_to(mark);
+  EXPECT_NE(arena_.keep(240'000), nullptr);
+  arena_.drop_kept();
+  EXPECT_EQ(arena_.kept_mark(), bytes / 4 * accessible_);
+}
+
 }  // namespace
 }  // namespace cudal1

@@ -22,10 +22,14 @@ void gpu_test::SetUp() {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) GTEST_SKIP() << "this machine has no GPU";
   if (device_) return;
-  constexpr int64_t arena_bytes = int64_t{16} << 30;
-  auto arena = make_device_memory(arena_bytes, 0);
-  ASSERT_TRUE(arena) << arena.error().message;
-  auto made = runner_device::create(0, arena->get(), arena_bytes, 0);
+  const std::vector<int64_t> arena_bytes{int64_t{1} << 30, int64_t{1} << 30, int64_t{14} << 30};
+  std::vector<unique_fd> arena;
+  for (const int64_t bytes : arena_bytes) {
+    auto part = make_device_memory(bytes, 0);
+    ASSERT_TRUE(part) << part.error().message;
+    arena.push_back(std::move(*part));
+  }
+  auto made = runner_device::create(0, std::move(arena), arena_bytes, 0);
   ASSERT_TRUE(made) << made.error().message;
   device_ = std::move(*made);
 }

@@ -1,0 +1,54 @@
+#include "sandbox/referee/expected_statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace cudal1 {
+
+tolerances tolerances_on(draw_kind kind, dtype type, double size, const tolerances& plan) {
+  constexpr tolerance equal{0, 0};
+  if (!is_floating(type)) return {equal, equal};
+  if (kind == draw_kind::declared) return plan;
+  const double scale = std::isfinite(size) ? std::max(1.0, size) : 1.0;
+  tolerances scaled = plan;
+  scaled.close.absolute *= scale;
+  scaled.loose.absolute *= scale;
+  if (kind == draw_kind::small_integers) scaled.close = equal;
+  return scaled;
+}
+
+bool expected_statistics::is_loose(dtype type) const {
+  return type == dtype::float16 || type == dtype::bfloat16 || outside > 0 || strict_outside > 0;
+}
+
+void expected_statistics::describe(dtype type, output_check& check) const {
+  check.loose = is_loose(type);
+  check.within = within(type);
+  check.reference_outside = outside;
+  check.reference_outside_loose = outside_loose;
+  check.reference_error = error;
+  check.reference_signal_error = signal_error;
+  check.strict_error = strict_error;
+  check.strict_signal_error = strict_signal_error;
+  check.strict_outside = strict_outside;
+  check.expected_mean = mean;
+}
+
+expected_statistics statistics_of(const expected_sums& sums) {
+  const double n = std::max(sums.count, 1.0), eager_rms = std::sqrt(sums.eager_error / n);
+  expected_statistics s;
+  s.mean = sums.sum / n;
+  s.size = std::sqrt(sums.squares / n);
+  s.deviation = std::sqrt(std::max(sums.squares / n - s.mean * s.mean, 0.0));
+  s.error = s.strict_error = relative_error(eager_rms, s.size);
+  s.signal_error = s.strict_signal_error = relative_error(eager_rms, s.deviation);
+  return s;
+}
+
+double relative_error(double error, double size) {
+  if (error == 0) return 0;
+  return size > 0 ? error / size : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace cudal1

@@ -1,0 +1,55 @@
+// What the expected outputs of a draw are among themselves, and what gate 2 allows a variant there because of that: the
+// same on every device, computed once a draw.
+#pragma once
+
+#include <cstdint>
+
+#include "sandbox/evaluation.hpp"
+#include "sandbox/program/types.hpp"
+
+namespace cudal1 {
+
+struct tolerances {
+  tolerance close, loose{1e-2, 1e-2};
+  bool operator==(const tolerances& o) const {
+    return close.absolute == o.close.absolute && close.relative == o.close.relative &&
+           loose.absolute == o.loose.absolute && loose.relative == o.loose.relative;
+  }
+};
+
+// Gate 2's tolerances on a draw of that kind, from those of the plan. `size`: root mean square of the exact output.
+//   declared         the plan's own, as KernelBench has them
+//   other kinds      the absolute term is that of an output of size 1, so it grows with `size`: else products of inputs
+//                    ten times as large would be refused for elements near zero. It does not shrink below size 1: what
+//                    is left of a cancellation (a loss near 0) has the absolute error of what cancelled.
+//   small_integers   equal, where eager equals the exact output; else the looser tolerance of the other kinds
+// Integers and flags must be equal everywhere.
+tolerances tolerances_on(draw_kind kind, dtype type, double size, const tolerances& plan);
+
+struct expected_statistics {
+  tolerances allowed;                        // on this draw
+  int64_t outside = 0, outside_loose = 0;    // elements of the exact output outside of those, against eager as shipped
+  double mean = 0, size = 0, deviation = 0;  // of the exact output; `size`: root mean square
+  double error = 0, signal_error = 0;        // of eager as shipped
+  double strict_error = 0, strict_signal_error = 0;  // of strict float32 eager
+  int64_t strict_outside = 0;                        // of it against eager as shipped, at the closer tolerance
+
+  // Whether a variant's output is judged by the looser tolerance: half types, and where eager's own error, or how far
+  // TensorFloat-32 takes it from strict float32, is beyond the closer one.
+  bool is_loose(dtype type) const;
+  tolerance within(dtype type) const { return is_loose(type) ? allowed.loose : allowed.close; }
+  // What a check of an output says of the expected one.
+  void describe(dtype type, output_check& check) const;
+};
+
+// Over the elements of which eager and the exact output are finite.
+struct expected_sums {
+  double count = 0, eager_error = 0, squares = 0, sum = 0;  // the first: of (eager - exact)^2
+};
+// Size, deviation, mean and eager's errors, also as those of strict float32; no counts.
+expected_statistics statistics_of(const expected_sums& sums);
+
+// Relative errors: 0 where there is none, infinite where there is nothing to relate it to.
+double relative_error(double error, double size);
+
+}  // namespace cudal1

@@ -1,0 +1,115 @@
+#include "store/verdict_records.hpp"
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "store/encoding.hpp"
+#include "store/store.hpp"
+
+namespace cudal1 {
+
+verdict_details take_details(verdict& v) {
+  return {std::exchange(v.gates, {}),        std::exchange(v.checks, {}),    std::exchange(v.samples, {}),
+          std::exchange(v.compiler_log, {}), std::exchange(v.resources, {}), std::exchange(v.notes, {})};
+}
+
+void put_details(verdict& v, verdict_details d) {
+  v.gates = std::move(d.gates);
+  v.checks = std::move(d.checks);
+  v.samples = std::move(d.samples);
+  v.compiler_log = std::move(d.compiler_log);
+  v.resources = std::move(d.resources);
+  v.notes = std::move(d.notes);
+}
+
+void tally_record::add(const verdict& v) {
+  ++evaluations;
+  ++outcomes[enum_name(v.result)];
+  for (const auto& [stage, ms] : v.stage_ms)
+    stage_ms[stage] += ms;
+  if (v.result != outcome::correct) return;
+  ++correct;
+  if (!v.confirmed || !(v.score > best)) return;
+  best = v.score;
+  best_variant = v.variant;
+}
+
+namespace {
+
+template <class T>
+expected<std::optional<T>> read(const write_batch& batch, family f, const std::string& key, const std::string& what) {
+  CUDAL1_TRY(const auto value, batch.get(f, key));
+  if (!value) return std::optional<T>();
+  auto record = from_text<T>(*value);
+  if (!record) return tl::unexpected(batch.on_disk().damaged(f, what, record.error().message));
+  return std::optional<T>(std::move(*record));
+}
+
+expected<tally_record> read_tally(const write_batch& batch, const std::string& experiment, const std::string& task) {
+  CUDAL1_TRY(auto stored, read<tally_record>(batch, family::tallies, keys::tally(experiment, task), "of a tally"));
+  if (stored) return std::move(*stored);
+  tally_record first;
+  first.experiment = experiment;
+  first.task = task;
+  return first;
+}
+
+put put_of(const tally_record& t) {
+  return {family::tallies, keys::tally(t.experiment, t.task), encode(t)};
+}
+
+// Whether a variant is ranked by `a` rather than `b`: a confirmed verdict first, then the newer one.
+bool is_preferred(const standing_record& a, const standing_record& b) {
+  if (a.confirmed != b.confirmed) return a.confirmed;
+  return a.time_unix_ms > b.time_unix_ms;
+}
+
+// The keys of a variant's places in the rankings of a scope.
+std::vector<std::string> places_of(const keys::verdict_key& k, const std::string& scope, const standing_record& s) {
+  std::vector<std::string> places{keys::ranking(k.task, scope, keys::ranking_list::all, s.score, k.variant)};
+  if (s.confirmed) places.push_back(keys::ranking(k.task, scope, keys::ranking_list::confirmed, s.score, k.variant));
+  return places;
+}
+
+// Adds the changes of a variant's standing in a scope to `puts`.
+expected<void> rank(const write_batch& from, const keys::verdict_key& k, const std::string& scope,
+                    const standing_record& now, std::vector<put>& puts) {
+  const std::string key = keys::standing(k.task, scope, k.variant);
+  CUDAL1_TRY(const auto before, read<standing_record>(from, family::standings, key, k.variant));
+  if (before && !is_preferred(now, *before)) return {};
+  if (before)
+    for (auto& place : places_of(k, scope, *before))
+      puts.push_back({family::rankings, std::move(place), std::nullopt});
+  const std::string value = encode(now);
+  puts.push_back({family::standings, key, value});
+  for (auto& place : places_of(k, scope, now))
+    puts.push_back({family::rankings, std::move(place), value});
+  return {};
+}
+
+}  // namespace
+
+expected<std::vector<put>> records_of_verdict(const write_batch& from, const keys::verdict_key& key, verdict v) {
+  std::vector<put> puts;
+  CUDAL1_TRY(tally_record tally, read_tally(from, key.experiment, key.task));
+  tally.add(v);
+  puts.push_back(put_of(tally));
+  if (v.result == outcome::correct && std::isfinite(v.score) && v.score > 0) {
+    const standing_record standing{key.experiment, key.attempt, v.score, v.confirmed, v.time_unix_ms};
+    for (const auto& scope : std::array<std::string, 2>{"", key.experiment})
+      CUDAL1_CHECK(rank(from, key, scope, standing, puts));
+  }
+  puts.push_back({family::details, keys::verdict(key), encode(take_details(v))});
+  puts.push_back({family::results, keys::verdict(key), encode(v)});
+  return puts;
+}
+
+expected<put> record_of_loss(const write_batch& from, const std::string& experiment, const std::string& task) {
+  CUDAL1_TRY(tally_record tally, read_tally(from, experiment, task));
+  ++tally.lost;
+  return put_of(tally);
+}
+
+}  // namespace cudal1

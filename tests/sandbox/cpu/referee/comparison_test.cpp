@@ -1,0 +1,188 @@
+// Outputs against expected ones on the host, number by number.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "sandbox/referee/compare_on_host.hpp"
+
+namespace cudal1 {
+namespace {
+
+struct three {
+  std::vector<float> value, eager;
+  std::vector<double> exact;
+  explicit three(std::size_t n) : value(n), eager(n), exact(n) {
+    std::mt19937 random(11);
+    std::normal_distribution<double> normal;
+    for (std::size_t i = 0; i < n; ++i) {
+      exact[i] = normal(random);
+      value[i] = eager[i] = static_cast<float>(exact[i]);
+    }
+  }
+  output_check compare(draw_kind kind = draw_kind::declared) const {
+    const compared_output all{.type = dtype::float32,
+                              .exact_type = dtype::float64,
+                              .elements = static_cast<int64_t>(value.size()),
+                              .value = reinterpret_cast<const std::byte*>(value.data()),
+                              .eager = reinterpret_cast<const std::byte*>(eager.data()),
+                              .exact = reinterpret_cast<const std::byte*>(exact.data())};
+    return compare_output(all, expected_statistics_of(all, kind, {{1e-4, 1e-4}, {1e-2, 1e-2}}));
+  }
+  void scale(double factor) {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      exact[i] *= factor;
+      value[i] = eager[i] = static_cast<float>(exact[i]);
+    }
+  }
+};
+
+TEST(comparison, equal_outputs_have_eagers_own_error) {
+  const auto check = three(5000).compare();
+  EXPECT_EQ(check.elements, 5000);
+  EXPECT_EQ(check.outside, 0);
+  EXPECT_EQ(check.mask_mismatches, 0);
+  EXPECT_EQ(check.max_absolute, 0);
+  EXPECT_EQ(check.error, check.reference_error);
+  EXPECT_GT(check.error, 1e-9);
+  EXPECT_LT(check.error, 1e-7);
+}
+
+TEST(comparison, figures_agree_with_a_plain_loop) {
+  three t(4097);
+  std::mt19937 random(3);
+  std::normal_distribution<float> noise(0, 1e-3F);
+  double error = 0, size = 0, sum = 0, largest = 0, excess = -1;
+  int64_t outside = 0, worst = -1;
+  for (std::size_t i = 0; i < t.value.size(); ++i) {
+    t.value[i] += noise(random);
+    const double gap = std::abs(static_cast<double>(t.value[i]) - t.eager[i]);
+    const double off = std::min(gap, std::abs(t.value[i] - t.exact[i]));
+    const double allowed = 1e-4 + 1e-4 * std::abs(static_cast<double>(t.eager[i]));
+    outside += off > allowed ? 1 : 0;
+    if (off - allowed > excess) excess = off - allowed, worst = static_cast<int64_t>(i);
+    largest = std::max(largest, gap);
+    error += (t.value[i] - t.exact[i]) * (t.value[i] - t.exact[i]);
+    size += t.exact[i] * t.exact[i];
+    sum += t.exact[i];
+  }
+  const auto n = static_cast<double>(t.value.size());
+  const double deviation = std::sqrt(size / n - (sum / n) * (sum / n));
+  const auto check = t.compare();
+  EXPECT_EQ(check.outside, outside);
+  EXPECT_FALSE(check.loose);
+  EXPECT_EQ(check.worst_index, worst);
+  EXPECT_DOUBLE_EQ(check.max_excess, excess);
+  EXPECT_DOUBLE_EQ(check.max_absolute, largest);
+  EXPECT_NEAR(check.error, std::sqrt(error / size), 1e-12);
+  EXPECT_NEAR(check.signal_error, std::sqrt(error / n) / deviation, 1e-12);
+}
+
+TEST(comparison, the_worst_element_is_the_one_with_the_largest_excess) {
+  three t(100);
+  t.exact[7] = t.eager[7] = 1e6F;
+  t.value[7] = 1e6F + 50;  // 100 is allowed there
+  t.exact[9] = t.eager[9] = 0;
+  t.value[9] = 0.01F;
+  const auto check = t.compare();
+  EXPECT_EQ(check.worst_index, 9);
+  EXPECT_NEAR(check.max_excess, 0.0099, 1e-8);
+  EXPECT_EQ(check.max_absolute, 50) << "the largest difference is another element's";
+  EXPECT_EQ(check.outside, 1);
+}
+
+TEST(comparison, outside_the_declared_draw_the_absolute_term_grows_with_the_size_of_the_output) {
+  three t(5000);
+  t.scale(1000);
+  t.exact[9] = t.eager[9] = 0;  // as a product with large terms that cancel
+  t.value[9] = 0.05F;
+  const auto wide = t.compare(draw_kind::wide_normal), declared = t.compare();
+  EXPECT_EQ(declared.outside, 1) << "KernelBench's own rule";
+  EXPECT_DOUBLE_EQ(declared.within.absolute, 1e-4);
+  EXPECT_EQ(wide.outside, 0);
+  EXPECT_NEAR(wide.within.absolute, 0.1, 0.005);
+  EXPECT_EQ(wide.within.relative, 1e-4);
+  t.value[9] = 0.11F;
+  EXPECT_EQ(t.compare(draw_kind::wide_normal).outside, 1);
+  t.scale(1e-6);
+  EXPECT_DOUBLE_EQ(t.compare(draw_kind::wide_normal).within.absolute, 1e-4) << "not below that of an output of size 1";
+}
+
+TEST(comparison, small_integers_must_be_met_where_eager_meets_them) {
+  three t(100);
+  for (std::size_t i = 0; i < 100; ++i)
+    t.value[i] = t.eager[i] = static_cast<float>(t.exact[i] = static_cast<double>(i));
+  EXPECT_EQ(t.compare(draw_kind::small_integers).outside, 0);
+  t.value[50] = std::nextafter(50.F, 100.F);
+  EXPECT_EQ(t.compare(draw_kind::small_integers).outside, 1);
+  EXPECT_EQ(t.compare(draw_kind::impulses).outside, 0);
+  t.eager[3] = std::nextafter(3.F, 100.F);  // eager does not meet them itself
+  EXPECT_TRUE(t.compare(draw_kind::small_integers).loose);
+  EXPECT_EQ(t.compare(draw_kind::small_integers).outside, 0);
+}
+
+TEST(comparison, where_eager_itself_is_outside_the_looser_tolerance_holds) {
+  three t(100);
+  t.eager[3] = static_cast<float>(t.exact[3] + 3e-4 * (1 + std::abs(t.exact[3])));
+  const auto check = t.compare();
+  EXPECT_TRUE(check.loose);
+  EXPECT_EQ(check.within.absolute, 1e-2);
+  EXPECT_EQ(check.outside, 0);
+  EXPECT_EQ(check.reference_outside, 1);
+  EXPECT_EQ(check.reference_outside_loose, 0);
+  EXPECT_GT(check.max_absolute, 2e-4);
+  t.value[3] = static_cast<float>(t.exact[3] - 3e-2 * (1 + std::abs(t.exact[3])));
+  EXPECT_EQ(t.compare().outside, 1);
+}
+
+TEST(comparison, an_answer_closer_to_the_exact_one_than_eager_is_not_outside) {
+  three t(100);
+  t.exact[3] = 1000;
+  t.eager[3] = 1000.09F;
+  t.value[3] = 999.95F;  // 0.1 is allowed: 0.14 from eager, 0.05 from the exact one
+  EXPECT_FALSE(t.compare().loose);
+  EXPECT_EQ(t.compare().outside, 0);
+  t.value[3] = 999.85F;
+  EXPECT_EQ(t.compare().outside, 1);
+}
+
+TEST(comparison, not_a_number_is_never_a_wildcard) {
+  three t(3000);
+  t.value[2500] = std::numeric_limits<float>::quiet_NaN();
+  t.eager[10] = t.value[10] = std::numeric_limits<float>::infinity();
+  t.exact[10] = std::numeric_limits<double>::infinity();
+  t.eager[11] = std::numeric_limits<float>::infinity();
+  t.value[11] = -t.eager[11];
+  const auto check = t.compare();
+  EXPECT_EQ(check.mask_mismatches, 2);
+  EXPECT_EQ(check.worst_index, 11);
+  EXPECT_TRUE(std::isfinite(check.error));
+}
+
+TEST(comparison, integers_must_be_equal_also_beyond_what_a_double_holds) {
+  std::vector<int64_t> eager(2000, (int64_t{1} << 60)), value = eager;
+  value[1999] += 1;
+  const compared_output all{.type = dtype::int64,
+                            .exact_type = dtype::int64,
+                            .elements = 2000,
+                            .value = reinterpret_cast<const std::byte*>(value.data()),
+                            .eager = reinterpret_cast<const std::byte*>(eager.data()),
+                            .exact = reinterpret_cast<const std::byte*>(eager.data())};
+  EXPECT_EQ(compare_output(all, expected_statistics_of(all, draw_kind::declared, {{1, 1}, {1, 1}})).outside, 1);
+}
+
+TEST(comparison, an_answer_of_zero_has_no_relative_error_unless_it_is_met) {
+  three t(100);
+  std::ranges::fill(t.exact, 0);
+  std::ranges::fill(t.eager, 0.F);
+  std::ranges::fill(t.value, 0.F);
+  EXPECT_EQ(t.compare().error, 0);
+  t.value[3] = 1e-9F;
+  EXPECT_TRUE(std::isinf(t.compare().error));
+}
+
+}  // namespace
+}  // namespace cudal1

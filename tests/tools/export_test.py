@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""What exported files quote and how they are judged: quote_source.py and evaluate_file.py, without a build.
+
+    export_test.py
+"""
+
+import argparse
+import pathlib
+import sys
+import textwrap
+import unittest
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools/python"), str(ROOT / "tools/kernelbench/runtime")]
+
+import evaluate_file  # noqa: E402
+from quote_source import broken_rules, quoted  # noqa: E402
+
+PROBLEM = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super(Model, self).__init__()
+        self.scale = torch.nn.Parameter(torch.rand(8))
+
+    def forward(self, x):
+        return x * self.scale
+
+def get_inputs():
+    return [torch.rand(4, 8)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def exported(forward: str, more: str = "") -> str:
+    return PROBLEM + textwrap.dedent(f"""
+        class ModelNew(Model):
+            {more or '...'}
+
+            def forward(self, x):
+                {forward}
+
+            def kernel_notes(self):
+                return []
+        """)
+
+
+def judged(forward: str, more: str = "", problem: str = PROBLEM, cast: bool = True) -> dict:
+    new = exported(forward, more) if problem is PROBLEM else problem + forward
+    options = argparse.Namespace()
+    with torch.no_grad():
+        sides, notes = evaluate_file.sides_of(problem, new, torch.device("cpu"), cast)
+        return evaluate_file.evaluate(sides, notes, options)
+
+
+class Quoting(unittest.TestCase):
+    def test_words_that_the_checker_refuses_go_with_comments_and_docstrings(self):
+        source = textwrap.dedent('''
+            """The forward pass. try: nothing"""
+            from __future__ import annotations
+            # import threading
+            class Base(object):
+                pass  # pass
+            class Model(Base):
+                """
+                # pass
+                """
+                def forward(self, x):
+                    "pass"
+                    return x  # the pass
+            if True: pass
+            ''')
+        text = quoted(source)
+        self.assertNotEqual(broken_rules(source), [])
+        self.assertEqual(broken_rules(text), [])
+        space: dict = {}
+        exec(text, space)
+        self.assertEqual(space["Model"]().forward(3), 3)
+
+    def test_strings_that_mean_something_stay(self):
+        source = 'x = "# pass"\ny = f"{x}" "é"  # é\n'
+        space: dict = {}
+        exec(quoted(source), space)
+        self.assertEqual((space["x"], space["y"]), ("# pass", "# passé"))
+        self.assertEqual(broken_rules('x = "pass"\n'), ["it has the word `pass`"])
+
+    def test_what_cannot_be_removed_is_named(self):
+        source = "try:\n    import torch\nexcept ImportError:\n    torch = None\n"
+        self.assertEqual(broken_rules(quoted(source)), ["it has try/except"])
+
+
+class Judging(unittest.TestCase):
+    def test_a_right_module(self):
+        result = judged("return self.scale * x")
+        self.assertEqual((result["problem"], result["strict"], result["passed_draws"]), ("", True, 5))
+
+    def test_a_module_off_by_more_than_1e_4(self):
+        result = judged("return self.scale * x + 3e-4")
+        self.assertIn("in 5 of 5 draws", result["problem"])
+        self.assertFalse(result["strict"])
+
+    def test_parameters_that_are_made_in_another_order_of_random_numbers(self):
+        result = judged("return x * self.scale", "def __init__(self): torch.rand(1); super().__init__()")
+        self.assertIn("draws", result["problem"])
+
+    def test_an_output_that_later_calls_overwrite(self):
+        result = judged("self.__dict__.setdefault('kept', torch.empty(4, 8)).copy_(x * self.scale)\n"
+                        "                return self.kept")
+        self.assertEqual(result["passed_draws"], 5)
+        self.assertIn("calls in a row", result["problem"])
+
+    def test_weights_that_are_kept_from_the_first_call(self):
+        result = judged("return x * self.__dict__.setdefault('kept', self.scale.clone())")
+        self.assertIn("with other weights", result["problem"])
+
+    def test_a_task_whose_eager_is_ill_conditioned(self):
+        # Sums that cancel: their rounding, which depends on the order of the rows, is divided by nearly nothing.
+        problem = textwrap.dedent("""
+            import torch
+
+            class Model(torch.nn.Module):
+                def forward(self, x):
+                    return (x - x.mean(0)) / (x.var(0, unbiased=False) + 1e-14).sqrt()
+
+            def get_inputs():
+                return [torch.rand(3, 1) * 1e-6 + torch.rand(1, 64) + 1]
+
+            def get_init_inputs():
+                return []
+            """)
+        new = textwrap.dedent("""
+            class ModelNew(Model):
+                def kernel_notes(self):
+                    return []
+            """)
+        result = judged(new, problem=problem)
+        self.assertIn("reverse order of the batch", result["ill_conditioned"])
+        self.assertGreater(result["tolerance_factor"], 1)
+        self.assertEqual(result["problem"], "")
+
+    def test_an_order_that_means_something_is_no_noise(self):
+        problem = PROBLEM.replace("return x * self.scale", "return x.cumsum(0)")
+        result = judged("\nclass ModelNew(Model):\n    def kernel_notes(self):\n        return []\n", problem=problem)
+        self.assertEqual(result["ill_conditioned"], [])
+
+    def test_inputs_are_cast_as_kernelbench_does_where_eager_takes_them_so(self):
+        new = "\nclass ModelNew(Model):\n    def kernel_notes(self):\n        return []\n"
+        inputs = "return [torch.rand(4, 8), torch.randint(0, 8, (4,))]"
+        masked = PROBLEM.replace("return [torch.rand(4, 8)]", inputs).replace("(self, x)", "(self, x, m)").replace(
+            "return x *", "assert m.dtype == torch.float32\n        return x *")
+        self.assertEqual(judged(new, problem=masked)["notes"], [])
+        indexed = PROBLEM.replace("return [torch.rand(4, 8)]", inputs).replace("(self, x)", "(self, x, m)").replace(
+            "return x *", "return torch.nn.functional.cross_entropy(x, m) *")
+        result = judged(new, problem=indexed)
+        self.assertEqual(result["problem"], "")
+        self.assertIn("eager itself fails with its inputs cast to float32", result["notes"][0])
+
+
+if __name__ == "__main__":
+    unittest.main()

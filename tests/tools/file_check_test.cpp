@@ -1,0 +1,181 @@
+// Checks of exported files in confined processes: what a file may do there. The files are plain Python, so that nothing
+// has to be compiled.
+#include "tools/kernelbench/file_check.hpp"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/tools_fixture.hpp"
+#include "tools/kernelbench/export_index.hpp"
+
+namespace cudal1::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+const std::string problem_source =
+    "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * 2\n\n"
+    "def get_inputs():\n    return [torch.rand(64)]\n\ndef get_init_inputs():\n    return []\n";
+
+std::string exported(const std::string& forward, const std::string& at_import = "") {
+  return at_import + problem_source + "\nclass ModelNew(Model):\n    def forward(self, x):\n        " + forward +
+         "\n    def kernel_notes(self):\n        return []\n";
+}
+
+class file_checks : public testing::Test {
+ protected:
+  static expected<file_check_result> check(const std::string& text, file_checker::options o = {.timed_s = 0.01}) {
+    const temporary_folder data;
+    o.data = data.path();
+    CUDAL1_TRY(const auto checker, file_checker::create(o));
+    CUDAL1_CHECK(checker->prepare("cpu"));
+    return checker->check({"x_kernel.py", text, problem_source, "cpu", true, 0});
+  }
+  static std::string problem_of(const std::string& text, const file_checker::options& o = {.timed_s = 0.01}) {
+    const auto result = check(text, o);
+    EXPECT_TRUE(holds(result));
+    return result ? result->problem : "";
+  }
+};
+
+TEST_F(file_checks, of_a_right_file_have_its_times_and_eager_s_own_noise) {
+  const auto result = check(exported("return x + x"));
+  ASSERT_TRUE(holds(result));
+  EXPECT_THAT(result->problem, IsEmpty());
+  EXPECT_TRUE(result->strict);
+  EXPECT_EQ(result->passed_draws, 5);
+  EXPECT_GT(result->exported_us, 0);
+  EXPECT_GT(result->eager_us, 0);
+  EXPECT_GE(result->noise.size(), 3U);
+  EXPECT_THAT(result->ill_conditioned, IsEmpty());
+  EXPECT_FALSE(result->runtime_stats) << "KernelBench's times are of a GPU";
+}
+
+TEST_F(file_checks, find_what_is_wrong) {
+  EXPECT_THAT(problem_of(exported("return x * 2.001")), HasSubstr("in 5 of 5 draws"));
+}
+
+TEST_F(file_checks, survive_a_file_that_crashes) {
+  EXPECT_THAT(problem_of(exported("import ctypes; return ctypes.string_at(0)")),
+              AllOf(HasSubstr("the check ended Python with signal 11"), HasSubstr("Segmentation fault")));
+}
+
+TEST_F(file_checks, end_a_file_that_hangs) {
+  EXPECT_THAT(problem_of(exported("return x * 2", "while True: 0\n"), {.build_limit_s = 2}),
+              HasSubstr("its build did not end within 2 s"));
+}
+
+TEST_F(file_checks, let_a_file_write_and_send_nowhere) {
+  const temporary_folder outside;
+  EXPECT_THAT(problem_of(exported("return x * 2", "open('" + (outside / "escaped") + "', 'w')\n")),
+              AllOf(StartsWith("its build failed"), HasSubstr("Permission denied")));
+  EXPECT_FALSE(std::filesystem::exists(outside / "escaped"));
+  EXPECT_THAT(problem_of(exported("return x * 2", "import socket\nsocket.create_server(('127.0.0.1', 0))\n")),
+              HasSubstr("Operation not permitted"));
+  EXPECT_THAT(problem_of(exported("return x * 2", "import os, signal\nos.kill(os.getppid(), signal.SIGTERM)\n")),
+              HasSubstr("Operation not permitted"));
+}
+
+TEST_F(file_checks, say_what_a_machine_lacks) {
+  const temporary_folder data;
+  const auto checker = file_checker::create({.data = data.path()});
+  ASSERT_TRUE(holds(checker));
+  const auto there = (*checker)->prepare("cuda:77");
+  ASSERT_FALSE(there);
+  EXPECT_THAT(there.error().message, AllOf(HasSubstr("PyTorch finds no cuda:77 here"), HasSubstr("--no-check")));
+}
+
+// Two builds with PyTorch's headers, so a minute.
+TEST(checked_export, takes_the_next_best_variant_where_the_best_is_wrong) {
+  const temporary_folder data, out;
+  prepare_library_store(data.path());
+  const auto target = out / "submission";
+  const auto p = run_cudal1({"export", target, "--format", "kernelbench", "--data", data.path()});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, AllOf(HasSubstr("1 model of 1 task exported"), HasSubstr("checked as KernelBench does"),
+                           HasSubstr("failed the check: its output differs from eager's in 5 of 5 draws"),
+                           HasSubstr("1 model library-only")));
+  const auto index = json::parse(read_file(target + "/index.json"));
+  ASSERT_TRUE(holds(index));
+  EXPECT_EQ(at(*index, "tasks.0.speedup"), json(2.0));
+  EXPECT_EQ(at(*index, "tasks.0.check.strict"), json(true));
+  EXPECT_EQ(at(*index, "tasks.0.failed").as_array().size(), 1U);
+  EXPECT_THAT(read_file(target + "/" + at(*index, "tasks.0.file").as_string()), HasSubstr("at::Scalar(2.0)"));
+}
+
+// ---- what is said of it ---------------------------------------------------------------------------------------------
+
+exported_model checked_model() {
+  exported_model m;
+  m.task = "level1_023";
+  m.level = 1;
+  m.problem = 23;
+  m.file = "runs/cudal1_level1/level_1_problem_23_sample_0_kernel.py";
+  m.device = "cuda:0";
+  m.best_us = 30;
+  m.check.emplace();
+  m.check->draws = m.check->passed_draws = 5;
+  m.check->strict = true;
+  m.check->hardware = "NVIDIA H200";
+  m.check->device = "cuda:0";
+  m.check->exported_us = 38.1;
+  m.check->runtime_stats = json::make_object({{"mean", 0.0255}, {"num_trials", 100}});
+  m.check->ref_runtime_stats = json::make_object({{"mean", 0.3}, {"num_trials", 100}});
+  return m;
+}
+
+TEST(export_texts, say_that_a_call_from_python_takes_longer) {
+  auto m = checked_model();
+  m.python_call_ratio = 1.27;
+  EXPECT_EQ(call_time_note(m), "38.1 us a call from Python, 1.27 times the stored");
+  m.python_call_ratio = 1.09;
+  EXPECT_EQ(call_time_note(m), "");
+}
+
+TEST(export_texts, give_the_evidence_of_an_ill_conditioned_task) {
+  auto m = checked_model();
+  EXPECT_EQ(conditioning_note(m), "");
+  m.check->noise = {{"again", 0, 0}, {"TF32 off", 0.00071, 3.2}};
+  m.check->ill_conditioned = {"TF32 off"};
+  EXPECT_EQ(conditioning_note(m), "ill-conditioned: eager itself misses 1e-4: TF32 off 0.00071 (3.2 times)");
+}
+
+TEST(export_texts, are_results_as_kernelbench_s_scripts_read_them) {
+  kernelbench_index index;
+  index.checked = true;
+  index.tasks = {checked_model()};
+  const auto now = json::parse(eval_results(index, "cudal1_level1", results_layout::main));
+  ASSERT_TRUE(holds(now));
+  EXPECT_EQ(at(*now, "23.0.sample_id"), json(0));
+  EXPECT_EQ(at(*now, "23.0.correctness"), json(true));
+  EXPECT_EQ(at(*now, "23.0.runtime"), json(0.0255));
+  EXPECT_EQ(at(*now, "23.0.metadata.correctness_trials"), json("(5 / 5)"));
+  EXPECT_EQ(at(*now, "23.0.metadata.excessive_speedup"), json(true));
+  const auto then = json::parse(eval_results(index, "cudal1_level1", results_layout::v0));
+  ASSERT_TRUE(holds(then));
+  EXPECT_EQ(at(*then, "23.compiled"), json(true));
+  EXPECT_EQ(eval_results(index, "cudal1_level2", results_layout::main), "") << "another run";
+  EXPECT_THAT(generation_config("cudal1_level1", 1),
+              AllOf(HasSubstr("level: 1\n"), HasSubstr("run_name: cudal1_level1\n")));
+}
+
+TEST(export_texts, warn_of_unchecked_files_and_of_files_for_cpu) {
+  kernelbench_index index;
+  index.tasks = {checked_model()};
+  EXPECT_THAT(export_readme(index), HasSubstr("**Warning:** unchecked (--no-check)"));
+  index.checked = true;
+  EXPECT_THAT(export_readme(index), Not(HasSubstr("Warning")));
+  index.tasks[0].device = "cpu";
+  EXPECT_THAT(export_readme(index), HasSubstr("**Warning:** 1 file searched on cpu"));
+  index.tasks[0].library_only = true;
+  EXPECT_THAT(export_readme(index), HasSubstr("| library-only |"));
+}
+
+}  // namespace
+}  // namespace cudal1::cli

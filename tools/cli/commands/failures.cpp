@@ -1,0 +1,83 @@
+// cudal1 failures: lists the verdicts that only a bug of cudal1 explains.
+#include <fmt/format.h>
+
+#include "config/base/describe.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/report/move_failures.hpp"
+#include "tools/cli/report/report.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+struct failures_options {
+  std::string task;
+  std::string experiment;
+  std::size_t limit = 20;
+  bool json = false;
+};
+
+expected<std::vector<task_record>> tasks_of(store& s, const failures_options& o) {
+  std::vector<task_record> tasks;
+  if (!o.task.empty()) {
+    CUDAL1_TRY(tasks.emplace_back(), find_task(s, o.task));
+    return tasks;
+  }
+  if (o.experiment.empty()) return s.tasks();
+  CUDAL1_TRY(const auto e, s.get_experiment(o.experiment));
+  for (const auto& id : e.tasks) {
+    CUDAL1_TRY(tasks.emplace_back(), s.get_task(id));
+  }
+  return tasks;
+}
+
+expected<int> failures(const failures_options& o, context& c) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  if (!o.experiment.empty()) CUDAL1_CHECK(reader->get_experiment(o.experiment));
+  CUDAL1_TRY(const auto tasks, tasks_of(*reader, o));
+  std::vector<move_failure> all;
+  for (const auto& t : tasks) {
+    CUDAL1_TRY(auto found, move_failures(*reader, t, o.experiment));
+    all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+  }
+  if (o.json) {
+    print_json(c, json::make_object({{"failures", to_json(all)}}));
+    return exit_code::success;
+  }
+  if (all.empty()) {
+    c.out.print("None: every failed variant that moves made exceeded a limit or changed the precision.\n");
+    return exit_code::success;
+  }
+  c.out.print(print_move_failures(all, o.limit, c.out));
+  c.out.print(c.out.dim(wrap("Each of these shows a bug of cudal1. Next: `cudal1 show VARIANT`; with --program it "
+                             "prints the program, which `cudal1 evaluate` checks again.",
+                             c.out.width)) +
+              "\n");
+  return exit_code::success;
+}
+
+void add_failures(CLI::App& app, context& c) {
+  auto o = std::make_shared<failures_options>();
+  auto* sub = app.add_subcommand("failures", "failed variants that only a bug of cudal1 explains");
+  sub->add_option("task", o->task, "only of this task: its name or id")->type_name("TASK");
+  sub->add_option("--experiment", o->experiment, "only of this experiment, as in e3")->type_name("EXPERIMENT");
+  sub->add_option("-n", o->limit, "how many to print; --json has all")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{100000}))
+      ->capture_default_str();
+  sub->add_flag("--json", o->json, "one JSON document");
+  sub->footer(
+      footer("  cudal1 failures\n"
+             "  cudal1 failures softmax --experiment e3 --json",
+             "  0    printed, also if there are none\n"
+             "  2    there is no such task or experiment, or no store yet\n"
+             "  3    the store cannot be read"));
+  sub->callback([o, &c] { finish(c, failures(*o, c)); });
+}
+
+const command_registration registered_failures(85, add_failures);
+
+}  // namespace
+
+}  // namespace cudal1::cli

@@ -1,0 +1,175 @@
+#include "tools/cli/report/move_failures.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config/base/describe.hpp"
+#include "policy/graph/schedule.hpp"
+#include "sandbox/program/program.hpp"
+#include "sandbox/program/task.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/report/report.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+bool is_a_limit_or_a_fault_of_the_machine(outcome o) {
+  switch (o) {
+    case outcome::compile_timeout:
+    case outcome::hang:
+    case outcome::out_of_memory:
+    case outcome::unmeasurable:
+    case outcome::quarantined:
+    case outcome::unexplained:  // a fault of the task
+      return true;
+    case outcome::correct:
+    case outcome::invalid:
+    case outcome::compile_error:
+    case outcome::refused:
+    case outcome::wrong_answer:
+    case outcome::wrote_input:
+    case outcome::out_of_bounds:
+    case outcome::crash:
+    case outcome::forbidden:
+    case outcome::inconsistent:
+      break;
+  }
+  return false;
+}
+
+std::string first_failed_gate(const verdict& v) {
+  const auto failed = std::find_if(v.gates.begin(), v.gates.end(), [](const auto& g) { return !g.passed; });
+  return failed == v.gates.end() ? "" : failed->gate;
+}
+
+std::multiset<std::string> precisions(const program& p) {
+  std::multiset<std::string> all;
+  for (const auto* steps : {&p.setup, &p.steps})
+    for (const auto& s : *steps)
+      if (const auto* aten = std::get_if<aten_step>(&s); aten != nullptr && !aten->precision.empty())
+        all.insert(aten->precision);
+  return all;
+}
+
+// Whether the variant asks for other precisions than the task's own program. False where either cannot be read.
+bool changes_precision(const variant_record& variant, const task_record& task) {
+  const auto theirs = read_program(variant.program);
+  const auto own = read_task(task.text, task.profile);
+  return theirs && own && precisions(*theirs) != precisions(own->reference.text);
+}
+
+std::vector<std::string> moves_of(const std::string& text) {
+  std::vector<std::string> moves;
+  if (const auto parsed = parse_schedule(text))
+    for (const auto& m : parsed->moves)
+      moves.push_back(print_schedule({{m}}));
+  return moves;
+}
+
+class failure_finder {
+ public:
+  failure_finder(store& s, const task_record& task) : store_(s), task_(task) {}
+
+  expected<std::vector<move_failure>> find(const std::string& experiment) {
+    CUDAL1_TRY(const auto verdicts, store_.verdicts_of_task(task_.id, experiment));
+    std::vector<move_failure> found;
+    for (const auto& v : verdicts) {
+      if (v.result == outcome::correct) continue;
+      CUDAL1_TRY(const auto variant, store_.get_variant(v.variant));
+      CUDAL1_TRY(const auto whole, with_details(store_, v));
+      if (!shows_a_bug(whole, variant, task_)) continue;
+      CUDAL1_TRY(found.emplace_back(), failure_of(whole, variant));
+    }
+    if (found.empty()) return found;
+    CUDAL1_CHECK(read_correct_moves());
+    for (auto& f : found)
+      for (const auto& m : moves_of(f.schedule))
+        if (!correct_moves_[f.device].contains(m)) f.only_here.push_back(m);
+    return found;
+  }
+
+ private:
+  expected<move_failure> failure_of(const verdict& v, const variant_record& variant) {
+    move_failure f;
+    f.variant = v.variant;
+    f.task = task_.id;
+    f.name = task_.name;
+    f.experiment = variant.experiment;
+    CUDAL1_TRY(f.device, device_of(v));
+    f.outcome = enum_name(v.result);
+    f.gate = first_failed_gate(v);
+    f.reason = v.reason;
+    f.schedule = variant.schedule;
+    f.time_unix_ms = v.time_unix_ms;
+    return f;
+  }
+
+  expected<std::string> device_of(const verdict& v) {
+    if (v.environment_id.empty()) return "";
+    const auto known = devices_.find(v.environment_id);
+    if (known != devices_.end()) return known->second;
+    CUDAL1_TRY(const auto where, store_.get_environment(v.environment_id));
+    return devices_[v.environment_id] = where.device;
+  }
+
+  // Of all experiments: they are evidence, whichever is listed.
+  expected<void> read_correct_moves() {
+    CUDAL1_TRY(const auto verdicts, store_.verdicts_of_task(task_.id));
+    for (const auto& v : verdicts) {
+      if (v.result != outcome::correct) continue;
+      CUDAL1_TRY(const auto device, device_of(v));
+      CUDAL1_TRY(const auto variant, store_.get_variant(v.variant));
+      for (auto& m : moves_of(variant.schedule))
+        correct_moves_[device].insert(std::move(m));
+    }
+    return {};
+  }
+
+  store& store_;
+  const task_record& task_;
+  std::map<std::string, std::string> devices_;                  // by environment
+  std::map<std::string, std::set<std::string>> correct_moves_;  // by device
+};
+
+// All moves, or those that no correct variant has, with a word on which these are.
+std::string moves_text(const move_failure& f) {
+  const auto all = moves_of(f.schedule).size();
+  if (f.only_here.empty()) return f.schedule + " (each of these is also in a correct variant)";
+  if (f.only_here.size() == all) return f.schedule;
+  return fmt::format("{} ({} of {}: those that are in no correct variant)", fmt::join(f.only_here, "; "),
+                     f.only_here.size(), format_count(static_cast<int64_t>(all), "move"));
+}
+
+}  // namespace
+
+bool shows_a_bug(const verdict& v, const variant_record& variant, const task_record& task) {
+  if (variant.schedule.empty() || v.result == outcome::correct) return false;
+  if (is_a_limit_or_a_fault_of_the_machine(v.result)) return false;
+  // A wrong form is a bug at any precision.
+  return v.result != outcome::wrong_answer || first_failed_gate(v).starts_with("1") ||
+         !changes_precision(variant, task);
+}
+
+expected<std::vector<move_failure>> move_failures(store& s, const task_record& task, const std::string& experiment) {
+  return failure_finder(s, task).find(experiment);
+}
+
+std::string print_move_failures(const std::vector<move_failure>& failures, std::size_t most, const terminal& t) {
+  std::string text;
+  for (const auto& f : std::span(failures).first(std::min(most, failures.size()))) {
+    const auto where = f.device.empty() ? "" : " on " + f.device;
+    text += t.bold(fmt::format("{}  {}{}: {}", short_id(f.variant), f.name, where, f.outcome));
+    text += f.gate.empty() ? "\n" : fmt::format(", gate {}\n", f.gate);
+    text += wrap(f.reason, t.width, 2) + "\n" + wrap("moves: " + moves_text(f), t.width, 2) + "\n";
+  }
+  if (failures.size() > most) text += fmt::format("... and {} more (-n shows more)\n", failures.size() - most);
+  return text;
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,42 @@
+// Verdicts that only a bug of cudal1 explains. A program that moves made of a correct task should compile and run, and
+// compute the same result unless a move changed the precision of a product; so each other failure of such a program
+// is a bug in a move, in lowering or in the sandbox.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "store/store.hpp"
+#include "tools/cli/terminal.hpp"
+
+namespace cudal1::cli {
+
+struct move_failure {
+  std::string variant, task, name;  // ids; the task's name
+  std::string experiment;           // that the variant was first written in
+  std::string device;               // "" if nothing was measured
+  std::string outcome, gate;        // gate: the first that failed, "" if no gate did
+  std::string reason;
+  std::string schedule;
+  // The schedule's moves that no correct variant of the same task and device has, in their order; empty where each of
+  // its moves is in one of those.
+  std::vector<std::string> only_here;
+  int64_t time_unix_ms = 0;
+};
+BOOST_DESCRIBE_STRUCT(move_failure, (),
+                      (variant, task, name, experiment, device, outcome, gate, reason, schedule, only_here,
+                       time_unix_ms))
+
+// Whether the verdict on this variant of the task shows a bug. Timeouts and limits (hang, compile_timeout,
+// out_of_memory) do not: a legal schedule may be slow or large; nor does a fault of the machine.
+bool shows_a_bug(const verdict& v, const variant_record& variant, const task_record& task);
+
+// Those of a task, in the order of its verdicts; `experiment`: "" for all.
+expected<std::vector<move_failure>> move_failures(store& s, const task_record& task, const std::string& experiment);
+
+// One paragraph for each of the first `most`, then how many more there are.
+std::string print_move_failures(const std::vector<move_failure>& failures, std::size_t most, const terminal& t);
+
+}  // namespace cudal1::cli

@@ -1,0 +1,197 @@
+#include "tools/kernelbench/file_check.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "actors/client.hpp"
+#include "config/base/describe.hpp"
+#include "sandbox/cpu/compiler/compiler_process.hpp"
+#include "sandbox/device/device_type.hpp"
+#include "tools/cli/python_process.hpp"
+#include "tools/kernelbench/model_file.hpp"
+
+namespace cudal1::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* k_script = "evaluate_file.py";
+constexpr std::size_t k_longest_result = 1 << 20;
+constexpr double k_probe_limit_s = 300;  // importing torch takes a minute from a cold disk or on a busy machine
+constexpr const char* k_or_unchecked = "or export without checks: --no-check";
+
+expected<void> write_file(const fs::path& path, std::string_view text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.flush();
+  if (!out) return fail(errc::io_error, "cannot write {}", path.string());
+  return {};
+}
+
+// What a GPU's driver opens, and what programs write to.
+std::vector<std::string> device_files() {
+  std::vector<std::string> files{"/dev/null", "/dev/zero", "/dev/full"};
+  std::error_code problem;
+  for (const auto& entry : fs::directory_iterator("/dev", problem))
+    if (entry.path().filename().string().starts_with("nvidia")) files.push_back(entry.path().string());
+  return files;
+}
+
+std::vector<std::string> environment(const std::string& folder) {
+  std::vector<std::string> all{"HOME=" + folder, "TORCH_EXTENSIONS_DIR=" + folder + "/build", "PYTHONUNBUFFERED=1"};
+  for (const char* name : {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_HOME", "CUDA_PATH", "CC",
+                           "CXX", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PYTHONUSERBASE"})
+    if (const char* value = std::getenv(name)) all.push_back(fmt::format("{}={}", name, value));  // NOLINT
+  // Python looks for a user's packages below HOME.
+  if (const char* home = std::getenv("HOME"); home != nullptr && std::getenv("PYTHONUSERBASE") == nullptr)  // NOLINT
+    all.push_back(fmt::format("PYTHONUSERBASE={}/.local", home));
+  return all;
+}
+
+// The line that says most: a compiler's first error, else the last line.
+std::string shortened(const std::string& output) {
+  constexpr std::size_t longest = 300;
+  std::string last, error;
+  for (std::size_t at = 0; at < output.size();) {
+    const auto end = std::min(output.find('\n', at), output.size());
+    const auto line = output.substr(at, end - at);
+    at = end + 1;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (error.empty() && (line.find(": error:") != std::string::npos || line.find("error: ") == 0)) error = line;
+    last = line;
+  }
+  return (error.empty() ? last : error).substr(0, longest);
+}
+
+// "" where it ended with 0.
+std::string problem_of(const child_result& ended, const std::string& what, double limit_s) {
+  if (ended.timed_out) return fmt::format("{} did not end within {:.0f} s", what, limit_s);
+  if (ended.signal != 0)
+    return fmt::format("{} ended Python with signal {} ({})", what, ended.signal,
+                       ::strsignal(ended.signal));  // NOLINT(concurrency-mt-unsafe)
+  if (ended.exit_code != 0) return fmt::format("{} failed: {}", what, shortened(ended.output));
+  return "";
+}
+
+expected<file_check_result> read_result(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  if (!in || text.size() > k_longest_result) return fail(errc::corrupt, "it left no result");
+  CUDAL1_TRY(const auto document, json::parse(text));
+  file_check_result result;
+  CUDAL1_CHECK(from_json(document, result, "the check's result"));
+  return result;
+}
+
+file_check_result failed(const std::string& device, std::string problem) {
+  file_check_result result;
+  result.device = device;
+  result.problem = std::move(problem);
+  return result;
+}
+
+}  // namespace
+
+// While this lives no experiment uses the device. A data folder without a node has none.
+struct file_checker::held_device {
+  std::mutex busy;
+  std::optional<node_client> node;
+};
+
+file_checker::file_checker(options o, std::string python) : options_(std::move(o)), python_(std::move(python)) {}
+file_checker::~file_checker() = default;
+
+expected<std::unique_ptr<file_checker>> file_checker::create(const options& o) {
+  auto python = find_python();
+  if (!python)
+    return fail(errc::infrastructure, "exported files are checked: {}; {}", python.error().message, k_or_unchecked);
+  return std::unique_ptr<file_checker>(new file_checker(o, std::move(*python)));
+}
+
+namespace {
+
+// The process that runs evaluate_file.py in a folder that holds it. On a GPU it is not confined: CUDA does not start
+// under the confinement (seen on an H200), and the files are ours and the problem's, which the import has executed,
+// too.
+child_options process_in(const std::string& folder, const std::string& device, const std::string& python,
+                         double limit_s, std::vector<std::string> arguments) {
+  child_options o;
+  o.command = {python, "-X", "faulthandler", folder + "/" + k_script};
+  o.command.insert(o.command.end(), std::make_move_iterator(arguments.begin()),
+                   std::make_move_iterator(arguments.end()));
+  o.readable = {"/"};
+  o.confined = !traits_of(device).is_accelerator;
+  o.local_sockets = true;
+  o.folder = folder;
+  o.writable = device_files();
+  o.environment = environment(folder);
+  o.time_limit_s = limit_s;
+  o.cpu_time_limit_s = limit_s * 1000;  // PyTorch computes on all cores
+  o.open_files = 4096;
+  o.output_limit_bytes = k_longest_result;
+  return o;
+}
+
+expected<private_folder> folder_with_scripts() {
+  CUDAL1_TRY(auto folder, private_folder::create());
+  for (const auto& [name, text] : kernelbench::support_files())
+    CUDAL1_CHECK(write_file(fs::path(folder.path()) / name, text));
+  return folder;
+}
+
+}  // namespace
+
+expected<void> file_checker::prepare(const std::string& device) {
+  if (devices_.contains(device)) return {};
+  CUDAL1_TRY(const auto folder, folder_with_scripts());
+  CUDAL1_TRY(const auto ended,
+             run_child(process_in(folder.path(), device, python_, k_probe_limit_s, {"--probe", "--device", device})));
+  if (const auto problem = problem_of(ended, "the probe", k_probe_limit_s); !problem.empty())
+    return fail(errc::infrastructure, "exported files cannot be checked on {} with {}: {}; {}", device, python_,
+                problem, k_or_unchecked);
+  auto held = std::make_unique<held_device>();
+  if (auto client = node_client::connect(options_.data); client) {
+    client_request r;
+    r.verb = client_verb::hold;
+    r.device = device;
+    CUDAL1_CHECK(client->ask(r, std::chrono::minutes(1)));
+    held->node = std::move(*client);
+  }
+  devices_.emplace(device, std::move(held));
+  return {};
+}
+
+expected<file_check_result> file_checker::check(const checked_file& file) {
+  CUDAL1_TRY(const auto folder, folder_with_scripts());
+  const auto& in = folder.path();
+  CUDAL1_CHECK(write_file(fs::path(in) / file.name, file.text));
+  CUDAL1_CHECK(write_file(fs::path(in) / "problem.py", file.problem));
+  const std::vector<std::string> common{in + "/" + file.name, "--reference", in + "/problem.py", "--device",
+                                        file.device};
+  auto arguments = common;
+  arguments.emplace_back("--build");
+  CUDAL1_TRY(const auto built, run_child(process_in(in, file.device, python_, options_.build_limit_s, arguments)));
+  if (auto problem = problem_of(built, "its build", options_.build_limit_s); !problem.empty())
+    return failed(file.device, std::move(problem));
+  arguments = common;
+  const std::string result = in + "/result.json";
+  arguments.insert(arguments.end(), {"--result", result, "--seconds", fmt::format("{}", options_.timed_s), "--pace-us",
+                                     fmt::format("{}", file.pace_us)});
+  if (file.is_kernelbench) arguments.emplace_back("--cast");
+  const std::lock_guard alone(devices_.at(file.device)->busy);
+  CUDAL1_TRY(const auto ended, run_child(process_in(in, file.device, python_, options_.check_limit_s, arguments)));
+  if (auto problem = problem_of(ended, "the check", options_.check_limit_s); !problem.empty())
+    return failed(file.device, std::move(problem));
+  auto found = read_result(result);
+  return found ? *found : failed(file.device, found.error().message);
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,447 @@
+#!/usr/bin/env python3
+"""Evaluates one exported file as KernelBench does (eval_kernel_against_ref of its eval.py), and a little further.
+
+    evaluate_file.py FILE --reference PROBLEM --device cuda:0 --result RESULT.json
+    evaluate_file.py FILE --reference PROBLEM --device cuda:0 --build    only build it
+
+The file is exec'd in a namespace that has the problem's names, as there; Model and ModelNew are made after the same seed, in training mode; five draws of
+get_inputs are compared with allclose at 1e-4 (float32) or 1e-2 (half types). KernelBench casts all inputs to float32.
+Beyond that: five calls of fresh modules in a row, whose outputs are compared at the end, so that state and outputs that
+a later call overwrites show; the weights of the reference, changed, through state_dict; and how far eager differs from
+itself under other algorithms (`noise`). Where that is more than the tolerance the task is ill-conditioned, and the
+exported module may differ as much.
+Times are of a call and its synchronisation (measuring.py, as `cudal1 baseline` takes them), and on a GPU also by
+KernelBench's method: CUDA events round each of 100 calls after writing 256 MB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import gc
+import json
+import math
+import os
+import pathlib
+import shutil
+import statistics
+import sys
+import types
+from typing import Any, Callable, Iterator
+
+import torch
+
+SEED = 42
+DRAWS = 5
+IN_A_ROW = 5
+PERFORMANCE_TRIALS = 100
+FLUSHED_BYTES = 256 << 20
+# How much less accurate float64 may be in another order of the batch, for the order not to matter to the definition.
+SAME_IN_FLOAT64 = 1e-6
+
+
+def set_seed(seed: int) -> None:
+    torch.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed(seed)
+
+
+def tree_map(function: Callable, value: Any) -> Any:
+    return torch.utils._pytree.tree_map(lambda v: function(v) if isinstance(v, torch.Tensor) else v, value)
+
+
+def leaves(value: Any) -> list[torch.Tensor]:
+    return [v for v in torch.utils._pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
+
+
+def tolerance_of(t: torch.Tensor) -> float:
+    return 1e-2 if t.dtype in (torch.float16, torch.bfloat16) else 1e-4
+
+
+def compare(wanted: list[torch.Tensor], got: list[torch.Tensor]) -> tuple[float, float]:
+    """The largest absolute difference, and the largest one over what allclose permits (at most 1: close)."""
+    if [t.shape for t in wanted] != [t.shape for t in got]:
+        return math.inf, math.inf
+    difference = excess = 0.0
+    for a, b in zip(wanted, got):
+        if not a.numel():
+            continue
+        tolerance = tolerance_of(a)
+        a, b = (t.double() if t.is_floating_point() else t.to(torch.float64) for t in (a, b))
+        off = torch.where(a == b, 0.0, (a - b).abs())
+        difference = max(difference, off.max().nan_to_num(math.inf).item())
+        excess = max(excess, (off / (tolerance + tolerance * b.abs())).nan_to_num(math.inf).max().item())
+    return difference, excess
+
+
+class Sides:
+    """The problem's Model and the file's ModelNew, as KernelBench makes them."""
+
+    def __init__(self, reference: str, exported: str, device: torch.device, cast: bool):
+        self.device, self.cast = device, cast
+        context: dict[str, Any] = {}
+        exec(compile(reference, "<string>", "exec"), context)
+        self.Model, self.get_inputs = context["Model"], context["get_inputs"]
+        set_seed(SEED)
+        self.initial = context["get_init_inputs"]() if "get_init_inputs" in context else []
+        self.initial = tree_map(self.placed, self.initial)
+        self.get_init_inputs = context.get("get_init_inputs", list)
+        # A copy: KernelBench makes its one Model before the file's Model takes the name, which super(Model, self) looks up.
+        context = dict(context)
+        exec(compile(exported, "<string>", "exec"), context)
+        self.ModelNew = context["ModelNew"]
+
+    def placed(self, t: torch.Tensor) -> torch.Tensor:
+        return (t.to(torch.float32) if self.cast else t).to(self.device)
+
+    def make(self, cls: Any) -> torch.nn.Module:
+        set_seed(SEED)
+        model = cls(**self.initial) if isinstance(self.initial, dict) else cls(*self.initial)
+        return model.to(self.device, dtype=torch.float32) if self.cast else model.to(self.device)
+
+    def draw(self, seed: int | None = None) -> list[Any]:
+        if seed is not None:
+            set_seed(seed)
+        inputs = tree_map(self.placed, list(self.get_inputs()))
+        if seed is not None:
+            set_seed(seed)
+        return inputs
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def draw_seeds() -> list[int]:
+    torch.manual_seed(SEED)
+    return [torch.randint(0, 2**32 - 1, (1,)).item() for _ in range(DRAWS)]
+
+
+def compare_draws(sides: Sides, seeds: list[int]) -> list[tuple[float, float]]:
+    reference, exported = sides.make(sides.Model), sides.make(sides.ModelNew)
+    found = []
+    for seed in seeds:
+        inputs = sides.draw(seed)
+        others = tree_map(torch.clone, inputs)  # KernelBench gives both the same, into which a forward may write
+        wanted = leaves(reference(*inputs))
+        got = leaves(exported(*others))
+        synchronize(sides.device)
+        found.append(compare(wanted, got))
+    return found
+
+
+def compare_row(sides: Sides, seed: int) -> tuple[float, float]:
+    """Calls of fresh modules one after the other; all outputs are kept as they were returned until the end, and so are
+    the inputs, into which a forward may write. The last call is one of deep copies, which go on from where these are."""
+    reference, exported = sides.make(sides.Model), sides.make(sides.ModelNew)
+    set_seed(seed)
+    inputs = [sides.draw() for _ in range(IN_A_ROW)]
+    copies = [tree_map(torch.clone, i) for i in inputs]
+    wanted = [[t.clone() for t in leaves(reference(*i))] for i in copies[:-1]]
+    got = [leaves(exported(*i)) for i in inputs[:-1]]
+    wanted.append(leaves(copy.deepcopy(reference)(*copies[-1])))
+    got.append(leaves(copy.deepcopy(exported)(*inputs[-1])))
+    synchronize(sides.device)
+    return compare([t for row in wanted for t in row] + leaves(copies), [t for row in got for t in row] + leaves(inputs))
+
+
+def compare_other_weights(sides: Sides, seed: int) -> tuple[float, float]:
+    """After a call, so that what was made of the old weights would show."""
+    reference, exported = sides.make(sides.Model), sides.make(sides.ModelNew)
+    for model in (reference, exported):
+        model(*sides.draw(seed))
+    for tensor in reference.state_dict().values():
+        if tensor.is_floating_point():
+            tensor.mul_(1.25)
+    exported.load_state_dict(reference.state_dict())
+    inputs = sides.draw(seed)
+    wanted = leaves(reference(*tree_map(torch.clone, inputs)))
+    return compare(wanted, leaves(exported(*inputs)))
+
+
+# ---- eager against itself -------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def without_tf32() -> Iterator[None]:
+    matmul, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = matmul, cudnn
+
+
+def other_algorithms(device: torch.device) -> dict[str, Any]:
+    if device.type == "cpu":
+        return {"again": contextlib.nullcontext(), "mkldnn off": torch.backends.mkldnn.flags(enabled=False),
+                "one thread": one_thread()}
+    flags = torch.backends.cudnn.flags
+    allow = torch.backends.cudnn.allow_tf32
+    return {"again": contextlib.nullcontext(),
+            "cudnn.benchmark": flags(enabled=True, benchmark=True, allow_tf32=allow),
+            "cudnn.deterministic": flags(enabled=True, deterministic=True, allow_tf32=allow),
+            "TF32 off": without_tf32()}
+
+
+def reversed_batch(sides: Sides, model: torch.nn.Module, seed: int, dtype: torch.dtype | None = None) -> tuple:
+    """Outputs of a draw, and of it in the reverse order of the batch, put back. Empty where there is no batch."""
+    def convert(t: torch.Tensor) -> torch.Tensor:
+        return t.to(dtype) if dtype is not None and t.is_floating_point() else t
+
+    model = copy.deepcopy(model)
+    model = model if dtype is None else model.to(dtype)
+    inputs = tree_map(convert, sides.draw(seed))
+    sizes = {t.shape[0] if t.dim() else 0 for t in leaves(inputs)}
+    if len(sizes) != 1 or min(sizes) < 2:
+        return ()
+    plain = leaves(copy.deepcopy(model)(*tree_map(torch.clone, inputs)))
+    if {t.shape[0] if t.dim() else 0 for t in plain} != sizes:
+        return ()
+    set_seed(seed)
+    return plain, [t.flip(0) for t in leaves(model(*tree_map(lambda t: t.flip(0), inputs)))]
+
+
+def noise_of_batch_order(sides: Sides, model: torch.nn.Module, seed: int) -> tuple[float, float] | None:
+    pair = reversed_batch(sides, model, seed)
+    if not pair:
+        return None
+    found = compare(*pair)
+    if found[1] <= 1:
+        return found
+    # Beyond the tolerance: of rounding only where the order means nothing, which float64 shows.
+    exact = reversed_batch(sides, model, seed, torch.float64)
+    scale = max(1.0, max(t.abs().max().item() for t in exact[0]))
+    return found if compare(*exact)[0] <= SAME_IN_FLOAT64 * scale else None
+
+
+def eager_noise(sides: Sides, seed: int) -> dict[str, tuple[float, float]]:
+    """How far eager is from itself, by what was changed."""
+    model = sides.make(sides.Model)
+    inputs = sides.draw(seed)
+
+    def call() -> list[torch.Tensor]:
+        fresh, given = copy.deepcopy(model), tree_map(torch.clone, inputs)
+        set_seed(seed)
+        return leaves(fresh(*given))
+
+    usual = call()
+    found: dict[str, tuple[float, float]] = {}
+    for name, algorithm in other_algorithms(sides.device).items():
+        with algorithm:
+            found[name] = compare(usual, call())
+    order = noise_of_batch_order(sides, model, seed)
+    if order is not None:
+        found["reverse order of the batch"] = order
+    return found
+
+
+# ---- times ----------------------------------------------------------------------------------------------------------
+
+
+def call_times(sides: Sides, o: argparse.Namespace) -> dict[str, float]:
+    """The medians of both sides, over the same rotation of inputs, their ratio, and how fast the host was."""
+    import host_pace
+    import measuring
+    import pytorch_calls
+
+    module = types.SimpleNamespace(__name__="problem", Model=sides.Model, get_inputs=lambda: sides.draw(),
+                                   get_init_inputs=sides.get_init_inputs)
+    pytorch_calls.load_torch()
+    reference = pytorch_calls.Subject(module, SEED, sides.device)
+    exported = copy.copy(reference)
+    exported.model = sides.make(sides.ModelNew)
+    both = [pytorch_calls.Calls("eager", reference), pytorch_calls.Calls("exported", exported)]
+    clock = pytorch_calls.Clock(sides.device, 0)
+    for side in both:
+        side.prepare()
+    pace = host_pace.Pace(sides.device, o.pace_us)
+    for side in both:
+        measuring.measure(clock, pace, side, {"seconds": o.seconds, "least_samples": 10, "cores": o.cores})
+    eager_us, exported_us = (statistics.median(side.call_us) for side in both)
+    result = {"eager_us": eager_us, "exported_us": exported_us, "speedup": eager_us / exported_us,
+              "pace_us": both[0].pace_us}
+    if all(side.device_us for side in both):
+        eager_us, exported_us = (statistics.median(side.device_us) for side in both)
+        result.update(eager_device_us=eager_us, exported_device_us=exported_us)
+    return result
+
+
+def event_times_ms(model: torch.nn.Module, inputs: list, device: torch.device) -> list[float]:
+    """As time_execution_with_cuda_event of KernelBench's timing.py."""
+    for _ in range(3):
+        model(*inputs)
+        torch.cuda.synchronize(device)
+    torch.cuda.empty_cache()
+    times = []
+    for _ in range(PERFORMANCE_TRIALS + 1):
+        torch.cuda.synchronize(device)
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.empty(FLUSHED_BYTES, dtype=torch.uint8, device=device).fill_(42)
+        begin.record()
+        model(*inputs)
+        end.record()
+        torch.cuda.synchronize(device)
+        times.append(begin.elapsed_time(end))
+    return times[1:]
+
+
+def statistics_of(times_ms: list[float], device: torch.device) -> dict[str, Any]:
+    def rounded(x: float) -> float:
+        return float(f"{x:.3g}")
+
+    return {"mean": rounded(statistics.fmean(times_ms)), "std": rounded(statistics.pstdev(times_ms)),
+            "min": rounded(min(times_ms)), "max": rounded(max(times_ms)), "num_trials": len(times_ms),
+            "hardware": torch.cuda.get_device_name(device), "device": str(device)}
+
+
+def kernelbench_times(sides: Sides) -> dict[str, Any]:
+    inputs = sides.draw(SEED)
+    reference, exported = sides.make(sides.Model), sides.make(sides.ModelNew)
+    return {"runtime_stats": statistics_of(event_times_ms(exported, inputs, sides.device), sides.device),
+            "ref_runtime_stats": statistics_of(event_times_ms(reference, inputs, sides.device), sides.device)}
+
+
+# ---- the verdict ----------------------------------------------------------------------------------------------------
+
+
+def sides_of(reference: str, exported: str, device: torch.device, cast: bool) -> tuple[Sides, list[str]]:
+    """With inputs cast to float32, as KernelBench does, where eager takes them so."""
+    sides = Sides(reference, exported, device, cast)
+    if not cast or all(t.dtype == torch.float32 for t in leaves(list(sides.get_inputs()))):
+        return sides, []
+    try:
+        sides.make(sides.Model)(*sides.draw(SEED))
+        return sides, []
+    except Exception as problem:  # noqa: BLE001: whatever the model does
+        said = str(problem).strip().split("\n")[0][:200]
+        return Sides(reference, exported, device, False), [
+            f"eager itself fails with its inputs cast to float32, as KernelBench casts them ({said}): its evaluator "
+            "cannot score this problem, and the inputs were left as they are"]
+
+
+def judge(result: dict[str, Any]) -> str:
+    """Why the file is wrong, or nothing. Where eager differs from itself by more than is allowed, so may the file."""
+    allowed = result["tolerance_factor"]
+    for name, what in (("excess", f"in {DRAWS - result['passed_draws']} of {DRAWS} draws"),
+                       ("row_excess", f"within {IN_A_ROW} calls in a row"),
+                       ("other_weights_excess", "with other weights")):
+        if result[name] > allowed:
+            return (f"its output differs from eager's {what}: {result[name]:.3g} times what 1e-4 allows"
+                    + (f" (eager itself: {allowed:.3g})" if allowed > 1 else ""))
+    return ""
+
+
+def evaluate(sides: Sides, notes: list[str], o: argparse.Namespace) -> dict[str, Any]:
+    seeds = draw_seeds()
+    draws = compare_draws(sides, seeds)
+    row, weights = compare_row(sides, seeds[0]), compare_other_weights(sides, seeds[0])
+    noise = eager_noise(sides, seeds[0])
+    result: dict[str, Any] = {
+        "device": str(sides.device), "torch": torch.__version__, "draws": DRAWS,
+        "hardware": torch.cuda.get_device_name(sides.device) if sides.device.type == "cuda" else "cpu",
+        "passed_draws": sum(excess <= 1 for _, excess in draws),
+        "difference": max(d for d, _ in draws), "excess": max(e for _, e in draws),
+        "row_excess": row[1], "other_weights_excess": weights[1],
+        "noise": [{"algorithm": name, "difference": d, "excess": e} for name, (d, e) in noise.items()],
+        "ill_conditioned": [name for name, (_, e) in noise.items() if e > 1],
+        "tolerance_factor": max(1.0, *(e for _, e in noise.values())),
+    }
+    if not math.isfinite(result["tolerance_factor"]):  # eager's own NaN: nothing can be compared
+        result["tolerance_factor"] = 1.0
+    result["strict"] = max(result["excess"], result["row_excess"]) <= 1
+    result["problem"] = judge(result)
+    probe = sides.make(sides.ModelNew)
+    single = isinstance(probe(*sides.draw(seeds[0])), torch.Tensor)
+    result["notes"] = notes + probe.kernel_notes() + ([] if single else ["KernelBench takes one output only"])
+    return result
+
+
+def finite(value: Any) -> Any:
+    """JSON has no infinity: the largest number stands for it."""
+    if isinstance(value, dict):
+        return {k: finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [finite(v) for v in value]
+    return value if not isinstance(value, float) or math.isfinite(value) else sys.float_info.max
+
+
+def missing_for(device: torch.device) -> str:
+    """What such files need on this machine and is not there; empty: nothing."""
+    from torch.utils import cpp_extension
+
+    if shutil.which("ninja") is None:
+        return "there is no ninja on the PATH: pip install ninja, or apt-get install ninja-build"
+    if shutil.which(cpp_extension.get_cxx_compiler()) is None:
+        return f"there is no C++ compiler {cpp_extension.get_cxx_compiler()} on the PATH: install one, or set CXX"
+    if device.type != "cuda":
+        return ""
+    if not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count():
+        return f"PyTorch finds no {device} here: run this where that GPU is"
+    if cpp_extension.CUDA_HOME is None or not os.access(os.path.join(cpp_extension.CUDA_HOME, "bin", "nvcc"), os.X_OK):
+        return "there is no nvcc: install the CUDA toolkit that PyTorch was built with, and set CUDA_HOME"
+    ones = torch.ones(64, 64, device=device)
+    return "" if (ones @ ones).sum().item() == 64**3 else f"{device} does not compute a product of ones"
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=pathlib.Path, nargs="?")
+    parser.add_argument("--reference", type=pathlib.Path, help="the problem's own file")
+    parser.add_argument("--probe", action="store_true", help="only whether this machine can build and run such files")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--cast", action="store_true", help="all inputs to float32, as KernelBench does")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of timing a side")
+    parser.add_argument("--pace-us", type=float, default=0.0)
+    parser.add_argument("--cores", type=lambda text: [int(word) for word in text.split(",") if word], default=[])
+    parser.add_argument("--no-time", action="store_true")
+    parser.add_argument("--build", action="store_true")
+    parser.add_argument("--result", type=pathlib.Path)
+    return parser.parse_args()
+
+
+def main() -> int:
+    o = options()
+    if o.probe:
+        missing = missing_for(torch.device(o.device))
+        print(missing)
+        return 1 if missing else 0
+    exported = o.file.read_text(encoding="utf-8")
+    if o.build:
+        exec(compile(exported, "<string>", "exec"), {})
+        return 0
+    device = torch.device(o.device)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    with torch.no_grad():
+        sides, notes = sides_of(o.reference.read_text(encoding="utf-8"), exported, device, o.cast)
+        result = evaluate(sides, notes, o)
+        gc.collect()  # so that what is timed does not lie in pieces of memory that the checks have left
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        if not result["problem"] and not o.no_time:
+            result.update(call_times(sides, o))
+            if device.type == "cuda":
+                result.update(kernelbench_times(sides))
+    text = json.dumps(finite(result))
+    if o.result:
+        o.result.write_text(text, encoding="utf-8")
+    else:
+        print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

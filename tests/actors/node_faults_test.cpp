@@ -145,5 +145,79 @@ TEST_F(node_faults, kill_9_of_the_node_never_quarantines_what_was_in_flight) {
   }
 }
 
+// A node on a disk of its own, which this test fills. The disk is smaller than the log that RocksDB would allocate in
+// advance (18 MB): with that the store would go on writing for minutes.
+class node_on_a_full_disk : public node_faults {
+ protected:
+  void SetUp() override {
+    node_faults::SetUp();
+    if (!use_small_disk(16)) GTEST_SKIP() << "no file system can be mounted here";
+  }
+  void fill_disk() {
+    const int ballast = ::open((data() + "/ballast").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    ASSERT_GE(ballast, 0);
+    for (std::size_t bytes = std::size_t{1} << 20; bytes > 0;)
+      if (::write(ballast, std::string(bytes, 'x').data(), bytes) < 0) bytes /= 2;
+    ::close(ballast);
+  }
+  void free_disk() { ASSERT_EQ(::unlink((data() + "/ballast").c_str()), 0); }
+  // Fills the disk with each progress, until `until`: space that the node's last files left is filled again.
+  client_answer fill_disk_until(node_client& client, const std::function<bool(const client_answer&)>& until) {
+    return read_to_end(client, [&](const client_answer& a) {
+      fill_disk();
+      return !until(a);
+    });
+  }
+  static bool has_problem(const client_answer& a) { return !a.progress->problem.empty(); }
+};
+
+TEST_F(node_on_a_full_disk, says_so_in_progress_and_goes_on_when_there_is_space_again) {
+  start_node();
+  auto client = connect();
+  ASSERT_TRUE(client.send(run_request({relu_chain_task(), diagonal_task()}, 1000)));
+  const auto early = read_to_end(client, [](const client_answer& a) { return a.progress->evaluations < 2; });
+  ASSERT_FALSE(early.last) << early.error;
+  const auto full = fill_disk_until(client, has_problem);
+  ASSERT_FALSE(full.last) << full.error;
+  EXPECT_NE(full.progress->problem.find("no space left"), std::string::npos) << full.progress->problem;
+  free_disk();
+  const auto again = read_to_end(client, [&](const client_answer& a) {
+    return has_problem(a) || a.progress->evaluations < full.progress->evaluations + 3;
+  });
+  ASSERT_FALSE(again.last) << again.error;
+  EXPECT_FALSE(again.progress->outcomes.contains("quarantined"));
+  kill_node(SIGTERM);
+  EXPECT_EQ(wait_node(), 0);
+}
+
+TEST_F(node_on_a_full_disk, obeys_sigterm) {
+  start_node();
+  auto client = connect();
+  ASSERT_TRUE(client.send(run_request({relu_chain_task(), diagonal_task()}, 1000)));
+  ASSERT_FALSE(fill_disk_until(client, has_problem).last);
+  const auto asked = std::chrono::steady_clock::now();
+  kill_node(SIGTERM);
+  EXPECT_EQ(wait_node(), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, 60s);
+}
+
+TEST_F(node_on_a_full_disk, ends_an_experiment_at_its_deadline) {
+  start_node();
+  auto client = connect();
+  auto r = run_request({relu_chain_task(), diagonal_task()}, 0);
+  r.time_limit_s = 5;
+  ASSERT_TRUE(client.send(r));
+  const auto asked = std::chrono::steady_clock::now();
+  bool reported = false;
+  const auto last = fill_disk_until(client, [&](const client_answer& a) {
+    reported |= has_problem(a);
+    return false;
+  });
+  ASSERT_TRUE(last.last);
+  EXPECT_TRUE(reported);
+  EXPECT_NE(last.error.find("could not be stored"), std::string::npos) << last.error;
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, 60s);
+}
+
 }  // namespace
 }  // namespace cudal1

@@ -181,12 +181,15 @@ client_request node_test::run_request(std::vector<task> tasks, int64_t evaluatio
 }
 
 client_answer node_test::read_to_end(node_client& client, const std::function<bool(const client_answer&)>& each) {
-  for (;;) {
+  const auto end = std::chrono::steady_clock::now() + 100s;
+  while (std::chrono::steady_clock::now() < end) {
     auto a = client.receive(60s);
     EXPECT_TRUE(a) << a.error().message;
     if (!a) return {};
     if (a->last || (each && !each(*a))) return std::move(*a);
   }
+  ADD_FAILURE() << "the awaited answer did not come";
+  return {};
 }
 
 std::unique_ptr<store> node_test::read_store() const {

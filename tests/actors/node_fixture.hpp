@@ -52,7 +52,8 @@ class node_test : public testing::Test {
   node_client connect();
   node_status hello();
   client_request run_request(std::vector<task> tasks, int64_t evaluations) const;
-  // Follows a stream of answers to its end; `each` gets every answer and may return false to stop early.
+  // Follows a stream of answers to its end; `each` gets every answer and may return false to stop early. Fails
+  // after 100 s.
   client_answer read_to_end(node_client& client, const std::function<bool(const client_answer&)>& each = {});
   client_answer ask_once(const client_request& r, std::chrono::milliseconds limit = 60s);
 

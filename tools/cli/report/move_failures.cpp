@@ -19,16 +19,16 @@ namespace cudal1::cli {
 
 namespace {
 
-bool is_a_limit_or_a_fault_of_the_machine(outcome o) {
+bool may_show_a_bug(outcome o) {
   switch (o) {
+    case outcome::correct:
     case outcome::compile_timeout:
     case outcome::hang:
     case outcome::out_of_memory:
     case outcome::unmeasurable:
     case outcome::quarantined:
     case outcome::unexplained:  // a fault of the task
-      return true;
-    case outcome::correct:
+      return false;
     case outcome::invalid:
     case outcome::compile_error:
     case outcome::refused:
@@ -40,7 +40,7 @@ bool is_a_limit_or_a_fault_of_the_machine(outcome o) {
     case outcome::inconsistent:
       break;
   }
-  return false;
+  return true;
 }
 
 std::string first_failed_gate(const verdict& v) {
@@ -80,11 +80,9 @@ class failure_finder {
     CUDAL1_TRY(const auto verdicts, store_.verdicts_of_task(task_.id, experiment));
     std::vector<move_failure> found;
     for (const auto& v : verdicts) {
-      if (v.result == outcome::correct) continue;
-      CUDAL1_TRY(const auto variant, store_.get_variant(v.variant));
-      CUDAL1_TRY(const auto whole, with_details(store_, v));
-      if (!shows_a_bug(whole, variant, task_)) continue;
-      CUDAL1_TRY(found.emplace_back(), failure_of(whole, variant));
+      CUDAL1_TRY(const auto bug, bug_shown_by(store_, v, task_));
+      if (!bug) continue;
+      CUDAL1_TRY(found.emplace_back(), failure_of(bug->whole, bug->variant));
     }
     if (found.empty()) return found;
     CUDAL1_CHECK(read_correct_moves());
@@ -148,12 +146,17 @@ std::string moves_text(const move_failure& f) {
 
 }  // namespace
 
-bool shows_a_bug(const verdict& v, const variant_record& variant, const task_record& task) {
-  if (variant.schedule.empty() || v.result == outcome::correct) return false;
-  if (is_a_limit_or_a_fault_of_the_machine(v.result)) return false;
+expected<std::optional<shown_bug>> bug_shown_by(store& s, const verdict& summary, const task_record& task) {
+  if (!may_show_a_bug(summary.result)) return std::nullopt;
+  shown_bug bug;
+  CUDAL1_TRY(bug.variant, s.get_variant(summary.variant));
+  if (bug.variant.schedule.empty()) return std::nullopt;  // written by hand, or by a model
+  CUDAL1_TRY(bug.whole, with_details(s, summary));
   // A wrong form is a bug at any precision.
-  return v.result != outcome::wrong_answer || first_failed_gate(v).starts_with("1") ||
-         !changes_precision(variant, task);
+  if (bug.whole.result == outcome::wrong_answer && !first_failed_gate(bug.whole).starts_with("1") &&
+      changes_precision(bug.variant, task))
+    return std::nullopt;
+  return bug;
 }
 
 expected<std::vector<move_failure>> move_failures(store& s, const task_record& task, const std::string& experiment) {

@@ -3,6 +3,7 @@
 // is a bug in a move, in lowering or in the sandbox.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,14 @@ BOOST_DESCRIBE_STRUCT(move_failure, (),
                       (variant, task, name, experiment, device, outcome, gate, reason, schedule, only_here,
                        time_unix_ms))
 
-// Whether the verdict on this variant of the task shows a bug. Timeouts and limits (hang, compile_timeout,
-// out_of_memory) do not: a legal schedule may be slow or large; nor does a fault of the machine.
-bool shows_a_bug(const verdict& v, const variant_record& variant, const task_record& task);
+struct shown_bug {
+  verdict whole;  // with its gates
+  variant_record variant;
+};
+// The bug that a verdict on a variant of the task shows, if it shows one; `summary` needs no gates. Timeouts and limits
+// (hang, compile_timeout, out_of_memory) show none: a legal schedule may be slow or large; nor does a fault of the
+// machine. Errors: of the store.
+expected<std::optional<shown_bug>> bug_shown_by(store& s, const verdict& summary, const task_record& task);
 
 // Those of a task, in the order of its verdicts; `experiment`: "" for all.
 expected<std::vector<move_failure>> move_failures(store& s, const task_record& task, const std::string& experiment);

@@ -51,18 +51,6 @@ expected<void> put_floor(best_row& row, const task& t, const std::string& model,
   return {};
 }
 
-}  // namespace
-
-expected<verdict> with_details(store& s, const verdict& summary) {
-  CUDAL1_TRY(const auto all, s.verdicts_of_variant(summary.variant));
-  for (const auto& v : all)
-    if (v.task == summary.task && v.time_unix_ms == summary.time_unix_ms && v.environment_id == summary.environment_id)
-      return v;
-  return fail(errc::not_found, "the details of a verdict on variant {} are not in the store", summary.variant);
-}
-
-namespace {
-
 // The row of a task; also adds its verdicts to the totals. `experiment`: "" for all.
 expected<best_row> row_of(store& s, const task_record& t, const std::string& experiment, search_report& totals,
                           floor_finder& floors) {
@@ -76,13 +64,9 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
     ++totals.outcomes[enum_name(v.result)];
     for (const auto& [stage, ms] : v.stage_ms)
       totals.stage_ms[stage] += ms;
-    if (v.result == outcome::correct) {
-      ++row.correct;
-    } else {
-      CUDAL1_TRY(const auto variant, s.get_variant(v.variant));
-      CUDAL1_TRY(const auto whole, with_details(s, v));
-      if (shows_a_bug(whole, variant, t)) ++totals.move_failures;
-    }
+    if (v.result == outcome::correct) ++row.correct;
+    CUDAL1_TRY(const auto bug, bug_shown_by(s, v, t));
+    if (bug) ++totals.move_failures;
     if (v.reference_us > 0) reference_times.push_back(v.reference_us);
     if (v.reference_device_us > 0) reference_device_times.push_back(v.reference_device_us);
     if (row.environment_id.empty()) row.environment_id = v.environment_id;
@@ -144,6 +128,14 @@ expected<void> finish_report(store& s, search_report& r, const floor_finder& flo
 }
 
 }  // namespace
+
+expected<verdict> with_details(store& s, const verdict& summary) {
+  CUDAL1_TRY(const auto all, s.verdicts_of_variant(summary.variant));
+  for (const auto& v : all)
+    if (v.task == summary.task && v.time_unix_ms == summary.time_unix_ms && v.environment_id == summary.environment_id)
+      return v;
+  return fail(errc::not_found, "the details of a verdict on variant {} are not in the store", summary.variant);
+}
 
 expected<std::optional<store::ranked>> best_faster_variant(store& s, const std::string& task, const std::string& own,
                                                            const std::string& experiment) {

@@ -71,12 +71,13 @@ BOOST_DESCRIBE_STRUCT(search_report, (),
                        stage_ms, devices, device_busy, gap_closed, unknown_models, against, over))
 
 // One experiment, with its tasks in its order.
-// The stored verdict of a summary, with gates, samples and notes. Errors: not_found.
-expected<verdict> with_details(store& s, const verdict& summary);
 expected<search_report> report_experiment(store& s, const std::string& experiment);
 // All experiments and hand-written variants together: every evaluated task of the store (or the one with that name or
 // id), sorted by name.
 expected<search_report> report_everything(store& s, const std::string& task = "");
+
+// The stored verdict of a summary, with gates, samples and notes. Errors: not_found.
+expected<verdict> with_details(store& s, const verdict& summary);
 
 // Compares every row with a kind of baseline, or with "program" (the speedup that the rows have already).
 expected<void> compare_with_base(store& s, search_report& r, const std::string& kind);

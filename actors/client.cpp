@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "config/base/deadline.hpp"
 #include "config/base/describe.hpp"
 
 namespace cudal1 {
@@ -16,16 +17,6 @@ namespace cudal1 {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-std::string errno_text(int e) {
-  return std::strerror(e);  // NOLINT(concurrency-mt-unsafe): glibc's is safe for known numbers
-}
-
-// Milliseconds until `end` for poll(), rounded up so that it never spins.
-int left_until(clock::time_point end) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now()).count();
-  return left <= 0 ? 0 : static_cast<int>(std::min<long long>(left, 1 << 30));
-}
 
 }  // namespace
 
@@ -103,7 +94,7 @@ expected<node_address> address_of_node(const std::string& data_folder) {
     if (!result.folder) {
       const int e = errno;
       return fail(e == ENOENT ? errc::not_found : errc::io_error, "cannot open the data folder {}: {}", data_folder,
-                  errno_text(e));
+                  std::strerror(e));
     }
     path = fmt::format("/proc/self/fd/{}/{}", result.folder.get(), node_socket_name);
   }
@@ -114,16 +105,16 @@ expected<node_address> address_of_node(const std::string& data_folder) {
 expected<node_client> node_client::connect(const std::string& data_folder) {
   CUDAL1_TRY(const node_address where, address_of_node(data_folder));
   unique_fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return fail(errc::io_error, "cannot create a Unix socket: {}", errno_text(errno));
+  if (!fd) return fail(errc::io_error, "cannot create a Unix socket: {}", std::strerror(errno));
   // A Unix socket's connect() blocks only while the listener's backlog is full.
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&where.address), sizeof where.address) != 0) {
     const int e = errno;
     const bool no_listener = e == ENOENT || e == ECONNREFUSED;
     return fail(no_listener ? errc::not_found : errc::io_error, "no node answers on {}/{} ({})", data_folder,
-                node_socket_name, errno_text(e));
+                node_socket_name, std::strerror(e));
   }
   if (::fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0)
-    return fail(errc::io_error, "cannot make the node's socket non-blocking: {}", errno_text(errno));
+    return fail(errc::io_error, "cannot make the node's socket non-blocking: {}", std::strerror(errno));
   return node_client(std::move(fd));
 }
 
@@ -139,9 +130,9 @@ expected<void> node_client::send(const client_request& r, std::chrono::milliseco
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
-      return fail(errc::infrastructure, "the node closed the connection during a request: {}", errno_text(errno));
+      return fail(errc::infrastructure, "the node closed the connection during a request: {}", std::strerror(errno));
     pollfd writable{fd_.get(), POLLOUT, 0};
-    if (::poll(&writable, 1, left_until(end)) == 0)
+    if (::poll(&writable, 1, milliseconds_until(end)) == 0)
       return fail(errc::timeout, "the node did not read the request within {} ms", limit.count());
   }
   return {};
@@ -152,9 +143,9 @@ expected<client_answer> node_client::receive(std::chrono::milliseconds limit, in
   for (;;) {
     if (const auto line = lines_.next()) return decode_answer(*line);
     pollfd waiting[2] = {{fd_.get(), POLLIN, 0}, {wake_fd, POLLIN, 0}};  // poll() ignores a descriptor of -1
-    const int ready = ::poll(waiting, 2, left_until(end));
+    const int ready = ::poll(waiting, 2, milliseconds_until(end));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0) return fail(errc::io_error, "cannot wait for the node's answer: {}", errno_text(errno));
+    if (ready < 0) return fail(errc::io_error, "cannot wait for the node's answer: {}", std::strerror(errno));
     if (ready == 0) return fail(errc::timeout, "the node did not answer within {} ms", limit.count());
     if (waiting[1].revents != 0) return fail(errc::cancelled, "interrupted");
     char buffer[1 << 16];
@@ -164,7 +155,7 @@ expected<client_answer> node_client::receive(std::chrono::milliseconds limit, in
     } else if (got == 0) {
       return fail(errc::infrastructure, "the node closed the connection before its last answer");
     } else if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
-      return fail(errc::infrastructure, "the connection to the node is lost: {}", errno_text(errno));
+      return fail(errc::infrastructure, "the connection to the node is lost: {}", std::strerror(errno));
     }
   }
 }

@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "config/base/deadline.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -16,11 +18,6 @@ constexpr auto progress_interval = 500ms;
 constexpr auto write_limit = 10s;   // a client that reads nothing for this long is disconnected
 constexpr auto request_limit = 1h;  // between requests
 constexpr auto drain_limit = 5min;
-
-int left_until(clock::time_point end) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now()).count();
-  return left <= 0 ? 0 : static_cast<int>(left);
-}
 
 client_answer last_answer() {
   client_answer a;
@@ -70,7 +67,7 @@ client_connection::wake client_connection::wait(std::chrono::milliseconds at_mos
       return wake::line;
     }
     pollfd waiting[2] = {{fd_.get(), POLLIN, 0}, {server_.stop_.get(), POLLIN, 0}};
-    const int ready = ::poll(waiting, 2, left_until(end));
+    const int ready = ::poll(waiting, 2, milliseconds_until(end));
     if (ready < 0 && errno != EINTR) return wake::gone;
     if (ready == 0) return wake::time;
     if (ready < 0) continue;
@@ -102,7 +99,7 @@ bool client_connection::send(const client_answer& a) {
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
     pollfd writable{fd_.get(), POLLOUT, 0};
-    if (::poll(&writable, 1, left_until(end)) == 0) return false;
+    if (::poll(&writable, 1, milliseconds_until(end)) == 0) return false;
   }
   return true;
 }
@@ -176,7 +173,7 @@ bool client_connection::follow(const std::string& experiment, bool stop_on_disco
     if (there && ended) return true;
     next += progress_interval;
     while (there && clock::now() < next) {
-      const wake why = wait(std::chrono::milliseconds(left_until(next)));
+      const wake why = wait(std::chrono::milliseconds(milliseconds_until(next)));
       if (why == wake::time) break;
       if (why == wake::line) there = handle_while_following(experiment);
       if (why == wake::gone) there = false;

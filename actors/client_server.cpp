@@ -19,7 +19,7 @@ namespace {
 constexpr int most_connections = 32;
 
 tl::unexpected<error> system_error(const std::string& what) {
-  return fail(errc::io_error, "{}: {}", what, std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+  return fail(errc::io_error, "{}: {}", what, std::strerror(errno));
 }
 
 }  // namespace

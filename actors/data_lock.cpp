@@ -1,6 +1,7 @@
 #include "actors/data_lock.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -13,10 +14,6 @@
 namespace cudal1 {
 
 namespace {
-
-std::string errno_text() {
-  return std::error_code(errno, std::generic_category()).message();
-}
 
 std::string read_all(int fd) {
   char buffer[64];
@@ -42,15 +39,15 @@ expected<data_lock> data_lock::take(const std::string& folder) {
   if (made) return fail(errc::io_error, "cannot create the data folder {}: {}", folder, made.message());
   const std::string path = folder + "/node.lock";
   unique_fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd) return fail(errc::io_error, "cannot open {}: {}", path, errno_text());
+  if (!fd) return fail(errc::io_error, "cannot open {}: {}", path, std::strerror(errno));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK)
       return fail(errc::already_exists, "another cudal1-node runs on {} (pid {})", folder, read_all(fd.get()));
-    return fail(errc::io_error, "cannot lock {}: {}", path, errno_text());
+    return fail(errc::io_error, "cannot lock {}: {}", path, std::strerror(errno));
   }
   const std::string pid = fmt::format("{}\n", ::getpid());
   if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), pid.data(), pid.size(), 0) < 0)
-    return fail(errc::io_error, "cannot write {}: {}", path, errno_text());
+    return fail(errc::io_error, "cannot write {}: {}", path, std::strerror(errno));
   return data_lock(std::move(fd));
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "config/base/utf8.hpp"
+#include "config/data_folder.hpp"
 #include "tools/cli/command.hpp"
 
 namespace {

@@ -22,6 +22,7 @@
 #include "config/base/describe.hpp"
 #include "config/base/thread_cores.hpp"
 #include "config/configuration.hpp"
+#include "config/data_folder.hpp"
 #include "policy/search/policy.hpp"
 #include "tools/node_compilers.hpp"
 
@@ -61,17 +62,9 @@ constexpr const char* footer =
     "  cudal1-node --data /var/tmp/search --device cuda:0,cuda:1\n"
     "  cudal1-node --set timing.max_forks=20 --set search.group_size=16\n";
 
-std::string default_data() {
-  if (const char* data = std::getenv("CUDAL1_DATA"); data != nullptr && *data != '\0') return data;
-  if (const char* base = std::getenv("XDG_DATA_HOME"); base != nullptr && *base == '/')
-    return std::string(base) + "/cudal1";
-  const char* home = std::getenv("HOME");
-  return std::string(home != nullptr ? home : ".") + "/.local/share/cudal1";
-}
-
 void define(CLI::App& app, flags& f) {
   app.add_option("--data", f.data, "folder of the store, the log and the socket ($CUDAL1_DATA)")
-      ->default_str(default_data())
+      ->default_str(default_data_folder())
       ->type_name("DIR");
   app.add_option("--device", f.device,
                  "devices to run variants on, as in cpu, cuda:0 or cuda:0,cuda:1; cuda is every GPU (default: "
@@ -300,10 +293,10 @@ expected<int> run(const flags& f) {
 
 int main(int argc, char** argv) {
   cudal1::flags f;
-  f.data = cudal1::default_data();
+  f.data = cudal1::default_data_folder();
   CLI::App app(cudal1::description, "cudal1-node");
   app.footer(cudal1::footer);
-  app.set_version_flag("--version", "cudal1-node 0.1.0");
+  app.set_version_flag("--version", "cudal1-node " CUDAL1_VERSION);
   cudal1::define(app, f);
   try {
     app.parse(argc, argv);

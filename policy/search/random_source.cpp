@@ -1,13 +1,11 @@
 #include "policy/search/random_source.hpp"
 
+#include "config/base/split_mix.hpp"
+
 namespace cudal1 {
 
-// SplitMix64 (Steele, Lea, Flood 2014).
 uint64_t random_source::next() {
-  uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
+  return split_mix(state_ += split_mix_step);
 }
 
 double random_source::unit() {

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config/base/pipe.hpp"
 #include "sandbox/isolation/zygote.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
@@ -120,10 +121,9 @@ int exit_code_of(pid_t pid) {
 
 // The loader's message about a missing library: the first line on stderr of another start of the program.
 std::string loader_message(const std::string& worker) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return "";
-  const unique_fd reading(ends[0]);
-  unique_fd writing(ends[1]);
+  auto ends = make_pipe();
+  if (!ends) return "";
+  auto& [reading, writing] = *ends;
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, writing.get(), STDERR_FILENO);

@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include "config/base/split_mix.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -22,11 +24,8 @@ std::size_t rounded(std::size_t bytes) {
   return (bytes + arena::alignment - 1) / arena::alignment * arena::alignment;
 }
 
-uint64_t mixed(uint64_t x) {  // splitmix64's finaliser
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
+uint64_t mixed(uint64_t x) {
+  return split_mix(x + split_mix_step);
 }
 
 // The content of newly allocated memory: NaNs with a payload, large finite numbers, or noise, depending on the seed.

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "config/base/describe.hpp"
+#include "config/base/pipe.hpp"
 #include "sandbox/isolation/landlock.hpp"
 #include "sandbox/isolation/system_call_filter.hpp"
 
@@ -145,10 +146,8 @@ std::string missing_confinement(std::span<const confinement_item> items) {
 }
 
 expected<std::vector<confinement_item>> probe_confinement(const confinement_options& options) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errc::infrastructure, "pipe: {}", std::strerror(errno));
-  const unique_fd reader(ends[0]);
-  unique_fd writer(ends[1]);
+  CUDAL1_TRY(auto report, make_pipe());
+  auto& [reader, writer] = report;
   // The child reports through descriptor 2, the only one to which a runner's filter permits writing.
   CUDAL1_TRY(const auto prepared, confinement::prepare(options));
   const pid_t child = ::fork();

@@ -99,15 +99,6 @@ expected<void> receive_bytes(int socket, std::span<std::byte> target, std::vecto
 
 }  // namespace
 
-deadline deadline_in(std::chrono::milliseconds span) {
-  return std::chrono::steady_clock::now() + span;
-}
-
-int milliseconds_until(deadline when) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(when - std::chrono::steady_clock::now()).count();
-  return static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30));
-}
-
 expected<frame_header> decode_header(std::span<const std::byte, sizeof(frame_header)> bytes,
                                      const frame_limits& limits) {
   frame_header header;

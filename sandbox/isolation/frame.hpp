@@ -13,17 +13,13 @@
 
 #include <boost/describe.hpp>
 
+#include "config/base/deadline.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/error.hpp"
 #include "config/base/json.hpp"
 #include "config/base/unique_fd.hpp"
 
 namespace cudal1 {
-
-using deadline = std::chrono::steady_clock::time_point;
-deadline deadline_in(std::chrono::milliseconds span);
-// The remaining time, for poll(): at least 0, rounded up.
-int milliseconds_until(deadline when);
 
 // The records are in the *_messages.hpp headers.
 BOOST_DEFINE_ENUM_CLASS(frame_type,

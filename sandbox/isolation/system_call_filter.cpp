@@ -6,7 +6,6 @@
 
 #include <seccomp.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "config/base/unique_fd.hpp"
@@ -52,8 +51,13 @@ expected<std::vector<sock_filter>> export_filter(const filter_context& context) 
 }
 
 // Calls that act outside the process and that neither the referee nor a compiler needs.
-constexpr const char* socket_calls[] = {"socket", "connect", "bind", "listen", "accept", "accept4"};
-constexpr const char* administrative_calls[] = {"ptrace",
+constexpr const char* administrative_calls[] = {"socket",
+                                                "connect",
+                                                "bind",
+                                                "listen",
+                                                "accept",
+                                                "accept4",
+                                                "ptrace",
                                                 "process_vm_readv",
                                                 "process_vm_writev",
                                                 "kill",
@@ -98,16 +102,10 @@ constexpr const char* administrative_calls[] = {"ptrace",
                                                 "fsmount",
                                                 "mount_setattr"};
 
-enum class sockets { none, local };
-expected<filter_context> without_administration(sockets allowed) {
+expected<filter_context> without_administration() {
   CUDAL1_TRY(auto context, make_context(SCMP_ACT_ALLOW));
   for (const char* call : administrative_calls)
     CUDAL1_CHECK(add_rule(context, SCMP_ACT_ERRNO(EPERM), call));
-  if (allowed == sockets::local)
-    CUDAL1_CHECK(add_rule(context, SCMP_ACT_ERRNO(EPERM), "socket", SCMP_A0(SCMP_CMP_NE, AF_UNIX)));
-  else
-    for (const char* call : socket_calls)
-      CUDAL1_CHECK(add_rule(context, SCMP_ACT_ERRNO(EPERM), call));
   return context;
 }
 
@@ -172,19 +170,14 @@ expected<std::vector<sock_filter>> runner_filter(int channel) {
 }
 
 expected<std::vector<sock_filter>> referee_filter() {
-  CUDAL1_TRY(const auto context, without_administration(sockets::none));
+  CUDAL1_TRY(const auto context, without_administration());
   for (const char* call : {"execve", "execveat", "fork", "vfork"})
     CUDAL1_CHECK(add_rule(context, SCMP_ACT_ERRNO(EPERM), call));
   return export_filter(context);
 }
 
 expected<std::vector<sock_filter>> compiler_filter() {
-  CUDAL1_TRY(const auto context, without_administration(sockets::none));
-  return export_filter(context);
-}
-
-expected<std::vector<sock_filter>> model_check_filter() {
-  CUDAL1_TRY(const auto context, without_administration(sockets::local));
+  CUDAL1_TRY(const auto context, without_administration());
   return export_filter(context);
 }
 

@@ -16,7 +16,5 @@ expected<std::vector<sock_filter>> runner_filter(int channel);
 expected<std::vector<sock_filter>> referee_filter();
 // The same, but programs may be executed (the compiler's own stages).
 expected<std::vector<sock_filter>> compiler_filter();
-// As a compiler's, with Unix sockets, which a GPU's driver opens; no other kind.
-expected<std::vector<sock_filter>> model_check_filter();
 
 }  // namespace cudal1

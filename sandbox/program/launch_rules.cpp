@@ -112,4 +112,14 @@ expected<void> kernel_table::check(const launch_step& launch, const std::string&
   return outcome;
 }
 
+expected<void> check_compiled_kernels(const program& p, const std::set<std::string>& compiled) {
+  for (const auto* steps : {&p.setup, &p.steps})
+    for (const auto& s : *steps)
+      if (const auto* launch = std::get_if<launch_step>(&s); launch != nullptr && !compiled.contains(launch->kernel))
+        return fail(errc::compile_failed,
+                    "the source has no kernel \"{}\" that can be launched by name (a template has none)",
+                    launch->kernel);
+  return {};
+}
+
 }  // namespace cudal1

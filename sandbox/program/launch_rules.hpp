@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,5 +25,9 @@ class kernel_table {
  private:
   std::map<std::string, std::vector<kernel_signature>> kernels_;
 };
+
+// Checks that each kernel that the program launches is among those that its compiled code has: a runner finds them
+// there by name. Errors: compile_failed.
+expected<void> check_compiled_kernels(const program& p, const std::set<std::string>& compiled);
 
 }  // namespace cudal1

@@ -207,6 +207,14 @@ bool launch_argument::operator==(const launch_argument& other) const {
   return kind == other.kind && tensor == other.tensor && integer == other.integer && same_real;
 }
 
+std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declarations) {
+  std::vector<tensor_type> types;
+  types.reserve(declarations.size());
+  for (const auto& d : declarations)
+    types.push_back(d.type);
+  return types;
+}
+
 std::string step_label(std::size_t index, const step& s, bool in_setup) {
   const auto what = std::visit(
       [](const auto& v) -> std::string {

@@ -41,6 +41,7 @@ struct tensor_declaration {
   tensor_type type;
   bool operator==(const tensor_declaration&) const = default;
 };
+std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declarations);
 
 // Memory for a kernel to write. It is poisoned: a program that reads it before writing gets garbage.
 struct alloc_step {

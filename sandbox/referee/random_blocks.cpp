@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "config/base/split_mix.hpp"
+
 namespace cudal1 {
 namespace {
 
@@ -14,14 +16,7 @@ namespace {
 #endif
 
 // The helpers are always_inline: otherwise GCC does not inline them into functions of another target.
-constexpr uint64_t step = 0x9e3779b97f4a7c15;
 constexpr std::size_t block = random_blocks::block;
-
-[[gnu::always_inline]] inline uint64_t mixed(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 
 [[gnu::always_inline]] inline double unit(uint64_t bits) {  // [0, 1), 52 bits
   return __builtin_bit_cast(double, 0x3ff0000000000000 | (bits >> 12)) - 1.0;
@@ -50,7 +45,7 @@ constexpr std::size_t block = random_blocks::block;
 
 CUDAL1_CLONES void fill_bits(uint64_t state, uint64_t* bits, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
-    bits[i] = mixed(state + (i + 1) * step);
+    bits[i] = split_mix(state + (i + 1) * split_mix_step);
 }
 
 CUDAL1_CLONES void fill_uniforms(const uint64_t* bits, double* values, std::size_t count) {
@@ -95,7 +90,7 @@ CUDAL1_CLONES void fill_small_exponentials(double* values, std::size_t count) {
 }  // namespace
 
 uint64_t random_blocks::operator()() {
-  return mixed(state_ += step);
+  return split_mix(state_ += split_mix_step);
 }
 
 double random_blocks::normal() {
@@ -111,14 +106,14 @@ int64_t random_blocks::below(int64_t bound) {
 void random_blocks::uniforms(std::span<double> values) {
   uint64_t bits[block];
   fill_bits(state_, bits, values.size());
-  state_ += step * values.size();
+  state_ += split_mix_step * values.size();
   fill_uniforms(bits, values.data(), values.size());
 }
 
 void random_blocks::exponentials(std::span<double> values) {
   uint64_t bits[block];
   fill_bits(state_, bits, values.size());
-  state_ += step * values.size();
+  state_ += split_mix_step * values.size();
   fill_exponentials(bits, values.data(), values.size());
 }
 
@@ -127,7 +122,7 @@ void random_blocks::normals(std::span<double> values) {
   double pairs[block];
   const std::size_t half = (values.size() + 1) / 2;
   fill_bits(state_, bits, 2 * half);
-  state_ += step * 2 * half;
+  state_ += split_mix_step * 2 * half;
   fill_normals(bits, bits + half, pairs, pairs + half, half);
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = pairs[i];

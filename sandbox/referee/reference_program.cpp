@@ -40,13 +40,6 @@ expected<reference_program::side> load_side(checked_program p, int cuda_device) 
 
 }  // namespace
 
-std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declarations) {
-  std::vector<tensor_type> types;
-  for (const auto& d : declarations)
-    types.push_back(d.type);
-  return types;
-}
-
 expected<reference_program> reference_program::load(const task& t, int cuda_device) {
   reference_program result;
   const program& text = t.reference.text;

@@ -9,8 +9,6 @@
 
 namespace cudal1 {
 
-std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declarations);
-
 class reference_program {
  public:
   struct side {

@@ -92,7 +92,7 @@ TEST(store_reader, sees_what_was_acknowledged_after_a_refresh_while_the_writer_r
   std::sort(latency.begin(), latency.end());
   std::printf("refresh and read: median %.2f ms, largest %.2f ms of %d, beside %d MB of other writes\n",
               latency[latency.size() / 2], latency.back(), events, 2 * events);
-  EXPECT_LT(latency[latency.size() / 2], 50);
+  EXPECT_LT(latency[latency.size() / 2], 250);
 }
 
 TEST(store_reader, outlives_the_writer_and_the_next_one) {

@@ -337,7 +337,7 @@ class model_files : public testing::Test {
     put("code.py", "text = open('file.py', newline='').read()\n" + code + "\n");
     const auto command =
         "cd '" + folder_.string() + "' && '" CUDAL1_PYTHON "' " + flags + " code.py >output.txt 2>errors.txt";
-    if (std::system(command.c_str()) == 0) return testing::AssertionSuccess();  // NOLINT(concurrency-mt-unsafe)
+    if (std::system(command.c_str()) == 0) return testing::AssertionSuccess();
     std::ifstream errors(folder_ / "errors.txt");
     return testing::AssertionFailure() << std::string((std::istreambuf_iterator<char>(errors)), {});
   }

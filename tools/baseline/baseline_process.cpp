@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config/base/deadline.hpp"
 #include "config/base/describe.hpp"
 #include "tools/cli/arguments.hpp"
 
@@ -26,10 +27,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 constexpr std::string_view taking = "take the request";  // the step before the first that the process reports
-
-std::string system_text(int e) {
-  return std::strerror(e);  // NOLINT(concurrency-mt-unsafe)
-}
 
 // One line of its standard output: the union of the members of all events.
 struct event_line {
@@ -55,7 +52,7 @@ expected<void> baseline_process::start() {
   int ends[2];
   // A socket for both directions: writing to an ended process is then an error instead of SIGPIPE.
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return fail(errc::infrastructure, "cannot create a socket: {}", system_text(errno));
+    return fail(errc::infrastructure, "cannot create a socket: {}", std::strerror(errno));
   unique_fd ours(ends[0]), its(ends[1]);
   std::vector<std::string> words = {options_.python, "-u", options_.script, "--device", options_.device};
   const std::vector<char*> arguments = arguments_of(words);
@@ -75,7 +72,7 @@ expected<void> baseline_process::start() {
   if (problem != 0) {
     pid_ = -1;
     return fail(errc::infrastructure, "cannot start {} with its log in {}: {}", options_.python, options_.log,
-                system_text(problem));
+                std::strerror(problem));
   }
   link_ = std::move(ours);
   bytes_.clear();
@@ -126,7 +123,7 @@ expected<void> baseline_process::send(const std::string& line) {
     const auto sent = ::send(link_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0)
-      return fail(errc::infrastructure, "cannot send a request to the measuring process: {}", system_text(errno));
+      return fail(errc::infrastructure, "cannot send a request to the measuring process: {}", std::strerror(errno));
     rest.remove_prefix(static_cast<std::size_t>(sent));
   }
   return {};
@@ -139,12 +136,12 @@ expected<std::optional<std::string>> baseline_process::receive(clock::time_point
       bytes_.erase(0, end_of_line + 1);
       return std::optional<std::string>(std::move(line));
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
-    if (left <= 0) return fail(errc::timeout, "the measuring process did not reply in time");
+    const int left = milliseconds_until(until);
+    if (left == 0) return fail(errc::timeout, "the measuring process did not reply in time");
     pollfd waiting[2] = {{link_.get(), POLLIN, 0}, {options_.wake_fd, POLLIN, 0}};
-    const int ready = ::poll(waiting, 2, static_cast<int>(std::min<long long>(left, 1 << 30)));
+    const int ready = ::poll(waiting, 2, left);
     if (ready < 0 && errno != EINTR)
-      return fail(errc::io_error, "cannot wait for the measuring process: {}", system_text(errno));
+      return fail(errc::io_error, "cannot wait for the measuring process: {}", std::strerror(errno));
     if (ready <= 0) continue;
     if (waiting[1].revents != 0) return fail(errc::cancelled, "interrupted");
     char buffer[1 << 16];

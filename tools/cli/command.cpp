@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <pwd.h>
 #include <unistd.h>
 
 namespace cudal1::cli {
@@ -82,17 +81,6 @@ void finish(context& c, const expected<int>& result) {
 
 void print_json(const context& c, const json& document) {
   c.out.print(document.text(2) + "\n");
-}
-
-std::string default_data_folder() {
-  const char* base = std::getenv("XDG_DATA_HOME");  // NOLINT(concurrency-mt-unsafe)
-  if (base != nullptr && *base == '/') return std::string(base) + "/cudal1";
-  const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): before any thread starts
-  if (home == nullptr || *home == '\0') {
-    const passwd* me = ::getpwuid(::getuid());  // NOLINT(concurrency-mt-unsafe)
-    home = me != nullptr ? me->pw_dir : "/";
-  }
-  return std::string(home) + "/.local/share/cudal1";
 }
 
 bool store_exists(const context& c) {

@@ -41,8 +41,6 @@ void note(const context& c, const std::string& message);
 // Prints one JSON document on stdout.
 void print_json(const context& c, const json& document);
 
-// $XDG_DATA_HOME/cudal1, else ~/.local/share/cudal1; the same as cudal1-node's.
-std::string default_data_folder();
 // Opens the store for reading, up to date with its writer. errc::not_found, with advice, if there is none yet.
 expected<std::unique_ptr<store>> open_for_reading(const context& c);
 bool store_exists(const context& c);

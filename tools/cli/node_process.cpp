@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config/base/deadline.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "tools/cli/arguments.hpp"
 #include "tools/cli/format.hpp"
@@ -28,10 +29,6 @@ namespace cudal1::cli {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-std::string system_text(int e) {
-  return std::strerror(e);  // NOLINT(concurrency-mt-unsafe)
-}
 
 // The last lines of the log, from offset `from` on.
 std::string end_of_log(const std::string& path, std::streamoff from) {
@@ -81,7 +78,7 @@ class node_child {
     posix_spawn_file_actions_destroy(&files);
     if (problem != 0)
       return fail(errc::infrastructure, "cannot start {} with its log in {}: {}", program, child.log_,
-                  system_text(problem));
+                  std::strerror(problem));
     return child;
   }
 
@@ -140,7 +137,7 @@ expected<void> make_data_folder(const std::string& data) {
                 problem.message());
   if (::access(data.c_str(), W_OK | X_OK) != 0)
     return fail(errc::io_error, "cannot write to the data folder {}: {}; choose another with --data", data,
-                system_text(errno));
+                std::strerror(errno));
   return {};
 }
 
@@ -167,7 +164,7 @@ expected<std::string> find_sibling(const std::string& name) {
   if (::access(beside.c_str(), X_OK) != 0)
     return fail(errc::infrastructure,
                 "{} is not in the folder of {} ({}); build it, or install all programs into one folder", name,
-                self.string(), system_text(errno));
+                self.string(), std::strerror(errno));
   return beside;
 }
 
@@ -224,7 +221,7 @@ expected<connected_node> connect_or_start(const std::string& data, const node_fl
   while (clock::now() < end) {
     auto client = node_client::connect(data);
     if (client) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now());
+      const std::chrono::milliseconds left(milliseconds_until(end));
       auto node = greet(std::move(*client), left, wake_fd);
       if (node) {
         node->started = child.has_value();

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config/base/pipe.hpp"
 #include "config/base/unique_fd.hpp"
 #include "tools/cli/arguments.hpp"
 
@@ -32,17 +33,11 @@ constexpr const char* version_program =
     "f = os.path.join(os.path.dirname(s.origin), 'version.py') if s and s.origin else ''\n"
     "print(re.search(r'__version__\\s*=\\s*.(\\d+\\.\\d+)', open(f).read()).group(1) if f else '', end='')\n";
 
-std::string system_text(int e) {
-  return std::strerror(e);  // NOLINT(concurrency-mt-unsafe)
-}
-
 // Runs a command with /dev/null as its standard input and reads its output to the end.
 enum class error_output { shown, dropped };
 expected<python_result> run_words(std::vector<std::string> words, error_output errors) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errc::infrastructure, "cannot create a pipe: {}", system_text(errno));
-  unique_fd reading(ends[0]);
-  unique_fd writing(ends[1]);
+  CUDAL1_TRY(auto ends, make_pipe());
+  auto& [reading, writing] = ends;
   const std::vector<char*> arguments = arguments_of(words);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -53,7 +48,7 @@ expected<python_result> run_words(std::vector<std::string> words, error_output e
   pid_t child = -1;
   const int problem = ::posix_spawnp(&child, words.front().c_str(), &files, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&files);
-  if (problem != 0) return fail(errc::infrastructure, "cannot start {}: {}", words.front(), system_text(problem));
+  if (problem != 0) return fail(errc::infrastructure, "cannot start {}: {}", words.front(), std::strerror(problem));
   writing.reset();
   python_result result;
   std::array<char, 4096> part{};
@@ -104,7 +99,7 @@ std::vector<std::string> pythons_of(const fs::path& torch) {
 }  // namespace
 
 expected<std::string> find_python() {
-  if (const char* chosen = std::getenv("CUDAL1_PYTHON"); chosen && *chosen) {  // NOLINT(concurrency-mt-unsafe)
+  if (const char* chosen = std::getenv("CUDAL1_PYTHON"); chosen && *chosen) {
     const auto problem = problem_of(chosen);
     if (problem.empty()) return std::string(chosen);
     return fail(errc::not_found, "$CUDAL1_PYTHON: {}; it should be a Python with torch {}", problem, wanted_version);

@@ -15,7 +15,7 @@ namespace {
 
 // Environment variables are read before any thread starts.
 const char* variable(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+  const char* value = std::getenv(name);
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 

@@ -36,15 +36,6 @@ expected<void> write_file(const fs::path& path, std::string_view text) {
   return {};
 }
 
-// What a GPU's driver opens, and what programs write to.
-std::vector<std::string> device_files() {
-  std::vector<std::string> files{"/dev/null", "/dev/zero", "/dev/full"};
-  std::error_code problem;
-  for (const auto& entry : fs::directory_iterator("/dev", problem))
-    if (entry.path().filename().string().starts_with("nvidia")) files.push_back(entry.path().string());
-  return files;
-}
-
 std::vector<std::string> environment(const std::string& folder) {
   std::vector<std::string> all{"HOME=" + folder, "TORCH_EXTENSIONS_DIR=" + folder + "/build", "PYTHONUNBUFFERED=1"};
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_HOME", "CUDA_PATH", "CC",
@@ -75,8 +66,7 @@ std::string shortened(const std::string& output) {
 std::string problem_of(const child_result& ended, const std::string& what, double limit_s) {
   if (ended.timed_out) return fmt::format("{} did not end within {:.0f} s", what, limit_s);
   if (ended.signal != 0)
-    return fmt::format("{} ended Python with signal {} ({})", what, ended.signal,
-                       ::strsignal(ended.signal));  // NOLINT(concurrency-mt-unsafe)
+    return fmt::format("{} ended Python with signal {} ({})", what, ended.signal, ::strsignal(ended.signal));
   if (ended.exit_code != 0) return fmt::format("{} failed: {}", what, shortened(ended.output));
   return "";
 }
@@ -129,9 +119,7 @@ child_options process_in(const std::string& folder, const std::string& device, c
                    std::make_move_iterator(arguments.end()));
   o.readable = {"/"};
   o.confined = !traits_of(device).is_accelerator;
-  o.local_sockets = true;
   o.folder = folder;
-  o.writable = device_files();
   o.environment = environment(folder);
   o.time_limit_s = limit_s;
   o.cpu_time_limit_s = limit_s * 1000;  // PyTorch computes on all cores

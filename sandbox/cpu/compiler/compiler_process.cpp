@@ -9,21 +9,18 @@
 #include <filesystem>
 
 #include <fcntl.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config/base/deadline.hpp"
+#include "config/base/pipe.hpp"
 #include "config/base/unique_fd.hpp"
 #include "sandbox/isolation/confine.hpp"
-#include "sandbox/isolation/system_call_filter.hpp"
 
 namespace cudal1 {
 namespace {
-
-using clock_type = std::chrono::steady_clock;
 
 // Everything that the child needs between fork and exec, made before the fork: the parent may have threads, so the
 // child may neither allocate nor lock.
@@ -31,7 +28,6 @@ struct prepared_child {
   std::vector<char*> arguments, environment;
   std::vector<std::string> environment_texts;
   confinement limits;
-  std::vector<sock_filter> own_filter;  // instead of a compiler's; empty: a compiler's
   bool allow_weak = false, confined = true;
   int input = -1, output = -1, report = -1;
 };
@@ -49,12 +45,6 @@ struct child_report {
   ::_exit(127);
 }
 
-// 0 or errno; makes a system call only.
-int enter_filter(const std::vector<sock_filter>& filter) noexcept {
-  const sock_fprog program{static_cast<unsigned short>(filter.size()), const_cast<sock_filter*>(filter.data())};
-  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0 ? 0 : errno;
-}
-
 [[noreturn]] void become(const prepared_child& child) noexcept {
   ::setpgid(0, 0);
   sigset_t none;
@@ -64,14 +54,7 @@ int enter_filter(const std::vector<sock_filter>& filter) noexcept {
   if (::dup2(child.input, 0) < 0 || ::dup2(child.output, 1) < 0 || ::dup2(child.output, 2) < 0)
     say(child.report, "dup2", errno);
   if (::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) != 0) say(child.report, "close_range", errno);
-  confinement_result result;
-  if (child.confined) {
-    child.limits.restrict_resources(result);
-    if (child.own_filter.empty())
-      child.limits.filter_calls(result);
-    else if (const int e = enter_filter(child.own_filter); e != 0 && !child.allow_weak)
-      say(child.report, "seccomp", e);
-  }
+  const confinement_result result = child.confined ? child.limits.enter() : confinement_result{};
   if (const auto* failed = result.failed(); failed != nullptr && !child.allow_weak)
     say(child.report, failed->name, failed->error_number);
   ::execve(child.arguments[0], child.arguments.data(), child.environment.data());
@@ -90,23 +73,14 @@ expected<unique_fd> memory_file(const std::string& content) {
   return file;
 }
 
-struct pipe_ends {
-  unique_fd reader, writer;
-};
-expected<pipe_ends> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errc::infrastructure, "pipe: {}", std::strerror(errno));
-  return pipe_ends{unique_fd(ends[0]), unique_fd(ends[1])};
-}
-
 // Reads until the output ends or the deadline passes, and drops what exceeds the limit. False after the deadline.
-bool read_output(int fd, clock_type::time_point deadline, int64_t limit, std::string& output) {
+bool read_output(int fd, deadline until, int64_t limit, std::string& output) {
   char buffer[4096];
   while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock_type::now()).count();
-    if (left <= 0) return false;
+    const int left = milliseconds_until(until);
+    if (left == 0) return false;
     pollfd p{fd, POLLIN, 0};
-    const int ready = ::poll(&p, 1, static_cast<int>(std::min<int64_t>(left, 1 << 20)));
+    const int ready = ::poll(&p, 1, left);
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     const auto n = ::read(fd, buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
@@ -135,14 +109,10 @@ expected<prepared_child> prepare(const child_options& options) {
       static_cast<int64_t>(options.cpu_time_limit_s > 0 ? options.cpu_time_limit_s : options.time_limit_s) + 1;
   wanted.limits.open_files = options.open_files;
   wanted.readable = options.readable;
-  wanted.writable = options.writable;
-  wanted.writable.push_back(options.folder);
+  wanted.writable = {options.folder};
   wanted.expected_parent = ::getpid();
   CUDAL1_TRY(auto limits, confinement::prepare(wanted));
-  prepared_child child{{}, {}, {}, std::move(limits), {}, options.allow_weak_confinement, options.confined, -1, -1, -1};
-  if (options.local_sockets) {
-    CUDAL1_TRY(child.own_filter, model_check_filter());
-  }
+  prepared_child child{{}, {}, {}, std::move(limits), options.allow_weak_confinement, options.confined, -1, -1, -1};
   child.environment_texts = options.environment;
   child.environment_texts.push_back("LC_ALL=C");
   child.environment_texts.push_back("TMPDIR=" + options.folder);
@@ -165,8 +135,8 @@ expected<child_result> run_child(const child_options& options) {
   child.input = input.get();
   child.output = output.writer.get();
   child.report = report.writer.get();
-  const auto deadline = clock_type::now() + std::chrono::duration_cast<clock_type::duration>(
-                                                std::chrono::duration<double>(options.time_limit_s));
+  const auto until =
+      deadline_in(std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(options.time_limit_s)));
   const pid_t pid = ::fork();
   if (pid < 0) return fail(errc::infrastructure, "fork: {}", std::strerror(errno));
   if (pid == 0) become(child);
@@ -175,7 +145,7 @@ expected<child_result> run_child(const child_options& options) {
   report.writer.reset();
 
   child_result result;
-  result.timed_out = !read_output(output.reader.get(), deadline, options.output_limit_bytes, result.output);
+  result.timed_out = !read_output(output.reader.get(), until, options.output_limit_bytes, result.output);
   if (result.timed_out) ::kill(-pid, SIGKILL);
   const int status = reap(pid);
   child_report said{};

@@ -19,9 +19,7 @@ struct child_options {
   int64_t file_limit_bytes = 0;       // size of each file that it writes; 0 for no limit
   int64_t output_limit_bytes = 16 << 10;
   bool allow_weak_confinement = false;
-  bool confined = true;               // false: only the limits of time apply
-  bool local_sockets = false;         // may open Unix sockets, as a GPU's driver does
-  std::vector<std::string> writable;  // files and folders beyond `folder`
+  bool confined = true;  // false: only the limits of time apply
   // "NAME=value", beside LC_ALL and TMPDIR.
   std::vector<std::string> environment = {"PATH=/usr/bin:/bin"};
   int64_t open_files = 64;

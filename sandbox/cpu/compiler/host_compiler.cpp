@@ -9,7 +9,6 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
-#include <unordered_set>
 
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "sandbox/cpu/compiler/source_rules.hpp"
 #include "sandbox/device/code_cache.hpp"
 #include "sandbox/isolation/confine.hpp"
+#include "sandbox/program/launch_rules.hpp"
 #include "sandbox/program/scanner.hpp"
 
 namespace cudal1 {
@@ -114,7 +114,10 @@ class gcc_compiler final : public host_compiler {
                   "headers: the cpu device does not provide NVIDIA's headers, and the program asks for {}",
                   fmt::join(p.text.headers, ", "));
     CUDAL1_TRY(const auto assembled, assemble(p.text.source));
-    CUDAL1_CHECK(check_launches(p, assembled));
+    std::set<std::string> kernels;
+    for (const auto& kernel : assembled.kernels)
+      kernels.insert(kernel.name);
+    CUDAL1_CHECK(check_compiled_kernels(p.text, kernels));
     const auto key = sha256_hex(key_text(assembled.text));
     if (auto cached = cache_.find(key)) {
       // Checked again: write access to the cache folder must not bypass the rules.
@@ -210,19 +213,6 @@ class gcc_compiler final : public host_compiler {
       begin = end + 1;
     }
     return text;
-  }
-
-  static expected<void> check_launches(const checked_program& p, const kernel_source& assembled) {
-    std::unordered_set<std::string> known;
-    for (const auto& kernel : assembled.kernels)
-      known.insert(kernel.name);
-    for (const auto* steps : {&p.text.setup, &p.text.steps})
-      for (const auto& s : *steps)
-        if (const auto* launch = std::get_if<launch_step>(&s); launch != nullptr && !known.contains(launch->kernel))
-          return fail(errc::compile_failed,
-                      "the source has no kernel \"{}\" that can be launched by name (a template has none)",
-                      launch->kernel);
-    return {};
   }
 
   // A compiler outside the system's folders must be able to read its own installation.

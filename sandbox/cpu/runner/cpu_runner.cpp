@@ -61,13 +61,6 @@ class runner {
   bool prepared_ = false;
 };
 
-std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declarations) {
-  std::vector<tensor_type> types;
-  for (const auto& d : declarations)
-    types.push_back(d.type);
-  return types;
-}
-
 std::vector<tensor_view> views_of(const mapped_tensors& memory, const std::vector<tensor_type>& types) {
   std::vector<tensor_view> views;
   for (std::size_t i = 0; i < types.size(); ++i)

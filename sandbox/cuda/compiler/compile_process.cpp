@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config/base/pipe.hpp"
 #include "sandbox/device/worker_process.hpp"
 #include "sandbox/isolation/frame.hpp"
 #include "sandbox/isolation/zygote_messages.hpp"
@@ -26,15 +27,6 @@ std::vector<std::string> zygote_environment() {
   for (const char* name : {"PATH", "LD_LIBRARY_PATH"})
     if (const char* value = std::getenv(name)) environment.push_back(fmt::format("{}={}", name, value));
   return environment;
-}
-
-struct pipe_ends {
-  unique_fd reader, writer;
-};
-expected<pipe_ends> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errc::infrastructure, "pipe: {}", std::strerror(errno));
-  return pipe_ends{unique_fd(ends[0]), unique_fd(ends[1])};
 }
 
 // Reads the available bytes. False at the end, or if there are more than an answer may have.

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <unordered_set>
+#include <set>
 
 #include <boost/describe.hpp>
 #include <fmt/ranges.h>
@@ -17,6 +17,7 @@
 #include "sandbox/cuda/compiler/ptx_rules.hpp"
 #include "sandbox/cuda/compiler/resource_log.hpp"
 #include "sandbox/device/code_cache.hpp"
+#include "sandbox/program/launch_rules.hpp"
 #include "sandbox/program/source.hpp"
 
 namespace cudal1 {
@@ -73,7 +74,10 @@ class compiler final : public nvrtc_compiler {
       CUDAL1_CHECK(build({std::move(text), p.text.headers}, result));
       if (const auto kept = cache_.store(key, packed(result)); !kept) result.log += kept.error().message + "\n";
     }
-    CUDAL1_CHECK(check_launches(p, result));
+    std::set<std::string> kernels;
+    for (const auto& r : result.resources)
+      kernels.insert(r.kernel);
+    CUDAL1_CHECK(check_compiled_kernels(p.text, kernels));
     result.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     return result;
   }
@@ -134,20 +138,6 @@ class compiler final : public nvrtc_compiler {
         break;
     }
     return fail(errc::infrastructure, "NVRTC failed: {}", bounded(output.log));
-  }
-
-  // The runner finds kernels in the cubin by these names.
-  static expected<void> check_launches(const checked_program& p, const compiled_code& code) {
-    std::unordered_set<std::string> known;
-    for (const auto& r : code.resources)
-      known.insert(r.kernel);
-    for (const auto* steps : {&p.text.setup, &p.text.steps})
-      for (const auto& s : *steps)
-        if (const auto* launch = std::get_if<launch_step>(&s); launch != nullptr && !known.contains(launch->kernel))
-          return fail(errc::compile_failed,
-                      "the source has no kernel \"{}\" that can be launched by name (a template has none)",
-                      launch->kernel);
-    return {};
   }
 
   nvrtc_compiler_options options_;

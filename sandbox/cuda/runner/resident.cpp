@@ -8,13 +8,6 @@
 namespace cudal1 {
 namespace {
 
-std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declarations) {
-  std::vector<tensor_type> types;
-  for (const auto& d : declarations)
-    types.push_back(d.type);
-  return types;
-}
-
 // In a capture no temporary value lies where an output does, so that an address in an output's block means the output.
 // What a step allocates may differ from one call to the next (in a capture, attention makes its random state on the
 // GPU), so blocks are told by the step that makes them and never by their number.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/base/split_mix.hpp"
+
 namespace cudal1 {
 namespace {
 
@@ -12,11 +14,8 @@ std::size_t rounded(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-uint64_t mixed(uint64_t x) {  // splitmix64's finaliser
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
+uint64_t mixed(uint64_t x) {
+  return split_mix(x + split_mix_step);
 }
 
 // The range in which addresses change from call to call.

@@ -114,9 +114,7 @@ expected<void> write_file(const fs::path& path, const std::string& text) {
     std::ofstream out(beside, std::ios::binary | std::ios::trunc);
     out << text;
     out.flush();
-    if (!out)
-      return fail(errc::io_error, "cannot write {}: {}", beside.string(),
-                  std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+    if (!out) return fail(errc::io_error, "cannot write {}: {}", beside.string(), std::strerror(errno));
   }
   fs::rename(beside, path, problem);
   if (problem) return fail(errc::io_error, "cannot write {}: {}", path.string(), problem.message());

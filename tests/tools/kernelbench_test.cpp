@@ -487,7 +487,22 @@ TEST_F(model_files, raise_what_a_failed_check_says) {
       "says('input x is not a dense tensor', torch.rand(3, 2).to_sparse())\n"
       "says(\"the step's result y has strides [2, 1], and this program was made for [1, 3]\", torch.rand(3, 2))\n"
       "m.inner.scale = torch.nn.Parameter(torch.rand(3))\n"
-      "says('weight inner_scale is Float [3], and this program was made for Float [2]', torch.rand(3, 2))\n";
+      "says('weight inner_scale is Float [3], and this program was made for Float [2]', torch.rand(3, 2))\n"
+      // A model that calls eval() is run as it is made, and not in training mode; one that does not, the other way.
+      "def evaluating(self):\n"
+      "    torch.nn.Module.__init__(self)\n"
+      "    self.inner, self.drop = torch.nn.Module(), torch.nn.Dropout()\n"
+      "    self.inner.scale = torch.nn.Parameter(torch.rand(2))\n"
+      "    self.eval()\n"
+      "file.Model.__init__ = evaluating\n"
+      "mode = file._KB_NAME + ': this program was made for a module as Model makes it, in '\n"
+      "m = file.ModelNew()\n"
+      "says(\"the step's result y has strides [2, 1], and this program was made for [1, 3]\", torch.rand(3, 2))\n"
+      "m.train()\n"
+      "says(mode + 'evaluation mode; call eval()', torch.rand(3, 2))\n"
+      "file.Model.__init__ = lambda self: (evaluating(self), self.train())[0]\n"
+      "m = file.ModelNew().eval()\n"
+      "says(mode + 'training mode; call train()', torch.rand(3, 2))\n";
   EXPECT_TRUE(python_says(*text, code, "-I"));
 }
 

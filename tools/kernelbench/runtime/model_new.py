@@ -165,12 +165,18 @@ class ModelNew(Model):
 
     _kb_state = None
 
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        # The program was made of a module as Model leaves it, which may have called eval().
+        self.__dict__["_kb_mode"] = self.training
+
     def forward(self, *args, **kwargs):
         state = self._kb_state
         if state is None:
             state = self.__dict__["_kb_state"] = _KbState(self)
-        if state.mode_matters and not self.training:
-            raise RuntimeError(f"{_KB_NAME}: this program was made for a module in training mode; call train()")
+        if state.mode_matters and self.training != self._kb_mode:
+            raise RuntimeError(f"{_KB_NAME}: this program was made for a module as Model makes it, in "
+                               + ("training mode; call train()" if self._kb_mode else "evaluation mode; call eval()"))
         if _KB_RETURNS is not None:
             return state.run(args, kwargs)
         if not kwargs:

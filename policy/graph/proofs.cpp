@@ -73,6 +73,7 @@ expected<drop_proof> stays(const graph_step& s, const std::string& why) {
 
 expected<drop_proof> within(const graph& g, const graph_step& s, double low, double high) {
   const std::string x = operand_of(g, s, "self");
+  if (g.type_of(x) != s.result_types[0]) return stays(s, "its result has another type, shape or layout");
   const value_range range = range_of(g, x);
   if (range.low >= low && range.high <= high)
     return drop_proof{x, fmt::format("step {} ({}) changes nothing in [{}, {}], and {} lies in [{}, {}]: {}", s.number,

@@ -8,22 +8,27 @@ namespace cudal1 {
 
 namespace {
 
+// Whether the value is the group's alone: no other step, no caller and no later call reads its memory.
+bool is_for_group_only(const graph& g, const kernel_group& group, const std::string& value) {
+  const auto& readers = g.readers(value);
+  const bool others = std::any_of(readers.begin(), readers.end(), [&](int n) {
+    return std::find(group.steps.begin(), group.steps.end(), n) == group.steps.end();
+  });
+  return !others && !g.is_parameter(value) && !g.is_output(value);
+}
+
 expected<std::string> operand_to_overwrite(const graph& g, int number, const kernel_body& body) {
   const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
   if (body.results.size() != 1) return fail(errc::invalid_argument, "group {} has several results", number);
   const body_operand& target = body.results[0].target;
   for (const auto& o : body.operands) {
-    const auto& readers = g.readers(o.value);
-    const bool others = std::any_of(readers.begin(), readers.end(), [&](int n) {
-      return std::find(group.steps.begin(), group.steps.end(), n) == group.steps.end();
-    });
     const auto& views = g.origin().reference.view_of;
     const bool viewed = views.contains(o.value) ||
                         std::any_of(views.begin(), views.end(), [&](const auto& v) { return v.second == o.value; });
     const auto same = [&](const body_operand& b) { return b.value == o.value && b.strides != o.strides; };
     const bool spread = std::any_of(body.operands.begin(), body.operands.end(), same);
-    if (o.type == target.type && o.strides == target.strides && !g.is_parameter(o.value) && !g.is_output(o.value) &&
-        !others && !viewed && !spread)
+    if (o.type == target.type && o.strides == target.strides && is_for_group_only(g, group, o.value) && !viewed &&
+        !spread)
       return o.value;
   }
   return fail(errc::invalid_argument, "group {} has no operand of its result's type that nothing reads later", number);
@@ -56,6 +61,16 @@ expected<std::string> apply_recompute(graph& g, const move& m, const lowering_ta
 }
 
 }  // namespace
+
+expected<void> check_overwritten(const graph& g) {
+  for (std::size_t i = 0; i < g.groups().size(); ++i) {
+    const kernel_group& group = g.groups()[i];
+    const std::string& value = group.options.in_place;
+    if (!value.empty() && (g.resolve(value) != value || !is_for_group_only(g, group, value)))
+      return fail(errc::invalid_argument, "group {} overwrites {}, which would not be its own any more", i, value);
+  }
+  return {};
+}
 
 std::vector<move_kind> memory_moves() {
   return {

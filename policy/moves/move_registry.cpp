@@ -69,7 +69,9 @@ expected<std::string> apply_move(graph& g, const move& m, const lowering_target&
       wanted += (wanted.empty() ? "" : ", ") + name + "=...";
     return fail(errc::invalid_argument, "{} should be written {}({})", m.name, m.name, wanted);
   }
-  return found->apply(g, m, target);
+  CUDAL1_TRY(std::string explanation, found->apply(g, m, target));
+  CUDAL1_CHECK(check_overwritten(g));
+  return explanation;
 }
 
 std::vector<std::pair<std::string, std::string>> move_catalogue() {

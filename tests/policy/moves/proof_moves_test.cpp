@@ -23,6 +23,21 @@ TEST(Moves, ProofMovesNeedTheFactAndLeaveACertificate) {
   EXPECT_EQ(dropped->checked.text.outputs, builtin("triangular_matmul").reference.text.outputs);
 }
 
+TEST(Moves, AStepIsNotDroppedWhereItsResultHasAnotherLayout) {
+  const auto t = read_task(
+      R"({"format": 1, "name": "expanded", "summary": "s", "family": "f",
+          "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 8]}],
+          "steps": [{"aten": "aten::sigmoid", "args": {"self": "x"}, "out": ["s"]},
+                    {"aten": "aten::expand", "args": {"self": "s", "size": [4, 8]}, "out": ["e"]},
+                    {"aten": "aten::relu", "args": {"self": "e"}, "out": ["r"]},
+                    {"aten": "aten::view", "args": {"self": "r", "size": [32]}, "out": ["v"]},
+                    {"aten": "aten::neg", "args": {"self": "v"}, "out": ["y"]}],
+          "outputs": ["y"]})",
+      "cpu");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_THAT(refusal(*t, "drop(step=2)"), HasSubstr("another type, shape or layout"));
+}
+
 TEST(Moves, ASumIsPulledThroughALinearLayerWithConstantWeightsOnly) {
   const task& t = builtin("linear_row_sum");
   EXPECT_TRUE(offers(t, "pull_sum_through_linear"));

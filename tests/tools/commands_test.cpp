@@ -199,6 +199,15 @@ class failures_of_a_product {
     return v.id;
   }
 
+  std::map<std::string, failure_cause> causes() {
+    const auto all = move_failures(*store_, record_, "", true);
+    EXPECT_TRUE(holds(all));
+    std::map<std::string, failure_cause> by_variant;
+    for (const auto& f : *all)
+      by_variant[f.variant] = f.cause;
+    return by_variant;
+  }
+
   // By variant: the moves that no correct variant has.
   std::map<std::string, std::vector<std::string>> found() {
     const auto all = move_failures(*store_, record_, "");
@@ -234,6 +243,17 @@ TEST(move_failures, are_not_what_was_written_by_hand_or_exceeded_a_limit_or_chan
   for (const auto& [variant, moves] : f.found())
     found.push_back(variant);
   EXPECT_THAT(found, testing::UnorderedElementsAre(out_of_bounds, form, wrong, inconsistent, refused));
+}
+
+TEST(move_failures, have_their_cause_where_all_are_listed) {
+  failures_of_a_product f;
+  f.add("graph()", outcome::correct);
+  const auto slow = f.add("graph()", outcome::hang);
+  const auto coarse = f.add("precision(step=1, as=tf32x3)", outcome::wrong_answer, "3 error", "tf32");
+  const auto wrong = f.add("drop(step=1)", outcome::wrong_answer, "2 close");
+  EXPECT_THAT(f.causes(), testing::UnorderedElementsAre(testing::Pair(slow, failure_cause::limit),
+                                                        testing::Pair(coarse, failure_cause::precision),
+                                                        testing::Pair(wrong, failure_cause::bug)));
 }
 
 TEST(move_failures, name_the_moves_that_no_correct_variant_has) {

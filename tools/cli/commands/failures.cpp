@@ -15,6 +15,7 @@ struct failures_options {
   std::string task;
   std::string experiment;
   std::size_t limit = 20;
+  bool all = false;
   bool json = false;
 };
 
@@ -38,7 +39,7 @@ expected<int> failures(const failures_options& o, context& c) {
   CUDAL1_TRY(const auto tasks, tasks_of(*reader, o));
   std::vector<move_failure> all;
   for (const auto& t : tasks) {
-    CUDAL1_TRY(auto found, move_failures(*reader, t, o.experiment));
+    CUDAL1_TRY(auto found, move_failures(*reader, t, o.experiment, o.all));
     all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   }
   if (o.json) {
@@ -46,12 +47,15 @@ expected<int> failures(const failures_options& o, context& c) {
     return exit_code::success;
   }
   if (all.empty()) {
-    c.out.print("None: every failed variant that moves made exceeded a limit or changed the precision.\n");
+    c.out.print(o.all ? "None: every variant that moves made is correct.\n"
+                      : "None: every failed variant that moves made exceeded a limit or changed the precision (--all "
+                        "lists them).\n");
     return exit_code::success;
   }
   c.out.print(print_move_failures(all, o.limit, c.out));
-  c.out.print(c.out.dim(wrap("Each of these shows a bug of cudal1. Next: `cudal1 show VARIANT`; with --program it "
-                             "prints the program, which `cudal1 evaluate` checks again.",
+  c.out.print(c.out.dim(wrap(std::string(o.all ? "Each that is not explained" : "Each of these") +
+                                 " shows a bug of cudal1. Next: `cudal1 show VARIANT`; with --program it prints the "
+                                 "program, which `cudal1 evaluate` checks again.",
                              c.out.width)) +
               "\n");
   return exit_code::success;
@@ -66,10 +70,12 @@ void add_failures(CLI::App& app, context& c) {
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{100000}))
       ->capture_default_str();
+  sub->add_flag("--all", o->all, "also those that exceeded a limit or changed the precision, or a machine's fault");
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 failures\n"
-             "  cudal1 failures softmax --experiment e3 --json",
+             "  cudal1 failures softmax --experiment e3 --json\n"
+             "  cudal1 failures --all                        also what a limit or the precision explains",
              "  0    printed, also if there are none\n"
              "  2    there is no such task or experiment, or no store yet\n"
              "  3    the store cannot be read"));

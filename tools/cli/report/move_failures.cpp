@@ -19,16 +19,16 @@ namespace cudal1::cli {
 
 namespace {
 
-bool may_show_a_bug(outcome o) {
+bool is_a_limit_or_a_fault_of_the_machine(outcome o) {
   switch (o) {
-    case outcome::correct:
     case outcome::compile_timeout:
     case outcome::hang:
     case outcome::out_of_memory:
     case outcome::unmeasurable:
     case outcome::quarantined:
     case outcome::unexplained:  // a fault of the task
-      return false;
+      return true;
+    case outcome::correct:
     case outcome::invalid:
     case outcome::compile_error:
     case outcome::refused:
@@ -40,7 +40,7 @@ bool may_show_a_bug(outcome o) {
     case outcome::inconsistent:
       break;
   }
-  return true;
+  return false;
 }
 
 std::string first_failed_gate(const verdict& v) {
@@ -74,15 +74,15 @@ std::vector<std::string> moves_of(const std::string& text) {
 
 class failure_finder {
  public:
-  failure_finder(store& s, const task_record& task) : store_(s), task_(task) {}
+  failure_finder(store& s, const task_record& task, bool all) : store_(s), task_(task), all_(all) {}
 
   expected<std::vector<move_failure>> find(const std::string& experiment) {
     CUDAL1_TRY(const auto verdicts, store_.verdicts_of_task(task_.id, experiment));
     std::vector<move_failure> found;
     for (const auto& v : verdicts) {
-      CUDAL1_TRY(const auto bug, bug_shown_by(store_, v, task_));
-      if (!bug) continue;
-      CUDAL1_TRY(found.emplace_back(), failure_of(bug->whole, bug->variant));
+      CUDAL1_TRY(const auto shown, failure_shown_by(store_, v, task_, all_));
+      if (!shown) continue;
+      CUDAL1_TRY(found.emplace_back(), failure_of(*shown));
     }
     if (found.empty()) return found;
     CUDAL1_CHECK(read_correct_moves());
@@ -93,8 +93,11 @@ class failure_finder {
   }
 
  private:
-  expected<move_failure> failure_of(const verdict& v, const variant_record& variant) {
+  expected<move_failure> failure_of(const shown_failure& shown) {
+    const verdict& v = shown.whole;
+    const variant_record& variant = shown.variant;
     move_failure f;
+    f.cause = shown.cause;
     f.variant = v.variant;
     f.task = task_.id;
     f.name = task_.name;
@@ -131,6 +134,7 @@ class failure_finder {
 
   store& store_;
   const task_record& task_;
+  bool all_;
   std::map<std::string, std::string> devices_;                  // by environment
   std::map<std::string, std::set<std::string>> correct_moves_;  // by device
 };
@@ -146,21 +150,26 @@ std::string moves_text(const move_failure& f) {
 
 }  // namespace
 
-expected<std::optional<shown_bug>> bug_shown_by(store& s, const verdict& summary, const task_record& task) {
-  if (!may_show_a_bug(summary.result)) return std::nullopt;
-  shown_bug bug;
-  CUDAL1_TRY(bug.variant, s.get_variant(summary.variant));
-  if (bug.variant.schedule.empty()) return std::nullopt;  // written by hand, or by a model
-  CUDAL1_TRY(bug.whole, with_details(s, summary));
+expected<std::optional<shown_failure>> failure_shown_by(store& s, const verdict& summary, const task_record& task,
+                                                        bool all) {
+  const bool is_limit = is_a_limit_or_a_fault_of_the_machine(summary.result);
+  if (summary.result == outcome::correct || (is_limit && !all)) return std::nullopt;
+  shown_failure shown;
+  CUDAL1_TRY(shown.variant, s.get_variant(summary.variant));
+  if (shown.variant.schedule.empty()) return std::nullopt;  // written by hand, or by a model
+  CUDAL1_TRY(shown.whole, with_details(s, summary));
   // A wrong form is a bug at any precision.
-  if (bug.whole.result == outcome::wrong_answer && !first_failed_gate(bug.whole).starts_with("1") &&
-      changes_precision(bug.variant, task))
-    return std::nullopt;
-  return bug;
+  const bool of_values =
+      shown.whole.result == outcome::wrong_answer && !first_failed_gate(shown.whole).starts_with("1");
+  if (is_limit) shown.cause = failure_cause::limit;
+  if (of_values && changes_precision(shown.variant, task)) shown.cause = failure_cause::precision;
+  if (shown.cause != failure_cause::bug && !all) return std::nullopt;
+  return shown;
 }
 
-expected<std::vector<move_failure>> move_failures(store& s, const task_record& task, const std::string& experiment) {
-  return failure_finder(s, task).find(experiment);
+expected<std::vector<move_failure>> move_failures(store& s, const task_record& task, const std::string& experiment,
+                                                  bool all) {
+  return failure_finder(s, task, all).find(experiment);
 }
 
 std::string print_move_failures(const std::vector<move_failure>& failures, std::size_t most, const terminal& t) {
@@ -168,7 +177,8 @@ std::string print_move_failures(const std::vector<move_failure>& failures, std::
   for (const auto& f : std::span(failures).first(std::min(most, failures.size()))) {
     const auto where = f.device.empty() ? "" : " on " + f.device;
     text += t.bold(fmt::format("{}  {}{}: {}", short_id(f.variant), f.name, where, f.outcome));
-    text += f.gate.empty() ? "\n" : fmt::format(", gate {}\n", f.gate);
+    if (!f.gate.empty()) text += fmt::format(", gate {}", f.gate);
+    text += f.cause == failure_cause::bug ? "\n" : fmt::format(" (explained: {})\n", enum_name(f.cause));
     text += wrap(f.reason, t.width, 2) + "\n" + wrap("moves: " + moves_text(f), t.width, 2) + "\n";
   }
   if (failures.size() > most) text += fmt::format("... and {} more (-n shows more)\n", failures.size() - most);

@@ -14,11 +14,16 @@
 
 namespace cudal1::cli {
 
+// Why a variant that moves wrote is not correct. limit: it exceeded one, or the task or the machine is at fault: a
+// legal schedule may be slow or large. precision: it is off, and a move changed the precision of a product.
+BOOST_DEFINE_ENUM_CLASS(failure_cause, bug, limit, precision)
+
 struct move_failure {
   std::string variant, task, name;  // ids; the task's name
   std::string experiment;           // that the variant was first written in
   std::string device;               // "" if nothing was measured
-  std::string outcome, gate;        // gate: the first that failed, "" if no gate did
+  failure_cause cause = failure_cause::bug;
+  std::string outcome, gate;  // gate: the first that failed, "" if no gate did
   std::string reason;
   std::string schedule;
   // The schedule's moves that no correct variant of the same task and device has, in their order; empty where each of
@@ -27,20 +32,22 @@ struct move_failure {
   int64_t time_unix_ms = 0;
 };
 BOOST_DESCRIBE_STRUCT(move_failure, (),
-                      (variant, task, name, experiment, device, outcome, gate, reason, schedule, only_here,
+                      (variant, task, name, experiment, device, cause, outcome, gate, reason, schedule, only_here,
                        time_unix_ms))
 
-struct shown_bug {
+struct shown_failure {
   verdict whole;  // with its gates
   variant_record variant;
+  failure_cause cause = failure_cause::bug;
 };
-// The bug that a verdict on a variant of the task shows, if it shows one; `summary` needs no gates. Timeouts and limits
-// (hang, compile_timeout, out_of_memory) show none: a legal schedule may be slow or large; nor does a fault of the
-// machine. Errors: of the store.
-expected<std::optional<shown_bug>> bug_shown_by(store& s, const verdict& summary, const task_record& task);
+// Of a verdict on a variant of the task that moves wrote, if it shows a bug, or any failure where `all`; `summary`
+// needs no gates. Errors: of the store.
+expected<std::optional<shown_failure>> failure_shown_by(store& s, const verdict& summary, const task_record& task,
+                                                        bool all);
 
-// Those of a task, in the order of its verdicts; `experiment`: "" for all.
-expected<std::vector<move_failure>> move_failures(store& s, const task_record& task, const std::string& experiment);
+// Those of a task, in the order of its verdicts. `experiment`: "" for all.
+expected<std::vector<move_failure>> move_failures(store& s, const task_record& task, const std::string& experiment,
+                                                  bool all = false);
 
 // One paragraph for each of the first `most`, then how many more there are.
 std::string print_move_failures(const std::vector<move_failure>& failures, std::size_t most, const terminal& t);

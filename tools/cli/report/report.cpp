@@ -65,7 +65,7 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
     for (const auto& [stage, ms] : v.stage_ms)
       totals.stage_ms[stage] += ms;
     if (v.result == outcome::correct) ++row.correct;
-    CUDAL1_TRY(const auto bug, bug_shown_by(s, v, t));
+    CUDAL1_TRY(const auto bug, failure_shown_by(s, v, t, false));
     if (bug) ++totals.move_failures;
     if (v.reference_us > 0) reference_times.push_back(v.reference_us);
     if (v.reference_device_us > 0) reference_device_times.push_back(v.reference_device_us);

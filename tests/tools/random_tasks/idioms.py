@@ -1,0 +1,147 @@
+"""What models write in several steps: norms by hand, gated layers, attention, rotary embeddings, residual blocks."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from .program import Program, Unfit, Value
+
+
+def rms_norm(p: Program, v: Value) -> None:
+    squares = p.call("pow.Tensor_Scalar", self=v, exponent=2)
+    mean = p.call("mean.dim", self=squares, dim=[-1], keepdim=True)
+    scale = p.call("rsqrt", self=p.call("add.Scalar", self=mean, other=1e-6))
+    normed = p.call("mul.Tensor", self=v, other=scale)
+    p.call("mul.Tensor", self=p.weight(p.shape(v)[-1]), other=normed)
+
+
+def l2_norm(p: Program, v: Value) -> None:
+    norm = p.call("linalg_vector_norm", self=v, ord=2, dim=[-1], keepdim=True)
+    p.call("div.Tensor", self=v, other=p.call("clamp_min", self=norm, min=0.01))
+
+
+def standardized(p: Program, v: Value) -> None:
+    if p.shape(v)[-1] < 3:
+        raise Unfit
+    mean = p.call("mean.dim", self=v, dim=[-1], keepdim=True)
+    centered = p.call("sub.Tensor", self=v, other=mean)
+    variance = p.call("mean.dim", self=p.call("mul.Tensor", self=centered, other=centered), dim=[-1], keepdim=True)
+    p.call("mul.Tensor", self=centered, other=p.call("rsqrt", self=p.call("add.Scalar", self=variance, other=1e-5)))
+
+
+def gated_layer(p: Program, v: Value) -> None:
+    """SwiGLU, GEGLU: two layers, or one whose result is halved."""
+    wide = p.r.choice((4, 17, 32))
+    if p.r.random() < 0.5:
+        gate, up = (p.call("linear", input=v, weight=p.weight(wide, p.shape(v)[-1])) for _ in range(2))
+    else:
+        both = p.call("linear", input=v, weight=p.weight(2 * wide, p.shape(v)[-1]))
+        gate, up = p.call("chunk", self=both, chunks=2, dim=-1)
+    active = p.call(p.r.choice(("silu", "gelu", "relu", "sigmoid")), self=gate)
+    made = p.call("mul.Tensor", self=active, other=up)
+    p.call("linear", input=made, weight=p.weight(p.shape(v)[-1], wide))
+
+
+def feed_forward(p: Program, v: Value) -> None:
+    """With its residual and norm, before or after."""
+    n = p.shape(v)[-1]
+    if n < 3:
+        raise Unfit
+    first = p.r.random() < 0.5
+    x = p.call("layer_norm", input=v, normalized_shape=[n], weight=p.weight(n), bias=p.weight(n)) if first else v
+    hidden = p.call(p.r.choice(("relu", "gelu", "silu")), self=p.call("linear", input=x, weight=p.weight(2 * n, n)))
+    made = p.call("add.Tensor", self=v, other=p.call("linear", input=hidden, weight=p.weight(n, 2 * n)))
+    if not first:
+        p.call("layer_norm", input=made, normalized_shape=[n])
+
+
+def rotary(p: Program, v: Value) -> None:
+    n = p.shape(v)[-1]
+    if p.rank(v) < 2 or n % 2:
+        raise Unfit
+    low = p.call("slice.Tensor", self=v, dim=-1, start=0, end=n // 2)
+    high = p.call("slice.Tensor", self=v, dim=-1, start=n // 2, end=n)
+    turned = p.call("cat", tensors=[p.call("neg", self=high), low], dim=-1)
+    angles = p.input(*p.shape(v)[-2:])
+    one = p.call("mul.Tensor", self=v, other=p.call("cos", self=angles))
+    p.call("add.Tensor", self=one, other=p.call("mul.Tensor", self=turned, other=p.call("sin", self=angles)))
+
+
+def attention(p: Program, v: Value) -> None:
+    """Of one or several heads, masked by values, by a boolean mask, by a bias for each head (T5), or not at all."""
+    r, s = p.r, p.shape(v)
+    if p.rank(v) != 3 or s[1] > 65:
+        raise Unfit
+    batch, length, width = s
+    heads = r.choice([h for h in (1, 2, 4) if width % h == 0])
+
+    def split(x: Value) -> Value:
+        parts = p.call("view", self=x, size=[batch, length, heads, width // heads])
+        return p.call("transpose.int", self=parts, dim0=1, dim1=2)
+
+    if r.random() < 0.4:
+        q, k, x = p.call("split.Tensor", self=p.call("linear", input=v, weight=p.weight(3 * width, width)),
+                         split_size=width, dim=2)  # fmt: skip
+        q, k, x = (split(p.call("contiguous", self=each)) for each in (q, k, x))
+    else:
+        q, k, x = (split(p.call("linear", input=v, weight=p.weight(width, width))) for _ in range(3))
+    if r.random() < 0.2:
+        made = p.call("scaled_dot_product_attention", query=q, key=k, value=x, is_causal=r.random() < 0.5)
+    else:
+        scores = p.call("matmul", self=q, other=p.call("transpose.int", self=k, dim0=-2, dim1=-1))
+        scores = p.call("div.Scalar", self=scores, other=math.sqrt(width // heads))
+        if r.random() < 0.3:
+            mask = p.input(batch, 1, 1, length, dtype=torch.bool)
+            scores = p.call("masked_fill.Scalar", self=scores, mask=mask, value=-1e9)
+        elif r.random() < 0.6:
+            near = p.call("embedding", weight=p.weight(32, heads), indices=p.indices(length, length, below=32))
+            bias = p.call("unsqueeze", self=p.call("permute", self=near, dims=[2, 0, 1]), dim=0)
+            scores = p.call("add.Tensor", self=scores, other=bias)
+        made = p.call("matmul", self=p.call("softmax.int", self=scores, dim=-1), other=x)
+    joined = p.call("reshape", self=p.call("transpose.int", self=made, dim0=1, dim1=2), shape=[batch, length, width])
+    p.call("add.Tensor", self=v, other=p.call("linear", input=joined, weight=p.weight(width, width)))
+
+
+def residual_block(p: Program, v: Value) -> None:
+    if p.rank(v) != 4:
+        raise Unfit
+    channels = p.shape(v)[1]
+    made = p.call("conv2d", input=v, weight=p.weight(channels, channels, 3, 3), padding=[1, 1])
+    statistics = {"running_mean": p.weight(channels), "running_var": p.weight(channels, positive=True)}
+    made = p.call("batch_norm", input=made, weight=p.weight(channels), bias=p.weight(channels), **statistics,
+                  training=False, momentum=0.1, eps=1e-5, cudnn_enabled=True)  # fmt: skip
+    p.call("relu", self=p.call("add.Tensor", self=made, other=v))
+
+
+def channel_attention(p: Program, v: Value) -> None:
+    if p.rank(v) != 4:
+        raise Unfit
+    channels = p.shape(v)[1]
+    pooled = p.call("mean.dim", self=v, dim=[2, 3], keepdim=False)
+    gate = p.call("sigmoid", self=p.call("linear", input=pooled, weight=p.weight(channels, channels)))
+    p.call("mul.Tensor", self=v, other=p.call("view", self=gate, size=[*p.shape(gate), 1, 1]))
+
+
+def gelu_by_hand(p: Program, v: Value) -> None:
+    cube = p.call("mul.Tensor", self=v, other=p.call("mul.Tensor", self=v, other=v))
+    inner = p.call("add.Tensor", self=v, other=cube, alpha=0.044715)
+    grown = p.call("add.Scalar", self=p.call("tanh", self=p.call("mul.Scalar", self=inner, other=0.79788456)), other=1)
+    p.call("mul.Tensor", self=p.call("mul.Scalar", self=v, other=0.5), other=grown)
+
+
+def recurrent_cell(p: Program, v: Value) -> None:
+    """One step of a vanilla network, which keeps its state."""
+    if p.rank(v) != 2:
+        raise Unfit
+    batch, n = p.shape(v)
+    wide = p.r.choice((3, 16, 32))
+    hidden = p.input(batch, wide)
+    both = p.call("cat", tensors=[v, hidden], dim=1)
+    kept = p.call("tanh", self=p.call("linear", input=both, weight=p.weight(wide, n + wide), bias=p.weight(wide)))
+    p.call("linear", input=kept, weight=p.weight(5, wide))
+
+
+IDIOMS = (rms_norm, l2_norm, standardized, gated_layer, feed_forward, rotary, attention, residual_block,
+          channel_attention, gelu_by_hand, recurrent_cell)  # fmt: skip

@@ -1,5 +1,6 @@
 // Row operators (reductions, norms, scans, losses), each built as a small graph of nodes.
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "policy/codegen/body_builder.hpp"
@@ -114,9 +115,14 @@ expected<int> elements(body_builder& b, const graph_step& s, const char* name = 
   return b.operand(s, name, full, dtype::float32);
 }
 
+// Rounded once, as the operator's: the mean of equal elements is that element wherever their sum is exact, so that
+// nothing is left of them when it is subtracted. A power of two has an exact reciprocal.
 int mean_of(body_builder& b, int x) {
   const int sum = b.reduce(reduction_kind::sum, x);
-  return b.pointwise("$0 * $1", {sum, b.constant(1.0 / static_cast<double>(b.columns()))});
+  const auto columns = static_cast<double>(b.columns());
+  if (std::has_single_bit(static_cast<uint64_t>(b.columns())))
+    return b.pointwise("$0 * $1", {sum, b.constant(1 / columns)});
+  return b.pointwise("$0 / $1", {sum, b.constant(columns)}, dtype::float32, 4);
 }
 
 // Sum of squared distances from the mean: two passes, as exact as the operator's own.

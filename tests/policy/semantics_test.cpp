@@ -195,6 +195,25 @@ TEST(Semantics, EveryParameterOfARowKernelGivesTheReferencesValues) {
   }
 }
 
+// Norms divide by what is left: rounding it to anything but 0 becomes a difference of 1e-4 and more.
+TEST(Semantics, NothingIsLeftOfEqualElementsWithoutTheirMean) {
+  const task t = value_of(read_task(
+      R"({"format": 1, "name": "equal", "summary": "s", "family": "f",
+          "inputs": [{"name": "x", "dtype": "float32", "shape": [32, 3]}],
+          "steps": [{"aten": "aten::mean.dim", "args": {"self": "x", "dim": [1], "keepdim": true}, "out": ["m"]},
+                    {"aten": "aten::sub.Tensor", "args": {"self": "x", "other": "m"}, "out": ["y"]}],
+          "outputs": ["y"]})",
+      "cpu"));
+  std::vector<float> x;
+  for (int i = 0; i < 96; ++i)
+    x.push_back(1.0f + static_cast<float>(i / 3) / 64);  // few bits: three times as much is exact
+  for (const auto* target : {&for_cpu(), &for_cuda()}) {
+    const auto lowered = value_of(lower(t, value_of(parse_schedule("row_kernel(steps=0..1)")), *target));
+    loaded variant(runnable(lowered.checked.text));
+    EXPECT_EQ(variant.call({{t.reference.text.inputs[0].type, x.data()}}).at(0), std::vector<float>(96, 0.0f));
+  }
+}
+
 // With any number of kernels.
 TEST(Semantics, TheFirstWholeScheduleOfANetworkFusesAllItsChainsAndGivesTheReferencesValues) {
   const task t = chained_network(60);

@@ -118,6 +118,42 @@ class Judging(unittest.TestCase):
         result = judged("return x * self.__dict__.setdefault('kept', self.scale.clone())")
         self.assertIn("with other weights", result["problem"])
 
+    def test_buffers_that_every_seed_makes_the_same_are_constants_and_statistics_are_not(self):
+        problem = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.arange(8.0))
+        self.register_buffer("drawn", torch.rand(8))
+        self.register_buffer("running_mean", torch.ones(8))
+        self.eval()
+
+    def forward(self, x):
+        return x + self.table * self.drawn - self.running_mean
+
+def get_inputs():
+    return [torch.rand(4, 8)]
+
+def get_init_inputs():
+    return []
+"""
+        new = """
+class ModelNew(Model):
+    def forward(self, x):
+        return x + {} * {} - {}
+
+    def kernel_notes(self):
+        return []
+"""
+        right = judged(new.format("torch.arange(8.0)", "self.drawn", "self.running_mean"), problem=problem)
+        self.assertEqual(right["problem"], "")
+        for drawn, mean in (("self.__dict__.setdefault('old', self.drawn.clone())", "self.running_mean"),
+                            ("self.drawn", "1")):
+            wrong = judged(new.format("self.table", drawn, mean), problem=problem)
+            self.assertIn("with other weights", wrong["problem"])
+
     def test_a_task_whose_eager_is_ill_conditioned(self):
         # Sums that cancel: their rounding, which depends on the order of the rows, is divided by nearly nothing.
         problem = textwrap.dedent("""

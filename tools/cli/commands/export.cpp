@@ -251,9 +251,9 @@ void add_export(CLI::App& app, context& c) {
       "Written are TASK.cu1 (the program), TASK.verdict.json (gates, raw samples), index.json and README.md; for\n"
       "KernelBench runs/cudal1_levelL/level_L_problem_P_sample_0_kernel.py of each imported task, check.py, "
       "index.json\n"
-      "and README.md. Each such file is first built, run and compared as KernelBench does, confined, on the device "
-      "that\n"
-      "it was searched on; where the best variant fails, the next best confirmed one is taken.",
+      "and README.md. Each such file is first built, run and compared as KernelBench does, on the device that it was\n"
+      "searched on, in a process of its own: confined on cpu, not on a GPU, where CUDA does not start confined. Where\n"
+      "the best variant fails, the next best confirmed one is taken.",
       "  0    exported\n"
       "  1    no task could be exported, or no file passed its check; the output says why for each\n"
       "  2    the folder is not empty, or there is nothing to export yet\n"

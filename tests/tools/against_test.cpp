@@ -78,6 +78,49 @@ TEST(against, a_report_counts_doubtful_times) {
   EXPECT_THAT(print_against(r), Not(HasSubstr("notes")));
 }
 
+search_report one_row_over_eager(double program_us) {
+  search_report r;
+  r.against = "eager";
+  r.over.emplace().measured = 1;
+  auto& row = r.tasks.emplace_back();
+  row.name = "sigmoid";
+  row.is_reference = false;
+  row.speedup = 6;
+  row.speedup_interval = {5.9, 6.1};
+  auto& a = row.against.emplace();
+  a.kind = "eager";
+  a.base_us = 20;
+  a.variant_us = 10;
+  a.speedup = 2;
+  a.speedup_interval = {1.9, 2.1};
+  a.beside = true;
+  a.program_us = program_us;
+  return r;
+}
+
+TEST(against, a_program_far_from_eager_is_said_beside_the_speedup_over_it) {
+  for (const auto& [program_us, said] : {std::pair{60.0, "3.00x"}, std::pair{10.0, "0.500x"}}) {
+    const auto r = one_row_over_eager(program_us);
+    EXPECT_THAT(markdown_table(r), HasSubstr(std::string("6.00x [5.90, 6.10] (program ") + said + " eager's time)"));
+    EXPECT_THAT(print_against(r), HasSubstr("1 task where the two are more than 1.5 times apart"));
+  }
+  for (const double program_us : {0.0, 14.0, 29.0}) {
+    const auto r = one_row_over_eager(program_us);
+    EXPECT_THAT(markdown_table(r), Not(HasSubstr("(program")));
+    EXPECT_THAT(print_against(r), Not(HasSubstr("apart")));
+  }
+}
+
+TEST(against, the_speedup_over_pytorch_comes_first) {
+  EXPECT_THAT(markdown_table(one_row_over_eager(20)), HasSubstr("| sigmoid | 2.00x [1.90, 2.10] | 20.0 µs |"));
+}
+
+TEST(against, a_task_written_by_hand_is_to_be_measured_like_others) {
+  auto r = one_row_over_eager(20);
+  r.tasks[0].against->problem = "not measured";
+  EXPECT_THAT(print_against(r), HasSubstr("1 task not measured with eager: use `cudal1 baseline --kinds eager`"));
+}
+
 TEST(against, a_device_time_that_differs_from_the_confirmed_one_is_noted) {
   verdict then, now;
   then.variant_device_us = 284;

@@ -398,6 +398,15 @@ TEST(kernelbench_export, is_refused_where_files_cannot_be_checked) {
   EXPECT_FALSE(std::filesystem::exists(out / "submission/README.md"));
 }
 
+TEST(against_eager, is_what_best_and_report_say_where_it_was_measured) {
+  temporary_folder data;
+  prepare_imported_store(data.path());
+  EXPECT_THAT(run_cudal1({"best", "--data", data.path()}).out, HasSubstr("over eager"));
+  EXPECT_THAT(run_cudal1({"best", "level1_023", "--data", data.path()}).out, HasSubstr("over eager"));
+  EXPECT_THAT(run_cudal1({"report", "--data", data.path()}).out, HasSubstr("relative to eager"));
+  EXPECT_THAT(run_cudal1({"best", "--against", "program", "--data", data.path()}).out, Not(HasSubstr("over eager")));
+}
+
 // The best variant has a kernel of its own, and there is no GPU to check it on.
 TEST(kernelbench_export, of_kernels_searched_on_cpu_says_why_there_is_none) {
   temporary_folder data, out;

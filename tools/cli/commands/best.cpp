@@ -20,7 +20,7 @@ namespace {
 struct best_options {
   std::string task;
   std::string experiment;
-  std::string against{against_program};
+  std::string against;  // "": usual_base
   int64_t limit = 10;
   bool json = false;
 };
@@ -44,7 +44,7 @@ BOOST_DESCRIBE_STRUCT(ranked_row, (),
 
 expected<int> overview(store& s, const best_options& o, const context& c) {
   CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(s) : report_experiment(s, o.experiment));
-  CUDAL1_CHECK(compare_with_base(s, report, o.against));
+  CUDAL1_CHECK(compare_with_base_or_usual(s, report, o.against));
   if (o.json)
     print_json(c, to_json(report));
   else if (report.tasks.empty())
@@ -63,16 +63,15 @@ void print_list(const task_record& task, const std::vector<ranked_row>& rows, co
   // Columns of device time and roof, if there are any.
   const bool on_gpu = std::any_of(rows.begin(), rows.end(),
                                   [](const ranked_row& r) { return r.variant_device_us > 0 || r.roof_us > 0; });
-  std::vector<column> columns = {{.title = "#", .right = true},
-                                 {.title = "variant"},
-                                 {.title = "speedup, 95% interval"},
-                                 {.title = "reference", .right = true, .drop = 2},
-                                 {.title = "variant time", .right = true, .drop = 1}};
+  std::vector<column> columns = {{.title = "#", .right = true}, {.title = "variant"}};
   const bool has_base = rows.front().against.has_value();
   if (has_base) {
-    columns.push_back({.title = rows.front().against->kind, .right = true});
     columns.push_back({.title = "over " + rows.front().against->kind});
+    columns.push_back({.title = rows.front().against->kind, .right = true});
   }
+  columns.insert(columns.end(), {{.title = "speedup, 95% interval"},
+                                 {.title = "reference", .right = true, .drop = 2},
+                                 {.title = "variant time", .right = true, .drop = 1}});
   if (on_gpu) {
     columns.push_back({.title = "device time", .right = true, .drop = 4});
     columns.push_back({.title = "roof", .right = true, .drop = 5});
@@ -81,13 +80,13 @@ void print_list(const task_record& task, const std::vector<ranked_row>& rows, co
   columns.push_back({.title = "moves", .least_width = 16, .drop = 3});
   table t(std::move(columns));
   for (const auto& row : rows) {
-    std::vector<std::string> cells = {std::to_string(row.rank), short_id(row.variant),
-                                      format_speedup(row.speedup, row.speedup_interval), format_time(row.reference_us),
-                                      format_time(row.variant_us)};
+    std::vector<std::string> cells = {std::to_string(row.rank), short_id(row.variant)};
     if (has_base) {
-      cells.push_back(format_time(row.against->base_us));
       cells.push_back(format_against(*row.against));
+      cells.push_back(format_time(row.against->base_us));
     }
+    cells.insert(cells.end(), {format_speedup(row.speedup, row.speedup_interval), format_time(row.reference_us),
+                               format_time(row.variant_us)});
     if (on_gpu) {
       cells.push_back(format_time(row.variant_device_us));
       cells.push_back(format_share(row.roof_us, row.variant_device_us));
@@ -133,7 +132,10 @@ expected<void> put_floors(std::vector<ranked_row>& rows, const task_record& reco
   return {};
 }
 
-expected<void> put_base(store& s, std::vector<ranked_row>& rows, const task_record& task, const std::string& kind) {
+expected<void> put_base(store& s, std::vector<ranked_row>& rows, const task_record& task, std::string kind) {
+  if (kind.empty()) {
+    CUDAL1_TRY(kind, usual_base(s, std::vector{task.id}));
+  }
   if (kind == against_program) return {};  // the rows have it already
   CUDAL1_TRY(const auto records, s.baselines_of_task(task.id));
   environment_finder environments(s);
@@ -209,7 +211,7 @@ void add_best(CLI::App& app, context& c) {
       ->check(CLI::Range(int64_t{1}, int64_t{100000}))
       ->capture_default_str();
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
-  add_against_option(*sub, o->against);
+  add_against_option(*sub, o->against, "eager where it was measured, else program");
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 best\n"

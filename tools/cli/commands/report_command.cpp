@@ -17,7 +17,7 @@ namespace {
 
 struct report_options {
   std::string experiment;
-  std::string against{against_program};
+  std::string against;  // "": usual_base
   bool json = false;
 };
 
@@ -117,7 +117,7 @@ std::string legend(const search_report& r, const speedup_summary& all) {
 expected<int> report(const report_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(auto r, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
-  CUDAL1_CHECK(compare_with_base(*reader, r, o.against));
+  CUDAL1_CHECK(compare_with_base_or_usual(*reader, r, o.against));
   const auto groups = groups_of(r);
   if (o.json) {
     print_json(c, json::make_object({{"experiment", r.experiment},
@@ -150,7 +150,7 @@ void add_report(CLI::App& app, context& c) {
   auto* sub =
       app.add_subcommand("report", "the speedups that a search reached: over all tasks, by level and by family");
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
-  add_against_option(*sub, o->against);
+  add_against_option(*sub, o->against, "eager where it was measured, else program");
   sub->add_flag("--json", o->json, "one JSON document, with the results of each task");
   sub->footer(footer(
       "  cudal1 report --experiment e1\n"

@@ -38,8 +38,7 @@ struct run_options {
   bool fresh = false;
   std::string device;
   std::string resume;
-  std::string against{against_program};
-  bool against_given = false;
+  std::string against;
   node_flags node;
   bool json = false;
 };
@@ -68,6 +67,16 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   r.fresh_policy = o.fresh;
   r.stop_on_disconnect = true;  // so that a second Ctrl-C or a closed terminal ends the search
   return r;
+}
+
+expected<std::vector<task>> tasks_of(store& s, const experiment_record& e) {
+  std::vector<task> tasks;
+  for (const auto& id : e.tasks) {
+    CUDAL1_TRY(const auto record, s.get_task(id));
+    CUDAL1_TRY(task t, read_task(record.text, record.profile));
+    tasks.push_back(std::move(t));
+  }
+  return tasks;
 }
 
 // Follows a running search: receives its progress, handles Ctrl-C and updates the view.
@@ -128,11 +137,21 @@ class followed_run {
   bool interrupted_ = false, stop_sent_ = false;
 };
 
-// Fills in tasks and device, which depend on the node, or for --resume the stored experiment.
-expected<run_limits> complete(client_request& r, const run_options& o, const context& c, const node_status& node) {
+// What speedups are relative to where --against is not given: what the author of a model compares with.
+std::string base_of(const std::vector<task>& tasks) {
+  const bool imported = std::all_of(tasks.begin(), tasks.end(), [](const task& t) { return t.origin.has_value(); });
+  return std::string(imported ? "eager" : against_program);
+}
+
+// Fills in tasks, base and device, which depend on the node, or for --resume the stored experiment.
+expected<run_limits> complete(client_request& r, run_options& o, const context& c, const node_status& node) {
   if (!o.resume.empty()) {
     CUDAL1_TRY(const auto reader, open_for_reading(c));
     CUDAL1_TRY(const auto before, reader->get_experiment(o.resume));
+    if (o.against.empty()) {
+      CUDAL1_TRY(const auto tasks, tasks_of(*reader, before));
+      o.against = base_of(tasks);
+    }
     r.experiment = before.id;
     r.device = before.device;
     r.policy = before.policy;
@@ -143,6 +162,7 @@ expected<run_limits> complete(client_request& r, const run_options& o, const con
   CUDAL1_TRY(const std::string profile, profile_of(r.device));
   CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, o.names, profile));
   CUDAL1_CHECK(copy_task_blobs(c.data, tasks));
+  if (o.against.empty()) o.against = base_of(tasks);
   r.tasks.reserve(tasks.size());
   for (const auto& t : tasks)
     r.tasks.push_back(canonical_text(t));
@@ -172,7 +192,6 @@ expected<run_options> with_imported_tasks(run_options o, const context& c) {
   if (models.report.imported.empty())
     return fail(errc::unsupported, "there is nothing to search in {}: every model was refused", o.source);
   o.folder = models.folder;
-  if (!o.against_given) o.against = "eager";  // what the model's author compares with
   return o;
 }
 
@@ -187,11 +206,7 @@ expected<bool> measure_base(const run_options& o, const std::string& experiment,
   plan.kinds = {o.against};
   plan.devices = names_of(devices);
   plan.experiment = e.id;
-  for (const auto& id : e.tasks) {
-    CUDAL1_TRY(const auto record, reader->get_task(id));
-    CUDAL1_TRY(task t, read_task(record.text, record.profile));
-    plan.tasks.push_back(std::move(t));
-  }
+  CUDAL1_TRY(plan.tasks, tasks_of(*reader, e));
   baseline_observer observer;
   observer.doing = [&](const std::string& what) { view.remark("measuring PyTorch: " + what); };
   CUDAL1_TRY(const auto measured, measure_baselines(c.data, plan, observer, wake_fd));
@@ -286,7 +301,7 @@ void add_run(CLI::App& app, context& c) {
   for (const auto* flag : {"source", "--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
     resume->excludes(sub->get_option(flag));
   sub->get_option("source")->excludes(sub->get_option("--tasks"));
-  add_against_option(*sub, o->against);
+  add_against_option(*sub, o->against, "eager for imported tasks, else program");
   sub->get_option("--against")
       ->description(sub->get_option("--against")->get_description() +
                     "; a baseline is measured at the end of the search");
@@ -303,10 +318,7 @@ void add_run(CLI::App& app, context& c) {
              "  2    the command line, or a task file or name on it, is invalid\n"
              "  3    no node could be reached or started, or the node was lost\n"
              "  130  Ctrl-C: finished evaluations were kept, and the table so far printed"));
-  sub->callback([o, sub, &c] {
-    o->against_given = sub->get_option("--against")->count() > 0;
-    finish(c, run(*o, c));
-  });
+  sub->callback([o, &c] { finish(c, run(*o, c)); });
 }
 
 const command_registration registered_run(10, add_run);

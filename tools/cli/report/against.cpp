@@ -16,14 +16,24 @@ std::vector<std::string> against_names() {
   return names;
 }
 
-void add_against_option(CLI::App& command, std::string& kind) {
+void add_against_option(CLI::App& command, std::string& kind, const std::string& otherwise) {
   command
-      .add_option("--against", kind,
-                  fmt::format("what speedups are relative to: {} (the task's own program, as in the score)",
-                              fmt::join(against_names(), ", ")))
+      .add_option(
+          "--against", kind,
+          fmt::format("what speedups are relative to: {} (the task's own program, as in the score); default: {}",
+                      fmt::join(against_names(), ", "), otherwise))
       ->type_name("KIND")
-      ->check(CLI::IsMember(against_names()))
-      ->capture_default_str();
+      ->check(CLI::IsMember(against_names()));
+}
+
+expected<std::string> usual_base(store& s, std::span<const std::string> tasks) {
+  for (const auto& id : tasks) {
+    CUDAL1_TRY(const auto records, s.baselines_of_task(id));
+    if (std::any_of(records.begin(), records.end(),
+                    [](const baseline_record& r) { return r.kind == "eager" && r.problem.empty(); }))
+      return "eager";
+  }
+  return std::string(against_program);
 }
 
 bool are_alike(const environment& a, const environment& b) {
@@ -93,6 +103,16 @@ std::string format_against(const against_times& a) {
   const auto text =
       a.speedup_interval.low > 0 ? format_speedup(a.speedup, a.speedup_interval) : format_speedup(a.speedup);
   return a.beside ? text : text + "*";
+}
+
+double program_over_eager(const against_times& a) {
+  return a.kind == "eager" && a.program_us > 0 && a.base_us > 0 ? a.program_us / a.base_us : 0;
+}
+
+bool program_is_apart(const against_times& a) {
+  constexpr double too_far = 1.5;
+  const double ratio = program_over_eager(a);
+  return ratio > too_far || (ratio > 0 && ratio < 1 / too_far);
 }
 
 }  // namespace cudal1::cli

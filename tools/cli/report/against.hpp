@@ -18,8 +18,10 @@ namespace cudal1::cli {
 // The values of --against: the kinds of baseline, and "program".
 inline constexpr std::string_view against_program = "program";
 std::vector<std::string> against_names();
-// Adds --against KIND.
-void add_against_option(CLI::App& command, std::string& kind);
+// Adds --against KIND; `otherwise` says what is taken without it.
+void add_against_option(CLI::App& command, std::string& kind, const std::string& otherwise);
+// "eager" if it was measured on one of the tasks, else "program".
+expected<std::string> usual_base(store& s, std::span<const std::string> tasks);
 
 // Call times and their ratio.
 struct against_times {
@@ -76,5 +78,10 @@ against_times compare(std::span<const baseline_record> records, const std::strin
 // "2.31x [2.25, 2.37]", with a star if the two were not measured together; "-" without a base; "1.00x" for the
 // reference itself.
 std::string format_against(const against_times& a);
+
+// The time of the task's own program over eager's; 0 if either is unknown, or the base is another.
+double program_over_eager(const against_times& a);
+// Whether that is so far from 1, either way, that a speedup over the program says little of one over PyTorch.
+bool program_is_apart(const against_times& a);
 
 }  // namespace cudal1::cli

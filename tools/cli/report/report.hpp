@@ -38,13 +38,12 @@ struct best_row {
   double roof_share = 0;                 // roof_us / best_device_us
   std::string family;                    // of the task
   int64_t level = 0;                     // KernelBench's; 0 for other tasks
-  bool has_source = false;               // the task was imported from a Python file
   std::optional<against_times> against;  // set by compare_with_base
 };
 BOOST_DESCRIBE_STRUCT(best_row, (),
                       (task, name, evaluations, correct, is_reference, reference_us, best_us, speedup, speedup_interval,
                        beats_reference, variant, origin, schedule, explanation, environment_id, reference_device_us,
-                       best_device_us, floor_us, roof_us, roof_limit, roof_share, family, level, has_source, against))
+                       best_device_us, floor_us, roof_us, roof_limit, roof_share, family, level, against))
 
 struct search_report {
   std::string experiment, state, policy, device;  // "" in a report on the whole store
@@ -81,6 +80,8 @@ expected<verdict> with_details(store& s, const verdict& summary);
 
 // Compares every row with a kind of baseline, or with "program" (the speedup that the rows have already).
 expected<void> compare_with_base(store& s, search_report& r, const std::string& kind);
+// ... or with usual_base, where the kind is "".
+expected<void> compare_with_base_or_usual(store& s, search_report& r, const std::string& kind);
 task_speedup speedup_of_row(const best_row& row);
 
 // The best confirmed variant of a task that is faster than its reference, of an experiment or ("") of all. Skips the

@@ -26,7 +26,9 @@ bool on_gpu(const search_report& r) {
 
 std::string speedup_of(const best_row& row) {
   if (row.is_reference) return row.reference_us > 0 ? "1.00x" : "-";
-  return format_speedup(row.speedup, row.speedup_interval);
+  const auto text = format_speedup(row.speedup, row.speedup_interval);
+  if (!row.against || !program_is_apart(*row.against)) return text;
+  return fmt::format("{} (program {} eager's time)", text, format_speedup(program_over_eager(*row.against)));
 }
 
 std::string variant_of(const best_row& row) {
@@ -40,23 +42,23 @@ bool has_base(const search_report& r) {
 
 // The first columns of every table.
 std::vector<column> first_columns(const search_report& r, const std::string& speedup) {
-  std::vector<column> columns = {{.title = "task", .least_width = 12},
-                                 {.title = "reference", .right = true},
-                                 {.title = "best", .right = true},
-                                 {.title = speedup}};
+  std::vector<column> columns = {{.title = "task", .least_width = 12}};
   if (has_base(r)) {
-    columns.push_back({.title = r.against, .right = true});
     columns.push_back({.title = "over " + r.against});
+    columns.push_back({.title = r.against, .right = true});
   }
+  columns.insert(columns.end(),
+                 {{.title = "reference", .right = true}, {.title = "best", .right = true}, {.title = speedup}});
   return columns;
 }
 
 std::vector<std::string> first_cells(const search_report& r, const best_row& row) {
-  std::vector<std::string> cells = {row.name, format_time(row.reference_us), format_time(row.best_us), speedup_of(row)};
+  std::vector<std::string> cells = {row.name};
   if (has_base(r)) {
-    cells.push_back(format_time(row.against->base_us));
     cells.push_back(format_against(*row.against));
+    cells.push_back(format_time(row.against->base_us));
   }
+  cells.insert(cells.end(), {format_time(row.reference_us), format_time(row.best_us), speedup_of(row)});
   return cells;
 }
 

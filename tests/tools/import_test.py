@@ -379,6 +379,7 @@ class Imported(unittest.TestCase):
         with contextlib.redirect_stdout(said):
             if "--operators" not in words:
                 words = (*words, "--operators", str(cls.root / "operators.json"))
+            words = (*words, "--rules", CUDAL1)
             code = import_tasks.main([str(source), "--out", str(out), "--json", "--jobs", "2", *words])
         return code, json.loads(said.getvalue())
 

@@ -78,7 +78,8 @@ class Verified(unittest.TestCase):
         cls.tasks = folder / "tasks"
         operators = folder / "operators.json"
         operators.write_bytes(subprocess.run([CUDAL1, "operators", "--json"], check=True, capture_output=True).stdout)
-        words = [str(folder / "models"), "--out", str(cls.tasks), "--jobs", "1", "--operators", str(operators)]
+        words = [str(folder / "models"), "--out", str(cls.tasks), "--jobs", "1", "--operators", str(operators),
+                 "--rules", CUDAL1]
         with contextlib.redirect_stdout(io.StringIO()) as said:
             assert import_tasks.main(words) == 0, said.getvalue()
 

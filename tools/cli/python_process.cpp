@@ -98,6 +98,12 @@ std::vector<std::string> pythons_of(const fs::path& torch) {
 
 }  // namespace
 
+expected<std::string> program_beside(const std::string& name) {
+  const auto path = own_folder() / name;
+  if (::access(path.c_str(), X_OK) == 0) return path.string();
+  return fail(errc::not_found, "there is no program {}; cudal1 is installed incompletely", path.string());
+}
+
 expected<std::string> find_python() {
   if (const char* chosen = std::getenv("CUDAL1_PYTHON"); chosen && *chosen) {
     const auto problem = problem_of(chosen);

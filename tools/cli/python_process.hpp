@@ -14,6 +14,9 @@ namespace cudal1::cli {
 // and has not.
 expected<std::string> find_python();
 
+// The path of a program that is installed in the folder of the running one. Errors: not_found.
+expected<std::string> program_beside(const std::string& name);
+
 // The path of a file of tools/python: installed with the programs (../share/cudal1/python), else in the source tree.
 expected<std::string> python_script(const std::string& name);
 

@@ -66,7 +66,9 @@ expected<import_report> run_importer(const import_request& request) {
   const temporary_file operators(fs::path(request.out) / fmt::format(".operators_{}", ::getpid()));
   CUDAL1_CHECK(write_whole(operators.path(), operators_json().text()));
   std::vector<std::string> words = request.sources;
-  words.insert(words.end(), {"--json", "--out", request.out, "--operators", operators.path().string()});
+  CUDAL1_TRY(const auto rules, program_beside("cudal1"));
+  words.insert(words.end(),
+               {"--json", "--out", request.out, "--operators", operators.path().string(), "--rules", rules});
   for (const auto& names : request.only)
     words.insert(words.end(), {"--only", names});
   if (request.level) words.insert(words.end(), {"--level", std::to_string(*request.level)});

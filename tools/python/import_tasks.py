@@ -31,7 +31,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and another p
 
 import torch  # noqa: E402
 
-from importing import draws, exporting, operators, passes, replay, state, task_file, weights  # noqa: E402
+from importing import draws, exporting, operators, passes, replay, rules, state, task_file, weights  # noqa: E402
 from importing.program import Program  # noqa: E402
 from importing.refusal import Refused  # noqa: E402
 from importing.source import SEED, Loaded, Problem, find_problems, one_line  # noqa: E402
@@ -41,6 +41,7 @@ from importing.source import SEED, Loaded, Problem, find_problems, one_line  # n
 class Options:
     out: pathlib.Path
     verify_s: float
+    rules: str  # the path of cudal1
 
 
 def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
@@ -68,12 +69,15 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
             "number, a list or None"
         )
     program.dropped += watch.others
-    unknown = {s.name for s in program.steps if not operators.is_known(s.op)}
+    unknown = {s.name + s.where for s in program.steps if not operators.is_known(s.op)}
     if unknown:
         raise Refused(
             f"it needs {', '.join(sorted(unknown))}, which is not among the operators of a task; write it "
             "with others"
         )
+    with rules.asked_of(options.rules) as asked:
+        copies = rules.copy_what_must_be_contiguous(program, asked)
+    weights.name_values(program)
     checked = replay.check(program, loaded.model(), arguments, options.verify_s)
     drawn += [draws.draw_of_state(values) for values in checked.states]
     blobs = options.out / "blobs"
@@ -98,7 +102,7 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
         "steps": len(program.steps),
         "verified": checked.calls > 0,
         "rounding": checked.rounding,
-        "notes": notes_on(program, drawn),
+        "notes": notes_on(program, drawn, copies),
     }
 
 
@@ -123,8 +127,8 @@ def is_another_later(
     return False
 
 
-def notes_on(program: Program, drawn: list[draws.Drawn]) -> list[str]:
-    """What the task takes from records, keeps from call to call, and does not keep."""
+def notes_on(program: Program, drawn: list[draws.Drawn], copies: int) -> list[str]:
+    """What the task takes from records, keeps from call to call, does not keep, and copies."""
     states = {s.input: s for s in program.states}
     notes = []
     for v, d in zip(program.inputs, drawn):
@@ -139,6 +143,9 @@ def notes_on(program: Program, drawn: list[draws.Drawn]) -> list[str]:
         notes.append(f"running statistics are not kept, since no output reads them ({len(statistics)} buffers)")
     if others:
         notes.append(f"not kept, since no output reads them: {', '.join(others)}")
+    if copies:
+        what = "1 tensor is" if copies == 1 else f"{copies} tensors are"
+        notes.append(f"{what} copied to be contiguous, as the rules of the operators that read them ask")
     return notes
 
 
@@ -260,9 +267,10 @@ def _parse(words: list[str]) -> argparse.Namespace:
         "operators are decomposed, and a problem that needs any other is refused",
     )
     parser.add_argument(
-        "--keep-others",
-        action="store_true",
-        help="also keep operators that tasks may not have; cudal1 cannot read such tasks",
+        "--rules",
+        metavar="PROGRAM",
+        required=True,
+        help="cudal1 itself, which is asked what its rules say of each step",
     )
     parser.add_argument(
         "--limit", type=float, default=900.0, metavar="SECONDS", help="for one problem (default 900)"
@@ -313,7 +321,7 @@ def main(words: list[str]) -> int:
         print("import_tasks: there is no problem to import", file=sys.stderr)
         return 2
     jobs = o.jobs or max(1, len(os.sched_getaffinity(0)) // 2)
-    operators.load(o.operators, o.keep_others)
+    operators.load(o.operators)
     torch.set_num_threads(1)
     _warm_up()
     (o.out / "blobs").mkdir(parents=True, exist_ok=True)
@@ -322,7 +330,7 @@ def main(words: list[str]) -> int:
         if sys.stderr.isatty():
             print(f"\r\x1b[K{done}/{len(problems)}  {line['name']}", end="", file=sys.stderr, flush=True)
 
-    lines = Jobs(Options(o.out, o.verify), jobs, o.limit).run(problems, say)
+    lines = Jobs(Options(o.out, o.verify, o.rules), jobs, o.limit).run(problems, say)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     place = {p.name: i for i, p in enumerate(problems)}

@@ -1,8 +1,13 @@
 // cudal1 operators: lists the operators that a task may use.
+#include <iostream>
+#include <map>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
+#include "sandbox/program/json_fields.hpp"
+#include "sandbox/program/operators/operators.hpp"
 #include "sandbox/program/operators/record.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/table.hpp"
@@ -12,10 +17,60 @@ namespace cudal1::cli {
 namespace {
 
 struct operators_options {
-  bool json = false;
+  bool json = false, check = false;
 };
 
+expected<tensor_type> read_tensor(const json& v, const std::string& where) {
+  CUDAL1_CHECK(known_keys(v, where, {"dtype", "shape", "strides"}));
+  CUDAL1_TRY(const auto* dtype_field, required_key(v, "dtype", where));
+  CUDAL1_TRY(const auto* shape, required_key(v, "shape", where));
+  CUDAL1_TRY(const auto* strides, required_key(v, "strides", where));
+  CUDAL1_TRY(const auto name, read_string(*dtype_field, where + ".dtype"));
+  const auto type = dtype_of(name);
+  if (!type) return fail(errc::unsupported, "{}: a task has no tensors of dtype {}", where, name);
+  tensor_type t{*type, {}, {}};
+  CUDAL1_TRY(t.shape, read_integers(*shape, where + ".shape"));
+  CUDAL1_TRY(t.strides, read_integers(*strides, where + ".strides"));
+  if (t.shape.size() != t.strides.size()) return fail(errc::parse_error, "{}: one stride for each size", where);
+  return t;
+}
+
+// What the rules say of one call: {"tensors": {NAME: {"dtype", "shape", "strides"}}, "aten": NAME, "args": {...}}.
+expected<void> check_call(const json& call) {
+  CUDAL1_CHECK(known_keys(call, "the call", {"tensors", "aten", "args"}));
+  CUDAL1_TRY(const auto* tensors, required_key(call, "tensors", "the call"));
+  CUDAL1_TRY(const auto* aten, required_key(call, "aten", "the call"));
+  CUDAL1_TRY(const auto* args, required_key(call, "args", "the call"));
+  if (!tensors->is_object()) return wrong_json_kind("tensors", "an object", *tensors);
+  if (!args->is_object()) return wrong_json_kind("args", "an object", *args);
+  std::map<std::string, tensor_type> types;
+  for (const auto& [name, value] : tensors->as_object()) {
+    CUDAL1_TRY(types[name], read_tensor(value, name));
+  }
+  CUDAL1_TRY(const auto name, read_string(*aten, "aten"));
+  const auto* op = find_operator(name);
+  if (op == nullptr) return fail(errc::unsupported, "the operator {} is not on the list", name);
+  CUDAL1_TRY(const auto bound, bind_arguments(*op, args->as_object(), [&](const std::string& tensor) {
+               const auto found = types.find(tensor);
+               return found == types.end() ? nullptr : &found->second;
+             }));
+  CUDAL1_CHECK(op->rule(bound));
+  return {};
+}
+
+// For the importer of models: one line of JSON, with the reason of a refusal, for each line of standard input.
+expected<int> check_calls(context& c) {
+  for (std::string line; std::getline(std::cin, line);) {
+    const auto call = json::parse(line);
+    const auto checked = call ? check_call(*call) : expected<void>(tl::unexpected<error>(call.error()));
+    c.out.print(json::make_object({{"refused", checked ? "" : checked.error().message}}).text() + "\n");
+    std::fflush(stdout);
+  }
+  return exit_code::success;
+}
+
 expected<int> list_operators(const operators_options& o, context& c) {
+  if (o.check) return check_calls(c);
   if (o.json) {
     print_json(c, operators_json());
     return exit_code::success;
@@ -38,6 +93,9 @@ void add_operators(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("operators",
                                  "the ATen operators that tasks may use, and which of them moves can put into kernels");
   sub->add_flag("--json", o->json, "one JSON document; the importer of models reads it");
+  sub->add_flag("--check", o->check,
+                "for each line of JSON on standard input, a call with its tensors' types, print whether the rules "
+                "refuse it, and why; the importer of models asks so");
   sub->footer(footer("  cudal1 operators", "  0    printed"));
   sub->callback([o, &c] { finish(c, list_operators(*o, c)); });
 }

@@ -12,13 +12,10 @@ import torch
 from .program import Step, op_name
 
 _records: dict[str, dict[str, Any]] = {}  # by name and alias
-_keep_others = False
 
 
-def load(path: pathlib.Path, keep_others: bool) -> None:
+def load(path: pathlib.Path) -> None:
     """Call it before anything else of this package is used."""
-    global _keep_others
-    _keep_others = keep_others
     _records.clear()
     for record in json.loads(path.read_text(encoding="utf-8"))["operators"]:
         for name in (record["name"], *record.get("aliases", ())):
@@ -26,7 +23,7 @@ def load(path: pathlib.Path, keep_others: bool) -> None:
 
 
 def is_known(op: torch._ops.OpOverload) -> bool:
-    return _keep_others or op_name(op) in _records
+    return op_name(op) in _records
 
 
 def record_of(step: Step) -> dict[str, Any]:

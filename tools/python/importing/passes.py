@@ -48,6 +48,32 @@ def _running_statistics(program: Program) -> None:
         )
 
 
+def _substitute_and_type(program: Program, mapping: dict[Value, Value]) -> None:
+    """For values of equal elements and perhaps other strides, which those of later steps follow."""
+    program.substitute(mapping)
+    for step in program.steps:
+        program.type_results(step)
+
+
+def _is_empty(v: Value) -> bool:
+    return v.fake.numel() == 0
+
+
+def _empty_parts(program: Program) -> None:
+    """Joins without what has no elements, as a cache of keys before its first token; padding by nothing."""
+    same: dict[Value, Value] = {}
+    for step in program.steps:
+        if step.name == "aten::cat" and step.outs[0] and any(_is_empty(v) for v in step.reads()):
+            parts = [v for v in step.args["tensors"] if not _is_empty(v)]
+            step.args["tensors"] = parts or step.args["tensors"]
+            if len(parts) == 1 and parts[0].fake.dtype == step.outs[0].fake.dtype:
+                same[step.outs[0]] = parts[0]
+        if step.name in ("aten::pad", "aten::constant_pad_nd") and step.outs[0] and not any(step.args["pad"]):
+            same[step.outs[0]] = step.args["self"]
+    if same:
+        _substitute_and_type(program, same)
+
+
 def _library_switches(program: Program) -> None:
     """The use of cuDNN, and devices, were recorded from the exporting machine: allows the one, drops the others."""
     for step in program.steps:
@@ -78,6 +104,23 @@ def _nothing_done(step: Step) -> bool:
         same = first.fake.dtype == result.fake.dtype and first.fake.shape == result.fake.shape
         return same and first.fake.stride() == result.fake.stride() and kept
     return False
+
+
+def _memory_formats(program: Program) -> None:
+    """A layout that a conversion asks for is a wish for speed, which the search decides: a task's tensors are
+    contiguous where nothing transposes them."""
+    asking = [
+        s for s in program.steps if s.args.get("memory_format") in (torch.channels_last, torch.channels_last_3d)
+    ]
+    same: dict[Value, Value] = {}
+    for step in asking:
+        given, result = next(step.reads()), step.outs[0]
+        if given.fake.dtype == result.fake.dtype:
+            same[result] = given
+        else:
+            step.op, step.args = aten.to.dtype, {"self": given, "dtype": result.fake.dtype}
+    if asking:
+        _substitute_and_type(program, same)
 
 
 def _drop_what_does_nothing(program: Program) -> None:
@@ -332,9 +375,11 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
         if weight.kind == "constant" and not is_fixed(weight):
             weight.kind = "weight"
     _library_switches(program)
+    _memory_formats(program)
     _drop_what_does_nothing(program)
     _plain_factories(program)
     _scatter_as_cat(program)
+    _empty_parts(program)
     program.drop_unused()
     _fold(program)
     _scalar_overloads(program)

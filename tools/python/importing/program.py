@@ -25,6 +25,7 @@ class Step:
     op: torch._ops.OpOverload
     args: dict[str, Any]  # tensors are Values; what is left out has its default
     outs: list[Value | None]  # None for a result that is not read
+    where: str = ""  # " (line 12: `y = self.net(x)`)", of the user's file
 
     @property
     def name(self) -> str:
@@ -65,6 +66,25 @@ class Program:
             results = step.call(lambda v: v.fake)
         step.outs = [Value(name if i == 0 else f"{name}_{i}", r) for i, r in enumerate(results)]
         return step
+
+    def type_results(self, step: Step) -> bool:
+        """Derives the results' types again, from operands of which some have another layout than when the step was
+        made; true if a result has another layout too. A view of what was no view of it before becomes a reshape."""
+        with self.mode:
+            try:
+                results = step.call(lambda v: v.fake)
+            except (RuntimeError, ValueError):
+                if step.op is not torch.ops.aten.view.default:
+                    raise
+                step.op = torch.ops.aten.reshape.default
+                step.args = {"self": step.args["self"], "shape": step.args["size"]}
+                results = step.call(lambda v: v.fake)
+        changed = False
+        for out, result in zip(step.outs, results):
+            if out is not None and out.fake.stride() != result.stride():
+                out.fake = result
+                changed = True
+        return changed
 
     def makers(self) -> dict[Value, Step]:
         return {out: step for step in self.steps for out in step.outs if out is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from typing import Any
 
 import torch
@@ -31,16 +32,28 @@ _SPLITS = {
 }
 
 
+def line_of(node: torch.fx.Node) -> str:
+    """Where the user's own file, whose name has no folder, makes the call; "" where that is not known."""
+    trace = node.meta.get("stack_trace") or ""
+    calls = re.findall(r'^ *File "[^"/<]+", line (\d+), in .*(?:\n +(?!File)(.*))?', trace, re.MULTILINE)
+    if not calls:
+        return ""
+    number, text = calls[-1]
+    return f" (line {number}: `{text}`)" if text else f" (line {number})"
+
+
 class Reader:
     """Walks a graph and builds the program."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.env: dict[torch.fx.Node, Any] = {}
+        self.where = ""  # of the node that is being read
 
     def read(self, graph: torch.fx.Graph) -> None:
         for node in graph.nodes:
             if node.op == "call_function":
+                self.where = line_of(node) or self.where
                 self.env[node] = self._call(node)
             elif node.op not in ("placeholder", "output"):
                 raise Refused(
@@ -95,6 +108,7 @@ class Reader:
 
     def _add(self, op: torch._ops.OpOverload, args: dict[str, Any], name: str) -> list[Value]:
         step = self.program.step(op, args, name)
+        step.where = self.where
         self.program.steps.append(step)
         return step.outs
 
@@ -172,6 +186,7 @@ class Reader:
             inner = make_fx(run)(*(v.fake for v in values)).graph
         places = [n for n in inner.nodes if n.op == "placeholder"]
         reader = Reader(self.program)
+        reader.where = self.where
         reader.env = dict(zip(places, values))
         for n in inner.nodes:
             if n.op == "call_function":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import linecache
 import pathlib
 import random
 import re
@@ -140,6 +141,8 @@ class Loaded:
         self.module = types.ModuleType(f"cudal1_problem_{problem.name}")
         self.module.__file__ = f"{problem.name}.py"
         sys.modules[self.module.__name__] = self.module
+        lines = problem.code.decode("utf-8", "replace").splitlines(keepends=True)
+        linecache.cache[self.module.__file__] = (len(problem.code), None, lines, self.module.__file__)
         with running("the file", problem.folder), OnCpu():
             exec(compile(problem.code, self.module.__file__, "exec"), self.module.__dict__)
         for wanted in ("Model", "get_inputs", "get_init_inputs"):

@@ -1,0 +1,116 @@
+"""Models whose recorded calls our rules refuse as they are: the importer asks cudal1, and copies or refuses.
+
+The first argument is the path of cudal1."""
+
+import contextlib
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "python"))
+import import_tasks  # noqa: E402
+
+CUDAL1 = sys.argv.pop(1)
+
+MODEL = """import torch
+import torch.nn.functional as F
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(4, 4, 3, padding=1)
+    def forward(self, {inputs}):
+        {body}
+def get_inputs():
+    return [{given}]
+def get_init_inputs():
+    return []
+"""
+
+
+def model(body: str, inputs: str = "x", given: str = "torch.rand(2, 4, 6, 6)") -> str:
+    return MODEL.format(body=body, inputs=inputs, given=given)
+
+
+HEADS = "torch.rand(2, 5, 3, 8).transpose(1, 2)"
+
+MODELS = {
+    "channels_last": model("return torch.relu(self.conv(x.permute(0, 3, 1, 2)))", given="torch.rand(2, 6, 6, 4)"),
+    "wish_for_channels_last": model(
+        "y = self.conv(x.to(memory_format=torch.channels_last))\n"
+        "        return y.permute(0, 2, 3, 1).view(2, 6, 24).sum(1)"
+    ),
+    "expanded_mask": model(
+        "return F.scaled_dot_product_attention(q, q, q, attn_mask=(m > 0.5).expand(2, 1, 5, 5))",
+        "q, m",
+        f"{HEADS}, torch.rand(5, 5)",
+    ),
+    "first_part_is_empty": model("return torch.cat([x.new_zeros(0), x * 2], dim=0)"),
+    "rest_is_empty": model("return torch.cat([torch.sin(x[..., :6]), x[..., 6:]], dim=-1)"),
+    "padding_by_nothing": model("return F.pad(x, (0, 0, 0, 0)) * 2"),
+    "no_rule_for_it": model("y = x * 2\n        return torch.relu(y[:, :0].sum(1))"),
+}
+
+
+class AskedRules(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.root = pathlib.Path(cls.folder.name)
+        operators = cls.root / "operators.json"
+        operators.write_bytes(subprocess.run([CUDAL1, "operators", "--json"], check=True, capture_output=True).stdout)
+        for name, text in MODELS.items():
+            (cls.root / f"{name}.py").write_text(text)
+        words = [str(cls.root), "--out", str(cls.root / "tasks"), "--json", "--jobs", "2"]
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            import_tasks.main([*words, "--operators", str(operators), "--rules", CUDAL1])
+        report = json.loads(said.getvalue())
+        cls.imported = {line["name"]: line for line in report["imported"]}
+        cls.refused = {line["name"]: line["reason"] for line in report["refused"]}
+
+    def steps(self, name: str) -> list[dict]:
+        self.assertNotIn(name, self.refused)
+        self.assertTrue(self.imported[name]["verified"])
+        return json.loads((self.root / "tasks" / f"{name}.json").read_text())["steps"]
+
+    def names(self, name: str) -> list[str]:
+        return [s["aten"] for s in self.steps(name)]
+
+    def test_every_task_is_one_by_our_rules(self) -> None:
+        """As the importer in C++ checks them."""
+        words = [CUDAL1, "tasks", "--tasks", str(self.root / "tasks")]
+        checked = subprocess.run(words, capture_output=True, text=True)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+
+    def test_channels_last_operands_are_copied(self) -> None:
+        names = self.names("channels_last")
+        self.assertEqual(names, ["aten::permute", "aten::clone", "aten::conv2d", "aten::relu"])
+        self.assertIn("1 tensor is copied to be contiguous", self.imported["channels_last"]["notes"][0])
+
+    def test_a_wish_for_a_layout_is_dropped(self) -> None:
+        """A view of the result may then be none."""
+        names = self.names("wish_for_channels_last")
+        self.assertEqual(names, ["aten::conv2d", "aten::permute", "aten::reshape", "aten::sum.dim_IntList"])
+
+    def test_only_the_operand_that_is_in_the_way_is_copied(self) -> None:
+        copied = [s["args"]["self"] for s in self.steps("expanded_mask") if s["aten"] == "aten::clone"]
+        self.assertEqual(len(copied), 1)
+        self.assertNotEqual(copied, ["q"])
+
+    def test_parts_without_elements_are_not_joined(self) -> None:
+        self.assertNotIn("aten::cat", self.names("first_part_is_empty"))
+        self.assertEqual(self.names("rest_is_empty"), ["aten::sin"])
+
+    def test_padding_by_nothing_is_nothing(self) -> None:
+        self.assertEqual(self.names("padding_by_nothing"), ["aten::mul.Scalar"])
+
+    def test_a_refusal_names_the_users_line(self) -> None:
+        self.assertRegex(self.refused["no_rule_for_it"], r"\(line 9: `return torch.relu\(y\[:, :0\].sum\(1\)\)`\): ")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -34,7 +34,7 @@ import torch  # noqa: E402
 from importing import draws, exporting, operators, passes, replay, rules, state, task_file, weights  # noqa: E402
 from importing.program import Program  # noqa: E402
 from importing.refusal import Refused  # noqa: E402
-from importing.source import SEED, Loaded, Problem, find_problems, one_line  # noqa: E402
+from importing.source import SEED, Loaded, OnCpu, Problem, find_problems, one_line, running  # noqa: E402
 
 
 @dataclasses.dataclass
@@ -111,6 +111,8 @@ def is_another_later(
 ) -> bool:
     """Of attributes that forward changes and that are no tensors (a number, a list that grows, nothing before the first
     call): whether the program is another one after a call, or after many."""
+    if state.hold_tensors(watch.others) and replay.seconds_of(program) < 5 and is_cache(loaded, watch):
+        return False
     for calls in (1, 2, 1000):
         model = loaded.model()
         for path, (before, after) in watch.others.items():
@@ -125,6 +127,23 @@ def is_another_later(
         if not same:
             return True
     return False
+
+
+def is_cache(loaded: Loaded, watch: state.Watch) -> bool:
+    """Whether what forward keeps in its attributes is the same whatever the inputs, and no result depends on its being
+    there: a mask or a bias that is computed once."""
+
+    def called(seeds: list[int]) -> tuple[torch.nn.Module, Any]:
+        model = loaded.model()
+        with running("forward"), torch.no_grad(), OnCpu():
+            return model, [model(*loaded.inputs(seed)) for seed in seeds][-1]
+
+    for seed in (SEED + 1, SEED + 2):
+        (first, result), (later, again) = called([seed]), called([SEED, seed])
+        kept = [[state.attribute(model, path) for path in watch.others] for model in (first, later)]
+        if not replay.same_leaves(result, again) or not replay.same_leaves(*kept):
+            return False
+    return True
 
 
 def notes_on(program: Program, drawn: list[draws.Drawn], copies: int) -> list[str]:
@@ -142,7 +161,8 @@ def notes_on(program: Program, drawn: list[draws.Drawn], copies: int) -> list[st
     if statistics:
         notes.append(f"running statistics are not kept, since no output reads them ({len(statistics)} buffers)")
     if others:
-        notes.append(f"not kept, since no output reads them: {', '.join(others)}")
+        named = ", ".join(others) if len(others) <= 5 else f"{', '.join(others[:5])} and {len(others) - 5} more"
+        notes.append(f"not kept, since no output reads them: {named}")
     if copies:
         what = "1 tensor is" if copies == 1 else f"{copies} tensors are"
         notes.append(f"{what} copied to be contiguous, as the rules of the operators that read them ask")

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from .program import Program, Value, is_view
-from .reading import Reader
+from .reading import Reader, line_of
 from .refusal import Refused
 from .source import OnCpu
 from .state import Change, Watch
@@ -21,22 +21,33 @@ from .tracing import forward_only, refusal_of, whole_recurrence
 
 
 def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Inlines regions under torch.no_grad and similar."""
+    """Inlines regions under torch.no_grad, and those in which autocast is off."""
     for node in list(graph_module.graph.nodes):
         if isinstance(node.target, torch._ops.HigherOrderOperator):
-            if node.target.name() != "wrap_with_set_grad_enabled":
+            kind, place = node.target.name(), 1
+            if kind == "wrap_with_autocast":
+                place = 4  # after device, dtype, enabled, cache_enabled
+                if node.args[2]:
+                    raise Refused(
+                        f"it computes under torch.autocast{line_of(node)}, and a task's steps have their types "
+                        "written: convert tensors with .to() where half types are wanted"
+                    )
+            elif kind != "wrap_with_set_grad_enabled":
                 raise Refused(
-                    f"it uses {node.target.name()}, which a task's steps cannot express: write the region as "
+                    f"it uses {kind}{line_of(node)}, which a task's steps cannot express: write the region as "
                     "plain operators"
                 )
-            inner = getattr(graph_module, node.args[1].target)
-            env = dict(zip((n for n in inner.graph.nodes if n.op == "placeholder"), node.args[2:]))
+            region = node.args[place]
+            inner = _inline(getattr(graph_module, region.target))
+            env = dict(zip((n for n in inner.graph.nodes if n.op == "placeholder"), node.args[place + 1 :]))
             with graph_module.graph.inserting_before(node):
                 results = graph_module.graph.graph_copy(inner.graph, env)
             for user in list(node.users):
                 user.replace_all_uses_with(results[user.args[1]])
                 graph_module.graph.erase_node(user)
             graph_module.graph.erase_node(node)
+            if not region.users:
+                graph_module.graph.erase_node(region)
     return graph_module
 
 

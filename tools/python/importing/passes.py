@@ -313,6 +313,26 @@ def _scatter_as_cat(program: Program) -> None:
     program.steps = steps
 
 
+def _shared_heads(program: Program) -> None:
+    """Attention whose keys, values or mask serve several heads, or batches: they are repeated, as views."""
+    steps: list[Step] = []
+    for step in program.steps:
+        if step.name == "aten::scaled_dot_product_attention":
+            groups = step.args["query"].fake.shape[:-2]
+            for name in ("key", "value"):
+                shared = step.args[name]
+                if shared.fake.shape[:-2] != groups and not step.args.get("enable_gqa"):
+                    given = {"self": shared, "size": [*groups, *shared.fake.shape[-2:]]}
+                    steps.append(program.step(aten.expand.default, given, f"{shared.name}_repeated"))
+                    step.args[name] = steps[-1].outs[0]
+            mask = step.args.get("attn_mask")
+            while mask is not None and 2 < mask.fake.dim() < step.args["query"].fake.dim():
+                steps.append(program.step(aten.unsqueeze.default, {"self": mask, "dim": 0}, f"{mask.name}_for_all"))
+                mask = step.args["attn_mask"] = steps[-1].outs[0]
+        steps.append(step)
+    program.steps = steps
+
+
 def _own_outputs(program: Program) -> None:
     """Gives each output its own memory and name."""
     makers = program.makers()
@@ -380,6 +400,7 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
     _plain_factories(program)
     _scatter_as_cat(program)
     _empty_parts(program)
+    _shared_heads(program)
     program.drop_unused()
     _fold(program)
     _scalar_overloads(program)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from .operators import is_known
+from .operators import argument_names, is_known
 from .program import Program, Value, call_by_schema, map_values, op_name, values_in
 from .refusal import Refused
 
@@ -30,6 +31,12 @@ _SPLITS = {
     aten.vsplit.int,
     aten.dsplit.int,
 }
+
+
+@functools.cache
+def _decompositions() -> dict[torch._ops.OpOverload, Callable]:
+    """Of operators outside the core set of ATen's."""
+    return torch._decomp.core_aten_decompositions()
 
 
 def line_of(node: torch.fx.Node) -> str:
@@ -86,8 +93,8 @@ class Reader:
     def _emit(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
         if op._schema.is_mutable:
             return self._in_place(op, args, node)
-        if op in (aten.copy.default, aten.fill.Tensor, aten.fill.Scalar):
-            return self._copied(args["self"], args.get("src", args.get("value")), node)
+        if op in (aten.copy.default, aten.fill.Tensor, aten.fill.Scalar, aten.zero.default):
+            return self._copied(args["self"], args.get("src", args.get("value", 0)), node)
         if op in _SPLITS:
             return self._split(op, args, node)
         if op is aten.unbind.int:
@@ -144,7 +151,9 @@ class Reader:
                 raise Refused(
                     f"it uses {op_name(op)}, which changes a tensor in place and has no functional form"
                 )
-            new = self._emit(overload, args, node)
+            # dropout_ calls its first argument otherwise than dropout does.
+            renamed = dict(zip(argument_names(op), argument_names(overload)))
+            new = self._emit(overload, {renamed[k]: v for k, v in args.items()}, node)
             if new.fake.dtype != old.fake.dtype:
                 new = self._add(aten.to.dtype, {"self": new, "dtype": old.fake.dtype}, f"{node.name}_same")[0]
         self.env[target] = new
@@ -171,16 +180,17 @@ class Reader:
     def _must_decompose(self, op: torch._ops.OpOverload) -> bool:
         if op is aten.einsum.default:
             return True
-        return not is_known(op) and op._can_decompose()
+        return not is_known(op) and (op._can_decompose() or op in _decompositions())
 
     def _decompose(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
-        """Adds a composite operator that the format lacks as the operators that ATen itself runs for it."""
+        """Adds an operator that the format lacks as those that ATen itself runs for it, or PyTorch's compilers."""
+        as_others = op.decompose if op._can_decompose() else _decompositions()[op]
         values = list(dict.fromkeys(v for a in args.values() for v in values_in(a)))
 
         def run(*tensors: torch.Tensor) -> Any:
             place = dict(zip(values, tensors))
             given = {k: map_values(a, lambda v: place[v]) for k, a in args.items()}
-            return call_by_schema(op, given, op.decompose)
+            return call_by_schema(op, given, as_others)
 
         with self.program.mode:
             inner = make_fx(run)(*(v.fake for v in values)).graph

@@ -115,6 +115,12 @@ def _returned(template: Any, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
     return [] if template is None else [outputs[template]]
 
 
+def same_leaves(a: Any, b: Any) -> bool:
+    """Whether two results, or two attributes, hold the same numbers."""
+    ours, theirs = _leaves(a), _leaves(b)
+    return len(ours) == len(theirs) and all(map(_same, ours, theirs))
+
+
 class _Calls:
     """The program and the model, called in turns; each keeps its own state."""
 

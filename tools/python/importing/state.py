@@ -90,6 +90,12 @@ def _same(a: Any, b: Any) -> bool:
     return True
 
 
+def hold_tensors(others: dict[str, tuple[Any, Any]]) -> bool:
+    """Whether attributes hold tensors after a call, and no numbers that count the calls."""
+    leaves = [torch.utils._pytree.tree_leaves(after) for _, after in others.values()]
+    return all(isinstance(x, torch.Tensor) for items in leaves for x in items) and any(leaves)
+
+
 class Watch:
     """Looks at what a call of forward leaves behind, and puts it back as it was."""
 

@@ -1,4 +1,5 @@
-"""Models whose recorded calls our rules refuse as they are: the importer asks cudal1, and copies or refuses.
+"""What models of torchvision, timm and transformers do and KernelBench's do not: layouts that our rules refuse (the
+importer asks cudal1, and copies), parts without elements, caches, regions of autocast.
 
 The first argument is the path of cudal1."""
 
@@ -21,7 +22,8 @@ import torch.nn.functional as F
 class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.conv = torch.nn.Conv2d(4, 4, 3, padding=1)
+        {init}
+        self.eval()
     def forward(self, {inputs}):
         {body}
 def get_inputs():
@@ -31,8 +33,11 @@ def get_init_inputs():
 """
 
 
-def model(body: str, inputs: str = "x", given: str = "torch.rand(2, 4, 6, 6)") -> str:
-    return MODEL.format(body=body, inputs=inputs, given=given)
+CONV = "self.conv = torch.nn.Conv2d(4, 4, 3, padding=1)"
+
+
+def model(body: str, inputs: str = "x", given: str = "torch.rand(2, 4, 6, 6)", init: str = CONV) -> str:
+    return MODEL.format(body=body, inputs=inputs, given=given, init=init)
 
 
 HEADS = "torch.rand(2, 5, 3, 8).transpose(1, 2)"
@@ -51,11 +56,34 @@ MODELS = {
     "first_part_is_empty": model("return torch.cat([x.new_zeros(0), x * 2], dim=0)"),
     "rest_is_empty": model("return torch.cat([torch.sin(x[..., :6]), x[..., 6:]], dim=-1)"),
     "padding_by_nothing": model("return F.pad(x, (0, 0, 0, 0)) * 2"),
+    "one_head_of_keys": model(
+        "return F.scaled_dot_product_attention(q, k, k, attn_mask=m)",
+        "q, k, m",
+        "torch.rand(2, 3, 5, 8), torch.rand(2, 1, 5, 8), torch.rand(3, 5, 5)",
+    ),
+    "dropout_in_place": model("return self.drop(x * 2)", init="self.drop = torch.nn.Dropout(0.2, inplace=True)"),
+    "weight_norm": model(
+        "return self.conv(x)", init=CONV.replace("torch.nn", "torch.nn.utils.parametrizations.weight_norm(torch.nn") + ")"
+    ),
+    "autocast_off": model("with torch.autocast('cpu', enabled=False):\n            return x.float() * 2"),
+    "autocast_on": model("with torch.autocast('cpu', torch.bfloat16):\n            return self.conv(x)"),
+    "cached_bias": model(
+        "if 'cpu' not in self.cache:\n"
+        "            self.cache['cpu'] = self.bias[:, self.places]\n"
+        "        return x + self.cache['cpu']",
+        init="self.cache = {}\n"
+        "        self.bias = torch.nn.Parameter(torch.rand(4, 3))\n"
+        "        self.register_buffer('places', torch.randint(0, 3, (6, 6)))",
+    ),
+    "cached_input": model(
+        "if not self.cache:\n            self.cache['x'] = x\n        return x + self.cache['x']",
+        init="self.cache = {}",
+    ),
     "no_rule_for_it": model("y = x * 2\n        return torch.relu(y[:, :0].sum(1))"),
 }
 
 
-class AskedRules(unittest.TestCase):
+class Idioms(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         cls.folder = tempfile.TemporaryDirectory()
@@ -108,8 +136,30 @@ class AskedRules(unittest.TestCase):
     def test_padding_by_nothing_is_nothing(self) -> None:
         self.assertEqual(self.names("padding_by_nothing"), ["aten::mul.Scalar"])
 
+    def test_heads_and_masks_that_several_queries_share_are_repeated(self) -> None:
+        names = self.names("one_head_of_keys")
+        self.assertEqual(names.count("aten::expand"), 2)
+        self.assertEqual(names.count("aten::view"), 1)
+
+    def test_dropout_in_place_does_nothing_in_evaluation_mode(self) -> None:
+        self.assertEqual(self.names("dropout_in_place"), ["aten::mul.Scalar"])
+
+    def test_operators_outside_the_core_set_are_decomposed(self) -> None:
+        names = self.names("weight_norm")
+        self.assertIn("aten::conv2d", names)
+        self.assertNotIn("aten::_weight_norm_interface", names)
+
+    def test_a_region_without_autocast_is_inlined_and_one_with_it_refused(self) -> None:
+        self.assertEqual(self.names("autocast_off"), ["aten::mul.Scalar"])
+        self.assertRegex(self.refused["autocast_on"], r"computes under torch\.autocast.*\.to\(\)")
+
+    def test_a_cache_of_what_depends_on_no_input_is_not_kept(self) -> None:
+        self.assertIn("aten::add.Tensor", self.names("cached_bias"))
+        self.assertIn("not kept, since no output reads them: cache", self.imported["cached_bias"]["notes"])
+        self.assertRegex(self.refused["cached_input"], r"^forward changes self\.cache")
+
     def test_a_refusal_names_the_users_line(self) -> None:
-        self.assertRegex(self.refused["no_rule_for_it"], r"\(line 9: `return torch.relu\(y\[:, :0\].sum\(1\)\)`\): ")
+        self.assertRegex(self.refused["no_rule_for_it"], r"\(line 10: `return torch.relu\(y\[:, :0\].sum\(1\)\)`\): ")
 
 
 if __name__ == "__main__":

@@ -102,8 +102,14 @@ TEST(against, a_program_far_from_eager_is_said_beside_the_speedup_over_it) {
   for (const auto& [program_us, said] : {std::pair{60.0, "3.00x"}, std::pair{10.0, "0.500x"}}) {
     const auto r = one_row_over_eager(program_us);
     EXPECT_THAT(markdown_table(r), HasSubstr(std::string("6.00x [5.90, 6.10] (program ") + said + " eager's time)"));
-    EXPECT_THAT(print_against(r), HasSubstr("1 task where the two are more than 1.5 times apart"));
+    EXPECT_THAT(print_against(r),
+                HasSubstr("1 task where the task's own program and eager are more than 1.5 times apart"));
   }
+  auto stored = one_row_over_eager(0);
+  stored.tasks[0].reference_us = 60;
+  EXPECT_THAT(markdown_table(stored), HasSubstr("(program 3.00x eager's time)")) << "of the verdicts";
+  stored.tasks[0].against->program_us = 20;
+  EXPECT_THAT(markdown_table(stored), Not(HasSubstr("(program"))) << "of eager's minutes";
   for (const double program_us : {0.0, 14.0, 29.0}) {
     const auto r = one_row_over_eager(program_us);
     EXPECT_THAT(markdown_table(r), Not(HasSubstr("(program")));

@@ -105,13 +105,13 @@ std::string format_against(const against_times& a) {
   return a.beside ? text : text + "*";
 }
 
-double program_over_eager(const against_times& a) {
-  return a.kind == "eager" && a.program_us > 0 && a.base_us > 0 ? a.program_us / a.base_us : 0;
+double program_over_eager(const against_times& a, double stored_us) {
+  if (a.kind != "eager" || !(a.base_us > 0)) return 0;
+  return (a.program_us > 0 ? a.program_us : stored_us) / a.base_us;
 }
 
-bool program_is_apart(const against_times& a) {
+bool is_apart(double ratio) {
   constexpr double too_far = 1.5;
-  const double ratio = program_over_eager(a);
   return ratio > too_far || (ratio > 0 && ratio < 1 / too_far);
 }
 

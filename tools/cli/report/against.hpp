@@ -79,9 +79,10 @@ against_times compare(std::span<const baseline_record> records, const std::strin
 // reference itself.
 std::string format_against(const against_times& a);
 
-// The time of the task's own program over eager's; 0 if either is unknown, or the base is another.
-double program_over_eager(const against_times& a);
+// The time of the task's own program over eager's; 0 if either is unknown, or the base is another. `stored_us`: the
+// program's in the verdicts, which counts where it was not measured in eager's minutes.
+double program_over_eager(const against_times& a, double stored_us);
 // Whether that is so far from 1, either way, that a speedup over the program says little of one over PyTorch.
-bool program_is_apart(const against_times& a);
+bool is_apart(double program_over_eager);
 
 }  // namespace cudal1::cli

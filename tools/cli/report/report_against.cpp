@@ -95,24 +95,25 @@ std::string program_beside(const search_report& r) {
   double worst = 0;
   std::string of;
   for (const auto& row : r.tasks) {
-    const double ratio = row.against ? program_over_eager(*row.against) : 0;
+    if (row.against && is_apart(program_over_eager(*row.against, row.reference_us))) ++apart;
+    const double ratio = row.against ? program_over_eager(*row.against, 0) : 0;
     if (!(ratio > 0)) continue;
     ++known;
-    if (program_is_apart(*row.against)) ++apart;
     if (ratio <= 1) ++at_most;
     if (ratio <= same_time) ++same;
     if (ratio > worst) worst = ratio, of = row.name;
   }
-  if (known == 0) return "";
-  auto text = fmt::format(
-      "The task's own program takes no longer than {} in {} of {}, up to 2% longer in {}; the worst ratio is {:.2f} "
-      "({}).\n",
-      r.against, at_most, format_count(known, "task"), same - at_most, worst, of);
+  std::string text;
+  if (known > 0)
+    text = fmt::format(
+        "The task's own program takes no longer than {} in {} of {}, up to 2% longer in {}; the worst ratio is {:.2f} "
+        "({}).\n",
+        r.against, at_most, format_count(known, "task"), same - at_most, worst, of);
   if (apart > 0)
     text += fmt::format(
-        "{} where the two are more than 1.5 times apart: there a speedup over the program says little of one over "
-        "{}.\n",
-        format_count(apart, "task"), r.against);
+        "{} where the task's own program and {} are more than 1.5 times apart: there a speedup over the program says "
+        "little of one over {}.\n",
+        format_count(apart, "task"), r.against, r.against);
   return text;
 }
 

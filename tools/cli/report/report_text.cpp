@@ -27,8 +27,8 @@ bool on_gpu(const search_report& r) {
 std::string speedup_of(const best_row& row) {
   if (row.is_reference) return row.reference_us > 0 ? "1.00x" : "-";
   const auto text = format_speedup(row.speedup, row.speedup_interval);
-  if (!row.against || !program_is_apart(*row.against)) return text;
-  return fmt::format("{} (program {} eager's time)", text, format_speedup(program_over_eager(*row.against)));
+  const double program = row.against ? program_over_eager(*row.against, row.reference_us) : 0;
+  return is_apart(program) ? fmt::format("{} (program {} eager's time)", text, format_speedup(program)) : text;
 }
 
 std::string variant_of(const best_row& row) {

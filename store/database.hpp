@@ -1,4 +1,5 @@
-// RocksDB as the store uses it: the column families, checked reads, synced atomic writes, errors that name the folder.
+// RocksDB as the store uses it: the column families, checked reads, errors that name the folder (database.cpp), synced
+// atomic writes (database_writer.cpp), a reader that follows a writer (database_reader.cpp).
 // Thread-safe, except that write() and recover(), and catch_up(), may be called by one thread at a time only.
 #pragma once
 
@@ -20,7 +21,7 @@ class Status;
 
 namespace cudal1 {
 
-// In the order of family_names in database.cpp.
+// In the order of family_names in database_options.hpp.
 enum class family {
   meta,
   tasks,
@@ -90,7 +91,9 @@ class database final : public record_source {
   error damaged(family f, std::string_view what, const std::string& why) const;
 
  private:
+  static constexpr const char* schema_key = "schema";
   explicit database(std::string folder);
+  bool exists() const;
   enum class log_replay { into_tables, into_memory };
   expected<void> open_as_writer(log_replay replay);
   expected<void> open_as_secondary();
@@ -107,6 +110,7 @@ class database final : public record_source {
   rocksdb::ColumnFamilyHandle* handle(family f) const { return families_[static_cast<std::size_t>(f)]; }
   error describe(const rocksdb::Status& s, std::string_view doing) const;
   tl::unexpected<error> closed() const;
+  error older_schema() const;
 
   std::string folder_, scratch_;
   mutable std::shared_mutex guard_;  // shared to use db_ and the families, exclusive to replace them

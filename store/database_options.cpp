@@ -1,0 +1,78 @@
+#include "store/database_options.hpp"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+
+#include <rocksdb/convenience.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/table.h>
+#include <spdlog/spdlog.h>
+
+#include "store/database.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+// Sends RocksDB's log to ours: if its own log file cannot grow on a full disk, RocksDB 7.8 ends the process with an
+// assertion. Errors reach the caller as values; the log is for debugging.
+class log_bridge : public rocksdb::Logger {
+ public:
+  log_bridge() : Logger(rocksdb::WARN_LEVEL) {}
+  using Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    std::array<char, 1024> line{};
+    std::vsnprintf(line.data(), line.size(), format, arguments);
+    spdlog::debug("rocksdb: {}", line.data());
+  }
+};
+
+rocksdb::CompressionType best_compression() {
+  const auto supported = rocksdb::GetSupportedCompressions();
+  for (const auto wanted : {rocksdb::kZSTD, rocksdb::kLZ4Compression, rocksdb::kSnappyCompression})
+    if (std::find(supported.begin(), supported.end(), wanted) != supported.end()) return wanted;
+  return rocksdb::kNoCompression;
+}
+
+}  // namespace
+
+rocksdb::ColumnFamilyOptions family_options(std::string_view name) {
+  rocksdb::BlockBasedTableOptions table;
+  table.checksum = rocksdb::kXXH3;
+  table.format_version = 5;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  rocksdb::ColumnFamilyOptions o;
+  o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  o.compression = best_compression();
+  o.write_buffer_size = std::size_t{16} << 20;
+  if (name == family_names[static_cast<std::size_t>(family::details)]) {
+    // BlobDB: compaction moves references only. Details are never deleted, so no blob file needs garbage collection.
+    o.enable_blob_files = true;
+    o.min_blob_size = 512;  // bytes
+    o.blob_compression_type = o.compression;
+  }
+  return o;
+}
+
+rocksdb::DBOptions database_options() {
+  rocksdb::DBOptions o;
+  o.paranoid_checks = true;
+  // A torn record at the log's end is a write that was never acknowledged; any other failed checksum is an error.
+  // (RocksDB's default would silently drop what follows a damaged record.)
+  o.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  o.max_total_wal_size = uint64_t{64} << 20;
+  o.max_open_files = 512;
+  o.info_log = std::make_shared<log_bridge>();
+  return o;
+}
+
+std::vector<rocksdb::ColumnFamilyDescriptor> descriptors(const std::vector<std::string>& names) {
+  std::vector<rocksdb::ColumnFamilyDescriptor> out;
+  for (const auto& name : names)
+    out.emplace_back(name, family_options(name));
+  return out;
+}
+
+}  // namespace cudal1

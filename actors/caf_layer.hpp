@@ -10,6 +10,7 @@
 
 #include <boost/mp11.hpp>
 #include <caf/all.hpp>
+#include <pthread.h>
 #include <spdlog/spdlog.h>
 
 #include "config/base/error.hpp"
@@ -120,10 +121,11 @@ expected<Reply> ask_blocking(caf::scoped_actor& self, const Destination& destina
 }
 
 // Every actor calls this first: unexpected messages are logged and dropped (CAF would print their content), and an
-// uncaught exception is logged with the name of the actor that it ends.
+// uncaught exception is logged with the name of the actor that it ends. The thread of a detached actor gets its name.
 template <class Self>
 void prepare(Self* self) {
   const char* who = self->name();
+  if (self->getf(caf::abstract_actor::is_detached_flag)) ::pthread_setname_np(::pthread_self(), who);
   self->set_default_handler([who](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
     spdlog::warn("{}: dropped an unexpected message", who);
     return caf::make_error(caf::sec::unexpected_message);

@@ -103,6 +103,7 @@ expected<experiment_setup> experiment_starter::prepare(message::loaded_experimen
   const int ready = std::clamp(options.compile_workers, 2, std::max(2, compiled_ahead));
   s.credit = static_cast<int>(s.devices) + ready;
   s.compile_timeout = options.compile_timeout(s.credit);
+  s.patience = in_ms(options.settings.search.patience_s);
   return s;
 }
 

@@ -25,7 +25,7 @@ void node_state::begin(node_actor::pointer self, node_setup setup) {
   self_ = self;
   setup_ = std::move(setup);
   const auto& o = setup_.options;
-  queue_.emplace(o.lease_limit);
+  queue_.emplace(in_ms(o.settings.device.time_limit_s));
   self_->set_down_handler([this](caf::down_msg& m) { log_exceptions(name, [&] { down(m); }); });
   self_->set_exit_handler([this](caf::exit_msg& m) { log_exceptions(name, [&] { end(m.reason); }); });
   store_ = spawn_required_actor<caf::detached>(run_store, setup_.db);
@@ -162,6 +162,7 @@ void node_state::offer(const message::work_item& item) {
 }
 
 void node_state::idle(const message::device_idle& m) {
+  if (!devices_.at(m.device).usable()) return;  // it was given up while it did not answer
   queue_->idle(m.device);
   hand_out();
 }

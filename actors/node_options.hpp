@@ -16,6 +16,10 @@
 
 namespace cudal1 {
 
+inline std::chrono::milliseconds in_ms(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
 struct node_options {
   std::string data;                              // folder
   configuration settings;                        // of the node
@@ -24,13 +28,11 @@ struct node_options {
   std::string worker;  // path of cudal1-worker; "" finds it beside this program
   core_layout cores;
   int compile_workers = 1;
-  std::chrono::milliseconds lease_limit{std::chrono::minutes(5)};
 
   const configuration& settings_of(const std::string& device) const { return of_kind.at(traits_of(device).kind); }
   // With time to wait for that many other compilations.
   std::chrono::milliseconds compile_timeout(int others = 0) const {
-    const auto one = std::chrono::milliseconds(static_cast<int64_t>(settings.compiler.time_limit_s * 1000) + 10'000);
-    return one * (others + 1);
+    return (in_ms(settings.compiler.time_limit_s) + std::chrono::seconds(10)) * (others + 1);
   }
 };
 

@@ -9,7 +9,6 @@
 namespace cudal1 {
 
 namespace {
-constexpr std::chrono::minutes grace{1};
 // So many waiting evaluations take one device longer than another one needs for new draws.
 constexpr int64_t long_queue = 3;
 }  // namespace
@@ -105,7 +104,7 @@ std::vector<std::pair<uint64_t, work_queue::lease>> work_queue::overdue(time_poi
   for (auto& [id, held] : leases_) {
     if (held.measured || held.reports >= 2 || now < held.deadline) continue;
     ++held.reports;
-    held.deadline = now + grace;
+    held.deadline = now + lease_limit_ / 5;
     result.emplace_back(id, held);
   }
   return result;

@@ -48,8 +48,8 @@ class work_queue {
   std::optional<lease> release(uint64_t id);
   // A device died: it is no longer idle, and its leases end and are returned.
   std::vector<lease> drop_device(const std::string& device);
-  // Leases past their deadline, each reported once, and once more a minute later (then cancelling did not help). The
-  // device keeps its lease until it answers or dies.
+  // Leases past their deadline, each reported once, and once more after a fifth of the limit (then cancelling did not
+  // help). The device keeps its lease until it answers or dies.
   std::vector<std::pair<uint64_t, lease>> overdue(time_point now);
   // Removes the evaluations of an experiment that no device has pulled.
   std::size_t withdraw(const std::string& experiment);

@@ -104,10 +104,13 @@ struct device_options {
       key(0, {0, 1 << 20, "MiB"},
           "Memory of a runner's tensors on a GPU, in place of verification.memory_limit_mb. 0: a sixth of the GPU's "
           "memory, but at least 16 GiB.");
+  double time_limit_s = key(300.0, {0.1, 1e6, "s"},
+                            "An evaluation on a device that takes longer is cancelled; a device that does not answer "
+                            "within a fifth of it more is given up.");
   bool allow_weak_confinement = key(false, "Runs untrusted code even if the system refuses a required confinement.");
 };
 BOOST_DESCRIBE_STRUCT(device_options, (),
-                      (devices, threads, timing_core, cores_per_gpu, flush_mb, gpu_memory_limit_mb,
+                      (devices, threads, timing_core, cores_per_gpu, flush_mb, gpu_memory_limit_mb, time_limit_s,
                        allow_weak_confinement))
 
 struct compiler_options {
@@ -128,6 +131,10 @@ struct search_options {
   std::string policy = key("evolutionary", "The policy that proposes variants: random, evolutionary or learned.");
   int64_t evaluations_per_task = key(24, {1, 1e9, "evaluations"}, "Budget of a task.");
   double time_limit_s = key(0.0, {0, 1e9, "s"}, "Limit of an experiment's active time; 0: no limit.");
+  double patience_s =
+      key(60.0, {0, 1e6, "s"},
+          "Time for evaluations in flight when an experiment should end. What does not end by then is abandoned, and "
+          "repeated if the experiment is resumed.");
   // On a GPU an evaluation of a small task takes 13 ms, and the pool that it needs, with all expected outputs, several
   // times that.
   int64_t in_a_row =
@@ -136,7 +143,8 @@ struct search_options {
   int64_t group_size = key(8, {2, 1024, "variants"}, "Scored variants of one task for each policy update.");
   int64_t exemplars = key(16, {0, 1024, "variants"}, "Earlier variants that a policy gets as exemplars.");
 };
-BOOST_DESCRIBE_STRUCT(search_options, (), (policy, evaluations_per_task, time_limit_s, in_a_row, group_size, exemplars))
+BOOST_DESCRIBE_STRUCT(search_options, (),
+                      (policy, evaluations_per_task, time_limit_s, patience_s, in_a_row, group_size, exemplars))
 
 struct configuration {
   verification_options verification;

@@ -139,11 +139,11 @@ expected<void> catch_signals() {
   return {};
 }
 
-// CAF's actor_system waits for its actors without a timeout: this ends the process after 20 s. By then the store is
+// CAF's actor_system waits for its actors without a timeout: this ends the process after 10 s. By then the store is
 // closed or has everything that was acknowledged.
 void force_exit_after_timeout(int code) {
   std::thread([code] {
-    std::this_thread::sleep_for(20s);
+    std::this_thread::sleep_for(10s);
     std::_Exit(code);
   }).detach();
 }

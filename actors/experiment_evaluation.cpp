@@ -1,0 +1,296 @@
+// The steps of one evaluation, from the proposal to the acknowledged verdict.
+#include <algorithm>
+
+#include "actors/experiment_actor.hpp"
+#include "actors/work_queue.hpp"
+#include "config/base/wall_clock.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int failed_proposals_allowed = 5;
+constexpr std::chrono::seconds policy_restart_limit{30};
+constexpr std::chrono::milliseconds first_delay_after_loss{500}, longest_delay_after_loss{30'000};
+
+// Errors of a commit that trying again does not fix: the attempt does not exist or is lost.
+bool is_permanent_refusal(errc code) {
+  return code == errc::cancelled || code == errc::not_found || code == errc::invalid_argument;
+}
+
+}  // namespace
+
+std::optional<experiment_flow::slot_id> experiment_flow::find(const attempt_record& a) const {
+  for (const auto& [id, s] : slots_)
+    if (s.offered && same_attempt(s.attempt, a)) return id;
+  return std::nullopt;
+}
+
+void experiment_flow::end_stage(slot& s, const char* stage) {
+  const auto now = clock::now();
+  s.stage_ms[stage] += std::chrono::duration<double, std::milli>(now - s.since).count();
+  s.since = now;
+}
+
+void experiment_flow::drop(slot_id id) {
+  books_->abandon(slots_.at(id).task);
+  slots_.erase(id);
+  check_end();
+}
+
+// ---- proposal -----------------------------------------------------------------------------------------------------
+
+void experiment_flow::propose(slot_id id) {
+  auto& s = slots_.at(id);
+  if (s.tries == 0) s.since = clock::now();
+  s.proposing = true;
+  message::propose question{setup_.tasks[s.task], books_->record().id, books_->record().device,
+                            books_->next_seed(s.task)};
+  ask_for<message::proposed>(
+      id, setup_.policy->get().generator, policy_timeout, std::move(question),
+      [this, id](message::proposed& p) { proposed(id, std::move(p)); },
+      [this, id](const error& e) { no_proposal(id, e); });
+}
+
+void experiment_flow::proposed(slot_id id, message::proposed p) {
+  failed_proposals_ = 0;
+  auto& s = slots_.at(id);
+  s.proposing = false;
+  s.variant = std::move(p.variant);
+  s.program = std::move(p.program);
+  s.problem = std::move(p.problem);
+  reserve(id);
+}
+
+void experiment_flow::no_proposal(slot_id id, const error& e) {
+  if (e.code == errc::infrastructure || e.code == errc::timeout) {
+    spdlog::warn("experiment {}: no proposal: {}", books_->record().id, e.message);
+    // Not at once: actors that died are being started again.
+    if (++failed_proposals_ == 1) failed_proposals_since_ = clock::now();
+    if (failed_proposals_ >= failed_proposals_allowed && !stopping_ &&
+        clock::now() - failed_proposals_since_ > policy_restart_limit)
+      end_early("the policy makes no proposals: " + e.message, true);
+    return drop(id);
+  }
+  const std::size_t task = slots_.at(id).task;
+  slots_.erase(id);
+  books_->nothing_new(task, e.message);
+  if (!books_->exhausted(task).empty())
+    spdlog::info("experiment {}: {} is exhausted: {}", books_->record().id, setup_.tasks[task]->name, e.message);
+  fill();
+  check_end();
+}
+
+// ---- attempt ------------------------------------------------------------------------------------------------------
+
+void experiment_flow::reserve(slot_id id) {
+  const auto& s = slots_.at(id);
+  if (is_ending() || !books_->exhausted(s.task).empty()) return drop(id);
+  ask_store<attempt_record>(
+      message::reserve_attempt{s.variant, books_->record().id},
+      [this, id](const attempt_record& a) {
+        if (exists(id)) reserved(id, a);
+      },
+      [this, id](const error& e) {
+        if (exists(id)) not_reserved(id, e);
+      });
+}
+
+void experiment_flow::not_reserved(slot_id id, const error& e) {
+  auto& s = slots_.at(id);
+  if (e.code == errc::variant_fault) {
+    s.attempt = {books_->record().id, s.variant.task, s.variant.id, 3, attempt_state::leased, "", unix_ms()};
+    return judge_without_device(id, outcome::quarantined, e.message);
+  }
+  if (e.code == errc::already_exists) {
+    if (is_ending() || !setup_.policy) return drop(id);
+    if (++s.tries < setup_.proposals) return propose(id);
+    return no_proposal(id, {errc::not_found, fmt::format("{} proposals in a row were known already", s.tries)});
+  }
+  if (e.code == errc::invalid_argument) {
+    spdlog::error("experiment {}: {}", books_->record().id, e.message);
+    if (!setup_.policy) problem_ = e.message;
+    books_->refuse_task(s.task, e.message);
+    return drop(id);
+  }
+  spdlog::warn("experiment {}: no attempt could be reserved, trying again: {}", books_->record().id, e.message);
+  later(id, [this, id] { reserve(id); });
+}
+
+void experiment_flow::reserved(slot_id id, const attempt_record& a) {
+  auto& s = slots_.at(id);
+  s.attempt = a;
+  if (s.since != clock::time_point{}) end_stage(s, "propose");
+  s.since = clock::now();
+  if (!s.program) return judge_without_device(id, outcome::invalid, s.problem);
+  compile(id);
+}
+
+// ---- compilation --------------------------------------------------------------------------------------------------
+
+void experiment_flow::compile(slot_id id) {
+  ask_for<shared_code>(
+      id, setup_.compiler, setup_.compile_timeout, message::compile{slots_.at(id).program},
+      [this, id](shared_code& code) {
+        auto& s = slots_.at(id);
+        s.code = std::move(code);
+        end_stage(s, "compile");
+        offer(id);
+      },
+      [this, id](const error& e) { not_compiled(id, e); });
+}
+
+void experiment_flow::not_compiled(slot_id id, const error& e) {
+  end_stage(slots_.at(id), "compile");
+  switch (e.code) {
+    case errc::compile_failed:
+      return judge_without_device(id, outcome::compile_error, "the compiler refused the source", e.message);
+    case errc::unsupported:
+    case errc::invalid_program:
+      return judge_without_device(id, outcome::compile_error, e.message);
+    case errc::refused:
+      return judge_without_device(id, outcome::refused, e.message);
+    case errc::timeout:
+      return judge_without_device(id, outcome::compile_timeout, e.message);
+    default:
+      return lose(id, "compiler: " + e.message, store::loss::elsewhere);
+  }
+}
+
+void experiment_flow::offer(slot_id id) {
+  if (device_gone_) return lose(id, problem_, store::loss::elsewhere);
+  auto& s = slots_.at(id);
+  s.offered = true;
+  self_->send(setup_.node,
+              message::work_item{0, books_->record().device, s.attempt, setup_.tasks[s.task], s.program, s.code});
+}
+
+// ---- verdict ------------------------------------------------------------------------------------------------------
+
+void experiment_flow::judge_without_device(slot_id id, outcome result, std::string reason, std::string log) {
+  const auto& s = slots_.at(id);
+  verdict v;
+  v.task = s.variant.task;
+  v.variant = s.variant.id;
+  v.attempt = s.attempt.number;
+  v.result = result;
+  v.reason = std::move(reason);
+  v.compiler_log = std::move(log);
+  v.environment_id = setup_.where.id;
+  v.time_unix_ms = unix_ms();
+  commit(id, std::move(v), setup_.where, std::nullopt);
+}
+
+caf::result<message::done> experiment_flow::work_done(const message::work_done& m) {
+  auto promise = self_->make_response_promise<message::done>();
+  const auto id = find(m.attempt);
+  if (!id) {  // late or repeated
+    promise.deliver(message::done{});
+    return promise;
+  }
+  if (m.task_refused) {
+    books_->refuse_task(slots_.at(*id).task, m.fault);
+    if (!setup_.policy) problem_ = m.fault;
+  }
+  if (m.has_verdict) {
+    verdict v = m.result;
+    const auto& s = slots_.at(*id);
+    if (s.code && v.compiler_log.empty()) v.compiler_log = s.code->log;
+    commit(*id, std::move(v), m.where, promise);
+  } else {
+    promise.deliver(message::done{});
+    lose(*id, m.fault, m.on_device ? store::loss::on_device : store::loss::elsewhere);
+  }
+  return promise;
+}
+
+void experiment_flow::commit(slot_id id, verdict v, const environment& where, std::optional<done_promise> promise) {
+  const auto& s = slots_.at(id);
+  const double device_ms = device_ms_of(v.stage_ms);
+  for (const auto& [stage, ms] : s.stage_ms)
+    v.stage_ms[stage] = ms;
+  if (s.offered) {
+    const double since = std::chrono::duration<double, std::milli>(clock::now() - s.since).count();
+    v.stage_ms["wait"] = std::max(0.0, since - device_ms);
+  }
+  v.stage_ms["commit"] = std::exchange(last_commit_ms_, 0);  // of earlier commits, since this one is not over yet
+  message::commit_verdict question{s.attempt, v, where};
+  ask_store<message::done>(
+      std::move(question),
+      [this, id, v, promise, from = clock::now()](const message::done&) mutable {
+        if (promise) promise->deliver(message::done{});
+        last_commit_ms_ += std::chrono::duration<double, std::milli>(clock::now() - from).count();
+        if (exists(id)) settled(id, v);
+      },
+      [this, id, v, where, promise](error e) mutable { not_committed(id, v, where, promise, std::move(e)); });
+}
+
+void experiment_flow::not_committed(slot_id id, const verdict& v, const environment& where,
+                                    std::optional<done_promise>& promise, error e) {
+  const bool is_refused = is_permanent_refusal(e.code);
+  spdlog::error("experiment {}: a verdict {}: {}", books_->record().id,
+                is_refused ? "cannot be stored" : "is not stored yet", e.message);
+  if (is_refused || !exists(id)) {
+    if (promise) promise->deliver(message::done{});
+    if (exists(id)) drop(id);
+  } else if (promise) {
+    promise->deliver(to_caf(std::move(e)));  // the device sends its result again and keeps its lease
+  } else {
+    later(id, [this, id, v, where] { commit(id, v, where, std::nullopt); });
+  }
+}
+
+void experiment_flow::settled(slot_id id, const verdict& v) {
+  const slot s = std::move(slots_.at(id));
+  slots_.erase(id);
+  const double best_before = books_->best(s.task);
+  books_->settle(s.task, v, clock::now());
+  log(s, v);
+  if (books_->best(s.task) > best_before)
+    note("best", s,
+         fmt::format("{}: {:.3f}x [{:.3f}, {:.3f}]", setup_.tasks[s.task]->name, v.score, v.score_interval.low,
+                     v.score_interval.high));
+  if (setup_.policy) teach(message::learn{setup_.tasks[s.task], books_->record().device, s.variant, v.result, v.score});
+  fill();
+  check_end();
+}
+
+void experiment_flow::log(const slot& s, const verdict& v) const {
+  std::vector<std::string> stages;
+  for (const auto& [stage, ms] : v.stage_ms)
+    stages.push_back(fmt::format("{} {:.0f}", stage, ms));
+  spdlog::info("experiment {}: {} {} {}{} ({} ms)", books_->record().id, setup_.tasks[s.task]->name,
+               s.variant.id.substr(0, 12), enum_name(v.result),
+               v.result == outcome::correct ? fmt::format(" {:.3f}x", v.score) : ": " + v.reason,
+               fmt::join(stages, ", "));
+}
+
+void experiment_flow::lose(slot_id id, const std::string& reason, store::loss where) {
+  auto& s = slots_.at(id);
+  s.offered = false;  // another report of this attempt comes too late
+  ask_store<message::done>(
+      message::lose_attempt{s.attempt, reason, where == store::loss::on_device},
+      [this, id, where](const message::done&) {
+        if (exists(id)) lost(id, where);
+      },
+      [this, id, reason, where](const error& e) {
+        spdlog::error("experiment {}: a lost attempt is not stored yet: {}", books_->record().id, e.message);
+        if (exists(id)) later(id, [this, id, reason, where] { lose(id, reason, where); });
+      });
+}
+
+void experiment_flow::lost(slot_id id, store::loss where) {
+  books_->count_fault();
+  if (where == store::loss::on_device) return reserve(id);
+  const int losses = slots_.at(id).losses++;
+  later(
+      id, [this, id] { reserve(id); },
+      std::min(first_delay_after_loss * (1 << std::min(losses, 10)), longest_delay_after_loss));
+}
+
+void experiment_flow::note(const char* kind, const slot& s, const std::string& text) {
+  self_->send(setup_.store,
+              message::note_event{{0, unix_ms(), kind, books_->record().id, s.variant.task, s.variant.id, text}});
+}
+
+}  // namespace cudal1

@@ -222,7 +222,8 @@ expected<std::vector<tally_record>> store_queries::tallies(const std::string& ex
 
 expected<bool> store_queries::has_attempt(const std::string& experiment, const std::string& task,
                                           const std::string& variant) {
-  return any(*database_, family::attempts, keys::attempts_of(experiment, task, variant));
+  CUDAL1_TRY(const auto first, database_->get(family::attempts, keys::attempt(experiment, task, variant, 1)));
+  return first.has_value();
 }
 
 expected<std::vector<attempt_record>> store_queries::unfinished_attempts(const std::string& experiment) {

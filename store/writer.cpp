@@ -111,6 +111,9 @@ class store_writer final : public store_queries {
 
   expected<void> lose_leased();
   expected<int> number_for_quarantine(const attempt_record& a);
+  // All attempts of an experiment at a variant, in order.
+  expected<std::vector<attempt_record>> attempts_at(const std::string& experiment, const std::string& task,
+                                                    const std::string& variant);
 
   write_batch batch_;  // each change reads from it and writes into it
   bool together_ = false;
@@ -174,10 +177,11 @@ expected<attempt_record> store_writer::reserve(const variant_record& v, const st
   const auto known = [&](const std::string& what) {
     return fail(errc::already_exists, "variant {} has {} in experiment {}", short_id(v.id), what, experiment);
   };
-  CUDAL1_TRY(const bool judged, any(batch_, family::results, keys::verdicts_of(v.task, experiment, v.id)));
-  if (judged) return known("a verdict");
-  CUDAL1_TRY(const auto earlier,
-             load_all<attempt_record>(batch_, family::attempts, keys::attempts_of(experiment, v.task, v.id)));
+  CUDAL1_TRY(const auto earlier, attempts_at(experiment, v.task, v.id));
+  if (!earlier.empty()) {
+    CUDAL1_TRY(const bool judged, any(batch_, family::results, keys::verdicts_of(v.task, experiment, v.id)));
+    if (judged) return known("a verdict");
+  }
   int lost = 0, lost_on_device = 0;
   std::string notes;
   for (const auto& a : earlier) {
@@ -221,10 +225,18 @@ expected<void> store_writer::lose(const attempt_record& a, const std::string& no
   return write(std::move(puts), {event_of(a, "fault", fmt::format("attempt {} lost: {}", a.number, note))});
 }
 
+// Most variants have none: a query for the first, which RocksDB's filters answer, costs less than a scan, which reads a
+// block of each table.
+expected<std::vector<attempt_record>> store_writer::attempts_at(const std::string& experiment, const std::string& task,
+                                                                const std::string& variant) {
+  CUDAL1_TRY(const auto first, batch_.get(family::attempts, keys::attempt(experiment, task, variant, 1)));
+  if (!first) return std::vector<attempt_record>();
+  return load_all<attempt_record>(batch_, family::attempts, keys::attempts_of(experiment, task, variant));
+}
+
 // A quarantined verdict has no attempt of its own: it takes the number after the lost ones.
 expected<int> store_writer::number_for_quarantine(const attempt_record& a) {
-  CUDAL1_TRY(const auto earlier,
-             load_all<attempt_record>(batch_, family::attempts, keys::attempts_of(a.experiment, a.task, a.variant)));
+  CUDAL1_TRY(const auto earlier, attempts_at(a.experiment, a.task, a.variant));
   for (const auto& e : earlier)
     if (e.state == attempt_state::leased) return e.number;
   return earlier.empty() ? 1 : earlier.back().number + 1;
@@ -234,13 +246,16 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
   if (v.variant != a.variant || v.task != a.task)
     return fail(errc::invalid_argument, "the verdict of variant {} was committed to an attempt at {}",
                 short_id(v.variant), short_id(a.variant));
-  CUDAL1_TRY(const bool judged, any(batch_, family::results, keys::verdicts_of(a.task, a.experiment, a.variant)));
-  if (judged) return {};
+  CUDAL1_TRY(const auto stored, load<attempt_record>(batch_, family::attempts, key_of(a), short_id(a.variant)));
+  // While an attempt is leased there is no verdict.
+  if (!stored || stored->state != attempt_state::leased) {
+    CUDAL1_TRY(const bool judged, any(batch_, family::results, keys::verdicts_of(a.task, a.experiment, a.variant)));
+    if (judged) return {};
+  }
   attempt_record ended = a;
   if (v.result == outcome::quarantined) {
     CUDAL1_TRY(ended.number, number_for_quarantine(a));
   } else {
-    CUDAL1_TRY(const auto stored, load<attempt_record>(batch_, family::attempts, key_of(a), short_id(a.variant)));
     if (!stored)
       return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
                   short_id(a.variant), a.experiment);

@@ -93,7 +93,7 @@ struct block_sums {
   return off > 0 ? off - (t.absolute + t.relative * std::abs(e)) : -infinity;
 }
 
-// All figures in one pass. A comparison with NaN is false, and infinities count as masks.
+// Everything in one pass. A comparison with NaN is false, and infinities count as masks.
 template <class V, class D>
 [[gnu::always_inline]] inline void add_block(const block_of<V, D>& b, const tolerance& t, block_sums& s) {
   double mismatches = 0, count = 0, variant_error = 0, largest = 0, outside = 0, worst = -infinity;

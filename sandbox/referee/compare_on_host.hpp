@@ -19,7 +19,7 @@ struct compared_output {
 // Of eager and exact alone; `value` is not looked at. On the host eager is strict float32 as it ships.
 expected_statistics expected_statistics_of(const compared_output& output, draw_kind kind, const tolerances& plan);
 
-// All figures of output_check but the name and the type problem. Figures of error leave out the elements where one of
+// All fields of output_check but the name and the type problem. The errors leave out the elements where one of
 // the three is not finite; those are counted as mask mismatches where the variant's class differs from the eager one's.
 output_check compare_output(const compared_output& output, const expected_statistics& statistics);
 

@@ -312,14 +312,14 @@ def verify(path: pathlib.Path, replay: Replay, device: torch.device, o: argparse
 # ---- the report -----------------------------------------------------------------------------------------------------
 
 
-def figures(d: Difference | None) -> str:
+def numbers_text(d: Difference | None) -> str:
     if d is None:
         return f"{'-':>9} {'-':>9}"
     return f"{'0':>9} {'0':>9}" if d.same else f"{d.largest:9.2e} {d.rms:9.2e}"
 
 
 def print_line(line: Line, width: int) -> None:
-    text = f"{line.task:{width}}  {figures(line.eager)}  {figures(line.replay)}  {line.seconds:6.1f}  {line.verdict}"
+    text = f"{line.task:{width}}  {numbers_text(line.eager)}  {numbers_text(line.replay)}  {line.seconds:6.1f}  {line.verdict}"
     print(text + (f": {line.reason}" if line.reason else ""), flush=True)
 
 

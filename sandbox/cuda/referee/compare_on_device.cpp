@@ -29,7 +29,7 @@ struct output_comparer::totals {
   double of[record_fields] = {};
 
   double operator[](comparison_field f) const { return of[f]; }
-  double mean(comparison_field f) const { return of[f] / std::max(of[figure_count], 1.0); }
+  double mean(comparison_field f) const { return of[f] / std::max(of[field_count], 1.0); }
   double root_mean(comparison_field f) const { return std::sqrt(mean(f)); }
 };
 
@@ -37,7 +37,7 @@ expected<std::pair<std::size_t, double*>> output_comparer::new_record() {
   return without_exceptions("comparing", [&]() -> expected<std::pair<std::size_t, double*>> {
     const auto options = at::TensorOptions().device(device_.where()).dtype(at::kDouble);
     if (!records_.defined()) {
-      figures_ = at::empty({most_blocks * static_cast<int64_t>(comparison_fields)}, options);
+      block_sums_ = at::empty({most_blocks * static_cast<int64_t>(comparison_fields)}, options);
       records_ = at::zeros({static_cast<int64_t>(max_started), record_stride}, options);
     }
     if (started_ >= max_started)
@@ -55,7 +55,7 @@ expected<std::size_t> output_comparer::start(const compared_tensors& t, const to
   compared_tensors operands = t;
   int type = static_cast<int>(t.type), reference = with_reference ? 1 : 0;
   long long elements = t.elements;
-  void* figures = figures_.mutable_data_ptr();
+  void* sums = block_sums_.mutable_data_ptr();
   void* arguments[] = {&operands.value,
                        &operands.eager,
                        &operands.exact,
@@ -66,11 +66,11 @@ expected<std::size_t> output_comparer::start(const compared_tensors& t, const to
                        &within.loose.absolute,
                        &within.loose.relative,
                        &reference,
-                       &figures};
+                       &sums};
   const int64_t each = referee_kernel_threads * elements_of_thread;
   int blocks = static_cast<int>(std::clamp<int64_t>((t.elements + each - 1) / each, 1, most_blocks));
   CUDAL1_CHECK(device_.launch("compare", static_cast<unsigned>(blocks), arguments));
-  void* more[] = {&figures, &blocks, &operands.value, &operands.eager, &type, &record.second};
+  void* more[] = {&sums, &blocks, &operands.value, &operands.eager, &type, &record.second};
   CUDAL1_CHECK(device_.launch("add_up", 1, more));
   return record.first;
 }
@@ -128,21 +128,21 @@ expected<expected_statistics> output_comparer::statistics_of(const compared_tens
     }
     CUDAL1_CHECK(collect());
     const totals all = totals_of(of_shipped), of_strict_one = totals_of(of_strict);
-    expected_statistics f = cudal1::statistics_of({.count = all[figure_count],
-                                                   .eager_error = all[figure_eager_error],
-                                                   .squares = all[figure_exact_squares],
-                                                   .sum = all[figure_exact_sum]});
+    expected_statistics f = cudal1::statistics_of({.count = all[field_count],
+                                                   .eager_error = all[field_eager_error],
+                                                   .squares = all[field_exact_squares],
+                                                   .sum = all[field_exact_sum]});
     f.allowed = tolerances_on(kind, output.type, f.size, plan);
     if (f.allowed != allowed) {
       allowed = f.allowed;
       continue;
     }
-    f.outside = whole(all[figure_reference_outside]);
-    f.outside_loose = whole(all[figure_reference_outside_loose]);
+    f.outside = whole(all[field_reference_outside]);
+    f.outside_loose = whole(all[field_reference_outside_loose]);
     if (strict == nullptr) return f;
-    f.strict_error = relative_error(of_strict_one.root_mean(figure_value_error), f.size);
-    f.strict_signal_error = relative_error(of_strict_one.root_mean(figure_value_error), f.deviation);
-    f.strict_outside = whole(of_strict_one[figure_outside]) + whole(of_strict_one[figure_mismatches]);
+    f.strict_error = relative_error(of_strict_one.root_mean(field_value_error), f.size);
+    f.strict_signal_error = relative_error(of_strict_one.root_mean(field_value_error), f.deviation);
+    f.strict_outside = whole(of_strict_one[field_outside]) + whole(of_strict_one[field_mismatches]);
     return f;
   }
 }
@@ -152,18 +152,18 @@ output_check output_comparer::compared(std::size_t started, const compared_tenso
   const totals all = totals_of(started);
   output_check check;
   check.elements = output.elements;
-  check.mask_mismatches = whole(all[figure_mismatches]);
-  check.outside = whole(all[figure_outside]);
-  check.max_absolute = all[figure_largest];
-  check.error = relative_error(all.root_mean(figure_value_error), statistics.size);
-  check.signal_error = relative_error(all.root_mean(figure_value_error), statistics.deviation);
+  check.mask_mismatches = whole(all[field_mismatches]);
+  check.outside = whole(all[field_outside]);
+  check.max_absolute = all[field_largest];
+  check.error = relative_error(all.root_mean(field_value_error), statistics.size);
+  check.signal_error = relative_error(all.root_mean(field_value_error), statistics.deviation);
   statistics.describe(output.type, check);
   const bool classes = check.mask_mismatches > 0;
-  check.worst_index = whole(all[classes ? figure_mismatch_index : figure_excess_index]);
-  if (all[figure_excess_index] >= 0) check.max_excess = all[figure_excess];
+  check.worst_index = whole(all[classes ? field_mismatch_index : field_excess_index]);
+  if (all[field_excess_index] >= 0) check.max_excess = all[field_excess];
   if (check.worst_index >= 0) {
-    check.worst_value = all[figure_worst_value];
-    check.worst_expected = all[figure_worst_expected];
+    check.worst_value = all[field_worst_value];
+    check.worst_expected = all[field_worst_expected];
   }
   return check;
 }

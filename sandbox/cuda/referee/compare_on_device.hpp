@@ -50,7 +50,7 @@ class output_comparer {
   expected<std::pair<std::size_t, double*>> new_record();
 
   referee_device& device_;
-  at::Tensor figures_;             // on the device, of all blocks of the comparison in progress
+  at::Tensor block_sums_;          // on the device, of all blocks of the comparison in progress
   at::Tensor records_;             // on the device, of those that were started
   std::size_t started_ = 0;        // since the last collect()
   std::vector<fingerprint> base_;  // of the same

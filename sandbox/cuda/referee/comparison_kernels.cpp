@@ -7,7 +7,7 @@
 namespace cudal1 {
 
 // `type` is a value of the enum dtype: bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64.
-// `figures` and `record` are in the order of comparison_field.
+// `sums` and `record` are in the order of comparison_field.
 std::string_view referee_kernel_text() {
   static const std::string text = std::string(R"cuda(
 __device__ inline bool is_finite(double x) {
@@ -94,7 +94,7 @@ __device__ inline bool is_worse(double value, long long at, double than, long lo
 
 extern "C" __global__ void compare(const void* values, const void* eagers, const void* exacts, int type, long long n,
                                    double absolute, double relative, double absolute_loose, double relative_loose,
-                                   int with_reference, double* figures) {
+                                   int with_reference, double* sums) {
   __shared__ double part[256];
   __shared__ long long place[256];
   const int thread = threadIdx.x;
@@ -113,7 +113,7 @@ extern "C" __global__ void compare(const void* values, const void* eagers, const
   else if (type == 3) compare_elements<3, 3>(values, eagers, exacts, n, t, both, first, stride, s);
   else if (type == 2) compare_elements<2, 2>(values, eagers, exacts, n, t, both, first, stride, s);
   else compare_elements<1, 1>(values, eagers, exacts, n, t, both, first, stride, s);
-  double* mine = figures + (long long)blockIdx.x * 13;
+  double* mine = sums + (long long)blockIdx.x * 13;
 #pragma unroll
   for (int k = 0; k < 9; ++k) {
     part[thread] = s.sums[k];
@@ -174,9 +174,9 @@ __device__ inline double element_of(int type, const void* values, long long i) {
   }
 }
 
-// What `compare` left, of all blocks, in one block: the same figures, then the value and the expected one at the worst
+// What `compare` left, of all blocks, in one block: the same sums, then the value and the expected one at the worst
 // place (of another class, else the largest excess).
-extern "C" __global__ void add_up(const double* figures, int blocks, const void* values, const void* eagers, int type,
+extern "C" __global__ void add_up(const double* sums, int blocks, const void* values, const void* eagers, int type,
                                   double* record) {
   __shared__ double part[256];
   __shared__ long long place[256];
@@ -185,7 +185,7 @@ extern "C" __global__ void add_up(const double* figures, int blocks, const void*
 #pragma unroll
   for (int k = 0; k < 9; ++k) {
     double sum = 0;
-    for (int b = thread; b < blocks; b += 256) sum += figures[13ll * b + k];
+    for (int b = thread; b < blocks; b += 256) sum += sums[13ll * b + k];
     part[thread] = sum;
     __syncthreads();
     for (int half = 128; half > 0; half /= 2) {
@@ -197,7 +197,7 @@ extern "C" __global__ void add_up(const double* figures, int blocks, const void*
   }
   long long mismatch = -1;
   for (int b = thread; b < blocks; b += 256) {
-    const long long at = (long long)figures[13ll * b + 12];
+    const long long at = (long long)sums[13ll * b + 12];
     if (at >= 0 && (mismatch < 0 || at < mismatch)) mismatch = at;
   }
   place[thread] = mismatch;
@@ -217,9 +217,9 @@ extern "C" __global__ void add_up(const double* figures, int blocks, const void*
   double largest = 0, excess = nothing;
   long long excess_at = -1;
   for (int b = thread; b < blocks; b += 256) {
-    if (figures[13ll * b + 9] > largest) largest = figures[13ll * b + 9];
-    const double value = figures[13ll * b + 10];
-    const long long at = (long long)figures[13ll * b + 11];
+    if (sums[13ll * b + 9] > largest) largest = sums[13ll * b + 9];
+    const double value = sums[13ll * b + 10];
+    const long long at = (long long)sums[13ll * b + 11];
     if (is_worse(value, at, excess, excess_at)) {
       excess = value;
       excess_at = at;

@@ -14,23 +14,23 @@ inline constexpr unsigned referee_kernel_threads = 256;
 // its flat index, and the flat index of the first element whose class (finite, NaN, infinite) differs. An index is -1
 // if there is no such element.
 enum comparison_field : std::size_t {
-  figure_count,       // elements where value, eager and exact are finite
-  figure_mismatches,  // elements whose class differs between value and eager
-  figure_outside,
-  figure_value_error,  // sum of (value - exact)^2
-  figure_reference_outside,
-  figure_reference_outside_loose,
-  figure_eager_error,
-  figure_exact_squares,
-  figure_exact_sum,
-  figure_largest,
-  figure_excess,
-  figure_excess_index,
-  figure_mismatch_index,
+  field_count,       // elements where value, eager and exact are finite
+  field_mismatches,  // elements whose class differs between value and eager
+  field_outside,
+  field_value_error,  // sum of (value - exact)^2
+  field_reference_outside,
+  field_reference_outside_loose,
+  field_eager_error,
+  field_exact_squares,
+  field_exact_sum,
+  field_largest,
+  field_excess,
+  field_excess_index,
+  field_mismatch_index,
   comparison_fields,
   // `add_up` combines those of all blocks and adds two.
-  figure_worst_value = comparison_fields,
-  figure_worst_expected,
+  field_worst_value = comparison_fields,
+  field_worst_expected,
   record_fields
 };
 

@@ -2,7 +2,9 @@
 // same on every device, computed once a draw.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 
 #include "sandbox/evaluation.hpp"
 #include "sandbox/program/types.hpp"
@@ -33,14 +35,28 @@ struct expected_statistics {
   double error = 0, signal_error = 0;        // of eager as shipped
   double strict_error = 0, strict_signal_error = 0;  // of strict float32 eager
   int64_t strict_outside = 0;                        // of it against eager as shipped, at the closer tolerance
+  bool is_sensitive = false;                         // see add_moved
+
+  // Takes in the statistics of what eager gives on the same inputs, each moved by a unit in the last place, against the
+  // exact output of the inputs as they are: how far rounding takes any float32 program. For outputs of few elements,
+  // on which eager's own error may be small by chance.
+  void add_moved(const expected_statistics& moved, draw_kind kind);
 
   // Whether a variant's output is judged by the looser tolerance: half types, and where eager's own error, or how far
-  // TensorFloat-32 takes it from strict float32, is beyond the closer one.
+  // TensorFloat-32 takes it from strict float32, is beyond the closer one, or rounding may take any program beyond it.
   bool is_loose(dtype type) const;
   tolerance within(dtype type) const { return is_loose(type) ? allowed.loose : allowed.close; }
   // What a check of an output says of the expected one.
   void describe(dtype type, output_check& check) const;
 };
+
+// Whether add_moved is of use to an output of that type.
+bool has_few_elements(const tensor_type& type);
+// How many consecutive elements of a flat tensor move the same way, one run each: rounding in sums is shared by their
+// terms, of a few or of all.
+inline constexpr std::array<int64_t, 3> moved_together{1, 64, std::numeric_limits<int64_t>::max()};
+// By how much of its size a float moves to a neighbour: 2^-23 for float32.
+double unit_in_last_place(dtype type);
 
 // Over the elements of which eager and the exact output are finite.
 struct expected_sums {

@@ -4,6 +4,7 @@
 
 #include <malloc.h>
 
+#include "config/base/split_mix.hpp"
 #include "sandbox/cpu/referee/cpu_runners.hpp"
 #include "sandbox/isolation/machine_info.hpp"
 #include "sandbox/referee/compare_on_host.hpp"
@@ -20,12 +21,28 @@ int64_t bytes_of(const flat_tensors& tensors) {
   return bytes;
 }
 
-// The tensors in the types that a side needs; `copies` owns the widened ones.
+// How a side's inputs are moved to neighbouring floats.
+struct input_move {
+  uint64_t seed = 0;
+  int64_t together = 1;  // as in moved_together
+};
+
+// `first`: the place of values[0] in its tensor.
+void move(dtype type, const input_move& how, int64_t first, std::span<double> values) {
+  const double unit = unit_in_last_place(type);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto group = static_cast<uint64_t>((first + static_cast<int64_t>(i)) / how.together);
+    values[i] += values[i] * (split_mix(how.seed + split_mix_step * group) & 1 ? unit : -unit);
+  }
+}
+
+// The tensors in the types that a side needs; `copies` owns the widened and the moved ones.
 std::vector<tensor_view> widened(const mapped_tensors& memory, const std::vector<tensor_type>& have,
-                                 const std::vector<tensor_type>& want, flat_tensors& copies) {
+                                 const std::vector<tensor_type>& want, const input_move* moved, flat_tensors& copies) {
   std::vector<tensor_view> views;
   for (std::size_t i = 0; i < have.size(); ++i) {
-    if (have[i] == want[i]) {
+    const bool moves = moved != nullptr && is_floating(have[i].type);
+    if (have[i] == want[i] && !moves) {
       views.push_back({want[i], memory.data(i)});
       continue;
     }
@@ -36,6 +53,7 @@ std::vector<tensor_view> widened(const mapped_tensors& memory, const std::vector
     for (int64_t first = 0; first < count; first += block) {
       const int64_t part = std::min(block, count - first);
       load_elements(have[i].type, memory.data(i), first, part, values);
+      if (moves) move(have[i].type, *moved, first, {values, static_cast<std::size_t>(part)});
       store_elements(want[i].type, copy.data(), first, part, values);
     }
     views.push_back({want[i], copy.data()});
@@ -43,12 +61,13 @@ std::vector<tensor_view> widened(const mapped_tensors& memory, const std::vector
   return views;
 }
 
-expected<flat_tensors> run_side(reference_program::side& s, const cpu_tensors& inputs, const cpu_tensors& weights) {
+expected<flat_tensors> run_side(reference_program::side& s, const cpu_tensors& inputs, const cpu_tensors& weights,
+                                const input_move* moved = nullptr) {
   CUDAL1_TRY(const auto input_memory, inputs.map());
   CUDAL1_TRY(const auto weight_memory, weights.map());
   flat_tensors copies;
-  const auto weight_views = widened(weight_memory, weights.types, s.weight_types, copies);
-  const auto input_views = widened(input_memory, inputs.types, s.input_types, copies);
+  const auto weight_views = widened(weight_memory, weights.types, s.weight_types, nullptr, copies);
+  const auto input_views = widened(input_memory, inputs.types, s.input_types, moved, copies);
   arena_begin_call(system_seed());
   CUDAL1_CHECK(s.run->set_weights(weight_views));
   CUDAL1_CHECK(s.run->call(input_views));
@@ -134,6 +153,19 @@ expected<std::shared_ptr<const expected_outputs>> cpu_backend::compute(reference
   for (std::size_t i = 0; i < result->shipped.size(); ++i)
     result->statistics.push_back(
         expected_statistics_of(operands_of(program.output_types()[i], *result, i), d.request.kind, allowed));
+  const auto& types = program.output_types();
+  const bool moves = std::any_of(types.begin(), types.end(), has_few_elements);
+  for (const int64_t together : moved_together) {
+    if (!moves) break;
+    const input_move how{system_seed(), together};
+    CUDAL1_TRY(const auto moved, run_side(program.shipped(), inputs, weights, &how));
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      if (!has_few_elements(types[i])) continue;
+      compared_output operands = operands_of(types[i], *result, i);
+      operands.eager = moved[i].data();
+      result->statistics[i].add_moved(expected_statistics_of(operands, d.request.kind, allowed), d.request.kind);
+    }
+  }
   result->allowed = allowed;
   result->bytes = bytes_of(result->shipped) + bytes_of(result->exact);
   return std::shared_ptr<const expected_outputs>(std::move(result));

@@ -1,6 +1,10 @@
 #include "sandbox/cuda/referee/gpu_expected_outputs.hpp"
 
+#include <algorithm>
+
 #include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 
 #include "sandbox/cuda/referee/without_exceptions.hpp"
 #include "sandbox/interpreter/boxed_values.hpp"
@@ -35,19 +39,29 @@ class without_cudnn {
   bool before_;
 };
 
-// The tensors in the types that a side needs, with the same strides; `copies` owns the widened ones.
+// All floats of a flat tensor, moved to a neighbour; `together` consecutive ones the same way (moved_together).
+at::Tensor moved_tensor(const at::Tensor& t, dtype type, int64_t together) {
+  const int64_t size = t.numel(), each = std::clamp<int64_t>(together, 1, std::max<int64_t>(size, 1));
+  const auto ways = at::empty({(size + each - 1) / each}, t.options()).bernoulli_().mul_(2).sub_(1);
+  return t + t * ways.repeat_interleave(each).narrow(0, 0, size) * unit_in_last_place(type);
+}
+
+// The tensors in the types that a side needs, with the same strides; `copies` owns the widened ones. `moved`: 0, or how
+// many elements of an input move together.
 expected<std::vector<tensor_view>> widened(std::span<const tensor_view> have, const std::vector<tensor_type>& want,
-                                           at::Device device, std::vector<at::Tensor>& copies) {
+                                           int64_t moved, at::Device device, std::vector<at::Tensor>& copies) {
   return without_exceptions("widening", [&]() -> expected<std::vector<tensor_view>> {
     std::vector<tensor_view> views;
     for (std::size_t i = 0; i < have.size(); ++i) {
-      if (have[i].type == want[i]) {
+      const bool moves = moved != 0 && is_floating(have[i].type.type);
+      if (have[i].type == want[i] && !moves) {
         views.push_back(have[i]);
         continue;
       }
       // All of the storage, so that a strided tensor keeps its layout.
       const int64_t count = have[i].type.storage_bytes() / size_of(have[i].type.type);
-      const auto flat = wrap({contiguous(have[i].type.type, {count}), have[i].data}, device);
+      auto flat = wrap({contiguous(have[i].type.type, {count}), have[i].data}, device);
+      if (moves) flat = moved_tensor(flat, have[i].type.type, moved);
       copies.push_back(flat.to(scalar_type_of(want[i].type)));
       views.push_back({want[i], copies.back().mutable_data_ptr()});
     }
@@ -63,11 +77,12 @@ int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
 }
 
 expected<std::vector<at::Tensor>> run_side(reference_program::side& s, std::span<const tensor_view> inputs,
-                                           std::span<const tensor_view> weights, referee_device& device) {
+                                           std::span<const tensor_view> weights, int64_t moved,
+                                           referee_device& device) {
   const at::Device where = device.where();
   std::vector<at::Tensor> copies;
-  CUDAL1_TRY(const auto weight_views, widened(weights, s.weight_types, where, copies));
-  CUDAL1_TRY(const auto input_views, widened(inputs, s.input_types, where, copies));
+  CUDAL1_TRY(const auto weight_views, widened(weights, s.weight_types, 0, where, copies));
+  CUDAL1_TRY(const auto input_views, widened(inputs, s.input_types, moved, where, copies));
   CUDAL1_CHECK(s.run->set_weights(weight_views));
   CUDAL1_CHECK(s.run->call(input_views));
   auto kept = without_exceptions("keeping the expected outputs", [&]() -> expected<std::vector<at::Tensor>> {
@@ -87,8 +102,9 @@ expected<std::vector<at::Tensor>> run_side(reference_program::side& s, std::span
 expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
     reference_program& program, std::span<const tensor_view> inputs, std::span<const tensor_view> weights,
     draw_kind kind, const tolerances& allowed, referee_device& device, output_comparer& comparer) {
-  const auto run = [&](reference_program::side& side, const char* name) -> expected<std::vector<at::Tensor>> {
-    auto outputs = run_side(side, inputs, weights, device);
+  const auto run = [&](reference_program::side& side, const char* name,
+                       int64_t moved = 0) -> expected<std::vector<at::Tensor>> {
+    auto outputs = run_side(side, inputs, weights, moved, device);
     if (!outputs) return fail_in(name, outputs.error());
     return outputs;
   };
@@ -112,6 +128,21 @@ expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
                                        .exact = result->exact[i].const_data_ptr()},
                                       strict.empty() ? nullptr : strict[i].const_data_ptr(), kind, allowed));
     result->statistics.push_back(statistics);
+  }
+  const auto& types = program.output_types();
+  const bool moves = std::any_of(types.begin(), types.end(), has_few_elements);
+  for (const int64_t together : moved_together) {
+    if (!moves) break;
+    CUDAL1_TRY(const auto moved, run(program.shipped(), "the task's program on moved inputs", together));
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      if (!has_few_elements(types[i])) continue;
+      CUDAL1_TRY(const auto statistics, comparer.statistics_of({.type = types[i].type,
+                                                                .elements = types[i].numel(),
+                                                                .eager = moved[i].const_data_ptr(),
+                                                                .exact = result->exact[i].const_data_ptr()},
+                                                               nullptr, kind, allowed));
+      result->statistics[i].add_moved(statistics, kind);
+    }
   }
   result->bytes = bytes_of(result->shipped) + bytes_of(result->exact);
   result->allowed = allowed;

@@ -200,6 +200,28 @@ __global__ void k(const float* a, const float* b, float* y) {
       .add("Winograd's algorithm", alloc("y", {2, 8, 16, 16}) + launch("k", 16, 64, args_aby), winograd);
 }
 
+// Too few elements for eager's own rounding error on them to say how large one may be.
+void add_small_outputs(corpus& c) {
+  const std::string rows = tensor("a", {2, 16384});
+  const std::string sums = R"({"aten":"aten::sum.dim_IntList","args":{"self":"a","dim":[1]},"out":["s"]},)";
+  const std::string source = R"(
+__global__ void k(const float* a, float* y) {
+  __shared__ float part[128];
+  float s = 0;
+  for (int i = threadIdx.x; i < 16384; i += 128) s += a[blockIdx.x * 16384 + i];
+  part[threadIdx.x] = s;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  s = 0;
+  for (int i = 0; i < 128; ++i) s += part[i];
+  y[blockIdx.x] = )";
+  const std::string steps = alloc("y", {2}) + launch("k", 2, 128, args_ay);
+  c.on(rows, rows, sums + R"({"aten":"aten::div.Scalar","args":{"self":"s","other":16384},"out":["y"]})")
+      .add("two means, of terms that cancel", steps, source + "s / 16384.0f; }");
+  c.on(rows, rows, sums + R"({"aten":"aten::sin","args":{"self":"s"},"out":["y"]})")
+      .add("two sines of large sums", steps, source + "sinf(s); }");
+}
+
 void add_memory(corpus& c) {
   const std::string rows = tensor("a", {16, 8192});
   const std::string sum = R"({"aten":"aten::sum.dim_IntList","args":{"self":"a","dim":[1]},"out":["y"]})";
@@ -253,6 +275,7 @@ std::vector<surprise> surprises(const std::string& profile) {
   add_structure(c);
   add_algebra(c);
   add_arithmetic(c);
+  add_small_outputs(c);
   add_memory(c);
   if (profile == "cuda") add_library_products(c.all);
   return c.all;

@@ -115,7 +115,7 @@ bool client_connection::handle(const client_request& r) {
     case client_verb::evaluate:
       return evaluate(r);
     case client_verb::follow:
-      return follow(r.experiment, r.stop_on_disconnect);
+      return follow(r.experiment, r);
     case client_verb::stop:
       return stop(r);
     case client_verb::hold:
@@ -150,7 +150,7 @@ bool client_connection::run_experiment(const client_request& r) {
     m.record.evaluations_per_task = server_.setup_.search.evaluations_per_task;
   auto started = ask_node<message::started>(std::move(m), 2min);
   if (!started) return refuse(started.error());
-  return follow(started->experiment, r.stop_on_disconnect);
+  return follow(started->experiment, r);
 }
 
 client_answer client_connection::answer_of(message::progress_answer p) const {
@@ -164,7 +164,7 @@ client_answer client_connection::answer_of(message::progress_answer p) const {
   return a;
 }
 
-bool client_connection::follow(const std::string& experiment, bool stop_on_disconnect) {
+bool client_connection::follow(const std::string& experiment, const client_request& asked) {
   for (auto next = clock::now();;) {
     auto now = ask_node<message::progress_answer>(message::progress_query{experiment});
     if (!now) return refuse(now.error());
@@ -186,7 +186,7 @@ bool client_connection::follow(const std::string& experiment, bool stop_on_disco
       }
     }
     if (there) continue;
-    if (!stop_on_disconnect) return false;
+    if (!asked.stop_on_disconnect) return false;
     spdlog::info("experiment {}: its client disconnected, so it is stopped", experiment);
     if (auto stopped = ask_node<message::done>(message::stop_experiment{experiment, false}); !stopped)
       spdlog::warn("experiment {}: it could not be stopped: {}", experiment, stopped.error().message);

@@ -28,7 +28,7 @@ class client_connection {
   bool hello();
   bool run_experiment(const client_request& r);
   bool evaluate(const client_request& r);
-  bool follow(const std::string& experiment, bool stop_on_disconnect);
+  bool follow(const std::string& experiment, const client_request& asked);
   bool stop(const client_request& r);
   bool hold(const client_request& r);
   bool keep_baseline(const client_request& r);

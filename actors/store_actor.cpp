@@ -112,7 +112,7 @@ expected<message::done> store_state::put_baseline(const message::put_baseline& m
 
 expected<message::exemplars> store_state::draw_exemplars(const message::draw_exemplars& m) {
   CUDAL1_TRY(const std::vector<store::ranked> best,
-             db->best(m.task, static_cast<std::size_t>(m.limit), false, m.experiment));
+             db->best(m.task, static_cast<std::size_t>(m.limit), store::ranking::all, m.experiment));
   message::exemplars drawn;
   for (const auto& b : best)
     drawn.items.push_back({b.variant.id, b.variant.schedule, b.result.score});
@@ -120,7 +120,7 @@ expected<message::exemplars> store_state::draw_exemplars(const message::draw_exe
 }
 
 expected<message::score> store_state::best_score(const message::best_score& m) {
-  CUDAL1_TRY(const std::vector<store::ranked> best, db->best(m.task, 1, true, m.experiment));
+  CUDAL1_TRY(const std::vector<store::ranked> best, db->best(m.task, 1, store::ranking::confirmed, m.experiment));
   return message::score{best.empty() ? 1.0 : best.front().result.score};
 }
 

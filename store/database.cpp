@@ -40,10 +40,11 @@ bool database::exists() const {
 }
 
 // A store without a version was being created when its writer died: only a writer may complete it.
-expected<int> database::check_schema(bool writer) const {
+expected<int> database::check_schema(memory_access purpose) const {
   CUDAL1_TRY(const auto text, get(family::meta, schema_key));
   if (!text) {
-    if (!writer) return fail(errc::not_found, "the store {} is still being created; try again", folder_);
+    if (purpose == memory_access::read_only)
+      return fail(errc::not_found, "the store {} is still being created; try again", folder_);
     CUDAL1_TRY(const auto some_task, handle(family::tasks) ? last_key(family::tasks) : std::optional<std::string>());
     if (!some_task) return 0;
     return fail(errc::corrupt, "the store {} has records but no schema version; restore the folder from a copy",
@@ -58,7 +59,7 @@ expected<int> database::check_schema(bool writer) const {
                 "the store {} was written by a newer cudal1: its schema is {}, and this one knows up to {}; use the "
                 "newer cudal1, or choose another data folder",
                 folder_, version, store_schema_version);
-  if (!writer && version < store_schema_version) return tl::unexpected(older_schema());
+  if (purpose == memory_access::read_only && version < store_schema_version) return tl::unexpected(older_schema());
   return version;
 }
 

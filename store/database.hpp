@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/base/error.hpp"
+#include "config/base/memory_access.hpp"
 
 namespace rocksdb {
 class ColumnFamilyHandle;
@@ -102,7 +103,7 @@ class database final : public record_source {
   expected<void> drop_family(rocksdb::ColumnFamilyHandle*& handle);
   expected<void> drop_old_families();
   // The version of the stored schema; 0: none yet. Refuses what this cudal1 cannot open.
-  expected<int> check_schema(bool writer) const;
+  expected<int> check_schema(memory_access purpose) const;
   expected<void> scan(rocksdb::ColumnFamilyHandle* handle, std::string_view prefix, const visitor& visit,
                       std::string_view start) const;
   void drop_handles();

@@ -38,7 +38,7 @@ expected<std::unique_ptr<database>> database::open_reader(const std::string& fol
     if (opened || opened.error().code == errc::infrastructure || opened.error().code == errc::unsupported) break;
   }
   if (!opened) return tl::unexpected(std::move(opened).error());
-  CUDAL1_CHECK(d->check_schema(false));
+  CUDAL1_CHECK(d->check_schema(memory_access::read_only));
   return d;
 }
 

@@ -79,7 +79,7 @@ expected<void> database::open_as_writer(log_replay replay) {
 expected<void> database::prepare_schema() {
   int version = 0;
   if (handle(family::meta)) {
-    CUDAL1_TRY(version, check_schema(true));
+    CUDAL1_TRY(version, check_schema(memory_access::read_write));
   }
   // An earlier conversion that did not end left incomplete records.
   if (version > 0 && version < store_schema_version)

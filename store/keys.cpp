@@ -151,13 +151,13 @@ std::string standing(std::string_view task, std::string_view scope, std::string_
   return writer().text(task).text(scope).text(variant).take();
 }
 
-std::string ranking(std::string_view task, std::string_view scope, ranking_list list, double score,
+std::string ranking(std::string_view task, std::string_view scope, store::ranking list, double score,
                     std::string_view variant) {
   return ranking_of(task, scope, list) + writer().descending(score).text(variant).take();
 }
 
-std::string ranking_of(std::string_view task, std::string_view scope, ranking_list list) {
-  return writer().text(task).text(scope).text(list == ranking_list::confirmed ? "confirmed" : "all").take();
+std::string ranking_of(std::string_view task, std::string_view scope, store::ranking list) {
+  return writer().text(task).text(scope).text(list == store::ranking::confirmed ? "confirmed" : "all").take();
 }
 
 std::string tally(std::string_view experiment, std::string_view task) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "store/store.hpp"
+
 namespace cudal1::keys {
 
 // Appends fields to a key. A text may hold any byte: 0 is escaped as 00 FF and a text ends with 00 01, so that a text
@@ -69,11 +71,10 @@ std::optional<verdict_key> parse_verdict_of_schema_1(std::string_view key);
 
 // standings: task, scope, variant. rankings: task, scope, list, descending score, variant. A scope is an experiment's
 // id, or "" for all experiments.
-enum class ranking_list { all, confirmed };
 std::string standing(std::string_view task, std::string_view scope, std::string_view variant);
-std::string ranking(std::string_view task, std::string_view scope, ranking_list list, double score,
+std::string ranking(std::string_view task, std::string_view scope, store::ranking list, double score,
                     std::string_view variant);
-std::string ranking_of(std::string_view task, std::string_view scope, ranking_list list);
+std::string ranking_of(std::string_view task, std::string_view scope, store::ranking list);
 
 // tallies: experiment, task.
 std::string tally(std::string_view experiment, std::string_view task);

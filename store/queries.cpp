@@ -239,12 +239,11 @@ expected<std::vector<baseline_record>> store_queries::baselines_of_task(const st
 
 // ---- the best -------------------------------------------------------------------------------------------------------
 
-expected<std::vector<store::ranked>> store_queries::best(const std::string& task, std::size_t limit,
-                                                         bool confirmed_only, const std::string& experiment) {
+expected<std::vector<store::ranked>> store_queries::best(const std::string& task, std::size_t limit, ranking among,
+                                                         const std::string& experiment) {
   std::vector<keys::verdict_key> order;
   if (limit == 0) return std::vector<ranked>();
-  const auto list = confirmed_only ? keys::ranking_list::confirmed : keys::ranking_list::all;
-  const std::string prefix = keys::ranking_of(task, experiment, list);
+  const std::string prefix = keys::ranking_of(task, experiment, among);
   CUDAL1_CHECK(
       database_->scan(family::rankings, prefix, [&](std::string_view key, std::string_view value) -> expected<bool> {
         CUDAL1_TRY(const auto standing, decode<standing_record>(family::rankings, value, short_id(task)));

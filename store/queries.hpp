@@ -25,7 +25,7 @@ class store_queries : public store {
                              const std::string& variant) override;
   expected<std::vector<attempt_record>> unfinished_attempts(const std::string& experiment) override;
   expected<std::vector<attempt_record>> attempts(const std::string& experiment) override;
-  expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, bool confirmed_only,
+  expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, ranking among,
                                      const std::string& experiment) override;
   expected<std::vector<baseline_record>> baselines_of_task(const std::string& task) override;
   expected<environment> get_environment(const std::string& id) override;

@@ -166,10 +166,10 @@ class store {
     verdict result;  // a summary
     variant_record variant;
   };
-  // Correct variants of a task by score, best first; with `confirmed_only` those with a confirmed verdict. `experiment`
-  // "" is any. A variant with several verdicts is ranked by the newest confirmed one, or the newest. The time depends
-  // on `limit` only.
-  virtual expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, bool confirmed_only,
+  enum class ranking { all, confirmed };  // all correct variants, or those with a confirmed verdict
+  // Correct variants of a task by score, best first. `experiment` "" is any. A variant with several verdicts is ranked
+  // by the newest confirmed one, or the newest. The time depends on `limit` only.
+  virtual expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, ranking among,
                                              const std::string& experiment = "") = 0;
   virtual expected<environment> get_environment(const std::string& id) = 0;
 

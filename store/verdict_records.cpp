@@ -68,8 +68,8 @@ bool is_preferred(const standing_record& a, const standing_record& b) {
 
 // The keys of a variant's places in the rankings of a scope.
 std::vector<std::string> places_of(const keys::verdict_key& k, const std::string& scope, const standing_record& s) {
-  std::vector<std::string> places{keys::ranking(k.task, scope, keys::ranking_list::all, s.score, k.variant)};
-  if (s.confirmed) places.push_back(keys::ranking(k.task, scope, keys::ranking_list::confirmed, s.score, k.variant));
+  std::vector<std::string> places{keys::ranking(k.task, scope, store::ranking::all, s.score, k.variant)};
+  if (s.confirmed) places.push_back(keys::ranking(k.task, scope, store::ranking::confirmed, s.score, k.variant));
   return places;
 }
 

@@ -1,4 +1,4 @@
-// What a mapping of memory may be used for.
+// What a mapping of memory, or an opened store, may be used for.
 #pragma once
 
 namespace cudal1 {

@@ -55,7 +55,7 @@ TEST_F(node, an_experiment_uses_its_budget_and_everything_it_reports_is_in_the_s
       EXPECT_TRUE(v.result != outcome::correct || (v.score > 0 && !v.samples.empty())) << v.reason;
       EXPECT_FALSE(v.environment_id.empty());
     }
-    const auto best = s->best(t.task, 1, true, p.experiment);
+    const auto best = s->best(t.task, 1, store::ranking::confirmed, p.experiment);
     ASSERT_TRUE(best);
     if (!best->empty()) {
       EXPECT_EQ(best->front().result.score, t.best);

@@ -61,7 +61,7 @@ void expect_all_of(store& s, const acknowledged& writes) {
   for (const auto& t : tallies)
     counted += t.evaluations;
   ASSERT_EQ(counted, static_cast<int64_t>(verdicts.size()));
-  ASSERT_EQ(s.best("task-a", 1u << 30, true, "e1").value().size(), verdicts.size());
+  ASSERT_EQ(s.best("task-a", 1u << 30, store::ranking::confirmed, "e1").value().size(), verdicts.size());
   ASSERT_EQ(s.unfinished_attempts("e1").value().size(), attempts.size() - verdicts.size());
   for (const auto& [id, a] : attempts) {
     const bool finished = a.state == attempt_state::finished;

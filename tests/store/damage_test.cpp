@@ -44,7 +44,7 @@ std::optional<error> first_problem(const std::string& folder, const std::map<std
     const auto variant = (*s)->get_variant(id);
     if (!variant) return variant.error();
   }
-  const auto best = (*s)->best("task-a", 100'000, false);
+  const auto best = (*s)->best("task-a", 100'000, store::ranking::all);
   if (!best) return best.error();
   EXPECT_EQ(best->size(), texts.size());
   return std::nullopt;
@@ -225,7 +225,7 @@ TEST(store_schema, a_store_of_schema_1_is_converted_by_its_next_writer) {
   for (int opened = 0; opened < 2; ++opened) {
     auto s = store::open_reader(folder.store());
     ASSERT_TRUE(holds(s));
-    const auto best = (*s)->best("task-a", 2, true, "e1").value();
+    const auto best = (*s)->best("task-a", 2, store::ranking::confirmed, "e1").value();
     ASSERT_EQ(best.size(), 2u);
     EXPECT_EQ(best[0].result.score, 3000);
     EXPECT_EQ(best[1].result.score, 2999);
@@ -279,7 +279,8 @@ TEST(store_schema, an_older_store_is_read_without_baselines_and_gains_them_with_
     auto r = store::open_reader(folder.store());
     ASSERT_TRUE(holds(r));
     EXPECT_TRUE((*r)->baselines_of_task("task-a").value().empty());
-    EXPECT_FALSE((*r)->best("task-a", 10, false).value().empty()) << "the other families are read correctly";
+    EXPECT_FALSE((*r)->best("task-a", 10, store::ranking::all).value().empty())
+        << "the other families are read correctly";
   }
   baseline_record b;
   b.task = "task-a";

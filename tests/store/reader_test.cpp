@@ -33,7 +33,7 @@ TEST(store_reader, reads_a_store_at_rest_and_refuses_to_write) {
   }
   auto r = store::open_reader(folder.store());
   ASSERT_TRUE(holds(r));
-  EXPECT_EQ((*r)->best("task-a", 10, true).value().size(), 1u);
+  EXPECT_EQ((*r)->best("task-a", 10, store::ranking::confirmed).value().size(), 1u);
   EXPECT_EQ((*r)->put_task({}).error().code, errc::invalid_argument);
   EXPECT_EQ((*r)->add_event({}).error().code, errc::invalid_argument);
   EXPECT_EQ((*r)->reserve(make_variant("w"), "e1").error().code, errc::invalid_argument);

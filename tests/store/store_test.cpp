@@ -137,7 +137,7 @@ TEST(store, a_best_that_was_measured_again_by_its_program_alone_keeps_its_schedu
   auto newer = make_verdict(b, 1.9, true);
   newer.time_unix_ms = 2;
   ASSERT_TRUE(holds(s->commit(b, newer, make_environment())));
-  const auto best = s->best("task-a", 10, true, "");
+  const auto best = s->best("task-a", 10, store::ranking::confirmed, "");
   ASSERT_TRUE(holds(best));
   ASSERT_EQ(best->size(), 1u);
   EXPECT_EQ(best->front().result.score, 1.9) << "the newer verdict counts";
@@ -203,7 +203,7 @@ TEST(store, a_second_commit_changes_nothing) {
   const auto events = s->events_after(0, 100).value().size();
   ASSERT_TRUE(holds(s->commit(a, make_verdict(a, 3), make_environment())));
   EXPECT_EQ(s->verdicts_of_variant(a.variant).value().size(), 1u);
-  EXPECT_EQ(s->best("task-a", 10, false).value().front().result.score, 2);
+  EXPECT_EQ(s->best("task-a", 10, store::ranking::all).value().front().result.score, 2);
   EXPECT_EQ(s->events_after(0, 100).value().size(), events);
 }
 
@@ -306,17 +306,17 @@ TEST(store, best_ranks_correct_variants_by_score) {
   evaluate(*s, "fast", 3.25, true);
   evaluate(*s, "huge", 120, false);
   evaluate(*s, "middle", 1.5, true);
-  const auto all = s->best("task-a", 10, false).value();
+  const auto all = s->best("task-a", 10, store::ranking::all).value();
   ASSERT_EQ(all.size(), 4u);
   EXPECT_EQ(all[0].result.score, 120);
   EXPECT_EQ(all[1].result.score, 3.25);
   EXPECT_EQ(all[1].variant.id, make_variant("fast").id);
   EXPECT_EQ(all[3].result.score, 0.5);
-  EXPECT_EQ(s->best("task-a", 2, false).value().size(), 2u);
-  const auto confirmed = s->best("task-a", 10, true).value();
+  EXPECT_EQ(s->best("task-a", 2, store::ranking::all).value().size(), 2u);
+  const auto confirmed = s->best("task-a", 10, store::ranking::confirmed).value();
   ASSERT_EQ(confirmed.size(), 2u);
   EXPECT_EQ(confirmed[0].result.score, 3.25);
-  EXPECT_TRUE(s->best("task-b", 10, false).value().empty());
+  EXPECT_TRUE(s->best("task-b", 10, store::ranking::all).value().empty());
   EXPECT_EQ(s->verdicts_of_task("task-a").value().size(), 5u);
 }
 
@@ -327,12 +327,12 @@ TEST(store, a_variant_is_ranked_by_its_newest_confirmed_verdict) {
   evaluate(*s, "v", 2.0, true, "e1", 1000);
   evaluate(*s, "v", 1.8, true, "e2", 2000);
   evaluate(*s, "w", 1.9, false, "e1", 1000);
-  const auto all = s->best("task-a", 10, false).value();
+  const auto all = s->best("task-a", 10, store::ranking::all).value();
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].result.score, 1.9);
   EXPECT_EQ(all[1].result.score, 1.8);
   EXPECT_EQ(all[1].variant.experiment, "e2");
-  EXPECT_EQ(s->best("task-a", 10, false, "e1").value().front().result.score, 2.0);
+  EXPECT_EQ(s->best("task-a", 10, store::ranking::all, "e1").value().front().result.score, 2.0);
   EXPECT_EQ(s->verdicts_of_variant(make_variant("v").id).value().size(), 3u);
   EXPECT_EQ(s->verdicts_of_task("task-a", "e2").value().size(), 1u);
 }
@@ -361,8 +361,8 @@ TEST(store, each_experiment_gets_its_own_trace_of_a_shared_variant) {
   const auto b = s->reserve(v, "e2").value();
   ASSERT_TRUE(holds(s->commit(a, make_verdict(a, 2), make_environment())));
   ASSERT_TRUE(holds(s->commit(b, make_verdict(b, 2), make_environment())));
-  EXPECT_EQ(s->best("task-a", 1, false, "e2").value().front().variant.trace, json("of e2"));
-  EXPECT_EQ(s->best("task-a", 1, false, "e1").value().front().variant.trace, make_variant("v").trace);
+  EXPECT_EQ(s->best("task-a", 1, store::ranking::all, "e2").value().front().variant.trace, json("of e2"));
+  EXPECT_EQ(s->best("task-a", 1, store::ranking::all, "e1").value().front().variant.trace, make_variant("v").trace);
 }
 
 TEST(store, a_variant_that_is_measured_again_has_one_place_in_each_ranking) {
@@ -373,11 +373,11 @@ TEST(store, a_variant_that_is_measured_again_has_one_place_in_each_ranking) {
   evaluate(*s, "w", 1.7, true, "e1", 1000);
   s.reset();
   s = open(folder);
-  const auto all = s->best("task-a", 10, true).value();
+  const auto all = s->best("task-a", 10, store::ranking::confirmed).value();
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].result.score, 1.7);
   EXPECT_EQ(all[1].result.score, 1.5);
-  EXPECT_EQ(s->best("task-a", 1, true, "e1").value().front().result.score, 2.0);
+  EXPECT_EQ(s->best("task-a", 1, store::ranking::confirmed, "e1").value().front().result.score, 2.0);
 }
 
 TEST(store, a_tally_sums_up_the_verdicts_of_a_task_in_an_experiment) {

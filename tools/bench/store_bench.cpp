@@ -145,8 +145,8 @@ void store_evaluation(benchmark::State& state) {
   history more(s);
   more.skip(state.range(0));
   for (auto _ : state) {
-    benchmark::DoNotOptimize(must(s.best(task_id, 16, false, experiment)));
-    benchmark::DoNotOptimize(must(s.best(task_id, 1, true, experiment)));
+    benchmark::DoNotOptimize(must(s.best(task_id, 16, store::ranking::all, experiment)));
+    benchmark::DoNotOptimize(must(s.best(task_id, 1, store::ranking::confirmed, experiment)));
     more.add();
   }
 }

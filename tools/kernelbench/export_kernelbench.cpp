@@ -119,7 +119,7 @@ expected<std::vector<candidate>> candidates_of(store& s, const search_report& r,
     all.push_back(best_of(row));
     all.back().variant.id = variant.id;
     all.back().variant.program = std::move(variant.program);
-    CUDAL1_TRY(const auto others, s.best(row.task, 2 * k_most_variants, true, r.experiment));
+    CUDAL1_TRY(const auto others, s.best(row.task, 2 * k_most_variants, store::ranking::confirmed, r.experiment));
     for (const auto& other : others)
       if (all.size() < k_most_variants && other.variant.id != row.variant && other.variant.id != t.reference.id &&
           other.result.score > 1)

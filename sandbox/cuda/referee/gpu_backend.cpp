@@ -28,7 +28,7 @@ compared_tensors operands_of(const tensor_type& type, const void* value, const d
 expected<std::shared_ptr<drawn_tensors>> gpu_backend::make_tensors(const std::vector<tensor_type>& types,
                                                                    tensor_role role) {
   if (types.empty()) return std::shared_ptr<drawn_tensors>();
-  CUDAL1_TRY(auto made, memory_.take(types, role == tensor_role::weight));
+  CUDAL1_TRY(auto made, memory_.take(types, role));
   return std::shared_ptr<drawn_tensors>(std::move(made));
 }
 

@@ -226,7 +226,7 @@ void gpu_runner_link::drop_unused_tensors() {
 expected<void> gpu_runner_link::give(const std::shared_ptr<const shared_tensors>& tensors) {
   if (!tensors || given_.contains(tensors->id)) return {};
   const int file = tensors->memory.file.get();
-  const gpu_tensors_message message{tensors->id, tensors->weights, tensors->memory.bytes};
+  const gpu_tensors_message message{tensors->id, tensors->role == tensor_role::weight, tensors->memory.bytes};
   CUDAL1_CHECK(tell(frame_type::tensors, to_json(message), {&file, 1}, frame_limit_ms));
   given_.emplace(tensors->id, tensors);
   return {};

@@ -13,15 +13,15 @@ bool is_spare(const std::shared_ptr<shared_tensors>& tensors) {
 
 }  // namespace
 
-expected<std::shared_ptr<shared_tensors>> tensor_memory::take(const std::vector<tensor_type>& types, bool weights) {
+expected<std::shared_ptr<shared_tensors>> tensor_memory::take(const std::vector<tensor_type>& types, tensor_role role) {
   const device_layout layout = device_layout_of(types);
   auto found = std::ranges::find_if(
-      all_, [&](const auto& t) { return is_spare(t) && t->weights == weights && t->layout_bytes == layout.bytes; });
+      all_, [&](const auto& t) { return is_spare(t) && t->role == role && t->layout_bytes == layout.bytes; });
   if (found == all_.end()) {
     auto made = std::make_shared<shared_tensors>();
     static int64_t last_id = 0;
     made->id = ++last_id;
-    made->weights = weights;
+    made->role = role;
     made->layout_bytes = layout.bytes;
     CUDAL1_TRY(made->memory, device_.make_memory(layout.bytes, memory_access::read_write));
     made->bytes = made->memory.bytes;

@@ -15,7 +15,7 @@ namespace cudal1 {
 // no longer used, the memory may be filled with others: the id and the runner's mapping stay, the generation changes.
 struct shared_tensors final : drawn_tensors {
   int64_t id = 0, generation = 0;
-  bool weights = false;
+  tensor_role role = tensor_role::input;
   int64_t layout_bytes = 0;  // by device_layout_of
   device_memory memory;
   std::vector<tensor_view> views;  // in `memory`
@@ -31,7 +31,7 @@ class tensor_memory {
   explicit tensor_memory(referee_device& device) : device_(device) {}
 
   // Unfilled tensors of these types, in spare or new memory. Errors as of make_memory.
-  expected<std::shared_ptr<shared_tensors>> take(const std::vector<tensor_type>& types, bool weights);
+  expected<std::shared_ptr<shared_tensors>> take(const std::vector<tensor_type>& types, tensor_role role);
   // Of memory that is no longer used.
   int64_t spare_bytes() const;
   // Frees spare memory, the oldest first, until no more than this is left.

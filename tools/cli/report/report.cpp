@@ -136,7 +136,7 @@ expected<verdict> with_details(store& s, const verdict& summary) {
 
 expected<std::optional<store::ranked>> best_faster_variant(store& s, const std::string& task, const std::string& own,
                                                            const std::string& experiment) {
-  CUDAL1_TRY(auto best, s.best(task, 2, true, experiment));
+  CUDAL1_TRY(auto best, s.best(task, 2, store::ranking::confirmed, experiment));
   for (auto& candidate : best)
     if (candidate.variant.id != own && candidate.result.score > 1) return std::optional(std::move(candidate));
   return std::optional<store::ranked>();

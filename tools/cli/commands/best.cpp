@@ -172,7 +172,8 @@ expected<int> best(const best_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   if (o.task.empty()) return overview(*reader, o, c);
   CUDAL1_TRY(const task_record task, find_task(*reader, o.task));
-  CUDAL1_TRY(const auto found, reader->best(task.id, static_cast<std::size_t>(o.limit), store::ranking::all, o.experiment));
+  CUDAL1_TRY(const auto found,
+             reader->best(task.id, static_cast<std::size_t>(o.limit), store::ranking::all, o.experiment));
   std::vector<ranked_row> rows;
   std::vector<environment> environments;
   for (const auto& r : found) {

@@ -11,7 +11,7 @@ namespace {
 constexpr std::chrono::milliseconds pulse{250};
 constexpr std::chrono::seconds save_interval{5};
 // For an experiment that should end while the store cannot be written.
-constexpr std::chrono::seconds store_patience{5};
+constexpr std::chrono::seconds store_end_timeout{5};
 
 // Answers of a store that works: what was asked for is known, or not possible.
 bool is_refusal(errc code) {
@@ -123,8 +123,8 @@ void experiment_flow::tick() {
   run_delayed();
   const auto now = clock::now();
   if (is_ending() && !ending_since_) ending_since_ = now;
-  if (ending_since_ && (now - *ending_since_ > setup_.patience ||
-                        (!store_problem_.empty() && now - store_failed_since_ > store_patience)))
+  if (ending_since_ && (now - *ending_since_ > setup_.end_timeout ||
+                        (!store_problem_.empty() && now - store_failed_since_ > store_end_timeout)))
     abandon_rest();
   if (now - saved_ >= save_interval) save();
   fill();

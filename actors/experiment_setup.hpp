@@ -56,7 +56,7 @@ struct experiment_setup {
   int credit = 2;                          // variants in preparation or on a device, at most
   int proposals = 8;                       // in a row that bring nothing new, before a task is exhausted
   duration compile_timeout{0};
-  duration patience{0};  // with what does not end although the experiment should
+  duration end_timeout{0};  // of what does not end although the experiment should
 };
 
 // The stored form of a task.

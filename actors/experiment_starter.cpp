@@ -103,7 +103,7 @@ expected<experiment_setup> experiment_starter::prepare(message::loaded_experimen
   const int ready = std::clamp(options.compile_workers, 2, std::max(2, compiled_ahead));
   s.credit = static_cast<int>(s.devices) + ready;
   s.compile_timeout = options.compile_timeout(s.credit);
-  s.patience = in_ms(options.settings.search.patience_s);
+  s.end_timeout = in_ms(options.settings.search.end_timeout_s);
   return s;
 }
 

@@ -131,7 +131,7 @@ struct search_options {
   std::string policy = key("evolutionary", "The policy that proposes variants: random, evolutionary or learned.");
   int64_t evaluations_per_task = key(24, {1, 1e9, "evaluations"}, "Budget of a task.");
   double time_limit_s = key(0.0, {0, 1e9, "s"}, "Limit of an experiment's active time; 0: no limit.");
-  double patience_s =
+  double end_timeout_s =
       key(60.0, {0, 1e6, "s"},
           "Time for evaluations in flight when an experiment should end. What does not end by then is abandoned, and "
           "repeated if the experiment is resumed.");
@@ -144,7 +144,7 @@ struct search_options {
   int64_t exemplars = key(16, {0, 1024, "variants"}, "Earlier variants that a policy gets as exemplars.");
 };
 BOOST_DESCRIBE_STRUCT(search_options, (),
-                      (policy, evaluations_per_task, time_limit_s, patience_s, in_a_row, group_size, exemplars))
+                      (policy, evaluations_per_task, time_limit_s, end_timeout_s, in_a_row, group_size, exemplars))
 
 struct configuration {
   verification_options verification;

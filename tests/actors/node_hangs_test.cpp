@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(each, node_whose_actor_hangs, testing::Values("device",
                          [](const auto& each) { return std::string(each.param); });
 
 TEST_P(node_whose_actor_hangs, ends_an_experiment_at_its_deadline_and_goes_on_with_the_next) {
-  start_node({"--set", "search.patience_s=1"});
+  start_node({"--set", "search.end_timeout_s=1"});
   auto client = connect();
   auto r = run_request({relu_chain_task(), diagonal_task()}, 0);
   r.time_limit_s = 5;
@@ -88,7 +88,7 @@ TEST_P(node_whose_actor_hangs, ends_an_experiment_at_its_deadline_and_goes_on_wi
 }
 
 TEST_F(node_that_hangs, obeys_sigterm) {
-  start_node({"--set", "search.patience_s=1"});
+  start_node({"--set", "search.end_timeout_s=1"});
   auto client = connect();
   run(client, run_request({relu_chain_task(), diagonal_task()}, 1000));
   hang("device");

@@ -119,7 +119,7 @@ void experiment_starter::add_policy(experiment_setup setup, started_promise p) {
 }
 
 void experiment_starter::start_policy(const experiment_record& record,
-                                      std::function<void(expected<policy_handles::pair>)> started) {
+                                      const std::function<void(expected<policy_handles::pair>)>& started) {
   ask<message::policy_version>(
       context_.node, context_.store, store_timeout, message::load_policy{record.policy, record.id, record.fresh_policy},
       [this, record, started](const message::policy_version& state) { started(spawn_policy(record, state)); },

@@ -43,7 +43,8 @@ class experiment_starter {
   // Resumes the experiments that ran when the last node ended.
   void resume(done_promise p);
   // Spawns the actors of a policy in its stored state.
-  void start_policy(const experiment_record& record, std::function<void(expected<policy_handles::pair>)> started);
+  void start_policy(const experiment_record& record,
+                    const std::function<void(expected<policy_handles::pair>)>& started);
   // Marks an experiment that this node does not run as cancelled.
   void cancel(const std::string& experiment, done_promise p);
 

@@ -139,7 +139,7 @@ expected<void> store_writer::write(std::vector<put> puts, std::vector<event_reco
 expected<void> store_writer::write_batched() {
   const int64_t changes = std::exchange(batched_changes_, 0), events = std::exchange(batched_events_, 0);
   if (batch_.empty()) return {};
-  const auto written = batch_.write();
+  auto written = batch_.write();
   if (written) {
     statistics_.changes += changes;
     ++statistics_.synced_batches;

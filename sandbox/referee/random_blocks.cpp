@@ -16,7 +16,6 @@ namespace {
 #endif
 
 // The helpers are always_inline: otherwise GCC does not inline them into functions of another target.
-constexpr std::size_t block = random_blocks::block;
 
 [[gnu::always_inline]] inline double unit(uint64_t bits) {  // [0, 1), 52 bits
   return __builtin_bit_cast(double, 0x3ff0000000000000 | (bits >> 12)) - 1.0;

@@ -169,7 +169,7 @@ client_answer node_test::ask_once(const client_request& r, std::chrono::millisec
   return a ? std::move(*a) : client_answer{};
 }
 
-client_request node_test::run_request(std::vector<task> tasks, int64_t evaluations) const {
+client_request node_test::run_request(const std::vector<task>& tasks, int64_t evaluations) const {
   client_request r;
   r.verb = client_verb::run;
   for (const auto& t : tasks)

@@ -51,7 +51,7 @@ class node_test : public testing::Test {
 
   node_client connect();
   node_status hello();
-  client_request run_request(std::vector<task> tasks, int64_t evaluations) const;
+  client_request run_request(const std::vector<task>& tasks, int64_t evaluations) const;
   // Follows a stream of answers to its end; `each` gets every answer and may return false to stop early. Fails
   // after 100 s.
   client_answer read_to_end(node_client& client, const std::function<bool(const client_answer&)>& each = {});

@@ -52,7 +52,7 @@ class node_that_hangs : public node_test {
     return wait_node();
   }
   // Starts an experiment and waits for its first verdict.
-  void run(node_client& client, client_request r) {
+  void run(node_client& client, const client_request& r) {
     ASSERT_TRUE(client.send(r));
     const auto first = read_to_end(client, [](const client_answer& a) { return a.progress->evaluations < 1; });
     ASSERT_FALSE(first.last) << first.error;

@@ -48,19 +48,12 @@ def _running_statistics(program: Program) -> None:
         )
 
 
-def _substitute_and_type(program: Program, mapping: dict[Value, Value]) -> None:
-    """For values of equal elements and perhaps other strides, which those of later steps follow."""
-    program.substitute(mapping)
-    for step in program.steps:
-        program.type_results(step)
-
-
 def _is_empty(v: Value) -> bool:
     return v.fake.numel() == 0
 
 
 def _empty_parts(program: Program) -> None:
-    """Joins without what has no elements, as a cache of keys before its first token; padding by nothing."""
+    """Joins without what has no elements, as a cache of keys before its first token."""
     same: dict[Value, Value] = {}
     for step in program.steps:
         if step.name == "aten::cat" and step.outs[0] and any(_is_empty(v) for v in step.reads()):
@@ -68,10 +61,7 @@ def _empty_parts(program: Program) -> None:
             step.args["tensors"] = parts or step.args["tensors"]
             if len(parts) == 1 and parts[0].fake.dtype == step.outs[0].fake.dtype:
                 same[step.outs[0]] = parts[0]
-        if step.name in ("aten::pad", "aten::constant_pad_nd") and step.outs[0] and not any(step.args["pad"]):
-            same[step.outs[0]] = step.args["self"]
-    if same:
-        _substitute_and_type(program, same)
+    program.substitute(same)
 
 
 def _library_switches(program: Program) -> None:
@@ -95,6 +85,8 @@ def _nothing_done(step: Step) -> bool:
     if name in _DROPOUTS:
         p, train = args.get("p", 0.5), args.get("train", True)
         return not train or (p == 0 and name != "aten::native_dropout")
+    if name in ("aten::pad", "aten::constant_pad_nd"):
+        return not any(args["pad"])
     first = next(step.reads(), None)
     if first is None or not step.outs[0]:
         return False
@@ -112,15 +104,11 @@ def _memory_formats(program: Program) -> None:
     asking = [
         s for s in program.steps if s.args.get("memory_format") in (torch.channels_last, torch.channels_last_3d)
     ]
-    same: dict[Value, Value] = {}
     for step in asking:
-        given, result = next(step.reads()), step.outs[0]
-        if given.fake.dtype == result.fake.dtype:
-            same[result] = given
-        else:
-            step.op, step.args = aten.to.dtype, {"self": given, "dtype": result.fake.dtype}
+        # Where the type stays, too, the conversion does nothing.
+        step.op, step.args = aten.to.dtype, {"self": next(step.reads()), "dtype": step.outs[0].fake.dtype}
     if asking:
-        _substitute_and_type(program, same)
+        program.type_steps()
 
 
 def _drop_what_does_nothing(program: Program) -> None:

@@ -102,7 +102,8 @@ class Program:
         self.weights = [w for w in self.weights if w in needed]
 
     def substitute(self, mapping: dict[Value, Value]) -> None:
-        """Replaces reads of a key by reads of its value, following chains."""
+        """Replaces reads of a key by reads of its value, following chains. Both have the same elements; where strides
+        differ, those of later steps follow."""
 
         def last(v: Value) -> Value:
             while v in mapping:
@@ -114,6 +115,13 @@ class Program:
         self.outputs = [last(v) for v in self.outputs]
         for change in self.changes:
             change.new = last(change.new)
+        if any(v.fake.stride() != last(v).fake.stride() for v in mapping):
+            self.type_steps()
+
+    def type_steps(self) -> None:
+        """type_results, for all of them in order."""
+        for step in self.steps:
+            self.type_results(step)
 
 
 def call_by_schema(op: Any, args: dict[str, Any], function: Callable | None = None) -> Any:

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <set>
 
+#include <boost/algorithm/string.hpp>
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
 #include "config/base/utf8.hpp"
+#include "sandbox/program/form.hpp"
 #include "sandbox/program/json_fields.hpp"
 
 namespace cudal1 {
@@ -52,6 +54,15 @@ expected<void> check_order(const std::vector<task_state>& states, const checked_
   return {};
 }
 
+// "Out", "package.module:Out.Inner": parts of it become Python.
+expected<void> check_class(const json& v, const std::string& where) {
+  std::vector<std::string> parts;
+  if (v.is_string()) boost::split(parts, v.as_string(), boost::is_any_of(".:"));
+  const bool colons = v.is_string() && std::count(v.as_string().begin(), v.as_string().end(), ':') > 1;
+  if (!parts.empty() && !colons && std::all_of(parts.begin(), parts.end(), is_identifier)) return {};
+  return fail(errc::parse_error, "{}: {} should be a class, as in \"Out\" or \"package.module:Out\"", where, v.text());
+}
+
 expected<void> check_returned(const json& v, std::size_t outputs, const std::string& where, int depth) {
   constexpr int deepest = 16;
   if (depth > deepest) return fail(errc::parse_error, "{}: nested more than {} deep", where, deepest);
@@ -61,18 +72,22 @@ expected<void> check_returned(const json& v, std::size_t outputs, const std::str
     return fail(errc::parse_error, "{}: there is no output {}; there are {}", where, v.as_int(), outputs);
   }
   if (!v.is_object() || v.as_object().size() != 1 || !v.as_object().front().second.is_array())
-    return fail(errc::parse_error, "{}: should be the number of an output, null, or an object tuple, list or dict",
-                where);
+    return fail(errc::parse_error,
+                "{}: should be the number of an output, null, or an object tuple, list, dict or object", where);
   const auto& [kind, items] = v.as_object().front();
-  CUDAL1_CHECK(known_keys(v, where, {"tuple", "list", "dict"}));
+  CUDAL1_CHECK(known_keys(v, where, {"tuple", "list", "dict", "object"}));
+  if (kind == "object") CUDAL1_CHECK(check_class(items.as_array().empty() ? json() : items.as_array()[0], where));
   for (const auto& item : items.as_array()) {
-    if (kind != "dict") {
+    if (kind == "tuple" || kind == "list") {
       CUDAL1_CHECK(check_returned(item, outputs, where, depth + 1));
       continue;
     }
+    if (kind == "object" && &item == &items.as_array()[0]) continue;
     if (!item.is_array() || item.as_array().size() != 2 || !item.as_array()[0].is_string())
       return fail(errc::parse_error, "{}: an item of a dict should be [key, what it is]", where);
     CUDAL1_CHECK(check_name(item.as_array()[0].as_string(), where + ", a key"));
+    if (kind == "object" && !is_identifier(item.as_array()[0].as_string()))
+      return fail(errc::parse_error, "{}: {} is not a valid name of a field", where, item.as_array()[0].text());
     CUDAL1_CHECK(check_returned(item.as_array()[1], outputs, where, depth + 1));
   }
   return {};

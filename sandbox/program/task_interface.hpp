@@ -3,9 +3,9 @@
 //   "states": [{"name": "hidden", "kind": "assigned", "input": "hidden", "output": "tanh"}],
 //   "returns": {"tuple": [0, {"dict": [["hidden", 1], ["nothing", null]]}]}
 //
-// A state is a pair of the program: what a call makes as `output` the next one is given as `input`. A number in
-// `returns` is a place among the program's outputs, a null is None; without `returns` forward gives the outputs as they
-// are, one alone or a tuple of them. The inputs of states stand behind all that forward is given.
+// A state: what a call makes as `output` the next is given as `input`, an input behind forward's own. In `returns` a
+// number is a place among the outputs, null is None, {"object": ["package.module:Out", ["y", 0]]} is Out(y=...), a
+// class of the source itself where there is no "module:". Without `returns`: the one output, or a tuple of them.
 #pragma once
 
 #include <string>

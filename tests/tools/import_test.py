@@ -153,6 +153,13 @@ GOOD = {
         "torch.rand(30, 4)",
     ),
     "as_torch_returns_it": model("pass", "return torch.max(x, dim=1)", "torch.rand(30, 4)"),
+    "as_dataclass": model(
+        "pass", "y = x * 2\nreturn Out(y, Both(None, y + 1))", "torch.rand(30, 4)"
+    ).replace(
+        "\nclass Model",
+        "\nimport dataclasses, typing\n@dataclasses.dataclass\nclass Out:\n    y: torch.Tensor\n    more: object = None\n"
+        "class Both(typing.NamedTuple):\n    a: torch.Tensor\n    b: torch.Tensor\n\nclass Model",
+    ),
     "made_for_inference": model("pass", "return x * 2", "torch.inference_mode()(lambda: torch.randn(30, 4) * 2)()"),
     "as_list": model("pass", "return [x * 2]", "torch.rand(30, 4)"),
     "rnn": model(
@@ -284,17 +291,18 @@ BAD = {
         model("pass", "return x.float() * 2", "torch.rand(30).to(torch.float8_e4m3fn)"),
         "is float8_e4m3fn; a task's tensors are",
     ),
-    "as_dataclass": (
+    "as_an_object": (
         model("pass", "return Out(x * 2)", "torch.rand(30, 4)").replace(
-            "\nclass Model", "\nimport dataclasses\n@dataclasses.dataclass\nclass Out:\n    y: torch.Tensor\n\nclass Model"
+            "\nclass Model", "\nclass Out:\n    def __init__(self, y):\n        self.y = y\n\nclass Model"
         ),
         "of type Out; return tensors",
     ),
-    "as_named_tuple": (
-        model("pass", "return Out(x * 2)", "torch.rand(30, 4)").replace(
-            "\nclass Model", "\nimport collections\nOut = collections.namedtuple('Out', 'y')\n\nclass Model"
+    "as_a_class_without_a_place": (
+        model("pass", "Out = collections.namedtuple('Out', 'y')\nreturn make()(x)", "torch.rand(30, 4)").replace(
+            "\nclass Model",
+            "\ndef make():\n    class Out(typing.NamedTuple):\n        y: torch.Tensor\n    return Out\nimport typing, collections\nclass Model",
         ),
-        "of type Out; return tensors",
+        "cannot be found by that name",
     ),
     "same_every_time": (
         model("pass", "return x * 2", "torch.linspace(0, 1, 1100)"),
@@ -595,6 +603,10 @@ class Imported(unittest.TestCase):
         )
         self.assertEqual(self.task("as_list")["returns"], {"list": [0]})
         self.assertEqual(self.task("many_outputs")["returns"], {"tuple": [0, {"tuple": [1, 2]}, 3]})
+        self.assertEqual(
+            self.task("as_dataclass")["returns"],
+            {"object": ["Out", ["y", 0], ["more", {"object": ["Both", ["a", None], ["b", 1]]}]]},
+        )
         self.assertNotIn("returns", self.task("aliases"))
         self.assertNotIn("returns", self.task("as_torch_returns_it"), "a tuple of two")
         self.assertEqual(self.draws("made_for_inference"), [{"distribution": "normal", "mean": 0.0, "std": 2.0}])

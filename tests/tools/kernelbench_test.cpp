@@ -378,6 +378,14 @@ TEST_F(model_files, say_what_is_kept_and_in_what_the_outputs_are_returned) {
                           "line = next(l for l in text.splitlines() if l.startswith('_KB_RETURNS'))\n"
                           "exec(line)\n"
                           "assert _KB_RETURNS((5,)) == {'a \"key\"': (5,), 'none': [None, 5]}, line"));
+  const auto classes = read_task(
+      text + R"(,"returns": {"object": ["collections:namedtuple", ["typename", {"object": ["Out", ["y", 0]]}]]}})",
+      "cuda");
+  ASSERT_TRUE(holds(classes));
+  const auto with_classes = model_file(*classes, variant_of(*classes), folder_.string());
+  ASSERT_TRUE(holds(with_classes));
+  EXPECT_THAT(*with_classes,
+              HasSubstr("lambda o: _kb_importlib.import_module(\"collections\").namedtuple(typename=Out(y=o[0], ), )"));
   const auto plain = model_file(t, variant_of(t), folder_.string());
   ASSERT_TRUE(holds(plain));
   EXPECT_THAT(*plain, AllOf(HasSubstr("_KB_STATES = []\n"), HasSubstr("_KB_RETURNS = None\n")));

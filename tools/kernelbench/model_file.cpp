@@ -66,12 +66,26 @@ expected<std::string> constants(const task& t, const std::string& blobs) {
   return text;
 }
 
+// A class as task_interface.hpp names it, as a Python expression.
+std::string class_text(const std::string& name) {
+  const auto colon = name.find(':');
+  if (colon == std::string::npos) return name;
+  return fmt::format("_kb_importlib.import_module(\"{}\").{}", name.substr(0, colon), name.substr(colon + 1));
+}
+
 // What forward returns, as a Python expression of the outputs `o`; see task_interface.hpp.
 std::string returned_text(const json& v) {
   if (v.is_null()) return "None";
   if (v.is_int()) return fmt::format("o[{}]", v.as_int());
   const auto& [kind, items] = v.as_object().front();
   std::string text;
+  if (kind == "object") {
+    for (const auto& item : items.as_array())
+      text += item.is_string()
+                  ? class_text(item.as_string()) + "("
+                  : fmt::format("{}={}, ", item.as_array()[0].as_string(), returned_text(item.as_array()[1]));
+    return text + ")";
+  }
   for (const auto& item : items.as_array())
     text += kind == "dict" ? fmt::format("{}: {}, ", python_text(item.as_array()[0].as_string()),
                                          returned_text(item.as_array()[1]))
@@ -179,7 +193,8 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   std::string text = about(t, v, p) + v.source + (v.source.ends_with('\n') ? "" : "\n");
   text +=
       "\n\n# ---- the program ---------------------------------------------------------------------------------------\n"
-      "import base64 as _kb_base64\nimport inspect as _kb_inspect\n\nimport torch as _kb_torch\n"
+      "import base64 as _kb_base64\nimport importlib as _kb_importlib\nimport inspect as _kb_inspect\n\nimport torch "
+      "as _kb_torch\n"
       "from torch.utils import _pytree as _kb_pytree\n"
       "from torch.utils.cpp_extension import load_inline as _kb_load_inline\n\n";
   text += fmt::format("_KB_NAME = \"{}_{}\"\n_KB_NEEDS_CUDA = {}\n", word, digest, needs_cuda(p) ? "True" : "False");

@@ -54,7 +54,7 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
     loaded = Loaded(problem)
     arguments, drawn = draws.draw_inputs(loaded, torch.utils._pytree.tree_leaves)
     model = loaded.model()
-    program, watch = exporting.export(model, arguments)
+    program, watch = exporting.export(model, arguments, loaded.module.__name__)
     if len(program.inputs) != len(drawn):
         raise Refused(f"forward takes {len(program.inputs)} tensors, and get_inputs gives {len(drawn)}")
     others_are_read = watch.read_by(program)
@@ -118,7 +118,7 @@ def is_another_later(
         for path, (before, after) in watch.others.items():
             state.put(model, path, state.like(after, calls, before))
         try:
-            later, _ = exporting.export(model, arguments)
+            later, _ = exporting.export(model, arguments, loaded.module.__name__)
             passes.make_task_program(later, is_fixed)
             weights.name_values(later)
             same = task_file.program_text(later) == task_file.program_text(program)

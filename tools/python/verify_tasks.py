@@ -39,6 +39,7 @@ import torch  # noqa: E402
 from importing.refusal import Refused  # noqa: E402
 from importing.source import Loaded, Problem  # noqa: E402
 from importing.state import attribute  # noqa: E402
+from importing.structure import places_in, register  # noqa: E402
 
 DTYPES = {"BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32,
           "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
@@ -160,16 +161,6 @@ def on_device(device: torch.device, values: Any) -> Any:
         lambda x: x.to(device, copy=True) if isinstance(x, torch.Tensor) else x, values)
 
 
-def places(returns: Any) -> Iterator[int]:
-    """The outputs that forward returns, in the order of its result's leaves."""
-    if isinstance(returns, dict):
-        ((kind, items),) = returns.items()
-        for item in items:
-            yield from places(item[1] if kind == "dict" else item)
-    elif returns is not None:
-        yield returns
-
-
 class Eager:
     """The module that a task was imported from."""
 
@@ -201,14 +192,16 @@ class Eager:
         model = copy.deepcopy(self.model).to(self.device)
         given = on_device(self.device, self.inputs)
         with torch.inference_mode():
-            outputs = self.outputs(model, given, leaves(model(*given)))
+            result = model(*given)
+            register(result)
+            outputs = self.outputs(model, given, leaves(result))
             return [x.cpu().contiguous() for x in outputs]
 
     def outputs(self, model: torch.nn.Module, given: Any, results: list[torch.Tensor]) -> list[torch.Tensor]:
         """As the program has them: what forward returned, and what it left in the module and in its inputs."""
         if "returns" not in self.task:
             return results
-        found = dict(zip(places(self.task["returns"]), results, strict=True))
+        found = dict(zip(places_in(self.task["returns"]), results, strict=True))
         inputs = {declared["name"]: x for declared, x in zip(self.task["inputs"], leaves(given))}
         for state in self.task.get("states", ()):
             after = inputs[state["input"]] if state["kind"] == "argument" else attribute(model, state["name"])

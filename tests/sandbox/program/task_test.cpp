@@ -276,7 +276,8 @@ TEST(read_task, keeps_states_and_what_forward_returns) {
   const std::string states =
       R"([{"name": "x", "kind": "argument", "input": "x", "output": "p"},
           {"name": "cell.h", "kind": "assigned", "input": "h", "output": "y"}])";
-  const std::string returns = R"({"tuple": [0, {"list": [2, null]}, {"dict": [["a key", 1]]}]})";
+  const std::string returns =
+      R"({"tuple": [0, {"list": [2, null]}, {"dict": [["a key", 1]]}, {"object": ["a.b:Out.In", ["y", 0], ["n", null]]}]})";
   const auto t = read_task(text_with_states(states, returns), "cuda");
   ASSERT_TRUE(t) << t.error().message;
   ASSERT_EQ(t->states.size(), 2U);
@@ -313,8 +314,10 @@ TEST(read_task, reports_what_is_wrong_with_states) {
   ASSERT_FALSE(first);
   EXPECT_THAT(first.error().message, HasSubstr("states: \"x\" should stand behind the inputs that forward is given"));
   EXPECT_THAT(read_task(text_with_states(states, ""), "cpu").error().message, HasSubstr("says what forward returns"));
-  for (const auto* wrong : {"3", "-1", "1.5", "[0]", R"({"tuple": 0})", R"({"set": [0]})", R"({"dict": [0]})",
-                            R"({"dict": [["a", 7]]})", R"({"tuple": [0], "list": []})"})
+  for (const auto* wrong :
+       {"3", "-1", "1.5", "[0]", R"({"tuple": 0})", R"({"set": [0]})", R"({"dict": [0]})", R"({"dict": [["a", 7]]})",
+        R"({"tuple": [0], "list": []})", R"({"object": []})", R"({"object": ["a b"]})",
+        R"({"object": ["os:system:x"]})", R"({"object": ["Out", ["a b", 0]]})", R"({"object": ["Out", 0]})"})
     EXPECT_FALSE(read_task(text_with_states(states, wrong), "cpu")) << wrong;
 }
 

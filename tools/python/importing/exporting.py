@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import inspect
 import operator
@@ -12,6 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
+from . import structure
 from .program import Program, Value, is_view
 from .reading import Reader, line_of
 from .refusal import Refused
@@ -112,33 +112,6 @@ def _placeholder_names(model: torch.nn.Module, arguments: list[Any]) -> list[str
     return names
 
 
-_CONTAINERS = (tuple, list, dict, collections.OrderedDict)
-
-
-def _check_returned(value: Any) -> None:
-    """Before torch.export sees it, which knows more kinds of containers than a task, and says less of the others."""
-    # What torch.max and its like give is a tuple of their own kind.
-    if type(value) in _CONTAINERS or type(value).__module__ == "torch.return_types":
-        for item in value.values() if isinstance(value, dict) else value:
-            _check_returned(item)
-        if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
-            raise Refused("forward returns a dict whose keys are no strings; use strings, or a tuple")
-    elif value is not None and not isinstance(value, (torch.Tensor, int, float, str)):
-        raise Refused(
-            f"forward returns an object of type {type(value).__name__}; return tensors, alone or in tuples, lists "
-            "and dicts"
-        )
-
-
-def _template(value: Any) -> Any:
-    """The containers of forward's result as a task's file has them."""
-    if isinstance(value, dict):
-        return {"dict": [[key, _template(item)] for key, item in value.items()]}
-    if isinstance(value, (tuple, list)):
-        return {"tuple" if isinstance(value, tuple) else "list": [_template(item) for item in value]}
-    return value
-
-
 @contextlib.contextmanager
 def _attributes_as_buffers(model: torch.nn.Module) -> Iterator[None]:
     """While it is entered, tensors that are plain attributes are buffers, as torch.export wants those that forward
@@ -171,9 +144,10 @@ def _recorded(model: torch.nn.Module, arguments: tuple) -> torch.export.Exported
         return torch.export.export(model, arguments, strict=False).run_decompositions({})
 
 
-def export(model: torch.nn.Module, arguments: list[Any]) -> tuple[Program, Watch]:
-    """Weights are Values of kind "weight" with the tensor as data; what the export lifted has the kind "constant"."""
-    watch = Watch(model, _check_returned)
+def export(model: torch.nn.Module, arguments: list[Any], source: str = "") -> tuple[Program, Watch]:
+    """Weights are Values of kind "weight" with the tensor as data; what the export lifted has the kind "constant".
+    `source`: the name of the module that the model is defined in."""
+    watch = Watch(model, structure.check_returned)
     names = _placeholder_names(model, arguments)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     leaves, spec = torch.utils._pytree.tree_flatten(arguments)
@@ -188,7 +162,7 @@ def export(model: torch.nn.Module, arguments: list[Any]) -> tuple[Program, Watch
             raise refusal_of(e) from e
     with torch.no_grad(), whole_recurrence():
         try:
-            return _read(model, exported, names, mode, watch), watch
+            return _read(model, exported, names, mode, watch, source), watch
         except Exception as e:
             refusal = refusal_of(e, whole=False)
             raise refusal if refusal is not None else e from e
@@ -200,6 +174,7 @@ def _read(
     names: list[str],
     mode: FakeTensorMode,
     watch: Watch,
+    source: str,
 ) -> Program:
     graph = _inline(exported.graph_module).graph
     program = Program([], [], [], [], mode)
@@ -252,11 +227,9 @@ def _read(
             )
         places.append(len(program.outputs))
         program.outputs.append(reader.env[node])
-    returned = torch.utils._pytree.tree_unflatten(places, exported.call_spec.out_spec)
     if watch.assigned:
-        returned, set_anew = returned
-        for path, place in zip(watch.assigned, set_anew):
-            new = program.outputs[place]
+        set_anew = [program.outputs[place] for place in places[-len(watch.assigned) :]]
+        for path, new in zip(watch.assigned, set_anew):
             # An attribute that is set to what it was has not changed.
             changes.pop(path, None)
             if by_path.get(path) is not new:
@@ -264,7 +237,7 @@ def _read(
         del program.outputs[len(program.outputs) - len(set_anew) :]
     if not program.outputs:
         raise Refused("forward returns no tensor")
-    program.returns = _template(returned)
+    program.returns = structure.template(watch.result, iter(places), source)
     program.changes = list(changes.values())
     program.where = watch.where
     return program

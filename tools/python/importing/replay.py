@@ -15,6 +15,7 @@ from .program import Program, Step, Value
 from .refusal import Refused
 from .source import OnCpu, running
 from .state import attribute
+from .structure import places_in
 
 
 def _products(step: Step) -> float:
@@ -106,15 +107,6 @@ def _leaves(values: Any) -> list[torch.Tensor]:
     return [x for x in torch.utils._pytree.tree_leaves(values) if isinstance(x, torch.Tensor)]
 
 
-def _returned(template: Any, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The outputs that forward returns, in the order of its result's leaves."""
-    if isinstance(template, dict):
-        ((kind, items),) = template.items()
-        parts = (item[1] if kind == "dict" else item for item in items)
-        return [t for part in parts for t in _returned(part, outputs)]
-    return [] if template is None else [outputs[template]]
-
-
 def same_leaves(a: Any, b: Any) -> bool:
     """Whether two results, or two attributes, hold the same numbers."""
     ours, theirs = _leaves(a), _leaves(b)
@@ -144,7 +136,8 @@ class _Calls:
         )
         with OnCpu(), running("forward"):
             theirs = self.model(*arguments)
-        for i, (a, b) in enumerate(zip(_returned(self.program.returns, self.last), _leaves(theirs), strict=True)):
+        ours = [self.last[place] for place in places_in(self.program.returns)]
+        for i, (a, b) in enumerate(zip(ours, _leaves(theirs), strict=True)):
             self._compare(number, f"output {i}", a, b)
         given = dict(zip(self.program.inputs, _leaves(arguments)))
         for state in self.program.states:

@@ -101,6 +101,7 @@ class Watch:
 
     def __init__(self, model: torch.nn.Module, check_result: Callable[[Any], None]) -> None:
         self.model, self.check_result = model, check_result
+        self.result: Any = None  # of the last call
         self.assigned: dict[str, torch.Tensor] = {}  # tensors in place of others
         self.others: dict[str, tuple[Any, Any]] = {}  # anything else: before and after
         self.lines: dict[str, int] = {}  # of the file, where an attribute is set
@@ -119,10 +120,10 @@ class Watch:
         @functools.wraps(forward)
         def run(*args: Any, **kwargs: Any) -> Any:
             before = {path: (held, key, _copied(held[key])) for path, held, key in _attributes(self.model)}
-            result = forward(*args, **kwargs)
-            self.check_result(result)
+            self.result = forward(*args, **kwargs)
+            self.check_result(self.result)
             self._compare(before)
-            return (result, list(self.assigned.values())) if self.assigned else result
+            return (self.result, list(self.assigned.values())) if self.assigned else self.result
 
         def noted(module: torch.nn.Module, name: str, value: Any) -> None:
             path = f"{names.get(id(module), '')}.{name}".lstrip(".")

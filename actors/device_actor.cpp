@@ -16,6 +16,9 @@ constexpr duration commit_timeout{std::chrono::minutes(2)};  // of the node: the
 constexpr std::chrono::milliseconds pulse{1000};
 constexpr int start_failures_allowed = 5;
 constexpr int faults_in_a_row_allowed = 6;
+// Times the reference's own time, where that is so long that the configured limits would not do.
+constexpr double slowest_call = 10;
+constexpr double longest_evaluation = 400;  // draws in float32 and float64, checks, forks
 
 // Errors that trying again does not fix: a refused confinement, a missing library, a missing GPU.
 bool lasts(errc code) {
@@ -152,10 +155,18 @@ void device_state::open() {
     return fault(opened.error(), fault_origin::device, of_task);
   }
   add_stage("open", from);
+  ask_for_time(session_->reference_ms());
+}
+
+void device_state::ask_for_time(double reference_ms) {
+  now_->reference_ms = reference_ms;
+  self_->send(setup_.node,
+              message::long_evaluation{now_->item.lease, static_cast<int64_t>(longest_evaluation * reference_ms)});
 }
 
 void device_state::check(check_plan plan) {
   now_->plan = std::move(plan);
+  now_->plan.call_limit_ms = std::max(now_->plan.call_limit_ms, slowest_call * now_->reference_ms);
   // Also sent first: the profiler asks the store, which may be busy writing.
   const auto& a = now_->item.attempt;
   consult<message::timing_step>(setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment},

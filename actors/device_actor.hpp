@@ -58,6 +58,7 @@ class device_state {
     verdict draft;
     check_plan plan;
     check_report checked;
+    double reference_ms = 0;
     bool is_correct = false;
     std::optional<message::timing_step> first_step;
     timing_report timed;      // all reports together
@@ -96,6 +97,7 @@ class device_state {
   void pull();
 
   void open();
+  void ask_for_time(double reference_ms);
   void check(check_plan plan);
   void judge(check_report report);
   void time_if_correct();

@@ -106,6 +106,8 @@ using node_actor = caf::typed_actor<
     takes<message::work_item>,
     // From a device: it asks for work.
     takes<message::device_idle>,
+    // From a device: a lease needs more time.
+    takes<message::long_evaluation>,
     // From a device: it has started, or cannot.
     takes<message::device_state_changed>,
     // From a device: a lease has ended. Answered after the experiment's acknowledgement.

@@ -206,6 +206,13 @@ struct device_idle {
 };
 BOOST_DESCRIBE_STRUCT(device_idle, (), (device))
 
+// The evaluation takes the device longer than others: the task's own program is slow.
+struct long_evaluation {
+  uint64_t lease = 0;
+  int64_t limit_ms = 0;  // from its beginning
+};
+BOOST_DESCRIBE_STRUCT(long_evaluation, (), (lease, limit_ms))
+
 // A device is ready, or cannot be used: `code` and `problem` say why.
 struct device_state_changed {
   std::string device;

@@ -311,6 +311,7 @@ node_actor::behavior_type run_node(node_actor::stateful_pointer<node_state> self
   return {
       [&s](const message::work_item& m) { log_exceptions(s.name, [&] { s.offer(m); }); },
       [&s](const message::device_idle& m) { log_exceptions(s.name, [&] { s.idle(m); }); },
+      [&s](const message::long_evaluation& m) { log_exceptions(s.name, [&] { s.extend(m); }); },
       [&s](const message::device_state_changed& m) { log_exceptions(s.name, [&] { s.device_changed(m); }); },
       [&s](const message::work_done& m) { return s.work_done(m); },
       [&s](const message::experiment_ended& m) { log_exceptions(s.name, [&] { s.experiment_ended(m); }); },

@@ -29,6 +29,7 @@ class node_state {
   // Devices.
   void offer(const message::work_item& item);
   void idle(const message::device_idle& m);
+  void extend(const message::long_evaluation& m) { queue_->extend(m.lease, std::chrono::milliseconds(m.limit_ms)); }
   void device_changed(const message::device_state_changed& m);
   caf::result<message::done> work_done(const message::work_done& m);
   caf::result<node_status> await_devices();

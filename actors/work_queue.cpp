@@ -37,6 +37,11 @@ void work_queue::measured(uint64_t id) {
   if (const auto found = leases_.find(id); found != leases_.end()) found->second.measured = true;
 }
 
+void work_queue::extend(uint64_t id, std::chrono::milliseconds limit) {
+  if (const auto found = leases_.find(id); found != leases_.end())
+    found->second.limit = std::max(found->second.limit, limit);
+}
+
 bool work_queue::measures(const std::string& device) const {
   return std::ranges::any_of(leases_, [&](const auto& l) { return l.second.device == device && !l.second.measured; });
 }
@@ -76,7 +81,7 @@ std::optional<work_queue::assignment> work_queue::next(time_point now) {
     waiting_.erase(item);
     last_devices_[result.item.attempt.task] = result.device;
     result.item.lease = ++last_lease_;
-    leases_[last_lease_] = {result.device, result.item.attempt, now + lease_limit_};
+    leases_[last_lease_] = {result.device, result.item.attempt, now, lease_limit_};
     return result;
   }
   return std::nullopt;
@@ -102,9 +107,9 @@ std::vector<work_queue::lease> work_queue::drop_device(const std::string& device
 std::vector<std::pair<uint64_t, work_queue::lease>> work_queue::overdue(time_point now) {
   std::vector<std::pair<uint64_t, lease>> result;
   for (auto& [id, held] : leases_) {
-    if (held.measured || held.reports >= 2 || now < held.deadline) continue;
+    if (held.measured || held.reports >= 2 || now < held.begun + held.limit) continue;
     ++held.reports;
-    held.deadline = now + lease_limit_ / 5;
+    held.limit += held.limit / 5;
     result.emplace_back(id, held);
   }
   return result;

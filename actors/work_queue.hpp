@@ -22,7 +22,8 @@ class work_queue {
   struct lease {
     std::string device;
     attempt_record attempt;
-    time_point deadline;
+    time_point begun;
+    std::chrono::milliseconds limit;
     int reports = 0;        // how often it was reported as overdue
     bool measured = false;  // its result is being stored, and the device is free
   };
@@ -37,6 +38,8 @@ class work_queue {
   void offer(message::work_item item);
   // A device asks for work; ignored while it measures.
   void idle(const std::string& device);
+  // Gives a lease this much time from its beginning, if that is more than it has.
+  void extend(uint64_t id, std::chrono::milliseconds limit);
   // The device has measured it. The lease continues until release().
   void measured(uint64_t id);
   // The next evaluation for an idle device, in the order of the offers: to be called after offer() and idle(), until it
@@ -48,7 +51,7 @@ class work_queue {
   std::optional<lease> release(uint64_t id);
   // A device died: it is no longer idle, and its leases end and are returned.
   std::vector<lease> drop_device(const std::string& device);
-  // Leases past their deadline, each reported once, and once more after a fifth of the limit (then cancelling did not
+  // Leases past their limit, each reported once, and once more after a fifth of it (then cancelling did not
   // help). The device keeps its lease until it answers or dies.
   std::vector<std::pair<uint64_t, lease>> overdue(time_point now);
   // Removes the evaluations of an experiment that no device has pulled.

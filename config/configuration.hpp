@@ -33,7 +33,9 @@ struct verification_options {
       key(5e-6, {0, 1e-2, "relative RMS error"}, "Error that is always allowed in float32 outputs.");
   double error_floor_half =
       key(1e-2, {0, 0.1, "relative RMS error"}, "Error that is always allowed in float16 and bfloat16 outputs.");
-  double call_limit_ms = key(2000.0, {1, 6e5, "ms"}, "A call that takes longer is a hang.", gpu(1000));
+  double call_limit_ms =
+      key(2000.0, {1, 6e5, "ms"},
+          "A call that takes longer is a hang. Ten times the reference's own time, if that is more.", gpu(1000));
   int64_t memory_limit_mb = key(2048, {16, 1 << 20, "MiB"}, "Memory limit of the tensors of one runner.");
 };
 BOOST_DESCRIBE_STRUCT(verification_options, (),
@@ -106,7 +108,8 @@ struct device_options {
           "memory, but at least 16 GiB.");
   double time_limit_s = key(300.0, {0.1, 1e6, "s"},
                             "An evaluation on a device that takes longer is cancelled; a device that does not answer "
-                            "within a fifth of it more is given up.");
+                            "within a fifth of it more is given up. 400 times the reference's own time, if that is "
+                            "more.");
   bool allow_weak_confinement = key(false, "Runs untrusted code even if the system refuses a required confinement.");
 };
 BOOST_DESCRIBE_STRUCT(device_options, (),

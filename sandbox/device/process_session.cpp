@@ -167,7 +167,8 @@ expected<void> process_session::send_task(timing_pool pool) {
   std::vector<int> files;
   for (const auto& file : task_files_)
     files.push_back(file.get());
-  CUDAL1_CHECK(ask(frame_type::open_task, to_json(request), files, std::chrono::milliseconds(0)));
+  CUDAL1_TRY(const auto reply, ask(frame_type::open_task, to_json(request), files, std::chrono::milliseconds(0)));
+  reference_ms_ = reply.reference_ms;
   task_is_open_ = true;
   return {};
 }

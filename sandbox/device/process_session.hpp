@@ -27,6 +27,7 @@ class process_session : public device_session {
 
   const device_report& report() const override { return report_; }
   expected<void> open_task(const task& t, timing_pool pool) override;
+  double reference_ms() const override { return reference_ms_; }
   expected<void> forget_tasks() override;
   expected<check_report> check(const checked_program& variant, const compiled_code& code,
                                const check_plan& plan) override;
@@ -93,6 +94,7 @@ class process_session : public device_session {
   std::optional<task> task_;
   std::vector<unique_fd> task_files_;  // of its weights' content
   bool task_is_open_ = false;
+  double reference_ms_ = 0;
   mutable std::mutex pids_mutex_;  // guards the process ids, which other threads read
   int zygote_pid_ = 0, referee_pid_ = 0;
   std::vector<int> runner_pids_;

@@ -50,6 +50,9 @@ class device_session {
   // missing, or its content does not match the hash in its name.
   virtual expected<void> open_task(const task& t, timing_pool pool = timing_pool::keep) = 0;
 
+  // How long a call of the current task's own program took when its expected outputs were computed.
+  virtual double reference_ms() const = 0;
+
   // Frees the device memory of all tasks: for an idle session, while other processes use the device. The next call
   // opens its task again.
   virtual expected<void> forget_tasks() = 0;

@@ -110,6 +110,8 @@ expected<std::shared_ptr<const draw>> draw_pool::make(const draw_request& reques
     CUDAL1_TRY(made->weights, make_tensors(tensor_role::weight, request));
   }
   CUDAL1_TRY(made->expected, backend_.compute(reference_, *made, allowed_));
+  const double took_ms = made->expected->reference_ms;
+  reference_ms_ = reference_ms_ > 0 ? std::min(reference_ms_, took_ms) : took_ms;
   made->bytes = made->expected->bytes + (made->inputs ? made->inputs->bytes : 0);
   if (request.kind != draw_kind::declared && made->weights) made->bytes += made->weights->bytes;
   draw_bytes_ = std::max(draw_bytes_, made->bytes);

@@ -52,6 +52,8 @@ class draw_pool {
   // How many draws may be held at the same time, at least one.
   int draws_at_once() const;
   int64_t bytes() const { return bytes_; }  // of all draws held
+  // Of a call of the task's own program, in this process: the shortest so far.
+  double reference_ms() const { return reference_ms_; }
 
   // Replaces the `declared` draws, on which calls are timed, by new ones with new weights (where these are drawn). The
   // other kinds are renewed as often as backend_traits::renewals_of_other_kinds says.
@@ -76,6 +78,7 @@ class draw_pool {
   referee_backend& backend_;
   int64_t memory_bound_ = 0, bytes_ = 0, draw_bytes_ = 0;
   int most_timing_draws_ = 0;
+  double reference_ms_ = 0;
   std::function<void()> evict_others_;
   int renewals_ = 0;
   tolerances allowed_;

@@ -74,7 +74,9 @@ expected<referee_reply> referee::open(const frame& f) {
     state.pool = std::move(pool);
   }
   CUDAL1_CHECK(forget_old_tasks());
-  return referee_reply{};
+  referee_reply reply;
+  reply.reference_ms = tasks_.front().pool->reference_ms();
+  return reply;
 }
 
 void referee::forget_tasks_but(const std::string& text) {

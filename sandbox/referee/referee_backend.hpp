@@ -28,6 +28,7 @@ struct drawn_tensors {
 struct expected_outputs {
   virtual ~expected_outputs() = default;
   int64_t bytes = 0;
+  double reference_ms = 0;                      // that the program took as shipped, its setup included
   tolerances allowed;                           // of the plan that the statistics were computed for
   std::vector<expected_statistics> statistics;  // one per output
 };

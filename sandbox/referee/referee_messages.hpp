@@ -63,9 +63,11 @@ struct referee_reply {
   int unchecked = 0;                   // check_pool: remaining draws on which this variant has not been checked
   bool variant_runner_lost = false;    // it ended without a record of its fault; the session finds out how it ended
   bool reference_runner_lost = false;  // an infrastructure error
+  double reference_ms = 0;             // open_task: of a call of the task's own program
   bool runner_ended = false;           // GPU: attach another one before the next request that needs a runner
 };
 BOOST_DESCRIBE_STRUCT(referee_reply, (),
-                      (check, timing, unchecked, variant_runner_lost, reference_runner_lost, runner_ended))
+                      (check, timing, unchecked, variant_runner_lost, reference_runner_lost, reference_ms,
+                       runner_ended))
 
 }  // namespace cudal1

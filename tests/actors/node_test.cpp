@@ -108,6 +108,23 @@ TEST_F(node, a_hand_written_program_gets_the_right_verdict) {
   EXPECT_NE(mismatched.reason.find("inputs"), std::string::npos) << mismatched.reason;
 }
 
+TEST_F(node, limits_grow_with_the_time_of_a_slow_reference) {
+  auto t = read_task(R"({"format": 1, "name": "product", "summary": "s", "family": "matmul",
+    "inputs": [{"name": "a", "dtype": "float32", "shape": [1024, 1024]},
+               {"name": "b", "dtype": "float32", "shape": [1024, 1024]}],
+    "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "b"}, "out": ["y"]}], "outputs": ["y"]})",
+                     "cpu");
+  ASSERT_TRUE(t) << t.error().message;
+  start_node({"--set", "verification.call_limit_ms=1", "--set", "device.time_limit_s=1"});
+  auto client = connect();
+  ASSERT_TRUE(client.send(run_request({*t}, 2)));
+  const auto last = read_to_end(client);
+  ASSERT_TRUE(last.progress) << last.error;
+  EXPECT_EQ(last.progress->infrastructure_faults, 0) << log();
+  EXPECT_GT(last.progress->evaluations, 0);
+  EXPECT_FALSE(last.progress->outcomes.contains("hang"));
+}
+
 TEST_F(node, an_unknown_policy_is_refused_before_anything_is_created) {
   start_node();
   auto r = run_request({relu_chain_task()}, 1);

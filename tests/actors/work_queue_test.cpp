@@ -90,6 +90,18 @@ TEST(work_queue, a_lease_comes_back_when_its_device_dies) {
   EXPECT_FALSE(q.next(start)) << "a dead device pulls nothing";
 }
 
+TEST(work_queue, a_lease_that_needs_more_time_is_reported_later) {
+  work_queue q(10s);
+  q.offer(item("a"));
+  q.idle("cpu");
+  const auto lease = q.next(start)->item.lease;
+  q.extend(lease, 1s);
+  EXPECT_EQ(q.overdue(start + 10s).size(), 1U) << "never less than the configured limit";
+  q.extend(lease, 100s);
+  EXPECT_TRUE(q.overdue(start + 99s).empty());
+  EXPECT_EQ(q.overdue(start + 100s).size(), 1U);
+}
+
 TEST(work_queue, a_deadline_is_reported_and_once_more_a_fifth_later) {
   work_queue q(10s);
   q.offer(item("a"));

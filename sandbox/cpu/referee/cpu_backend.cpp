@@ -5,6 +5,7 @@
 #include <malloc.h>
 
 #include "config/base/split_mix.hpp"
+#include "config/base/stopwatch.hpp"
 #include "sandbox/cpu/referee/cpu_runners.hpp"
 #include "sandbox/isolation/machine_info.hpp"
 #include "sandbox/referee/compare_on_host.hpp"
@@ -144,7 +145,9 @@ expected<std::shared_ptr<const expected_outputs>> cpu_backend::compute(reference
                                                                        const tolerances& allowed) {
   const auto &inputs = cpu_tensors::of(d.inputs), &weights = cpu_tensors::of(d.weights);
   auto result = std::make_shared<cpu_expected_outputs>();
+  const stopwatch reference;
   auto shipped = run_side(program.shipped(), inputs, weights);
+  result->reference_ms = reference.ms();
   if (!shipped) return fail_in("the task's program", shipped.error());
   auto exact = run_side(program.exact(), inputs, weights);
   if (!exact) return fail_in("the task's program in float64", exact.error());

@@ -6,6 +6,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 
+#include "config/base/stopwatch.hpp"
 #include "sandbox/cuda/referee/without_exceptions.hpp"
 #include "sandbox/interpreter/boxed_values.hpp"
 
@@ -113,7 +114,9 @@ expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
     const without_cudnn guard(program.is_faster_without_cudnn());
     CUDAL1_TRY(result->exact, run(program.exact(), "the task's program in float64"));
   }
+  const stopwatch reference;
   CUDAL1_TRY(result->shipped, run(program.shipped(), "the task's program"));
+  result->reference_ms = reference.ms();
   std::vector<at::Tensor> strict;
   if (program.strict_differs()) {
     const strict_float32 guard;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "config/base/blob.hpp"
+#include "config/base/describe.hpp"
 #include "sandbox/program/json_fields.hpp"
 
 namespace cudal1 {
@@ -17,11 +18,22 @@ expected<std::optional<int64_t>> read_count(const json& object, std::string_view
   return number;
 }
 
+expected<module_modes> read_modes(const json& v) {
+  module_modes modes;
+  CUDAL1_CHECK(known_keys(v, "origin, modes", {"training", "evaluation"}));
+  for (const auto& [key, names] :
+       {std::pair{"training", &modes.training}, std::pair{"evaluation", &modes.evaluation}}) {
+    CUDAL1_TRY(const json* value, required_key(v, key, "origin, modes"));
+    CUDAL1_TRY(*names, read_strings(*value, fmt::format("origin, modes, {}", key)));
+  }
+  return modes;
+}
+
 }  // namespace
 
 expected<task_origin> read_origin(const json& v) {
   if (!v.is_object()) return wrong_json_kind("origin", "an object", v);
-  CUDAL1_CHECK(known_keys(v, "origin", {"kind", "level", "problem", "source", "seed"}));
+  CUDAL1_CHECK(known_keys(v, "origin", {"kind", "level", "problem", "source", "seed", "modes"}));
   task_origin origin;
   CUDAL1_TRY(const json* kind, required_key(v, "kind", "origin"));
   CUDAL1_TRY(origin.kind, read_enum<origin_kind>(*kind, "origin, kind"));
@@ -37,6 +49,9 @@ expected<task_origin> read_origin(const json& v) {
                 json(origin.source).text());
   CUDAL1_TRY(const auto seed, read_count(v, "seed"));
   origin.seed = seed.value_or(0);
+  if (const auto* modes = v.find("modes")) {
+    CUDAL1_TRY(origin.modes, read_modes(*modes));
+  }
   return origin;
 }
 
@@ -47,6 +62,7 @@ json origin_json(const task_origin& origin) {
   if (origin.problem) object.set("problem", *origin.problem);
   object.set("source", origin.source);
   object.set("seed", origin.seed);
+  if (origin.modes) object.set("modes", to_json(*origin.modes));
   return object;
 }
 

@@ -14,7 +14,8 @@
 // definition (an index table, a mask) and are the same in every draw. An input has content if its distribution is
 // unknown: `"draws": 8` means that the tensors "x.0" to "x.7" are recorded draws, and a `declared` draw uses one of
 // them, the same one for all such inputs. The origin of an imported task is
-// `"origin": {"kind": "kernelbench", "level": 1, "problem": 23, "source": "<SHA-256>.py", "seed": 42}`.
+// `"origin": {"kind": "kernelbench", "level": 1, "problem": 23, "source": "<SHA-256>.py", "seed": 42,
+// "modes": {"training": ["norm"], "evaluation": []}}`.
 //
 // A size is an integer or an expression over the profile's names with + - * / ( ), in shapes and in integer arguments
 // ("N*C/4"; a division must have no remainder). `sizes` may be left out where every size is a number. A task consists
@@ -84,12 +85,20 @@ BOOST_DESCRIBE_STRUCT(input_spec, (), (draw, facts, content))
 
 BOOST_DEFINE_ENUM_CLASS(origin_kind, kernelbench, python)
 
+// The modules whose mode decides what forward computes, in the mode that they were recorded in.
+struct module_modes {
+  std::vector<std::string> training, evaluation;  // "" is the model itself
+  bool operator==(const module_modes&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(module_modes, (), (training, evaluation))
+
 // What a task was imported from.
 struct task_origin {
   origin_kind kind = origin_kind::python;
   std::optional<int64_t> level, problem;  // of KernelBench's
   std::string source;                     // a blob: the Python file, byte for byte
   int64_t seed = 0;                       // with which its weights were initialised
+  std::optional<module_modes> modes;      // unknown: it may be that of any module
   bool operator==(const task_origin&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(task_origin, (), (kind, level, problem, source, seed))

@@ -229,6 +229,17 @@ GOOD = {
     "unobserved_dropout": model(
         "self.d = nn.Dropout(0.3)", "return self.d(x.clamp(max=0.0).clamp(0.0, 1.0))", "torch.randn(1100, 4)"
     ),
+    "mixed_modes": model(
+        "self.a, self.b, self.d = nn.BatchNorm1d(4), nn.BatchNorm1d(4).eval(), nn.Dropout(0.0)",
+        "return self.d(self.a(x) + self.b(x))",
+        "torch.randn(1100, 4)",
+    ),
+    "idle_modes": model(
+        "self.d, self.r = nn.Dropout(0.0), nn.LSTM(4, 4, batch_first=True)\n"
+        "self.e = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0)",
+        "return self.d(self.e(self.r(x)[0])) if self.training else self.d(self.e(self.r(x)[0]))",
+        "torch.randn(20, 55, 4)",
+    ),
     "dropout_of_nothing": model("self.d = nn.Dropout(0.0)", "return self.d(x) * 2", "torch.randn(1100, 4)"),
     "joined_products": model(
         "pass", "return torch.einsum('bij,jk->bik', a, b)", "torch.randn(4, 5, 6), torch.randn(6, 7)", "a, b"
@@ -471,6 +482,14 @@ class Imported(unittest.TestCase):
             {"distribution": "uniform", "low": 0.5, "high": 1.5, "min": 0.01},
         )
         self.assertEqual(weights["n_running_var"]["facts"], ["non_negative"])
+
+    def test_the_modes_that_decide_what_is_computed_are_kept(self) -> None:
+        def modes(name: str) -> dict:
+            return self.task(name)["origin"]["modes"]
+
+        self.assertEqual(modes("mixed_modes"), {"training": ["a", "d"], "evaluation": ["b"]})
+        self.assertEqual(modes("idle_modes"), {"training": [], "evaluation": []})
+        self.assertEqual(modes("linear_relu"), {"training": [], "evaluation": []})
 
     def test_recurrent_operators_stay_whole(self) -> None:
         self.assertEqual(self.steps("lstm"), ["aten::lstm.input"])

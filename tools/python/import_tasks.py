@@ -31,7 +31,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and another p
 
 import torch  # noqa: E402
 
-from importing import draws, exporting, operators, passes, replay, rules, state, task_file, weights  # noqa: E402
+from importing import draws, exporting, modes, operators, passes, replay, rules, state, task_file, weights  # noqa: E402
 from importing.program import Program  # noqa: E402
 from importing.refusal import Refused  # noqa: E402
 from importing.source import SEED, Loaded, OnCpu, Problem, find_problems, one_line, running  # noqa: E402
@@ -79,6 +79,7 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
         copies = rules.copy_what_must_be_contiguous(program, asked)
     weights.name_values(program)
     checked = replay.check(program, loaded.model(), arguments, options.verify_s)
+    program.modes = modes.that_matter(loaded.model(), arguments)
     drawn += [draws.draw_of_state(values) for values in checked.states]
     blobs = options.out / "blobs"
     blob = weights.write_weights(program, blobs)

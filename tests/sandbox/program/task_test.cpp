@@ -188,7 +188,8 @@ const std::string weights_blob = std::string(64, 'a') + ".safetensors", source_b
 // A text as the importer writes it: weights with content, one of them fixed, and the origin.
 std::string imported_text() {
   return replaced(R"({ "format": 1, "name": "imported", "summary": "a layer", "family": "matmul",
-  "origin": {"kind": "kernelbench", "level": 1, "problem": 23, "source": "SOURCE", "seed": 42},
+  "origin": {"kind": "kernelbench", "level": 1, "problem": 23, "source": "SOURCE", "seed": 42,
+             "modes": {"training": ["net.norm"], "evaluation": [""]}},
   "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 4], "draw": {"distribution": "simplex"}},
              {"name": "sign", "dtype": "float32", "shape": [8, 4], "draw": {"distribution": "signs"}},
              {"name": "one", "dtype": "float32", "shape": [1], "draw": {"distribution": "constant", "value": 1.5}}],
@@ -217,7 +218,8 @@ TEST(read_task, keeps_the_content_of_weights_and_the_origin) {
   EXPECT_EQ(t->weights[0].draw.kind, distribution::uniform);
   EXPECT_EQ(t->weights[1].content, (tensor_content{weights_blob, "index", true}));
   EXPECT_EQ(t->content_files(), std::vector<std::string>{weights_blob});
-  EXPECT_EQ(t->origin, (task_origin{origin_kind::kernelbench, 1, 23, source_blob, 42}));
+  EXPECT_EQ(t->origin,
+            (task_origin{origin_kind::kernelbench, 1, 23, source_blob, 42, module_modes{{"net.norm"}, {""}}}));
   EXPECT_EQ(t->inputs[0].draw.kind, distribution::simplex);
   EXPECT_EQ(t->inputs[1].draw.kind, distribution::signs);
   EXPECT_EQ(t->inputs[2].draw.value, 1.5);
@@ -365,6 +367,8 @@ TEST(read_task, reports_what_is_wrong_with_content_and_origin) {
            {"\"kind\": \"kernelbench\"", "\"kind\": \"python\"", "other tasks do not"},
            {", \"problem\": 23", "", "other tasks do not"},
            {"\"level\": 1", "\"level\": -1", "origin, level: -1 is negative"},
+           {"[\"net.norm\"]", "[1]", "origin, modes, training[0]: should be a string"},
+           {", \"evaluation\": [\"\"]", "", "origin, modes: the key \"evaluation\" is missing"},
            {source_blob, "model.py", "origin, source: \"model.py\" should be 64 hexadecimal digits and \".py\""}}) {
     const auto t = read_task(replaced(with_blob(imported_text()), from, to), "cpu");
     ASSERT_FALSE(t) << to;

@@ -53,6 +53,8 @@ class Program:
     mode: FakeTensorMode
     # In what forward returns them: places among the outputs in lists, tuples and dicts.
     returns: Any = None
+    # The names of modules in training and in evaluation mode, where that matters (modes.py).
+    modes: dict[str, list[str]] | None = None
     # What forward changes (state.py): first all of it, then what is kept and what is not.
     changes: list[Any] = dataclasses.field(default_factory=list)
     states: list[Any] = dataclasses.field(default_factory=list)

@@ -106,6 +106,8 @@ def task_json(
     if problem.kind == "kernelbench":
         origin.update(level=problem.level, problem=problem.number)
     origin.update(source=source, seed=SEED)
+    if program.modes is not None:
+        origin["modes"] = program.modes
     count = len(program.outputs)
     as_they_are = 0 if count == 1 else {"tuple": list(range(count))}
     task = {

@@ -29,11 +29,28 @@ expected<module_modes> read_modes(const json& v) {
   return modes;
 }
 
+expected<std::vector<module_call>> read_modules(const json& v) {
+  if (!v.is_array()) return wrong_json_kind("origin, modules", "an array", v);
+  std::vector<module_call> modules;
+  for (const auto& item : v.as_array()) {
+    const std::string where = fmt::format("origin, modules, {}", modules.size());
+    if (!item.is_object()) return wrong_json_kind(where, "an object", item);
+    CUDAL1_CHECK(known_keys(item, where, {"path", "kind", "first", "count", "like"}));
+    auto& call = modules.emplace_back();
+    CUDAL1_CHECK(from_json(item, call, where));
+    if (call.path.empty() || call.first < 0 || call.count < 1 || call.like < -1 ||
+        call.like >= static_cast<int64_t>(modules.size()) - 1)
+      return fail(errc::parse_error, "{}: should have a path, first from 0, count from 1 and an earlier place as like",
+                  where);
+  }
+  return modules;
+}
+
 }  // namespace
 
 expected<task_origin> read_origin(const json& v) {
   if (!v.is_object()) return wrong_json_kind("origin", "an object", v);
-  CUDAL1_CHECK(known_keys(v, "origin", {"kind", "level", "problem", "source", "seed", "modes"}));
+  CUDAL1_CHECK(known_keys(v, "origin", {"kind", "level", "problem", "source", "seed", "modes", "part", "modules"}));
   task_origin origin;
   CUDAL1_TRY(const json* kind, required_key(v, "kind", "origin"));
   CUDAL1_TRY(origin.kind, read_enum<origin_kind>(*kind, "origin, kind"));
@@ -52,6 +69,12 @@ expected<task_origin> read_origin(const json& v) {
   if (const auto* modes = v.find("modes")) {
     CUDAL1_TRY(origin.modes, read_modes(*modes));
   }
+  if (const auto* part = v.find("part")) {
+    CUDAL1_TRY(origin.part, read_string(*part, "origin, part"));
+  }
+  if (const auto* modules = v.find("modules")) {
+    CUDAL1_TRY(origin.modules, read_modules(*modules));
+  }
   return origin;
 }
 
@@ -63,6 +86,15 @@ json origin_json(const task_origin& origin) {
   object.set("source", origin.source);
   object.set("seed", origin.seed);
   if (origin.modes) object.set("modes", to_json(*origin.modes));
+  if (!origin.part.empty()) object.set("part", origin.part);
+  if (origin.modules.empty()) return object;
+  json calls = json::make_array();
+  for (const auto& m : origin.modules) {
+    json call = json::make_object({{"path", m.path}, {"kind", m.kind}, {"first", m.first}, {"count", m.count}});
+    if (m.like >= 0) call.set("like", m.like);
+    calls.push_back(std::move(call));
+  }
+  object.set("modules", std::move(calls));
   return object;
 }
 

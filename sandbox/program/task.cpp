@@ -209,6 +209,11 @@ expected<void> read_parts(const json& document, std::string_view profile, task& 
   CUDAL1_TRY(const auto sizes, read_sizes(document, t.profile));
   CUDAL1_TRY(auto reference, read_reference(document, sizes, t.name));
   CUDAL1_TRY(t.reference, check_program(std::move(reference)));
+  if (t.origin)
+    for (const auto& call : t.origin->modules)
+      if (call.first + call.count > static_cast<int64_t>(t.reference.text.steps.size()))
+        return fail(errc::parse_error, "origin, modules: {} has steps {} to {}, and there are {}", call.path,
+                    call.first, call.first + call.count - 1, t.reference.text.steps.size());
   CUDAL1_TRY(t.inputs, read_specs(document, "inputs", t.reference.text.inputs, sizes));
   CUDAL1_TRY(t.weights, read_specs(document, "weights", t.reference.text.weights, sizes));
   if (const auto* states = document.find("states")) {

@@ -15,7 +15,8 @@
 // unknown: `"draws": 8` means that the tensors "x.0" to "x.7" are recorded draws, and a `declared` draw uses one of
 // them, the same one for all such inputs. The origin of an imported task is
 // `"origin": {"kind": "kernelbench", "level": 1, "problem": 23, "source": "<SHA-256>.py", "seed": 42,
-// "modes": {"training": ["norm"], "evaluation": []}}`.
+// "modes": {"training": ["norm"], "evaluation": []}}`; its `modules` say which calls of modules the
+// steps come from.
 //
 // A size is an integer or an expression over the profile's names with + - * / ( ), in shapes and in integer arguments
 // ("N*C/4"; a division must have no remainder). `sizes` may be left out where every size is a number. A task consists
@@ -92,6 +93,16 @@ struct module_modes {
 };
 BOOST_DESCRIBE_STRUCT(module_modes, (), (training, evaluation))
 
+// A call of one of the model's modules, as the task's steps [first, first + count). `like`: the place of an earlier
+// call in the list that does the same with other tensors (a layer that is repeated), or -1.
+struct module_call {
+  std::string path, kind;  // "encoder.layers.0", its class
+  int64_t first = 0, count = 0;
+  int64_t like = -1;
+  bool operator==(const module_call&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(module_call, (), (path, kind, first, count, like))
+
 // What a task was imported from.
 struct task_origin {
   origin_kind kind = origin_kind::python;
@@ -99,9 +110,11 @@ struct task_origin {
   std::string source;                     // a blob: the Python file, byte for byte
   int64_t seed = 0;                       // with which its weights were initialised
   std::optional<module_modes> modes;      // unknown: it may be that of any module
+  std::string part;                       // the path of one module of the model; "": the whole
+  std::vector<module_call> modules;       // by first step, an outer one before those in it
   bool operator==(const task_origin&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(task_origin, (), (kind, level, problem, source, seed))
+BOOST_DESCRIBE_STRUCT(task_origin, (), (kind, level, problem, source, seed, modes, part, modules))
 
 struct task {
   std::string name, summary, family;

@@ -31,7 +31,19 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and another p
 
 import torch  # noqa: E402
 
-from importing import draws, exporting, modes, operators, passes, replay, rules, state, task_file, weights  # noqa: E402
+from importing import (  # noqa: E402
+    draws,
+    exporting,
+    modes,
+    operators,
+    part,
+    passes,
+    replay,
+    rules,
+    state,
+    task_file,
+    weights,
+)
 from importing.program import Program  # noqa: E402
 from importing.refusal import Refused  # noqa: E402
 from importing.source import SEED, Loaded, OnCpu, Problem, find_problems, one_line, running  # noqa: E402
@@ -42,6 +54,10 @@ class Options:
     out: pathlib.Path
     verify_s: float
     rules: str  # the path of cudal1
+    module: str = ""  # of the model, alone
+
+
+leaves = torch.utils._pytree.tree_leaves
 
 
 def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
@@ -52,7 +68,7 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
             "of; take levels 1 to 3, or write the model as a file of its own"
         )
     loaded = Loaded(problem)
-    arguments, drawn = draws.draw_inputs(loaded, torch.utils._pytree.tree_leaves)
+    arguments, drawn = draws.draw_inputs(loaded, leaves)
     model = loaded.model()
     program, watch = exporting.export(model, arguments, loaded.module.__name__)
     if len(program.inputs) != len(drawn):
@@ -81,13 +97,15 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
     checked = replay.check(program, loaded.model(), arguments, options.verify_s)
     program.modes = modes.that_matter(loaded.model(), arguments)
     drawn += [draws.draw_of_state(values) for values in checked.states]
+    if options.module:
+        program, drawn = part.take_part(program, options.module, loaded, drawn, leaves)
     blobs = options.out / "blobs"
     blob = weights.write_weights(program, blobs)
     recorded = task_file.recorded_tensors(program, drawn)
     records = weights.write_tensors(recorded, blobs) if recorded else None
     source = weights.write_source(problem.code, blobs)
     declared = weights.declare_weights(program, blob or "")
-    task = task_file.task_json(problem, model, program, drawn, declared, records, source)
+    task = task_file.task_json(problem, model, program, drawn, declared, records, source, options.module)
     path = options.out / f"{problem.name}.json"
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(task_file.task_text(task), encoding="utf-8")
@@ -269,6 +287,12 @@ def _parse(words: list[str]) -> argparse.Namespace:
         metavar="NAME,...",
         help="only these tasks: whole names, or beginnings as in level1_023",
     )
+    parser.add_argument(
+        "--module",
+        default="",
+        metavar="PATH",
+        help="only this module of the model, as in encoder.layers.0: its inputs are recorded in calls of the model",
+    )
     parser.add_argument("--level", type=int, metavar="N", help="only KernelBench's problems of this level")
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: half of the cores)")
     parser.add_argument(
@@ -341,6 +365,11 @@ def main(words: list[str]) -> int:
     if not problems:
         print("import_tasks: there is no problem to import", file=sys.stderr)
         return 2
+    if o.module and len(problems) > 1:
+        print(f"import_tasks: --module: of which of these {len(problems)} models?", file=sys.stderr)
+        return 2
+    if o.module:
+        problems = [dataclasses.replace(problems[0], name=part.name_of(problems[0].name, o.module))]
     jobs = o.jobs or max(1, len(os.sched_getaffinity(0)) // 2)
     operators.load(o.operators)
     torch.set_num_threads(1)
@@ -351,7 +380,7 @@ def main(words: list[str]) -> int:
         if sys.stderr.isatty():
             print(f"\r\x1b[K{done}/{len(problems)}  {line['name']}", end="", file=sys.stderr, flush=True)
 
-    lines = Jobs(Options(o.out, o.verify, o.rules), jobs, o.limit).run(problems, say)
+    lines = Jobs(Options(o.out, o.verify, o.rules, o.module), jobs, o.limit).run(problems, say)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     place = {p.name: i for i, p in enumerate(problems)}

@@ -219,7 +219,7 @@ TEST(read_task, keeps_the_content_of_weights_and_the_origin) {
   EXPECT_EQ(t->weights[1].content, (tensor_content{weights_blob, "index", true}));
   EXPECT_EQ(t->content_files(), std::vector<std::string>{weights_blob});
   EXPECT_EQ(t->origin,
-            (task_origin{origin_kind::kernelbench, 1, 23, source_blob, 42, module_modes{{"net.norm"}, {""}}}));
+            (task_origin{origin_kind::kernelbench, 1, 23, source_blob, 42, module_modes{{"net.norm"}, {""}}, {}, {}}));
   EXPECT_EQ(t->inputs[0].draw.kind, distribution::simplex);
   EXPECT_EQ(t->inputs[1].draw.kind, distribution::signs);
   EXPECT_EQ(t->inputs[2].draw.value, 1.5);

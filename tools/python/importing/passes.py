@@ -321,7 +321,7 @@ def _shared_heads(program: Program) -> None:
     program.steps = steps
 
 
-def _own_outputs(program: Program) -> None:
+def own_outputs(program: Program) -> None:
     """Gives each output its own memory and name."""
     makers = program.makers()
 
@@ -397,7 +397,7 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
     _live_randomness(program)
     program.drop_unused()
     _uninitialized(program)
-    _own_outputs(program)
+    own_outputs(program)
     _leave_out_defaults(program)
     if not program.steps:
         raise Refused("it computes nothing: its outputs do not depend on its inputs")

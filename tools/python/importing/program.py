@@ -26,6 +26,7 @@ class Step:
     args: dict[str, Any]  # tensors are Values; what is left out has its default
     outs: list[Value | None]  # None for a result that is not read
     where: str = ""  # " (line 12: `y = self.net(x)`)", of the user's file
+    calls: tuple | None = None  # of modules, that it is made in (modules.py); None: the importer added it
 
     @property
     def name(self) -> str:

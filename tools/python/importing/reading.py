@@ -10,6 +10,7 @@ from typing import Any, Callable
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from .modules import calls_around
 from .operators import argument_names, is_known
 from .program import Program, Value, call_by_schema, map_values, op_name, values_in
 from .refusal import Refused
@@ -56,11 +57,14 @@ class Reader:
         self.program = program
         self.env: dict[torch.fx.Node, Any] = {}
         self.where = ""  # of the node that is being read
+        self.calls: tuple = ()  # likewise
 
     def read(self, graph: torch.fx.Graph) -> None:
         for node in graph.nodes:
             if node.op == "call_function":
                 self.where = line_of(node) or self.where
+                if node.meta.get("nn_module_stack"):
+                    self.calls = calls_around(node)
                 self.env[node] = self._call(node)
             elif node.op not in ("placeholder", "output"):
                 raise Refused(
@@ -115,7 +119,7 @@ class Reader:
 
     def _add(self, op: torch._ops.OpOverload, args: dict[str, Any], name: str) -> list[Value]:
         step = self.program.step(op, args, name)
-        step.where = self.where
+        step.where, step.calls = self.where, self.calls
         self.program.steps.append(step)
         return step.outs
 
@@ -196,7 +200,7 @@ class Reader:
             inner = make_fx(run)(*(v.fake for v in values)).graph
         places = [n for n in inner.nodes if n.op == "placeholder"]
         reader = Reader(self.program)
-        reader.where = self.where
+        reader.where, reader.calls = self.where, self.calls
         reader.env = dict(zip(places, values))
         for n in inner.nodes:
             if n.op == "call_function":

@@ -44,7 +44,8 @@ def seconds_of(program: Program) -> float:
     return sum(_products(s) for s in program.steps) / 1e10 + elements / 2e8
 
 
-def _run(program: Program, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+def run(program: Program, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs. `tensors`: of the inputs."""
     known: dict[Value, torch.Tensor] = dict(zip(program.inputs, tensors))
     known.update({w: w.data for w in program.weights})
     last_read = {v: step for step in program.steps for v in step.reads()}
@@ -128,7 +129,7 @@ class _Calls:
     def call(self, number: int) -> None:
         if number == 1 or self.kept:
             given = [x.clone() for x in self.inputs] + [values[-1] for values in self.states]
-            self.last = [x.detach() for x in _run(self.program, given)]
+            self.last = [x.detach() for x in run(self.program, given)]
         for values, state in zip(self.states, self.kept):
             values.append(self.last[state.output])
         arguments = torch.utils._pytree.tree_map(

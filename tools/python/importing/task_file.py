@@ -12,6 +12,7 @@ import torch
 
 from .draws import Drawn
 from .families import family_of
+from .modules import calls_of
 from .operators import record_of
 from .program import Program, Step, Value, op_name
 from .source import SEED, Problem
@@ -98,8 +99,10 @@ def task_json(
     weights: list[dict[str, Any]],
     records: str | None,
     source: str,
+    part: str = "",
 ) -> dict[str, Any]:
-    """`weights`: as declared; `records`: the blob with the recorded draws of inputs."""
+    """`weights`: as declared; `records`: the blob with the recorded draws of inputs; `part`: the path of a module, of
+    which the program is, "" for the whole model."""
     # Operators that are defined on a part of the numbers: draws of other kinds are folded into what get_inputs gives.
     partial = any("partial" in record_of(s) for s in program.steps)
     origin: dict[str, Any] = {"kind": problem.kind}
@@ -108,6 +111,10 @@ def task_json(
     origin.update(source=source, seed=SEED)
     if program.modes is not None:
         origin["modes"] = program.modes
+    if part:
+        origin["part"] = part
+    if calls := calls_of(program):
+        origin["modules"] = calls
     count = len(program.outputs)
     as_they_are = 0 if count == 1 else {"tuple": list(range(count))}
     task = {

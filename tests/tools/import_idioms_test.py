@@ -159,7 +159,7 @@ class Idioms(unittest.TestCase):
         self.assertRegex(self.refused["cached_input"], r"^forward changes self\.cache")
 
     def test_a_refusal_names_the_users_line(self) -> None:
-        self.assertRegex(self.refused["no_rule_for_it"], r"\(line 10: `return torch.relu\(y\[:, :0\].sum\(1\)\)`\): ")
+        self.assertRegex(self.refused["no_rule_for_it"], r"\(no_rule_for_it.py:10: `return torch.relu\(y\[:, :0\].sum\(1\)\)`\): ")
 
 
 if __name__ == "__main__":

@@ -289,10 +289,6 @@ BAD = {
         model("pass", "return x * y", "torch.rand(30, 4), torch.rand(4)", "x, *, y"),
         "forward takes y by keyword alone",
     ),
-    "inputs_in_a_dict": (
-        model("pass", "return x * 2", "torch.rand(30, 4)").replace("return [torch", "return {'x': torch").replace("4)]", "4)}"),
-        "get_inputs gives a dict; it should give a list",
-    ),
     "too_few_inputs": (model("pass", "return x * y", "torch.rand(30, 4)", "x, y"), "'y'"),
     "complex": (
         model("pass", "return x.abs()", "torch.randn(30, dtype=torch.complex64)"),
@@ -306,7 +302,7 @@ BAD = {
         model("pass", "return Out(x * 2)", "torch.rand(30, 4)").replace(
             "\nclass Model", "\nclass Out:\n    def __init__(self, y):\n        self.y = y\n\nclass Model"
         ),
-        "of type Out; return tensors",
+        "(as_an_object.py:14: `def forward(self, x):`); return tensors",
     ),
     "as_a_class_without_a_place": (
         model("pass", "Out = collections.namedtuple('Out', 'y')\nreturn make()(x)", "torch.rand(30, 4)").replace(
@@ -315,21 +311,25 @@ BAD = {
         ),
         "cannot be found by that name",
     ),
+    "infinite": (
+        model("pass", "return x * 2", "torch.full((4, 4), float('-inf')).triu(1)"),
+        "give a mask as bool",
+    ),
     "same_every_time": (
         model("pass", "return x * 2", "torch.linspace(0, 1, 1100)"),
-        "the same for every seed",
+        "its inputs have the same values in every call, and it has no weights",
     ),
     "wrong_code": (model("pass", "return x.no_such_method()", "torch.randn(1100, 4)"), "no_such_method"),
     "no_package": (f"import no_such_package_here\n{HEAD}", "no_such_package_here"),
-    "no_model": (HEAD, "it defines no Model"),
-    "imports_neighbour": ("from neighbour_of_it import f\n", "one file"),
+    "no_model": (HEAD, "no_model.py defines no Model"),
+    "imports_neighbour": ("from neighbour_of_it import f\n", "cannot import name 'f' from 'neighbour_of_it'"),
     "counts": (
         model("self.calls = 0", "self.calls += 1\nreturn x * self.calls", "torch.rand(30, 4)"),
-        "forward changes self.calls (line 11), which a task cannot keep",
+        "forward changes self.calls (counts.py:11: `self.calls += 1`), which a task cannot keep",
     ),
     "counts_late": (
         model("self.calls = 0", "self.calls += 1\nreturn x if self.calls < 900 else x * 2", "torch.rand(30, 4)"),
-        "forward changes self.calls (line 11), which a task cannot keep",
+        "forward changes self.calls (counts_late.py:11: `self.calls += 1`), which a task cannot keep",
     ),
     "begins_without": (
         model(
@@ -337,15 +337,15 @@ BAD = {
             "if self.h is None:\n    self.h = torch.zeros(4)\nself.h = self.h + x[0]\nreturn x + self.h",
             "torch.rand(30, 4)",
         ),
-        "forward changes self.h (line 12), which a task cannot keep",
+        "forward changes self.h (begins_without.py:12: `self.h = torch.zeros(4)`), which a task cannot keep",
     ),
     "numbers_in_a_list": (
         model("self.n = [1.0, 2.0]", "self.n[0] += 1\nreturn x * torch.tensor(self.n).sum()", "torch.rand(30, 4)"),
-        "forward changes self.n, which a task cannot keep",
+        "forward changes self.n (numbers_in_a_list.py:11: `self.n[0] += 1`), which a task cannot keep",
     ),
     "tensors_in_a_dict": (
         model("self.kept = {'h': torch.zeros(4)}", "self.kept['h'] = self.kept['h'] + x[0]\nreturn x * self.kept['h']", "torch.rand(30, 4)"),
-        "forward changes self.kept, which a task cannot keep",
+        "(tensors_in_a_dict.py:11: `self.kept['h'] = self.kept['h'] + x[0]`), which a task cannot keep",
     ),
     "cache_that_grows": (
         model(
@@ -353,11 +353,11 @@ BAD = {
             "self.cache.append(x)\nreturn torch.stack(self.cache).sum(0)",
             "torch.rand(30, 4)",
         ),
-        "forward changes self.cache, which a task cannot keep",
+        "forward changes self.cache (cache_that_grows.py:11: `self.cache.append(x)`), which a task cannot keep",
     ),
     "grows": (
         model("self.h = torch.zeros(1, 4)", "self.h = torch.cat([self.h, x[:1]])\nreturn self.h.sum(0) + x", "torch.rand(30, 4)"),
-        "self.h (line 11) is float32[1, 4] before a call and float32[2, 4] after it",
+        "self.h (grows.py:11: `self.h = torch.cat([self.h, x[:1]])`) is float32[1, 4] before a call and float32[2, 4] after it",
     ),
     "global_state": (
         model("pass", "KEPT.append(1)\nreturn x * len(KEPT)", "torch.rand(30, 4)").replace("\nclass Model", "\nKEPT = []\nclass Model"),
@@ -450,6 +450,14 @@ class Imported(unittest.TestCase):
             with self.subTest(name):
                 self.assertIn(words, self.refused.get(name, "(imported)"))
                 self.assertFalse((self.root / "tasks" / f"{name}.json").exists())
+
+    def test_refusals_name_the_line_of_the_users_source(self) -> None:
+        """All that are not of what get_inputs gives, or of what the file lacks."""
+        of_inputs = {"too_large_to_record", "complex", "eighths", "infinite"}
+        of_files = {"no_package", "no_model", "same_every_time"}
+        for name in BAD.keys() - of_inputs - of_files:
+            with self.subTest(name):
+                self.assertRegex(self.refused.get(name, "(imported)"), rf"\({name}\.py:\d+: `.+`\)")
 
     def test_weights_are_those_of_seed_42(self) -> None:
         task = self.task("linear_relu")

@@ -69,11 +69,11 @@ TEST(model_import, models_become_tasks_that_our_rules_accept_and_the_others_are_
 TEST(model_import, a_search_imports_a_model_once) {
   const temporary_folder folder;
   write_file(folder / "layer.py", good_model);
-  const auto first = imported_once(folder / "data", folder / "layer.py");
+  const auto first = imported_once(folder / "data", {folder / "layer.py", {}, ""});
   ASSERT_TRUE(holds(first));
   EXPECT_TRUE(first->fresh);
   EXPECT_THAT(first->report.imported, SizeIs(1));
-  const auto again = imported_once(folder / "data", folder / "layer.py");
+  const auto again = imported_once(folder / "data", {folder / "layer.py", {}, ""});
   ASSERT_TRUE(holds(again));
   EXPECT_FALSE(again->fresh);
   EXPECT_EQ(again->folder, first->folder);
@@ -81,6 +81,34 @@ TEST(model_import, a_search_imports_a_model_once) {
   const auto tasks = load_tasks(again->folder, "cuda");
   ASSERT_TRUE(holds(tasks));
   EXPECT_THAT(*tasks, SizeIs(1));
+}
+
+TEST(model_import, a_name_in_a_file_or_a_package_is_a_source) {
+  for (const auto* source : {"blocks.py:Block", "models/blocks.py:make", "torchvision.models:resnet18", "a:b"})
+    EXPECT_TRUE(is_model_source(source)) << source;
+  for (const auto* other : {"a/b:c", "a..b:c", "a:", ":b", "a:1"})
+    EXPECT_FALSE(is_model_source(other)) << other;
+}
+
+TEST(model_import, a_search_imports_a_model_again_once_a_file_that_it_reads_has_changed) {
+  const temporary_folder folder;
+  write_file(folder / "helper.py", "factor = 2\n");
+  write_file(folder / "scaled.py",
+             "import torch\nfrom helper import factor\ndef scale(x): return x * factor\n"
+             "def example_inputs(): return torch.rand(3, 4)\n");
+  const model_choice model{folder / "scaled.py:scale", {}, ""};
+  const auto first = imported_once(folder / "data", model);
+  ASSERT_TRUE(holds(first));
+  ASSERT_THAT(first->report.imported, SizeIs(1));
+  EXPECT_EQ(first->report.imported.front().name, "scaled.scale");
+  const auto again = imported_once(folder / "data", model);
+  ASSERT_TRUE(holds(again));
+  EXPECT_FALSE(again->fresh);
+  write_file(folder / "helper.py", "factor = 30\n");
+  const auto changed = imported_once(folder / "data", model);
+  ASSERT_TRUE(holds(changed));
+  EXPECT_TRUE(changed->fresh);
+  EXPECT_THAT(read_file(changed->folder + "/scaled.scale.json"), HasSubstr("\"other\": 30"));
 }
 
 TEST(model_import, missing_files_are_reported_before_anything_is_created) {

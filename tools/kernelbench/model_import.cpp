@@ -1,12 +1,14 @@
 #include "tools/kernelbench/model_import.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/base/blob.hpp"
@@ -71,6 +73,9 @@ expected<import_report> run_importer(const import_request& request) {
                {"--json", "--out", request.out, "--operators", operators.path().string(), "--rules", rules});
   for (const auto& names : request.only)
     words.insert(words.end(), {"--only", names});
+  for (const auto& inputs : request.inputs)
+    words.insert(words.end(), {"--inputs", inputs});
+  if (!request.weights.empty()) words.insert(words.end(), {"--weights", request.weights});
   if (request.level) words.insert(words.end(), {"--level", std::to_string(*request.level)});
   if (request.jobs) words.insert(words.end(), {"--jobs", std::to_string(*request.jobs)});
   CUDAL1_TRY(const auto ended, run_python(python, script, words));
@@ -119,14 +124,69 @@ expected<std::string> bytes_of(const fs::path& source, std::string_view ending) 
   return all;
 }
 
-expected<std::string> key_of(const std::string& source) {
+struct named_model {
+  std::string place, name;  // FILE.py or package.module, and what is named there
+};
+
+bool is_python_name(std::string_view word) {
+  const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c >= 0x80; };
+  return !word.empty() && std::isdigit(static_cast<unsigned char>(word.front())) == 0 &&
+         std::all_of(word.begin(), word.end(), fits);
+}
+
+bool is_module_name(std::string_view dotted) {
+  for (auto dot = dotted.find('.'); dot != std::string_view::npos; dot = dotted.find('.')) {
+    if (!is_python_name(dotted.substr(0, dot))) return false;
+    dotted.remove_prefix(dot + 1);
+  }
+  return is_python_name(dotted);
+}
+
+std::optional<named_model> split_name(const std::string& source) {
+  const auto colon = source.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  named_model m{source.substr(0, colon), source.substr(colon + 1)};
+  if (is_python_name(m.name) && (m.place.ends_with(".py") || is_module_name(m.place))) return m;
+  return std::nullopt;
+}
+
+// The file or folder of a source; "" for a module, which Python finds.
+std::string path_of(const std::string& source) {
+  const auto named = split_name(source);
+  if (!named) return source;
+  return named->place.ends_with(".py") ? named->place : "";
+}
+
+expected<void> check_there(const std::string& source) {
+  const auto path = path_of(source);
+  if (std::error_code problem; path.empty() || fs::exists(path, problem)) return {};
+  return fail(errc::not_found,
+              "there is no {}; a source is a *.py, a folder of them, a *.jsonl, FILE.py:NAME or package.module:NAME",
+              path);
+}
+
+expected<std::string> key_of(const model_choice& model) {
   CUDAL1_TRY(const auto script, python_script(program_name));
-  CUDAL1_TRY(const auto models, bytes_of(source, ".py"));
+  std::string models, name;
+  if (const auto path = path_of(model.source); !path.empty()) {
+    CUDAL1_TRY(models, bytes_of(path, ".py"));
+    // The name of a task contains the name of its file and of its folder (level1).
+    const auto absolute = fs::absolute(path).lexically_normal();
+    name = (absolute.parent_path().filename() / absolute.filename()).string();
+  }
   CUDAL1_TRY(const auto importer, bytes_of(fs::path(script).parent_path(), ".py"));
-  // The name of a task contains the name of its file and of its folder (level1).
-  const auto path = fs::absolute(source).lexically_normal();
-  const auto name = (path.parent_path().filename() / path.filename()).string();
-  return sha256_hex(sha256_hex(models) + sha256_hex(importer) + sha256_hex(operators_json().text()) + name);
+  std::string key = sha256_hex(models) + sha256_hex(importer) + sha256_hex(operators_json().text()) + name;
+  // What else is named is found from the working folder.
+  if (split_name(model.source) || !model.inputs.empty() || !model.weights.empty())
+    key += fmt::format("\n{}\n{}\n{}\n{}", fs::current_path().string(), model.source, fmt::join(model.inputs, "\n"),
+                       model.weights);
+  return sha256_hex(key);
+}
+
+bool is_unchanged(const read_file_state& file) {
+  struct stat now {};
+  return ::stat(file.path.c_str(), &now) == 0 && now.st_size == file.bytes &&
+         now.st_mtim.tv_sec * int64_t{1'000'000'000} + now.st_mtim.tv_nsec == file.modified_ns;
 }
 
 expected<import_report> read_report(const fs::path& path) {
@@ -139,8 +199,22 @@ expected<import_report> read_report(const fs::path& path) {
 
 }  // namespace
 
+void add_model_options(CLI::App& command, std::vector<std::string>& inputs, std::string& weights) {
+  command
+      .add_option("--inputs", inputs,
+                  "what gives the model's example inputs: a function or a value beside the model, FILE.py:NAME or "
+                  "package.module:NAME; given again, each makes a task")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  command
+      .add_option("--weights", weights,
+                  "the model's state_dict, as torch.save (read with weights_only) or safetensors wrote it; without the "
+                  "flag, that of FILE.pt, .pth or .safetensors beside FILE.py, if it is the model's")
+      ->type_name("FILE");
+}
+
 bool is_model_source(const std::string& name) {
-  if (name.ends_with(".py") || name.ends_with(".jsonl")) return true;
+  if (name.ends_with(".py") || name.ends_with(".jsonl") || split_name(name)) return true;
   std::error_code problem;
   if (!fs::is_directory(name, problem)) return false;
   for (fs::recursive_directory_iterator entry(name, problem), end; !problem && entry != end; entry.increment(problem))
@@ -152,26 +226,26 @@ bool is_model_source(const std::string& name) {
 
 expected<import_report> import_models(const import_request& request) {
   for (const auto& source : request.sources)
-    if (std::error_code problem; !fs::exists(source, problem))
-      return fail(errc::not_found, "there is no {}; a source is a *.py, a folder of them or a *.jsonl", source);
+    CUDAL1_CHECK(check_there(source));
   CUDAL1_TRY(auto report, run_importer(request));
   return reject_invalid_tasks(std::move(report), request.out);
 }
 
-expected<imported_models> imported_once(const std::string& data, const std::string& source) {
-  if (std::error_code problem; !fs::exists(source, problem))
-    return fail(errc::not_found, "there is no {}; a source is a *.py, a folder of them or a *.jsonl", source);
-  CUDAL1_TRY(const auto key, key_of(source));
+expected<imported_models> imported_once(const std::string& data, const model_choice& model) {
+  CUDAL1_CHECK(check_there(model.source));
+  CUDAL1_TRY(const auto key, key_of(model));
   const auto parent = fs::path(data) / "imported";
   const auto folder = parent / key;
   imported_models result{folder.string(), {}, false};
   std::error_code problem;
   if (fs::is_regular_file(folder / report_name, problem)) {
     CUDAL1_TRY(result.report, read_report(folder / report_name));
-    return result;
+    if (std::all_of(result.report.files.begin(), result.report.files.end(), is_unchanged)) return result;
+    fs::remove_all(folder, problem);
   }
   const auto unfinished = parent / fmt::format(".{}_{}", key, ::getpid());
-  CUDAL1_TRY(result.report, import_models({{source}, unfinished.string(), {}, {}, {}}));
+  CUDAL1_TRY(result.report,
+             import_models({{model.source}, unfinished.string(), {}, model.inputs, model.weights, {}, {}}));
   result.fresh = true;
   CUDAL1_CHECK(write_whole(unfinished / report_name, to_json(result.report).text()));
   fs::rename(unfinished, folder, problem);

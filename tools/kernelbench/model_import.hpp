@@ -5,16 +5,25 @@
 #include <string>
 #include <vector>
 
+#include <CLI/App.hpp>
 #include <boost/describe.hpp>
 
 #include "config/base/error.hpp"
 
 namespace cudal1::cli {
 
+// A model as a command line names it.
+struct model_choice {
+  std::string source;               // *.py, a folder of them, *.jsonl, FILE.py:NAME, package.module:NAME
+  std::vector<std::string> inputs;  // what gives example inputs, in place of what is beside the model
+  std::string weights;              // a file with the model's state_dict, or ""
+};
+
 struct import_request {
-  std::vector<std::string> sources;  // *.py, folders of them, *.jsonl
+  std::vector<std::string> sources;  // as in model_choice
   std::string out;                   // gets NAME.json and blobs/
-  std::vector<std::string> only;
+  std::vector<std::string> only, inputs;
+  std::string weights;
   std::optional<int64_t> level, jobs;
 };
 
@@ -33,17 +42,29 @@ struct refused_problem {
 };
 BOOST_DESCRIBE_STRUCT(refused_problem, (), (name, reason))
 
+// A file beside the source that an import has read: a module that it imports, a checkpoint.
+struct read_file_state {
+  std::string path;
+  int64_t bytes = 0, modified_ns = 0;
+};
+BOOST_DESCRIBE_STRUCT(read_file_state, (), (path, bytes, modified_ns))
+
 struct import_report {
   std::vector<imported_task> imported;
   std::vector<refused_problem> refused;
+  std::vector<read_file_state> files;
 };
-BOOST_DESCRIBE_STRUCT(import_report, (), (imported, refused))
+BOOST_DESCRIBE_STRUCT(import_report, (), (imported, refused, files))
 
 // Runs the sources' Python, unconfined, as the user. A problem that cannot become a task is in `refused` with the
 // reason; an error concerns the whole import: no Python, missing sources.
 expected<import_report> import_models(const import_request& request);
 
-// True if a command-line argument names PyTorch models: *.py, *.jsonl, a folder with *.py somewhere in it.
+// The flags --inputs and --weights.
+void add_model_options(CLI::App& command, std::vector<std::string>& inputs, std::string& weights);
+
+// True if a command-line argument names PyTorch models: *.py, *.jsonl, a folder with *.py somewhere in it,
+// FILE.py:NAME, package.module:NAME.
 bool is_model_source(const std::string& name);
 
 struct imported_models {
@@ -52,8 +73,9 @@ struct imported_models {
   bool fresh = false;  // imported just now
 };
 
-// The tasks of one source in DATA/imported, imported if they are not there yet. The folder's name is a hash of
-// everything that determines the result: the sources' bytes, the importer's, the operators that tasks may have.
-expected<imported_models> imported_once(const std::string& data, const std::string& source);
+// The tasks of one source in DATA/imported, imported if they are not there yet, or if a file that the import has read
+// has changed. The folder's name is a hash of everything else that determines the result: the sources' bytes, the
+// importer's, the operators that tasks may have.
+expected<imported_models> imported_once(const std::string& data, const model_choice& model);
 
 }  // namespace cudal1::cli

@@ -2,7 +2,9 @@
 """Turns PyTorch models into tasks of cudal1.
 
 SOURCE is a KernelBench problem (FOLDER/level1/23_Softmax.py), any Python file with Model, get_inputs and
-get_init_inputs, a folder of such files, or JSON lines with level, problem_id, code and perhaps name. The results
+get_init_inputs, a folder of such files, JSON lines with level, problem_id, code and perhaps name, or FILE.py:NAME or
+package.module:NAME: a module's class, a module, a function that makes one, or a function of tensors. What those are
+called with is given by example_inputs() beside them: a tuple by position, a dict by keyword, several if it yields. The results
 are DIR/NAME.json and, named by their SHA-256, DIR/blobs/*.safetensors (weights as KernelBench seeds them) and
 *.py (sources).
 
@@ -15,6 +17,7 @@ wrong.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import multiprocessing
@@ -24,7 +27,7 @@ import pathlib
 import sys
 import time
 import warnings
-from typing import Any
+from typing import Any, Callable
 
 warnings.filterwarnings("ignore")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and another process may measure on it
@@ -32,8 +35,10 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and another p
 import torch  # noqa: E402
 
 from importing import (  # noqa: E402
+    checkpoint,
     draws,
     exporting,
+    lines,
     modes,
     operators,
     part,
@@ -41,12 +46,23 @@ from importing import (  # noqa: E402
     replay,
     rules,
     state,
+    targets,
     task_file,
     weights,
 )
 from importing.program import Program  # noqa: E402
 from importing.refusal import Refused  # noqa: E402
-from importing.source import SEED, Loaded, OnCpu, Problem, find_problems, one_line, running  # noqa: E402
+from importing.source import (  # noqa: E402
+    SEED,
+    ImportsNeighbour,
+    Loaded,
+    OnCpu,
+    OtherInputs,
+    Problem,
+    find_problems,
+    one_line,
+    running,
+)
 
 
 @dataclasses.dataclass
@@ -54,27 +70,46 @@ class Options:
     out: pathlib.Path
     verify_s: float
     rules: str  # the path of cudal1
+    inputs: list[str]  # functions or values, in place of what is beside the model
+    weights: str  # a file with the model's state_dict, or ""
     module: str = ""  # of the model, alone
 
 
 leaves = torch.utils._pytree.tree_leaves
 
 
-def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
-    """Writes one task, and gives a line of the report."""
+def import_problem(problem: Problem, options: Options) -> list[dict[str, Any]]:
+    """Writes the tasks of a problem, and gives a line of the report for each."""
     if problem.kind == "kernelbench" and problem.level == 4:
         raise Refused(
             "KernelBench's level 4 downloads pretrained models by their names, and a task holds all that it is made "
             "of; take levels 1 to 3, or write the model as a file of its own"
         )
-    loaded = Loaded(problem)
+    if not problem.target and not options.inputs:
+        with contextlib.suppress(OtherInputs, ImportsNeighbour):
+            loaded = Loaded(problem)
+            if loaded.is_complete():
+                return [import_task(problem, options, loaded, [])]
+
+    def imported(one: targets.Adapted) -> list[dict[str, Any]]:
+        return [import_task(one.problem, options, Loaded(one.problem), one.notes)]
+
+    every = targets.adapted(problem, options.inputs)
+    return [line for one in every for line in _lines(one.problem.name, lambda: imported(one))]
+
+
+def import_task(problem: Problem, options: Options, loaded: Loaded, notes: list[str]) -> dict[str, Any]:
+    """Of a problem with Model, get_inputs and get_init_inputs."""
     arguments, drawn = draws.draw_inputs(loaded, leaves)
+    found, more = checkpoint.find(options.weights, problem.folder, problem.file)
     model = loaded.model()
+    loaded.checkpoint, said = checkpoint.fitting(found, model)
+    notes = [*notes, *more, *said]
     program, watch = exporting.export(model, arguments, loaded.module.__name__)
     if len(program.inputs) != len(drawn):
         raise Refused(f"forward takes {len(program.inputs)} tensors, and get_inputs gives {len(drawn)}")
     others_are_read = watch.read_by(program)
-    is_fixed = weights.fixed_test(loaded.model, SEED)
+    is_fixed = weights.fixed_test(lambda seed: Loaded(problem, seed).model(seed), SEED)
     passes.make_task_program(program, is_fixed)
     weights.name_values(program)
     if watch.others and (others_are_read or is_another_later(loaded, arguments, program, watch, is_fixed)):
@@ -96,6 +131,11 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
     weights.name_values(program)
     checked = replay.check(program, loaded.model(), arguments, options.verify_s)
     program.modes = modes.that_matter(loaded.model(), arguments)
+    if all(d.same and d.fixed for d in drawn) and all(v.kind == "constant" for v in program.weights):
+        raise Refused(
+            "its inputs have the same values in every call, and it has no weights, so that a program without work could "
+            "return the results: draw one of its inputs at random (torch.rand, randn, randint)"
+        )
     drawn += [draws.draw_of_state(values) for values in checked.states]
     if options.module:
         program, drawn = part.take_part(program, options.module, loaded, drawn, leaves)
@@ -103,7 +143,7 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
     blob = weights.write_weights(program, blobs)
     recorded = task_file.recorded_tensors(program, drawn)
     records = weights.write_tensors(recorded, blobs) if recorded else None
-    source = weights.write_source(problem.code, blobs)
+    source = weights.write_source(checkpoint.marked(problem.code, loaded.checkpoint), blobs)
     declared = weights.declare_weights(program, blob or "")
     task = task_file.task_json(problem, model, program, drawn, declared, records, source, options.module)
     path = options.out / f"{problem.name}.json"
@@ -121,8 +161,19 @@ def import_problem(problem: Problem, options: Options) -> dict[str, Any]:
         "steps": len(program.steps),
         "verified": checked.calls > 0,
         "rounding": checked.rounding,
-        "notes": notes_on(program, drawn, copies),
+        "files": read_files(problem, loaded),
+        "notes": notes + notes_on(program, drawn, copies),
     }
+
+
+def read_files(problem: Problem, loaded: Loaded) -> list[dict[str, Any]]:
+    """The files of the user's own that the task was made of, beside its source, as they are now."""
+    paths = [str(getattr(module, "__file__", None)) for module in list(sys.modules.values())]
+    own = [path for path in paths if lines.is_own(path) and os.path.isabs(path)]
+    if loaded.checkpoint is not None:
+        own.append(str(loaded.checkpoint.path))
+    now = {path: os.stat(path) for path in sorted(set(own))}
+    return [{"path": path, "bytes": s.st_size, "modified_ns": s.st_mtime_ns} for path, s in now.items()]
 
 
 def is_another_later(
@@ -171,7 +222,8 @@ def notes_on(program: Program, drawn: list[draws.Drawn], copies: int) -> list[st
     notes = []
     for v, d in zip(program.inputs, drawn):
         if d.recorded and v not in states:
-            notes.append(f"{v.name} is recorded: {len(d.recorded)} draws")
+            how = f"recorded: {len(d.recorded)} draws" if not d.same else "given by its values"
+            notes.append(f"{v.name} is {how}" + (", and always these" if d.same and d.fixed else ""))
     for v, s in states.items():
         what = "is an input that forward changes" if s.kind == "argument" else "is kept from call to call"
         notes.append(f"{s.path} {what}")
@@ -188,20 +240,14 @@ def notes_on(program: Program, drawn: list[draws.Drawn], copies: int) -> list[st
     return notes
 
 
-def _child(problem: Problem, options: Options, answer: multiprocessing.connection.Connection) -> None:
-    """Imports one problem in a process of its own, so that the effects of its code end with it."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
+def _lines(name: str, imported: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What was imported, or one line with the reason why it was not."""
     try:
-        line = import_problem(problem, options)
+        return imported()
     except Refused as e:
-        line = {"name": problem.name, "reason": str(e)}
+        reason = str(e)
     except MemoryError:
-        line = {
-            "name": problem.name,
-            "reason": "it needs more memory than there is; import it on a larger machine",
-        }
+        reason = "it needs more memory than there is; import it on a larger machine"
     except Exception as e:
         at = e.__traceback__
         while at is not None and at.tb_next is not None:
@@ -209,11 +255,16 @@ def _child(problem: Problem, options: Options, answer: multiprocessing.connectio
         where = (
             f" ({pathlib.Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno})" if at is not None else ""
         )
-        line = {
-            "name": problem.name,
-            "reason": f"the importer failed: {one_line(e)}{where}; please report it",
-        }
-    answer.send(line)
+        reason = f"the importer failed: {one_line(e)}{where}; please report it"
+    return [{"name": name, "reason": reason}]
+
+
+def _child(problem: Problem, options: Options, answer: multiprocessing.connection.Connection) -> None:
+    """Imports one problem in a process of its own, so that the effects of its code end with it."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    answer.send(_lines(problem.name, lambda: import_problem(problem, options)))
     answer.close()
 
 
@@ -232,36 +283,40 @@ class Jobs:
         theirs.close()
         self.running[ours] = (child, problem, time.monotonic() + self.limit_s)
 
-    def _finished(self, answer: Any) -> dict[str, Any]:
+    def _finished(self, answer: Any) -> tuple[Problem, list[dict[str, Any]]]:
         child, problem, _ = self.running.pop(answer)
         try:
-            line = answer.recv()
+            found = answer.recv()
         except EOFError:
             child.join()
             how = f"signal {-child.exitcode}" if (child.exitcode or 0) < 0 else f"exit code {child.exitcode}"
             hint = "; there may not be enough memory: try --jobs 1" if child.exitcode == -9 else ""
-            line = {"name": problem.name, "reason": f"its process ended with {how}{hint}"}
+            found = [{"name": problem.name, "reason": f"its process ended with {how}{hint}"}]
         child.join()
-        return line
+        return problem, found
 
     def run(self, problems: list[Problem], say: Any) -> list[dict[str, Any]]:
-        waiting, lines = list(reversed(problems)), []
+        """The report's lines, in the order of the problems."""
+        waiting = list(reversed(problems))
+        found: dict[Problem, list[dict[str, Any]]] = {}
+
+        def finished(problem: Problem, own: list[dict[str, Any]]) -> None:
+            found[problem] = own
+            say(len(found), problem.name)
+
         while waiting or self.running:
             while waiting and len(self.running) < self.jobs:
                 self._start(waiting.pop())
             for answer in multiprocessing.connection.wait(list(self.running), timeout=1.0):
-                lines.append(self._finished(answer))
-                say(len(lines), lines[-1])
+                finished(*self._finished(answer))
             for answer, (child, problem, end) in list(self.running.items()):
                 if time.monotonic() > end:
                     child.kill()
                     child.join()
                     del self.running[answer]
-                    lines.append(
-                        {"name": problem.name, "reason": f"it took longer than {self.limit_s:.0f} s"}
-                    )
-                    say(len(lines), lines[-1])
-        return lines
+                    reason = f"it took longer than {self.limit_s:.0f} s"
+                    finished(problem, [{"name": problem.name, "reason": reason}])
+        return [line for problem in problems for line in found[problem]]
 
 
 def _warm_up() -> None:
@@ -280,6 +335,21 @@ def _parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("source", nargs="+", metavar="SOURCE")
     parser.add_argument("--out", required=True, type=pathlib.Path, metavar="DIR")
+    parser.add_argument(
+        "--inputs",
+        action="append",
+        default=[],
+        metavar="FUNCTION",
+        help="gives the example inputs: a function or a value of the model's module, FILE.py:NAME or package.module:NAME; "
+        "given several times, it makes a task of each",
+    )
+    parser.add_argument(
+        "--weights",
+        default="",
+        metavar="FILE",
+        help="the model's state_dict, by torch.save or safetensors; without it, that of FILE.safetensors, .pt or .pth beside "
+        "FILE.py, if it is the model's",
+    )
     parser.add_argument(
         "--only",
         action="append",
@@ -376,19 +446,22 @@ def main(words: list[str]) -> int:
     _warm_up()
     (o.out / "blobs").mkdir(parents=True, exist_ok=True)
 
-    def say(done: int, line: dict[str, Any]) -> None:
+    def say(done: int, name: str) -> None:
         if sys.stderr.isatty():
-            print(f"\r\x1b[K{done}/{len(problems)}  {line['name']}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{done}/{len(problems)}  {name}", end="", file=sys.stderr, flush=True)
 
-    lines = Jobs(Options(o.out, o.verify, o.rules, o.module), jobs, o.limit).run(problems, say)
+    if len(problems) > 1 and (o.inputs or o.weights, o.module):
+        print("import_tasks: --inputs and --weights are of one model, and there are several", file=sys.stderr)
+        return 2
+
+    report = Jobs(Options(o.out, o.verify, o.rules, o.inputs, o.weights, o.module), jobs, o.limit).run(problems, say)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-    place = {p.name: i for i, p in enumerate(problems)}
-    lines.sort(key=lambda line: place[line["name"]])
-    imported = [line for line in lines if "reason" not in line]
-    refused = [line for line in lines if "reason" in line]
+    imported = [line for line in report if "reason" not in line]
+    refused = [line for line in report if "reason" in line]
     if o.json:
-        print(json.dumps({"imported": imported, "refused": refused}))
+        files = {file["path"]: file for line in imported for file in line.pop("files")}
+        print(json.dumps({"imported": imported, "refused": refused, "files": list(files.values())}))
     else:
         _print_report(imported, refused)
     return 1 if refused else 0

@@ -21,7 +21,6 @@ import ctypes
 import dataclasses
 import json
 import math
-import mmap
 import os
 import pathlib
 import shutil
@@ -36,13 +35,12 @@ warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
 
+from importing.checkpoint import DTYPES, MARK, read_tensors  # noqa: E402
 from importing.refusal import Refused  # noqa: E402
 from importing.source import Loaded, Problem  # noqa: E402
 from importing.state import attribute  # noqa: E402
 from importing.structure import places_in, register  # noqa: E402
 
-DTYPES = {"BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32,
-          "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 CHUNK = 1 << 26  # elements that are compared at once
 memcmp = ctypes.CDLL(None).memcmp
@@ -73,25 +71,6 @@ def write_tensors(path: pathlib.Path, tensors: dict[str, torch.Tensor]) -> None:
             size = t.numel() * t.element_size()
             if size:
                 file.write(memoryview((ctypes.c_char * size).from_address(t.data_ptr())).cast("B"))
-
-
-def read_tensors(path: pathlib.Path) -> dict[str, torch.Tensor]:
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    tensors = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        begin, end = entry["data_offsets"]
-        dtype, shape = DTYPES[entry["dtype"]], entry["shape"]
-        if begin == end:
-            tensors[name] = torch.empty(shape, dtype=dtype)
-            continue
-        flat = torch.frombuffer(data, dtype=torch.uint8, count=end - begin, offset=8 + length + begin)
-        tensors[name] = flat.clone().view(dtype).reshape(shape)
-    return tensors
 
 
 # ---- differences ----------------------------------------------------------------------------------------------------
@@ -183,6 +162,8 @@ class Eager:
         contents = [w["content"] for w in task["weights"] if "content" in w]
         for file in dict.fromkeys(c["file"] for c in contents):
             stored = read_tensors(blobs / file)
+            if hasattr(self.loaded.module, MARK):
+                self.model.load_state_dict({n: t for n, t in stored.items() if n in state}, strict=False)
             for name in (c["tensor"] for c in contents if c["file"] == file):
                 if name in state and not torch.equal(state[name].cpu(), stored[name]):
                     raise NotCompared(f"its weight {name} is not what this machine makes from source and seed")

@@ -28,7 +28,7 @@ namespace cudal1::cli {
 namespace {
 
 struct run_options {
-  std::string source;  // PyTorch models
+  model_choice model;  // PyTorch models
   std::string folder;
   std::vector<std::string> names;
   std::string policy;
@@ -180,17 +180,18 @@ void note_other_experiments(const run_options& o, const connected_node& node, ru
 
 // Imports the models. The options with the folder of the imported tasks in place of the models.
 expected<run_options> with_imported_tasks(run_options o, const context& c) {
-  if (!is_model_source(o.source))
-    return fail(errc::invalid_argument,
-                "{} is not a PyTorch model (*.py), a folder of them or a *.jsonl file; --tasks takes a folder of task "
-                "files, --task one of them",
-                o.source);
-  note(c, "importing " + o.source);
-  CUDAL1_TRY(const auto models, imported_once(c.data, o.source));
+  if (!is_model_source(o.model.source))
+    return fail(
+        errc::invalid_argument,
+        "{} is not a PyTorch model (*.py, FILE.py:NAME, package.module:NAME), a folder of them or a *.jsonl file; "
+        "--tasks takes a folder of task files, --task one of them",
+        o.model.source);
+  note(c, "importing " + o.model.source);
+  CUDAL1_TRY(const auto models, imported_once(c.data, o.model));
   for (const auto& r : models.report.refused)
     note(c, fmt::format("{} was refused: {}", r.name, r.reason));
   if (models.report.imported.empty())
-    return fail(errc::unsupported, "there is nothing to search in {}: every model was refused", o.source);
+    return fail(errc::unsupported, "there is nothing to search in {}: every model was refused", o.model.source);
   o.folder = models.folder;
   return o;
 }
@@ -228,7 +229,7 @@ expected<void> print_result(const run_options& o, const std::string& experiment,
 }
 
 expected<int> run(run_options o, context& c) {
-  if (!o.source.empty()) {
+  if (!o.model.source.empty()) {
     CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
   }
   CUDAL1_TRY(client_request request, make_request(o, c));
@@ -273,10 +274,12 @@ void add_run(CLI::App& app, context& c) {
   auto o = std::make_shared<run_options>();
   auto* sub = app.add_subcommand("run", "search for faster variants of tasks, and print the table of the best");
   sub->add_option(
-         "source", o->source,
+         "source", o->model.source,
          "PyTorch models to search: a *.py with Model, get_inputs and get_init_inputs, a folder of such files, "
-         "a *.jsonl (`cudal1 tasks import --help`); their Python is executed, unconfined")
+         "a *.jsonl, FILE.py:NAME, package.module:NAME (`cudal1 tasks import --help`); their Python is executed, "
+         "unconfined")
       ->type_name("MODEL");
+  add_model_options(*sub, o->model.inputs, o->model.weights);
   sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
   sub->add_option("--task", o->names, "only these tasks: names, or task files; may be repeated")->type_name("NAME");
   sub->add_option("--policy", o->policy,
@@ -298,9 +301,13 @@ void add_run(CLI::App& app, context& c) {
   auto* resume = sub->add_option("--resume", o->resume,
                                  "continue an experiment that was stopped, as in --resume e3, with its own limits");
   resume->type_name("EXPERIMENT");
-  for (const auto* flag : {"source", "--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
+  for (const auto* flag :
+       {"source", "--inputs", "--weights", "--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
     resume->excludes(sub->get_option(flag));
-  sub->get_option("source")->excludes(sub->get_option("--tasks"));
+  for (const auto* flag : {"source", "--inputs", "--weights"})
+    sub->get_option(flag)->excludes(sub->get_option("--tasks"));
+  for (const auto* flag : {"--inputs", "--weights"})
+    sub->get_option(flag)->needs(sub->get_option("source"));
   add_against_option(*sub, o->against, "eager for imported tasks, else program");
   sub->get_option("--against")
       ->description(sub->get_option("--against")->get_description() +
@@ -312,6 +319,7 @@ void add_run(CLI::App& app, context& c) {
              "  cudal1 run --time 4m                          ... for four minutes\n"
              "  cudal1 run --task softmax --task layer_norm   two of them\n"
              "  cudal1 run model.py                           your own PyTorch model\n"
+             "  cudal1 run model.py:Block                     ... a class, an object, a factory or a function in it\n"
              "  cudal1 run --tasks my_tasks --evaluations 50  your own tasks\n"
              "  cudal1 run --resume e3                        after Ctrl-C or a power cut",
              "  0    the search reached its limit; the table was printed\n"

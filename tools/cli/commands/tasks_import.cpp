@@ -61,9 +61,10 @@ void add_tasks_import(CLI::App& tasks, context& c) {
   auto* sub = tasks.add_subcommand("import", "import PyTorch models as tasks; executes their Python, unconfined");
   sub->add_option("source", o->request.sources,
                   "a KernelBench problem, any Python file with Model, get_inputs and get_init_inputs, a folder of such "
-                  "files, or JSON lines with level, problem_id and code")
+                  "files, JSON lines with level, problem_id and code, or FILE.py:NAME or package.module:NAME")
       ->required()
       ->type_name("SOURCE");
+  add_model_options(*sub, o->request.inputs, o->request.weights);
   sub->add_option("--out", o->request.out,
                   "where to write NAME.json for each task, and blobs/ with weights and sources")
       ->required()
@@ -79,7 +80,19 @@ void add_tasks_import(CLI::App& tasks, context& c) {
   sub->footer(footer(
       "  cudal1 tasks import KernelBench/KernelBench/level1 --out kb1\n"
       "  cudal1 tasks import my_model.py --out my_tasks\n"
+      "  cudal1 tasks import blocks.py:SwiGLU --out my_tasks\n"
+      "  cudal1 tasks import my_package.blocks:make_block --inputs examples.py:small --weights block.pt --out "
+      "my_tasks\n"
       "  cudal1 tasks import problems.jsonl --level 2 --out kb2\n\n"
+      "NAME is a torch.nn.Module's class (made without arguments, or with those that get_init_inputs() gives), a "
+      "module, a\n"
+      "function that makes one, or a function of tensors. What it is called with is the result, or the value, of "
+      "--inputs,\n"
+      "else of NAME.example_inputs, else of example_inputs or get_inputs beside it: a tensor, a tuple or a list by "
+      "position,\n"
+      "a dict by keyword; tuples, lists, dicts and dataclasses may be nested, and numbers, booleans and None are part "
+      "of the\n"
+      "task. If it yields, each example becomes a task of its own, and they share the file of weights.\n\n"
       "The files are executed, as you and without a sandbox: import only what you would run. Needs a Python with\n"
       "torch 2.11: $CUDAL1_PYTHON, else that of the environment that LibTorch is from, else python3.",
       "  0    all models were imported\n"

@@ -31,6 +31,7 @@ class Drawn:
     # Of an input of no known distribution: what get_inputs gave, `tensor` first. `fixed`: nothing else is ever drawn.
     recorded: list[torch.Tensor] = dataclasses.field(default_factory=list)
     fixed: bool = False
+    same: bool = False  # whatever the seed
 
 
 @dataclasses.dataclass
@@ -261,24 +262,30 @@ def draw_of_state(values: list[torch.Tensor]) -> Drawn:
     return Drawn(t, draw, [], [v.contiguous() for v in kept])
 
 
+def _is_structured(t: torch.Tensor) -> bool:
+    """Of values that are the same for every seed: whether they may mean what other values would not (positions, a mask,
+    offsets, a grid) rather than stand for any values."""
+    if not t.is_floating_point() or bool((t == t.round()).all()):
+        return bool((t != t.reshape(-1)[0]).any())
+    return t.dim() > 0 and t.shape[-1] > 3 and bool((t.diff(dim=-1) >= 0).all())
+
+
 def _recognize(where: str, looks: list[_Look], t: torch.Tensor) -> tuple[Lineage | None, set[str]]:
     """The distribution, where the way that it was made or the values say one; and the facts."""
     facts = set.intersection(*(look.facts for look in looks))
     last = looks[-1]
     if not math.isfinite(last.lowest) or not math.isfinite(last.highest):
-        raise Refused(f"{where} has values that are not finite; a task's inputs must be finite")
-    guess = last.lineage if all(look.lineage == last.lineage for look in looks) else None
-    for candidate in (guess, _guess(last, t)):
-        guess = candidate
-        if guess is not None and _is_spelled(guess) and all(_agrees(look, guess, t) for look in looks):
-            break
-        guess = None
-    same = last.sample.numel() > 1 and all(torch.equal(look.sample, last.sample) for look in looks)
-    if same and (guess is None or guess.kind != "constant"):
         raise Refused(
-            f"{where} is the same for every seed, but not one number; make it a buffer of Model, which "
-            "belongs to the task"
+            f"{where} has values that are not finite, and a task's inputs are: give a mask as bool, and fill in the "
+            "infinities in forward (masked_fill)"
         )
+    same = last.sample.numel() > 1 and all(torch.equal(look.sample, last.sample) for look in looks)
+    made = last.lineage if all(look.lineage == last.lineage for look in looks) else None
+    guess = None
+    for candidate in (made, None if same and _is_structured(t) else _guess(last, t)):
+        if candidate is not None and _is_spelled(candidate) and all(_agrees(look, candidate, t) for look in looks):
+            guess = candidate
+            break
     if guess is not None and guess.kind == "simplex":
         facts.add("non_negative")
     if guess is not None and guess.kind == "constant":
@@ -305,11 +312,13 @@ def _record(loaded: Loaded, flatten: Any, drawn: list[Drawn]) -> None:
     for seed in range(SEED + 3, SEED + 2 + count):
         tensors = [leaf for leaf in flatten(loaded.inputs(seed)) if isinstance(leaf, torch.Tensor)]
         for i in places:
-            drawn[i].recorded.append(tensors[i])
+            if not drawn[i].same:
+                drawn[i].recorded.append(tensors[i])
     for i in places:
         held = [_look(t, None, 1.0).facts for t in drawn[i].recorded]
         drawn[i].facts = sorted(set(drawn[i].facts).intersection(*held))
         drawn[i].draw, drawn[i].fixed = like_recorded(drawn[i].recorded)
+        drawn[i].fixed |= drawn[i].same and _is_structured(drawn[i].tensor)
 
 
 def draw_inputs(loaded: Loaded, flatten: Any) -> tuple[list[Any], list[Drawn]]:
@@ -341,7 +350,8 @@ def draw_inputs(loaded: Loaded, flatten: Any) -> tuple[list[Any], list[Drawn]]:
     drawn = []
     for i, t in enumerate(tensors):
         guess, facts = _recognize(f"input {i} of get_inputs", [one[i] for one in looks], t)
-        drawn.append(Drawn(t, _spell(guess, t) if guess is not None else {}, sorted(facts)))
+        same = all(torch.equal(one[i].sample, looks[-1][i].sample) for one in looks)
+        drawn.append(Drawn(t, _spell(guess, t) if guess is not None else {}, sorted(facts), same=same))
     _record(loaded, flatten, drawn)
     return arguments, drawn
 

@@ -11,7 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
-from . import structure
+from . import lines, structure
 from .program import Program, Value, is_view
 from .reading import Reader, line_of
 from .refusal import Refused
@@ -95,15 +95,15 @@ def _placeholder_names(model: torch.nn.Module, arguments: list[Any]) -> list[str
     ]
     if required:
         raise Refused(
-            f"forward takes {', '.join(required)} by keyword alone, and is called with the items of get_inputs by "
-            "position: take the * out of its parameters"
+            f"forward takes {', '.join(required)} by keyword alone{lines.of_function(model.forward)}, and is called with "
+            "the items of get_inputs by position: give a dict of them, or take the * out of its parameters"
         )
     try:
         bound = signature.bind(*arguments)
     except TypeError as e:
         raise Refused(
             f"forward is called with the items of get_inputs by position (there are {len(arguments)}), and this is "
-            f"no such call of it: {e}"
+            f"no such call of it{lines.of_function(model.forward)}: {e}"
         ) from e
     names = []
     for name, value in bound.arguments.items():
@@ -147,7 +147,7 @@ def _recorded(model: torch.nn.Module, arguments: tuple) -> torch.export.Exported
 def export(model: torch.nn.Module, arguments: list[Any], source: str = "") -> tuple[Program, Watch]:
     """Weights are Values of kind "weight" with the tensor as data; what the export lifted has the kind "constant".
     `source`: the name of the module that the model is defined in."""
-    watch = Watch(model, structure.check_returned)
+    watch = Watch(model, lambda result: structure.check_returned(result, lines.of_function(model.forward)))
     names = _placeholder_names(model, arguments)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     leaves, spec = torch.utils._pytree.tree_flatten(arguments)
@@ -161,11 +161,7 @@ def export(model: torch.nn.Module, arguments: list[Any], source: str = "") -> tu
         except BaseException as e:  # noqa: B036  (torch.export raises what the model raises)
             raise refusal_of(e) from e
     with torch.no_grad(), whole_recurrence():
-        try:
-            return _read(model, exported, names, mode, watch, source), watch
-        except Exception as e:
-            refusal = refusal_of(e, whole=False)
-            raise refusal if refusal is not None else e from e
+        return _read(model, exported, names, mode, watch, source), watch
 
 
 def _read(
@@ -211,7 +207,11 @@ def _read(
     by_path.update({watch.in_rows[a]: v for v in program.weights if (a := v.data.data_ptr()) in watch.in_rows})
     _order_weights(model, program)
     given = dict(reader.env)
-    reader.read(graph)
+    try:
+        reader.read(graph)
+    except Exception as e:
+        refusal = refusal_of(e, whole=False, where=reader.where)
+        raise refusal if refusal is not None else e from e
     changes = {c.path: c for c in _changes_in_place(exported, nodes, given, reader.env, watch)}
     result = next(n for n in graph.nodes if n.op == "output").args[0]
     places: list[int | None] = []
@@ -223,7 +223,8 @@ def _read(
                 places.append(None)
                 continue
             raise Refused(
-                f"forward returns the Python value {spec.arg.value!r}; a task's outputs are tensors"
+                f"forward returns the Python value {spec.arg.value!r}{lines.of_function(model.forward)}; a task's outputs "
+                "are tensors: leave it out, or make it a tensor"
             )
         places.append(len(program.outputs))
         program.outputs.append(reader.env[node])
@@ -236,8 +237,8 @@ def _read(
                 changes[path] = Change(path, "assigned", by_path.get(path), new)
         del program.outputs[len(program.outputs) - len(set_anew) :]
     if not program.outputs:
-        raise Refused("forward returns no tensor")
-    program.returns = structure.template(watch.result, iter(places), source)
+        raise Refused(f"forward returns no tensor{lines.of_function(model.forward)}; return what it computes")
+    program.returns = structure.template(watch.result, iter(places), source, lines.of_function(model.forward))
     program.changes = list(changes.values())
     program.where = watch.where
     return program

@@ -39,11 +39,10 @@ def _running_statistics(program: Program) -> None:
             step.op, step.outs = aten.batch_norm.default, step.outs[:1]
             step.args = {**given, "running_mean": None, "running_var": None, "training": True}
     program.dropped += sorted(v.target for v in kept if v.target)
-    if any(v in kept for step in program.steps for v in step.reads()) or any(
-        v in kept for v in program.outputs
-    ):
+    reading = next((step.where for step in program.steps if any(v in kept for v in step.reads())), None)
+    if reading is not None or any(v in kept for v in program.outputs):
         raise Refused(
-            "it reads the running statistics that a batch norm in training mode changes; a task keeps "
+            f"it reads the running statistics that a batch norm in training mode changes{reading or ''}; a task keeps "
             "nothing from call to call, so call .eval() on that layer in Model.__init__"
         )
 
@@ -73,7 +72,8 @@ def _library_switches(program: Program) -> None:
             if a.name in ("device", "pin_memory", "layout", "non_blocking"):
                 if step.args.get("layout") not in (None, torch.strided):
                     raise Refused(
-                        f"it makes a tensor of layout {step.args['layout']}; a task has dense tensors"
+                        f"it makes a tensor of layout {step.args['layout']}{step.where}; a task has dense tensors: make "
+                        "it without a layout"
                     )
                 step.args.pop(a.name, None)
 
@@ -183,7 +183,7 @@ def _live_randomness(program: Program) -> None:
             p = next((step.args[k] for k in ("p", "dropout_p", "dropout") if k in step.args), None)
             what = op_name(step.op) + (f" with p = {p:g}" if isinstance(p, (int, float)) else "")
             raise Refused(
-                f"its result depends on live randomness ({what}); set the probability to 0, call .eval() in "
+                f"its result depends on live randomness ({what}){step.where}; set the probability to 0, call .eval() in "
                 "Model.__init__, or make the random tensor an input"
             )
         removed[step.outs[0]] = next(step.reads())
@@ -194,7 +194,7 @@ def _uninitialized(program: Program) -> None:
     for step in program.steps:
         if step.name.startswith(("aten::empty", "aten::new_empty")):
             raise Refused(
-                f"its result depends on uninitialised memory ({op_name(step.op)}); use zeros"
+                f"its result depends on uninitialised memory ({op_name(step.op)}){step.where}; use zeros"
             )
 
 
@@ -284,11 +284,11 @@ def _scatter_as_cat(program: Program) -> None:
             ).indices(size)
         if stride != 1:
             raise Refused(
-                "it writes every n-th element of a dimension in place; join the parts with torch.stack"
+                f"it writes every n-th element of a dimension in place{step.where}; join the parts with torch.stack"
             )
         parts = [source]
         if source.fake.dtype != base.fake.dtype:
-            raise Refused("it writes values of another dtype into a slice; convert them first")
+            raise Refused(f"it writes values of another dtype into a slice{step.where}; convert them with .to() first")
         for begin, stop, at in ((0, start, 0), (end, size, len(parts))):
             if begin < stop:
                 given = {"self": base, "dim": dim, "start": begin, "end": stop}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import operator
-import re
 from typing import Any, Callable
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from . import lines
 from .modules import calls_around
 from .operators import argument_names, is_known
 from .program import Program, Value, call_by_schema, map_values, op_name, values_in
@@ -41,13 +41,8 @@ def _decompositions() -> dict[torch._ops.OpOverload, Callable]:
 
 
 def line_of(node: torch.fx.Node) -> str:
-    """Where the user's own file, whose name has no folder, makes the call; "" where that is not known."""
-    trace = node.meta.get("stack_trace") or ""
-    calls = re.findall(r'^ *File "[^"/<]+", line (\d+), in .*(?:\n +(?!File)(.*))?', trace, re.MULTILINE)
-    if not calls:
-        return ""
-    number, text = calls[-1]
-    return f" (line {number}: `{text}`)" if text else f" (line {number})"
+    """Where the user's own file makes the call; "" where that is not known."""
+    return lines.of_stack(node.meta.get("stack_trace") or "")
 
 
 class Reader:
@@ -68,7 +63,8 @@ class Reader:
                 self.env[node] = self._call(node)
             elif node.op not in ("placeholder", "output"):
                 raise Refused(
-                    f"its graph has a node of a kind that tasks cannot express ({node.op} {node.target})"
+                    f"its graph has a node of a kind that tasks cannot express ({node.op} {node.target}){self.where}; "
+                    "write it with operators of torch"
                 )
 
     def resolve(self, arg: Any) -> Any:
@@ -77,7 +73,7 @@ class Reader:
         if isinstance(arg, (list, tuple)):
             return [self.resolve(a) for a in arg]
         if isinstance(arg, torch.SymInt):
-            raise Refused("its shapes depend on values; a task's are numbers")
+            raise Refused(f"its shapes depend on values{self.where}; a task's are numbers: compute with masks (torch.where)")
         return arg
 
     def _call(self, node: torch.fx.Node) -> Any:
@@ -85,11 +81,15 @@ class Reader:
             return self.resolve(node.args[0])[node.args[1]]
         op = node.target
         if not isinstance(op, torch._ops.OpOverload):
-            raise Refused(f"it calls {getattr(op, '__name__', op)}, which is not an ATen operator")
+            raise Refused(
+                f"it calls {getattr(op, '__name__', op)}{self.where}, which is no operator of ATen; write it with those of torch"
+            )
         if op.namespace == "profiler" or op._schema.name.startswith("aten::_assert"):
             return None
         if op.namespace != "aten":
-            raise Refused(f"it calls {op_name(op)}: a task can have only ATen operators")
+            raise Refused(
+                f"it calls {op_name(op)}{self.where}, and a task has operators of ATen alone: write it with those of torch"
+            )
         args = {a.name: self.resolve(v) for a, v in zip(op._schema.arguments, node.args)}
         args.update({k: self.resolve(v) for k, v in node.kwargs.items()})
         return self._emit(op, args, node)
@@ -153,7 +153,8 @@ class Reader:
             overload = getattr(packet, op._overloadname, None) if packet is not None else None
             if overload is None or overload._schema.is_mutable:
                 raise Refused(
-                    f"it uses {op_name(op)}, which changes a tensor in place and has no functional form"
+                    f"it uses {op_name(op)}{self.where}, which changes a tensor in place and has no functional form; "
+                    "compute a new tensor"
                 )
             # dropout_ calls its first argument otherwise than dropout does.
             renamed = dict(zip(argument_names(op), argument_names(overload)))

@@ -125,6 +125,9 @@ class _Calls:
         self.last: list[torch.Tensor] = []
         self.sums = any(kind_of(step) in SUMMING for step in program.steps)
         self.rounding = 0.0
+        makers = program.makers()
+        places = enumerate(places_in(program.returns))
+        self.made_at = {i: makers[v].where for i, place in places if (v := program.outputs[place]) in makers}
 
     def call(self, number: int) -> None:
         if number == 1 or self.kept:
@@ -139,7 +142,7 @@ class _Calls:
             theirs = self.model(*arguments)
         ours = [self.last[place] for place in places_in(self.program.returns)]
         for i, (a, b) in enumerate(zip(ours, _leaves(theirs), strict=True)):
-            self._compare(number, f"output {i}", a, b)
+            self._compare(number, f"output {i}{self.made_at.get(i, '')}", a, b)
         given = dict(zip(self.program.inputs, _leaves(arguments)))
         for state in self.program.states:
             after = given[state.input] if state.kind == "argument" else attribute(self.model, state.path)

@@ -80,7 +80,9 @@ class _Copier:
                         self.steps.append(copy)
                 self._type_results(step)
                 return
-        raise Refused(f"{step.name}{step.where}: {refusal}")
+        makers = {out: s for s in self.steps for out in s.outs}
+        where = step.where or next((makers[v].where for v in step.reads() if v in makers), "")
+        raise Refused(f"{step.name}{where}: {refusal}")
 
     def _copy(self, v: Value) -> Step:
         args = {"self": v, "memory_format": torch.contiguous_format}

@@ -9,12 +9,12 @@ import pathlib
 import random
 import re
 import sys
-import traceback
 import types
 from typing import Any
 
 import torch
 
+from . import lines
 from .refusal import Refused
 
 SEED = 42  # KernelBench's
@@ -28,25 +28,36 @@ class Problem:
     level: int | None = None
     number: int | None = None
     folder: str | None = None  # of the file, if it is one
+    file: str | None = None  # its name
+    target: str = ""  # what to take instead of Model
+    module: str = ""  # a module of Python's path, in place of code
 
 
-def _word(text: str) -> str:
+def word(text: str) -> str:
     """The text with only characters that a task's name may have."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("_.-")[:80]
 
 
 def _kernelbench(level: int, number: int, title: str, code: bytes) -> Problem:
-    title = _word(re.sub(rf"^0*{number}_", "", title))
+    title = word(re.sub(rf"^0*{number}_", "", title))
     name = f"level{level}_{number:03d}" + (f"_{title}" if title else "")
     return Problem(name, code, "kernelbench", level, number)
 
 
-def _from_file(path: pathlib.Path) -> Problem:
+def _from_file(path: pathlib.Path, target: str = "") -> Problem:
     level = re.fullmatch(r"level(\d+)", path.parent.name)
     number = re.match(r"(\d+)_", path.name)
-    if level and number:
+    if level and number and not target:
         return _kernelbench(int(level[1]), int(number[1]), path.stem, path.read_bytes())
-    return Problem(_word(path.stem) or "model", path.read_bytes(), "python", folder=str(path.parent))
+    name = word(f"{path.stem}.{target}" if target else path.stem) or "model"
+    return Problem(name, path.read_bytes(), "python", folder=str(path.parent), file=path.name, target=target)
+
+
+def _split_target(source: str) -> tuple[str, str]:
+    """FILE.py:NAME or package.module:NAME as the two; else all of it, and ""."""
+    place, _, name = source.rpartition(":")
+    dotted = all(part.isidentifier() for part in place.split("."))
+    return (place, name) if name.isidentifier() and (place.endswith(".py") or dotted) else (source, "")
 
 
 def _from_lines(path: pathlib.Path) -> list[Problem]:
@@ -76,19 +87,24 @@ def _is_problem_name(path: pathlib.Path) -> bool:
 
 
 def find_problems(sources: list[str]) -> list[Problem]:
-    """The problems in files and folders (*.py at any depth), in the order given, sorted within a folder."""
+    """The problems in files and folders (*.py at any depth), in the order given, sorted within a folder; FILE.py:NAME and
+    package.module:NAME are one."""
     problems: list[Problem] = []
     for source in sources:
-        path = pathlib.Path(source)
+        place, target = _split_target(source)
+        path = pathlib.Path(place)
         if path.is_dir():
             files = [f for f in path.rglob("*.py") if f.is_file() and _is_problem_name(f.relative_to(path))]
             problems += sorted((_from_file(f.resolve()) for f in files), key=lambda p: p.name)
         elif path.suffix == ".jsonl":
             problems += _from_lines(path)
         elif path.is_file():
-            problems.append(_from_file(path.resolve()))
+            problems.append(_from_file(path.resolve(), target))
+        elif target and not place.endswith(".py"):
+            name = word(f"{place.rpartition('.')[2]}.{target}")
+            problems.append(Problem(name, b"", "python", target=target, module=place))
         else:
-            raise SystemExit(f"import_tasks: {source} is neither a file nor a folder")
+            raise SystemExit(f"import_tasks: {source} is no file, folder, FILE.py:NAME or package.module:NAME")
     names: dict[str, Problem] = {}
     for problem in problems:
         if problem.name in names:
@@ -131,23 +147,46 @@ class OnCpu(torch.overrides.TorchFunctionMode):
         if isinstance(index, torch.device):
             index = index.index
         if index not in (None, 0):
-            raise Refused(f"it uses device cuda:{index}; a task is for one GPU, so put everything on one")
+            raise Refused(f"it uses device cuda:{index}{lines.of_caller()}; a task is for one GPU, so put everything on one")
+
+
+class OtherInputs(Exception):
+    """get_inputs gives no list of what forward is called with by position."""
+
+
+class ImportsNeighbour(Exception):
+    """The file imports another of its own folder."""
+
+
+def _is_neighbour(folder: str | None, name: str | None) -> bool:
+    if not folder or not name:
+        return False
+    top = pathlib.Path(folder) / name.split(".")[0]
+    return top.is_dir() or top.with_suffix(".py").is_file()
 
 
 class Loaded:
     """A problem's module, executed."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, seed: int = SEED) -> None:
+        self.checkpoint: Any = None  # whose weights the model gets; see checkpoint.py
         self.module = types.ModuleType(f"cudal1_problem_{problem.name}")
         self.module.__file__ = f"{problem.name}.py"
         sys.modules[self.module.__name__] = self.module
-        lines = problem.code.decode("utf-8", "replace").splitlines(keepends=True)
-        linecache.cache[self.module.__file__] = (len(problem.code), None, lines, self.module.__file__)
-        with running("the file", problem.folder), OnCpu():
-            exec(compile(problem.code, self.module.__file__, "exec"), self.module.__dict__)
-        for wanted in ("Model", "get_inputs", "get_init_inputs"):
-            if not hasattr(self.module, wanted):
-                raise Refused(f"it defines no {wanted}; a problem has Model, get_inputs and get_init_inputs")
+        text = problem.code.decode("utf-8", "replace").splitlines(keepends=True)
+        linecache.cache[self.module.__file__] = (len(problem.code), None, text, self.module.__file__)
+        lines.own(self.module.__file__)
+        try:
+            with running("the file"), OnCpu():
+                set_seed(seed)
+                exec(compile(problem.code, self.module.__file__, "exec"), self.module.__dict__)
+        except Refused as e:
+            if isinstance(e.__cause__, ModuleNotFoundError) and _is_neighbour(problem.folder, e.__cause__.name):
+                raise ImportsNeighbour from e
+            raise
+
+    def is_complete(self) -> bool:
+        return all(hasattr(self.module, wanted) for wanted in ("Model", "get_inputs", "get_init_inputs"))
 
     def model(self, seed: int = SEED) -> torch.nn.Module:
         """As KernelBench makes it: seed, arguments, seed, weights; on the CPU, in training mode."""
@@ -161,6 +200,8 @@ class Loaded:
                 model = self.module.Model(*arguments)
         if not isinstance(model, torch.nn.Module):
             raise Refused("its Model is not a torch.nn.Module")
+        if self.checkpoint is not None:
+            self.checkpoint.put(model)
         return model
 
     def inputs(self, seed: int = SEED) -> list[Any]:
@@ -168,39 +209,28 @@ class Loaded:
             set_seed(seed)
             inputs = self.module.get_inputs()
         if not isinstance(inputs, (list, tuple)):
-            raise Refused(
-                f"get_inputs gives a {type(inputs).__name__}; it should give a list, whose items forward is called "
-                "with by position"
-            )
+            raise OtherInputs
         return list(inputs)
 
 
 class running:
     """Turns what the problem's own code raises into a refusal with the location."""
 
-    def __init__(self, what: str, folder: str | None = None) -> None:
+    def __init__(self, what: str) -> None:
         self.what = what
-        self.folder = folder
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: Any, e: BaseException | None, trace: Any) -> None:
-        if e is None or isinstance(e, (Refused, KeyboardInterrupt)):
+        if e is None or isinstance(e, (Refused, KeyboardInterrupt, GeneratorExit)):
             return
-        if isinstance(e, ModuleNotFoundError) and self.folder and e.name:
-            top = pathlib.Path(self.folder) / e.name.split(".")[0]
-            if top.is_dir() or top.with_suffix(".py").is_file():
-                raise Refused(
-                    f"it imports {e.name} from its own folder; a task is made from one file, so put what it "
-                    "needs into that file"
-                ) from e
         if isinstance(e, ModuleNotFoundError):
             raise Refused(
                 f"it needs the Python package {e.name}: install it into {sys.executable} "
                 f"(python -m pip install {e.name}) and import again"
             ) from e
-        raise Refused(f"{self.what} raised {one_line(e)}{_line_of(e)}") from e
+        raise Refused(f"{self.what} raised {one_line(e)}{lines.of_error(e)}") from e
 
 
 def one_line(e: BaseException, limit: int = 300) -> str:
@@ -208,12 +238,3 @@ def one_line(e: BaseException, limit: int = 300) -> str:
     text = f"{type(e).__name__}: {lines[0]}" if lines else type(e).__name__
     return text if len(text) <= limit else text[:limit] + "..."
 
-
-def _line_of(e: BaseException) -> str:
-    """The last line of the problem's file that was being executed."""
-    at = [
-        f.lineno
-        for f in traceback.extract_tb(e.__traceback__)
-        if "/" not in f.filename and f.filename[:1] != "<"
-    ]
-    return f" (line {at[-1]})" if at else ""

@@ -6,11 +6,11 @@ import contextlib
 import copy
 import dataclasses
 import functools
-import sys
 from typing import Any, Callable, Iterator
 
 import torch
 
+from . import lines
 from .program import Program, Value
 from .refusal import Refused
 
@@ -104,7 +104,7 @@ class Watch:
         self.result: Any = None  # of the last call
         self.assigned: dict[str, torch.Tensor] = {}  # tensors in place of others
         self.others: dict[str, tuple[Any, Any]] = {}  # anything else: before and after
-        self.lines: dict[str, int] = {}  # of the file, where an attribute is set
+        self.lines: dict[str, str] = {}  # of the user's source, where an attribute is set
         # By address, since torch.export knows tensors in containers by no name.
         self.in_rows: dict[int, str] = {}
         for path, held, key in _attributes(model):
@@ -127,7 +127,7 @@ class Watch:
 
         def noted(module: torch.nn.Module, name: str, value: Any) -> None:
             path = f"{names.get(id(module), '')}.{name}".lstrip(".")
-            self.lines.setdefault(path, sys._getframe(1).f_lineno)
+            self.lines.setdefault(path, lines.of_caller())
             set_attribute(module, name, value)
 
         self.model.__dict__["forward"] = run
@@ -159,8 +159,12 @@ class Watch:
                 self.others[path] = (old, new)
 
     def where(self, path: str) -> str:
-        line = self.lines.get(path) or self.lines.get(path.rpartition(".")[0])
-        return f"self.{path} (line {line})" if line else f"self.{path}"
+        owner, _, name = path.rpartition(".")
+        line = self.lines.get(path) or self.lines.get(owner)
+        if not line:
+            modules = dict(self.model.named_modules())
+            line = lines.of_change(modules.get(owner, self.model).forward, name)
+        return f"self.{path}{line}"
 
     def read_by(self, program: Program) -> bool:
         """Whether a program as it was recorded reads a tensor in an attribute that is kept in no other way."""

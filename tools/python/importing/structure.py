@@ -52,43 +52,43 @@ def register(value: Any) -> list[type]:
     return list(dict.fromkeys(new + [cls for item in items or () for cls in register(item)]))
 
 
-def class_name(cls: type, source: str) -> str:
+def class_name(cls: type, source: str, where: str = "") -> str:
     """As a task's file names it: "Out" of the source (the module of that name) itself, or "package.module:Out"."""
     if "<" in cls.__qualname__ or not cls.__qualname__.isascii():
         raise Refused(
-            f"forward returns an object of the type {cls.__qualname__}, which cannot be found by that name: define the "
+            f"forward has an object of the type {cls.__qualname__}{where}, which cannot be found by that name: define the "
             "class at the top of the file"
         )
     return cls.__qualname__ if cls.__module__ == source else f"{cls.__module__}:{cls.__qualname__}"
 
 
-def check_returned(value: Any) -> None:
+def check_returned(value: Any, where: str = "") -> None:
     """Before torch.export sees it, which knows more kinds of containers than a task, and says less of the others."""
     items = items_of(value)
     for item in items or ():
-        check_returned(item)
+        check_returned(item, where)
     if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
-        raise Refused("forward returns a dict whose keys are no strings; use strings, or a tuple")
+        raise Refused(f"forward returns a dict whose keys are no strings{where}; use strings, or a tuple")
     if items is None and value is not None and not isinstance(value, (torch.Tensor, int, float, str)):
         raise Refused(
-            f"forward returns an object of type {type(value).__name__}; return tensors, alone or in tuples, lists, "
+            f"forward returns an object of type {type(value).__name__}{where}; return tensors, alone or in tuples, lists, "
             "dicts, named tuples and dataclasses"
         )
     register(value)
 
 
-def template(value: Any, places: Iterator[int | None], source: str) -> Any:
+def template(value: Any, places: Iterator[int | None], source: str, where: str = "") -> Any:
     """The containers of forward's result as a task's file has them; `places`: of each leaf among the outputs."""
     fields = fields_of(value)
     if fields is not None:
-        items = [[name, template(item, places, source)] for name, item in fields]
-        return {"object": [class_name(type(value), source), *items]}
+        items = [[name, template(item, places, source, where)] for name, item in fields]
+        return {"object": [class_name(type(value), source, where), *items]}
     if isinstance(value, dict):
-        return {"dict": [[key, template(item, places, source)] for key, item in value.items()]}
+        return {"dict": [[key, template(item, places, source, where)] for key, item in value.items()]}
     items = items_of(value)
     if items is not None:
         kind = "tuple" if isinstance(value, tuple) else "list"
-        return {kind: [template(item, places, source) for item in items]}
+        return {kind: [template(item, places, source, where) for item in items]}
     return next(places)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Iterator
 
 import torch
 
+from . import lines
 from .program import op_name
 from .refusal import Refused
 from .source import one_line
@@ -72,8 +73,8 @@ def whole_recurrence() -> Iterator[None]:
 
 def _no_backward(*_: Any, **__: Any) -> None:
     raise Refused(
-        "it runs a backward pass (aten::backward), and a task is a forward pass: write the gradient's "
-        "formula as forward, or optimise forward alone"
+        f"it runs a backward pass (aten::backward){lines.of_caller()}, and a task is a forward pass: write the "
+        "gradient's formula as forward, or optimise forward alone"
     )
 
 
@@ -87,8 +88,9 @@ def forward_only() -> Iterator[None]:
         torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward = saved
 
 
-def refusal_of(e: BaseException, whole: bool = True) -> Refused | None:
-    """torch.export's error as one sentence. Without `whole`: only for dependence on values, else None."""
+def refusal_of(e: BaseException, whole: bool = True, where: str = "") -> Refused | None:
+    """torch.export's error as one sentence. Without `whole`: only for dependence on values, else None.
+    `where`: the line, if the error does not tell."""
     causes: list[BaseException] = []
     at: BaseException | None = e
     while at is not None and at not in causes:
@@ -102,7 +104,7 @@ def refusal_of(e: BaseException, whole: bool = True) -> Refused | None:
             func = getattr(cause, "func", None)
             what = f" ({op_name(func)})" if isinstance(func, torch._ops.OpOverload) else ""
             return Refused(
-                f"its shapes or its control flow depend on values{what}: {one_line(cause, 200)}; a task's "
-                "steps are the same for all values, so compute with masks (torch.where) instead"
+                f"its shapes or its control flow depend on values{what}{lines.of_error(e) or where}: {one_line(cause, 200)}; a "
+                "task's steps are the same for all values, so compute with masks (torch.where) instead"
             )
-    return Refused(f"torch.export cannot record it: {one_line(e)}") if whole else None
+    return Refused(f"torch.export cannot record it: {one_line(e)}{lines.of_error(e)}") if whole else None

@@ -45,7 +45,8 @@ def fixed_test(make_model: Callable[[int], torch.nn.Module], seed: int) -> Calla
     other: list[torch.nn.Module] = []
 
     def is_fixed(v: Value) -> bool:
-        if not v.fake.dtype.is_floating_point:
+        # Whole numbers may be indices, which must not be drawn; bytes are numbers that are scaled.
+        if not v.fake.dtype.is_floating_point and v.fake.dtype not in (torch.int8, torch.uint8):
             return True
         if is_running_statistic(v):
             return False

@@ -58,7 +58,7 @@ json renamed_argument(const argument_value& typed, const json& written, const re
   if (std::holds_alternative<std::vector<tensor_argument>>(typed)) {
     json::array items;
     for (const auto& each : written.as_array())
-      items.emplace_back(name(each.as_string()));
+      items.push_back(each.is_string() ? json(name(each.as_string())) : each);  // null: left out, as in index
     return json(std::move(items));
   }
   return written;

@@ -132,6 +132,8 @@ struct task {
   static constexpr std::size_t most_content_files = 8;
   std::vector<std::string> content_files() const;
   bool has_fact(std::string_view tensor, fact f) const;
+  // Whether its source's Model computes what the task does.
+  bool is_whole_model() const { return origin && origin->part.empty(); }
 };
 
 // One line of JSON with all sizes as numbers; read_task(canonical_text(t), any profile) gives the same task and id. The

@@ -186,12 +186,12 @@ class held_device final : public device_baselines {
 
   // A blob: the model's Python file, or the task itself, whose steps tools/python/task_model.py calls one by one.
   static std::string source_of(const task& t) {
-    return t.origin ? t.origin->source : sha256_hex(canonical_text(t)) + ".json";
+    return t.is_whole_model() ? t.origin->source : sha256_hex(canonical_text(t)) + ".json";
   }
 
   expected<void> has_source(const task& t) const {
     const blobs kept(data_);
-    if (!t.origin && !kept.has(source_of(t))) {
+    if (!t.is_whole_model() && !kept.has(source_of(t))) {
       std::error_code problem;
       std::filesystem::create_directories(kept.folder(), problem);
       // Under another name first: a reader finds the whole text or none.

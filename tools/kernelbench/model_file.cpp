@@ -140,6 +140,9 @@ std::string about(const task& t, const exported_variant& v, const checked_progra
 expected<std::string> problem_source(const task& t, const std::string& blobs) {
   if (!t.origin)
     return fail(errc::unsupported, "it was not imported from Python, so there is no Model that a file could hold");
+  if (!t.is_whole_model())
+    return fail(errc::unsupported, "it is the module {} of a model, alone: only a whole Model can be exported",
+                t.origin->part);
   CUDAL1_TRY(const auto file, open_blob(blobs, t.origin->source));
   std::ifstream in(std::filesystem::path(blobs) / t.origin->source, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(in)), {});

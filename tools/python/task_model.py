@@ -18,12 +18,13 @@ def read_task(path: str) -> types.ModuleType:
         return module_of(json.load(file))
 
 
-def module_of(task: dict) -> types.ModuleType:
+def module_of(task: dict, after_step: str = "") -> types.ModuleType:
+    """`after_step`: a statement of Python that follows each step."""
     import torch
 
     module = types.ModuleType("cudal1_task_" + task["name"])
     weights = task.get("weights", [])
-    text, constants = forward_text(torch, task)
+    text, constants = forward_text(torch, task, after_step)
     namespace: dict[str, Any] = {"ops": torch.ops.aten, **constants}
     exec(compile(text, f"<{task['name']}>", "exec"), namespace)
 
@@ -39,7 +40,7 @@ def module_of(task: dict) -> types.ModuleType:
     return module
 
 
-def forward_text(torch: Any, task: dict) -> tuple[str, dict]:
+def forward_text(torch: Any, task: dict, after_step: str = "") -> tuple[str, dict]:
     """The function, and the constants that it names (dtypes and memory formats)."""
     names: dict[str, str] = {}
     constants: dict[str, Any] = {}
@@ -79,6 +80,8 @@ def forward_text(torch: Any, task: dict) -> tuple[str, dict]:
                 arguments.append(text if in_order else f"{a.name}={text}")
         results = ", ".join(bind(name) if name else "_" for name in step["out"])
         lines.append(f"    {results} = ops.{packet}.{overload or 'default'}({', '.join(arguments)})")
+        if after_step:
+            lines.append(f"    {after_step}")
     lines.append(f"    return {', '.join(names[name] for name in task['outputs'])}")
     return "\n".join(lines) + "\n", constants
 

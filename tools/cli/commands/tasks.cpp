@@ -3,10 +3,12 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
-#include "sandbox/device/device_type.hpp"
+#include "sandbox/device/device_names.hpp"
 #include "sandbox/verify/roofline.hpp"
+#include "tools/baseline/step_times.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/report/time_table.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/task_source.hpp"
 
@@ -17,6 +19,7 @@ namespace {
 struct tasks_options {
   std::string name, folder;
   std::string device, model;
+  bool times = false;
   bool json = false;
 };
 
@@ -211,6 +214,24 @@ std::string profile_of_accelerators() {
   return default_profile();
 }
 
+// `known`: what --gpu names.
+expected<int> show_times(const task& t, const tasks_options& o, std::optional<device_data> known, const context& c) {
+  CUDAL1_TRY(const auto devices, find_devices(o.device));
+  const found_device& where = devices.front();
+  if (!known) {
+    CUDAL1_TRY(known, find_device_data(where.model));
+  }
+  CUDAL1_TRY(const auto measured, measure_steps(t, where.name, 1));
+  const auto times = time_table_of(t, measured.step_us, known);
+  if (o.json) {
+    print_json(c, to_json(times));
+  } else {
+    c.out.print(c.out.bold(fmt::format("{}: {} on {}, step by step", t.name, format_time(times.total_us), where.name)) +
+                "\n\n" + print_times(times, c.out));
+  }
+  return exit_code::success;
+}
+
 expected<int> tasks(const tasks_options& o, context& c) {
   CUDAL1_TRY(const auto device, device_of(o.model));
   CUDAL1_TRY(const std::string profile, device             ? profile_of_accelerators()
@@ -218,6 +239,7 @@ expected<int> tasks(const tasks_options& o, context& c) {
                                                            : profile_of(o.device));
   const std::vector<std::string> names = o.name.empty() ? std::vector<std::string>{} : std::vector{o.name};
   CUDAL1_TRY(const auto found, choose_tasks(o.folder, names, profile));
+  if (o.times) return show_times(found.front(), o, device, c);
   if (o.json) {
     json::array items;
     items.reserve(found.size());
@@ -248,10 +270,16 @@ void add_tasks(CLI::App& app, context& c) {
       ->type_name("DEVICE");
   sub->add_option("--gpu", o->model, "show the sizes and floors for this GPU, as in H200 or \"NVIDIA L4\"")
       ->type_name("MODEL");
+  sub->add_flag(
+         "--times", o->times,
+         "measure each step of the task with PyTorch on the device, and show where the time goes: by module of the "
+         "model and by operator")
+      ->needs("name");
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 tasks\n"
              "  cudal1 tasks softmax\n"
+             "  cudal1 tasks vit.json --times --device cuda:0\n"
              "  cudal1 tasks --gpu H200           with the floor of each there\n"
              "  cudal1 tasks --tasks my_tasks     also checks them\n"
              "  cudal1 tasks import model.py --out my_tasks",

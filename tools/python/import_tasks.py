@@ -435,8 +435,9 @@ def main(words: list[str]) -> int:
     if not problems:
         print("import_tasks: there is no problem to import", file=sys.stderr)
         return 2
-    if o.module and len(problems) > 1:
-        print(f"import_tasks: --module: of which of these {len(problems)} models?", file=sys.stderr)
+    if len(problems) > 1 and (o.inputs or o.weights or o.module):
+        words = "--inputs, --weights and --module are of one model"
+        print(f"import_tasks: {words}, and there are {len(problems)}", file=sys.stderr)
         return 2
     if o.module:
         problems = [dataclasses.replace(problems[0], name=part.name_of(problems[0].name, o.module))]
@@ -449,10 +450,6 @@ def main(words: list[str]) -> int:
     def say(done: int, name: str) -> None:
         if sys.stderr.isatty():
             print(f"\r\x1b[K{done}/{len(problems)}  {name}", end="", file=sys.stderr, flush=True)
-
-    if len(problems) > 1 and (o.inputs or o.weights, o.module):
-        print("import_tasks: --inputs and --weights are of one model, and there are several", file=sys.stderr)
-        return 2
 
     report = Jobs(Options(o.out, o.verify, o.rules, o.inputs, o.weights, o.module), jobs, o.limit).run(problems, say)
     if sys.stderr.isatty():

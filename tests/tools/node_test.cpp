@@ -87,6 +87,41 @@ class with_a_node : public testing::Test {
   temporary_folder folder_;
 };
 
+// Two blocks of eighteen steps.
+constexpr const char* stack_of_blocks = R"(import torch
+class Block(torch.nn.Module):
+    def forward(self, x):
+        for _ in range(6):
+            x = torch.sin(x) * 1.5 + x
+        return x
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([Block(), Block()])
+    def forward(self, x):
+        return self.blocks[1](self.blocks[0](x))
+def get_inputs():
+    return [torch.randn(64, 256)]
+def get_init_inputs():
+    return []
+)";
+
+TEST_F(with_a_node, run_shows_where_the_time_of_a_module_of_a_model_goes_before_it_searches) {
+  write_file(folder_ / "stack.py", stack_of_blocks);
+  const auto p = run_with_node({"run", folder_ / "stack.py", "--module", "blocks.1", "--evaluations", "1"});
+  EXPECT_EQ(p.code, 0) << why(p);
+  EXPECT_THAT(p.out, HasSubstr("stack.blocks.1: "));
+  EXPECT_THAT(p.out, HasSubstr(" on cpu, step by step"));
+  EXPECT_THAT(p.out, HasSubstr("aten::sin"));
+  EXPECT_THAT(p.out, HasSubstr("1 evaluation in ")) << why(p);
+
+  const auto whole = run({"tasks", "import", folder_ / "stack.py", "--out", folder_ / "stack"});
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const auto times = run_cudal1({"tasks", "stack", "--tasks", folder_ / "stack", "--times", "--device", "cpu"});
+  EXPECT_EQ(times.code, 0) << times.err;
+  EXPECT_THAT(times.out, HasSubstr("blocks.0  Block      2     18"));
+}
+
 TEST_F(with_a_node, run_searches_a_folder_of_tasks_and_prints_what_the_store_keeps) {
   const auto p = run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "4"});
   ASSERT_EQ(p.code, 0) << why(p);

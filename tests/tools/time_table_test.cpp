@@ -1,7 +1,11 @@
 #include "tools/cli/report/time_table.hpp"
 
+#include <iterator>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tools/baseline/first_look.hpp"
 
 namespace cudal1::cli {
 namespace {
@@ -71,6 +75,24 @@ TEST(time_table, has_floors_of_a_known_gpu) {
   // A block reads and writes 4 MiB at least.
   EXPECT_GT(times.modules[0].floor_us, 2 * times.modules[2].floor_us);
   EXPECT_GT(times.modules[2].floor_us, 0);
+}
+
+TEST(first_look, chooses_a_repeated_module_of_a_model_of_which_a_call_is_slow) {
+  const task t = stack();
+  const auto part_at = [&](double factor, const task& of) {
+    std::vector<double> us(std::begin(step_us), std::end(step_us));
+    for (double& each : us)
+      each *= factor;
+    return look_from(of, time_table_of(of, us, std::nullopt));
+  };
+  EXPECT_EQ(part_at(1, t).part, "");
+  const auto slow = part_at(10'000, t);
+  EXPECT_EQ(slow.part, "net.blocks.0");
+  EXPECT_THAT(slow.reason, testing::HasSubstr("A call takes 1.00 s"));
+  EXPECT_THAT(slow.reason, testing::HasSubstr("stands for 2 modules and 85% of the time"));
+  task part = t;
+  part.origin->part = "net";
+  EXPECT_EQ(part_at(10'000, part).part, "") << "it is one that was chosen";
 }
 
 TEST(time_table, is_by_operator_alone_for_a_task_without_modules) {

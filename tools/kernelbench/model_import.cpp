@@ -76,6 +76,7 @@ expected<import_report> run_importer(const import_request& request) {
   for (const auto& inputs : request.inputs)
     words.insert(words.end(), {"--inputs", inputs});
   if (!request.weights.empty()) words.insert(words.end(), {"--weights", request.weights});
+  if (!request.module.empty()) words.insert(words.end(), {"--module", request.module});
   if (request.level) words.insert(words.end(), {"--level", std::to_string(*request.level)});
   if (request.jobs) words.insert(words.end(), {"--jobs", std::to_string(*request.jobs)});
   CUDAL1_TRY(const auto ended, run_python(python, script, words));
@@ -180,6 +181,7 @@ expected<std::string> key_of(const model_choice& model) {
   if (split_name(model.source) || !model.inputs.empty() || !model.weights.empty())
     key += fmt::format("\n{}\n{}\n{}\n{}", fs::current_path().string(), model.source, fmt::join(model.inputs, "\n"),
                        model.weights);
+  if (!model.module.empty()) key += "\nmodule " + model.module;
   return sha256_hex(key);
 }
 
@@ -199,7 +201,7 @@ expected<import_report> read_report(const fs::path& path) {
 
 }  // namespace
 
-void add_model_options(CLI::App& command, std::vector<std::string>& inputs, std::string& weights) {
+void add_model_options(CLI::App& command, std::vector<std::string>& inputs, std::string& weights, std::string& module) {
   command
       .add_option("--inputs", inputs,
                   "what gives the model's example inputs: a function or a value beside the model, FILE.py:NAME or "
@@ -211,6 +213,12 @@ void add_model_options(CLI::App& command, std::vector<std::string>& inputs, std:
                   "the model's state_dict, as torch.save (read with weights_only) or safetensors wrote it; without the "
                   "flag, that of FILE.pt, .pth or .safetensors beside FILE.py, if it is the model's")
       ->type_name("FILE");
+  command
+      .add_option(
+          "--module", module,
+          "only this module of the model, as in encoder.layers.0; its inputs are recorded in calls of the model "
+          "(`cudal1 tasks TASK --times` lists modules)")
+      ->type_name("PATH");
 }
 
 bool is_model_source(const std::string& name) {
@@ -244,8 +252,9 @@ expected<imported_models> imported_once(const std::string& data, const model_cho
     fs::remove_all(folder, problem);
   }
   const auto unfinished = parent / fmt::format(".{}_{}", key, ::getpid());
-  CUDAL1_TRY(result.report,
-             import_models({{model.source}, unfinished.string(), {}, model.inputs, model.weights, {}, {}}));
+  CUDAL1_TRY(
+      result.report,
+      import_models({{model.source}, unfinished.string(), {}, model.inputs, model.weights, model.module, {}, {}}));
   result.fresh = true;
   CUDAL1_CHECK(write_whole(unfinished / report_name, to_json(result.report).text()));
   fs::rename(unfinished, folder, problem);

@@ -17,13 +17,14 @@ struct model_choice {
   std::string source;               // *.py, a folder of them, *.jsonl, FILE.py:NAME, package.module:NAME
   std::vector<std::string> inputs;  // what gives example inputs, in place of what is beside the model
   std::string weights;              // a file with the model's state_dict, or ""
+  std::string module = {};          // the path of one module of the model, alone; "": the whole
 };
 
 struct import_request {
   std::vector<std::string> sources;  // as in model_choice
   std::string out;                   // gets NAME.json and blobs/
   std::vector<std::string> only, inputs;
-  std::string weights;
+  std::string weights, module;
   std::optional<int64_t> level, jobs;
 };
 
@@ -60,8 +61,8 @@ BOOST_DESCRIBE_STRUCT(import_report, (), (imported, refused, files))
 // reason; an error concerns the whole import: no Python, missing sources.
 expected<import_report> import_models(const import_request& request);
 
-// The flags --inputs and --weights.
-void add_model_options(CLI::App& command, std::vector<std::string>& inputs, std::string& weights);
+// The flags --inputs, --weights and --module.
+void add_model_options(CLI::App& command, std::vector<std::string>& inputs, std::string& weights, std::string& module);
 
 // True if a command-line argument names PyTorch models: *.py, *.jsonl, a folder with *.py somewhere in it,
 // FILE.py:NAME, package.module:NAME.

@@ -11,6 +11,7 @@
 #include "config/base/describe.hpp"
 #include "config/configuration.hpp"
 #include "policy/search/policy.hpp"
+#include "tools/baseline/first_look.hpp"
 #include "tools/baseline/measure_baselines.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
@@ -26,6 +27,8 @@ extern char** environ;  // NOLINT(readability-redundant-declaration)
 namespace cudal1::cli {
 
 namespace {
+
+constexpr std::string_view whole_model = ".";  // as --module: a slow one too
 
 struct run_options {
   model_choice model;  // PyTorch models
@@ -143,8 +146,15 @@ std::string base_of(const std::vector<task>& tasks) {
   return std::string(imported ? "eager" : against_program);
 }
 
-// Fills in tasks, base and device, which depend on the node, or for --resume the stored experiment.
-expected<run_limits> complete(client_request& r, run_options& o, const context& c, const node_status& node) {
+// What is searched, which depends on the node, or for --resume on the stored experiment.
+struct chosen_work {
+  run_limits limits;
+  std::vector<task> tasks;  // of a new experiment
+  environment where;
+};
+
+// Also fills in tasks, base and device of the request.
+expected<chosen_work> complete(client_request& r, run_options& o, const context& c, const node_status& node) {
   if (!o.resume.empty()) {
     CUDAL1_TRY(const auto reader, open_for_reading(c));
     CUDAL1_TRY(const auto before, reader->get_experiment(o.resume));
@@ -155,18 +165,18 @@ expected<run_limits> complete(client_request& r, run_options& o, const context& 
     r.experiment = before.id;
     r.device = before.device;
     r.policy = before.policy;
-    return run_limits{before.device, before.policy, before.time_limit_s};
+    return chosen_work{{before.device, before.policy, before.time_limit_s}, {}, {}};
   }
   CUDAL1_TRY(const device_report device, choose_device(node, o.device));
   r.device = o.device.empty() ? device.where.device : o.device;
   CUDAL1_TRY(const std::string profile, profile_of(r.device));
-  CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, o.names, profile));
+  CUDAL1_TRY(auto tasks, choose_tasks(o.folder, o.names, profile));
   CUDAL1_CHECK(copy_task_blobs(c.data, tasks));
   if (o.against.empty()) o.against = base_of(tasks);
-  r.tasks.reserve(tasks.size());
+  r.tasks.clear();
   for (const auto& t : tasks)
     r.tasks.push_back(canonical_text(t));
-  return run_limits{r.device, r.policy, r.time_limit_s};
+  return chosen_work{{r.device, r.policy, r.time_limit_s}, std::move(tasks), device.where};
 }
 
 // Notes the node's other experiments: they share the devices with this search, and continue after it.
@@ -187,13 +197,37 @@ expected<run_options> with_imported_tasks(run_options o, const context& c) {
         "--tasks takes a folder of task files, --task one of them",
         o.model.source);
   note(c, "importing " + o.model.source);
-  CUDAL1_TRY(const auto models, imported_once(c.data, o.model));
+  model_choice model = o.model;
+  if (model.module == whole_model) model.module.clear();
+  CUDAL1_TRY(const auto models, imported_once(c.data, model));
   for (const auto& r : models.report.refused)
     note(c, fmt::format("{} was refused: {}", r.name, r.reason));
   if (models.report.imported.empty())
     return fail(errc::unsupported, "there is nothing to search in {}: every model was refused", o.model.source);
   o.folder = models.folder;
   return o;
+}
+
+// For one model, if the devices are idle: shows where its time goes, and chooses a part of one that is too slow.
+expected<void> look_first(chosen_work& work, client_request& r, run_options& o, const context& c,
+                          const node_status& node, run_view& view) {
+  if (o.model.source.empty() || work.tasks.size() != 1 || !is_worth_a_look(work.tasks[0]) || !node.experiments.empty())
+    return {};
+  view.remark("measuring each step with PyTorch");
+  const auto look = look_at(work.tasks[0], work.where);
+  if (!look) {
+    view.note("where the time goes was not measured: " + look.error().message);
+    return {};
+  }
+  const terminal& out = o.json ? c.err : c.out;
+  view.note(fmt::format("\n{}: {} on {}, step by step\n\n{}", work.tasks[0].name, format_time(look->times.total_us),
+                        work.where.device, print_times(look->times, out)));
+  if (look->part.empty() || !o.model.module.empty()) return {};
+  view.note(wrap(look->reason, out.width, 0));
+  o.model.module = look->part;
+  CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
+  CUDAL1_TRY(work, complete(r, o, c, node));
+  return {};
 }
 
 // Measures PyTorch and the best variants just found, on their devices. What cannot be measured is missing in the table.
@@ -248,12 +282,13 @@ expected<int> run(run_options o, context& c) {
   CUDAL1_TRY(connected_node node,
              connect_or_start(
                  c.data, flags, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
-  CUDAL1_TRY(const run_limits limits, complete(request, o, c, node.status));
-  view.set_limits(limits);
+  CUDAL1_TRY(auto work, complete(request, o, c, node.status));
+  view.set_limits(work.limits);
   note_other_experiments(o, node, view);
+  CUDAL1_CHECK(look_first(work, request, o, c, node.status, view));
   view.remark(o.resume.empty()
                   ? fmt::format("searching {} on {}", format_count(static_cast<int64_t>(request.tasks.size()), "task"),
-                                limits.device)
+                                work.limits.device)
                   : "resuming " + request.experiment);
   CUDAL1_CHECK(node.client.send(request));
   followed_run follower(interrupt, view);
@@ -279,7 +314,7 @@ void add_run(CLI::App& app, context& c) {
          "a *.jsonl, FILE.py:NAME, package.module:NAME (`cudal1 tasks import --help`); their Python is executed, "
          "unconfined")
       ->type_name("MODEL");
-  add_model_options(*sub, o->model.inputs, o->model.weights);
+  add_model_options(*sub, o->model.inputs, o->model.weights, o->model.module);
   sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
   sub->add_option("--task", o->names, "only these tasks: names, or task files; may be repeated")->type_name("NAME");
   sub->add_option("--policy", o->policy,
@@ -301,12 +336,12 @@ void add_run(CLI::App& app, context& c) {
   auto* resume = sub->add_option("--resume", o->resume,
                                  "continue an experiment that was stopped, as in --resume e3, with its own limits");
   resume->type_name("EXPERIMENT");
-  for (const auto* flag :
-       {"source", "--inputs", "--weights", "--tasks", "--task", "--policy", "--evaluations", "--time", "--device"})
+  for (const auto* flag : {"source", "--inputs", "--weights", "--module", "--tasks", "--task", "--policy",
+                           "--evaluations", "--time", "--device"})
     resume->excludes(sub->get_option(flag));
-  for (const auto* flag : {"source", "--inputs", "--weights"})
+  for (const auto* flag : {"source", "--inputs", "--weights", "--module"})
     sub->get_option(flag)->excludes(sub->get_option("--tasks"));
-  for (const auto* flag : {"--inputs", "--weights"})
+  for (const auto* flag : {"--inputs", "--weights", "--module"})
     sub->get_option(flag)->needs(sub->get_option("source"));
   add_against_option(*sub, o->against, "eager for imported tasks, else program");
   sub->get_option("--against")
@@ -319,6 +354,7 @@ void add_run(CLI::App& app, context& c) {
              "  cudal1 run --time 4m                          ... for four minutes\n"
              "  cudal1 run --task softmax --task layer_norm   two of them\n"
              "  cudal1 run model.py                           your own PyTorch model\n"
+             "  cudal1 run model.py --module encoder.layers.0 ... one module of it (.: the whole, even if it is slow)\n"
              "  cudal1 run model.py:Block                     ... a class, an object, a factory or a function in it\n"
              "  cudal1 run --tasks my_tasks --evaluations 50  your own tasks\n"
              "  cudal1 run --resume e3                        after Ctrl-C or a power cut",

@@ -64,7 +64,7 @@ void add_tasks_import(CLI::App& tasks, context& c) {
                   "files, JSON lines with level, problem_id and code, or FILE.py:NAME or package.module:NAME")
       ->required()
       ->type_name("SOURCE");
-  add_model_options(*sub, o->request.inputs, o->request.weights);
+  add_model_options(*sub, o->request.inputs, o->request.weights, o->request.module);
   sub->add_option("--out", o->request.out,
                   "where to write NAME.json for each task, and blobs/ with weights and sources")
       ->required()

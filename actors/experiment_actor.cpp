@@ -150,7 +150,8 @@ void experiment_flow::abandon_rest() {
     if (s.attempt.variant.empty()) continue;
     books_->count_fault();
     ask_store<message::done>(
-        message::lose_attempt{s.attempt, "the experiment ended", false}, [](const message::done&) {},
+        message::lose_attempt{s.attempt, "the experiment ended before this evaluation did", false},
+        [](const message::done&) {},
         [](const error& e) { spdlog::warn("an abandoned attempt is not stored as lost: {}", e.message); });
   }
   lessons_ = 0;

@@ -105,7 +105,8 @@ void experiment_flow::not_reserved(slot_id id, const error& e) {
   if (e.code == errc::already_exists) {
     if (is_ending() || !setup_.policy) return drop(id);
     if (++s.tries < setup_.proposals) return propose(id);
-    return no_proposal(id, {errc::not_found, fmt::format("{} proposals in a row were known already", s.tries)});
+    return no_proposal(
+        id, {errc::not_found, fmt::format("the policy's last {} proposals had all been evaluated before", s.tries)});
   }
   if (e.code == errc::invalid_argument) {
     spdlog::error("experiment {}: {}", books_->record().id, e.message);

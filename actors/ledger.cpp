@@ -14,6 +14,7 @@ constexpr std::chrono::seconds rate_window{10};
 ledger::ledger(experiment_record record, std::vector<std::string> names, time_point now, int64_t in_a_row)
     : record_(std::move(record)), in_a_row_(in_a_row), active_before_(record_.active_s), started_(now) {
   books_.resize(record_.tasks.size());
+  record_.ended.clear();
   for (std::size_t i = 0; i < books_.size(); ++i) {
     books_[i].shown.task = record_.tasks[i];
     books_[i].shown.name = i < names.size() ? names[i] : "";
@@ -68,8 +69,13 @@ void ledger::nothing_new(std::size_t task, const std::string& reason) {
   if (b.in_flight > 0) {
     b.parked = true;
   } else {
-    b.exhausted = reason;
+    end(task, reason);
   }
+}
+
+void ledger::end(std::size_t task, const std::string& reason) {
+  books_[task].exhausted = reason;
+  record_.ended[record_.tasks[task]] = reason;
 }
 
 void ledger::resume(std::size_t task, const tally_record& t) {

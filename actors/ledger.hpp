@@ -37,7 +37,7 @@ class ledger {
   // The policy found nothing new. A task with evaluations in flight waits for their verdicts; else it is exhausted.
   void nothing_new(std::size_t task, const std::string& reason);
   // No device can run the task: it gets no more turns.
-  void refuse_task(std::size_t task, const std::string& reason) { books_[task].exhausted = reason; }
+  void refuse_task(std::size_t task, const std::string& reason) { end(task, reason); }
 
   // ---- results ----------------------------------------------------------------------------------------------------
   // The verdicts of earlier runs of the experiment.
@@ -76,6 +76,7 @@ class ledger {
   bool may_take(const book& b) const;
   int64_t taken(std::size_t task) const { return books_[task].shown.evaluations + books_[task].in_flight; }
   void open_turns();
+  void end(std::size_t task, const std::string& reason);
 
   experiment_record record_;
   std::vector<book> books_;

@@ -65,11 +65,12 @@ struct experiment_record {
   uint64_t seed = 0;
   experiment_state state = experiment_state::running;
   int64_t created_unix_ms = 0, finished_unix_ms = 0;
-  bool fresh_policy = false;  // the policy starts without what it learned in other experiments
+  bool fresh_policy = false;                 // the policy starts without what it learned in other experiments
+  std::map<std::string, std::string> ended;  // tasks that got no more evaluations before the limits: why
 };
 BOOST_DESCRIBE_STRUCT(experiment_record, (),
                       (id, device, policy, tasks, evaluations_per_task, time_limit_s, active_s, seed, state,
-                       created_unix_ms, finished_unix_ms, fresh_policy))
+                       created_unix_ms, finished_unix_ms, fresh_policy, ended))
 
 BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost)
 

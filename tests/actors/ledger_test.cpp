@@ -96,6 +96,18 @@ TEST(ledger, an_evaluation_without_a_verdict_returns_to_the_budget) {
   EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(1));
 }
 
+TEST(ledger, why_a_task_ended_early_is_in_the_experiments_record) {
+  auto books = books_of(5);
+  books.next_task(start);
+  books.nothing_new(0, "all known");
+  books.refuse_task(2, "no memory");
+  const auto& tasks = books.record().tasks;
+  EXPECT_EQ(books.record().ended,
+            (std::map<std::string, std::string>{{tasks[0], "all known"}, {tasks[2], "no memory"}}));
+  const ledger resumed(books.record(), {"a", "b", "c"}, start);
+  EXPECT_TRUE(ledger(resumed).record().ended.empty()) << "it is tried again";
+}
+
 TEST(ledger, time_is_active_time_and_continues_from_the_last_node) {
   auto record = record_with(0, 10);
   record.active_s = 8;

@@ -278,6 +278,30 @@ TEST_F(commands, experiments_lists_them_and_prints_the_table_of_one) {
   EXPECT_EQ(at(document_of(run({"experiments", "--json"})), "experiments.0.seed"), json(1));
 }
 
+TEST(experiments, say_why_attempts_were_lost_and_why_a_task_ended_before_the_limits) {
+  temporary_folder data;
+  const prepared ids = prepare_store(data.path());
+  {
+    auto writer = store::open(data / "store");
+    ASSERT_TRUE(holds(writer));
+    auto e = (*writer)->get_experiment(ids.experiment);
+    ASSERT_TRUE(holds(e));
+    e->ended[ids.softmax] = "all of them were known";
+    ASSERT_TRUE(holds((*writer)->update_experiment(*e)));
+    auto another = (*writer)->get_variant(ids.best);
+    ASSERT_TRUE(holds(another));
+    another->id = std::string(64, 'a');
+    for (const char* why : {"no reply", "the referee is lost"}) {
+      const auto attempt = (*writer)->reserve(*another, ids.experiment);
+      ASSERT_TRUE(holds(attempt));
+      ASSERT_TRUE(holds((*writer)->lose(*attempt, why, store::loss::elsewhere)));
+    }
+  }
+  const auto p = run_cudal1({"experiments", ids.experiment, "--data", data.path()});
+  EXPECT_THAT(p.out, HasSubstr("\ndiagonal_matmul: 2 attempts were lost, the last: the referee is lost.\n"));
+  EXPECT_THAT(p.out, HasSubstr("\nsoftmax: ended after 1 evaluation: all of them were known.\n"));
+}
+
 TEST(experiments, by_hand_are_counted_and_listed_with_all) {
   temporary_folder data;
   {

@@ -9,8 +9,10 @@
 
 #include "actors/protocol.hpp"
 #include "config/base/describe.hpp"
-#include "sandbox/device/device_type.hpp"
+#include "policy/search/why_no_moves.hpp"
+#include "sandbox/device/device_names.hpp"
 #include "sandbox/program/task.hpp"
+#include "tools/cli/format.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/move_failures.hpp"
 
@@ -124,6 +126,39 @@ expected<void> finish_report(store& s, search_report& r, const floor_finder& flo
   return {};
 }
 
+std::string losses_of(const best_row& row, const std::vector<attempt_record>& attempts) {
+  int64_t lost = 0;
+  const attempt_record* last = nullptr;
+  for (const auto& a : attempts) {
+    if (a.task != row.task || a.state != attempt_state::lost) continue;
+    ++lost;
+    if (last == nullptr || a.time_unix_ms >= last->time_unix_ms) last = &a;
+  }
+  if (last == nullptr) return "";
+  return fmt::format("{} lost, the last: {}", format_count(lost, "attempt") + (lost == 1 ? " was" : " were"),
+                     last->note);
+}
+
+// What a user should know of a task that has no result, lost attempts, or ended before the experiment did.
+expected<std::string> remark_on(store& s, const best_row& row, const experiment_record& e,
+                                const std::vector<attempt_record>& attempts) {
+  std::string text = losses_of(row, attempts);
+  const auto ended = e.ended.find(row.task);
+  if (ended == e.ended.end()) return text;
+  std::string why = ended->second;
+  if (row.is_reference) {
+    CUDAL1_TRY(const task_record record, s.get_task(row.task));
+    const auto t = read_task(record.text, record.profile);
+    const auto kind = kind_of_devices(e.device);
+    const auto target = kind ? find_lowering_target(traits_of(*kind).target) : tl::unexpected<error>(kind.error());
+    if (t && target)
+      if (const auto no_moves = why_no_moves(*t, **target); !no_moves.empty())
+        why = no_moves + "; `cudal1 evaluate` takes a program written by hand";
+  }
+  if (row.evaluations > 0) why = fmt::format("ended after {}: {}", format_count(row.evaluations, "evaluation"), why);
+  return text.empty() ? why : text + "; " + why;
+}
+
 }  // namespace
 
 expected<verdict> with_details(store& s, const verdict& summary) {
@@ -159,6 +194,9 @@ expected<search_report> report_experiment(store& s, const std::string& experimen
   CUDAL1_TRY(const auto attempts, s.attempts(e.id));
   r.infrastructure_faults =
       std::count_if(attempts.begin(), attempts.end(), [](const auto& a) { return a.state == attempt_state::lost; });
+  for (auto& row : r.tasks) {
+    CUDAL1_TRY(row.remark, remark_on(s, row, e, attempts));
+  }
   CUDAL1_CHECK(finish_report(s, r, floors));
   return r;
 }

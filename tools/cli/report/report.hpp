@@ -39,11 +39,12 @@ struct best_row {
   std::string family;                    // of the task
   int64_t level = 0;                     // KernelBench's; 0 for other tasks
   std::optional<against_times> against;  // set by compare_with_base
+  std::string remark;                    // why it has no result, or ended before its limits
 };
 BOOST_DESCRIBE_STRUCT(best_row, (),
                       (task, name, evaluations, correct, is_reference, reference_us, best_us, speedup, speedup_interval,
                        beats_reference, variant, origin, schedule, explanation, environment_id, reference_device_us,
-                       best_device_us, floor_us, roof_us, roof_limit, roof_share, family, level, against))
+                       best_device_us, floor_us, roof_us, roof_limit, roof_share, family, level, against, remark))
 
 struct search_report {
   std::string experiment, state, policy, device;  // "" in a report on the whole store

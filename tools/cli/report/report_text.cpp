@@ -152,6 +152,8 @@ std::string print_summary(const search_report& r) {
   if (r.infrastructure_faults > 0)
     text += "; " + format_count(r.infrastructure_faults, "attempt") + " lost and repeated";
   text += ".";
+  for (const auto& row : r.tasks)
+    if (!row.remark.empty()) text += fmt::format("\n{}: {}.", row.name, row.remark);
   if (r.move_failures > 0)
     text += fmt::format(
         "\n{} a bug of cudal1; `cudal1 failures{}` lists {}.",

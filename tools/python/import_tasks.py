@@ -35,6 +35,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and another p
 import torch  # noqa: E402
 
 from importing import (  # noqa: E402
+    autocasting,
     checkpoint,
     draws,
     exporting,
@@ -126,10 +127,13 @@ def import_task(problem: Problem, options: Options, loaded: Loaded, notes: list[
             f"it needs {', '.join(sorted(unknown))}, which is not among the operators of a task; write it "
             "with others"
         )
+    if program.unlike_cpu:
+        check_types_are_not_asked_for(loaded, arguments, program, is_fixed)
     with rules.asked_of(options.rules) as asked:
         copies = rules.copy_what_must_be_contiguous(program, asked)
     weights.name_values(program)
-    checked = replay.check(program, loaded.model(), arguments, options.verify_s)
+    seconds = 0.0 if program.unlike_cpu else options.verify_s
+    checked = replay.check(program, loaded.model(), arguments, seconds)
     program.modes = modes.that_matter(loaded.model(), arguments)
     if all(d.same and d.fixed for d in drawn) and all(v.kind == "constant" for v in program.weights):
         raise Refused(
@@ -164,6 +168,19 @@ def import_task(problem: Problem, options: Options, loaded: Loaded, notes: list[
         "files": read_files(problem, loaded),
         "notes": notes + notes_on(program, drawn, copies),
     }
+
+
+def check_types_are_not_asked_for(loaded: Loaded, arguments: list[Any], program: Program, is_fixed: Any) -> None:
+    """Under the autocast of a GPU, some tensors have types that no run on the CPU shows. They matter if forward asks."""
+    with autocasting.unseen():
+        other, _ = exporting.export(loaded.model(), arguments, loaded.module.__name__)
+    passes.make_task_program(other, is_fixed)
+    weights.name_values(other)
+    if task_file.program_text(other) != task_file.program_text(program):
+        raise Refused(
+            'under torch.autocast("cuda") forward asks for types of tensors (x.dtype), which are others on a GPU than where it '
+            "is imported; convert with .to(torch.bfloat16) or .float() in their place"
+        )
 
 
 def read_files(problem: Problem, loaded: Loaded) -> list[dict[str, Any]]:
@@ -234,6 +251,10 @@ def notes_on(program: Program, drawn: list[draws.Drawn], copies: int) -> list[st
     if others:
         named = ", ".join(others) if len(others) <= 5 else f"{', '.join(others[:5])} and {len(others) - 5} more"
         notes.append(f"not kept, since no output reads them: {named}")
+    if program.cpu_casts:
+        notes.append('it casts as torch.autocast("cpu") does, on a GPU too; "cuda" is recorded as a GPU casts')
+    if program.unlike_cpu:
+        notes.append('it casts as torch.autocast("cuda") does, and a CPU does not: not compared with the model here')
     if copies:
         what = "1 tensor is" if copies == 1 else f"{copies} tensors are"
         notes.append(f"{what} copied to be contiguous, as the rules of the operators that read them ask")
@@ -444,6 +465,7 @@ def main(words: list[str]) -> int:
     jobs = o.jobs or max(1, len(os.sched_getaffinity(0)) // 2)
     operators.load(o.operators)
     torch.set_num_threads(1)
+    autocasting.install()
     _warm_up()
     (o.out / "blobs").mkdir(parents=True, exist_ok=True)
 

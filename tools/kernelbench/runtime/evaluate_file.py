@@ -81,6 +81,7 @@ class Sides:
     def __init__(self, reference: str, exported: str, device: torch.device, cast: bool):
         self.device, self.cast = device, cast
         context: dict[str, Any] = {}
+        set_seed(SEED)  # a source may make its module at once
         exec(compile(reference, "<string>", "exec"), context)
         self.Model, self.get_inputs = context["Model"], context["get_inputs"]
         set_seed(SEED)
@@ -89,6 +90,7 @@ class Sides:
         self.get_init_inputs = context.get("get_init_inputs", list)
         # A copy: KernelBench makes its one Model before the file's Model takes the name, which super(Model, self) looks up.
         context = dict(context)
+        set_seed(SEED)
         exec(compile(exported, "<string>", "exec"), context)
         self.ModelNew = context["ModelNew"]
 

@@ -12,6 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from . import lines, structure
+from .autocasting import Region
+from .complex_numbers import Complex
 from .program import Program, Value, is_view
 from .reading import Reader, line_of
 from .refusal import Refused
@@ -21,17 +23,13 @@ from .tracing import forward_only, refusal_of, whole_recurrence
 
 
 def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Inlines regions under torch.no_grad, and those in which autocast is off."""
+    """Inlines regions under torch.no_grad and torch.autocast; what is in one of these knows of it."""
     for node in list(graph_module.graph.nodes):
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             kind, place = node.target.name(), 1
-            if kind == "wrap_with_autocast":
+            is_autocast = kind == "wrap_with_autocast"
+            if is_autocast:
                 place = 4  # after device, dtype, enabled, cache_enabled
-                if node.args[2]:
-                    raise Refused(
-                        f"it computes under torch.autocast{line_of(node)}, and a task's steps have their types "
-                        "written: convert tensors with .to() where half types are wanted"
-                    )
             elif kind != "wrap_with_set_grad_enabled":
                 raise Refused(
                     f"it uses {kind}{line_of(node)}, which a task's steps cannot express: write the region as "
@@ -39,6 +37,10 @@ def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
                 )
             region = node.args[place]
             inner = _inline(getattr(graph_module, region.target))
+            if is_autocast:
+                device, dtype, enabled = node.args[:3]
+                for n in inner.graph.nodes:
+                    n.meta.setdefault("autocast", Region(device, dtype) if enabled else None)
             env = dict(zip((n for n in inner.graph.nodes if n.op == "placeholder"), node.args[place + 1 :]))
             with graph_module.graph.inserting_before(node):
                 results = graph_module.graph.graph_copy(inner.graph, env)
@@ -199,11 +201,15 @@ def _read(
                 data = _attribute(model, spec.target)
             data = data.detach()
             kind = "weight" if spec.kind == InputKind.PARAMETER else "constant"
+            if data.is_complex():
+                reader.env[node] = _complex_constant(program, node.name, data, kind, spec.target)
+                continue
             reader.env[node] = Value(node.name, mode.from_tensor(data), kind, data, spec.target)
             program.weights.append(reader.env[node])
         else:
             raise Refused(f"its graph has an input of a kind that tasks have no word for ({spec.kind.name})")
     by_path = {v.target: v for v in program.weights}
+    by_path.update({s.target: reader.env[nodes[s.arg.name]] for s in exported.graph_signature.input_specs if s.target})
     by_path.update({watch.in_rows[a]: v for v in program.weights if (a := v.data.data_ptr()) in watch.in_rows})
     _order_weights(model, program)
     given = dict(reader.env)
@@ -236,12 +242,33 @@ def _read(
             if by_path.get(path) is not new:
                 changes[path] = Change(path, "assigned", by_path.get(path), new)
         del program.outputs[len(program.outputs) - len(set_anew) :]
+    if any(isinstance(v, Complex) for v in program.outputs):
+        raise Refused(
+            f"forward returns complex numbers{lines.of_function(model.forward)}; return torch.view_as_real of them"
+        )
+    changes = {path: c for path, c in changes.items() if not isinstance(c.new, Complex) or c.new is not c.old}
+    if any(isinstance(v, Complex) for c in changes.values() for v in (c.old, c.new)):
+        raise Refused(
+            f"forward changes complex numbers that it keeps{lines.of_function(model.forward)}; keep torch.view_as_real of them"
+        )
     if not program.outputs:
         raise Refused(f"forward returns no tensor{lines.of_function(model.forward)}; return what it computes")
     program.returns = structure.template(watch.result, iter(places), source, lines.of_function(model.forward))
     program.changes = list(changes.values())
     program.where = watch.where
     return program
+
+
+def _complex_constant(program: Program, name: str, data: torch.Tensor, kind: str, target: str) -> Complex:
+    """A complex tensor of the module, as two constants."""
+    if kind == "weight":
+        raise Refused(f"its parameter {target} is complex; a task's weights are real: make it torch.view_as_real of that")
+    parts = []
+    for part in ("real", "imag"):
+        values = getattr(data, part).contiguous()
+        parts.append(Value(f"{name}_{part}", program.mode.from_tensor(values), kind, values, f"{target}.{part}", part))
+    program.weights += parts
+    return Complex(*parts)
 
 
 def _changes_in_place(

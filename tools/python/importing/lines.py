@@ -57,7 +57,11 @@ def of_error(e: BaseException) -> str:
 def of_function(function: Any) -> str:
     """Where it is defined."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    return where(code.co_filename, code.co_firstlineno) if code is not None and is_own(code.co_filename) else ""
+    if code is None or not is_own(code.co_filename):
+        return ""
+    numbers = range(code.co_firstlineno, code.co_firstlineno + 20)  # decorators come first
+    defined = (n for n in numbers if linecache.getline(code.co_filename, n).lstrip().startswith(("def ", "async def ")))
+    return where(code.co_filename, next(defined, code.co_firstlineno))
 
 
 def of_change(function: Any, name: str) -> str:

@@ -382,6 +382,11 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
     for weight in program.weights:
         if weight.kind == "constant" and not is_fixed(weight):
             weight.kind = "weight"
+        if weight.part:
+            own = weight.target.removesuffix(f".{weight.part}")
+            if weight.kind == "weight":
+                raise Refused(f"its buffer {own} is complex and random; a task's weights are real: keep torch.view_as_real of it")
+            weight.target = f"constant_{own}_{weight.part}"
     _library_switches(program)
     _memory_formats(program)
     _drop_what_does_nothing(program)

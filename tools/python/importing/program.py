@@ -18,6 +18,7 @@ class Value:
     kind: str = "step"  # input, weight, constant, step
     data: torch.Tensor | None = None
     target: str = ""  # a weight's name in the module
+    part: str = ""  # of a complex tensor there: real, imag
 
 
 @dataclasses.dataclass(eq=False)
@@ -56,6 +57,9 @@ class Program:
     returns: Any = None
     # The names of modules in training and in evaluation mode, where that matters (modes.py).
     modes: dict[str, list[str]] | None = None
+    rounds: bool = False  # complex numbers are computed as pairs, in another order
+    cpu_casts: bool = False  # it was recorded under the autocast of a CPU
+    unlike_cpu: bool = False  # it was recorded under the autocast of a GPU, which casts otherwise than a CPU's
     # What forward changes (state.py): first all of it, then what is kept and what is not.
     changes: list[Any] = dataclasses.field(default_factory=list)
     states: list[Any] = dataclasses.field(default_factory=list)
@@ -151,11 +155,11 @@ def values_in(arg: Any) -> Iterator[Value]:
             yield from values_in(item)
 
 
-def map_values(arg: Any, change: Callable[[Value], Any]) -> Any:
-    if isinstance(arg, Value):
+def map_values(arg: Any, change: Callable[[Any], Any], kinds: Any = Value) -> Any:
+    if isinstance(arg, kinds):
         return change(arg)
     if isinstance(arg, (list, tuple)):
-        return [map_values(item, change) for item in arg]
+        return [map_values(item, change, kinds) for item in arg]
     return arg
 
 

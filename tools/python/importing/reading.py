@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import dataclasses
 import functools
+import itertools
 import operator
 from typing import Any, Callable
 
@@ -10,6 +14,8 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from . import lines
+from .autocasting import Region, casts_of
+from .complex_numbers import Complex, Pairs, complex_in, is_complex, makes_complex
 from .modules import calls_around
 from .operators import argument_names, is_known
 from .program import Program, Value, call_by_schema, map_values, op_name, values_in
@@ -45,6 +51,13 @@ def line_of(node: torch.fx.Node) -> str:
     return lines.of_stack(node.meta.get("stack_trace") or "")
 
 
+def _named(node: torch.fx.Node, name: str) -> torch.fx.Node:
+    """The node, as far as steps are made of it, under another name."""
+    other = copy.copy(node)
+    other.name = name
+    return other
+
+
 class Reader:
     """Walks a graph and builds the program."""
 
@@ -53,6 +66,7 @@ class Reader:
         self.env: dict[torch.fx.Node, Any] = {}
         self.where = ""  # of the node that is being read
         self.calls: tuple = ()  # likewise
+        self.casts: dict[tuple[Value, torch.dtype], Value] = {}  # that autocast has made
 
     def read(self, graph: torch.fx.Graph) -> None:
         for node in graph.nodes:
@@ -99,6 +113,14 @@ class Reader:
             return self._in_place(op, args, node)
         if op in (aten.copy.default, aten.fill.Tensor, aten.fill.Scalar, aten.zero.default):
             return self._copied(args["self"], args.get("src", args.get("value", 0)), node)
+        if makes_complex(op) or any(is_complex(a) for a in args.values()):
+            return self._complex(op, args, node)
+        region = node.meta.get("autocast")
+        if region is not None:
+            cast = None if self._must_decompose(op) else self._cast(op, args, region, node)
+            if cast is None:
+                return self._decompose(op, args, node, region)
+            args = cast
         if op in _SPLITS:
             return self._split(op, args, node)
         if op is aten.unbind.int:
@@ -117,8 +139,55 @@ class Reader:
             return outs[0]
         return outs
 
+    def _complex(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
+        if op is aten.einsum.default:
+            return self._decompose(op, args, node)
+        self.program.rounds = True
+        count = itertools.count()
+
+        def emit(real: torch._ops.OpOverload, given: dict[str, Any]) -> Any:
+            return self._emit(real, given, _named(node, f"{node.name}_{next(count)}"))
+
+        return Pairs(emit, self.where).of(op, args)
+
+    def _cast(
+        self, op: torch._ops.OpOverload, args: dict[str, Any], region: Region, node: torch.fx.Node
+    ) -> dict[str, Any] | None:
+        """The arguments as they are under autocast; None if the operator is to be decomposed there."""
+        values = list(dict.fromkeys(v for a in args.values() for v in values_in(a)))
+
+        def call(tensors: list[torch.Tensor]) -> Any:
+            place = dict(zip(values, tensors))
+            device = {torch.device: torch.device(region.device)}
+            given = {k: map_values(device.get(type(a), a), lambda v: place[v]) for k, a in args.items()}
+            return call_by_schema(op, given)
+
+        fakes = [v.fake for v in values]
+        dtypes = casts_of(call, fakes, region, self.program.mode)
+        if region.device == "cpu":
+            self.program.cpu_casts = True
+        elif dtypes != casts_of(call, fakes, dataclasses.replace(region, device="cpu"), self.program.mode):
+            self.program.unlike_cpu = True
+        if dtypes is None:
+            return None
+        cast = {v: self._as(v, dtype, node) for v, dtype in zip(values, dtypes)}
+        return {k: map_values(a, lambda v: cast[v]) for k, a in args.items()}
+
+    def _as(self, v: Value, dtype: torch.dtype, node: torch.fx.Node) -> Value:
+        if v.fake.dtype == dtype:
+            return v
+        if (v, dtype) not in self.casts:
+            given = {"self": v, "dtype": dtype}
+            self.casts[v, dtype] = self._add(aten.to.dtype, given, f"{node.name}_cast")[0]
+        return self.casts[v, dtype]
+
     def _add(self, op: torch._ops.OpOverload, args: dict[str, Any], name: str) -> list[Value]:
         step = self.program.step(op, args, name)
+        if any(out.fake.is_complex() for out in step.outs):
+            raise Refused(
+                f"it computes {op_name(op)}{self.where}, which gives complex numbers; a task has real ones: compute their "
+                "real and imaginary parts"
+            )
         step.where, step.calls = self.where, self.calls
         self.program.steps.append(step)
         return step.outs
@@ -187,18 +256,23 @@ class Reader:
             return True
         return not is_known(op) and (op._can_decompose() or op in _decompositions())
 
-    def _decompose(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
+    def _decompose(
+        self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node, region: Region | None = None
+    ) -> Any:
         """Adds an operator that the format lacks as those that ATen itself runs for it, or PyTorch's compilers."""
         as_others = op.decompose if op._can_decompose() else _decompositions()[op]
-        values = list(dict.fromkeys(v for a in args.values() for v in values_in(a)))
+        values = list(dict.fromkeys(v for a in args.values() for v in (*values_in(a), *complex_in(a))))
 
         def run(*tensors: torch.Tensor) -> Any:
             place = dict(zip(values, tensors))
-            given = {k: map_values(a, lambda v: place[v]) for k, a in args.items()}
+            given = {k: map_values(a, lambda v: place[v], (Value, Complex)) for k, a in args.items()}
             return call_by_schema(op, given, as_others)
 
-        with self.program.mode:
-            inner = make_fx(run)(*(v.fake for v in values)).graph
+        with self.program.mode, region.entered() if region is not None else contextlib.nullcontext():
+            fakes = [v.fake() if isinstance(v, Complex) else v.fake for v in values]
+            if region is not None and region.device != "cpu":
+                fakes = [t.to(region.device) for t in fakes]
+            inner = make_fx(run)(*fakes).graph
         places = [n for n in inner.nodes if n.op == "placeholder"]
         reader = Reader(self.program)
         reader.where, reader.calls = self.where, self.calls

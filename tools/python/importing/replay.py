@@ -123,7 +123,7 @@ class _Calls:
         self.kept = [s for s in program.states if s.kind != "argument"]
         self.states = [[s.input.data] for s in self.kept]
         self.last: list[torch.Tensor] = []
-        self.sums = any(kind_of(step) in SUMMING for step in program.steps)
+        self.sums = program.rounds or any(kind_of(step) in SUMMING for step in program.steps)
         self.rounding = 0.0
         makers = program.makers()
         places = enumerate(places_in(program.returns))

@@ -171,7 +171,7 @@ class Loaded:
     def __init__(self, problem: Problem, seed: int = SEED) -> None:
         self.checkpoint: Any = None  # whose weights the model gets; see checkpoint.py
         self.module = types.ModuleType(f"cudal1_problem_{problem.name}")
-        self.module.__file__ = f"{problem.name}.py"
+        self.module.__file__ = problem.file or f"{problem.name}.py"
         sys.modules[self.module.__name__] = self.module
         text = problem.code.decode("utf-8", "replace").splitlines(keepends=True)
         linecache.cache[self.module.__file__] = (len(problem.code), None, text, self.module.__file__)

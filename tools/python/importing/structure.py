@@ -81,7 +81,11 @@ def template(value: Any, places: Iterator[int | None], source: str, where: str =
     """The containers of forward's result as a task's file has them; `places`: of each leaf among the outputs."""
     fields = fields_of(value)
     if fields is not None:
-        items = [[name, template(item, places, source, where)] for name, item in fields]
+        # Torch's trees leave out what is None in a dataclass, and in nothing else.
+        none_is_leaf = isinstance(value, tuple)
+        items = [
+            [n, None if x is None and not none_is_leaf else template(x, places, source, where)] for n, x in fields
+        ]
         return {"object": [class_name(type(value), source, where), *items]}
     if isinstance(value, dict):
         return {"dict": [[key, template(item, places, source, where)] for key, item in value.items()]}

@@ -100,7 +100,9 @@ def refusal_of(e: BaseException, whole: bool = True, where: str = "") -> Refused
         if isinstance(cause, Refused):
             return cause
     for cause in causes:
-        if type(cause).__name__ in _DATA_DEPENDENT:
+        # Python's own functions say so of a number that stands for a tensor's value.
+        asked = isinstance(cause, TypeError) and any(name in str(cause) for name in ("SymFloat", "SymInt", "SymBool"))
+        if asked or type(cause).__name__ in _DATA_DEPENDENT:
             func = getattr(cause, "func", None)
             what = f" ({op_name(func)})" if isinstance(func, torch._ops.OpOverload) else ""
             return Refused(

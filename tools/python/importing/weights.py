@@ -46,7 +46,7 @@ def fixed_test(make_model: Callable[[int], torch.nn.Module], seed: int) -> Calla
 
     def is_fixed(v: Value) -> bool:
         # Whole numbers may be indices, which must not be drawn; bytes are numbers that are scaled.
-        if not v.fake.dtype.is_floating_point and v.fake.dtype not in (torch.int8, torch.uint8):
+        if not v.fake.dtype.is_floating_point and not v.fake.dtype.is_complex and v.fake.dtype not in (torch.int8, torch.uint8):
             return True
         if is_running_statistic(v):
             return False

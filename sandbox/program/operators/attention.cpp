@@ -9,7 +9,8 @@ namespace rules {
 namespace {
 
 // The CPU's fused kernel lays out its result like the query with length and heads swapped, and dense.
-std::vector<int64_t> attention_strides(const tensor_type& query) {
+std::vector<int64_t> attention_strides(const tensor_type& query, const std::vector<int64_t>& shape) {
+  if (shape != query.shape) return contiguous_strides(shape);
   auto swapped = query;
   if (query.dim() == 4) {
     std::swap(swapped.shape[1], swapped.shape[2]);
@@ -39,28 +40,34 @@ expected<void> check_mask(const arguments& a, const tensor_type& query, const te
 rule attention() {
   return [](const arguments& a) -> outcome {
     const auto &query = a.tensor("query"), &key = a.tensor("key"), &value = a.tensor("value");
-    CUDAL1_CHECK(check_rank(query, 3, 4, "query"));
+    CUDAL1_CHECK(check_rank(query, 2, 64, "query"));
     const auto length = query.shape.size() - 2, width = length + 1;
+    const bool shared_heads = a.flag("enable_gqa");
+    if (shared_heads) CUDAL1_CHECK(check_rank(query, 3, 64, "query"));
     for (const auto* name : {"query", "key", "value"}) {
       const auto& t = a.tensor(name);
-      CUDAL1_CHECK(check_full_precision(t, name));
+      CUDAL1_CHECK(check_kind(t, floats, name));
       CUDAL1_CHECK(check_same_type(query, t, "query", name));
       CUDAL1_CHECK(check_rank(t, query.dim(), query.dim(), name));
       if (t.strides[width] != 1) return not_covered("{} is {}: its last dimension should be dense", name, t.text());
       auto wanted = query.shape;
       wanted[length] = t.shape[length];
+      if (&t == &value) wanted[width] = t.shape[width];
+      if (shared_heads && &t != &query && query.shape[length - 1] % t.shape[length - 1] == 0)
+        wanted[length - 1] = t.shape[length - 1];
       if (t.shape != wanted)
         return refuse("query is {} and {} is {}: batch, heads and size of a head should agree", query.text(), name,
                       t.text());
     }
-    if (key.shape[length] != value.shape[length])
-      return refuse("key is {} and value is {}: they should have the same length", key.text(), value.text());
+    if (key.shape[length] != value.shape[length] || (shared_heads && key.shape[length - 1] != value.shape[length - 1]))
+      return refuse("key is {} and value is {}: they should have the same length{}", key.text(), value.text(),
+                    shared_heads ? " and as many heads" : "");
     if (a.real("dropout_p") != 0) return refuse("dropout_p should be 0: live randomness cannot be verified");
-    if (a.flag("enable_gqa")) return not_covered("enable_gqa is not supported");
     CUDAL1_CHECK(check_mask(a, query, key));
-    if (a.flag("is_causal") && key.shape[length] != query.shape[length])
-      return not_covered("is_causal is supported only where query and key have the same length");
-    return one({query.type, query.shape, attention_strides(query)});
+    auto shape = query.shape;
+    shape[width] = value.shape[width];
+    auto strides = attention_strides(query, shape);
+    return one({query.type, std::move(shape), std::move(strides)});
   };
 }
 

@@ -55,7 +55,7 @@ rule divide_rounded() {
     if (mode.empty()) return binary({.to_float = true})(a);
     if (mode != "floor" && mode != "trunc")
       return refuse("rounding_mode is \"{}\", but should be null, \"floor\" or \"trunc\"", mode);
-    return binary({.accepted = floats})(a);  // integers: a zero divisor would be a processor fault
+    return binary({.accepted = numbers})(a);  // ATen checks integers for a divisor of zero
   };
 }
 
@@ -129,12 +129,12 @@ std::vector<operator_record> binary_records() {
       {"aten::div.Scalar(Tensor self, Scalar other) -> Tensor", binary({.to_float = true}), {.changes = {.what = effect::onto, .operand = "self", .factor = "other"}, .neutral = {"other", 1}, .keeps_zeros = true, .linear = linearity::first_operand, .kernel = element_kernel{"$0 / $1", 4}}},
       {"aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", divide_rounded(), {.keeps_zeros = true, .with_number = "aten::div.Scalar_mode"}},
       {"aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", divide_rounded(), {.keeps_zeros = true}},
-      {"aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats}), {.with_number = "aten::remainder.Scalar"}},
-      {"aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = floats})},
-      {"aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats}), {.with_number = "aten::fmod.Scalar"}},
-      {"aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = floats})},
-      {"aten::floor_divide(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats}), {.with_number = "aten::floor_divide.Scalar"}},
-      {"aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = floats})},
+      {"aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = numbers}), {.with_number = "aten::remainder.Scalar"}},
+      {"aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = numbers})},
+      {"aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = numbers}), {.with_number = "aten::fmod.Scalar"}},
+      {"aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = numbers})},
+      {"aten::floor_divide(Tensor self, Tensor other) -> Tensor", binary({.accepted = numbers}), {.with_number = "aten::floor_divide.Scalar"}},
+      {"aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = numbers})},
       {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", power(), {.partial = true, .with_number = "aten::pow.Tensor_Scalar"}},
       {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", power(), {.changes = {.what = effect::smooth, .factor = "exponent"}, .neutral = {"exponent", 1}, .partial = true, .kernel = element_kernel{.form = kernel_form::power}}},
       {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", scalar_power(), {.partial = true}},
@@ -158,15 +158,24 @@ std::vector<operator_record> binary_records() {
       {"aten::logical_and(Tensor self, Tensor other) -> Tensor", binary({.result = dtype::bool_})},
       {"aten::logical_or(Tensor self, Tensor other) -> Tensor", binary({.result = dtype::bool_})},
       {"aten::logical_xor(Tensor self, Tensor other) -> Tensor", binary({.result = dtype::bool_})},
-      {"aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers})},
-      {"aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers})},
-      {"aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers})},
+      {"aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = integers}), {.with_number = "aten::bitwise_left_shift.Tensor_Scalar"}},
+      {"aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = integers})},
+      {"aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = integers}), {.with_number = "aten::bitwise_right_shift.Tensor_Scalar"}},
+      {"aten::bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = integers})},
+      {"aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers}), {.with_number = "aten::bitwise_and.Scalar"}},
+      {"aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = bools | integers})},
+      {"aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers}), {.with_number = "aten::bitwise_or.Scalar"}},
+      {"aten::bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = bools | integers})},
+      {"aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers}), {.with_number = "aten::bitwise_xor.Scalar"}},
+      {"aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = bools | integers})},
       {"aten::logaddexp(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats})},
       {"aten::logaddexp2(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats})},
+      {"aten::nextafter(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats})},
       {"aten::hypot(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats})},
-      {"aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor", binary({.to_float = true})},
+      {"aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor", binary({.to_float = true}), {.with_number = "aten::copysign.Scalar"}},
+      {"aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor", binary({.to_float = true})},
       {"aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor", binary({.to_float = true}), {.partial = true}},
-      {"aten::heaviside(Tensor self, Tensor values) -> Tensor", binary({.accepted = floats})},
+      {"aten::heaviside(Tensor self, Tensor values) -> Tensor", binary()},
       {"aten::prelu(Tensor self, Tensor weight) -> Tensor", prelu(), {.identity = non_negative}},
       {"aten::glu(Tensor self, int dim=-1) -> Tensor", glu()},
   });

@@ -11,9 +11,10 @@ namespace rules {
 
 namespace {
 
-// The parameters of a convolution, one for each spatial dimension.
+// The parameters of a convolution, one for each spatial dimension. One more row of zeros follows the input where
+// `more_padding` is 1: half of an odd number of them.
 struct geometry {
-  std::vector<int64_t> stride, padding, dilation, output_padding;
+  std::vector<int64_t> stride, padding, dilation, output_padding, more_padding;
   int64_t groups = 1;
   bool transposed = false;
 };
@@ -36,6 +37,7 @@ expected<void> check_geometry(const geometry& g) {
 
 expected<int64_t> convolved_size(const geometry& g, std::size_t d, int64_t input, int64_t kernel) {
   const int64_t reach = saturating_multiply(g.dilation[d], kernel - 1);
+  if (!g.more_padding.empty()) input += g.more_padding[d];
   const int64_t size = g.transposed ? (input - 1) * g.stride[d] - 2 * g.padding[d] + reach + g.output_padding[d] + 1
                                     : (input + 2 * g.padding[d] - reach - 1) / g.stride[d] + 1;
   if (size < 1 || (!g.transposed && input + 2 * g.padding[d] < reach + 1))
@@ -50,10 +52,10 @@ expected<void> check_bias(const tensor_type* bias, const tensor_type& input, int
   return refuse("bias is {}, but should have shape [{}]", bias->text(), channels);
 }
 
-outcome convolved(const arguments& a, const geometry& g) {
-  const auto &input = a.tensor("input"), &weight = a.tensor("weight");
+expected<tensor_type> convolved(const tensor_type& input, const tensor_type& weight, const tensor_type* bias,
+                                const geometry& g) {
   const auto dimensions = static_cast<int64_t>(g.stride.size());
-  CUDAL1_CHECK(check_full_precision(input, "input"));
+  CUDAL1_CHECK(check_kind(input, floats, "input"));
   CUDAL1_CHECK(check_same_type(input, weight, "input", "weight"));
   CUDAL1_CHECK(check_rank(input, dimensions + 2, dimensions + 2, "input"));
   CUDAL1_CHECK(check_rank(weight, dimensions + 2, dimensions + 2, "weight"));
@@ -66,13 +68,28 @@ outcome convolved(const arguments& a, const geometry& g) {
   if (in != wanted_in || in % g.groups != 0 || out % g.groups != 0)
     return refuse("input is {}: its {} channels do not fit weight, which is {}, in {} groups", input.text(), in,
                   weight.text(), g.groups);
-  CUDAL1_CHECK(check_bias(a.optional_tensor("bias"), input, out));
+  CUDAL1_CHECK(check_bias(bias, input, out));
   std::vector<int64_t> shape{input.shape[0], out};
   for (std::size_t d = 0; d < g.stride.size(); ++d) {
     CUDAL1_TRY(const int64_t size, convolved_size(g, d, input.shape[d + 2], weight.shape[d + 2]));
     shape.push_back(size);
   }
-  return one(contiguous(input.type, std::move(shape)));
+  return contiguous(input.type, std::move(shape));
+}
+
+outcome convolved(const arguments& a, const geometry& g) {
+  auto input = a.tensor("input");
+  const bool is_batch = input.shape.size() != g.stride.size() + 1;
+  if (!is_batch) {  // ATen adds the dimension by unsqueeze(0)
+    input.strides.insert(input.strides.begin(), saturating_multiply(input.shape[0], input.strides[0]));
+    input.shape.insert(input.shape.begin(), 1);
+  }
+  CUDAL1_TRY(auto result, convolved(input, a.tensor("weight"), a.optional_tensor("bias"), g));
+  if (!is_batch) {
+    result.shape.erase(result.shape.begin());
+    result.strides.erase(result.strides.begin());
+  }
+  return one(std::move(result));
 }
 
 expected<geometry> read_geometry(const arguments& a, std::size_t n) {
@@ -98,6 +115,7 @@ rule convolution_named_padding(int64_t dimensions) {
     CUDAL1_TRY(auto g, read_geometry(a, n));
     const auto mode = a.text("padding");
     g.padding.assign(n, 0);
+    g.more_padding.assign(n, 0);
     if (mode == "valid") return convolved(a, g);
     if (mode != "same") return refuse("padding is \"{}\", but should be \"same\" or \"valid\"", mode);
     const auto& weight = a.tensor("weight");
@@ -105,8 +123,8 @@ rule convolution_named_padding(int64_t dimensions) {
     for (std::size_t d = 0; d < n; ++d) {
       const int64_t reach = saturating_multiply(g.dilation[d], weight.shape[d + 2] - 1);
       if (g.stride[d] != 1) return refuse("padding \"same\" needs a stride of 1");
-      if (reach % 2 != 0) return not_covered("padding \"same\" with an even kernel is not supported");
       g.padding[d] = reach / 2;
+      g.more_padding[d] = reach % 2;
     }
     return convolved(a, g);
   };

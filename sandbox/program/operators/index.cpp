@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include <fmt/ranges.h>
+
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
@@ -45,41 +47,72 @@ rule index_select() {
   return [](const arguments& a) -> outcome {
     const auto &t = a.tensor("self"), &index = a.tensor("index");
     CUDAL1_CHECK(check_index(index, "index", true));
-    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
-    CUDAL1_CHECK(check_rank(index, 1, 1, "index"));
+    CUDAL1_CHECK(check_rank(index, 0, 1, "index"));
     CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
+    if (t.dim() == 0 && index.numel() != 1) return refuse("index is {}, but self is a scalar", index.text());
     auto shape = t.shape;
-    shape[at(dim)] = index.shape[0];
+    if (t.dim() > 0) shape[at(dim)] = index.numel();
     return one(contiguous(t.type, std::move(shape)));
   };
 }
 
-// One index tensor, or several that broadcast; the others are null. The dimensions of the indices replace the indexed
-// ones if these are adjacent; otherwise they come first.
+// The shape of what one index tensor selects, or several that broadcast; the others are null. The dimensions of the
+// indices replace the indexed ones if these are adjacent; otherwise they come first.
+expected<std::vector<int64_t>> indexed_shape(const tensor_type& t, const std::vector<const tensor_type*>& indices) {
+  if (indices.size() > t.shape.size())
+    return refuse("indices has {} items, but self, which is {}, has fewer dimensions", indices.size(), t.text());
+  std::vector<int64_t> indexed, places;
+  for (std::size_t d = 0; d < indices.size(); ++d) {
+    if (!indices[d]) continue;
+    if (indices[d]->type == dtype::bool_ || indices[d]->type == dtype::uint8)
+      return not_covered("indices[{}] is a mask: the number of its elements is known at run time only", d);
+    CUDAL1_CHECK(check_index(*indices[d], fmt::format("indices[{}]", d), true));
+    if (!is_plain(*indices[d])) return not_covered("indices[{}] should be contiguous", d);
+    CUDAL1_TRY(indexed, broadcast(indexed, indices[d]->shape));
+    places.push_back(static_cast<int64_t>(d));
+  }
+  if (places.empty()) return refuse("indices should have a tensor");
+  const bool neighbours = places.back() - places.front() + 1 == static_cast<int64_t>(places.size());
+  auto shape = t.shape;
+  for (auto d = places.rbegin(); d != places.rend(); ++d)
+    shape.erase(shape.begin() + *d);
+  shape.insert(shape.begin() + (neighbours ? places.front() : 0), indexed.begin(), indexed.end());
+  return shape;
+}
+
 rule index() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     if (!is_plain(t)) return not_covered("self is {}, but must be contiguous here", t.text());
-    const auto indices = a.optional_tensors("indices");
-    if (indices.size() > t.shape.size())
-      return refuse("indices has {} items, but self, which is {}, has fewer dimensions", indices.size(), t.text());
-    std::vector<int64_t> indexed, places;
-    for (std::size_t d = 0; d < indices.size(); ++d) {
-      if (!indices[d]) continue;
-      if (indices[d]->type == dtype::bool_ || indices[d]->type == dtype::uint8)
-        return not_covered("indices[{}] is a mask: the number of its elements is known at run time only", d);
-      CUDAL1_CHECK(check_index(*indices[d], fmt::format("indices[{}]", d), false));
-      if (!is_plain(*indices[d])) return not_covered("indices[{}] should be contiguous", d);
-      CUDAL1_TRY(indexed, broadcast(indexed, indices[d]->shape));
-      places.push_back(static_cast<int64_t>(d));
-    }
-    if (places.empty()) return refuse("indices should have a tensor");
-    const bool neighbours = places.back() - places.front() + 1 == static_cast<int64_t>(places.size());
-    auto shape = t.shape;
-    for (auto d = places.rbegin(); d != places.rend(); ++d)
-      shape.erase(shape.begin() + *d);
-    shape.insert(shape.begin() + (neighbours ? places.front() : 0), indexed.begin(), indexed.end());
+    CUDAL1_TRY(auto shape, indexed_shape(t, a.optional_tensors("indices")));
     return one(contiguous(t.type, std::move(shape)));
+  };
+}
+
+rule index_put() {
+  return [](const arguments& a) -> outcome {
+    const auto &t = a.tensor("self"), &values = a.tensor("values");
+    CUDAL1_CHECK(check_same_type(t, values, "self", "values"));
+    CUDAL1_TRY(const auto shape, indexed_shape(t, a.optional_tensors("indices")));
+    CUDAL1_TRY(const auto both, broadcast(values.shape, shape));
+    if (both != shape)
+      return refuse("values is {}, but does not broadcast to the indexed {}", values.text(), shape_text(shape));
+    return one({t.type, t.shape, preserved_strides(t)});
+  };
+}
+
+// As many elements of `source` as `mask` has ones are read, so that there must be one for each.
+rule masked_scatter() {
+  return [](const arguments& a) -> outcome {
+    const auto &t = a.tensor("self"), &mask = a.tensor("mask"), &source = a.tensor("source");
+    CUDAL1_CHECK(check_kind(mask, bools, "mask"));
+    CUDAL1_CHECK(check_same_type(t, source, "self", "source"));
+    CUDAL1_TRY(auto shape, broadcast(t.shape, mask.shape));
+    auto result = contiguous(t.type, std::move(shape));
+    if (source.numel() < result.numel())
+      return not_covered("source is {}, but should have an element for each of the mask's {}", source.text(),
+                         shape_text(result.shape));
+    return one(std::move(result));
   };
 }
 
@@ -99,8 +132,10 @@ rule take_along_dim() {
   };
 }
 
-rule scatter(bool has_source) {
+rule scatter(bool has_source, std::vector<std::string> reductions = {}) {
   return [=](const arguments& a) -> outcome {
+    if (!reductions.empty() && std::find(reductions.begin(), reductions.end(), a.text("reduce")) == reductions.end())
+      return refuse("reduce is \"{}\", but should be one of {}", a.text("reduce"), fmt::join(reductions, ", "));
     const auto &t = a.tensor("self"), &index = a.tensor("index");
     CUDAL1_CHECK(check_index(index, "index", false));
     CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
@@ -125,8 +160,8 @@ rule scatter(bool has_source) {
 rule index_add() {
   return [](const arguments& a) -> outcome {
     const auto &t = a.tensor("self"), &index = a.tensor("index"), &source = a.tensor("source");
-    CUDAL1_CHECK(check_kind(t, floats, "self"));
     CUDAL1_CHECK(check_same_type(t, source, "self", "source"));
+    CUDAL1_CHECK(check_scalar_fits(a.scalar("alpha"), t.type, "alpha"));
     CUDAL1_CHECK(check_index(index, "index", true));
     CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
     CUDAL1_CHECK(check_rank(index, 1, 1, "index"));
@@ -188,11 +223,16 @@ std::vector<operator_record> index_records() {
       {"aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", embedding(), {.reads = reading::part}},
       {"aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", gather(), {.reads = reading::part}},
       {"aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", index_select(), {.reads = reading::part}},
-      {"aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", index(), {.reads = reading::part}},
+      {"aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", index(), {.reads = reading::part}, {"aten::_unsafe_index.Tensor"}},
       {"aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", take_along_dim(), {.reads = reading::part}},
       {"aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter(true)},
       {"aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", scatter(false)},
       {"aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter(true)},
+      {"aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", scatter(true, {"add", "multiply"})},
+      {"aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", scatter(false, {"add", "multiply"})},
+      {"aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor", scatter(true, {"sum", "prod", "mean", "amax", "amin"})},
+      {"aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", index_put()},
+      {"aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", masked_scatter()},
       {"aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", index_add()},
       {"aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", slice_scatter()},
       {"aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", select_scatter()},

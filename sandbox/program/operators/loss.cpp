@@ -47,8 +47,7 @@ outcome alike(const arguments& a, std::initializer_list<std::string_view> names,
 // input [N, C, ...] and class indices [N, ...], or [C] and a scalar.
 outcome classified(const arguments& a, bool more_dimensions) {
   const auto &input = a.tensor("self"), &target = a.tensor("target");
-  if (input.type != dtype::float32 && input.type != dtype::float64)
-    return not_covered("self is {}, but only float32 and float64 are supported here", input.text());
+  CUDAL1_CHECK(check_kind(input, floats, "self"));
   CUDAL1_CHECK(check_rank(input, 2, more_dimensions ? 64 : 2, "self"));
   if (target.type != dtype::int64) return refuse("target is {}, but should be int64", target.text());
   auto wanted = input.shape;

@@ -12,12 +12,16 @@ expected<void> check_plain_layout(const tensor_type& t, std::string_view name) {
   return not_covered("{} is {}: channels-last operands are not supported, make it contiguous first", name, t.text());
 }
 
-// Checks an optional parameter: the given shape, and the input's type.
+bool is_half(dtype t) {
+  return t == dtype::float16 || t == dtype::bfloat16;
+}
+
+// Checks an optional parameter: the given shape, and the input's type, or float32 where that is a half type.
 expected<void> check_parameter(const arguments& a, std::string_view name, const tensor_type& input,
                                const std::vector<int64_t>& shape) {
   const auto* t = a.optional_tensor(name);
   if (!t) return {};
-  CUDAL1_CHECK(check_same_type(input, *t, "input", name));
+  if (!is_half(input.type) || t->type != dtype::float32) CUDAL1_CHECK(check_same_type(input, *t, "input", name));
   if (t->shape == shape) return {};
   return refuse("{} is {}, but should have shape {}", name, t->text(), shape_text(shape));
 }
@@ -48,7 +52,7 @@ rule softmax() {
 rule layer_norm(bool native) {
   return [=](const arguments& a) -> outcome {
     const auto& input = a.tensor("input");
-    CUDAL1_CHECK(check_full_precision(input, "input"));
+    CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_TRY(const auto shape, normalized_shape(a, input));
     CUDAL1_CHECK(check_parameter(a, "weight", input, shape));
     CUDAL1_CHECK(check_parameter(a, "bias", input, shape));
@@ -64,7 +68,7 @@ rule layer_norm(bool native) {
 rule rms_norm() {
   return [](const arguments& a) -> outcome {
     const auto& input = a.tensor("input");
-    CUDAL1_CHECK(check_full_precision(input, "input"));
+    CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_CHECK(check_contiguous(input, "input"));
     CUDAL1_TRY(const auto shape, normalized_shape(a, input));
     CUDAL1_CHECK(check_parameter(a, "weight", input, shape));
@@ -76,7 +80,7 @@ rule rms_norm() {
 rule group_norm() {
   return [](const arguments& a) -> outcome {
     const auto& input = a.tensor("input");
-    CUDAL1_CHECK(check_full_precision(input, "input"));
+    CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_CHECK(check_rank(input, 2, 64, "input"));
     CUDAL1_CHECK(check_plain_layout(input, "input"));
     const int64_t groups = a.integer("num_groups"), channels = input.shape[1];
@@ -91,7 +95,7 @@ rule group_norm() {
 rule native_group_norm() {
   return [](const arguments& a) -> outcome {
     const auto& input = a.tensor("input");
-    CUDAL1_CHECK(check_full_precision(input, "input"));
+    CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_CHECK(check_rank(input, 2, 64, "input"));
     CUDAL1_CHECK(check_contiguous(input, "input"));
     const int64_t n = a.integer("N"), channels = a.integer("C"), group = a.integer("group");
@@ -111,7 +115,7 @@ rule native_group_norm() {
 rule batch_norm(bool native) {
   return [=](const arguments& a) -> outcome {
     const auto& input = a.tensor("input");
-    CUDAL1_CHECK(check_full_precision(input, "input"));
+    CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_CHECK(check_rank(input, 2, 64, "input"));
     CUDAL1_CHECK(check_plain_layout(input, "input"));
     const bool training = a.has("training") && a.flag("training");
@@ -130,10 +134,25 @@ rule batch_norm(bool native) {
   };
 }
 
+rule batch_norm_without_statistics() {
+  return [](const arguments& a) -> outcome {
+    const auto& input = a.tensor("input");
+    CUDAL1_CHECK(check_kind(input, floats, "input"));
+    CUDAL1_CHECK(check_rank(input, 2, 64, "input"));
+    CUDAL1_CHECK(check_plain_layout(input, "input"));
+    if (!a.flag("training")) return refuse("training should be true: there are no running statistics");
+    const int64_t channels = input.shape[1];
+    CUDAL1_CHECK(check_parameter(a, "weight", input, {channels}));
+    CUDAL1_CHECK(check_parameter(a, "bias", input, {channels}));
+    const auto statistics = contiguous(input.type, {channels});
+    return std::vector<operator_result>{{contiguous(input.type, input.shape), {}}, {statistics, {}}, {statistics, {}}};
+  };
+}
+
 rule instance_norm() {
   return [](const arguments& a) -> outcome {
     const auto& input = a.tensor("input");
-    CUDAL1_CHECK(check_full_precision(input, "input"));
+    CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_CHECK(check_rank(input, 3, 64, "input"));
     CUDAL1_CHECK(check_plain_layout(input, "input"));
     if (!a.flag("use_input_stats") || !a.is_null("running_mean") || !a.is_null("running_var"))
@@ -164,6 +183,7 @@ std::vector<operator_record> normalization_records() {
       {"aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)", native_group_norm()},
       {"aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor", batch_norm(false), {.changes = {effect::onto, effect_condition::given_statistics, "input"}, .kernel = element_kernel{.form = kernel_form::channel_affine}, .rows = row_kernel{row_form::standardize_channels, row_extent::batch_channels}}},
       {"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(true)},
+      {"aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm_without_statistics()},
       {"aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(true)},
       {"aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor", instance_norm(), {.rows = row_kernel{row_form::standardize_channels, row_extent::channels}}},
   });

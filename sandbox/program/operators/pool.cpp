@@ -49,7 +49,7 @@ expected<int64_t> pooled_size(const window& w, std::size_t d, int64_t input, boo
 expected<tensor_type> pooled(const arguments& a, int64_t dimensions) {
   const auto& t = a.tensor("self");
   const auto n = static_cast<std::size_t>(dimensions);
-  CUDAL1_CHECK(check_full_precision(t, "self"));
+  CUDAL1_CHECK(check_kind(t, floats, "self"));
   CUDAL1_CHECK(check_rank(t, dimensions + 1, dimensions + 2, "self"));
   if (dimensions != 2) CUDAL1_CHECK(check_channels_first(t, "self"));
   CUDAL1_TRY(const auto w, read_window(a, n));
@@ -89,7 +89,7 @@ rule adaptive_average_pool(int64_t dimensions) {
   return [=](const arguments& a) -> outcome {
     auto t = a.tensor("self");
     const auto n = static_cast<std::size_t>(dimensions);
-    CUDAL1_CHECK(check_full_precision(t, "self"));
+    CUDAL1_CHECK(check_kind(t, floats, "self"));
     CUDAL1_CHECK(check_rank(t, dimensions + 1, dimensions + 2, "self"));
     if (dimensions == 3) CUDAL1_CHECK(check_channels_first(t, "self"));
     CUDAL1_TRY(const auto sizes, a.per_dimension("output_size", n));
@@ -140,6 +140,8 @@ std::vector<operator_record> pool_records() {
       {"aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", adaptive_average_pool(1), {.sums = true, .rows = row_kernel{row_form::mean, row_extent::last_dims, 1}}},
       {"aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", adaptive_average_pool(2), {.sums = true, .rows = row_kernel{row_form::mean, row_extent::last_dims, 2}}},
       {"aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", adaptive_average_pool(3), {.sums = true, .rows = row_kernel{row_form::mean, row_extent::last_dims, 3}}},
+      {"aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", adaptive_average_pool(2), {.sums = true, .rows = row_kernel{row_form::mean, row_extent::last_dims, 2}}},
+      {"aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", adaptive_average_pool(3), {.sums = true, .rows = row_kernel{row_form::mean, row_extent::last_dims, 3}}},
       {"aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", adaptive_max_pool(1)},
       {"aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", adaptive_max_pool(2)},
       {"aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", adaptive_max_pool(3)},

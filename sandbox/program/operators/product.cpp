@@ -39,7 +39,8 @@ expected<std::vector<int64_t>> product_shape(const tensor_type& a, const tensor_
 // self is added to the product, so its shape must broadcast to the product's.
 outcome added(const arguments& a, const tensor_type& product, std::vector<int64_t> shape) {
   const auto& self = a.tensor("self");
-  CUDAL1_CHECK(check_kind(product, floats, "the product"));  // beta and alpha are real numbers
+  for (const auto* factor : {"beta", "alpha"})
+    CUDAL1_CHECK(check_scalar_fits(a.scalar(factor), product.type, factor));
   CUDAL1_CHECK(check_same_type(self, product, "self", "the product"));
   CUDAL1_TRY(const auto both, broadcast(self.shape, shape));
   if (both != shape)
@@ -233,6 +234,40 @@ rule bilinear() {
   };
 }
 
+// Of each pair of rows; batches broadcast.
+rule distances() {
+  return [](const arguments& a) -> outcome {
+    const auto &left = a.tensor("x1"), &right = a.tensor("x2");
+    CUDAL1_CHECK(check_kind(left, floats, "x1"));
+    CUDAL1_CHECK(check_same_type(left, right, "x1", "x2"));
+    CUDAL1_CHECK(check_rank(left, 2, 64, "x1"));
+    CUDAL1_CHECK(check_rank(right, 2, 64, "x2"));
+    CUDAL1_CHECK(check_inner(left.shape.back(), right.shape.back(), left, right));
+    if (a.real("p") < 0) return refuse("p is {}, but should not be negative", a.real("p"));
+    if (const auto mode = a.optional_integer("compute_mode"); mode && (*mode < 0 || *mode > 2))
+      return refuse("compute_mode is {}, but should lie in 0 to 2", *mode);
+    CUDAL1_TRY(auto shape,
+               broadcast({left.shape.begin(), left.shape.end() - 2}, {right.shape.begin(), right.shape.end() - 2}));
+    shape.push_back(left.shape[left.shape.size() - 2]);
+    shape.push_back(right.shape[right.shape.size() - 2]);
+    return one(contiguous(left.type, std::move(shape)));
+  };
+}
+
+// Of each pair of rows of one matrix.
+rule own_distances() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_kind(t, floats, "self"));
+    CUDAL1_CHECK(check_rank(t, 2, 2, "self"));
+    CUDAL1_CHECK(check_contiguous(t, "self"));
+    if (a.real("p") < 0) return refuse("p is {}, but should not be negative", a.real("p"));
+    const int64_t rows = t.shape[0];
+    if (rows < 2) return not_covered("self is {}: one row has no distances", t.text());
+    return one(contiguous(t.type, {rows * (rows - 1) / 2}));
+  };
+}
+
 }  // namespace
 
 }  // namespace rules
@@ -268,6 +303,11 @@ double tensordot_flops(const operator_call& call, const tensor_type& result) {
   return flops;
 }
 
+double distance_flops(const operator_call& call, const tensor_type& result) {
+  return 3 * static_cast<double>(result.numel()) *
+         (tensor_of(call, "x1") == nullptr ? size_of_dim(call, "self", 1) : size_of_dim(call, "x1", 1));
+}
+
 }  // namespace
 
 std::vector<operator_record> product_records() {
@@ -295,6 +335,8 @@ std::vector<operator_record> contraction_records() {
       {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addbmm(), {.flops = addbmm_flops}},
       {"aten::inner(Tensor self, Tensor other) -> Tensor", inner(), {.flops = inner_flops}},
       {"aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", tensordot(), {.flops = tensordot_flops}},
+      {"aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", distances(), {.flops = distance_flops}},
+      {"aten::_pdist_forward(Tensor self, float p=2.) -> Tensor", own_distances(), {.flops = distance_flops}},
       {"aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", bilinear(), {.flops = bilinear_flops}},
   });
   // clang-format on

@@ -10,25 +10,29 @@ namespace rules {
 
 namespace {
 
-expected<std::vector<int64_t>> padded_shape(const arguments& a, const tensor_type& t) {
-  const auto pads = a.integers("pad");
+// Negative numbers take away.
+expected<std::vector<int64_t>> padded_shape(const std::vector<int64_t>& pads, const tensor_type& t) {
   if (pads.size() % 2 != 0 || pads.empty() || pads.size() > 2 * t.shape.size())
     return refuse("pad has {} numbers, but should have two for each padded dimension of {}", pads.size(), t.text());
   auto shape = t.shape;
   for (std::size_t i = 0; i < pads.size(); ++i) {
-    if (pads[i] < 0) return not_covered("negative padding is not supported: use slice");
     auto& size = shape[shape.size() - 1 - i / 2];
+    if (pads[i] < -size) return refuse("pad[{}] takes {} elements from {}", i, -pads[i], size);
     size = saturating_add(size, pads[i]);
   }
-  if (shape == t.shape) return not_covered("padding by nothing is not supported: use clone");
+  CUDAL1_CHECK(check_sizes(shape));
   return shape;
 }
 
 outcome padded(const arguments& a) {
   const auto& t = a.tensor("self");
-  if (suggested_format(t) != format::contiguous)
+  const auto pads = a.integers("pad");
+  const bool takes = std::any_of(pads.begin(), pads.end(), [](int64_t v) { return v < 0; });
+  if (suggested_format(t) != format::contiguous || (takes && !is_plain(t)))
     return not_covered("self is {}: make it contiguous before padding", t.text());
-  CUDAL1_TRY(auto shape, padded_shape(a, t));
+  CUDAL1_TRY(auto shape, padded_shape(pads, t));
+  if (std::all_of(pads.begin(), pads.end(), [](int64_t v) { return v == 0; }))
+    return not_covered("padding by nothing is not supported: use clone");
   return one(contiguous(t.type, std::move(shape)));
 }
 
@@ -54,30 +58,33 @@ rule roll() {
 }
 
 // Reflect, replicate or circular padding: with the tensor's own elements.
-outcome padded_with_own(const arguments& a) {
-  const auto& t = a.tensor("self");
-  const auto mode = a.text("mode");
-  if (mode != "reflect" && mode != "replicate" && mode != "circular")
-    return refuse("mode is \"{}\", but should be \"constant\", \"reflect\", \"replicate\" or \"circular\"", mode);
-  if (!a.is_null("value")) return refuse("value should be null with mode \"{}\"", mode);
-  CUDAL1_CHECK(check_kind(t, floats, "self"));
-  CUDAL1_TRY(auto shape, padded_shape(a, t));
+outcome padded_with_own(const tensor_type& t, std::string_view mode, const std::vector<int64_t>& pads) {
+  CUDAL1_CHECK(check_kind(t, mode == "circular" ? any : floats, "self"));
+  CUDAL1_TRY(auto shape, padded_shape(pads, t));
   if (!is_plain(t)) return not_covered("self is {}, but must be contiguous here", t.text());
-  const auto pads = a.integers("pad");
   const auto dims = static_cast<int64_t>(pads.size() / 2);
   if (dims > 3) return refuse("pad should have two numbers for each of at most three dimensions");
   CUDAL1_CHECK(check_rank(t, mode == "circular" ? dims + 2 : dims + 1, dims + 2, "self"));
   for (std::size_t i = 0; i < pads.size(); ++i) {
     const int64_t size = t.shape[t.shape.size() - 1 - i / 2];
     const int64_t most = mode == "reflect" ? size - 1 : mode == "circular" ? size : pads[i];
+    if (pads[i] < 0) return not_covered("negative padding is not supported with mode \"{}\": use slice", mode);
     if (pads[i] > most) return refuse("pad[{}] is {}, but may be at most {} for a size of {}", i, pads[i], most, size);
   }
   return one(contiguous(t.type, std::move(shape)));
 }
 
+rule padded_in(std::string_view mode) {
+  return [=](const arguments& a) { return padded_with_own(a.tensor("self"), mode, a.integers("padding")); };
+}
+
 rule pad() {
   return [](const arguments& a) -> outcome {
-    if (a.text("mode") != "constant") return padded_with_own(a);
+    const auto mode = a.text("mode");
+    if (mode != "constant" && mode != "reflect" && mode != "replicate" && mode != "circular")
+      return refuse("mode is \"{}\", but should be \"constant\", \"reflect\", \"replicate\" or \"circular\"", mode);
+    if (mode != "constant" && !a.is_null("value")) return refuse("value should be null with mode \"{}\"", mode);
+    if (mode != "constant") return padded_with_own(a.tensor("self"), mode, a.integers("pad"));
     if (!a.is_null("value")) CUDAL1_CHECK(check_scalar_fits(a.scalar("value"), a.tensor("self").type, "value"));
     return padded(a);
   };
@@ -181,6 +188,12 @@ std::vector<operator_record> rearrangement_records() {
       {"aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", roll(), {.changes = {effect::onto}, .selects = true}},
       {"aten::pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor", pad()},
       {"aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", constant_pad()},
+      {"aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor", padded_in("reflect")},
+      {"aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor", padded_in("replicate")},
+      {"aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor", padded_in("reflect")},
+      {"aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor", padded_in("replicate")},
+      {"aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor", padded_in("reflect")},
+      {"aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor", padded_in("replicate")},
       {"aten::diag(Tensor self, int diagonal=0) -> Tensor", diag(), {.reads = reading::part, .diagonal_of = "diagonal"}},
       {"aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", diag_embed(), {.diagonal_of = "offset"}},
       {"aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", repeat(), {.changes = {effect::onto}}},

@@ -61,7 +61,7 @@ constexpr std::string_view cell_state_names[] = {"hx[0]", "hx[1]"};
 rule recurrent(int64_t gates) {
   return [=](const arguments& a) -> outcome {
     const auto& input = a.tensor("input");
-    CUDAL1_CHECK(check_full_precision(input, "input"));
+    CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_CHECK(check_rank(input, 3, 3, "input"));
     CUDAL1_CHECK(check_dropout(a));
     const bool has_cells = gates == 4;
@@ -95,7 +95,7 @@ rule recurrent(int64_t gates) {
 rule recurrent_cell(int64_t gates) {
   return [=](const arguments& a) -> outcome {
     const auto& input = a.tensor("input");
-    CUDAL1_CHECK(check_full_precision(input, "input"));
+    CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_CHECK(check_rank(input, 2, 2, "input"));
     const bool has_cells = gates == 4;
     const auto states = has_cells ? a.tensors("hx") : std::vector<tensor_type>{a.tensor("hx")};

@@ -92,6 +92,15 @@ rule reduction_pair(unsigned accepted) {
   };
 }
 
+// ATen reads beyond the memory of an expanded operand.
+rule median(bool with_indices) {
+  return [=](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    CUDAL1_CHECK(check_contiguous(t, "self"));
+    return with_indices ? reduction_pair(numbers)(a) : reduction(numbers, reduced_type::same)(a);
+  };
+}
+
 rule index_reduction() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
@@ -205,6 +214,10 @@ std::vector<operator_record> reduction_records() {
       {"aten::min(Tensor self) -> Tensor", reduction(any, reduced_type::same), {.changes = {effect::chosen}, .selects = true, .rows = row_kernel{row_form::minimum, row_extent::all_dims}}},
       {"aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", reduction_pair(any), {.changes = {effect::chosen}, .rows = row_kernel{row_form::maximum_value, row_extent::dim}}},
       {"aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", reduction_pair(any), {.changes = {effect::chosen}, .rows = row_kernel{row_form::minimum_value, row_extent::dim}}},
+      {"aten::median(Tensor self) -> Tensor", median(false), {.selects = true}},
+      {"aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", median(true)},
+      {"aten::nanmedian(Tensor self) -> Tensor", median(false), {.selects = true}},
+      {"aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", median(true)},
       {"aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", index_reduction()},
       {"aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", index_reduction()},
       {"aten::any(Tensor self) -> Tensor", reduction(any, reduced_type::truth)},

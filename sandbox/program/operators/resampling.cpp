@@ -59,6 +59,27 @@ rule upsample(int64_t dimensions) {
   };
 }
 
+// The operator with its sizes given. ATen trusts the scales, so that they must be those of the sizes.
+rule upsample_to(int64_t dimensions) {
+  return [=](const arguments& a) -> outcome {
+    const auto& t = a.tensor("self");
+    const auto n = static_cast<std::size_t>(dimensions);
+    CUDAL1_CHECK(check_image(t, dimensions + 2, dimensions + 2, "self"));
+    CUDAL1_TRY(const auto sizes, a.per_dimension("output_size", n));
+    const std::vector<std::string_view> names = n == 1
+                                                    ? std::vector<std::string_view>{"scales"}
+                                                    : std::vector<std::string_view>{"scales_d", "scales_h", "scales_w"};
+    for (std::size_t d = 0; d < n; ++d) {
+      const auto name = names[names.size() - n + d];
+      if (a.is_null(name)) continue;
+      const double size = static_cast<double>(t.shape[d + 2]) * a.real(name);
+      if (!(size >= 1 && size < 0x1p31) || static_cast<int64_t>(size) != sizes[d])
+        return refuse("{} is {}, which makes {} of {}, and not {}", name, a.real(name), size, t.shape[d + 2], sizes[d]);
+    }
+    return with_spatial_sizes(t, sizes, "output_size");
+  };
+}
+
 rule image_to_columns() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
@@ -90,6 +111,28 @@ rule columns_to_image() {
   };
 }
 
+// Elements of an image at the points of a grid, between its elements; any point is legal.
+rule grid_sampler(int64_t dimensions) {
+  return [=](const arguments& a) -> outcome {
+    const auto &t = a.tensor("input"), &grid = a.tensor("grid");
+    CUDAL1_CHECK(check_kind(t, floats, "input"));
+    CUDAL1_CHECK(check_same_type(t, grid, "input", "grid"));
+    CUDAL1_CHECK(check_rank(t, dimensions + 2, dimensions + 2, "input"));
+    CUDAL1_CHECK(check_rank(grid, dimensions + 2, dimensions + 2, "grid"));
+    if (grid.shape.front() != t.shape.front() || grid.shape.back() != dimensions)
+      return refuse("grid is {}, but should have {} images of points with {} coordinates", grid.text(), t.shape.front(),
+                    dimensions);
+    for (const auto* mode : {"interpolation_mode", "padding_mode"})
+      if (a.integer(mode) < 0 || a.integer(mode) > 2)
+        return refuse("{} is {}, but should lie in 0 to 2", mode, a.integer(mode));
+    if (dimensions == 3 && a.integer("interpolation_mode") == 2)
+      return refuse("interpolation_mode should be 0 or 1 in three dimensions");
+    std::vector<int64_t> shape{t.shape[0], t.shape[1]};
+    shape.insert(shape.end(), grid.shape.begin() + 1, grid.shape.end() - 1);
+    return one(contiguous(t.type, std::move(shape)));
+  };
+}
+
 }  // namespace
 
 }  // namespace rules
@@ -105,6 +148,25 @@ std::vector<operator_record> resampling_records() {
       {"aten::upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor", upsample(2)},
       {"aten::upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor", upsample(2)},
       {"aten::upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor", upsample(3)},
+      {"aten::upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor", upsample_to(1)},
+      {"aten::upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor", upsample_to(2)},
+      {"aten::upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor", upsample_to(3)},
+      {"aten::_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor", upsample_to(1)},
+      {"aten::_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor", upsample_to(2)},
+      {"aten::_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor", upsample_to(3)},
+      {"aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor", upsample_to(1)},
+      {"aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor", upsample_to(2)},
+      {"aten::_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor", upsample_to(2)},
+      {"aten::upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor", upsample_to(2)},
+      {"aten::_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor", upsample_to(2)},
+      {"aten::upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor", upsample_to(3)},
+      {"aten::_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor", upsample(1)},
+      {"aten::_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor", upsample(2)},
+      {"aten::_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor", upsample(3)},
+      {"aten::_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor", upsample(2)},
+      {"aten::_upsample_bicubic2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor", upsample(2)},
+      {"aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor", grid_sampler(2)},
+      {"aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor", grid_sampler(3)},
       {"aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor", image_to_columns()},
       {"aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor", columns_to_image()},
   });

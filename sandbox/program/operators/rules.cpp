@@ -279,11 +279,6 @@ dtype promotion::result() const {
 
 // ---- operands ------------------------------------------------------------------------------------
 
-expected<void> check_full_precision(const tensor_type& t, std::string_view name) {
-  if (t.type == dtype::float32 || t.type == dtype::float64) return {};
-  return not_covered("{} is {}, but only float32 and float64 are supported here", name, t.text());
-}
-
 expected<void> check_contiguous(const tensor_type& t, std::string_view name) {
   if (is_plain(t)) return {};
   return not_covered("{} is {}, but must be contiguous here", name, t.text());
@@ -302,7 +297,7 @@ expected<void> check_channels_first(tensor_type t, std::string_view name) {
 }
 
 expected<void> check_image(const tensor_type& t, int64_t low, int64_t high, std::string_view name) {
-  CUDAL1_CHECK(check_full_precision(t, name));
+  CUDAL1_CHECK(check_kind(t, floats, name));
   CUDAL1_CHECK(check_rank(t, low, high, name));
   return check_contiguous(t, name);
 }

@@ -11,9 +11,11 @@ rule topk() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     CUDAL1_CHECK(check_kind(t, numbers, "self"));
-    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
     CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
     const int64_t k = a.integer("k");
+    if (t.dim() == 0 && k == 1)
+      return std::vector<operator_result>{{contiguous(t.type, {}), {}}, {contiguous(dtype::int64, {}), {}}};
+    CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
     auto shape = t.shape;
     if (k < 1 || k > shape[at(dim)]) return refuse("k is {}, but should lie in 1 to {}", k, shape[at(dim)]);
     shape[at(dim)] = k;

@@ -532,7 +532,8 @@ const char* const cases[] = {
 
 std::vector<const char*> all_cases() {
   std::vector<const char*> all(std::begin(cases), std::end(cases));
-  all.insert(all.end(), more_operator_cases().begin(), more_operator_cases().end());
+  for (const auto* more : {&more_operator_cases(), &operator_database_cases()})
+    all.insert(all.end(), more->begin(), more->end());
   return all;
 }
 

@@ -35,6 +35,7 @@ std::string case_text(const operator_case& c);
 
 // Further cases for operator_cases_test.cpp.
 const std::vector<const char*>& more_operator_cases();
+const std::vector<const char*>& operator_database_cases();
 
 at::Tensor draw(const operand& o, std::mt19937_64& random);
 expected<std::vector<operator_result>> typed_by_rule(const operator_case& c);

@@ -125,7 +125,9 @@ void compare(const operator_case& c, uint64_t seed, counts& n) {
           << "the rule predicts a view, but ATen gives a copy";
     }
   } catch (const std::exception& e) {
-    ADD_FAILURE() << "the rule accepts, but ATen throws: " << e.what();
+    const std::string what = e.what();
+    if (what.starts_with("ZeroDivisionError")) return;  // integers, by their values
+    ADD_FAILURE() << "the rule accepts, but ATen throws: " << what;
   }
 }
 

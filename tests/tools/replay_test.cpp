@@ -20,7 +20,7 @@ struct replays : testing::Test {
   imported_example example;
   std::vector<float> x;
   const replay_request request{example.task_file, example.folder + "/in.safetensors",
-                               example.folder + "/out.safetensors"};
+                               example.folder + "/out.safetensors", ""};
 
   void SetUp() override {
     std::mt19937 random(3);
@@ -62,7 +62,7 @@ TEST_F(replays, report_what_is_missing) {
   EXPECT_THAT(replay(request, {}).error().message, HasSubstr("x is int64[8, 4], and is declared as float32[8, 4]"));
   std::filesystem::remove(example.blobs() + "/" + example.blob);
   EXPECT_EQ(replay(request, {}).error().code, errc::not_found);
-  EXPECT_EQ(replay({"/no/such.json", "", ""}, {}).error().code, errc::io_error);
+  EXPECT_EQ(replay({"/no/such.json", "", "", ""}, {}).error().code, errc::io_error);
 }
 
 TEST_F(replays, continue_after_a_line_that_failed) {

@@ -14,8 +14,9 @@ struct replay_request {
   std::string task;     // a task file; its weights' blobs are in blobs/ beside it
   std::string tensors;  // a safetensors file with the inputs, and the weights without a content, by their names
   std::string out;      // written: a safetensors file with the outputs by their names
+  std::string exact;    // "" or written: the outputs of the program in float64, from the same tensors
 };
-BOOST_DESCRIBE_STRUCT(replay_request, (), (task, tensors, out))
+BOOST_DESCRIBE_STRUCT(replay_request, (), (task, tensors, out, exact))
 
 struct replay_options {
   std::string device = "cpu";  // or "cuda:0"

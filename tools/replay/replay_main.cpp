@@ -36,7 +36,8 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Runs tasks' own programs on given tensors, for comparison with PyTorch.\n"
       "Reads lines as {\"task\": \"t.json\", \"tensors\": \"in.safetensors\", \"out\": \"out.safetensors\"}\n"
-      "from stdin, and answers each with {\"ms\": 12.3} or {\"error\": \"...\"} on stdout.",
+      "from stdin, and answers each with {\"ms\": 12.3} or {\"error\": \"...\"} on stdout. With\n"
+      "\"exact\": \"exact.safetensors\" the program is run in float64 too, and its outputs are written there.",
       "cudal1-replay");
   app.add_option("--device", options.device, "cpu, or cuda:0, ...")
       ->capture_default_str()

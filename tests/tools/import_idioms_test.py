@@ -81,6 +81,14 @@ MODELS = {
         "if not self.cache:\n            self.cache['x'] = x\n        return x + self.cache['x']",
         init="self.cache = {}",
     ),
+    "mask_put": model("y = x * 2\n        y[x > 0.5] = 0\n        return y"),
+    "floats_of_integers": model("return x * torch.sin(p)", "x, p", "torch.rand(6), torch.randint(0, 9, (6,))"),
+    "weighted_probabilities": model(
+        "return F.cross_entropy(x, torch.softmax(t, 1), weight=self.weight)",
+        "x, t",
+        "torch.rand(5, 4), torch.rand(5, 4)",
+        "self.register_buffer('weight', torch.rand(4))",
+    ),
     "no_rule_for_it": model("y = x * 2\n        return torch.relu(y[:, :0].sum(1))"),
 }
 
@@ -125,6 +133,18 @@ class Idioms(unittest.TestCase):
         """A view of the result may then be none."""
         names = self.names("wish_for_channels_last")
         self.assertEqual(names, ["aten::conv2d", "aten::permute", "aten::reshape", "aten::sum.dim_IntList"])
+
+    def test_a_put_through_a_mask_is_a_choice(self) -> None:
+        self.assertIn("aten::where.self", self.names("mask_put"))
+
+    def test_integers_of_which_floats_are_made_are_converted_first(self) -> None:
+        """In float64 the step has a float64 result then."""
+        self.assertEqual(self.names("floats_of_integers"), ["aten::to.dtype", "aten::sin", "aten::mul.Tensor"])
+
+    def test_what_the_rules_refuse_is_computed_by_parts(self) -> None:
+        self.assertIn("aten::_log_softmax", self.names("weighted_probabilities"))
+        notes = self.imported["weighted_probabilities"]["notes"]
+        self.assertIn("computed by parts, since the rules refuse the whole: aten::cross_entropy_loss", notes)
 
     def test_only_the_operand_that_is_in_the_way_is_copied(self) -> None:
         copied = [s["args"]["self"] for s in self.steps("expanded_mask") if s["aten"] == "aten::clone"]

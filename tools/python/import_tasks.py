@@ -130,7 +130,7 @@ def import_task(problem: Problem, options: Options, loaded: Loaded, notes: list[
     if program.unlike_cpu:
         check_types_are_not_asked_for(loaded, arguments, program, is_fixed)
     with rules.asked_of(options.rules) as asked:
-        copies = rules.copy_what_must_be_contiguous(program, asked)
+        fitted = rules.fit_to_rules(program, asked)
     weights.name_values(program)
     seconds = 0.0 if program.unlike_cpu else options.verify_s
     checked = replay.check(program, loaded.model(), arguments, seconds)
@@ -166,7 +166,7 @@ def import_task(problem: Problem, options: Options, loaded: Loaded, notes: list[
         "verified": checked.calls > 0,
         "rounding": checked.rounding,
         "files": read_files(problem, loaded),
-        "notes": notes + notes_on(program, drawn, copies),
+        "notes": notes + notes_on(program, drawn, fitted),
     }
 
 
@@ -233,8 +233,8 @@ def is_cache(loaded: Loaded, watch: state.Watch) -> bool:
     return True
 
 
-def notes_on(program: Program, drawn: list[draws.Drawn], copies: int) -> list[str]:
-    """What the task takes from records, keeps from call to call, does not keep, and copies."""
+def notes_on(program: Program, drawn: list[draws.Drawn], fitted: rules.Fitted) -> list[str]:
+    """What the task takes from records, keeps from call to call, does not keep, copies, and computes by parts."""
     states = {s.input: s for s in program.states}
     notes = []
     for v, d in zip(program.inputs, drawn):
@@ -255,9 +255,11 @@ def notes_on(program: Program, drawn: list[draws.Drawn], copies: int) -> list[st
         notes.append('it casts as torch.autocast("cpu") does, on a GPU too; "cuda" is recorded as a GPU casts')
     if program.unlike_cpu:
         notes.append('it casts as torch.autocast("cuda") does, and a CPU does not: not compared with the model here')
-    if copies:
-        what = "1 tensor is" if copies == 1 else f"{copies} tensors are"
+    if fitted.copies:
+        what = "1 tensor is" if fitted.copies == 1 else f"{fitted.copies} tensors are"
         notes.append(f"{what} copied to be contiguous, as the rules of the operators that read them ask")
+    if fitted.parts:
+        notes.append(f"computed by parts, since the rules refuse the whole: {', '.join(fitted.parts)}")
     return notes
 
 

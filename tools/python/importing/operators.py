@@ -22,13 +22,22 @@ def load(path: pathlib.Path) -> None:
             _records[name] = record
 
 
+def names() -> list[str]:
+    """Of all that a task can have, aliases included."""
+    return list(_records)
+
+
 def is_known(op: torch._ops.OpOverload) -> bool:
     return op_name(op) in _records
 
 
-def record_of(step: Step) -> dict[str, Any]:
+def record_named(name: str) -> dict[str, Any]:
     """Empty if a task cannot have the operator."""
-    return _records.get(step.name, {})
+    return _records.get(name, {})
+
+
+def record_of(step: Step) -> dict[str, Any]:
+    return record_named(step.name)
 
 
 def kind_of(step: Step) -> str:

@@ -10,6 +10,7 @@ from .operators import argument_names, kind_of, overload, record_of, use_one_nam
 from .program import Program, Step, Value, call_by_schema, is_view, op_name
 from .ranges import undecided_by
 from .refusal import Refused
+from .rewrites import integers_in_floats, masks_as_choices, numbers_as_tensors
 from .state import keep_states
 
 aten = torch.ops.aten
@@ -21,15 +22,21 @@ _DROPOUTS = {
     "aten::feature_alpha_dropout",
     "aten::native_dropout",
 }
+_TRAINING = {
+    "aten::batch_norm": "training",
+    "aten::native_batch_norm": "training",
+    "aten::instance_norm": "use_input_stats",
+}
 _FOLDED_BYTES = 16 << 20
 _SMALL_BYTES = 64 << 10
+
 
 def _running_statistics(program: Program) -> None:
     """Training-mode batch norm computes with the batch's statistics; what it keeps for later calls is
     dropped."""
     kept: set[Value] = set()
     for step in program.steps:
-        training = {"aten::batch_norm": "training", "aten::instance_norm": "use_input_stats"}.get(step.name)
+        training = _TRAINING.get(step.name)
         if training and step.args.get(training):
             kept.update(v for v in (step.args["running_mean"], step.args["running_var"]) if v is not None)
             step.args["running_mean"] = step.args["running_var"] = None
@@ -101,8 +108,12 @@ def _nothing_done(step: Step) -> bool:
 def _memory_formats(program: Program) -> None:
     """A layout that a conversion asks for is a wish for speed, which the search decides: a task's tensors are
     contiguous where nothing transposes them."""
+    formats = (torch.channels_last, torch.channels_last_3d)
     asking = [
-        s for s in program.steps if s.args.get("memory_format") in (torch.channels_last, torch.channels_last_3d)
+        s
+        for s in program.steps
+        if s.args.get("memory_format") in formats
+        or (s.args.get("memory_format") is torch.contiguous_format and s.name.startswith(("aten::to.", "aten::_to_copy")))
     ]
     for step in asking:
         # Where the type stays, too, the conversion does nothing.
@@ -283,9 +294,8 @@ def _scatter_as_cat(program: Program) -> None:
                 step.args.get("start"), step.args.get("end"), step.args.get("step", 1)
             ).indices(size)
         if stride != 1:
-            raise Refused(
-                f"it writes every n-th element of a dimension in place{step.where}; join the parts with torch.stack"
-            )
+            steps.append(step)
+            continue
         parts = [source]
         if source.fake.dtype != base.fake.dtype:
             raise Refused(f"it writes values of another dtype into a slice{step.where}; convert them with .to() first")
@@ -306,8 +316,11 @@ def _shared_heads(program: Program) -> None:
     steps: list[Step] = []
     for step in program.steps:
         if step.name == "aten::scaled_dot_product_attention":
-            groups = step.args["query"].fake.shape[:-2]
-            for name in ("key", "value"):
+            operands = ("query", "key", "value")
+            groups = torch.Size(())
+            if not step.args.get("enable_gqa"):
+                groups = torch.broadcast_shapes(*(step.args[name].fake.shape[:-2] for name in operands))
+            for name in operands:
                 shared = step.args[name]
                 if shared.fake.shape[:-2] != groups and not step.args.get("enable_gqa"):
                     given = {"self": shared, "size": [*groups, *shared.fake.shape[-2:]]}
@@ -364,7 +377,7 @@ def _number(x: Any) -> float | None:
     return float(x) if isinstance(x, (int, float)) else None
 
 
-def _leave_out_defaults(program: Program) -> None:
+def leave_out_defaults(program: Program) -> None:
     for step in program.steps:
         known = {a.name: a for a in step.op._schema.arguments}
         step.args = {a: step.args[a] for a in known if a in step.args and not _default(step, known[a])}
@@ -387,6 +400,15 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
             if weight.kind == "weight":
                 raise Refused(f"its buffer {own} is complex and random; a task's weights are real: keep torch.view_as_real of it")
             weight.target = f"constant_{own}_{weight.part}"
+    simplify(program)
+    own_outputs(program)
+    leave_out_defaults(program)
+    if not program.steps:
+        raise Refused("it computes nothing: its outputs do not depend on its inputs")
+
+
+def simplify(program: Program) -> None:
+    """What a program and the parts of a decomposed step need alike."""
     _library_switches(program)
     _memory_formats(program)
     _drop_what_does_nothing(program)
@@ -397,12 +419,11 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
     program.drop_unused()
     _fold(program)
     _scalar_overloads(program)
+    numbers_as_tensors(program)
+    masks_as_choices(program)
     _merge_views(program)
     program.drop_unused()
     _live_randomness(program)
     program.drop_unused()
     _uninitialized(program)
-    own_outputs(program)
-    _leave_out_defaults(program)
-    if not program.steps:
-        raise Refused("it computes nothing: its outputs do not depend on its inputs")
+    integers_in_floats(program)

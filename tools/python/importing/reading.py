@@ -42,8 +42,12 @@ _SPLITS = {
 
 @functools.cache
 def _decompositions() -> dict[torch._ops.OpOverload, Callable]:
-    """Of operators outside the core set of ATen's."""
-    return torch._decomp.core_aten_decompositions()
+    """PyTorch's own, those of its compilers first."""
+    return {**torch._decomp.decomposition_table, **torch._decomp.core_aten_decompositions()}
+
+
+def has_parts(op: torch._ops.OpOverload) -> bool:
+    return op._can_decompose() or op in _decompositions()
 
 
 def line_of(node: torch.fx.Node) -> str:
@@ -119,7 +123,7 @@ class Reader:
         if region is not None:
             cast = None if self._must_decompose(op) else self._cast(op, args, region, node)
             if cast is None:
-                return self._decompose(op, args, node, region)
+                return self.decompose(op, args, node.name, region)
             args = cast
         if op in _SPLITS:
             return self._split(op, args, node)
@@ -132,8 +136,11 @@ class Reader:
                 for i in range(args["self"].fake.shape[dim])
             ]
         if self._must_decompose(op):
-            return self._decompose(op, args, node)
-        outs = self._add(op, args, node.name)
+            return self.decompose(op, args, node.name)
+        return self._whole(op, args, node.name)
+
+    def _whole(self, op: torch._ops.OpOverload, args: dict[str, Any], name: str) -> Any:
+        outs = self._add(op, args, name)
         returns = op._schema.returns
         if len(returns) == 1 and str(returns[0].type) == "Tensor":
             return outs[0]
@@ -141,7 +148,7 @@ class Reader:
 
     def _complex(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
         if op is aten.einsum.default:
-            return self._decompose(op, args, node)
+            return self.decompose(op, args, node.name)
         self.program.rounds = True
         count = itertools.count()
 
@@ -254,10 +261,10 @@ class Reader:
     def _must_decompose(self, op: torch._ops.OpOverload) -> bool:
         if op is aten.einsum.default:
             return True
-        return not is_known(op) and (op._can_decompose() or op in _decompositions())
+        return not is_known(op) and has_parts(op)
 
-    def _decompose(
-        self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node, region: Region | None = None
+    def decompose(
+        self, op: torch._ops.OpOverload, args: dict[str, Any], name: str, region: Region | None = None
     ) -> Any:
         """Adds an operator that the format lacks as those that ATen itself runs for it, or PyTorch's compilers."""
         as_others = op.decompose if op._can_decompose() else _decompositions()[op]
@@ -273,12 +280,15 @@ class Reader:
             if region is not None and region.device != "cpu":
                 fakes = [t.to(region.device) for t in fakes]
             inner = make_fx(run)(*fakes).graph
+        to_prims = any(getattr(n.target, "namespace", "aten") == "prims" for n in inner.nodes)
+        if to_prims and not any(isinstance(v, Complex) for v in values):
+            return self._whole(op, args, name)  # its parts are no operators of ATen
         places = [n for n in inner.nodes if n.op == "placeholder"]
         reader = Reader(self.program)
         reader.where, reader.calls = self.where, self.calls
         reader.env = dict(zip(places, values))
         for n in inner.nodes:
             if n.op == "call_function":
-                n.name = f"{node.name}_{n.name}"
+                n.name = f"{name}_{n.name}"
         reader.read(inner)
         return reader.resolve(next(n for n in inner.nodes if n.op == "output").args[0])

@@ -59,7 +59,7 @@ def run(program: Program, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     return [known[v] for v in program.outputs]
 
 
-def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+def same(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     return bool(
@@ -85,7 +85,7 @@ def rounding_between(a: torch.Tensor, b: torch.Tensor) -> float | None:
         return None
     a, b, eps = a.double(), b.double(), torch.finfo(a.dtype).eps * ROUNDING[a.dtype]
     finite = b.isfinite()
-    if not torch.equal(finite, a.isfinite()) or not _same(a[~finite], b[~finite]):
+    if not torch.equal(finite, a.isfinite()) or not same(a[~finite], b[~finite]):
         return None
     if not finite.any():
         return 0.0
@@ -111,7 +111,7 @@ def _leaves(values: Any) -> list[torch.Tensor]:
 def same_leaves(a: Any, b: Any) -> bool:
     """Whether two results, or two attributes, hold the same numbers."""
     ours, theirs = _leaves(a), _leaves(b)
-    return len(ours) == len(theirs) and all(map(_same, ours, theirs))
+    return len(ours) == len(theirs) and all(map(same, ours, theirs))
 
 
 class _Calls:
@@ -149,7 +149,7 @@ class _Calls:
             self._compare(number, state.path, self.last[state.output], after)
 
     def _compare(self, number: int, what: str, a: torch.Tensor, b: torch.Tensor) -> None:
-        if _same(a, b):
+        if same(a, b):
             return
         if self.sums and (rounding := rounding_between(a, b)) is not None:
             self.rounding = max(self.rounding, rounding)

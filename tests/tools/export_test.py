@@ -104,6 +104,41 @@ class Judging(unittest.TestCase):
         self.assertIn("in 5 of 5 draws", result["problem"])
         self.assertFalse(result["strict"])
 
+    def test_outputs_in_other_containers(self):
+        for result in ("[x * self.scale]", "(x * self.scale,)", "{'y': x * self.scale}"):
+            self.assertIn("and the problem Tensor", judged(f"return {result}")["problem"])
+        problem = PROBLEM.replace("return x * self.scale", "return {'y': [x * self.scale, None], 'z': x}")
+        new = "\nclass ModelNew(Model):\n    def kernel_notes(self):\n        return []\n"
+        self.assertEqual(judged(new, problem=problem)["problem"], "")
+        new += "    def forward(self, x):\n        y = super().forward(x)\n        return {'y': y['y'][0], 'z': x}\n"
+        self.assertEqual(judged(new, problem=problem)["problem"], "it returns dict('y': Tensor, 'z': Tensor), and the "
+                         "problem dict('y': list(Tensor, None), 'z': Tensor)")
+
+    def test_dataclasses_in_and_out(self):
+        problem = """
+import dataclasses
+import torch
+
+@dataclasses.dataclass
+class Pair:
+    a: torch.Tensor
+    b: torch.Tensor
+
+class Model(torch.nn.Module):
+    def forward(self, p):
+        return Pair(p.a + p.b, p.a)
+
+def get_inputs():
+    return [Pair(torch.rand(4), torch.rand(4))]
+
+def get_init_inputs():
+    return []
+"""
+        new = "\nclass ModelNew(Model):\n    def kernel_notes(self):\n        return []\n    {}\n"
+        self.assertEqual(judged(new.format(""), problem=problem)["problem"], "")
+        wrong = judged(new.format("def forward(self, p): return Pair(p.a + p.b + 1, p.a)"), problem=problem)
+        self.assertIn("in 5 of 5 draws", wrong["problem"])
+
     def test_parameters_that_are_made_in_another_order_of_random_numbers(self):
         result = judged("return x * self.scale", "def __init__(self): torch.rand(1); super().__init__()")
         self.assertIn("draws", result["problem"])

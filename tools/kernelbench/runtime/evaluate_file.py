@@ -6,7 +6,7 @@
 
 The file is exec'd in a namespace that has the problem's names, as there; Model and ModelNew are made after the same seed, in training mode; five draws of
 get_inputs are compared with allclose at 1e-4 (float32) or 1e-2 (half types). KernelBench casts all inputs to float32.
-Beyond that: five calls of fresh modules in a row, whose outputs are compared at the end, so that state and outputs that
+Beyond that: the containers that outputs are in; five calls of fresh modules in a row, whose outputs are compared at the end, so that state and outputs that
 a later call overwrites show; the weights of the reference, changed, through state_dict; and how far eager differs from
 itself under other algorithms (`noise`). Where that is more than the tolerance the task is ill-conditioned, and the
 exported module may differ as much.
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import dataclasses
 import gc
 import json
 import math
@@ -48,11 +49,44 @@ def set_seed(seed: int) -> None:
 
 
 def tree_map(function: Callable, value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, dict)):
+        changed = copy.copy(value)
+        for field in dataclasses.fields(value):
+            object.__setattr__(changed, field.name, tree_map(function, getattr(value, field.name)))
+        return changed
+    if type(value) in (list, tuple):
+        return type(value)(tree_map(function, item) for item in value)
+    if type(value) is dict:
+        return {key: tree_map(function, item) for key, item in value.items()}
     return torch.utils._pytree.tree_map(lambda v: function(v) if isinstance(v, torch.Tensor) else v, value)
 
 
 def leaves(value: Any) -> list[torch.Tensor]:
-    return [v for v in torch.utils._pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
+    items = items_of(value)
+    if items is None:
+        return [value] if isinstance(value, torch.Tensor) else []
+    return [t for _, item in items for t in leaves(item)]
+
+
+def items_of(value: Any) -> list[tuple[str, Any]] | None:
+    """What a container holds, with names or nothing before each; None of anything else."""
+    if isinstance(value, dict):
+        return [(f"{key!r}: ", item) for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [("", item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(f"{f.name}=", getattr(value, f.name)) for f in dataclasses.fields(value)]
+    return None
+
+
+def form_of(value: Any) -> str:
+    """A result without its numbers: "dict('y': Tensor, 'rest': list(Tensor, None))"."""
+    items = items_of(value)
+    if items is None:
+        return "Tensor" if isinstance(value, torch.Tensor) else repr(value)
+    # torch.max and its like give a tuple of their own kind; a task has a tuple.
+    kind = "tuple" if type(value).__module__ == "torch.return_types" else type(value).__name__
+    return f"{kind}({', '.join(name + form_of(item) for name, item in items)})"
 
 
 def tolerance_of(t: torch.Tensor) -> float:
@@ -80,6 +114,7 @@ class Sides:
 
     def __init__(self, reference: str, exported: str, device: torch.device, cast: bool):
         self.device, self.cast = device, cast
+        self.other_form = ""  # how what the file returns differs from what the problem does
         context: dict[str, Any] = {}
         set_seed(SEED)  # a source may make its module at once
         exec(compile(reference, "<string>", "exec"), context)
@@ -127,10 +162,11 @@ def compare_draws(sides: Sides, seeds: list[int]) -> list[tuple[float, float]]:
     for seed in seeds:
         inputs = sides.draw(seed)
         others = tree_map(torch.clone, inputs)  # KernelBench gives both the same, into which a forward may write
-        wanted = leaves(reference(*inputs))
-        got = leaves(exported(*others))
+        wanted, got = reference(*inputs), exported(*others)
         synchronize(sides.device)
-        found.append(compare(wanted, got))
+        if form_of(wanted) != form_of(got):
+            sides.other_form = f"it returns {form_of(got)}, and the problem {form_of(wanted)}"
+        found.append(compare(leaves(wanted), leaves(got)))
     return found
 
 
@@ -373,7 +409,7 @@ def evaluate(sides: Sides, notes: list[str], o: argparse.Namespace) -> dict[str,
     if not math.isfinite(result["tolerance_factor"]):  # eager's own NaN: nothing can be compared
         result["tolerance_factor"] = 1.0
     result["strict"] = max(result["excess"], result["row_excess"]) <= 1
-    result["problem"] = judge(result)
+    result["problem"] = judge(result) or sides.other_form
     probe = sides.make(sides.ModelNew)
     single = isinstance(probe(*sides.draw(seeds[0])), torch.Tensor)
     result["notes"] = notes + probe.kernel_notes() + ([] if single else ["KernelBench takes one output only"])

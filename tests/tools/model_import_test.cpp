@@ -109,6 +109,11 @@ TEST(model_import, a_search_imports_a_model_again_once_a_file_that_it_reads_has_
   ASSERT_TRUE(holds(changed));
   EXPECT_TRUE(changed->fresh);
   EXPECT_THAT(read_file(changed->folder + "/scaled.scale.json"), HasSubstr("\"other\": 30"));
+  write_file(folder / "scaled.pt", "no checkpoint");
+  const auto beside = imported_once(folder / "data", model);
+  ASSERT_TRUE(holds(beside));
+  EXPECT_TRUE(beside->fresh);
+  EXPECT_THAT(beside->report.imported.front().notes, testing::Contains(HasSubstr("scaled.pt was not taken")));
 }
 
 TEST(model_import, missing_files_are_reported_before_anything_is_created) {

@@ -166,6 +166,13 @@ expected<void> check_there(const std::string& source) {
               path);
 }
 
+std::optional<read_file_state> state_of(const fs::path& path) {
+  struct stat now {};
+  if (::stat(path.c_str(), &now) != 0) return std::nullopt;
+  constexpr int64_t second_ns = 1'000'000'000;
+  return read_file_state{path.string(), now.st_size, now.st_mtim.tv_sec * second_ns + now.st_mtim.tv_nsec};
+}
+
 expected<std::string> key_of(const model_choice& model) {
   CUDAL1_TRY(const auto script, python_script(program_name));
   std::string models, name;
@@ -174,6 +181,10 @@ expected<std::string> key_of(const model_choice& model) {
     // The name of a task contains the name of its file and of its folder (level1).
     const auto absolute = fs::absolute(path).lexically_normal();
     name = (absolute.parent_path().filename() / absolute.filename()).string();
+    // A checkpoint beside the file is taken without being named.
+    for (const auto* ending : {".safetensors", ".pt", ".pth"})
+      if (const auto beside = state_of(fs::path(path).replace_extension(ending)); path.ends_with(".py") && beside)
+        name += fmt::format(" {} {} {}", ending, beside->bytes, beside->modified_ns);
   }
   CUDAL1_TRY(const auto importer, bytes_of(fs::path(script).parent_path(), ".py"));
   std::string key = sha256_hex(models) + sha256_hex(importer) + sha256_hex(operators_json().text()) + name;
@@ -186,9 +197,8 @@ expected<std::string> key_of(const model_choice& model) {
 }
 
 bool is_unchanged(const read_file_state& file) {
-  struct stat now {};
-  return ::stat(file.path.c_str(), &now) == 0 && now.st_size == file.bytes &&
-         now.st_mtim.tv_sec * int64_t{1'000'000'000} + now.st_mtim.tv_nsec == file.modified_ns;
+  const auto now = state_of(file.path);
+  return now && now->bytes == file.bytes && now->modified_ns == file.modified_ns;
 }
 
 expected<import_report> read_report(const fs::path& path) {

@@ -190,7 +190,7 @@ class Reader:
 
     def _add(self, op: torch._ops.OpOverload, args: dict[str, Any], name: str) -> list[Value]:
         step = self.program.step(op, args, name)
-        if any(out.fake.is_complex() for out in step.outs):
+        if any(isinstance(out.fake, torch.Tensor) and out.fake.is_complex() for out in step.outs):
             raise Refused(
                 f"it computes {op_name(op)}{self.where}, which gives complex numbers; a task has real ones: compute their "
                 "real and imaginary parts"

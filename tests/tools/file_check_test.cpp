@@ -172,7 +172,9 @@ TEST(export_texts, warn_of_unchecked_files_and_of_files_for_cpu) {
   index.checked = true;
   EXPECT_THAT(export_readme(index), Not(HasSubstr("Warning")));
   index.tasks[0].device = "cpu";
-  EXPECT_THAT(export_readme(index), HasSubstr("**Warning:** 1 file searched on cpu"));
+  EXPECT_THAT(export_readme(index), HasSubstr("**Warning:** 1 file searched on cpu; made for a CPU and timed on one"));
+  index.for_cpu = true;
+  EXPECT_THAT(export_readme(index), Not(HasSubstr("Warning")));
   index.tasks[0].library_only = true;
   EXPECT_THAT(export_readme(index), HasSubstr("| library-only |"));
 }

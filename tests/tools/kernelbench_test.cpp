@@ -355,7 +355,8 @@ TEST_F(model_files, have_the_problem_the_names_of_its_weights_and_the_program) {
                            HasSubstr("_KB_WEIGHTS = [\n    \"inner.scale\",\n    \"lifted_tensor_0\",\n]"),
                            HasSubstr("\"lifted_tensor_0\": (\"float32\", [2], \"AACAPwAAAEA=\"),"),
                            HasSubstr("_KB_NEEDS_CUDA = False\n"), HasSubstr("_KB_CUDA = \"\"\n"),
-                           HasSubstr("_KB_MEASURED_ON = (9, 0)\n")));
+                           HasSubstr("_KB_MEASURED_ON = (9, 0)\n"), HasSubstr("_KB_MODES = None\n"),
+                           HasSubstr("_KB_GRADIENTS = \"error\"\n"), Not(HasSubstr("WARNING"))));
   EXPECT_EQ(is_library_only(variant_of(t).program), true);
   EXPECT_EQ(is_library_only(with_view(program_text(R"({"graph": false, "lanes": 1})"))), false);
   EXPECT_TRUE(python_says(*text, "compile(text, 'file.py', 'exec')"));
@@ -389,6 +390,23 @@ TEST_F(model_files, say_what_is_kept_and_in_what_the_outputs_are_returned) {
   const auto plain = model_file(t, variant_of(t), folder_.string());
   ASSERT_TRUE(holds(plain));
   EXPECT_THAT(*plain, AllOf(HasSubstr("_KB_STATES = []\n"), HasSubstr("_KB_RETURNS = None\n")));
+}
+
+TEST_F(model_files, say_the_modes_what_gradients_do_and_what_to_beware_of) {
+  auto t = made();
+  auto v = variant_of(t);
+  v.needed_gradients = gradients::eager;
+  v.warning = "searched on cpu; made for a CPU";
+  t.origin->modes = module_modes{{"net.norm"}, {""}};
+  const auto text = model_file(t, v, folder_.string());
+  ASSERT_TRUE(holds(text));
+  EXPECT_THAT(*text, AllOf(HasSubstr("_KB_MODES = {\n    \"net.norm\": True,\n    \"\": False,\n}\n"),
+                           HasSubstr("_KB_GRADIENTS = \"eager\"\n"),
+                           HasSubstr("# WARNING: searched on cpu; made for a CPU\n")));
+  t.origin->modes = module_modes{};
+  const auto any = model_file(t, v, folder_.string());
+  ASSERT_TRUE(holds(any));
+  EXPECT_THAT(*any, HasSubstr("_KB_MODES = {}\n"));
 }
 
 // KernelBench refuses files with these words, whatever they do with them.
@@ -496,21 +514,22 @@ TEST_F(model_files, raise_what_a_failed_check_says) {
       "says(\"the step's result y has strides [2, 1], and this program was made for [1, 3]\", torch.rand(3, 2))\n"
       "m.inner.scale = torch.nn.Parameter(torch.rand(3))\n"
       "says('weight inner_scale is Float [3], and this program was made for Float [2]', torch.rand(3, 2))\n"
-      // A model that calls eval() is run as it is made, and not in training mode; one that does not, the other way.
+      // Where the task does not say which modes matter, all modules must be in the mode that Model leaves them in.
       "def evaluating(self):\n"
       "    torch.nn.Module.__init__(self)\n"
       "    self.inner, self.drop = torch.nn.Module(), torch.nn.Dropout()\n"
       "    self.inner.scale = torch.nn.Parameter(torch.rand(2))\n"
       "    self.eval()\n"
       "file.Model.__init__ = evaluating\n"
-      "mode = file._KB_NAME + ': this program was made for a module as Model makes it, in '\n"
+      "mode = file._KB_NAME + ': this program was made with modules in '\n"
+      "all = ' mode that are in the other one now (the model itself, inner, drop); call '\n"
       "m = file.ModelNew()\n"
       "says(\"the step's result y has strides [2, 1], and this program was made for [1, 3]\", torch.rand(3, 2))\n"
       "m.train()\n"
-      "says(mode + 'evaluation mode; call eval()', torch.rand(3, 2))\n"
+      "says(mode + 'evaluation' + all + 'eval()', torch.rand(3, 2))\n"
       "file.Model.__init__ = lambda self: (evaluating(self), self.train())[0]\n"
       "m = file.ModelNew().eval()\n"
-      "says(mode + 'training mode; call train()', torch.rand(3, 2))\n";
+      "says(mode + 'training' + all + 'train()', torch.rand(3, 2))\n";
   EXPECT_TRUE(python_says(*text, code, "-I"));
 }
 

@@ -112,7 +112,10 @@ class program_writer {
     text += fmt::format("constexpr bool needs_gpu = {}, has_setup = {};\n", needs_cuda(p_), !t.setup.empty());
     text += fmt::format("constexpr uintptr_t input_alignment = {}, weight_alignment = {};\n\n",
                         t.how.graph ? k_graph_alignment_bytes : k_alignment_bytes, k_alignment_bytes);
-    text += declared(t.inputs, "input_types") + declared(t.weights, "weight_types");
+    std::vector<tensor_declaration> outputs;
+    for (const auto& name : t.outputs)
+      outputs.push_back({name, p_.types.at(name)});
+    text += declared(t.inputs, "input_types") + declared(t.weights, "weight_types") + declared(outputs, "output_types");
     text += "\n// Every value of the program by its name.\nstruct values {\n  at::Device device{at::kCPU};\n";
     if (t.how.graph) text += "  apart_memory* apart = nullptr;\n";
     if (has_lanes()) text += "  lane_streams* lanes = nullptr;\n";

@@ -61,17 +61,22 @@ BOOST_DESCRIBE_STRUCT(exported_model, (),
 
 struct kernelbench_index {
   int64_t format = 2;
-  bool checked = false;
+  bool checked = false, for_cpu = false;
   std::string device;
   std::vector<environment> environments;
   std::vector<exported_model> tasks;
 };
-BOOST_DESCRIBE_STRUCT(kernelbench_index, (), (format, checked, device, environments, tasks))
+BOOST_DESCRIBE_STRUCT(kernelbench_index, (), (format, checked, for_cpu, device, environments, tasks))
 
 // "38.1 us from Python (1.27 times the stored 30.0 us)" where they differ by more than 10%, else "".
 std::string call_time_note(const exported_model& m);
 // "eager itself misses 1e-4: TF32 off 3.2 times, ..." of an ill-conditioned task, else "".
 std::string conditioning_note(const exported_model& m);
+bool is_for_cpu(const std::string& device);
+constexpr const char* k_about_cpu =
+    "made for a CPU and timed on one. KernelBench evaluates on a GPU, where it may be slower than eager; search with "
+    "--device cuda:0 for it";
+
 // What readers of the terminal and of README.md must know of the whole: unchecked files, files for `cpu`.
 std::vector<std::string> warnings_of(const kernelbench_index& index);
 

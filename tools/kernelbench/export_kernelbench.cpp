@@ -112,7 +112,7 @@ candidate reference_of(const task& t, const best_row& row) {
 
 // The best one first, then the next ones that are confirmed and faster than the reference, then the reference.
 expected<std::vector<candidate>> candidates_of(store& s, const search_report& r, const task& t, const best_row& row,
-                                               exported_tasks which, const environment* where) {
+                                               const kernelbench_request& request, const environment* where) {
   std::vector<candidate> all;
   if (!row.is_reference) {
     CUDAL1_TRY(auto variant, s.get_variant(row.variant));
@@ -125,10 +125,13 @@ expected<std::vector<candidate>> candidates_of(store& s, const search_report& r,
           other.result.score > 1)
         all.push_back(next_best(other));
   }
-  if (which == exported_tasks::all) all.push_back(reference_of(t, row));
+  if (request.which == exported_tasks::all) all.push_back(reference_of(t, row));
   for (auto& c : all) {
     c.variant.measured = measured(c, where);
     c.variant.capability = capability_of(where);
+    c.variant.needed_gradients = request.needed_gradients;
+    if (where != nullptr && is_for_cpu(where->device) && !request.for_cpu)
+      c.variant.warning = fmt::format("searched on {}; {}", where->device, k_about_cpu);
   }
   return all;
 }
@@ -165,7 +168,7 @@ expected<exported_task> prepared_task(store& s, const search_report& r, const be
   e.line.task = row.name;
   e.line.id = row.task;
   e.line.device = where != nullptr ? where->device : r.device;
-  CUDAL1_TRY(e.candidates, candidates_of(s, r, t, row, request.which, where));
+  CUDAL1_TRY(e.candidates, candidates_of(s, r, t, row, request, where));
   e.t = std::move(t);
   if (e.t.origin) {
     e.line.level = e.t.origin->level.value_or(0);
@@ -327,6 +330,7 @@ expected<kernelbench_files> make_kernelbench_files(store& s, const search_report
   CUDAL1_CHECK(choose_all(tasks, request));
   kernelbench_files made;
   made.index.checked = request.check;
+  made.index.for_cpu = request.for_cpu;
   made.index.device = compared.device;
   made.index.environments = compared.environments;
   std::set<std::string> taken;

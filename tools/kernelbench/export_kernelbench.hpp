@@ -9,6 +9,7 @@
 #include "tools/cli/report/report.hpp"
 #include "tools/kernelbench/export_index.hpp"
 #include "tools/kernelbench/file_check.hpp"
+#include "tools/kernelbench/model_file.hpp"
 
 namespace cudal1::cli {
 
@@ -31,6 +32,8 @@ struct kernelbench_request {
   std::string data;  // the data folder, which has the store and the blobs
   exported_tasks which = exported_tasks::improved;
   bool check = true;
+  bool for_cpu = false;  // kernels that were searched on cpu are wanted for one
+  kernelbench::gradients needed_gradients = kernelbench::gradients::error;
   double check_limit_s = 180;
   std::function<void(const std::string&)> progress;  // "level1_023: checked", by one thread at a time
 };

@@ -90,6 +90,10 @@ json result_record(const exported_model& m) {
 
 }  // namespace
 
+bool is_for_cpu(const std::string& device) {
+  return !device.empty() && !traits_of(device).is_accelerator;
+}
+
 std::string call_time_note(const exported_model& m) {
   if (!m.check || m.python_call_ratio <= 0 || std::abs(m.python_call_ratio - 1) <= k_same_call_time) return "";
   return fmt::format("{:.1f} us a call from Python, {:.2f} times the stored", m.check->exported_us,
@@ -109,12 +113,10 @@ std::vector<std::string> warnings_of(const kernelbench_index& index) {
   if (!index.checked) all.emplace_back("unchecked (--no-check): no file was built, run or compared with its problem");
   int64_t on_host = 0;
   for (const auto& m : index.tasks)
-    if (has_file(m) && !m.device.empty() && !traits_of(m.device).is_accelerator) ++on_host;
-  if (on_host > 0)
-    all.push_back(
-        fmt::format("{} searched on cpu: made for a CPU and timed on one. KernelBench evaluates on a GPU, "
-                    "where they may be slower than eager; search with --device cuda:0 for it",
-                    format_count(on_host, "file")));
+    if (has_file(m) && is_for_cpu(m.device)) ++on_host;
+  if (on_host > 0 && !index.for_cpu)
+    all.push_back(fmt::format("{} searched on cpu; {} (--for-cpu: that is what they are for)",
+                              format_count(on_host, "file"), k_about_cpu));
   return all;
 }
 

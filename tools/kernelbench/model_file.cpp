@@ -107,6 +107,16 @@ std::string states_text(const task& t) {
   return text;
 }
 
+std::string modes_text(const task& t) {
+  if (!t.origin || !t.origin->modes) return "_KB_MODES = None\n";
+  std::string items;
+  for (const auto& [names, training] :
+       {std::pair{&t.origin->modes->training, "True"}, std::pair{&t.origin->modes->evaluation, "False"}})
+    for (const auto& name : *names)
+      items += fmt::format("    {}: {},\n", python_text(name), training);
+  return items.empty() ? "_KB_MODES = {}\n" : "_KB_MODES = {\n" + items + "}\n";
+}
+
 // "9.0" as (9, 0).
 std::string capability_text(const std::string& capability) {
   const auto dot = capability.find('.');
@@ -125,6 +135,7 @@ std::string about(const task& t, const exported_variant& v, const checked_progra
   if (!v.measured.empty()) text += fmt::format("# Measured: {}\n", v.measured);
   for (const auto& line : v.explanation)
     text += fmt::format("# - {}\n", line);
+  if (!v.warning.empty()) text += fmt::format("# WARNING: {}\n", v.warning);
   if (p.text.how.graph)
     text +=
         "# It runs as one CUDA graph, in which the addresses of a call's inputs and outputs are set before each "
@@ -196,8 +207,9 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   std::string text = about(t, v, p) + v.source + (v.source.ends_with('\n') ? "" : "\n");
   text +=
       "\n\n# ---- the program ---------------------------------------------------------------------------------------\n"
-      "import base64 as _kb_base64\nimport importlib as _kb_importlib\nimport inspect as _kb_inspect\n\nimport torch "
-      "as _kb_torch\n"
+      "import base64 as _kb_base64\nimport dataclasses as _kb_dataclasses\nimport importlib as _kb_importlib\n"
+      "import inspect as _kb_inspect\nimport weakref as _kb_weakref\n\nimport torch as _kb_torch\n"
+      "from torch.compiler import is_dynamo_compiling as _kb_is_dynamo_compiling\n"
       "from torch.utils import _pytree as _kb_pytree\n"
       "from torch.utils.cpp_extension import load_inline as _kb_load_inline\n\n";
   text += fmt::format("_KB_NAME = \"{}_{}\"\n_KB_NEEDS_CUDA = {}\n", word, digest, needs_cuda(p) ? "True" : "False");
@@ -218,9 +230,12 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   text += t.returns ? fmt::format("_KB_RETURNS = lambda o: {}  # noqa: E731\n", returned_text(*t.returns))
                     : "_KB_RETURNS = None\n";
   text +=
-      "# Modules that compute something else in training mode, which the program was made in.\n"
-      "_KB_MODE_MATTERS = (_kb_torch.nn.modules.batchnorm._NormBase, _kb_torch.nn.modules.dropout._DropoutNd,\n"
-      "                    _kb_torch.nn.RNNBase)\n\n";
+      "# Whether modules were in training mode, where that decides what forward computes; None: all as Model makes "
+      "it.\n";
+  text += modes_text(t);
+  text +=
+      "# Where gradients are needed: \"error\" lets backward() raise one, \"eager\" runs Model's forward instead.\n";
+  text += fmt::format("_KB_GRADIENTS = \"{}\"\n\n", enum_name(v.needed_gradients));
   text += fmt::format("_KB_CUDA = {}\n\n_KB_CPP = {}\n", python_text(cuda), python_text(cpp));
   return text.append(texts::model_new());
 }

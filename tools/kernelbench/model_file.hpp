@@ -6,9 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include <boost/describe.hpp>
+
 #include "sandbox/program/task.hpp"
 
 namespace cudal1::kernelbench {
+
+// What an exported module does where gradients are needed: backward() raises an error, or Model's forward runs.
+BOOST_DEFINE_ENUM_CLASS(gradients, error, eager)
 
 struct exported_variant {
   std::string id;                        // of the program
@@ -17,6 +22,8 @@ struct exported_variant {
   std::string measured;                  // "5.2x [5.07, 5.34] on cuda:0 (NVIDIA H200)", one line; "" for nothing
   std::string source;                    // the problem's, as it is quoted (tools/python/quote_source.py)
   std::string capability;                // of the GPU that it was measured on: "9.0"; "" for none
+  std::string warning = {};              // what its user must know, one line; "" for nothing
+  gradients needed_gradients = gradients::error;
 };
 
 // "level_1_problem_23_sample_0_kernel.py"; of a model of the user's own, its name: "my_model_kernel.py".

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 struct export_options {
   std::string folder, experiment, format = "programs";
-  bool all = false, force = false, json = false, no_check = false;
+  std::string gradients = "error";
+  bool all = false, force = false, json = false, no_check = false, for_cpu = false;
   double check_seconds = 180;
 };
 
@@ -189,6 +190,8 @@ expected<int> export_models(store& s, const search_report& report, const export_
   kernelbench_request request{.data = c.data,
                               .which = o.all ? exported_tasks::all : exported_tasks::improved,
                               .check = !o.no_check,
+                              .for_cpu = o.for_cpu,
+                              .needed_gradients = *enum_value<kernelbench::gradients>(o.gradients),
                               .check_limit_s = o.check_seconds,
                               .progress = [&](const std::string& line) { note(c, line); }};
   CUDAL1_TRY(const auto made, make_kernelbench_files(s, report, request));
@@ -220,6 +223,8 @@ expected<int> export_best(const export_options& o, context& c) {
     return fail(errc::invalid_argument, "--all needs --format kernelbench: a reference is the task's own program");
   if (o.no_check && o.format != "kernelbench")
     return fail(errc::invalid_argument, "--no-check goes with --format kernelbench: programs are not checked again");
+  if ((o.for_cpu || o.gradients != "error") && o.format != "kernelbench")
+    return fail(errc::invalid_argument, "--for-cpu and --gradients go with --format kernelbench");
   CUDAL1_TRY(const auto report,
              o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
   if (report.tasks.empty())
@@ -239,6 +244,13 @@ void add_export(CLI::App& app, context& c) {
   sub->add_flag("--all", o->all, "with --format kernelbench: also tasks whose best is the reference itself");
   sub->add_flag("--no-check", o->no_check,
                 "with --format kernelbench: do not build, run and compare the files; the index says unchecked");
+  sub->add_option("--gradients", o->gradients,
+                  "with --format kernelbench, where gradients are needed: error (the default), which backward() "
+                  "raises, or eager, which runs Model's own forward")
+      ->check(CLI::IsMember({"error", "eager"}))
+      ->type_name("HOW");
+  sub->add_flag("--for-cpu", o->for_cpu,
+                "with --format kernelbench: what was searched on cpu is for a CPU, so do not warn of that");
   sub->add_option("--check-seconds", o->check_seconds, "for the check of one file, without its build (180)")
       ->check(CLI::Range(1.0, 86400.0))
       ->type_name("SECONDS");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
@@ -68,6 +69,8 @@ bool laid_out(const at::Tensor& t, const tensor_type& type) {
 void check_form(const at::Tensor& t, const tensor_type& type, const char* kind) {
   const auto named = [&] { return std::string(kind) + " " + type.name; };
   if (!t.defined() || t.layout() != at::kStrided) fail(named() + " is not a dense tensor");
+  if (t.unsafeGetTensorImpl()->is_python_dispatch())
+    fail(named() + " is of a subclass of Tensor, whose memory this program cannot read");
   if (t.scalar_type() != type.dtype || !t.sizes().equals(type.shape))
     fail(named() + " is " + c10::toString(t.scalar_type()) + " " + text_of(t.sizes()) +
          ", and this program was made for " + c10::toString(type.dtype) + " " + text_of(type.shape));
@@ -89,14 +92,16 @@ at::Tensor laid_out_as(at::Tensor t, const tensor_type& type) {
   return at::empty_strided(type.shape, type.strides, t.options()).copy_(t);
 }
 
-// The tensor itself if it has the declared strides and begins at a multiple of `alignment` bytes, else a copy that
-// does.
+// The tensor itself if it has the declared strides, begins at a multiple of `alignment` bytes and is no negative of
+// its memory (the imaginary part of a conjugate), else a copy that does.
 at::Tensor as_declared(const at::Tensor& t, const tensor_type& type, const char* kind, at::Device device,
                        uintptr_t alignment) {
   check_form(t, type, kind);
   if (t.device() != device)
     fail(std::string(kind) + " " + type.name + " is on " + t.device().str() + ", and the rest is on " + device.str());
-  if (laid_out(t, type) && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % alignment == 0)
+  if (t._fw_grad(0).defined())
+    fail(std::string(kind) + " " + type.name + " has a tangent, and this program computes no derivatives");
+  if (laid_out(t, type) && !t.is_neg() && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % alignment == 0)
     return t.requires_grad() ? t.detach() : t;
   at::Tensor copy = at::empty_strided(type.shape, type.strides, t.options());
   copy.copy_(t);
@@ -104,7 +109,9 @@ at::Tensor as_declared(const at::Tensor& t, const tensor_type& type, const char*
 }
 
 // KernelBench casts all inputs to float32, masks and indices included: they are cast back, where no value is lost.
-at::Tensor with_declared_type(const at::Tensor& t, const tensor_type& type) {
+// Autocast gives half types to what follows a product: as PyTorch's operators that want float32 do, it is cast back.
+at::Tensor with_declared_type(const at::Tensor& t, const tensor_type& type, bool autocast) {
+  if (autocast && t.is_floating_point() && c10::isFloatingType(type.dtype)) return t.to(type.dtype);
   if (t.scalar_type() == type.dtype || !t.is_floating_point() || c10::isFloatingType(type.dtype)) return t;
   at::Tensor converted = t.to(type.dtype);
   if (!converted.to(t.scalar_type()).equal(t))

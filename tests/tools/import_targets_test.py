@@ -353,6 +353,18 @@ class Targets(unittest.TestCase):
             with self.subTest(words):
                 self.assertRegex(self.refusal(*words), wanted)
 
+    def test_lines_are_of_the_users_source_or_of_a_library(self) -> None:
+        from importing import lines
+
+        def stack(*files: str) -> str:
+            return lines.of_stack("".join(f'  File "{file}", line {i + 3}, in forward\n' for i, file in enumerate(files)))
+
+        library, torchs = "/env/lib/site-packages/library/net.py", "/env/lib/site-packages/torch/nn/linear.py"
+        lines.own("users_model.py")
+        self.assertEqual(stack("users_model.py", library, torchs), " (users_model.py:3)")
+        self.assertEqual(stack(library, torchs, "<string>"), " (net.py:3)")
+        self.assertEqual(stack(torchs), "")
+
     def test_inputs_that_never_change_are_not_all_there_is(self) -> None:
         (self.root / "fixed.py").write_text(
             "import torch\ndef twice(x):\n    return x * 2\ndef example_inputs():\n    return torch.arange(20)\n"

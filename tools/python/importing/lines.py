@@ -29,6 +29,13 @@ def is_own(filename: str) -> bool:
     return filename in _own or not installed
 
 
+def _innermost(calls: list[tuple[str, int]]) -> str:
+    """Of calls, the outermost first: the last in the user's own source, else in a library that is not torch's."""
+    outside = [c for c in calls if not c[0].startswith((*_NOT_OWN, "<")) and "/site-packages/torch/" not in c[0]]
+    chosen = [c for c in calls if is_own(c[0])] or outside
+    return where(*chosen[-1]) if chosen else ""
+
+
 def where(filename: str, number: int | None) -> str:
     """' (model.py:12: `y = self.net(x)`)'"""
     text = linecache.getline(filename, number or 0).strip()
@@ -36,9 +43,9 @@ def where(filename: str, number: int | None) -> str:
 
 
 def of_stack(trace: str) -> str:
-    """Of a call's stack as text, as torch.export keeps it: the innermost line that is the user's own, or ""."""
-    calls = [c for c in re.findall(r'^ *File "([^"]+)", line (\d+)', trace, re.MULTILINE) if is_own(c[0])]
-    return where(calls[-1][0], int(calls[-1][1])) if calls else ""
+    """Of a call's stack as text, as torch.export keeps it; "" where no line is known."""
+    calls = re.findall(r'^ *File "([^"]+)", line (\d+)', trace, re.MULTILINE)
+    return _innermost([(file, int(number)) for file, number in calls])
 
 
 def of_error(e: BaseException) -> str:
@@ -48,8 +55,9 @@ def of_error(e: BaseException) -> str:
     found = ""
     while at is not None and at not in seen:
         seen.append(at)
-        calls = [f for f in traceback.extract_tb(at.__traceback__) if is_own(f.filename)]
-        found = where(calls[-1].filename, calls[-1].lineno) if calls else found
+        calls = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(at.__traceback__)]
+        line = _innermost(calls)
+        found = line if line and (not found or any(is_own(file) for file, _ in calls)) else found
         at = at.__cause__ or at.__context__
     return found
 

@@ -261,6 +261,8 @@ class Reader:
     def _must_decompose(self, op: torch._ops.OpOverload) -> bool:
         if op is aten.einsum.default:
             return True
+        if op is aten._native_batch_norm_legit_functional.default:
+            return False  # passes.py makes aten::batch_norm of it
         return not is_known(op) and has_parts(op)
 
     def decompose(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from typing import Any, Iterator
 
 import torch
@@ -62,17 +63,19 @@ def class_name(cls: type, source: str, where: str = "") -> str:
     return cls.__qualname__ if cls.__module__ == source else f"{cls.__module__}:{cls.__qualname__}"
 
 
-def check_returned(value: Any, where: str = "") -> None:
+def check_returned(value: Any, where: str = "", name: str = "") -> None:
     """Before torch.export sees it, which knows more kinds of containers than a task, and says less of the others."""
     items = items_of(value)
-    for item in items or ():
-        check_returned(item, where)
+    names = value.keys() if isinstance(value, dict) else [name for name, _ in fields_of(value) or ()]
+    for key, item in itertools.zip_longest(names, items or ()):
+        check_returned(item, where, key if isinstance(key, str) else "")
     if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
         raise Refused(f"forward returns a dict whose keys are no strings{where}; use strings, or a tuple")
     if items is None and value is not None and not isinstance(value, (torch.Tensor, int, float, str)):
+        hint = " (use_cache=False in the model's configuration)" if name == "past_key_values" else ""
         raise Refused(
-            f"forward returns an object of type {type(value).__name__}{where}; return tensors, alone or in tuples, lists, "
-            "dicts, named tuples and dataclasses"
+            f"forward returns {f'{name}, ' if name else ''}an object of type {type(value).__name__}{where}; return tensors, "
+            f"alone or in tuples, lists, dicts, named tuples and dataclasses{hint}"
         )
     register(value)
 

@@ -112,6 +112,8 @@ REFUSED = {
     ("transformer.py:Branching", "tokens"): r"\(transformer.py:205: `if x.norm\(\) > 1.0:`\).*torch\.where",
     ("transformer.py:Logged", "tokens"): r"depend on values \(transformer.py:213: `self.log = f.*torch\.where",
     ("others.py:ComplexOut", ""): r"complex numbers \(others.py:213: `def forward\(self, x\):`\); return torch.view_as_real",
+    ("others.py:Int4Linear", "features"): r"__rshift__.Scalar \(others.py:58: .*write it with others",
+    ("others.py:Bags", "bags"): r"embedding_bag\w* \(others.py:77: .*write it with others",
     ("others.py:Cached", ""): r"past_key_values, an object of type Cache \(others.py:236: .*return tensors, .*use_cache=False",
     ("others.py:Spectrum", ""): r"aten::_fft_r2c \(others.py:223: .*which gives complex numbers",
 }

@@ -44,6 +44,7 @@ from importing import (  # noqa: E402
     operators,
     part,
     passes,
+    reading,
     replay,
     rules,
     state,
@@ -121,7 +122,7 @@ def import_task(problem: Problem, options: Options, loaded: Loaded, notes: list[
             "number, a list or None"
         )
     program.dropped += watch.others
-    unknown = {s.name + s.where for s in program.steps if not operators.is_known(s.op)}
+    unknown = {s.name + s.where for s in program.steps if not operators.is_known(s.op) and not reading.has_parts(s.op)}
     if unknown:
         raise Refused(
             f"it needs {', '.join(sorted(unknown))}, which is not among the operators of a task; write it "

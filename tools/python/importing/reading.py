@@ -41,9 +41,16 @@ _SPLITS = {
 
 
 @functools.cache
+def _core_decompositions() -> dict[torch._ops.OpOverload, Callable]:
+    """Of operators outside the core set of ATen's. The others are taken apart once the passes have seen them whole
+    (rules.py)."""
+    return torch._decomp.core_aten_decompositions()
+
+
+@functools.cache
 def _decompositions() -> dict[torch._ops.OpOverload, Callable]:
     """PyTorch's own, those of its compilers first."""
-    return {**torch._decomp.decomposition_table, **torch._decomp.core_aten_decompositions()}
+    return {**torch._decomp.decomposition_table, **_core_decompositions()}
 
 
 def has_parts(op: torch._ops.OpOverload) -> bool:
@@ -261,9 +268,7 @@ class Reader:
     def _must_decompose(self, op: torch._ops.OpOverload) -> bool:
         if op is aten.einsum.default:
             return True
-        if op is aten._native_batch_norm_legit_functional.default:
-            return False  # passes.py makes aten::batch_norm of it
-        return not is_known(op) and has_parts(op)
+        return not is_known(op) and (op._can_decompose() or op in _core_decompositions())
 
     def decompose(
         self, op: torch._ops.OpOverload, args: dict[str, Any], name: str, region: Region | None = None

@@ -97,6 +97,12 @@ class _Fitter:
         step.replace(self._now)
         if any(v in self.moved for v in step.reads()):
             self._type_results(step)
+        if not is_known(step.op):
+            if not self._by_parts(step, depth):
+                raise Refused(
+                    f"it needs {step.name}{step.where}, which is not among the operators of a task; write it with others"
+                )
+            return
         refusal = self.rules.refusal_of(step)
         if not refusal:
             self.steps.append(step)
@@ -162,7 +168,7 @@ class _Fitter:
         parts.outputs = [r for r, out in zip(results, step.outs) if out is not None]
         simplify(parts)
         leave_out_defaults(parts)
-        unknown = {s.name for s in parts.steps if not is_known(s.op)}
+        unknown = {s.name for s in parts.steps if not is_known(s.op) and not has_parts(s.op)}
         if unknown:
             raise Refused(f"it is made of {', '.join(sorted(unknown))}")
         return parts

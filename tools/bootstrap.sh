@@ -16,8 +16,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${CUDAL1_BUILD:-$root/build}
 torch_version=2.11.0
-# What KernelBench's tasks import beside torch.
-python_wheels=(numpy==2.4.6 einops==0.8.2)
+# What KernelBench's tasks import beside torch; expecttest is for PyTorch's operator database, which a test uses.
+python_wheels=(numpy==2.4.6 einops==0.8.2 expecttest==0.3.0)
 # Headers for programs that ask for them: CUDA's, CUB's and libcu++'s, CUTLASS's. They belong to the CUDA of that torch.
 header_wheels=(nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85 nvidia-cutlass==4.2.0.0)
 packages=(g++ cmake ninja-build ccache pkg-config git python3 python3-venv
@@ -117,8 +117,10 @@ find_torch() {
 install_python_packages() {
   local packages_folder
   packages_folder=$(dirname "$torch")
-  if [ -d "$packages_folder/numpy" ] && [ -d "$packages_folder/einops" ]; then return; fi
-  say "installing numpy and einops into $build/venv"
+  if [ -d "$packages_folder/numpy" ] && [ -d "$packages_folder/einops" ] && [ -d "$packages_folder/expecttest" ]; then
+    return
+  fi
+  say "installing numpy, einops and expecttest into $build/venv"
   "$build/venv/bin/pip" install --quiet --disable-pip-version-check "${python_wheels[@]}" >&2 ||
     say "no numpy, no einops: models that import them will be refused (no network?)"
 }

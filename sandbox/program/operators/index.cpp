@@ -132,7 +132,7 @@ rule take_along_dim() {
   };
 }
 
-rule scatter(bool has_source, std::vector<std::string> reductions = {}) {
+rule scatter(bool has_source, const std::vector<std::string>& reductions = {}) {
   return [=](const arguments& a) -> outcome {
     if (!reductions.empty() && std::find(reductions.begin(), reductions.end(), a.text("reduce")) == reductions.end())
       return refuse("reduce is \"{}\", but should be one of {}", a.text("reduce"), fmt::join(reductions, ", "));

@@ -10,6 +10,7 @@
 
 #include "config/base/blob.hpp"
 #include "config/base/hash.hpp"
+#include "config/base/stopwatch.hpp"
 #include "sandbox/isolation/fault_text.hpp"
 #include "sandbox/isolation/shared_memory.hpp"
 
@@ -58,7 +59,7 @@ expected<unique_fd> make_cancel_event() {
 // ---- processes ------------------------------------------------------------------------------------------------------
 
 expected<void> process_session::start(const std::function<environment(const std::string&)>& describe) {
-  const auto began = std::chrono::steady_clock::now();
+  const stopwatch took;
   CUDAL1_CHECK(start_processes());
   report_.where = describe(zygote_->report().libraries);
   report_.confinement = zygote_->report().confinement;
@@ -69,8 +70,7 @@ expected<void> process_session::start(const std::function<environment(const std:
         "this system lacks a confinement that untrusted code needs: {}; set allow_weak_confinement = true to run "
         "without it",
         missing);
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
-  report_.start_ms = took.count();
+  report_.start_ms = took.ms();
   return {};
 }
 
@@ -249,12 +249,11 @@ expected<timing_report> process_session::time(const checked_program& variant, co
                                               const timing_plan& plan, int first_fork) {
   CUDAL1_TRY(const unique_fd object, object_file(code));
   const variant_text text = text_of(variant, code);
-  const auto start = std::chrono::steady_clock::now();
+  const stopwatch took;
   return guarded<timing_report>([&]() -> expected<timing_report> {
     CUDAL1_CHECK(ensure_task());
     CUDAL1_TRY(timing_report report, ask_time_all(text, object, plan, first_fork));
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    report.total_ms = took.count();
+    report.total_ms = took.ms();
     return report;
   });
 }

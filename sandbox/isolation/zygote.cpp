@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "config/base/stopwatch.hpp"
 #include "sandbox/isolation/frame.hpp"
 #include "sandbox/isolation/library_constants.hpp"
 #include "sandbox/isolation/self_test.hpp"
@@ -62,13 +63,12 @@ bool zygote::start() {
 }
 
 expected<zygote_report> zygote::prepare() {
-  const auto start = std::chrono::steady_clock::now();
+  const stopwatch took;
   zygote_report report;
   report.confinement = enter_namespaces();
   roles_.warm_up();
   if (roles_.keeps_constants) CUDAL1_CHECK(keep_constants_over_forks());
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  report.warm_ms = took.count();
+  report.warm_ms = took.ms();
   CUDAL1_TRY(const auto tested, test_confinement());
   report.confinement.insert(report.confinement.end(), tested.begin(), tested.end());
   report.libraries = roles_.libraries;

@@ -1,9 +1,10 @@
 #include "sandbox/referee/call_timer.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <random>
+
+#include "config/base/stopwatch.hpp"
 
 namespace cudal1 {
 namespace {
@@ -101,7 +102,7 @@ expected<void> call_timer::run(program_runners& runners, const time_fork_request
 }
 
 expected<timing_report> call_timer::time(program_runners& runners, const time_fork_request& request) {
-  const auto start = std::chrono::steady_clock::now();
+  const stopwatch took;
   timing_report report;
   const auto ran = run(runners, request, report);
   CUDAL1_CHECK(checker::ours(runners, ran));
@@ -113,8 +114,7 @@ expected<timing_report> call_timer::time(program_runners& runners, const time_fo
   report.load_ms = runners.load_ms();
   report.notes = runners.notes();
   report.read_gb_per_s = runners.read_gb_per_s();
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  report.total_ms = took.count();
+  report.total_ms = took.ms();
   return report;
 }
 

@@ -1,10 +1,10 @@
 #include "sandbox/referee/checker.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <utility>
 
+#include "config/base/stopwatch.hpp"
 #include "sandbox/program/source.hpp"
 #include "sandbox/referee/output_form.hpp"
 
@@ -159,7 +159,7 @@ expected<void> checker::ours(const program_runners& runners, const expected<void
 }
 
 expected<check_report> checker::check(program_runners& runners, const std::string& variant, const check_plan& plan) {
-  const auto start = std::chrono::steady_clock::now();
+  const stopwatch took;
   check_report report;
   first_.reset();
   pool_.set_tolerances({plan.close, plan.close_loose});
@@ -168,8 +168,7 @@ expected<check_report> checker::check(program_runners& runners, const std::strin
   report.load_ms = runners.load_ms();
   report.setup_ms = runners.setup_ms();
   report.notes.insert(report.notes.end(), runners.notes().begin(), runners.notes().end());
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  report.total_ms = took.count();
+  report.total_ms = took.ms();
   return report;
 }
 

@@ -1,8 +1,8 @@
 #include "sandbox/verify/null_models.hpp"
 
 #include <algorithm>
-#include <chrono>
 
+#include "config/base/stopwatch.hpp"
 #include "sandbox/program/operators/constant_result.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
 
@@ -183,7 +183,7 @@ gate_result null_report::gate() const {
 
 expected<null_report> check_null_models(device_session& session, const task& t, const check_plan& plan,
                                         const verification_options& options) {
-  const auto start = std::chrono::steady_clock::now();
+  const stopwatch took;
   null_report result;
   check_plan first = plan;
   first.draws.resize(std::min(first.draws.size(), first_draws));
@@ -204,8 +204,7 @@ expected<null_report> check_null_models(device_session& session, const task& t, 
     }
   }
   if (!result.passed.empty()) result.explanation = explanation_of(t);
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  result.total_ms = took.count();
+  result.total_ms = took.ms();
   return result;
 }
 

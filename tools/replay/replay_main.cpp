@@ -1,7 +1,6 @@
 // cudal1-replay: runs task files' own programs on given tensors, for comparison with PyTorch
 // (tools/python/verify_tasks.py). One request per line on stdin, one answer per line on stdout; a failed request does
 // not end it.
-#include <chrono>
 #include <iostream>
 #include <string>
 
@@ -10,6 +9,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "config/base/describe.hpp"
+#include "config/base/stopwatch.hpp"
 #include "tools/replay/replay.hpp"
 
 namespace {
@@ -17,7 +17,7 @@ namespace {
 using namespace cudal1;
 
 json answer(const std::string& line, const replay_options& options) {
-  const auto from = std::chrono::steady_clock::now();
+  const stopwatch took;
   const auto done = [&]() -> expected<void> {
     CUDAL1_TRY(const json document, json::parse(line));
     replay_request request;
@@ -25,8 +25,7 @@ json answer(const std::string& line, const replay_options& options) {
     return replay(request, options);
   }();
   if (!done) return json::make_object({{"error", done.error().message}});
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - from;
-  return json::make_object({{"ms", took.count()}});
+  return json::make_object({{"ms", took.ms()}});
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "config/base/hash.hpp"
+#include "config/base/stopwatch.hpp"
 #include "sandbox/cpu/compiler/compiler_process.hpp"
 #include "sandbox/cpu/compiler/kernel_source.hpp"
 #include "sandbox/cpu/compiler/object_rules.hpp"
@@ -106,7 +107,7 @@ class gcc_compiler final : public host_compiler {
   std::string describe() const override { return fmt::format("{}, {} ({})", version_, path_, architecture_); }
 
   expected<compiled_code> compile(const checked_program& p) override {
-    const auto begin = std::chrono::steady_clock::now();
+    const stopwatch took;
     compiled_code result;
     if (p.text.source.find_first_not_of(" \t\r\n") == std::string::npos) return result;
     if (!p.text.headers.empty())
@@ -129,7 +130,7 @@ class gcc_compiler final : public host_compiler {
       CUDAL1_CHECK(check_object(result.object));
       if (const auto kept = cache_.store(key, result.object); !kept) result.log += kept.error().message + "\n";
     }
-    result.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    result.compile_ms = took.ms();
     return result;
   }
 

@@ -1,11 +1,11 @@
 #include "sandbox/cpu/referee/core_control.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <semaphore>
 #include <thread>
 
+#include "config/base/stopwatch.hpp"
 #include "config/base/thread_cores.hpp"
 
 namespace cudal1 {
@@ -52,13 +52,12 @@ class core_control::timing_thread {
 
   expected<double> work() {
     CUDAL1_CHECK((*before_)());
-    const auto begin = std::chrono::steady_clock::now();
+    const stopwatch took;
     // Reads only: lines that it wrote would have to go back to memory during the timed call, at that call's expense.
     constexpr std::size_t line = 64;
     for (std::size_t i = 0; i + sizeof(uint64_t) <= memory_.size(); i += line)
       (void)*reinterpret_cast<const volatile uint64_t*>(memory_.data() + i);
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-    return took.count();
+    return took.ms();
   }
 
   std::vector<int> cores_;

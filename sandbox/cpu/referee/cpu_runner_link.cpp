@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "config/base/stopwatch.hpp"
 #include "sandbox/cpu/runner/cpu_runner_messages.hpp"
 #include "sandbox/isolation/fault_text.hpp"
 #include "sandbox/referee/draws.hpp"
@@ -193,13 +194,12 @@ expected<void> cpu_runner_link::load(const checked_program& p, int object) {
   for (const auto& input : p.text.inputs)
     inputs.push_back(input.type);
   CUDAL1_CHECK(window_->clear(layout_of(inputs).file_bytes));
-  const auto start = std::chrono::steady_clock::now();
+  const stopwatch took;
   const load_request request{
       .program = print_program(p.text), .arena_bytes = limits_.memory_bytes, .seed = system_seed()};
   const bool with_object = object >= 0;
   CUDAL1_CHECK(ask(frame_type::load, to_json(request), std::span(&object, with_object ? 1 : 0), load_limit_ms));
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  load_ms_ = took.count();
+  load_ms_ = took.ms();
   return {};
 }
 

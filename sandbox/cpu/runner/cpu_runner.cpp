@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "config/base/stopwatch.hpp"
 #include "config/base/thread_cores.hpp"
 #include "sandbox/cpu/runner/cpu_runner_messages.hpp"
 #include "sandbox/cpu/runner/fault_handler.hpp"
@@ -178,10 +179,9 @@ expected<runner_reply> runner::set_weights(frame& f) {
   f.descriptors.clear();
   // The old weights stay mapped until the program has released them.
   std::swap(weights_, fresh);
-  const auto start = std::chrono::steady_clock::now();
+  const stopwatch took;
   CUDAL1_CHECK(guarded([&] { return program_->set_weights(views_of(weights_, weight_types_)); }));
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  return runner_reply{.setup_ms = took.count()};
+  return runner_reply{.setup_ms = took.ms()};
 }
 
 expected<runner_reply> runner::prepare(frame& f) {

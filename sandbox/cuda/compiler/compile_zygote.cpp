@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config/base/stopwatch.hpp"
 #include "sandbox/cuda/compiler/compile_messages.hpp"
 #include "sandbox/cuda/compiler/header_folders.hpp"
 #include "sandbox/cuda/compiler/nvrtc_call.hpp"
@@ -118,7 +119,7 @@ expected<void> compile_zygote::confine_itself() const {
 }
 
 expected<compile_zygote_report> compile_zygote::start() {
-  const auto begin = std::chrono::steady_clock::now();
+  const stopwatch took;
   CUDAL1_CHECK(confine_itself());
   const auto warm = compile_with_nvrtc(warm_source, settings_.architecture, {}, settings_.log_limit_bytes);
   if (warm.status == compile_status::bad_option)
@@ -136,7 +137,7 @@ expected<compile_zygote_report> compile_zygote::start() {
   compile_zygote_report report;
   report.version = "NVRTC " + version_in(warm.ptx);
   report.headers = folders_.installed();
-  report.warm_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  report.warm_ms = took.ms();
   return report;
 }
 

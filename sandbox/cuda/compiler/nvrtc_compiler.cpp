@@ -1,7 +1,6 @@
 #include "sandbox/cuda/compiler/nvrtc_compiler.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -11,6 +10,7 @@
 
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
+#include "config/base/stopwatch.hpp"
 #include "sandbox/cuda/compiler/compile_process.hpp"
 #include "sandbox/cuda/compiler/kernel_text.hpp"
 #include "sandbox/cuda/compiler/nvrtc_call.hpp"
@@ -62,7 +62,7 @@ class compiler final : public nvrtc_compiler {
   }
 
   expected<compiled_code> compile(const checked_program& p) override {
-    const auto begin = std::chrono::steady_clock::now();
+    const stopwatch took;
     compiled_code result;
     if (p.text.source.find_first_not_of(" \t\r\n") == std::string::npos) return result;
     CUDAL1_CHECK(check_source(p.text.source, p.text.headers));  // again: includes only from the header sets
@@ -78,7 +78,7 @@ class compiler final : public nvrtc_compiler {
     for (const auto& r : result.resources)
       kernels.insert(r.kernel);
     CUDAL1_CHECK(check_compiled_kernels(p.text, kernels));
-    result.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    result.compile_ms = took.ms();
     return result;
   }
 

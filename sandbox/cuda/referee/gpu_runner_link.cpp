@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "config/base/stopwatch.hpp"
 #include "sandbox/cuda/referee/compare_on_device.hpp"
 #include "sandbox/cuda/referee/fault_of_gpu.hpp"
 
@@ -197,14 +198,13 @@ expected<void> gpu_runner_link::load(resident_program which, const checked_progr
   resident_side& resident = side(which);
   const bool again = resident.program && resident.program->id == p.id;
   resident = {};
-  const auto start = std::chrono::steady_clock::now();
+  const stopwatch took;
   const gpu_load_message message{which, again ? "" : print_program(p.text), system_seed()};
   CUDAL1_CHECK(device_.synchronise());
   CUDAL1_CHECK(ask(which, frame_type::load, to_json(message), std::span(&object, object >= 0 ? 1 : 0), load_limit_ms));
   resident.program = p;
   resident.key = key;
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  load_ms_ += took.count();
+  load_ms_ += took.ms();
   return {};
 }
 

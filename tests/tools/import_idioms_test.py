@@ -99,13 +99,11 @@ class Idioms(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         cls.root = pathlib.Path(cls.folder.name)
-        operators = cls.root / "operators.json"
-        operators.write_bytes(subprocess.run([CUDAL1, "operators", "--json"], check=True, capture_output=True).stdout)
         for name, text in MODELS.items():
             (cls.root / f"{name}.py").write_text(text)
         words = [str(cls.root), "--out", str(cls.root / "tasks"), "--json", "--jobs", "2"]
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            import_tasks.main([*words, "--operators", str(operators), "--rules", CUDAL1])
+            import_tasks.main([*words, "--rules", CUDAL1])
         report = json.loads(said.getvalue())
         cls.imported = {line["name"]: line for line in report["imported"]}
         cls.refused = {line["name"]: line["reason"] for line in report["refused"]}

@@ -56,14 +56,12 @@ class Parts(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
-        self.operators = self.root / "operators"
-        self.operators.write_bytes(subprocess.run([CUDAL1, "operators", "--json"], check=True, capture_output=True).stdout)
 
     def imported(self, text: str, *more: str) -> dict:
         (self.root / "stack.py").write_text(text)
         words = [str(self.root / "stack.py"), "--out", str(self.root), "--json", *more]
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            import_tasks.main([*words, "--operators", str(self.operators), "--rules", CUDAL1])
+            import_tasks.main([*words, "--rules", CUDAL1])
         return json.loads(said.getvalue())
 
     def task(self, *more: str) -> dict:

@@ -166,11 +166,9 @@ class Targets(unittest.TestCase):
             "alone.py": DICTIONARY.replace("from package.helper import act", "act = torch.relu"),
         }.items():
             (cls.root / name).write_text(text)
-        records = subprocess.run([CUDAL1, "operators", "--json"], check=True, capture_output=True).stdout
-        (cls.root / "operators.json").write_bytes(records)
 
     def run_import(self, *words: str) -> dict:
-        words = (*words, "--out", "tasks", "--json", "--operators", "operators.json", "--rules", CUDAL1)
+        words = (*words, "--out", "tasks", "--json", "--rules", CUDAL1)
         with contextlib.redirect_stdout(io.StringIO()) as said:
             import_tasks.main(list(words))
         return json.loads(said.getvalue())

@@ -1,5 +1,5 @@
 """Tests tools/python/import_tasks.py on small models: imports all of them once, then checks what it wrote.
-The first argument is the path of cudal1, which prints the list of operators."""
+The first argument is the path of cudal1, which the importer asks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -17,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "
 
 import import_tasks  # noqa: E402
 import torch  # noqa: E402
-from importing import replay  # noqa: E402
+from importing import operators, replay  # noqa: E402
 
 CUDAL1 = "cudal1"
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
@@ -381,8 +380,6 @@ class Imported(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         cls.root = pathlib.Path(cls.folder.name)
-        cls.records = subprocess.run([CUDAL1, "operators", "--json"], check=True, capture_output=True).stdout
-        (cls.root / "operators.json").write_bytes(cls.records)
         sources = cls.root / "models"
         sources.mkdir()
         for name, text in {**GOOD, **{k: v[0] for k, v in BAD.items()}}.items():
@@ -396,10 +393,8 @@ class Imported(unittest.TestCase):
     def run_import(cls, source: pathlib.Path, out: pathlib.Path, *words: str) -> tuple[int, dict]:
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            if "--operators" not in words:
-                words = (*words, "--operators", str(cls.root / "operators.json"))
-            words = (*words, "--rules", CUDAL1)
-            code = import_tasks.main([str(source), "--out", str(out), "--json", "--jobs", "2", *words])
+            given = ["--json", "--jobs", "2", "--rules", CUDAL1]
+            code = import_tasks.main([str(source), "--out", str(out), *given, *words])
         return code, json.loads(said.getvalue())
 
     def task(self, name: str) -> dict:
@@ -758,7 +753,7 @@ class Imported(unittest.TestCase):
     def test_operators_that_tasks_do_not_support_are_decomposed_or_refused(self) -> None:
         few = {"aten::addmm", "aten::t", "aten::relu", "aten::mul.Scalar"}
         known = self.root / "few_operators.json"
-        records = [r for r in json.loads(self.records)["operators"] if r["name"] in few]
+        records = [r for r in json.loads(operators.text_of(CUDAL1))["operators"] if r["name"] in few]
         self.assertEqual({r["name"] for r in records}, few)
         known.write_text(json.dumps({"operators": records}))
         models = self.root / "few"

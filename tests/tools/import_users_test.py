@@ -127,13 +127,11 @@ class Users(unittest.TestCase):
         cls.addClassCleanup(os.chdir, os.getcwd())
         cls.root = pathlib.Path(folder.name)
         os.chdir(HERE)
-        records = subprocess.run([CUDAL1, "operators", "--json"], check=True, capture_output=True).stdout
-        (cls.root / "operators.json").write_bytes(records)
 
     def run_import(self, target: str, inputs: str) -> dict:
         words = [target, *(["--inputs", inputs] if inputs else []), "--out", str(self.root / "tasks"), "--json"]
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            import_tasks.main([*words, "--operators", str(self.root / "operators.json"), "--rules", CUDAL1])
+            import_tasks.main([*words, "--rules", CUDAL1])
         return json.loads(said.getvalue())
 
     def task(self, line: dict) -> dict:

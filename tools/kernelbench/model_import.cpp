@@ -43,34 +43,15 @@ expected<void> write_whole(const fs::path& path, std::string_view text) {
   return {};
 }
 
-// A file that is removed with this object.
-class temporary_file {
- public:
-  explicit temporary_file(fs::path path) : path_(std::move(path)) {}
-  temporary_file(const temporary_file&) = delete;
-  temporary_file& operator=(const temporary_file&) = delete;
-  ~temporary_file() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 expected<import_report> run_importer(const import_request& request) {
   CUDAL1_TRY(const auto python, find_python());
   CUDAL1_TRY(const auto script, python_script(program_name));
   std::error_code problem;
   fs::create_directories(request.out, problem);
   if (problem) return fail(errc::io_error, "cannot make the folder {}: {}", request.out, problem.message());
-  const temporary_file operators(fs::path(request.out) / fmt::format(".operators_{}", ::getpid()));
-  CUDAL1_CHECK(write_whole(operators.path(), operators_json().text()));
   std::vector<std::string> words = request.sources;
   CUDAL1_TRY(const auto rules, program_beside("cudal1"));
-  words.insert(words.end(),
-               {"--json", "--out", request.out, "--operators", operators.path().string(), "--rules", rules});
+  words.insert(words.end(), {"--json", "--out", request.out, "--rules", rules});
   for (const auto& names : request.only)
     words.insert(words.end(), {"--only", names});
   for (const auto& inputs : request.inputs)

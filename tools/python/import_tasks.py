@@ -77,9 +77,6 @@ class Options:
     module: str = ""  # of the model, alone
 
 
-leaves = torch.utils._pytree.tree_leaves
-
-
 def import_problem(problem: Problem, options: Options) -> list[dict[str, Any]]:
     """Writes the tasks of a problem, and gives a line of the report for each."""
     if problem.kind == "kernelbench" and problem.level == 4:
@@ -102,7 +99,7 @@ def import_problem(problem: Problem, options: Options) -> list[dict[str, Any]]:
 
 def import_task(problem: Problem, options: Options, loaded: Loaded, notes: list[str]) -> dict[str, Any]:
     """Of a problem with Model, get_inputs and get_init_inputs."""
-    arguments, drawn = draws.draw_inputs(loaded, leaves)
+    arguments, drawn = draws.draw_inputs(loaded, torch.utils._pytree.tree_leaves)
     found, more = checkpoint.find(options.weights, problem.folder, problem.file)
     model = loaded.model()
     loaded.checkpoint, said = checkpoint.fitting(found, model)
@@ -143,7 +140,7 @@ def import_task(problem: Problem, options: Options, loaded: Loaded, notes: list[
         )
     drawn += [draws.draw_of_state(values) for values in checked.states]
     if options.module:
-        program, drawn = part.take_part(program, options.module, loaded, drawn, leaves)
+        program, drawn = part.take_part(program, options.module, loaded, drawn)
     blobs = options.out / "blobs"
     blob = weights.write_weights(program, blobs)
     recorded = task_file.recorded_tensors(program, drawn)
@@ -401,15 +398,14 @@ def _parse(words: list[str]) -> argparse.Namespace:
         "--operators",
         type=pathlib.Path,
         metavar="FILE",
-        required=True,
-        help="the output of `cudal1 operators --json`: the operators that tasks may have. Missing composite "
-        "operators are decomposed, and a problem that needs any other is refused",
+        help="the operators that tasks may have, as `cudal1 operators --json` prints them (default: what PROGRAM prints). "
+        "Missing composite operators are decomposed, and a problem that needs any other is refused",
     )
     parser.add_argument(
         "--rules",
         metavar="PROGRAM",
         required=True,
-        help="cudal1 itself, which is asked what its rules say of each step",
+        help="cudal1 itself, which is asked for its operators, and what its rules say of each step",
     )
     parser.add_argument(
         "--limit", type=float, default=900.0, metavar="SECONDS", help="for one problem (default 900)"
@@ -466,7 +462,7 @@ def main(words: list[str]) -> int:
     if o.module:
         problems = [dataclasses.replace(problems[0], name=part.name_of(problems[0].name, o.module))]
     jobs = o.jobs or max(1, len(os.sched_getaffinity(0)) // 2)
-    operators.load(o.operators)
+    operators.load(o.operators.read_bytes() if o.operators else operators.text_of(o.rules))
     torch.set_num_threads(1)
     autocasting.install()
     _warm_up()

@@ -17,7 +17,6 @@ import json
 import logging
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
@@ -250,9 +249,7 @@ def main(words: list[str]) -> int:
     torch.set_num_threads(1)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
-        described = pathlib.Path(folder) / "operators.json"
-        described.write_bytes(subprocess.run([o.cudal1, "operators", "--json"], check=True, capture_output=True).stdout)
-        operators.load(described)
+        operators.load(operators.text_of(o.cudal1))
         lines = report.read(o.show) if o.show else run_samples(o, pathlib.Path(folder))
     whole = not (o.fast or o.only or o.parts > 1)
     return report.show(lines, operators.names(), time.monotonic() - begin, whole)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import pathlib
+import subprocess
 from typing import Any
 
 import torch
@@ -14,10 +14,15 @@ from .program import Step, op_name
 _records: dict[str, dict[str, Any]] = {}  # by name and alias
 
 
-def load(path: pathlib.Path) -> None:
+def text_of(program: str) -> bytes:
+    """`program`: the path of cudal1, which is asked."""
+    return subprocess.run([program, "operators", "--json"], check=True, stdout=subprocess.PIPE).stdout
+
+
+def load(text: bytes) -> None:
     """Call it before anything else of this package is used."""
     _records.clear()
-    for record in json.loads(path.read_text(encoding="utf-8"))["operators"]:
+    for record in json.loads(text)["operators"]:
         for name in (record["name"], *record.get("aliases", ())):
             _records[name] = record
 

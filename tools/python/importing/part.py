@@ -17,7 +17,7 @@ from .weights import name_values
 
 
 def take_part(
-    program: Program, path: str, loaded: Loaded, drawn: list[Drawn], leaves: Any
+    program: Program, path: str, loaded: Loaded, drawn: list[Drawn]
 ) -> tuple[Program, list[Drawn]]:
     """The steps of the first call of the module at `path`. What it reads of other modules' results becomes an input,
     recorded in calls of the model; its outputs are what the rest of the model reads of it."""
@@ -38,7 +38,7 @@ def take_part(
         raise Refused(f"{path} {what}, so it is no task of its own")
     of_model = dict(zip(program.inputs, drawn))
     borders = [v for v in part.inputs if v not in of_model]
-    recorded = _recorded(program, borders, loaded, leaves)
+    recorded = _recorded(program, borders, loaded)
     for v in borders:
         of_model[v] = draw_of_state(recorded[v])
         # In the layout in which the other modules make it, but dense.
@@ -71,7 +71,7 @@ def _call_of(program: Program, path: str) -> dict[str, Any]:
 
 
 def _recorded(
-    program: Program, borders: list[Value], loaded: Loaded, leaves: Any
+    program: Program, borders: list[Value], loaded: Loaded
 ) -> dict[Value, list[torch.Tensor]]:
     """The values of steps in several calls of the model, with its own weights; KernelBench's inputs first."""
     if not borders:
@@ -83,6 +83,5 @@ def _recorded(
     calls = []
     with torch.no_grad():
         for seed in seeds:
-            inputs = [x for x in leaves(loaded.inputs(seed)) if isinstance(x, torch.Tensor)]
-            calls.append(replay.run(before, inputs))
+            calls.append(replay.run(before, replay.tensors_in(loaded.inputs(seed))))
     return {v: [values[i].clone() for values in calls] for i, v in enumerate(borders)}

@@ -104,13 +104,13 @@ class Checked:
     states: list[list[torch.Tensor]]  # of each state its value before the first call, and after each
 
 
-def _leaves(values: Any) -> list[torch.Tensor]:
+def tensors_in(values: Any) -> list[torch.Tensor]:
     return [x for x in torch.utils._pytree.tree_leaves(values) if isinstance(x, torch.Tensor)]
 
 
 def same_leaves(a: Any, b: Any) -> bool:
     """Whether two results, or two attributes, hold the same numbers."""
-    ours, theirs = _leaves(a), _leaves(b)
+    ours, theirs = tensors_in(a), tensors_in(b)
     return len(ours) == len(theirs) and all(map(same, ours, theirs))
 
 
@@ -119,7 +119,7 @@ class _Calls:
 
     def __init__(self, program: Program, model: torch.nn.Module, arguments: list[Any]) -> None:
         self.program, self.model, self.arguments = program, model, arguments
-        self.inputs = _leaves(arguments)
+        self.inputs = tensors_in(arguments)
         self.kept = [s for s in program.states if s.kind != "argument"]
         self.states = [[s.input.data] for s in self.kept]
         self.last: list[torch.Tensor] = []
@@ -141,9 +141,9 @@ class _Calls:
         with OnCpu(), running("forward"):
             theirs = self.model(*arguments)
         ours = [self.last[place] for place in places_in(self.program.returns)]
-        for i, (a, b) in enumerate(zip(ours, _leaves(theirs), strict=True)):
+        for i, (a, b) in enumerate(zip(ours, tensors_in(theirs), strict=True)):
             self._compare(number, f"output {i}{self.made_at.get(i, '')}", a, b)
-        given = dict(zip(self.program.inputs, _leaves(arguments)))
+        given = dict(zip(self.program.inputs, tensors_in(arguments)))
         for state in self.program.states:
             after = given[state.input] if state.kind == "argument" else attribute(self.model, state.path)
             self._compare(number, state.path, self.last[state.output], after)

@@ -146,6 +146,13 @@ GOOD = {
         "torch.randn(300, 8).to(torch.bfloat16) * 0.5 + 1",
         "x, y, z",
     ),
+    "many_half_values": model(
+        "pass",
+        "return x * y * z",
+        "torch.randn(600, 1024, dtype=torch.bfloat16), torch.randn(600, 1024, dtype=torch.float16), "
+        "torch.randn(600, 1024, dtype=torch.bfloat16) * torch.randn(600, 1024, dtype=torch.bfloat16)",
+        "x, y, z",
+    ),
     "as_dict": model(
         "pass",
         "return {'twice': x * 2, 'more': [x + 1, (x.sum(), None)]}",
@@ -617,6 +624,13 @@ class Imported(unittest.TestCase):
         self.assertEqual([i["dtype"] for i in task["inputs"]], ["float16", "bfloat16", "bfloat16"])
         self.assertEqual(task["inputs"][2]["draw"], {"distribution": "normal", "mean": 1.0, "std": 0.5})
         self.assertEqual(task["weights"][0]["dtype"], "float16")
+
+    def test_normal_values_of_half_types_are_recognized_although_they_are_coarse(self) -> None:
+        x, y, z = self.task("many_half_values")["inputs"]
+        for one in (x, y):
+            self.assertEqual(one["draw"], {"distribution": "normal", "mean": 0.0, "std": 1.0})
+            self.assertNotIn("content", one)
+        self.assertIn("content", z, "a product of two is not normal")
 
     def test_what_forward_returns_keeps_its_containers(self) -> None:
         self.assertEqual(

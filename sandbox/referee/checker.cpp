@@ -12,6 +12,8 @@ namespace cudal1 {
 namespace {
 
 constexpr double wrong_error = 1e-2;  // relative; larger than the rounding of any dtype
+// Of an output, at most so many elements outside of the tolerance, or this share of them, may be a matter of rounding.
+constexpr int64_t few_outside = 8, share_outside = 1000;
 
 std::string alias_name(const checked_program& p, const output_memory& memory) {
   if (memory.home == output_home::input) return fmt::format("the input \"{}\"", p.text.inputs[memory.index].name);
@@ -24,6 +26,13 @@ std::vector<kept_call> kept_of(std::span<const planned_call> calls, std::span<co
   for (std::size_t i = 0; i < calls.size(); ++i)
     kept.push_back({&calls[i], &records[i]});
   return kept;
+}
+
+// Whether gate 2 fails by so few elements that the inputs' rounding may explain them: sums that cancel there.
+bool may_be_rounding(const output_check& check, dtype type) {
+  return (type == dtype::float32 || type == dtype::float64) && check.mask_mismatches == 0 && check.outside > 0 &&
+         check.outside <= std::max(few_outside, check.elements / share_outside) &&
+         !(check.loose && check.reference_outside_loose > 0);
 }
 
 }  // namespace
@@ -54,6 +63,25 @@ std::vector<output_check> checker::with_form(const checked_program& variant, con
   return checks;
 }
 
+expected<void> checker::allow_rounding(const checked_program& variant, const kept_call& call,
+                                       std::vector<output_check>& checks) {
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    const std::string& name = variant.text.outputs[i];
+    if (!may_be_rounding(checks[i], variant.types.at(name).type)) continue;
+    planned_call planned = *call.planned;
+    CUDAL1_TRY(planned.draw, pool_.with_rounding(planned.draw));
+    const int64_t before = checks[i].outside;
+    CUDAL1_CHECK(backend_.allow_rounding(variant, {&planned, call.record}, i, checks[i]));
+    if (checks[i].outside < before)
+      notes_.push_back(
+          fmt::format("draw {} (seed {}): {} of {} elements of {} outside of the tolerance are within what "
+                      "rounding of the inputs does to eager",
+                      enum_name(planned.draw->request.kind), planned.draw->request.seed, before - checks[i].outside,
+                      checks[i].elements, name));
+  }
+  return {};
+}
+
 expected<std::vector<std::vector<output_check>>> checker::compare(program_runners& runners,
                                                                   std::span<const kept_call> calls) {
   const checked_program& variant = runners.running(resident_program::variant);
@@ -62,6 +90,7 @@ expected<std::vector<std::vector<output_check>>> checker::compare(program_runner
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (compared[i].bits != calls[i].record->bits)
       return runners.refuse({outcome::out_of_bounds, "a call wrote into the outputs of an earlier one"});
+    CUDAL1_CHECK(allow_rounding(variant, calls[i], compared[i].outputs));
     checks.push_back(with_form(variant, *calls[i].record, std::move(compared[i].outputs)));
   }
   return checks;
@@ -162,12 +191,14 @@ expected<check_report> checker::check(program_runners& runners, const std::strin
   const stopwatch took;
   check_report report;
   first_.reset();
+  notes_.clear();
   pool_.set_tolerances({plan.close, plan.close_loose});
   CUDAL1_CHECK(ours(runners, run(runners, variant, plan, report)));
   report.problem = runners.problem();
   report.load_ms = runners.load_ms();
   report.setup_ms = runners.setup_ms();
   report.notes.insert(report.notes.end(), runners.notes().begin(), runners.notes().end());
+  report.notes.insert(report.notes.end(), notes_.begin(), notes_.end());
   report.total_ms = took.ms();
   return report;
 }

@@ -40,6 +40,9 @@ class checker {
 
  private:
   std::vector<draw_request> unchecked_draws(const check_pool_request& request);
+  // Elements that only rounding takes out of the tolerance do not count as outside, and are noted.
+  expected<void> allow_rounding(const checked_program& variant, const kept_call& call,
+                                std::vector<output_check>& checks);
   std::vector<bool> comparable_outputs(const checked_program& variant) const;
   std::vector<output_check> with_form(const checked_program& variant, const call_record& record,
                                       std::vector<output_check> checks) const;
@@ -53,6 +56,7 @@ class checker {
   known_outputs& known_;
   referee_backend& backend_;
   std::optional<known_output> first_;
+  std::vector<std::string> notes_;  // of the check in progress
 };
 
 }  // namespace cudal1

@@ -237,4 +237,41 @@ output_check compare_output(const compared_output& o, const expected_statistics&
   return check;
 }
 
+void add_moved_output(const compared_output& moved, std::span<float> largest) {
+  for_each_block(moved, false, [&]<class B>(const B& b, int64_t first) {
+    for (int64_t i = 0; i < b.count; ++i) {
+      const double off = std::abs(static_cast<double>(b.eager[i]) - b.exact[i]);
+      float& most = largest[static_cast<std::size_t>(first + i)];
+      if (finite(off)) most = std::max(most, static_cast<float>(off));
+    }
+  });
+}
+
+void allow_rounding(const compared_output& o, const expected_statistics& statistics, draw_kind kind,
+                    std::span<const float> moved, output_check& check) {
+  const tolerance t = statistics.within(o.type);
+  check.outside = 0;
+  check.max_excess = 0;
+  double squares = 0;
+  for (const float off : moved)
+    squares += static_cast<double>(off) * off;
+  const double rms = std::sqrt(squares / std::max<double>(static_cast<double>(moved.size()), 1));
+  statistics.raise_errors(relative_error(rms, statistics.size), kind, check);
+  for_each_block(o, true, [&]<class B>(const B& b, int64_t first) {
+    for (int64_t i = 0; i < b.count; ++i) {
+      const double v = b.value[i], e = b.eager[i];
+      double excess = excess_of(v, e, b.exact[i], t);
+      if (!(excess > 0)) continue;
+      excess -= rounding_allowance(moved[static_cast<std::size_t>(first + i)], e, statistics.size, kind);
+      if (!(excess > 0)) continue;
+      ++check.outside;
+      if (excess <= check.max_excess) continue;
+      check.max_excess = excess;
+      check.worst_index = first + i;
+      check.worst_value = v;
+      check.worst_expected = e;
+    }
+  });
+}
+
 }  // namespace cudal1

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "sandbox/referee/expected_statistics.hpp"
 
@@ -22,5 +23,13 @@ expected_statistics expected_statistics_of(const compared_output& output, draw_k
 // All fields of output_check but the name and the type problem. The errors leave out the elements where one of
 // the three is not finite; those are counted as mask mismatches where the variant's class differs from the eager one's.
 output_check compare_output(const compared_output& output, const expected_statistics& statistics);
+
+// `eager` of `moved` is eager's output on moved inputs: raises each element of `largest` to how far it is from the
+// exact one. Elements that are not finite are left.
+void add_moved_output(const compared_output& moved, std::span<float> largest);
+// Counts again in `check` which elements are outside, where each may also be off by its rounding_allowance, and raises
+// eager's errors to those on the moved inputs.
+void allow_rounding(const compared_output& output, const expected_statistics& statistics, draw_kind kind,
+                    std::span<const float> moved, output_check& check);
 
 }  // namespace cudal1

@@ -27,6 +27,13 @@ bool is_out_of_memory(const expected<T>& made) {
 
 }  // namespace
 
+int64_t rounding_distances::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& output : of_outputs)
+    bytes += static_cast<int64_t>(output.size() * sizeof(float));
+  return bytes;
+}
+
 draw_pool::draw_pool(task t, weight_contents contents, reference_program reference, referee_backend& backend,
                      int64_t memory_bound, std::function<void()> evict_others)
     : task_(std::move(t)),
@@ -159,6 +166,27 @@ expected<std::shared_ptr<const draw>> draw_pool::get(const draw_request& request
     trim_spare();
   }
   return draws_.front();
+}
+
+expected<std::shared_ptr<const draw>> draw_pool::with_rounding(std::shared_ptr<const draw> d) {
+  const auto kept = std::ranges::find_if(draws_, [&](const auto& held) {
+    return held->request.kind == d->request.kind && held->request.seed == d->request.seed;
+  });
+  if (kept != draws_.end() && (*kept)->rounding) return *kept;
+  auto found = backend_.find_rounding(reference_, *d);
+  if (is_out_of_memory(found)) {
+    evict_others_();
+    found = backend_.find_rounding(reference_, *d);
+  }
+  if (!found) return tl::unexpected(found.error());
+  auto more = std::make_shared<draw>(*d);
+  more->rounding = std::move(*found);
+  more->bytes += more->rounding->bytes();
+  if (kept != draws_.end()) {
+    bytes_ += more->bytes - (*kept)->bytes;
+    *kept = more;
+  }
+  return more;
 }
 
 draws_of_fork draw_pool::fork_of(const timing_plan& plan) const {

@@ -45,6 +45,8 @@ class draw_pool {
   // The draw of that kind and seed; with seed 0 the pool's `ordinal`-th of that kind. Calls are timed on the first
   // `declared` ones. errc::unsupported: it does not fit the device's memory even alone.
   expected<std::shared_ptr<const draw>> get(const draw_request& request, int ordinal);
+  // That draw, of this pool, with its rounding distances.
+  expected<std::shared_ptr<const draw>> with_rounding(std::shared_ptr<const draw> d);
   // The seed of that draw, chosen on first use.
   uint64_t seed(const draw_request& request, int ordinal);
   // How one fork of that plan uses the `declared` draws. If they do not fit the bound, they are made repeatedly.

@@ -18,10 +18,20 @@ tolerances tolerances_on(draw_kind kind, dtype type, double size, const toleranc
   return scaled;
 }
 
+namespace {
+
+// The multiple of a float32 program's error that gate 3 allows; and the most that is held against the task on the
+// declared draws, since its result may also jump between two neighbouring inputs.
+constexpr double factor = 32, most_declared = 3e-4;
+
+}  // namespace
+
+double rounding_allowance(double moved, double expected, double size, draw_kind kind) {
+  return factor *
+         (kind == draw_kind::declared ? std::min(moved, most_declared * std::max(size, std::abs(expected))) : moved);
+}
+
 void expected_statistics::add_moved(const expected_statistics& moved, draw_kind kind) {
-  // The multiple of a float32 program's error that gate 3 allows; and the most that is held against the task on the
-  // declared draws, since its result may also jump between two neighbouring inputs.
-  constexpr double factor = 32, most_declared = 3e-4;
   const double seen = kind == draw_kind::declared ? std::min(moved.error, most_declared) : moved.error;
   error = std::max(error, seen);
   strict_error = std::max(strict_error, seen);
@@ -48,6 +58,15 @@ void expected_statistics::describe(dtype type, output_check& check) const {
   check.strict_signal_error = strict_signal_error;
   check.strict_outside = strict_outside;
   check.expected_mean = mean;
+}
+
+void expected_statistics::raise_errors(double moved, draw_kind kind, output_check& check) const {
+  const double seen = kind == draw_kind::declared ? std::min(moved, most_declared) : moved;
+  const double of_signal = relative_error(seen * size, deviation);
+  check.reference_error = std::max(check.reference_error, seen);
+  check.strict_error = std::max(check.strict_error, seen);
+  check.reference_signal_error = std::max(check.reference_signal_error, of_signal);
+  check.strict_signal_error = std::max(check.strict_signal_error, of_signal);
 }
 
 bool has_few_elements(const tensor_type& type) {

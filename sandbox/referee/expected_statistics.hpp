@@ -48,13 +48,19 @@ struct expected_statistics {
   tolerance within(dtype type) const { return is_loose(type) ? allowed.loose : allowed.close; }
   // What a check of an output says of the expected one.
   void describe(dtype type, output_check& check) const;
+  // Raises eager's errors in a check to what eager has on moved inputs, relative to the exact output.
+  void raise_errors(double moved, draw_kind kind, output_check& check) const;
 };
+
+// By how much more an element may be off because of rounding, where eager on moved inputs was at most `moved` off.
+// `expected`: the element of eager on the inputs as they are.
+double rounding_allowance(double moved, double expected, double size, draw_kind kind);
 
 // Whether add_moved is of use to an output of that type.
 bool has_few_elements(const tensor_type& type);
 // How many consecutive elements of a flat tensor move the same way, one run each: rounding in sums is shared by their
 // terms, of a few or of all.
-inline constexpr std::array<int64_t, 3> moved_together{1, 64, std::numeric_limits<int64_t>::max()};
+inline constexpr std::array<int64_t, 5> moved_together{1, 8, 64, 512, std::numeric_limits<int64_t>::max()};
 // By how much of its size a float moves to a neighbour: 2^-23 for float32.
 double unit_in_last_place(dtype type);
 

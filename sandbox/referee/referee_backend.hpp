@@ -33,11 +33,20 @@ struct expected_outputs {
   std::vector<expected_statistics> statistics;  // one per output
 };
 
+// How far eager is from the exact outputs of a draw where its inputs move by a unit in the last place, as
+// moved_together has it: the largest distance, one for each element of each output. Empty for outputs that are not
+// floating.
+struct rounding_distances {
+  std::vector<std::vector<float>> of_outputs;
+  int64_t bytes() const;
+};
+
 struct draw {
   draw_request request;  // with its seed
   std::shared_ptr<const drawn_tensors> inputs;
   std::shared_ptr<const drawn_tensors> weights;  // shared by all `declared` draws of a pool; null if there are none
   std::shared_ptr<const expected_outputs> expected;
+  std::shared_ptr<const rounding_distances> rounding;  // null until a comparison needs it
   int64_t bytes = 0;
 };
 
@@ -83,12 +92,18 @@ class referee_backend {
   virtual expected<std::shared_ptr<const expected_outputs>> compute(reference_program& program, const draw& d,
                                                                     const tolerances& allowed) = 0;
 
+  virtual expected<std::shared_ptr<const rounding_distances>> find_rounding(reference_program& program,
+                                                                            const draw& d) = 0;
+
   // ---- comparison ---------------------------------------------------------------------------------------------------
 
   // Compares the outputs of these calls of the last run() with their draws' expected outputs. `comparable`: for each
   // output, whether it has the type and shape of the expected one; the checks of others are left empty.
   virtual expected<std::vector<compared_call>> compare(const checked_program& variant, std::span<const kept_call> calls,
                                                        const std::vector<bool>& comparable) = 0;
+  // Counts an output of a compared call again, with what `rounding` of its draw allows.
+  virtual expected<void> allow_rounding(const checked_program& variant, const kept_call& call, std::size_t output,
+                                        output_check& check) = 0;
 
   // ---- runners ------------------------------------------------------------------------------------------------------
 

@@ -174,6 +174,38 @@ expected<std::shared_ptr<const expected_outputs>> cpu_backend::compute(reference
   return std::shared_ptr<const expected_outputs>(std::move(result));
 }
 
+expected<std::shared_ptr<const rounding_distances>> cpu_backend::find_rounding(reference_program& program,
+                                                                               const draw& d) {
+  const auto& outputs = static_cast<const cpu_expected_outputs&>(*d.expected);
+  const auto& types = program.output_types();
+  auto result = std::make_shared<rounding_distances>();
+  for (const auto& type : types)
+    result->of_outputs.emplace_back(is_floating(type.type) ? static_cast<std::size_t>(type.numel()) : 0);
+  for (const int64_t together : moved_together) {
+    const input_move how{system_seed(), together};
+    CUDAL1_TRY(const auto moved,
+               run_side(program.shipped(), cpu_tensors::of(d.inputs), cpu_tensors::of(d.weights), &how));
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      if (!is_floating(types[i].type)) continue;
+      compared_output operands = operands_of(types[i], outputs, i);
+      operands.eager = moved[i].data();
+      add_moved_output(operands, result->of_outputs[i]);
+    }
+  }
+  return std::shared_ptr<const rounding_distances>(std::move(result));
+}
+
+expected<void> cpu_backend::allow_rounding(const checked_program& variant, const kept_call& call, std::size_t output,
+                                           output_check& check) {
+  const draw& d = *call.planned->draw;
+  compared_output operands = operands_of(variant.types.at(variant.text.outputs[output]),
+                                         static_cast<const cpu_expected_outputs&>(*d.expected), output);
+  operands.value = call.record->outputs[output].data;
+  cudal1::allow_rounding(operands, d.expected->statistics[output], d.request.kind, d.rounding->of_outputs[output],
+                         check);
+  return {};
+}
+
 // `data` of an output is flat here (cpu_runners).
 expected<std::vector<compared_call>> cpu_backend::compare(const checked_program& variant,
                                                           std::span<const kept_call> calls,

@@ -19,8 +19,11 @@ class cpu_backend final : public referee_backend {
   expected<void> seal(drawn_tensors& tensors) override;
   expected<std::shared_ptr<const expected_outputs>> compute(reference_program& program, const draw& d,
                                                             const tolerances& allowed) override;
+  expected<std::shared_ptr<const rounding_distances>> find_rounding(reference_program& program, const draw& d) override;
   expected<std::vector<compared_call>> compare(const checked_program& variant, std::span<const kept_call> calls,
                                                const std::vector<bool>& comparable) override;
+  expected<void> allow_rounding(const checked_program& variant, const kept_call& call, std::size_t output,
+                                output_check& check) override;
   expected<request_runners> runners_of(frame& f, std::span<const resident_program> programs,
                                        const call_limits& limits) override;
   void release_memory() override;

@@ -4,6 +4,7 @@
 #include "sandbox/cuda/referee/gpu_expected_outputs.hpp"
 #include "sandbox/cuda/referee/without_exceptions.hpp"
 #include "sandbox/interpreter/boxed_values.hpp"
+#include "sandbox/referee/compare_on_host.hpp"
 
 namespace cudal1 {
 namespace {
@@ -112,6 +113,35 @@ expected<std::vector<compared_call>> gpu_backend::compare(const checked_program&
     result.push_back(std::move(compared));
   }
   return result;
+}
+
+expected<std::shared_ptr<const rounding_distances>> gpu_backend::find_rounding(reference_program& program,
+                                                                               const draw& d) {
+  CUDAL1_TRY(auto found, find_rounding_distances(program, views_of(d.inputs), views_of(d.weights),
+                                                 gpu_expected_outputs::of(d), *device_));
+  return std::shared_ptr<const rounding_distances>(std::move(found));
+}
+
+// On the host: it is rare, and has one definition there.
+expected<void> gpu_backend::allow_rounding(const checked_program& variant, const kept_call& call, std::size_t output,
+                                           output_check& check) {
+  const draw& d = *call.planned->draw;
+  const tensor_type& type = variant.types.at(variant.text.outputs[output]);
+  const auto& expected_here = gpu_expected_outputs::of(d);
+  return without_exceptions("fetching an output", [&]() -> expected<void> {
+    auto* const data = const_cast<std::byte*>(call.record->outputs[output].data);
+    const auto value = wrap({type, data}, device_->where()).contiguous().cpu();
+    const auto eager = expected_here.shipped[output].cpu(), exact = expected_here.exact[output].cpu();
+    const auto bytes = [](const at::Tensor& t) { return static_cast<const std::byte*>(t.const_data_ptr()); };
+    cudal1::allow_rounding({.type = type.type,
+                            .exact_type = dtype::float64,
+                            .elements = type.numel(),
+                            .value = bytes(value),
+                            .eager = bytes(eager),
+                            .exact = bytes(exact)},
+                           d.expected->statistics[output], d.request.kind, d.rounding->of_outputs[output], check);
+    return {};
+  });
 }
 
 // ---- runners --------------------------------------------------------------------------------------------------------

@@ -152,4 +152,35 @@ expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
   return result;
 }
 
+expected<std::shared_ptr<rounding_distances>> find_rounding_distances(reference_program& program,
+                                                                      std::span<const tensor_view> inputs,
+                                                                      std::span<const tensor_view> weights,
+                                                                      const gpu_expected_outputs& outputs,
+                                                                      referee_device& device) {
+  const auto& types = program.output_types();
+  std::vector<at::Tensor> largest(types.size());
+  for (const int64_t together : moved_together) {
+    CUDAL1_TRY(const auto moved, run_side(program.shipped(), inputs, weights, together, device));
+    CUDAL1_CHECK(without_exceptions("distances on moved inputs", [&]() -> expected<void> {
+      for (std::size_t i = 0; i < types.size(); ++i) {
+        if (!is_floating(types[i].type)) continue;
+        const auto off = (moved[i].to(at::kDouble) - outputs.exact[i]).abs().nan_to_num(0, 0, 0).to(at::kFloat);
+        largest[i] = largest[i].defined() ? at::maximum(largest[i], off) : off;
+      }
+      return {};
+    }));
+  }
+  auto result = std::make_shared<rounding_distances>();
+  CUDAL1_CHECK(without_exceptions("fetching distances", [&]() -> expected<void> {
+    for (const auto& tensor : largest) {
+      auto& values = result->of_outputs.emplace_back();
+      if (!tensor.defined()) continue;
+      const auto here = tensor.cpu();
+      values.assign(here.const_data_ptr<float>(), here.const_data_ptr<float>() + here.numel());
+    }
+    return {};
+  }));
+  return result;
+}
+
 }  // namespace cudal1

@@ -24,4 +24,10 @@ expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
     reference_program& program, std::span<const tensor_view> inputs, std::span<const tensor_view> weights,
     draw_kind kind, const tolerances& allowed, referee_device& device, output_comparer& comparer);
 
+expected<std::shared_ptr<rounding_distances>> find_rounding_distances(reference_program& program,
+                                                                      std::span<const tensor_view> inputs,
+                                                                      std::span<const tensor_view> weights,
+                                                                      const gpu_expected_outputs& outputs,
+                                                                      referee_device& device);
+
 }  // namespace cudal1

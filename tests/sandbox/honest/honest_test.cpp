@@ -1,5 +1,5 @@
 // Every honest surprise, through all gates, the timing pool, the audit and the null models, on as many fresh pools as
-// CUDAL1_TEST_REPEAT says, on the device CUDAL1_TEST_DEVICE.
+// CUDAL1_TEST_REPEAT says, on the device CUDAL1_TEST_DEVICE; with CUDAL1_TEST_ONLY those whose name has these words.
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -80,8 +80,10 @@ class honest_surprises : public testing::Test {
 
 TEST_F(honest_surprises, are_accepted_on_every_pool) {
   const int repeat = std::stoi(from_environment("CUDAL1_TEST_REPEAT", "1"));
+  const std::string only = from_environment("CUDAL1_TEST_ONLY", "");
   int refusals = 0;
   for (const auto& s : surprises(profile)) {
+    if (std::string_view(s.name).find(only) == std::string_view::npos) continue;
     const auto program = check_program_text(s.program);
     ASSERT_TRUE(program) << s.name << ": " << program.error().message;
     const auto code = compiler->compile(*program);

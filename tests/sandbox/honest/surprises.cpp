@@ -222,6 +222,18 @@ __global__ void k(const float* a, float* y) {
       .add("two sines of large sums", steps, source + "sinf(s); }");
 }
 
+// Few elements of many that rounding takes far: sines of what an outlier made large.
+void add_few_sensitive_elements(corpus& c) {
+  const std::string ab = tensor("a", {128, 256}) + "," + tensor("b", {256});
+  const std::string steps = alloc("y", {128, 256}) + launch("k", 128, 256, args_aby);
+  const std::string product = R"({"aten":"aten::mul.Tensor","args":{"self":"a","other":"b"},"out":["p"]},)"
+                              R"({"aten":"aten::add.Tensor","args":{"self":"p","other":"b"},"out":["s"]},)";
+  c.on(ab, ab, product + R"({"aten":"aten::sin","args":{"self":"s"},"out":["y"]})")
+      .add("sines of a fused multiply-add, one of a large number", steps,
+           "__global__ void k(const float* a, const float* b, float* y) {\n"
+           "  int i = blockIdx.x * 256 + threadIdx.x; y[i] = sinf(fmaf(a[i], b[threadIdx.x], b[threadIdx.x])); }");
+}
+
 void add_memory(corpus& c) {
   const std::string rows = tensor("a", {16, 8192});
   const std::string sum = R"({"aten":"aten::sum.dim_IntList","args":{"self":"a","dim":[1]},"out":["y"]})";
@@ -276,6 +288,7 @@ std::vector<surprise> surprises(const std::string& profile) {
   add_algebra(c);
   add_arithmetic(c);
   add_small_outputs(c);
+  add_few_sensitive_elements(c);
   add_memory(c);
   if (profile == "cuda") add_library_products(c.all);
   return c.all;

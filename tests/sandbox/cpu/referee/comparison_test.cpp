@@ -23,15 +23,18 @@ struct three {
       value[i] = eager[i] = static_cast<float>(exact[i]);
     }
   }
-  output_check compare(draw_kind kind = draw_kind::declared) const {
-    const compared_output all{.type = dtype::float32,
-                              .exact_type = dtype::float64,
-                              .elements = static_cast<int64_t>(value.size()),
-                              .value = reinterpret_cast<const std::byte*>(value.data()),
-                              .eager = reinterpret_cast<const std::byte*>(eager.data()),
-                              .exact = reinterpret_cast<const std::byte*>(exact.data())};
-    return compare_output(all, expected_statistics_of(all, kind, {{1e-4, 1e-4}, {1e-2, 1e-2}}));
+  compared_output all() const {
+    return {.type = dtype::float32,
+            .exact_type = dtype::float64,
+            .elements = static_cast<int64_t>(value.size()),
+            .value = reinterpret_cast<const std::byte*>(value.data()),
+            .eager = reinterpret_cast<const std::byte*>(eager.data()),
+            .exact = reinterpret_cast<const std::byte*>(exact.data())};
   }
+  expected_statistics statistics(draw_kind kind = draw_kind::declared) const {
+    return expected_statistics_of(all(), kind, {{1e-4, 1e-4}, {1e-2, 1e-2}});
+  }
+  output_check compare(draw_kind kind = draw_kind::declared) const { return compare_output(all(), statistics(kind)); }
   void scale(double factor) {
     for (std::size_t i = 0; i < value.size(); ++i) {
       exact[i] *= factor;
@@ -49,6 +52,44 @@ TEST(comparison, equal_outputs_have_eagers_own_error) {
   EXPECT_EQ(check.error, check.reference_error);
   EXPECT_GT(check.error, 1e-9);
   EXPECT_LT(check.error, 1e-7);
+}
+
+// Elements 7 and 8 are off alike; on moved inputs eager is off at 7 alone.
+TEST(comparison, rounding_explains_only_the_elements_that_it_moves) {
+  three t(5000);
+  t.value[7] += 2e-3F;
+  t.value[8] += 2e-3F;
+  output_check check = t.compare(draw_kind::outlier_below);
+  ASSERT_EQ(check.outside, 2);
+  std::vector<float> moved(5000, 0.0F);
+  three other = t;
+  other.eager[7] += 1e-4F;
+  add_moved_output(other.all(), moved);
+  other.eager[7] = std::numeric_limits<float>::infinity();
+  add_moved_output(other.all(), moved);
+  allow_rounding(t.all(), t.statistics(draw_kind::outlier_below), draw_kind::outlier_below, moved, check);
+  EXPECT_EQ(check.outside, 1);
+  EXPECT_EQ(check.worst_index, 8);
+  EXPECT_GT(check.max_excess, 1e-3);
+}
+
+// 32 times what rounding did, and no more; on the declared draw at most a multiple of the output's size.
+TEST(comparison, rounding_explains_a_bounded_multiple) {
+  three t(5000);
+  t.value[7] += 5e-3F;
+  std::vector<float> moved(5000, 0.0F);
+  const auto outside = [&](float off, draw_kind kind) {
+    moved[7] = off;
+    output_check check = t.compare(kind);
+    allow_rounding(t.all(), t.statistics(kind), kind, moved, check);
+    return check.outside;
+  };
+  EXPECT_EQ(outside(1.6e-4F, draw_kind::outlier_below), 0);
+  EXPECT_EQ(outside(1e-4F, draw_kind::outlier_below), 1);
+  EXPECT_EQ(outside(1.6e-4F, draw_kind::declared), 0);
+  t.value[7] += 5e-2F;
+  EXPECT_EQ(outside(1, draw_kind::outlier_below), 0);
+  EXPECT_EQ(outside(1, draw_kind::declared), 1);
 }
 
 TEST(comparison, figures_agree_with_a_plain_loop) {

@@ -89,6 +89,13 @@ MODELS = {
         "torch.rand(5, 4), torch.rand(5, 4)",
         "self.register_buffer('weight', torch.rand(4))",
     ),
+    "masked_transformer": model(
+        "return self.whole(x, x, tgt_mask=self.mask, src_mask=m)",
+        "x, m",
+        "torch.rand(2, 5, 8), torch.randn(5, 5)",
+        "self.whole = torch.nn.Transformer(8, 2, 1, 1, 16, dropout=0.0, batch_first=True)\n"
+        "        self.register_buffer('mask', torch.nn.Transformer.generate_square_subsequent_mask(5))",
+    ),
     "no_rule_for_it": model("y = x * 2\n        return torch.relu(y[:, :0].sum(1))"),
 }
 
@@ -143,6 +150,11 @@ class Idioms(unittest.TestCase):
         self.assertIn("aten::_log_softmax", self.names("weighted_probabilities"))
         notes = self.imported["weighted_probabilities"]["notes"]
         self.assertIn("computed by parts, since the rules refuse the whole: aten::cross_entropy_loss", notes)
+
+    def test_a_transformer_applies_the_masks_that_it_is_given(self) -> None:
+        """It branches on whether a mask is causal, in a call; a task has no branches."""
+        names = self.names("masked_transformer")
+        self.assertEqual(names.count("aten::scaled_dot_product_attention"), 3)
 
     def test_only_the_operand_that_is_in_the_way_is_copied(self) -> None:
         copied = [s["args"]["self"] for s in self.steps("expanded_mask") if s["aten"] == "aten::clone"]

@@ -19,7 +19,7 @@ from .reading import Reader, line_of
 from .refusal import Refused
 from .source import OnCpu
 from .state import Change, Watch
-from .tracing import forward_only, refusal_of, whole_recurrence
+from .tracing import forward_only, masks_as_given, refusal_of, whole_recurrence
 
 
 def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -155,7 +155,7 @@ def export(model: torch.nn.Module, arguments: list[Any], source: str = "") -> tu
     leaves, spec = torch.utils._pytree.tree_flatten(arguments)
     fakes = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in leaves]
     fake_arguments = torch.utils._pytree.tree_unflatten(fakes, spec)
-    with torch.no_grad(), forward_only(), OnCpu(), whole_recurrence(), watch.entered():
+    with torch.no_grad(), forward_only(), OnCpu(), whole_recurrence(), masks_as_given(), watch.entered():
         try:
             exported = _recorded(model, tuple(fake_arguments))
         except (KeyboardInterrupt, MemoryError):

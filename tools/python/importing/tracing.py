@@ -71,6 +71,24 @@ def whole_recurrence() -> Iterator[None]:
             op._dispatch_cache.clear()
 
 
+@contextlib.contextmanager
+def masks_as_given() -> Iterator[None]:
+    """While a graph is recorded, torch.nn.Transformer and its parts apply the masks that they are given. In a call they
+    compare a mask with a causal one first, which is a branch on values, and only to tell attention of it: with the mask
+    the result is the same."""
+    module = torch.nn.modules.transformer
+    before = module._detect_is_causal_mask
+
+    def detect(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+        return is_causal is True
+
+    module._detect_is_causal_mask = detect
+    try:
+        yield
+    finally:
+        module._detect_is_causal_mask = before
+
+
 def _no_backward(*_: Any, **__: Any) -> None:
     raise Refused(
         f"it runs a backward pass (aten::backward){lines.of_caller()}, and a task is a forward pass: write the "

@@ -361,6 +361,16 @@ TEST_F(commands, export_writes_what_can_be_evaluated_again) {
   EXPECT_FALSE(std::filesystem::exists(target + "/softmax.cu1"));
 }
 
+TEST_F(commands, export_takes_only_the_tasks_that_are_named) {
+  temporary_folder out;
+  const auto p = run({"export", out / "fast", "--task", "softmax", "--json"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_EQ(at(document_of(p), "programs"), json(0));
+  const auto unknown = run({"export", out / "none", "--task", "sofmax"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("no evaluated task is named sofmax"));
+}
+
 TEST_F(commands, export_overwrites_only_with_force) {
   temporary_folder out;
   write_file(out / "mine.txt", "precious");

@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 struct export_options {
   std::string folder, experiment, format = "programs";
   std::string gradients = "error";
+  std::vector<std::string> tasks;  // by name; all if there are none
   bool all = false, force = false, json = false, no_check = false, for_cpu = false;
   double check_seconds = 180;
 };
@@ -217,6 +218,16 @@ expected<int> export_models(store& s, const search_report& report, const export_
   return code;
 }
 
+// Leaves the tasks that were asked for.
+expected<void> select_tasks(search_report& report, const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  for (const auto& name : names)
+    if (std::ranges::none_of(report.tasks, [&](const best_row& row) { return row.name == name; }))
+      return fail(errc::not_found, "no evaluated task is named {}; `cudal1 report` lists them", name);
+  std::erase_if(report.tasks, [&](const best_row& row) { return std::ranges::find(names, row.name) == names.end(); });
+  return {};
+}
+
 expected<int> export_best(const export_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   if (o.all && o.format != "kernelbench")
@@ -225,10 +236,10 @@ expected<int> export_best(const export_options& o, context& c) {
     return fail(errc::invalid_argument, "--no-check goes with --format kernelbench: programs are not checked again");
   if ((o.for_cpu || o.gradients != "error") && o.format != "kernelbench")
     return fail(errc::invalid_argument, "--for-cpu and --gradients go with --format kernelbench");
-  CUDAL1_TRY(const auto report,
-             o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
+  CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
   if (report.tasks.empty())
     return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` starts a search", c.data);
+  CUDAL1_CHECK(select_tasks(report, o.tasks));
   return o.format == "kernelbench" ? export_models(*reader, report, o, c) : export_programs(*reader, report, o, c);
 }
 
@@ -237,6 +248,7 @@ void add_export(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("export", "write the best confirmed variant of each task to a folder");
   sub->add_option("folder", o->folder, "the folder; created if it does not exist")->type_name("DIR")->required();
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
+  sub->add_option("--task", o->tasks, "only these tasks; may be repeated")->type_name("NAME");
   sub->add_option("--format", o->format,
                   "programs (the default), or kernelbench: Python files with ModelNew that need PyTorch and nvcc alone")
       ->check(CLI::IsMember({"programs", "kernelbench"}))

@@ -96,6 +96,9 @@ MODELS = {
         "self.whole = torch.nn.Transformer(8, 2, 1, 1, 16, dropout=0.0, batch_first=True)\n"
         "        self.register_buffer('mask', torch.nn.Transformer.generate_square_subsequent_mask(5))",
     ),
+    "mixture_of_experts": "import torch\n@torch.library.custom_op('transformers::grouped_mm_fallback', mutates_args=())\n"
+    "def experts(x: torch.Tensor) -> torch.Tensor:\n    return x * 2\n"
+    "experts.register_fake(torch.empty_like)\n" + model("return experts(x)"),
     "no_rule_for_it": model("y = x * 2\n        return torch.relu(y[:, :0].sum(1))"),
 }
 
@@ -190,6 +193,12 @@ class Idioms(unittest.TestCase):
         self.assertIn("aten::add.Tensor", self.names("cached_bias"))
         self.assertIn("not kept, since no output reads them: cache", self.imported["cached_bias"]["notes"])
         self.assertRegex(self.refused["cached_input"], r"^forward changes self\.cache")
+
+    def test_a_librarys_own_operator_is_refused_with_the_setting_that_avoids_it(self) -> None:
+        self.assertRegex(
+            self.refused["mixture_of_experts"],
+            r'^it calls transformers::grouped_mm_fallback \(mixture_of_experts.py:14: `return experts\(x\)`\).*"batched_mm"',
+        )
 
     def test_a_refusal_names_the_users_line(self) -> None:
         self.assertRegex(self.refused["no_rule_for_it"], r"\(no_rule_for_it.py:10: `return torch.relu\(y\[:, :0\].sum\(1\)\)`\): ")

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import textwrap
 from typing import Any
 
 FAULTS = ("crash", "hang", "out_of_bounds")  # whatever explains them
@@ -132,7 +133,7 @@ def cells(line: Line) -> tuple[str, ...]:
 def text(name: str, words: tuple[str, ...], width: int) -> str:
     steps, evaluations, speedup, eager, lost, failures, remark = words
     head = f"{name:{width}}  {steps:>5}  {evaluations:>5}  {speedup:>6}  {eager:>6}  {lost:>4}"
-    return f"{head}  {failures:24}  {remark}".rstrip()
+    return f"{head}  {failures:24}  {textwrap.shorten(remark, 100, placeholder=' ...')}".rstrip()
 
 
 def run(files: list[pathlib.Path], o: argparse.Namespace) -> int:

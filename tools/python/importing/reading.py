@@ -112,8 +112,12 @@ class Reader:
         if op.namespace == "profiler" or op._schema.name.startswith("aten::_assert"):
             return None
         if op.namespace != "aten":
+            hint = ""
+            if op_name(op).startswith("transformers::grouped_mm"):
+                hint = ' (experts_implementation="batched_mm" in the model\'s configuration)'
             raise Refused(
-                f"it calls {op_name(op)}{self.where}, and a task has operators of ATen alone: write it with those of torch"
+                f"it calls {op_name(op)}{self.where}, and a task has operators of ATen alone: write it with those of "
+                f"torch{hint}"
             )
         args = {a.name: self.resolve(v) for a, v in zip(op._schema.arguments, node.args)}
         args.update({k: self.resolve(v) for k, v in node.kwargs.items()})

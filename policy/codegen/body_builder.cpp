@@ -102,7 +102,7 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides) {
   }
   body_node n;
   n.kind = node_kind::load;
-  n.type = graph_->type_of(value).type;
+  n.type = computed_in(graph_->type_of(value).type);
   n.value = value;
   n.operand = static_cast<int>(body_.operands.size());
   n.per_row = !domain_.reduced.empty() && is_one_per_row(strides, body_.row_dims);
@@ -116,6 +116,7 @@ int body_builder::strided_load(const std::string& value, const std::vector<int64
 }
 
 int body_builder::converted(int n, dtype wanted) {
+  wanted = computed_in(wanted);
   const dtype have = node(n).type;
   if (have == wanted) return n;
   if (wanted == dtype::bool_) return pointwise("$0 != 0", {n}, wanted, 0);
@@ -125,8 +126,6 @@ int body_builder::converted(int n, dtype wanted) {
 expected<int> body_builder::operand_value(const std::string& name, const tensor_type& result, dtype wanted) {
   const std::string& value = graph_->resolve(name);
   const tensor_type& type = graph_->type_of(value);
-  if (c_type(type.type).empty())
-    return fail(errc::unsupported, "kernels do not read {} yet ({})", name_of(type.type), value);
   const auto result_form = form_of(result.shape);
   if (!result_form)
     return fail(errc::unsupported, "{} has neither the shape of the kernel's elements nor that of its rows",
@@ -154,8 +153,8 @@ expected<int> body_builder::operand(const graph_step& s, std::string_view name, 
 int body_builder::constant(double v, dtype type) {
   body_node n;
   n.kind = node_kind::constant;
-  n.type = type;
-  n.expression = c_literal(v, type);
+  n.type = computed_in(type);
+  n.expression = c_literal(v, is_half(type) ? type : n.type);
   n.per_row = true;
   n.cost = 0;
   return add_node(std::move(n));
@@ -163,7 +162,7 @@ int body_builder::constant(double v, dtype type) {
 
 int body_builder::pointwise(std::string expression, std::vector<int> operands, dtype type, int cost) {
   body_node n;
-  n.type = type;
+  n.type = computed_in(type);
   n.expression = std::move(expression);
   n.cost = cost;
   n.per_row = true;
@@ -200,7 +199,8 @@ expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n
   if (!form)
     return fail(errc::unsupported, "the result of {} is {}, which is neither one value per element nor one per row",
                 s.op(), type.text());
-  if (c_type(type.type).empty()) return fail(errc::unsupported, "kernels do not write {} yet", name_of(type.type));
+  if (c_type(type.type).empty() && !is_half(type.type))
+    return fail(errc::unsupported, "kernels do not write {} yet", name_of(type.type));
   if (*form != value_form::full && !node(n).per_row)
     return fail(errc::unsupported, "the result of {} differs along a row", s.op());
   n = converted(n, type.type);

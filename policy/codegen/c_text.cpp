@@ -1,6 +1,8 @@
 #include "policy/codegen/c_text.hpp"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include <fmt/format.h>
 
@@ -23,7 +25,63 @@ std::string c_type(dtype t) {
   }
 }
 
+dtype computed_in(dtype t) {
+  switch (t) {
+    case dtype::float16:
+    case dtype::bfloat16:
+      return dtype::float32;
+    case dtype::int8:
+    case dtype::uint8:
+    case dtype::int16:
+      return dtype::int32;
+    default:
+      return t;
+  }
+}
+
+std::string memory_type(dtype t) {
+  switch (t) {
+    case dtype::float16:
+    case dtype::bfloat16:
+      return "unsigned short";
+    case dtype::int8:
+      return "signed char";
+    case dtype::uint8:
+      return "unsigned char";
+    case dtype::int16:
+      return "short";
+    default:
+      return c_type(t);
+  }
+}
+
+std::string loaded(dtype t, const std::string& element) {
+  if (!is_half(t)) return element;
+  return fmt::format("{}({})", t == dtype::float16 ? "float_of_half" : "float_of_bfloat16", element);
+}
+
+std::string stored(dtype t, const std::string& value) {
+  if (!is_half(t)) return value;
+  return fmt::format("{}({})", t == dtype::float16 ? "half_of_float" : "bfloat16_of_float", value);
+}
+
+namespace {
+
+__extension__ typedef _Float16 half;
+
+// To nearest even, as stores round.
+double rounded_to_half(double v, dtype type) {
+  const auto single = static_cast<float>(v);
+  if (type == dtype::float16) return static_cast<double>(static_cast<half>(single));
+  if (!std::isfinite(single)) return single;
+  const auto bits = std::bit_cast<uint32_t>(single);
+  return std::bit_cast<float>((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u);
+}
+
+}  // namespace
+
 std::string c_literal(double v, dtype type) {
+  if (is_half(type)) return c_literal(rounded_to_half(v, type), dtype::float32);
   if (type == dtype::bool_) return v != 0 ? "true" : "false";
   if (type == dtype::int32) return fmt::format("{}", static_cast<int64_t>(v));
   if (type == dtype::int64) return fmt::format("{}ll", static_cast<int64_t>(v));

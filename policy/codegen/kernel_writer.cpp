@@ -104,11 +104,11 @@ void kernel_writer::open_kernel(int64_t launch_bounds) {
   for (std::size_t i = 0; i < body().operands.size(); ++i) {
     const auto& o = body().operands[i];
     if (!operand_used(static_cast<int>(i))) continue;
-    add((in_place(o) ? "" : "const ") + c_type(o.type.type), pointers_[i]);
+    add((in_place(o) ? "" : "const ") + memory_type(o.type.type), pointers_[i]);
   }
   for (std::size_t i = 0; i < body().results.size(); ++i) {
     if (!request_->options.in_place.empty()) continue;
-    add(c_type(body().results[i].target.type.type), targets_[i]);
+    add(memory_type(body().results[i].target.type.type), targets_[i]);
   }
   line("// " + request_->comment);
   const std::string bounds = launch_bounds > 0 ? fmt::format("__launch_bounds__({}) ", launch_bounds) : "";

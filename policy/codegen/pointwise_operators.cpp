@@ -37,25 +37,31 @@ expected<int> expression_node(body_builder& b, const graph_step& s, dtype comput
   return b.pointwise(kernel.expression, std::move(operands), result, kernel.cost);
 }
 
+// float32, or a half type, which kernels compute in float32.
 expected<void> require_float(const graph_step& s) {
-  if (s.result_types[0].type != dtype::float32)
+  if (computed_in(s.result_types[0].type) != dtype::float32)
     return fail(errc::unsupported, "{} on {} stays a library call", s.op(), name_of(s.result_types[0].type));
   return {};
 }
 
 expected<void> build_expression(body_builder& b, const graph_step& s) {
   CUDAL1_CHECK(require_float(s));
-  CUDAL1_TRY(const int node, expression_node(b, s, dtype::float32, dtype::float32));
+  // A threshold is compared with elements, so it must be one of the type's numbers; other numbers keep float32.
+  const bool compares = s.record().name() == "aten::threshold";
+  const dtype type = compares ? s.result_types[0].type : dtype::float32;
+  CUDAL1_TRY(const int node, expression_node(b, s, type, dtype::float32));
   return b.bind(s, 0, node);
 }
 
+// Narrow integers would have to wrap around at their own width.
 expected<void> require_float_or_integers(const graph_step& s) {
-  return is_integral(s.result_types[0].type) ? expected<void>() : require_float(s);
+  const dtype type = s.result_types[0].type;
+  return type == dtype::int32 || type == dtype::int64 ? expected<void>() : require_float(s);
 }
 
 expected<void> build_arithmetic(body_builder& b, const graph_step& s) {
   CUDAL1_CHECK(require_float_or_integers(s));
-  const dtype type = s.result_types[0].type;
+  const dtype type = computed_in(s.result_types[0].type);
   CUDAL1_TRY(const int node, expression_node(b, s, type, type));
   return b.bind(s, 0, node);
 }
@@ -68,7 +74,7 @@ expected<void> build_comparison(body_builder& b, const graph_step& s) {
   const auto number = number_argument(s, "other");
   // An integer tensor is compared with a fraction as floats; that stays a library call.
   const bool whole = !number || is_floating(type) || *number == std::floor(*number);
-  if (!same || !whole || type == dtype::bool_)
+  if (!same || !whole || type == dtype::bool_ || (is_integral(type) && computed_in(type) != type))
     return fail(errc::unsupported, "{} of mixed types stays a library call", s.op());
   CUDAL1_TRY(const int node, expression_node(b, s, type, dtype::bool_));
   return b.bind(s, 0, node);
@@ -77,7 +83,7 @@ expected<void> build_comparison(body_builder& b, const graph_step& s) {
 // self + alpha other, self - alpha other, other - alpha self.
 expected<void> build_sum(body_builder& b, const graph_step& s, kernel_form form) {
   CUDAL1_CHECK(require_float_or_integers(s));
-  const dtype type = s.result_types[0].type;
+  const dtype type = computed_in(s.result_types[0].type);
   CUDAL1_TRY(int first, operand_or_number(b, s, "self", type));
   CUDAL1_TRY(int second, operand_or_number(b, s, "other", type));
   if (form == kernel_form::reversed_difference) std::swap(first, second);
@@ -179,6 +185,18 @@ expected<void> build_batch_norm(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, y);
 }
 
+// Another type. Floating numbers to integers stay a library call: what is out of range is undefined in C.
+expected<void> build_conversion(body_builder& b, const graph_step& s) {
+  const auto value = tensor_argument_name(s, "self");
+  if (!value) return fail(errc::unsupported, "{} without a tensor", s.op());
+  const dtype from = b.program().type_of(b.program().resolve(*value)).type, to = s.result_types[0].type;
+  const bool widens = is_floating(to) || from == dtype::bool_ || (is_integral(from) && to == dtype::int64);
+  if (from != to && !widens)
+    return fail(errc::unsupported, "{} of {} to {} stays a library call", s.op(), name_of(from), name_of(to));
+  CUDAL1_TRY(const int x, b.operand(s, "self", s.result_types[0], to));
+  return b.bind(s, 0, x);
+}
+
 expected<void> build_identity(body_builder& b, const graph_step& s) {
   const char* name = s.argument("self") != nullptr ? "self" : "input";
   const auto value = tensor_argument_name(s, name);
@@ -223,6 +241,8 @@ operator_builder builder_of(kernel_form form) {
       return build_batch_norm;
     case kernel_form::identity:
       return build_identity;
+    case kernel_form::conversion:
+      return build_conversion;
   }
   return {};
 }

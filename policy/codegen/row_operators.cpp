@@ -19,7 +19,8 @@ const tensor_type& type_of_argument(const graph& g, const graph_step& s, const c
 expected<row_domain> reduce_dims(const tensor_type& type, std::vector<int64_t> dims) {
   row_domain out;
   out.shape = type.shape;
-  if (type.type != dtype::float32) return fail(errc::unsupported, "row kernels do not support {}", name_of(type.type));
+  if (computed_in(type.type) != dtype::float32)
+    return fail(errc::unsupported, "row kernels do not support {}", name_of(type.type));
   if (type.dim() == 0) return fail(errc::unsupported, "a single element has no rows");
   for (auto& d : dims)
     d = d < 0 ? d + type.dim() : d;
@@ -36,7 +37,7 @@ std::vector<int64_t> all_dims(const tensor_type& type) {
 
 // `dim` as one integer.
 expected<row_domain> one_dim(const graph& g, const graph_step& s) {
-  if (s.result_types[0].type != dtype::float32)
+  if (computed_in(s.result_types[0].type) != dtype::float32)
     return fail(errc::unsupported, "{} with a conversion to another type", s.op());
   return reduce_dims(type_of_argument(g, s, "self"), {integer_argument(s, "dim").value_or(-1)});
 }
@@ -44,7 +45,7 @@ expected<row_domain> one_dim(const graph& g, const graph_step& s) {
 // `dim` as a list; an empty one means all.
 expected<row_domain> listed_dims(const graph& g, const graph_step& s) {
   const tensor_type& type = type_of_argument(g, s, "self");
-  if (s.result_types[0].type != dtype::float32)
+  if (computed_in(s.result_types[0].type) != dtype::float32)
     return fail(errc::unsupported, "{} with a conversion to another type", s.op());
   const auto dims = integers_argument(s, "dim");
   return reduce_dims(type, dims && !dims->empty() ? *dims : all_dims(type));
@@ -52,7 +53,7 @@ expected<row_domain> listed_dims(const graph& g, const graph_step& s) {
 
 expected<row_domain> every_dim(const graph& g, const graph_step& s) {
   const tensor_type& type = type_of_argument(g, s, "self");
-  if (s.result_types[0].type != dtype::float32)
+  if (computed_in(s.result_types[0].type) != dtype::float32)
     return fail(errc::unsupported, "{} with a conversion to another type", s.op());
   return reduce_dims(type, all_dims(type));
 }
@@ -115,6 +116,15 @@ expected<int> elements(body_builder& b, const graph_step& s, const char* name = 
   return b.operand(s, name, full, dtype::float32);
 }
 
+// The same, rounded to the argument's half type: what is left of equal elements without their mean is divided by a root
+// close to zero, and the mean of numbers with few bits is exact.
+expected<int> rounded_elements(body_builder& b, const graph_step& s, const char* name = "self") {
+  CUDAL1_TRY(const int x, elements(b, s, name));
+  const dtype type = type_of_argument(b.program(), s, name).type;
+  if (!is_half(type) || b.node(x).kind == node_kind::load) return x;
+  return b.pointwise(loaded(type, stored(type, "$0")), {x});
+}
+
 // Rounded once, as the operator's: the mean of equal elements is that element wherever their sum is exact, so that
 // nothing is left of them when it is subtracted. A power of two has an exact reciprocal.
 int mean_of(body_builder& b, int x) {
@@ -160,7 +170,7 @@ operator_builder variance(bool root) {
     if (s.argument("unbiased") != nullptr) correction = boolean_argument(s, "unbiased").value_or(true) ? 1 : 0;
     const double degrees = static_cast<double>(b.columns()) - correction;
     if (degrees <= 0) return fail(errc::unsupported, "a variance without degrees of freedom stays a library call");
-    CUDAL1_TRY(const int x, elements(b, s));
+    CUDAL1_TRY(const int x, rounded_elements(b, s));
     const int squares = squared_deviations(b, x, mean_of(b, x));
     int v = b.pointwise("$0 * $1", {squares, b.constant(1 / degrees)});
     if (root) v = b.pointwise("sqrtf($0)", {v});
@@ -240,7 +250,7 @@ expected<void> build_standardized(body_builder& b, const graph_step& s, const st
     if (!statistic.empty() && (!b.program().readers(statistic).empty() || b.program().is_output(statistic)))
       return fail(errc::unsupported, "{} whose statistics are read stays a library call", s.op());
   }
-  CUDAL1_TRY(const int x, elements(b, s, "input"));
+  CUDAL1_TRY(const int x, rounded_elements(b, s, "input"));
   const int mean = mean_of(b, x);
   const int squares = squared_deviations(b, x, mean);
   const int scale =

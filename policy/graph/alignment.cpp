@@ -14,11 +14,26 @@ bool keeps_start_address(const operator_record& r) {
   return !r.traits.moves_start_address && (r.kind == operator_kind::view || r.kind == operator_kind::copy);
 }
 
+// The number of elements before the start of one of several views: of those that lie before it along their dimension.
+std::optional<int64_t> left_out_of_list(const graph_step& s, const std::string& value, const tensor_type& type) {
+  const auto found = std::ranges::find(s.text->results, value);
+  if (s.argument("dim") == nullptr || found == s.text->results.end()) return std::nullopt;
+  int64_t dim = integer_argument(s, "dim").value_or(0);
+  dim += dim < 0 ? type.dim() : 0;
+  const auto d = static_cast<std::size_t>(dim);
+  int64_t before = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(found - s.text->results.begin()); ++i)
+    before += s.result_types[i].dim() == type.dim() ? s.result_types[i].shape[d] : 1;  // unbind removes the dimension
+  return before * type.strides[d];
+}
+
 // The number of elements before the start of a slice, where it is known.
-std::optional<int64_t> left_out(const graph& g, const graph_step& s, const std::string& self) {
+std::optional<int64_t> left_out(const graph& g, const graph_step& s, const std::string& self,
+                                const std::string& value) {
+  const tensor_type& type = g.type_of(self);
+  if (s.record().kind == operator_kind::list) return left_out_of_list(s, value, type);
   const char* const first = s.argument("start") != nullptr ? "start" : "index";
   if (!s.record().traits.moves_start_address || s.argument(first) == nullptr) return std::nullopt;
-  const tensor_type& type = g.type_of(self);
   int64_t dim = integer_argument(s, "dim").value_or(0);
   dim += dim < 0 ? type.dim() : 0;
   const int64_t size = type.shape[static_cast<std::size_t>(dim)];
@@ -36,7 +51,7 @@ bool starts_aligned(const graph& g, const std::string& value) {
   if (!self) return false;
   const std::string& from = g.resolve(*self);
   if (keeps_start_address(made->record())) return starts_aligned(g, from);
-  const auto skipped = left_out(g, *made, from);
+  const auto skipped = left_out(g, *made, from, value);
   return skipped && *skipped * size_of(g.type_of(value).type) % k_vector_bytes == 0 && starts_aligned(g, from);
 }
 

@@ -232,6 +232,10 @@ bool uses_atomics(std::string_view source) {
   return false;
 }
 
+bool uses_half_types(std::string_view source) {
+  return source.find("float_of_") != std::string_view::npos || source.find("_of_float") != std::string_view::npos;
+}
+
 expected<std::vector<kernel_signature>> find_kernels(std::string_view source) {
   const auto joined = join_lines(source);
   CUDAL1_TRY(auto tokens, legal_tokens(source, joined));

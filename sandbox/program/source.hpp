@@ -37,5 +37,7 @@ expected<std::vector<kernel_signature>> find_kernels(std::string_view source);
 // Whether kernels may use atomic operations, in CUDA C++ or in inline assembly: then the order of their sums varies
 // from call to call. Errs on the side of yes.
 bool uses_atomics(std::string_view source);
+// Whether it may use the functions that convert half types.
+bool uses_half_types(std::string_view source);
 
 }  // namespace cudal1

@@ -34,6 +34,10 @@ bool is_floating(dtype t) {
   return t == dtype::float16 || t == dtype::bfloat16 || t == dtype::float32 || t == dtype::float64;
 }
 
+bool is_half(dtype t) {
+  return t == dtype::float16 || t == dtype::bfloat16;
+}
+
 bool is_integral(dtype t) {
   return !is_floating(t) && t != dtype::bool_;
 }

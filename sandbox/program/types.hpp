@@ -18,6 +18,7 @@ BOOST_DEFINE_ENUM_CLASS(dtype, bool_, uint8, int8, int16, int32, int64, float16,
 
 int64_t size_of(dtype t);  // bytes per element
 bool is_floating(dtype t);
+bool is_half(dtype t);      // float16 or bfloat16
 bool is_integral(dtype t);  // without bool
 std::string name_of(dtype t);
 std::optional<dtype> dtype_of(std::string_view name);

@@ -18,10 +18,6 @@ constexpr double error_factor_shipped = 2;  // gate 3: times the error of eager 
 // Gate 4's floors: rounding alone may reach them if an output hardly varies; replacing it by a constant gives 1.
 constexpr double signal_floor = 1e-2, signal_floor_half = 1e-1, signal_resolution = 1e6;
 
-bool is_half(dtype t) {
-  return t == dtype::float16 || t == dtype::bfloat16;
-}
-
 double error_floor(dtype t, const verification_options& options) {
   if (is_half(t)) return options.error_floor_half;
   return t == dtype::float64 ? error_floor_float64 : options.error_floor_float32;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sandbox/program/scanner.hpp"
+#include "sandbox/program/source.hpp"
 #include "tools/kernelbench/cpp_text.hpp"
 #include "tools/kernelbench/device_words.hpp"
 #include "tools/kernelbench/runtime_texts.hpp"
@@ -90,6 +91,7 @@ expected<std::string> cuda_text(const checked_program& p) {
   CUDAL1_TRY(const std::string source, with_device_specifiers(rest));
   std::string text = std::string(k_head) + includes + prologue();
   if (source.find("atomic") != std::string::npos) text += texts::atomics();
+  if (uses_half_types(source)) text += texts::prologue_half();
   text += "\n// The program's kernels.\n#line 1 \"program.cu\"\n" + source + "\n";
   text += "const void* const* program_kernels() {\n  static const void* const all[] = {";
   for (const auto& kernel : kernels)

@@ -27,8 +27,9 @@ std::string_view evaluate_file();
 std::string_view pytorch_calls();  // tools/python, as the next two: check uses them for timing
 std::string_view host_pace();
 std::string_view measuring();
-// CUDA: the text before a program's kernels for NVRTC (sandbox/cuda/compiler), and what nvcc lacks besides.
+// CUDA: the texts before a program's kernels for NVRTC (sandbox/cuda/compiler), and what nvcc lacks besides.
 std::string_view prologue();
+std::string_view prologue_half();
 std::string_view atomics();
 
 }  // namespace cudal1::kernelbench::texts

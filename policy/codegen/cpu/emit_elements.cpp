@@ -100,8 +100,8 @@ class elements_writer {
       if (!needed[n] || from.kind == node_kind::constant) continue;
       std::string value;
       if (from.kind == node_kind::load) {
-        value = w_.pointer(from.operand) + "[" +
-                offset(w_.body().operands[static_cast<std::size_t>(from.operand)].strides) + "]";
+        const auto& o = w_.body().operands[static_cast<std::size_t>(from.operand)];
+        value = loaded(o.type.type, fmt::format("{}[{}]", w_.pointer(from.operand), offset(o.strides)));
       } else {
         value = w_.expression(number, [&](int o) { return spell(o); });
       }
@@ -110,7 +110,7 @@ class elements_writer {
     for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
       const auto& result = w_.body().results[r];
       w_.line(fmt::format("{}[{}] = {};", w_.target(static_cast<int>(r)), offset(result.target.strides),
-                          spell(result.node)));
+                          stored(result.target.type.type, spell(result.node))));
     }
   }
 

@@ -60,13 +60,13 @@ class rows_writer {
       const auto& o = w_.body().operands[i];
       if (!w_.operand_used(static_cast<int>(i))) continue;
       const bool over = w_.in_place(o);
-      w_.line(fmt::format("{}{}* {}_r = {}{};", over ? "" : "const ", c_type(o.type.type),
+      w_.line(fmt::format("{}{}* {}_r = {}{};", over ? "" : "const ", memory_type(o.type.type),
                           w_.pointer(static_cast<int>(i)), w_.pointer(static_cast<int>(i)), row_offset(o.strides)));
     }
     if (!w_.request().options.in_place.empty()) return;
     for (std::size_t i = 0; i < w_.body().results.size(); ++i) {
       const auto& t = w_.body().results[i].target;
-      w_.line(fmt::format("{}* {}_r = {}{};", c_type(t.type.type), w_.target(static_cast<int>(i)),
+      w_.line(fmt::format("{}* {}_r = {}{};", memory_type(t.type.type), w_.target(static_cast<int>(i)),
                           w_.target(static_cast<int>(i)), row_offset(t.strides)));
     }
   }
@@ -264,8 +264,8 @@ class rows_writer {
     if (kept_.contains(number)) {
       value = fmt::format("kept_{}[{}]", w_.variable(number), kept_offset(j));
     } else if (n.kind == node_kind::load) {
-      value = fmt::format("{}_r[{}]", w_.pointer(n.operand),
-                          column_offset(w_.body().operands[static_cast<std::size_t>(n.operand)].strides, j));
+      const auto& o = w_.body().operands[static_cast<std::size_t>(n.operand)];
+      value = loaded(o.type.type, fmt::format("{}_r[{}]", w_.pointer(n.operand), column_offset(o.strides, j)));
     } else {
       value = w_.expression(number, [&](int o) { return spell(o); });
     }
@@ -286,7 +286,8 @@ class rows_writer {
       w_.line(fmt::format("kept_{}[{}] = {};", w_.variable(n), kept_offset(j), w_.variable(n)));
     for (const int r : work.results) {
       const auto& result = w_.body().results[static_cast<std::size_t>(r)];
-      w_.line(fmt::format("{}_r[{}] = {};", w_.target(r), column_offset(result.target.strides, j), spell(result.node)));
+      w_.line(fmt::format("{}_r[{}] = {};", w_.target(r), column_offset(result.target.strides, j),
+                          stored(result.target.type.type, spell(result.node))));
     }
   }
 
@@ -298,7 +299,8 @@ class rows_writer {
       need_row_value(o);
     std::string value;
     if (n.kind == node_kind::load) {
-      value = w_.pointer(n.operand) + "_r[0]";
+      const dtype type = w_.body().operands[static_cast<std::size_t>(n.operand)].type.type;
+      value = loaded(type, w_.pointer(n.operand) + "_r[0]");
     } else {
       value = w_.expression(number, [&](int o) { return spell(o); });
     }
@@ -311,7 +313,8 @@ class rows_writer {
       const auto& result = w_.body().results[r];
       if (!plan_.is_row_result(result)) continue;
       need_row_value(result.node);
-      w_.line(fmt::format("{}_r[0] = {};", w_.target(static_cast<int>(r)), spell(result.node)));
+      w_.line(fmt::format("{}_r[0] = {};", w_.target(static_cast<int>(r)),
+                          stored(result.target.type.type, spell(result.node))));
     }
   }
 

@@ -64,7 +64,7 @@ class tiles_writer {
         offset +=
             fmt::format(" + (long long){} * {}", d + 1 == w_.body().row_dims ? "first" : fmt::format("r{}", d), stride);
       }
-      w_.line(fmt::format("{0}{1}* {2}_r = {2}{3};", written ? "" : "const ", c_type(o.type.type), name, offset));
+      w_.line(fmt::format("{0}{1}* {2}_r = {2}{3};", written ? "" : "const ", memory_type(o.type.type), name, offset));
     };
     for (std::size_t i = 0; i < w_.body().operands.size(); ++i) {
       const auto& o = w_.body().operands[i];
@@ -180,8 +180,8 @@ class tiles_writer {
       if (kept_.contains(number)) {
         value = fmt::format("kept_{}[{}]", w_.variable(number), kept_index);
       } else if (n.kind == node_kind::load) {
-        value = fmt::format("{}_r[{}]", w_.pointer(n.operand),
-                            offset(w_.body().operands[static_cast<std::size_t>(n.operand)].strides));
+        const auto& o = w_.body().operands[static_cast<std::size_t>(n.operand)];
+        value = loaded(o.type.type, fmt::format("{}_r[{}]", w_.pointer(n.operand), offset(o.strides)));
       } else if (n.kind == node_kind::scan) {
         w_.line(fmt::format("before_{}[t] += (double){};", w_.variable(number), spell(n.operands[0])));
         value = fmt::format("(float)before_{}[t]", w_.variable(number));
@@ -196,7 +196,8 @@ class tiles_writer {
       w_.line(fmt::format("kept_{}[{}] = {};", w_.variable(n), kept_index, w_.variable(n)));
     for (const int r : work.results) {
       const auto& result = w_.body().results[static_cast<std::size_t>(r)];
-      w_.line(fmt::format("{}_r[{}] = {};", w_.target(r), offset(result.target.strides), spell(result.node)));
+      w_.line(fmt::format("{}_r[{}] = {};", w_.target(r), offset(result.target.strides),
+                          stored(result.target.type.type, spell(result.node))));
     }
   }
 
@@ -217,10 +218,9 @@ class tiles_writer {
       const auto& from = w_.node(n);
       std::string value;
       if (from.kind == node_kind::load) {
-        const int64_t side = w_.body()
-                                 .operands[static_cast<std::size_t>(from.operand)]
-                                 .strides[static_cast<std::size_t>(w_.body().row_dims) - 1];
-        value = fmt::format("{}_r[t * {}]", w_.pointer(from.operand), side);
+        const auto& o = w_.body().operands[static_cast<std::size_t>(from.operand)];
+        const int64_t side = o.strides[static_cast<std::size_t>(w_.body().row_dims) - 1];
+        value = loaded(o.type.type, fmt::format("{}_r[t * {}]", w_.pointer(from.operand), side));
       } else {
         value = w_.expression(n, [&](int o) { return spell(o); });
       }
@@ -239,7 +239,8 @@ class tiles_writer {
       write_row_values(values);
       open_side();
       const int64_t side = result.target.strides[static_cast<std::size_t>(w_.body().row_dims) - 1];
-      w_.line(fmt::format("{}_r[t * {}] = {};", w_.target(static_cast<int>(r)), side, spell(result.node)));
+      w_.line(fmt::format("{}_r[t * {}] = {};", w_.target(static_cast<int>(r)), side,
+                          stored(result.target.type.type, spell(result.node))));
       w_.close();
     }
   }

@@ -4,6 +4,8 @@
 #include <bit>
 #include <limits>
 
+#include "policy/codegen/c_text.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -14,7 +16,7 @@ constexpr int64_t k_whole_device = 1 << 17;     // threads that keep a large GPU
 constexpr int64_t k_vectors_per_thread = 4;     // independent 128-bit reads that hide memory latency
 constexpr int64_t k_cached_elements = 1 << 16;  // a tensor with fewer elements stays in the L1 cache
 constexpr int64_t k_warp_row = 256;             // maximum vectors of a row that one warp processes alone
-constexpr int64_t k_values_in_flight = 16;      // read before a thread computes, where rows are not resident
+constexpr int64_t k_values_in_flight = 16;      // words read before a thread computes, where rows are not resident
 
 int64_t power_below(int64_t v) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
@@ -73,6 +75,15 @@ vector_access access_of(const body_operand& o, int64_t width) {
   return stays_aligned ? vector_access::vector : vector_access::apart;
 }
 
+int64_t widest_vector(const kernel_body& body) {
+  const auto is_wide = [](const body_operand& o) {
+    return is_half(o.type.type) && !o.strides.empty() && o.strides.back() == 1;
+  };
+  const bool wide = std::ranges::any_of(body.operands, is_wide) ||
+                    std::ranges::any_of(body.results, [&](const auto& r) { return is_wide(r.target); });
+  return wide ? 8 : 4;
+}
+
 int64_t vector_width(const kernel_body& body, int64_t limit) {
   if (body.domain.empty()) return 1;
   int64_t width = limit;
@@ -104,7 +115,7 @@ bool streams(const kernel_body& body, const body_operand& o) {
 row_layout row_layout_of(const kernel_body& body, const group_options& options) {
   row_layout l;
   l.across = has_adjacent_rows(body);
-  l.width = l.across ? 1 : vector_width(body);
+  l.width = l.across ? 1 : vector_width(body, widest_vector(body));
   if (body.domain.back() % l.width != 0) l.width = 1;
   l.vectors = body.columns() / l.width;
   l.row_threads = options.row_threads > 0 ? options.row_threads : default_row_threads(body, l);
@@ -119,8 +130,9 @@ row_layout row_layout_of(const kernel_body& body, const group_options& options) 
   const int64_t arrays = arrays_of(body);
   const bool keeps = reads_again(body) && options.keep_expensive;
   l.resident = keeps && share * l.width * arrays <= register_budget(block);
-  const int64_t in_flight =
-      options.accumulators > 0 ? options.accumulators : std::max<int64_t>(k_values_in_flight / (l.width * arrays), 1);
+  const int64_t in_flight = options.accumulators > 0
+                                ? options.accumulators
+                                : std::max<int64_t>(k_values_in_flight / (std::min<int64_t>(l.width, 4) * arrays), 1);
   l.unrolled = l.resident ? share : std::min(share, in_flight);
   return l;
 }

@@ -12,9 +12,11 @@ namespace cudal1 {
 // How a thread accesses the elements of one vector: one value for all; contiguous and aligned; or one by one.
 enum class vector_access { uniform, vector, apart };
 vector_access access_of(const body_operand& o, int64_t width);
-// The widest vector (4, 2 or 1 elements, at most `limit`) along the last dimension that works for every tensor with
+// The elements of a vector of 16 bytes: 8 where the kernel has elements of half types, otherwise 4.
+int64_t widest_vector(const kernel_body& body);
+// The widest vector (8, 4, 2 or 1 elements, at most `limit`) along the last dimension that works for every tensor with
 // stride 1 in that dimension.
-int64_t vector_width(const kernel_body& body, int64_t limit = 4);
+int64_t vector_width(const kernel_body& body, int64_t limit);
 
 // "int" where every index of the kernel fits, else "long long".
 std::string index_type(int64_t elements);

@@ -41,13 +41,13 @@ void cuda_row_group::write_pointers() {
   for (std::size_t i = 0; i < w_->body().operands.size(); ++i) {
     const auto& o = w_->body().operands[i];
     if (!w_->operand_used(static_cast<int>(i))) continue;
-    w_->line(fmt::format("{0}{1}* {2}_r = {2}{3};", w_->in_place(o) ? "" : "const ", c_type(o.type.type),
+    w_->line(fmt::format("{0}{1}* {2}_r = {2}{3};", w_->in_place(o) ? "" : "const ", memory_type(o.type.type),
                          w_->pointer(static_cast<int>(i)), row_offset(o.strides)));
   }
   if (!w_->request().options.in_place.empty()) return;
   for (std::size_t i = 0; i < w_->body().results.size(); ++i) {
     const auto& t = w_->body().results[i].target;
-    w_->line(fmt::format("{0}* {1}_r = {1}{2};", c_type(t.type.type), w_->target(static_cast<int>(i)),
+    w_->line(fmt::format("{0}* {1}_r = {1}{2};", memory_type(t.type.type), w_->target(static_cast<int>(i)),
                          row_offset(t.strides)));
   }
 }

@@ -17,8 +17,11 @@ struct vector_type {
 };
 
 vector_type vector_of(dtype type, int64_t width) {
-  const int64_t elements = std::min<int64_t>(width, 16 / size_of(type));
+  const int64_t elements = std::min<int64_t>({width, 4, 16 / size_of(type)});
   const std::string base = type == dtype::bool_   ? "uchar"
+                           : type == dtype::uint8 ? "uchar"
+                           : type == dtype::int8  ? "char"
+                           : type == dtype::int16 ? "short"
                            : type == dtype::int32 ? "int"
                            : type == dtype::int64 ? "longlong"
                                                   : c_type(type);
@@ -30,6 +33,31 @@ std::string plus(const std::string& at, int64_t l) {
   return l == 0 ? at : fmt::format("{} + {}", at, l);
 }
 
+// Half types are moved in words of two.
+std::string words_type(int64_t words) {
+  return words == 1 ? "unsigned" : "uint" + std::to_string(words);
+}
+
+void write_half_load(kernel_writer& w, dtype type, int64_t width, const std::string& from, const std::string& into,
+                     const std::string& at) {
+  const std::string name = into + "_bits", words = words_type(width / 2);
+  w.line(fmt::format("const {0} {1} = *(const {0}*)({2});", words, name, from));
+  for (int64_t l = 0; l < width; ++l) {
+    const std::string word = width == 2 ? name : fmt::format("{}.{}", name, k_parts[l / 2]);
+    w.line(fmt::format("{}[{}] = {};", into, plus(at, l),
+                       loaded(type, fmt::format("(unsigned short){}", l % 2 == 0 ? word : "(" + word + " >> 16)"))));
+  }
+}
+
+void write_half_store(kernel_writer& w, dtype type, int64_t width, const std::string& to, const std::string& from) {
+  const char* const pair = type == dtype::float16 ? "half_pair_of_floats" : "bfloat16_pair_of_floats";
+  const std::string words = words_type(width / 2);
+  std::string parts;
+  for (int64_t l = 0; l < width; l += 2)
+    parts += fmt::format("{0}{1}({2}[{3}], {2}[{4}])", l > 0 ? ", " : "", pair, from, l, l + 1);
+  w.line(fmt::format("*({}*)({}) = {};", words, to, width == 2 ? parts : fmt::format("make_{}({})", words, parts)));
+}
+
 }  // namespace
 
 void write_vector_load(kernel_writer& w, const body_operand& o, int64_t width, const std::string& pointer,
@@ -38,7 +66,12 @@ void write_vector_load(kernel_writer& w, const body_operand& o, int64_t width, c
   if (access_of(o, width) != vector_access::vector) {
     const int64_t stride = o.strides.empty() ? 0 : o.strides.back();
     for (int64_t l = 0; l < width; ++l)
-      w.line(fmt::format("{}[{}] = {}[{}];", into, plus(at, l), pointer, plus(offset, l * stride)));
+      w.line(fmt::format("{}[{}] = {};", into, plus(at, l),
+                         loaded(o.type.type, fmt::format("{}[{}]", pointer, plus(offset, l * stride)))));
+    return;
+  }
+  if (is_half(o.type.type)) {
+    write_half_load(w, o.type.type, width, pointer + " + " + offset, into, at);
     return;
   }
   const vector_type v = vector_of(o.type.type, width);
@@ -55,7 +88,12 @@ void write_vector_store(kernel_writer& w, const body_operand& o, int64_t width, 
   if (access_of(o, width) != vector_access::vector) {
     const int64_t stride = o.strides.empty() ? 0 : o.strides.back();
     for (int64_t l = 0; l < width; ++l)
-      w.line(fmt::format("{}[{}] = {}[{}];", pointer, plus(offset, l * stride), from, l));
+      w.line(fmt::format("{}[{}] = {};", pointer, plus(offset, l * stride),
+                         stored(o.type.type, fmt::format("{}[{}]", from, l))));
+    return;
+  }
+  if (is_half(o.type.type)) {
+    write_half_store(w, o.type.type, width, pointer + " + " + offset, from);
     return;
   }
   const vector_type v = vector_of(o.type.type, width);

@@ -48,7 +48,8 @@ class cuda_elements_writer {
     const auto& options = w_.request().options;
     threads_ = options.threads > 0 ? options.threads : k_threads;
     const int64_t items = options.items;
-    width_ = vector_width(body, items > 0 ? std::min<int64_t>(items, 4) : 4);
+    const int64_t widest = widest_vector(body);
+    width_ = vector_width(body, items > 0 ? std::min(items, widest) : widest);
     vectors_ = elements_ / width_;
     int64_t streams = 0;
     for (std::size_t i = 0; i < body.operands.size(); ++i)
@@ -87,8 +88,8 @@ class cuda_elements_writer {
     return std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0; });
   }
   void write_single(int n) {
-    w_.line(
-        fmt::format("const {} {} = {}[0];", c_type(w_.node(n).type), w_.variable(n), w_.pointer(w_.node(n).operand)));
+    w_.line(fmt::format("const {} {} = {};", c_type(w_.node(n).type), w_.variable(n),
+                        loaded(operand_of(n).type.type, w_.pointer(w_.node(n).operand) + "[0]")));
   }
 
   std::string array(int n) const { return w_.variable(n) + "_q"; }

@@ -341,8 +341,9 @@ class cuda_rows_writer {
     if (!n.per_row || n.kind == node_kind::constant || n.kind == node_kind::reduce || ready_.contains(number)) return;
     for (const int o : n.operands)
       need_row_value(o);
-    const std::string value = n.kind == node_kind::load ? w_.pointer(n.operand) + "_r[0]"
-                                                        : w_.expression(number, [&](int o) { return spell(o); });
+    const std::string value = n.kind == node_kind::load
+                                  ? loaded(operand_of(number).type.type, w_.pointer(n.operand) + "_r[0]")
+                                  : w_.expression(number, [&](int o) { return spell(o); });
     w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
     ready_.insert(number);
   }
@@ -359,7 +360,8 @@ class cuda_rows_writer {
       if (!plan_.is_row_result(result)) continue;
       if (!open) group_.open_first();
       open = true;
-      w_.line(fmt::format("{}_r[0] = {};", w_.target(static_cast<int>(r)), spell(result.node)));
+      w_.line(fmt::format("{}_r[0] = {};", w_.target(static_cast<int>(r)),
+                          stored(result.target.type.type, spell(result.node))));
     }
     if (open) group_.close_first();
   }

@@ -106,6 +106,36 @@ CUDAL1_INLINE double __longlong_as_double(long long v) {
   return cudal1_bits<double>(v);
 }
 
+// Half types as their bits. To them: rounded to nearest even; a pair has the first one in its low bits. Without
+// branches, so that loops over them vectorise.
+CUDAL1_INLINE float float_of_bfloat16(unsigned short bits) {
+  return __uint_as_float((unsigned)bits << 16);
+}
+CUDAL1_INLINE unsigned short bfloat16_of_float(float v) {
+  const unsigned bits = __float_as_uint(v);
+  return (unsigned short)(v != v ? 0x7fffu : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+// The exponent is moved by a product with 2^112, which is exact for subnormal numbers as well.
+CUDAL1_INLINE float float_of_half(unsigned short bits) {
+  const unsigned rest = (unsigned)(bits & 0x7fff) << 13, sign = (unsigned)(bits & 0x8000) << 16;
+  const unsigned moved = __float_as_uint(__uint_as_float(rest) * 0x1p112f);
+  return __uint_as_float(sign | (rest >= 0x0f800000u ? rest | 0x7f800000u : moved));
+}
+// Below 2^-14 a sum with 0.5 rounds: its last bit is the smallest subnormal number.
+CUDAL1_INLINE unsigned short half_of_float(float v) {
+  const unsigned bits = __float_as_uint(v), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+  const unsigned normal = (rest + 0xfffu + (rest >> 13 & 1u) - 0x38000000u) >> 13;
+  const unsigned small = __float_as_uint(__uint_as_float(rest) + 0.5f) - 0x3f000000u;
+  const unsigned large = rest > 0x7f800000u ? 0x7fffu : 0x7c00u;
+  return (unsigned short)(sign | (rest < 0x38800000u ? small : rest < 0x47800000u ? normal : large));
+}
+CUDAL1_INLINE unsigned half_pair_of_floats(float low, float high) {
+  return half_of_float(low) | (unsigned)half_of_float(high) << 16;
+}
+CUDAL1_INLINE unsigned bfloat16_pair_of_floats(float low, float high) {
+  return bfloat16_of_float(low) | (unsigned)bfloat16_of_float(high) << 16;
+}
+
 // Cache hints mean nothing here.
 #define CUDAL1_LOAD(NAME)            \
   template <class T>                 \

@@ -15,5 +15,6 @@ expected<std::string> cuda_kernel_text(std::string_view source);
 // What the dialect has and NVRTC lacks.
 std::string_view cuda_prologue();
 std::string_view cuda_prologue_of_atomics();
+std::string_view cuda_prologue_of_half_types();
 
 }  // namespace cudal1

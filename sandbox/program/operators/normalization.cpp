@@ -12,10 +12,6 @@ expected<void> check_plain_layout(const tensor_type& t, std::string_view name) {
   return not_covered("{} is {}: channels-last operands are not supported, make it contiguous first", name, t.text());
 }
 
-bool is_half(dtype t) {
-  return t == dtype::float16 || t == dtype::bfloat16;
-}
-
 // Checks an optional parameter: the given shape, and the input's type, or float32 where that is a half type.
 expected<void> check_parameter(const arguments& a, std::string_view name, const tensor_type& input,
                                const std::vector<int64_t>& shape) {

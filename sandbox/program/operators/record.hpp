@@ -121,6 +121,7 @@ enum class kernel_form {
   select,
   masked_fill,
   channel_affine,  // batch norm with given statistics
+  conversion,      // to the result's type
   identity
 };
 struct element_kernel {

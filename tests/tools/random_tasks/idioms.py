@@ -57,6 +57,66 @@ def feed_forward(p: Program, v: Value) -> None:
         p.call("layer_norm", input=made, normalized_shape=[n])
 
 
+def name_of(dtype: torch.dtype) -> str:
+    return str(dtype)[6:]
+
+
+def residual_norm(p: Program, v: Value) -> None:
+    """Llama's: the norm in float32, its input an output of its own."""
+    n, dtype = p.shape(v)[-1], p.tensor(v).dtype
+    if n < 3:
+        raise Unfit
+    kept = p.call("add.Tensor", self=v, other=p.input(*p.shape(v), dtype=dtype))
+    wide = p.call("to.dtype", self=kept, dtype="float32") if dtype != torch.float32 else kept
+    mean = p.call("mean.dim", self=p.call("pow.Tensor_Scalar", self=wide, exponent=2), dim=[-1], keepdim=True)
+    normed = p.call("mul.Tensor", self=wide, other=p.call("rsqrt", self=p.call("add.Scalar", self=mean, other=1e-6)))
+    if dtype != torch.float32:
+        normed = p.call("to.dtype", self=normed, dtype=name_of(dtype))
+    p.call("mul.Tensor", self=p.weight(n, like=v), other=normed)
+    p.call("mul.Scalar", self=kept, other=0.5)
+
+
+def masked_softmax(p: Program, v: Value) -> None:
+    s = p.shape(v)
+    scores = p.call("mul.Scalar", self=v, other=0.125)
+    mask = p.input(*s[-2:], dtype=torch.bool)
+    scores = p.call("masked_fill.Scalar", self=scores, mask=mask, value=p.r.choice((-1e4, -3e4)))
+    more = {"dtype": "float32"} if p.r.random() < 0.3 else {}
+    p.call("softmax.int", self=scores, dim=-1, **more)
+
+
+def embedding_and_position(p: Program, v: Value) -> None:
+    words, length, width = p.r.choice((5, 40)), p.r.choice((1, 7, 32)), p.r.choice((3, 16, 40))
+    ids = p.indices(p.r.choice((1, 3)), length, below=words)
+    words_of = p.call("embedding", weight=p.weight(words, width), indices=ids)
+    made = p.call("add.Tensor", self=words_of, other=p.weight(length, width))
+    if p.r.random() < 0.5:
+        p.call("layer_norm", input=made, normalized_shape=[width], weight=p.weight(width), bias=p.weight(width))
+
+
+def dequantized_layer(p: Program, v: Value) -> None:
+    n, wide, dtype = p.shape(v)[-1], p.r.choice((4, 17, 32)), p.tensor(v).dtype
+    codes = p.indices(wide, n, below=100, dtype=p.r.choice((torch.int8, torch.uint8)))
+    weight = p.call("to.dtype", self=codes, dtype=name_of(dtype))
+    if p.r.random() < 0.5:
+        weight = p.call("sub.Scalar", self=weight, other=50)
+    weight = p.call("mul.Tensor", self=weight, other=p.call("mul.Scalar", self=p.weight(wide, 1, like=v), other=0.01))
+    p.call("linear", input=v, weight=weight)
+
+
+def interleaved_rotary(p: Program, v: Value) -> None:
+    """Pairs of neighbours are turned."""
+    s = p.shape(v)
+    if p.rank(v) < 2 or s[-1] % 2:
+        raise Unfit
+    even, odd = (p.call("slice.Tensor", self=v, dim=-1, start=k, end=s[-1], step=2) for k in (0, 1))
+    both = p.call("stack", tensors=[p.call("neg", self=odd), p.call("clone", self=even)], dim=-1)
+    turned = p.call("flatten.using_ints", self=both, start_dim=-2)
+    angles = p.input(*s[-2:], dtype=p.tensor(v).dtype)
+    one = p.call("mul.Tensor", self=v, other=p.call("cos", self=angles))
+    p.call("add.Tensor", self=one, other=p.call("mul.Tensor", self=turned, other=p.call("sin", self=angles)))
+
+
 def rotary(p: Program, v: Value) -> None:
     n = p.shape(v)[-1]
     if p.rank(v) < 2 or n % 2:
@@ -144,4 +204,5 @@ def recurrent_cell(p: Program, v: Value) -> None:
 
 
 IDIOMS = (rms_norm, l2_norm, standardized, gated_layer, feed_forward, rotary, attention, residual_block,
-          channel_attention, gelu_by_hand, recurrent_cell)  # fmt: skip
+          channel_attention, gelu_by_hand, recurrent_cell, residual_norm, masked_softmax, embedding_and_position,
+          dequantized_layer, interleaved_rotary)  # fmt: skip

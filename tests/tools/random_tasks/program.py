@@ -28,6 +28,7 @@ class Program:
         self.inputs: list[dict[str, Any]] = []
         self.weights: list[dict[str, Any]] = []
         self.steps: list[dict[str, Any]] = []
+        self.dtype = r.choices((torch.float32, torch.float16, torch.bfloat16, torch.float64), (60, 16, 20, 4))[0]
 
     def declare(self, where: list[dict[str, Any]], prefix: str, shape: Any, dtype: torch.dtype, **more: Any) -> Value:
         name = Value(f"{prefix}{len(where)}")
@@ -37,7 +38,9 @@ class Program:
         self.values[name] = torch.empty(list(shape), dtype=dtype, device="meta")
         return name
 
-    def input(self, *shape: int, dtype: torch.dtype = torch.float32, **more: Any) -> Value:
+    def input(self, *shape: int, dtype: torch.dtype | None = None, **more: Any) -> Value:
+        """Of the program's own type unless said otherwise."""
+        dtype = dtype or self.dtype
         if dtype == torch.bool:
             more["draw"] = {"distribution": "bernoulli", "probability": self.r.choice((0.1, 0.5, 0.9))}
         return self.declare(self.inputs, "x", shape, dtype, **more)
@@ -50,7 +53,7 @@ class Program:
         draw: dict[str, Any] = {"distribution": "normal", "mean": 0, "std": 1 / math.sqrt(max(1, math.prod(shape[1:])))}
         if positive:
             draw = {"distribution": "uniform", "low": 0.5, "high": 2, "min": 0.1}
-        dtype = self.values[like].dtype if like is not None else torch.float32
+        dtype = self.values[like].dtype if like is not None else self.dtype
         return self.declare(self.weights, "w", shape, dtype, draw=draw)
 
     def call(self, op: str, /, **args: Any) -> Any:

@@ -28,7 +28,7 @@ def start(p: Program) -> None:
     shape = [r.choice(SIZES if rank < 3 else SIZES[:16] if rank == 3 else SIZES[:10]) for _ in range(rank)]
     while math.prod(shape) > 1 << 17:
         shape[shape.index(max(shape))] = r.choice((2, 3, 17))
-    p.input(*shape, dtype=torch.float32 if r.random() < 0.9 else r.choice(FLOATS))
+    p.input(*shape, dtype=p.dtype if r.random() < 0.9 else r.choice(FLOATS))
     if r.random() < 0.4:
         p.input(*(n if r.random() < 0.6 else 1 for n in shape))
 
@@ -41,8 +41,8 @@ def step(p: Program) -> None:
     values = floats(p)
     # Late results more often: chains are what moves work on.
     v = p.r.choices(values, [2 ** min(i, 8) for i in range(len(values))])[0]
-    if p.tensor(v).dtype != torch.float32 and p.r.random() < 0.5:
-        v = p.call("to.dtype", self=v, dtype="float32")
+    if p.tensor(v).dtype != p.dtype and p.r.random() < 0.5:
+        v = p.call("to.dtype", self=v, dtype=str(p.dtype)[6:])
     families = list(FAMILIES)
     family = p.r.choices(families, [FAMILIES[f] for f in families])[0]
     family(p, v)

@@ -81,6 +81,13 @@ const std::vector<std::string>& kinds() {
         atomicMin(d, 4ll); atomicExch(e, 5ull); atomicXor(f, 6ll); atomicAdd(g, (size_t)1); atomicSub(g, (size_t)1);
         atomicMax(g, (size_t)7); atomicOr_block(d, 1ll); atomicAnd_system(f, 1ll); atomicSub(c, 1ull);
         atomicAdd(h, 1.0f); atomicAdd(i, 1.0); atomicInc(b, 9u); atomicCAS(d, 1ll, 2ll); atomicExch(h, 1.0f);
+      })",
+      R"(__global__ void halves(const uint4* x, uint4* y, unsigned short* z) {
+        const uint4 v = x[threadIdx.x];
+        const float a = float_of_half((unsigned short)v.x), b = float_of_bfloat16((unsigned short)(v.y >> 16));
+        z[threadIdx.x] = half_of_float(a);
+        z[threadIdx.x + blockDim.x] = bfloat16_of_float(b);
+        y[threadIdx.x] = make_uint4(half_pair_of_floats(a, b), bfloat16_pair_of_floats(a, b), v.z, v.w);
       })"};
   return all;
 }

@@ -1,0 +1,42 @@
+// Judges programs of a task by the gates, on one draw of each kind, in this process: compiled for the host, as CUDA's
+// kernels are too. Needs the arena (use_judging_arena), which makes out-of-bounds writes visible.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "sandbox/program/task.hpp"
+#include "sandbox/referee/reference_program.hpp"
+#include "sandbox/verify/verifier.hpp"
+
+namespace cudal1::test {
+
+// Installs the tensors' memory; once in a process.
+void use_judging_arena();
+
+class judged_task {
+ public:
+  explicit judged_task(const task& t);
+  // Why the gates reject the program; "" where they accept it. Throws where it cannot be compiled or called.
+  std::string problem_of(program p);
+
+  // A draw of the task, and what its own program makes of it.
+  using flat = std::vector<std::byte>;
+  struct known_draw {
+    draw_request request;
+    std::vector<flat> inputs, weights, eager, exact;
+  };
+
+ private:
+  void fill(known_draw& d);
+  void compare(interpreter& variant, known_draw& d, draw_check& into);
+
+  const task& t_;
+  verification_options options_;
+  reference_program reference_;
+  check_plan plan_;
+  std::vector<known_draw> draws_;
+};
+
+}  // namespace cudal1::test

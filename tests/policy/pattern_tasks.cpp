@@ -1,0 +1,164 @@
+#include "tests/policy/pattern_tasks.hpp"
+
+#include <stdexcept>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace cudal1::test {
+namespace {
+
+std::string input(const std::string& name, const std::string& type, const std::string& shape,
+                  const std::string& draw = "") {
+  const std::string drawn = draw.empty() ? "" : R"(, "draw": )" + draw;
+  return fmt::format(R"({{"name": "{}", "dtype": "{}", "shape": {}{}}})", name, type, shape, drawn);
+}
+
+std::string mask(const std::string& name, const std::string& shape) {
+  return input(name, "bool", shape, R"({"distribution": "bernoulli", "probability": 0.3})");
+}
+
+// "add.Tensor", R"("self": "x", "other": "r")", "h".
+std::string step(const std::string& op, const std::string& args, const std::string& out) {
+  return fmt::format(R"({{"aten": "aten::{}", "args": {{{}}}, "out": ["{}"]}})", op, args, out);
+}
+
+std::string halves(const std::string& x, const std::string& first, const std::string& second) {
+  return fmt::format(
+      R"({{"aten": "aten::chunk", "args": {{"self": "{}", "chunks": 2, "dim": -1}}, "out": ["{}", "{}"]}})", x, first,
+      second);
+}
+
+std::string to(const std::string& x, const std::string& type, const std::string& out) {
+  return step("to.dtype", fmt::format(R"("self": "{}", "dtype": "{}")", x, type), out);
+}
+
+std::string product(const std::string& a, const std::string& b, const std::string& out) {
+  return step("mul.Tensor", fmt::format(R"("self": "{}", "other": "{}")", a, b), out);
+}
+
+std::string sum(const std::string& a, const std::string& b, const std::string& out) {
+  return step("add.Tensor", fmt::format(R"("self": "{}", "other": "{}")", a, b), out);
+}
+
+struct pattern {
+  std::string name;
+  std::vector<std::string> inputs, weights, steps, outputs;
+  int kernels = 1;
+  std::vector<std::string> library = {};
+};
+
+pattern_task made(const pattern& p, const std::string& type) {
+  std::vector<std::string> outputs;
+  for (const auto& o : p.outputs)
+    outputs.push_back('"' + o + '"');
+  auto read =
+      read_task(fmt::format(R"({{"format": 1, "name": "{}_{}", "summary": "a test", "family": "test", "inputs": [{}],
+                      "weights": [{}], "steps": [{}], "outputs": [{}]}})",
+                            p.name, type, fmt::join(p.inputs, ", "), fmt::join(p.weights, ", "),
+                            fmt::join(p.steps, ", "), fmt::join(outputs, ", ")),
+                "cpu");
+  if (!read) throw std::runtime_error(p.name + ": " + read.error().message);
+  return {std::move(*read), p.kernels, p.library};
+}
+
+// Gated layers, with the gate and the value in one tensor, and in two.
+std::vector<pattern> gated(const std::string& t) {
+  return {{"swiglu",
+           {input("x", t, "[12, 160]")},
+           {},
+           {halves("x", "g", "u"), step("silu", R"("self": "g")", "s"), product("s", "u", "y")},
+           {"y"}},
+          {"geglu",
+           {input("x", t, "[6, 2, 72]")},
+           {},
+           {R"({"aten": "aten::split.Tensor", "args": {"self": "x", "split_size": 36, "dim": -1}, "out": ["a", "b"]})",
+            step("gelu", R"("self": "a", "approximate": "tanh")", "g"), product("g", "b", "y")},
+           {"y"}},
+          {"gate_of_odd_width",
+           {input("g", t, "[7, 37]"), input("u", t, "[7, 37]")},
+           {},
+           {step("silu", R"("self": "g")", "s"), product("s", "u", "y")},
+           {"y"}},
+          {"gate_in_float32",
+           {input("g", t, "[8, 64]"), input("u", t, "[8, 64]")},
+           {},
+           {to("g", "float32", "f"), step("gelu", R"("self": "f")", "e"), to("e", t, "h"), product("h", "u", "y")},
+           {"y"}}};
+}
+
+std::vector<std::string> root_mean_square(const std::string& x, const std::string& out) {
+  return {step("pow.Tensor_Scalar", fmt::format(R"("self": "{}", "exponent": 2)", x), "squares"),
+          step("mean.dim", R"("self": "squares", "dim": [-1], "keepdim": true)", "mean"),
+          step("add.Scalar", R"("self": "mean", "other": 1e-06)", "shifted"),
+          step("rsqrt", R"("self": "shifted")", "scale"), product(x, "scale", out)};
+}
+
+std::vector<pattern> norms(const std::string& t) {
+  std::vector<std::string> by_hand{sum("x", "r", "h"), to("h", "float32", "f")};
+  for (auto& s : root_mean_square("f", "n"))
+    by_hand.push_back(std::move(s));
+  by_hand.push_back(to("n", t, "c"));
+  by_hand.push_back(product("w", "c", "y"));
+  return {{"residual_rms_norm",
+           {input("x", t, "[9, 96]"), input("r", t, "[9, 96]")},
+           {input("w", t, "[96]")},
+           by_hand,
+           {"y", "h"}},
+          {"rms_norm",
+           {input("x", t, "[5, 3, 40]")},
+           {input("w", t, "[40]")},
+           {step("rms_norm", R"("input": "x", "normalized_shape": [40], "weight": "w", "eps": 1e-05)", "y")},
+           {"y"}},
+          {"residual_layer_norm_of_float32_weights",
+           {input("x", t, "[6, 200]"), input("r", t, "[6, 200]")},
+           {input("w", "float32", "[200]"), input("b", "float32", "[200]")},
+           {sum("x", "r", "h"),
+            step("layer_norm", R"("input": "h", "normalized_shape": [200], "weight": "w", "bias": "b")", "y")},
+           {"y"}},
+          {"mean_of_the_batch",
+           {input("x", t, "[33, 24]")},
+           {},
+           {step("tanh", R"("self": "x")", "h"), step("mean.dim", R"("self": "h", "dim": [0])", "y")},
+           {"y"}}};
+}
+
+std::vector<pattern> softmaxes(const std::string& t) {
+  return {
+      {"masked_softmax",
+       {input("x", t, "[2, 3, 10, 24]"), mask("m", "[10, 24]")},
+       {},
+       {step("mul.Scalar", R"("self": "x", "other": 0.125)", "s"),
+        step("masked_fill.Scalar", R"("self": "s", "mask": "m", "value": -10000.0)", "f"),
+        step("softmax.int", R"("self": "f", "dim": -1)", "y")},
+       {"y"}},
+      {"biased_softmax_in_float32",
+       {input("x", t, "[2, 3, 5, 40]"), input("b", t, "[1, 3, 5, 40]")},
+       {},
+       {sum("x", "b", "s"), step("softmax.int", R"("self": "s", "dim": -1, "dtype": "float32")", "f"), to("f", t, "y")},
+       {"y"}},
+      {"logsumexp_of_channels",
+       {input("x", t, "[3, 11, 40]")},
+       {},
+       {step("logsumexp", R"("self": "x", "dim": [1])", "y")},
+       {"y"}},
+      {"sum_of_one_long_row",
+       {input("x", t, "[98304]")},
+       {},
+       {step("sum", R"("self": "x", "dtype": "float32")", "y")},
+       {"y"},
+       3}};
+}
+
+}  // namespace
+
+std::vector<pattern_task> pattern_tasks(const std::string& type) {
+  std::vector<pattern_task> out;
+  for (const auto& family : {gated(type), norms(type), softmaxes(type)}) {
+    for (const auto& p : family)
+      out.push_back(made(p, type));
+  }
+  return out;
+}
+
+}  // namespace cudal1::test

@@ -1,0 +1,107 @@
+// What language models are made of becomes kernels, which the gates accept, in every type and for every target.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "policy/search/starting_schedules.hpp"
+#include "policy/search/why_no_moves.hpp"
+#include "sandbox/program/operators/record.hpp"
+#include "tests/policy/judged_task.hpp"
+#include "tests/policy/pattern_tasks.hpp"
+#include "tests/policy/task_texts.hpp"
+#include "tests/sandbox/cuda/compiler/harness.hpp"
+
+namespace cudal1::test {
+namespace {
+
+using case_name = std::tuple<const char*, const char*>;  // type, target
+
+class patterns : public testing::TestWithParam<case_name> {
+ protected:
+  static void SetUpTestSuite() {
+    static const bool once = (use_judging_arena(), true);
+    static_cast<void>(once);
+  }
+  std::string type() const { return std::get<0>(GetParam()); }
+  const lowering_target& target() const { return target_named(std::get<1>(GetParam())); }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    all, patterns, testing::Combine(testing::Values("float32", "float16", "bfloat16"), testing::Values("cpu", "cuda")),
+    [](const auto& each) { return std::string(std::get<0>(each.param)) + "_" + std::get<1>(each.param); });
+
+program lowered(const task& t, const schedule& s, const lowering_target& target) {
+  auto made = lower(t, s, target);
+  if (!made) throw std::runtime_error(t.name + ": " + made.error().message);
+  return std::move(made->checked.text);
+}
+
+TEST_P(patterns, become_kernels) {
+  for (const auto& p : pattern_tasks(type())) {
+    const auto whole = whole_schedules(p.what, target());
+    ASSERT_FALSE(whole.empty()) << p.what.name << ": " << why_no_moves(p.what, target());
+    const program made = lowered(p.what, whole.front(), target());
+    int kernels = 0;
+    std::vector<std::string> library;
+    for (const auto& s : made.steps) {
+      kernels += std::holds_alternative<launch_step>(s) ? 1 : 0;
+      if (const auto* call = std::get_if<aten_step>(&s); call != nullptr) {
+        const auto* op = find_operator(call->op);
+        const bool is_view =
+            op != nullptr && (op->record->kind == operator_kind::view || op->record->kind == operator_kind::list);
+        if (!is_view) library.push_back(call->op);
+      }
+    }
+    EXPECT_LE(kernels, p.kernels) << p.what.name << ": " << print_schedule(whole.front());
+    EXPECT_GE(kernels, 1) << p.what.name;
+    EXPECT_EQ(library, p.library) << p.what.name << ": " << print_schedule(whole.front());
+  }
+}
+
+TEST_P(patterns, are_accepted_by_the_gates) {
+  for (const auto& p : pattern_tasks(type())) {
+    judged_task judged(p.what);
+    const auto whole = whole_schedules(p.what, target());
+    ASSERT_FALSE(whole.empty()) << p.what.name;
+    EXPECT_EQ(judged.problem_of(lowered(p.what, whole.front(), target())), "")
+        << p.what.name << ": " << print_schedule(whole.front());
+  }
+}
+
+TEST(Patterns, CompileForAGpu) {
+  for (const char* type : {"float16", "bfloat16"}) {
+    for (const auto& p : pattern_tasks(type)) {
+      const auto whole = whole_schedules(p.what, for_cuda());
+      ASSERT_FALSE(whole.empty()) << p.what.name;
+      const auto compiled = compile(lowered(p.what, whole.front(), for_cuda()).source);
+      EXPECT_TRUE(compiled) << p.what.name << ": " << compiled.error().message;
+    }
+  }
+}
+
+TEST(Patterns, AWrongProgramIsRejected) {
+  const auto all = pattern_tasks("bfloat16");
+  const task& t = all.front().what;
+  judged_task judged(t);
+  program p = lowered(t, whole_schedules(t, for_cpu()).front(), for_cpu());
+  const auto at = p.source.find("1.0f + __expf");
+  ASSERT_NE(at, std::string::npos) << p.source;
+  p.source.replace(at, 4, "1.1f");
+  EXPECT_NE(judged.problem_of(std::move(p)), "");
+}
+
+// 16 bytes at a time: eight elements of a half type.
+TEST(Patterns, HalfTypesAreMovedInWordsOfEightElements) {
+  for (const char* type : {"float16", "bfloat16"}) {
+    for (const auto& p : pattern_tasks(type)) {
+      if (!p.what.name.starts_with("swiglu") && !p.what.name.starts_with("residual_rms_norm")) continue;
+      const auto whole = whole_schedules(p.what, for_cuda());
+      ASSERT_FALSE(whole.empty()) << p.what.name;
+      const program made = lowered(p.what, whole.front(), for_cuda());
+      EXPECT_THAT(made.source, testing::HasSubstr("*(const uint4*)")) << p.what.name;
+      EXPECT_THAT(made.source, testing::HasSubstr("= make_uint4(")) << p.what.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cudal1::test

@@ -4,10 +4,17 @@
 
 #include "policy/codegen/internal_operators.hpp"
 #include "policy/graph/alignment.hpp"
+#include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
 
 namespace {
+
+constexpr int64_t k_most_parts = 4;  // that a kernel joins: a thread computes an element of each
+
+std::size_t at(int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 // Internal operators have their own registry; ATen operators are found by their records.
 const operator_builder* find_elementwise_builder(const graph_step& s) {
@@ -35,6 +42,8 @@ body_builder::body_builder(const graph& g, row_domain domain) : graph_(&g), doma
       const int64_t inner = size / domain_.groups;
       rows.push_back({d, domain_.groups, inner});
       columns.push_back({d, inner, 1});
+    } else if (d == domain_.joined_dim) {
+      rows.push_back({d, size / domain_.parts, 1});
     } else {
       (is_reduced(d) ? columns : rows).push_back({d, size, 1});
     }
@@ -51,6 +60,7 @@ body_builder::body_builder(const graph& g, row_domain domain) : graph_(&g), doma
 
 std::optional<value_form> body_builder::form_of(const std::vector<int64_t>& shape) const {
   if (shape == domain_.shape) return value_form::full;
+  if (domain_.parts > 1) return shape == part_shape() ? std::optional(value_form::part) : std::nullopt;
   if (domain_.split_dim >= 0) return std::nullopt;
   std::vector<int64_t> kept = domain_.shape, squeezed;
   for (const auto d : domain_.reduced)
@@ -69,6 +79,19 @@ std::vector<int64_t> body_builder::domain_strides(const std::vector<int64_t>& by
   for (const auto& d : dims_)
     out.push_back(d.size == 1 ? 0 : by_dim[static_cast<std::size_t>(d.dim)] * d.multiplier);
   return out;
+}
+
+std::vector<int64_t> body_builder::part_shape() const {
+  std::vector<int64_t> out = domain_.shape;
+  if (domain_.parts > 1) out[static_cast<std::size_t>(domain_.joined_dim)] /= domain_.parts;
+  return out;
+}
+
+// Of a part's first element, for a tensor of these strides by dimension of the full shape.
+int64_t body_builder::part_offset(int64_t part, const std::vector<int64_t>& by_dim) const {
+  if (domain_.parts == 1) return 0;
+  const auto d = static_cast<std::size_t>(domain_.joined_dim);
+  return part * (domain_.shape[d] / domain_.parts) * by_dim[d];
 }
 
 // Strides of `type`, broadcast to `result`, by dimension of the full shape.
@@ -93,12 +116,12 @@ int body_builder::add_node(body_node n) {
   return static_cast<int>(body_.nodes.size()) - 1;
 }
 
-int body_builder::load(const std::string& value, std::vector<int64_t> strides) {
+int body_builder::load(const std::string& value, std::vector<int64_t> strides, int64_t offset) {
   for (std::size_t i = 0; i < body_.nodes.size(); ++i) {
     const auto& n = body_.nodes[i];
     if (n.kind != node_kind::load) continue;
     const auto& known = body_.operands[static_cast<std::size_t>(n.operand)];
-    if (known.value == value && known.strides == strides) return static_cast<int>(i);
+    if (known.value == value && known.strides == strides && known.offset == offset) return static_cast<int>(i);
   }
   body_node n;
   n.kind = node_kind::load;
@@ -107,12 +130,14 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides) {
   n.operand = static_cast<int>(body_.operands.size());
   n.per_row = !domain_.reduced.empty() && is_one_per_row(strides, body_.row_dims);
   n.cost = 0;
-  body_.operands.push_back({value, graph_->type_of(value), std::move(strides), starts_aligned(*graph_, value)});
+  const tensor_type& type = graph_->type_of(value);
+  const bool aligned = starts_aligned(*graph_, value) && offset * size_of(type.type) % 16 == 0;
+  body_.operands.push_back({value, type, std::move(strides), aligned, offset});
   return add_node(std::move(n));
 }
 
 int body_builder::strided_load(const std::string& value, const std::vector<int64_t>& strides) {
-  return load(value, domain_strides(strides));
+  return load(value, domain_strides(strides), part_offset(part_, strides));
 }
 
 int body_builder::converted(int n, dtype wanted) {
@@ -136,11 +161,25 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
                       (known->second.form == value_form::row_kept && *result_form == value_form::full) ||
                       (single && known->second.form != value_form::full && body_.rows() == 1);
     if (!fits) return fail(errc::unsupported, "{} would be broadcast across the kernel's rows", value);
-    return converted(known->second.node, wanted);
+    return converted(known->second.nodes[known->second.form == value_form::full ? at(part_) : 0], wanted);
   }
   if (type.shape.size() > result.shape.size())
     return fail(errc::unsupported, "{} has more dimensions than the result", value);
-  return converted(load(value, domain_strides(strides_in_result(type, result))), wanted);
+  const std::vector<int64_t> strides = strides_in_result(type, result);
+  const int64_t offset = *result_form == value_form::full ? part_offset(part_, strides) : 0;
+  return converted(load(value, domain_strides(strides), offset), wanted);
+}
+
+expected<int> body_builder::joined_operand(const graph_step& s, std::string_view name, dtype wanted) {
+  const auto* list = std::get_if<std::vector<tensor_argument>>(s.argument(name));
+  if (list == nullptr || std::ssize(*list) != domain_.parts)
+    return fail(errc::unsupported, "{} joins other parts than the rest of the kernel", s.op());
+  tensor_type part;
+  part.shape = part_shape();
+  const std::string& value = graph_->resolve((*list)[at(part_)].name);
+  if (graph_->type_of(value).shape != part.shape)
+    return fail(errc::unsupported, "{} joins other parts than the rest of the kernel", s.op());
+  return operand_value(value, part, wanted);
 }
 
 expected<int> body_builder::operand(const graph_step& s, std::string_view name, const tensor_type& result,
@@ -201,7 +240,7 @@ expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n
                 s.op(), type.text());
   if (c_type(type.type).empty() && !is_half(type.type))
     return fail(errc::unsupported, "kernels do not write {} yet", name_of(type.type));
-  if (*form != value_form::full && !node(n).per_row)
+  if (*form != value_form::full && *form != value_form::part && !node(n).per_row)
     return fail(errc::unsupported, "the result of {} differs along a row", s.op());
   n = converted(n, type.type);
   const std::string& value = s.text->results[result];
@@ -209,12 +248,20 @@ expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n
   // A node has one name; a second name for the same value (a view) gets a separate node.
   if (!node(n).value.empty() || node(n).kind == node_kind::load) n = pointwise("$0", {n}, type.type, 0);
   node(n).value = value;
-  bound_[value] = {n, *form};
+  bound_value& bound = bound_[value];
+  bound.form = *form;
+  bound.nodes.push_back(n);
   return {};
 }
 
 expected<void> body_builder::add_step(const graph_step& s) {
-  if (const auto* build = find_elementwise_builder(s)) return (*build)(*this, s);
+  if (const auto* build = find_elementwise_builder(s)) {
+    const bool whole = domain_.parts > 1 && s.result_types[0].shape == domain_.shape;
+    for (part_ = 0; part_ < (whole ? domain_.parts : 1); ++part_)
+      CUDAL1_CHECK((*build)(*this, s));
+    part_ = 0;
+    return {};
+  }
   if (const auto* row = find_row_builder(s)) {
     CUDAL1_TRY(const row_domain own, row->domain(*graph_, s));
     if (own != domain_) {
@@ -242,12 +289,44 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
       const tensor_type& type = s.result_types[r];
       if (!type.is_contiguous())
         return fail(errc::unsupported, "{} is {}, but kernels write contiguous tensors only", value, type.text());
-      body_.results.push_back({known->second.node, {value, type, domain_strides(strides_in_result(type, type)), true}});
+      const std::vector<int64_t> strides = strides_in_result(type, type);
+      const auto& nodes = known->second.nodes;
+      for (std::size_t part = 0; part < nodes.size(); ++part) {
+        const int64_t offset = part_offset(static_cast<int64_t>(part), strides);
+        const bool aligned = offset * size_of(type.type) % 16 == 0;
+        body_.results.push_back({nodes[part], {value, type, domain_strides(strides), aligned, offset}});
+      }
     }
   }
   if (body_.results.empty()) return fail(errc::invalid_argument, "nothing reads the results of these steps");
   return std::move(body_);
 }
+
+namespace {
+
+// The domain of a kernel that joins equal tensors: one of them. Empty where no step joins.
+expected<std::optional<row_domain>> joined_domain(const graph& g, const std::vector<int>& steps) {
+  std::optional<row_domain> out;
+  for (const int number : steps) {
+    const graph_step& s = g.step_at(number);
+    const auto& kernel = s.record().traits.kernel;
+    if (!kernel || kernel->form != kernel_form::joined) continue;
+    const auto* list = std::get_if<std::vector<tensor_argument>>(s.argument("tensors"));
+    row_domain own;
+    own.shape = s.result_types[0].shape;
+    own.joined_dim = integer_argument(s, "dim").value_or(0);
+    if (own.joined_dim < 0) own.joined_dim += std::ssize(own.shape);
+    own.parts = std::ssize(*list);
+    if (own.parts < 2 || own.parts > k_most_parts || own.shape[at(own.joined_dim)] % own.parts != 0 ||
+        (out && own != *out))
+      return fail(errc::unsupported, "{} does not join a few tensors of equal shape, as the rest of the kernel does",
+                  s.op());
+    out = std::move(own);
+  }
+  return out;
+}
+
+}  // namespace
 
 expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) {
   if (steps.empty()) return fail(errc::invalid_argument, "a kernel needs at least one step");
@@ -261,6 +340,9 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
       domain = std::move(own);
     }
   }
+  CUDAL1_TRY(const auto joined, joined_domain(g, steps));
+  if (joined && domain) return fail(errc::unsupported, "a kernel that joins tensors cannot reduce");
+  if (joined) domain = joined;
   if (!domain) {
     // Pointwise steps only: all results have one shape.
     domain = row_domain{g.step_at(steps.back()).result_types[0].shape, {}, -1, 1};

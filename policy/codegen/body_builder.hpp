@@ -16,6 +16,7 @@ namespace cudal1 {
 // How a value maps to the domain of rows and columns.
 enum class value_form {
   full,          // one value per element
+  part,          // one value per element of a part
   row_kept,      // one per row, the reduced dimensions kept with size 1
   row_squeezed,  // one per row, the reduced dimensions removed
 };
@@ -25,6 +26,9 @@ struct row_domain {
   std::vector<int64_t> shape;    // the full shape
   std::vector<int64_t> reduced;  // ascending dimensions of `shape`
   int64_t split_dim = -1, groups = 1;
+  // Where tensors are joined: how many equal parts the dimension consists of. The domain is one part; a value of the
+  // full shape has a node for each.
+  int64_t joined_dim = -1, parts = 1;
   bool operator==(const row_domain&) const = default;
 };
 
@@ -42,6 +46,8 @@ class body_builder {
   // The node of an argument, as an operand of a step with this result.
   expected<int> operand(const graph_step& s, std::string_view name, const tensor_type& result, dtype wanted);
   expected<int> operand_value(const std::string& value, const tensor_type& result, dtype wanted);
+  // The same, where the result is that of the step whose part is being built: the operand of that number in a list.
+  expected<int> joined_operand(const graph_step& s, std::string_view name, dtype wanted);
   // Loads a value with one stride for each dimension of the full shape (0: broadcast).
   int strided_load(const std::string& value, const std::vector<int64_t>& strides);
   int constant(double v, dtype type = dtype::float32);
@@ -56,12 +62,14 @@ class body_builder {
   std::optional<value_form> form_of(const std::vector<int64_t>& shape) const;
   std::vector<int64_t> domain_strides(const std::vector<int64_t>& by_dim) const;
   std::vector<int64_t> strides_in_result(const tensor_type& type, const tensor_type& result) const;
-  int load(const std::string& value, std::vector<int64_t> strides);
+  int load(const std::string& value, std::vector<int64_t> strides, int64_t offset = 0);
+  std::vector<int64_t> part_shape() const;
+  int64_t part_offset(int64_t part, const std::vector<int64_t>& by_dim) const;
   int converted(int n, dtype wanted);
   int add_node(body_node n);
 
   struct bound_value {
-    int node = -1;
+    std::vector<int> nodes;  // one for each part of a full value; otherwise one
     value_form form = value_form::full;
   };
   struct domain_dim {
@@ -71,6 +79,7 @@ class body_builder {
   row_domain domain_;
   std::vector<domain_dim> dims_;  // of the body's domain, rows first
   int64_t columns_ = 1;
+  int64_t part_ = 0;  // the one being built
   kernel_body body_;
   std::map<std::string, bound_value> bound_;
 };

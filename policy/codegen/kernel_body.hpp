@@ -30,6 +30,7 @@ struct body_operand {
   tensor_type type;
   std::vector<int64_t> strides;
   bool aligned = true;  // the first element is 16-byte aligned; a view may not be
+  int64_t offset = 0;   // of the domain's first element from the tensor's, in elements
 };
 
 // Whether a tensor of these strides has one value for all columns of a row.
@@ -37,7 +38,7 @@ bool is_one_per_row(const std::vector<int64_t>& strides, int row_dims);
 
 struct body_result {
   int node = -1;
-  body_operand target;  // strides of 0 over all columns: one value per row
+  body_operand target;  // strides of 0 over all columns: one value per row; several may be parts of one tensor
 };
 
 struct kernel_body {

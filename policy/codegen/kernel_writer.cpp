@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 #include "policy/codegen/c_text.hpp"
 
@@ -94,29 +95,59 @@ void kernel_writer::close() {
   line("}");
 }
 
+// A tensor of which the kernel has a part gets a parameter of its own, and the part a pointer into it.
 void kernel_writer::open_kernel(int64_t launch_bounds) {
   std::string parameters;
+  std::vector<std::string> parts;
+  std::map<std::string, std::string> whole;  // the parameter of a tensor that is written in parts
   const auto add = [&](const std::string& type, const std::string& name) {
     if (!parameters.empty()) parameters += ", ";
     parameters += type + "* __restrict__ " + name;
   };
-  std::set<std::string> written;
+  const auto part = [&](const std::string& type, const std::string& name, const std::string& of, int64_t offset) {
+    parts.push_back(fmt::format("{}* const {} = {} + {};", type, name, of, offset));
+  };
   for (std::size_t i = 0; i < body().operands.size(); ++i) {
     const auto& o = body().operands[i];
     if (!operand_used(static_cast<int>(i))) continue;
-    add((in_place(o) ? "" : "const ") + memory_type(o.type.type), pointers_[i]);
+    const std::string type = (in_place(o) ? "" : "const ") + memory_type(o.type.type);
+    const std::string name = o.offset == 0 ? pointers_[i] : unique(pointers_[i] + "_whole");
+    add(type, name);
+    if (o.offset != 0) part(type, pointers_[i], name, o.offset);
   }
   for (std::size_t i = 0; i < body().results.size(); ++i) {
     if (!request_->options.in_place.empty()) continue;
-    add(memory_type(body().results[i].target.type.type), targets_[i]);
+    const auto& o = body().results[i].target;
+    const std::string type = memory_type(o.type.type);
+    if (!is_part(static_cast<int>(i))) {
+      add(type, targets_[i]);
+      continue;
+    }
+    std::string& name = whole[o.value];
+    if (name.empty()) add(type, name = unique(targets_[i] + "_whole"));
+    part(type, targets_[i], name, o.offset);
   }
   line("// " + request_->comment);
   const std::string bounds = launch_bounds > 0 ? fmt::format("__launch_bounds__({}) ", launch_bounds) : "";
   open("__global__ void " + bounds + request_->name + "(" + parameters + ")");
+  for (const auto& each : parts)
+    line(each);
   if (request_->options.in_place.empty()) return;
   for (std::size_t i = 0; i < body().operands.size(); ++i) {
     if (in_place(body().operands[i]) && operand_used(static_cast<int>(i))) targets_[0] = pointers_[i];
   }
+}
+
+bool kernel_writer::is_part(int result) const {
+  const auto& all = body().results;
+  const auto& value = all[static_cast<std::size_t>(result)].target.value;
+  return std::ranges::count(all, value, [](const body_result& r) { return r.target.value; }) > 1;
+}
+
+bool kernel_writer::is_first_part(int result) const {
+  const auto& all = body().results;
+  const auto last = all.begin() + result;
+  return std::none_of(all.begin(), last, [&](const auto& r) { return r.target.value == last->target.value; });
 }
 
 std::vector<launch_argument> kernel_writer::arguments() const {
@@ -130,10 +161,11 @@ std::vector<launch_argument> kernel_writer::arguments() const {
     out.push_back(std::move(a));
   }
   if (!request_->options.in_place.empty()) return out;
-  for (const auto& r : body().results) {
+  for (std::size_t i = 0; i < body().results.size(); ++i) {
+    if (!is_first_part(static_cast<int>(i))) continue;
     launch_argument a;
     a.kind = argument_kind::out;
-    a.tensor = r.target.value;
+    a.tensor = body().results[i].target.value;
     out.push_back(std::move(a));
   }
   return out;
@@ -142,8 +174,11 @@ std::vector<launch_argument> kernel_writer::arguments() const {
 std::vector<step> kernel_writer::allocations() const {
   std::vector<step> out;
   if (!request_->options.in_place.empty()) return out;
-  for (const auto& r : body().results)
-    out.push_back(alloc_step{r.target.value, contiguous(r.target.type.type, r.target.type.shape)});
+  for (std::size_t i = 0; i < body().results.size(); ++i) {
+    const auto& target = body().results[i].target;
+    if (is_first_part(static_cast<int>(i)))
+      out.push_back(alloc_step{target.value, contiguous(target.type.type, target.type.shape)});
+  }
   return out;
 }
 

@@ -48,6 +48,9 @@ class kernel_writer {
   std::string remark(int n) const;
 
  private:
+  // Whether the result is one of several parts of a tensor, and the first one of them (or the only one).
+  bool is_part(int result) const;
+  bool is_first_part(int result) const;
   std::string unique(const std::string& wanted);
   void name_everything();
 

@@ -213,6 +213,11 @@ expected<void> build_identity(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, x);
 }
 
+expected<void> build_join(body_builder& b, const graph_step& s) {
+  CUDAL1_TRY(const int x, b.joined_operand(s, "tensors", s.result_types[0].type));
+  return b.bind(s, 0, x);
+}
+
 operator_builder builder_of(kernel_form form) {
   switch (form) {
     case kernel_form::expression:
@@ -241,6 +246,8 @@ operator_builder builder_of(kernel_form form) {
       return build_batch_norm;
     case kernel_form::identity:
       return build_identity;
+    case kernel_form::joined:
+      return build_join;
     case kernel_form::conversion:
       return build_conversion;
   }

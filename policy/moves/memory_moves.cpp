@@ -27,8 +27,8 @@ expected<std::string> operand_to_overwrite(const graph& g, int number, const ker
                         std::any_of(views.begin(), views.end(), [&](const auto& v) { return v.second == o.value; });
     const auto same = [&](const body_operand& b) { return b.value == o.value && b.strides != o.strides; };
     const bool spread = std::any_of(body.operands.begin(), body.operands.end(), same);
-    if (o.type == target.type && o.strides == target.strides && is_for_group_only(g, group, o.value) && !viewed &&
-        !spread)
+    if (o.type == target.type && o.strides == target.strides && o.offset == target.offset &&
+        is_for_group_only(g, group, o.value) && !viewed && !spread)
       return o.value;
   }
   return fail(errc::invalid_argument, "group {} has no operand of its result's type that nothing reads later", number);

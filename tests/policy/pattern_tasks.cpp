@@ -150,11 +150,45 @@ std::vector<pattern> softmaxes(const std::string& t) {
        3}};
 }
 
+std::vector<std::string> turned(const std::string& x, const std::string& out) {
+  const auto name = [&](const char* part) { return out + "_" + part; };
+  return {halves(x, name("low"), name("high")),
+          step("neg", fmt::format(R"("self": "{}")", name("high")), name("minus")),
+          step("cat", fmt::format(R"("tensors": ["{}", "{}"], "dim": -1)", name("minus"), name("low")), name("half")),
+          product(x, "c", name("cos")),
+          product(name("half"), "s", name("sin")),
+          sum(name("cos"), name("sin"), out)};
+}
+
+std::vector<pattern> rotary(const std::string& t) {
+  std::vector<std::string> both = turned("q", "y");
+  for (auto& s : turned("k", "z"))
+    both.push_back(std::move(s));
+  return {
+      {"rotary",
+       {input("q", t, "[2, 6, 10, 64]"), input("k", t, "[2, 3, 10, 64]")},
+       {input("c", t, "[10, 64]"), input("s", t, "[10, 64]")},
+       both,
+       {"y", "z"},
+       2},
+      {"rotary_of_odd_width",
+       {input("q", t, "[3, 7, 10]"), input("c", "float32", "[7, 10]"), input("s", "float32", "[7, 10]")},
+       {},
+       turned("q", "y"),
+       {"y", "y_half"}},
+      {"joined_columns",
+       {input("a", t, "[5, 4, 6]"), input("b", t, "[5, 4, 6]"), input("d", t, "[5, 4, 6]"), input("e", t, "[12, 6]")},
+       {},
+       {step("relu", R"("self": "a")", "r"), step("cat", R"("tensors": ["r", "b", "d"], "dim": 1)", "j"),
+        sum("j", "e", "y")},
+       {"y", "r"}}};
+}
+
 }  // namespace
 
 std::vector<pattern_task> pattern_tasks(const std::string& type) {
   std::vector<pattern_task> out;
-  for (const auto& family : {gated(type), norms(type), softmaxes(type)}) {
+  for (const auto& family : {gated(type), norms(type), softmaxes(type), rotary(type)}) {
     for (const auto& p : family)
       out.push_back(made(p, type));
   }

@@ -148,7 +148,8 @@ class cuda_elements_writer {
     bool straight = true;
     for (std::size_t n = 0; n < w_.body().nodes.size() && reading; ++n)
       straight = straight && (!is_array(static_cast<int>(n)) || is_linear(operand_of(static_cast<int>(n))));
-    for (std::size_t r = 0; r < w_.body().results.size() && !reading; ++r)
+    const bool both = count_ == 1 || width != width_;  // in one scope
+    for (std::size_t r = 0; r < w_.body().results.size() && (!reading || both); ++r)
       straight = straight && is_linear(w_.body().results[r].target);
     if (straight) return;
     int64_t below = 1;

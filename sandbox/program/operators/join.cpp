@@ -78,7 +78,7 @@ std::vector<operator_record> join_records() {
   using namespace rules;
   // clang-format off
   return of_kind(operator_kind::join, {
-      {"aten::cat(Tensor[] tensors, int dim=0) -> Tensor", cat(), {.changes = {effect::onto}}, {"aten::concat"}},
+      {"aten::cat(Tensor[] tensors, int dim=0) -> Tensor", cat(), {.changes = {effect::onto}, .kernel = element_kernel{.form = kernel_form::joined}}, {"aten::concat"}},
       {"aten::stack(Tensor[] tensors, int dim=0) -> Tensor", stack(), {.changes = {effect::onto}}},
       {"aten::hstack(Tensor[] tensors) -> Tensor", hstack()},
       {"aten::vstack(Tensor[] tensors) -> Tensor", vstack()},

@@ -122,6 +122,7 @@ enum class kernel_form {
   masked_fill,
   channel_affine,  // batch norm with given statistics
   conversion,      // to the result's type
+  joined,          // a few tensors of equal shape along a dimension
   identity
 };
 struct element_kernel {

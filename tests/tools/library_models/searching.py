@@ -118,9 +118,11 @@ class Search:
     def read_failures(self, failures: list[dict[str, Any]]) -> None:
         counts = collections.Counter(f["outcome"] for f in failures)
         self.line.failures = ", ".join(f"{kind} {n}" for kind, n in counts.most_common()) or "-"
-        for f in failures:
-            if f["outcome"] in FAULTS or f["cause"] == "bug":
-                self.line.faults.append(f"{f['outcome']} ({f['gate'] or 'no gate'}): {f['reason']} [{f['schedule']}]")
+        faults = [f for f in failures if f["outcome"] in FAULTS or f["cause"] == "bug"]
+        kinds = collections.Counter((f["outcome"], f["gate"]) for f in faults)
+        for (outcome, gate), count in kinds.most_common():
+            first = min((f for f in faults if (f["outcome"], f["gate"]) == (outcome, gate)), key=lambda f: len(f["schedule"]))
+            self.line.faults.append(f"{count} {outcome} ({gate or 'no gate'}): {first['reason']} [{first['schedule']}]")
 
 
 HEADS = ("steps", "evals", "best", "eager", "lost", "failures", "remark")

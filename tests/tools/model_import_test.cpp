@@ -116,6 +116,22 @@ TEST(model_import, a_search_imports_a_model_again_once_a_file_that_it_reads_has_
   EXPECT_THAT(beside->report.imported.front().notes, testing::Contains(HasSubstr("scaled.pt was not taken")));
 }
 
+TEST(model_import, a_search_imports_again_what_was_refused) {
+  const temporary_folder folder;
+  write_file(folder / "scaled.py",
+             "import torch\nfrom added_later import factor\ndef scale(x): return x * factor\n"
+             "def example_inputs(): return torch.rand(3, 4)\n");
+  const model_choice model{folder / "scaled.py:scale", {}, ""};
+  const auto first = imported_once(folder / "data", model);
+  ASSERT_TRUE(holds(first));
+  ASSERT_THAT(first->report.refused, SizeIs(1));
+  write_file(folder / "added_later.py", "factor = 2\n");
+  const auto again = imported_once(folder / "data", model);
+  ASSERT_TRUE(holds(again));
+  EXPECT_THAT(again->report.refused, SizeIs(0));
+  EXPECT_THAT(again->report.imported, SizeIs(1));
+}
+
 TEST(model_import, missing_files_are_reported_before_anything_is_created) {
   const temporary_folder folder;
   const auto nothing = run_cudal1({"tasks", "import", folder / "no_such_file.py", "--out", folder / "tasks"});

@@ -239,7 +239,10 @@ expected<imported_models> imported_once(const std::string& data, const model_cho
   std::error_code problem;
   if (fs::is_regular_file(folder / report_name, problem)) {
     CUDAL1_TRY(result.report, read_report(folder / report_name));
-    if (std::all_of(result.report.files.begin(), result.report.files.end(), is_unchanged)) return result;
+    // What was refused may be accepted now: a package is installed, or another Python is named.
+    if (result.report.refused.empty() &&
+        std::all_of(result.report.files.begin(), result.report.files.end(), is_unchanged))
+      return result;
     fs::remove_all(folder, problem);
   }
   const auto unfinished = parent / fmt::format(".{}_{}", key, ::getpid());

@@ -74,9 +74,9 @@ struct imported_models {
   bool fresh = false;  // imported just now
 };
 
-// The tasks of one source in DATA/imported, imported if they are not there yet, or if a file that the import has read
-// has changed. The folder's name is a hash of everything else that determines the result: the sources' bytes, the
-// importer's, the operators that tasks may have.
+// The tasks of one source in DATA/imported, imported if they are not there yet, if a file that the import has read has
+// changed, or if something was refused. The folder's name is a hash of everything else that determines the result: the
+// sources' bytes, the importer's, the operators that tasks may have.
 expected<imported_models> imported_once(const std::string& data, const model_choice& model);
 
 }  // namespace cudal1::cli

@@ -54,7 +54,7 @@ struct backend_traits {
   std::string kind;                 // of the tasks' texts: "cpu", "cuda"
   std::size_t tasks_kept = 8;       // open at the same time, if their draws are within the bound
   int fewest_timing_draws = 8;      // if 8 draws exceed half of the bound: as many as fit, but at least this many
-  int renewals_of_other_kinds = 1;  // draws that are not used for timing are renewed at every n-th renewal
+  int renewals_of_other_kinds = 4;  // draws that are not used for timing are renewed at every n-th renewal
   bool has_device_clock = false;    // call_mode::device_timed
   // A repeated call may sum in another order: different bits of equal accuracy are noted, but are not a fault.
   bool order_of_sums_varies = false;

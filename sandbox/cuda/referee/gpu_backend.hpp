@@ -46,7 +46,6 @@ class gpu_backend final : public referee_backend {
   backend_traits traits_{.kind = "cuda",
                          .tasks_kept = 32,
                          .fewest_timing_draws = 10,
-                         .renewals_of_other_kinds = 4,
                          .has_device_clock = true,
                          .order_of_sums_varies = true};
   std::unique_ptr<referee_device> device_;

@@ -3,7 +3,7 @@
 # graph of lanes; check.py then builds them, compares them with their references and times them. To be run by hand on a
 # machine with a GPU, nvcc and a Python with torch 2.11; takes two minutes.
 #
-#   tests/tools/check_exports.sh BIN [FOLDER]    BIN has cudal1; everything is written to FOLDER (new), else to a
+#   tests/gpu/check_exports.sh BIN [FOLDER]    BIN has cudal1; everything is written to FOLDER (new), else to a
 #                                                temporary folder
 #
 # CUDAL1_PYTHON names that Python, EXPORT_DEVICE the device (cuda:0). Exits with 0 if all are correct and each

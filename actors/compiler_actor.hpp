@@ -1,5 +1,7 @@
 // The compilers of a node: a front that hands each program to a free worker, and the workers, each in a thread of its
-// own. kernel_compiler handles hostile sources (a confined child process with limits).
+// own. kernel_compiler handles hostile sources (a confined child process with limits). A program that takes longer than
+// a first limit is stopped and compiled again, one of them at a time, while a worker is left for the others or none
+// waits: else a few hostile sources would hold all workers for the whole limit, again and again.
 #pragma once
 
 #include <deque>
@@ -29,17 +31,28 @@ struct compiler_state {
   struct job {
     message::compile what;
     caf::typed_response_promise<shared_code> promise;
+    bool is_slow = false;  // it took longer than the first limit
   };
-  std::deque<job> waiting;
+  using jobs = std::deque<std::shared_ptr<job>>;
+  jobs waiting, slow;
+  bool slow_runs = false;
+  double first_limit_s = 0;  // 0: none
   duration timeout{0};
 
   caf::result<shared_code> compile(const message::compile& m);
   void hand_out();
-  void finish(const compiler_actor& worker);
+  jobs& queue_of_next();
+  void start(const compiler_actor& worker, std::shared_ptr<job> j);
+  void finish(const compiler_actor& worker, bool was_slow);
 };
 
-// Spawns its workers. `timeout`: longer than a compilation may take.
+struct compiler_limits {
+  double first_s = 0;   // of a program's first compilation; its second has the compiler's own. 0: none
+  duration timeout{0};  // of a request to a worker: longer than any compilation may take
+};
+// Spawns its workers.
 compiler_actor::behavior_type run_compiler(compiler_actor::stateful_pointer<compiler_state> self,
-                                           std::shared_ptr<kernel_compiler> compiler, int workers, duration timeout);
+                                           std::shared_ptr<kernel_compiler> compiler, int workers,
+                                           compiler_limits limits);
 
 }  // namespace cudal1

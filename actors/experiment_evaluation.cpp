@@ -131,7 +131,7 @@ void experiment_flow::reserved(slot_id id, const attempt_record& a) {
 
 void experiment_flow::compile(slot_id id) {
   ask_for<shared_code>(
-      id, setup_.compiler, setup_.compile_timeout, message::compile{slots_.at(id).program},
+      id, setup_.compiler, setup_.compile_timeout, message::compile{slots_.at(id).program, 0},
       [this, id](shared_code& code) {
         auto& s = slots_.at(id);
         s.code = std::move(code);

@@ -169,8 +169,9 @@ BOOST_DESCRIBE_STRUCT(proposed, (), (variant, program, problem))
 
 struct compile {
   shared_program program;
+  double seconds = 0;  // how long it may take; 0: as long as any. The front sets it for its workers.
 };
-BOOST_DESCRIBE_STRUCT(compile, (), (program))
+BOOST_DESCRIBE_STRUCT(compile, (), (program, seconds))
 
 struct learn {
   shared_task what;

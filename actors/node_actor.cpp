@@ -29,8 +29,11 @@ void node_state::begin(node_actor::pointer self, node_setup setup) {
   self_->set_down_handler([this](caf::down_msg& m) { log_exceptions(name, [&] { down(m); }); });
   self_->set_exit_handler([this](caf::exit_msg& m) { log_exceptions(name, [&] { end(m.reason); }); });
   store_ = spawn_required_actor<caf::detached>(run_store, setup_.db);
+  const auto& compiling = o.settings.compiler;
+  const double first_s = compiling.first_limit_s < compiling.time_limit_s ? compiling.first_limit_s : 0;
   for (const auto& [architecture, compiler] : setup_.compilers)
-    compilers_[architecture] = spawn_required_actor(run_compiler, compiler, o.compile_workers, o.compile_timeout());
+    compilers_[architecture] =
+        spawn_required_actor(run_compiler, compiler, o.compile_workers, compiler_limits{first_s, o.compile_timeout()});
   for (const auto& device : o.devices) {
     devices_.add(device);
     spawn_judges(device.name);

@@ -32,7 +32,8 @@ struct node_options {
   const configuration& settings_of(const std::string& device) const { return of_kind.at(traits_of(device).kind); }
   // With time to wait for that many other compilations.
   std::chrono::milliseconds compile_timeout(int others = 0) const {
-    return (in_ms(settings.compiler.time_limit_s) + std::chrono::seconds(10)) * (others + 1);
+    const double each_s = settings.compiler.time_limit_s + settings.compiler.first_limit_s;
+    return (in_ms(each_s) + std::chrono::seconds(10)) * (others + 1);
   }
 };
 

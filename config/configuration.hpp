@@ -123,10 +123,13 @@ struct compiler_options {
   int64_t workers =
       key(0, {0, 1024, "processes"}, "Parallel compilations. 0: one for each core that is not kept free for timing.");
   double time_limit_s = key(20.0, {0.5, 3600, "s"}, "Time limit of one compilation.");
+  double first_limit_s =
+      key(4.0, {0.1, 3600, "s"},
+          "What takes longer is stopped, waits until the others are compiled, and has time_limit_s then.");
   int64_t memory_limit_mb = key(2048, {128, 1 << 20, "MiB"}, "Memory limit of one compilation.");
   int64_t cache_mb = key(1024, {1, 1 << 24, "MiB"}, "Size of the compiled objects that are kept in DATA/cache.");
 };
-BOOST_DESCRIBE_STRUCT(compiler_options, (), (command, workers, time_limit_s, memory_limit_mb, cache_mb))
+BOOST_DESCRIBE_STRUCT(compiler_options, (), (command, workers, time_limit_s, first_limit_s, memory_limit_mb, cache_mb))
 
 struct search_options {
   static constexpr std::string_view about = "Experiments.";

@@ -1,6 +1,7 @@
 // Compiles a program to device code, for one kind of device: with the host compiler for `cpu`, NVRTC for `cuda`.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,11 @@ BOOST_DESCRIBE_STRUCT(compiled_code, (), (object, log, resources, cached, compil
 class kernel_compiler {
  public:
   virtual ~kernel_compiler() = default;
-  virtual expected<compiled_code> compile(const checked_program& p) = 0;
+  // `seconds`: at most so long, and at most the compiler's own limit.
+  virtual expected<compiled_code> compile(const checked_program& p, double seconds) = 0;
+  expected<compiled_code> compile(const checked_program& p) {
+    return compile(p, std::numeric_limits<double>::infinity());
+  }
   // "g++ 12.2.0" or "NVRTC 13.0", with path and architecture: part of the cache key and of the environment.
   virtual std::string describe() const = 0;
 };

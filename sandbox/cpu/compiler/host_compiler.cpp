@@ -106,7 +106,8 @@ class gcc_compiler final : public host_compiler {
 
   std::string describe() const override { return fmt::format("{}, {} ({})", version_, path_, architecture_); }
 
-  expected<compiled_code> compile(const checked_program& p) override {
+  expected<compiled_code> compile(const checked_program& p, double seconds) override {
+    const double limit_s = std::min(seconds, options_.time_limit_s);
     const stopwatch took;
     compiled_code result;
     if (p.text.source.find_first_not_of(" \t\r\n") == std::string::npos) return result;
@@ -114,7 +115,7 @@ class gcc_compiler final : public host_compiler {
       return fail(errc::unsupported,
                   "headers: the cpu device does not provide NVIDIA's headers, and the program asks for {}",
                   fmt::join(p.text.headers, ", "));
-    CUDAL1_TRY(const auto assembled, assemble(p.text.source));
+    CUDAL1_TRY(const auto assembled, assemble(p.text.source, limit_s));
     std::set<std::string> kernels;
     for (const auto& kernel : assembled.kernels)
       kernels.insert(kernel.name);
@@ -126,7 +127,7 @@ class gcc_compiler final : public host_compiler {
       result.object = std::move(*cached);
       result.cached = true;
     } else {
-      CUDAL1_CHECK(build(assembled.text, result));
+      CUDAL1_CHECK(build(assembled.text, limit_s, result));
       CUDAL1_CHECK(check_object(result.object));
       if (const auto kept = cache_.store(key, result.object); !kept) result.log += kept.error().message + "\n";
     }
@@ -144,19 +145,19 @@ class gcc_compiler final : public host_compiler {
     return text + '\n' + source;
   }
 
-  expected<kernel_source> assemble(const std::string& source) const {
+  expected<kernel_source> assemble(const std::string& source, double limit_s) const {
     const std::string joined = join_lines(source).text;
     CUDAL1_TRY(const auto tokens, tokens_of(joined));
     CUDAL1_CHECK(check_source_words(tokens));
     if (!needs_preprocessing(tokens)) return assemble_kernel_source(joined);
-    CUDAL1_TRY(const auto expanded, run(preprocess_flags(), "#line 1 \"program.cu\"\n" + joined));
+    CUDAL1_TRY(const auto expanded, run(preprocess_flags(), "#line 1 \"program.cu\"\n" + joined, limit_s));
     return assemble_kernel_source(expanded.file);
   }
 
-  expected<void> build(const std::string& source, compiled_code& result) const {
+  expected<void> build(const std::string& source, double limit_s, compiled_code& result) const {
     auto flags = compile_flags();
     flags.push_back(architecture_);
-    CUDAL1_TRY(auto built, run(flags, source));
+    CUDAL1_TRY(auto built, run(flags, source, limit_s));
     result.object = std::move(built.file);
     result.log = std::move(built.log);
     return {};
@@ -167,7 +168,7 @@ class gcc_compiler final : public host_compiler {
   };
 
   // Runs the compiler on `input`: its output file and its log. Errors: compile_failed, timeout, infrastructure.
-  expected<run_result> run(const std::vector<std::string>& flags, const std::string& input) const {
+  expected<run_result> run(const std::vector<std::string>& flags, const std::string& input, double limit_s) const {
     CUDAL1_TRY(const auto folder, private_folder::create());
     const std::string output = folder.path() + "/out";
     child_options child;
@@ -177,7 +178,7 @@ class gcc_compiler final : public host_compiler {
     child.readable = compiler_folders();
     child.folder = folder.path();
     child.input = input;
-    child.time_limit_s = options_.time_limit_s;
+    child.time_limit_s = limit_s;
     child.memory_limit_bytes = options_.memory_limit_bytes;
     child.file_limit_bytes = file_limit_bytes;
     child.output_limit_bytes = options_.log_limit_bytes;
@@ -186,18 +187,18 @@ class gcc_compiler final : public host_compiler {
     replace_all(done.output, folder.path(), "");
     replace_all(done.output, "<stdin>", "program.cu");
     if (done.timed_out || done.signal == SIGXCPU || done.signal == SIGKILL)
-      return fail(errc::timeout, "the compiler did not finish within {} s", options_.time_limit_s);
-    if (done.exit_code != 0) return compile_error(done.output);
+      return fail(errc::timeout, "the compiler did not finish within {} s", limit_s);
+    if (done.exit_code != 0) return compile_error(done.output, limit_s);
     return run_result{read_file(output), std::move(done.output)};
   }
 
-  tl::unexpected<error> compile_error(const std::string& log) const {
+  tl::unexpected<error> compile_error(const std::string& log, double limit_s) const {
     for (const char* sign : {"out of memory", "virtual memory exhausted", "std::bad_alloc", "Cannot allocate memory"})
       if (log.find(sign) != std::string::npos)
         return fail(errc::timeout, "the compiler needed more than {} MiB of memory", options_.memory_limit_bytes >> 20);
     for (const char* sign : {"Killed signal terminated", "CPU time limit exceeded"})
       if (log.find(sign) != std::string::npos)
-        return fail(errc::timeout, "the compiler did not finish within {} s", options_.time_limit_s);
+        return fail(errc::timeout, "the compiler did not finish within {} s", limit_s);
     return fail(errc::compile_failed, "the host compiler refused the program:\n{}", first_errors(log));
   }
 

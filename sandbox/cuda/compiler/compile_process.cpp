@@ -144,9 +144,9 @@ tl::unexpected<error> compile_processes::ended_badly(const compile_ending& endin
   return fail(errc::compile_failed, "the compiler gave up on this program (exit code {})", ending.code);
 }
 
-expected<compile_output> compile_processes::finish(child& c) const {
-  const deadline until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::milliseconds>(
-                                                                std::chrono::duration<double>(settings_.time_limit_s));
+expected<compile_output> compile_processes::finish(child& c, double limit_s) const {
+  const deadline until = std::chrono::steady_clock::now() +
+                         std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(limit_s));
   std::string bytes;
   bool reading = true;
   while (reading) {
@@ -154,8 +154,7 @@ expected<compile_output> compile_processes::finish(child& c) const {
     const int left = milliseconds_until(until);
     const int ready = left > 0 ? ::poll(&entry, 1, left) : 0;
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0)
-      return fail(errc::timeout, "the compiler did not finish within {} s and was stopped", settings_.time_limit_s);
+    if (ready <= 0) return fail(errc::timeout, "the compiler did not finish within {} s and was stopped", limit_s);
     reading = take(c.answer.get(), bytes);
   }
   if (auto output = decode(bytes)) return output;
@@ -171,9 +170,9 @@ expected<compile_output> compile_processes::finish(child& c) const {
   return ended_badly(ending);
 }
 
-expected<compile_output> compile_processes::run(const compile_request& request) {
+expected<compile_output> compile_processes::run(const compile_request& request, double seconds) {
   CUDAL1_TRY(auto started, spawn(request));
-  auto output = finish(started);
+  auto output = finish(started, std::min(seconds, settings_.time_limit_s));
   kill_process(started.pidfd.get());
   return output;
 }

@@ -1,6 +1,7 @@
 // The compiler's side of its zygote: one confined process per compilation, killed when it is done or too slow.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,7 +30,9 @@ class compile_processes {
 
   // Restarts a lost zygote, at most once per call. Errors: timeout (time or memory), compile_failed (the compiler
   // crashed on this source), unsupported (headers that are not installed), infrastructure.
-  expected<compile_output> run(const compile_request& request);
+  // `seconds`: at most so long, and at most the settings' limit.
+  expected<compile_output> run(const compile_request& request,
+                               double seconds = std::numeric_limits<double>::infinity());
 
  private:
   compile_processes(std::string worker, compile_settings settings)
@@ -39,7 +42,7 @@ class compile_processes {
   void end_zygote();
   expected<child> spawn(const compile_request& request);
   expected<child> spawn_once(const compile_request& request);
-  expected<compile_output> finish(child& c) const;
+  expected<compile_output> finish(child& c, double limit_s) const;
   tl::unexpected<error> ended_badly(const compile_ending& ending) const;
 
   std::string worker_;

@@ -61,7 +61,7 @@ class compiler final : public nvrtc_compiler {
     return fmt::format("{} ({})", processes_->report().version, options_.architecture);
   }
 
-  expected<compiled_code> compile(const checked_program& p) override {
+  expected<compiled_code> compile(const checked_program& p, double seconds) override {
     const stopwatch took;
     compiled_code result;
     if (p.text.source.find_first_not_of(" \t\r\n") == std::string::npos) return result;
@@ -71,7 +71,7 @@ class compiler final : public nvrtc_compiler {
     const auto cached = cache_.find(key);
     result.cached = cached && unpack(*cached, result);
     if (!result.cached) {
-      CUDAL1_CHECK(build({std::move(text), p.text.headers}, result));
+      CUDAL1_CHECK(build({std::move(text), p.text.headers}, seconds, result));
       if (const auto kept = cache_.store(key, packed(result)); !kept) result.log += kept.error().message + "\n";
     }
     std::set<std::string> kernels;
@@ -90,20 +90,20 @@ class compiler final : public nvrtc_compiler {
                                   fmt::join(nvrtc_options(headers), " "), fmt::join(headers, " "), text));
   }
 
-  expected<compile_output> run(const compile_request& request) {
+  expected<compile_output> run(const compile_request& request, double seconds) {
     std::unique_lock hold(lock_);
     changed_.wait(hold, [this] { return free_ > 0; });
     --free_;
     hold.unlock();
-    auto output = processes_->run(request);
+    auto output = processes_->run(request, seconds);
     hold.lock();
     ++free_;
     changed_.notify_one();
     return output;
   }
 
-  expected<void> build(const compile_request& request, compiled_code& result) {
-    CUDAL1_TRY(auto output, run(request));
+  expected<void> build(const compile_request& request, double seconds, compiled_code& result) {
+    CUDAL1_TRY(auto output, run(request, seconds));
     CUDAL1_CHECK(check_status(output));
     CUDAL1_TRY(const auto module, parse_ptx(output.ptx));
     CUDAL1_CHECK(check_ptx(module));

@@ -7,7 +7,8 @@ is named, KernelBench's own evaluator, unchanged. By hand, on a machine with a G
 EXPORTED is the folder that `cudal1 export --format kernelbench` wrote; NAMEs are words of the tasks wanted. Each file runs in
 a process of its own: Model and ModelNew after the same seed, five calls of the same two modules in a row on fresh
 inputs, every tensor of the outputs with allclose at 1e-4 (1e-2 for half types), else at 1e-2; and the medians of twenty
-calls with their synchronisation. The evaluator is eval_kernel_against_ref with five correctness trials. Exit codes: 0 all
+calls with their synchronisation. The evaluator is eval_kernel_against_ref with five correctness trials; its package imports pydantic, requests,
+python-dotenv, tqdm, numpy, openai and litellm. Exit codes: 0 all
 files are right and accepted, 1 one is not, 2 the harness could not run.
 """
 

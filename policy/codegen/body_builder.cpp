@@ -119,7 +119,7 @@ int body_builder::add_node(body_node n) {
 int body_builder::load(const std::string& value, std::vector<int64_t> strides, int64_t offset) {
   for (std::size_t i = 0; i < body_.nodes.size(); ++i) {
     const auto& n = body_.nodes[i];
-    if (n.kind != node_kind::load) continue;
+    if (n.kind != node_kind::load || !n.operands.empty()) continue;
     const auto& known = body_.operands[static_cast<std::size_t>(n.operand)];
     if (known.value == value && known.strides == strides && known.offset == offset) return static_cast<int>(i);
   }
@@ -133,6 +133,26 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides, i
   const tensor_type& type = graph_->type_of(value);
   const bool aligned = starts_aligned(*graph_, value) && offset * size_of(type.type) % 16 == 0;
   body_.operands.push_back({value, type, std::move(strides), aligned, offset});
+  return add_node(std::move(n));
+}
+
+expected<int> body_builder::table_load(const table& from) {
+  if (domain_.parts > 1 || bound_.contains(from.value) || bound_.contains(from.index))
+    return fail(errc::unsupported, "the rows of {} are not chosen by a tensor in memory", from.value);
+  const int index = load(from.index, domain_strides(from.index_strides));
+  const tensor_type& type = graph_->type_of(from.value);
+  body_node n;
+  n.kind = node_kind::load;
+  n.type = computed_in(type.type);
+  n.value = from.value;
+  n.operand = static_cast<int>(body_.operands.size());
+  n.operands = {index};
+  n.cost = 0;
+  body_operand o{from.value, type, domain_strides(from.strides), starts_aligned(*graph_, from.value)};
+  o.lookup_stride = from.row_stride;
+  o.lookup_count = from.rows;
+  n.per_row = node(index).per_row && !domain_.reduced.empty() && is_one_per_row(o.strides, body_.row_dims);
+  body_.operands.push_back(std::move(o));
   return add_node(std::move(n));
 }
 

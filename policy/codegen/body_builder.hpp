@@ -50,6 +50,14 @@ class body_builder {
   expected<int> joined_operand(const graph_step& s, std::string_view name, dtype wanted);
   // Loads a value with one stride for each dimension of the full shape (0: broadcast).
   int strided_load(const std::string& value, const std::vector<int64_t>& strides);
+  // Loads from a table: the elements of the row that `index` names, whose values are in memory. The strides are by
+  // dimension of the full shape.
+  struct table {
+    std::string value, index;
+    std::vector<int64_t> strides, index_strides;
+    int64_t row_stride = 0, rows = 0;
+  };
+  expected<int> table_load(const table& from);
   int constant(double v, dtype type = dtype::float32);
   int pointwise(std::string expression, std::vector<int> operands, dtype type = dtype::float32, int cost = 1);
   int reduce(reduction_kind how, int node);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "policy/codegen/class_loss.hpp"
 #include "policy/codegen/row_dot.hpp"
 #include "policy/codegen/row_scale.hpp"
 #include "policy/codegen/split_product.hpp"
@@ -10,8 +11,8 @@
 namespace cudal1 {
 
 const internal_operator* find_internal_operator(std::string_view name) {
-  static const std::vector<internal_operator> all = {row_scale_operator(), row_dot_operator(),
-                                                     split_product_operator()};
+  static const std::vector<internal_operator> all = {row_scale_operator(), row_dot_operator(), split_product_operator(),
+                                                     class_loss_operator()};
   const auto found = std::ranges::find(all, name, &internal_operator::name);
   return found == all.end() ? nullptr : &*found;
 }

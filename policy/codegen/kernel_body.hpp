@@ -31,6 +31,9 @@ struct body_operand {
   std::vector<int64_t> strides;
   bool aligned = true;  // the first element is 16-byte aligned; a view may not be
   int64_t offset = 0;   // of the domain's first element from the tensor's, in elements
+  // Where another value chooses the row that is read: how far rows are apart, and how many there are. The load's
+  // operand is the node of the row's number.
+  int64_t lookup_stride = 0, lookup_count = 0;
 };
 
 // Whether a tensor of these strides has one value for all columns of a row.

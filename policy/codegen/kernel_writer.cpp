@@ -209,6 +209,20 @@ std::string kernel_writer::expression(int n, const std::function<std::string(int
   return out;
 }
 
+std::string kernel_writer::looked_up(int n, const std::string& offset,
+                                     const std::function<std::string(int)>& spell) const {
+  if (node(n).operands.empty()) return offset;
+  const auto& o = body().operands[static_cast<std::size_t>(node(n).operand)];
+  return fmt::format("(min(max((long long){}, 0ll), {}ll) * {} + {})", spell(node(n).operands[0]), o.lookup_count - 1,
+                     o.lookup_stride, offset);
+}
+
+std::string kernel_writer::element(int n, const std::string& pointer, const std::string& offset,
+                                   const std::function<std::string(int)>& spell) const {
+  const dtype type = body().operands[static_cast<std::size_t>(node(n).operand)].type.type;
+  return loaded(type, fmt::format("{}[{}]", pointer, looked_up(n, offset, spell)));
+}
+
 std::string kernel_writer::remark(int n) const {
   return node(n).value.empty() ? "" : "  // " + node(n).value;
 }

@@ -44,6 +44,12 @@ class kernel_writer {
 
   // The expression of a pointwise node, its operands spelled by `spell`.
   std::string expression(int n, const std::function<std::string(int)>& spell) const;
+  // The element that a load reads, as a value: at `offset` from the pointer, in the row that the load's operand
+  // chooses.
+  std::string element(int n, const std::string& pointer, const std::string& offset,
+                      const std::function<std::string(int)>& spell) const;
+  // `offset` with that of the row, which is kept within the tensor; just `offset` where nothing chooses a row.
+  std::string looked_up(int n, const std::string& offset, const std::function<std::string(int)>& spell) const;
   // A trailing comment such as " // relu" with the program's name of the value; "" where it has none.
   std::string remark(int n) const;
 

@@ -1,5 +1,6 @@
 // Pointwise operators, as their records define them: mostly by a C expression.
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 #include "policy/codegen/body_builder.hpp"
@@ -213,6 +214,29 @@ expected<void> build_identity(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, x);
 }
 
+// A row of a table for each index. An index that names none gives NaN.
+expected<void> build_lookup(body_builder& b, const graph_step& s) {
+  CUDAL1_CHECK(require_float(s));
+  const std::vector<int64_t>& shape = s.result_types[0].shape;
+  if (shape != b.domain().shape) return fail(errc::unsupported, "the table's rows do not have the kernel's shape");
+  body_builder::table from;
+  from.value = b.program().resolve(*tensor_argument_name(s, "weight"));
+  from.index = b.program().resolve(*tensor_argument_name(s, "indices"));
+  const tensor_type &weight = b.program().type_of(from.value), &index = b.program().type_of(from.index);
+  from.strides.assign(shape.size(), 0);
+  from.strides.back() = weight.strides[1];
+  from.index_strides = index.strides;
+  from.index_strides.push_back(0);
+  from.row_stride = weight.strides[0];
+  from.rows = weight.shape[0];
+  CUDAL1_TRY(const int x, b.table_load(from));
+  const int number = b.node(x).operands[0];
+  const std::string exists = fmt::format("$0 >= 0 && $0 < {}", from.rows);
+  const int valid = b.pointwise(exists, {number}, dtype::bool_);
+  const int nothing = b.constant(std::numeric_limits<double>::quiet_NaN());
+  return b.bind(s, 0, b.pointwise("$0 ? $1 : $2", {valid, x, nothing}));
+}
+
 expected<void> build_join(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, b.joined_operand(s, "tensors", s.result_types[0].type));
   return b.bind(s, 0, x);
@@ -246,6 +270,8 @@ operator_builder builder_of(kernel_form form) {
       return build_batch_norm;
     case kernel_form::identity:
       return build_identity;
+    case kernel_form::looked_up:
+      return build_lookup;
     case kernel_form::joined:
       return build_join;
     case kernel_form::conversion:

@@ -1,5 +1,6 @@
 #include "policy/moves/implementation_moves.hpp"
 
+#include "policy/codegen/class_loss.hpp"
 #include "policy/codegen/split_product.hpp"
 
 namespace cudal1 {
@@ -35,10 +36,39 @@ expected<std::string> apply_precision(graph& g, const move& m, const lowering_ta
       s->number, s->task_op(), operands.left, operands.right);
 }
 
+std::vector<move> loss_candidates(const graph& g, const lowering_target&) {
+  std::vector<move> out;
+  for (const auto& s : g.steps())
+    if (operands_of_class_loss(g, s)) out.push_back({"class_loss", {{"step", std::to_string(s.number)}}});
+  return out;
+}
+
+expected<std::string> apply_loss(graph& g, const move& m, const lowering_target&) {
+  CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
+  if (s->dropped || s->is_replaced())
+    return fail(errc::invalid_argument, "step {} ({}) is not a library call any more", s->number, s->task_op());
+  CUDAL1_TRY(const class_loss_operands operands, operands_of_class_loss(g, *s));
+  g.rewrite(s->number, {.by = class_loss(*s),
+                        .certificate = fmt::format("step {}: log(sum(exp(x - max))) - (x[target] - max) is the loss of "
+                                                   "each row of {}",
+                                                   s->number, operands.values)});
+  return fmt::format(
+      "step {} ({}): one kernel for the rows of {}, which are read twice and never written, and one for "
+      "their sum",
+      s->number, s->task_op(), operands.values);
+}
+
 }  // namespace
 
 std::vector<move_kind> implementation_moves() {
-  return {{.name = "precision",
+  return {{.name = "class_loss",
+           .summary = "a cross-entropy over many classes as a kernel over rows that writes no probabilities",
+           .parameters = {"step"},
+           .phase = move_phase::implementation,
+           .parts = {starting_part::other_implementations},
+           .candidates = loss_candidates,
+           .apply = apply_loss},
+          {.name = "precision",
            .summary = "a float32 library product as three TF32 products on split operands, which keeps float32's "
                       "precision (cuda)",
            .parameters = {"step", "as"},

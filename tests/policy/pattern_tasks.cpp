@@ -184,11 +184,59 @@ std::vector<pattern> rotary(const std::string& t) {
        {"y", "r"}}};
 }
 
+std::vector<pattern> tables(const std::string& t) {
+  const auto ids = [](const std::string& shape, int below) {
+    return input("i", "int64", shape, fmt::format(R"({{"distribution": "integer", "low": 0, "high": {}}})", below));
+  };
+  const std::string rows = step("embedding", R"("weight": "w", "indices": "i")", "e");
+  const auto loss = [](const std::string& of, const std::string& more) {
+    return step("cross_entropy_loss", fmt::format(R"("self": "{}", "target": "i"{})", of, more), "y");
+  };
+  return {{"embedding_and_position",
+           {ids("[3, 10]", 50)},
+           {input("w", t, "[50, 48]"), input("p", t, "[10, 48]"), input("n", t, "[48]"), input("b", t, "[48]")},
+           {rows, sum("e", "p", "h"),
+            step("layer_norm", R"("input": "h", "normalized_shape": [48], "weight": "n", "bias": "b")", "y")},
+           {"y"}},
+          {"embedding_of_odd_width",
+           {ids("[23]", 7), input("x", t, "[23, 5]")},
+           {input("w", t, "[7, 5]")},
+           {rows, sum("e", "x", "h"), step("silu", R"("self": "h")", "y")},
+           {"y"}},
+          {"cross_entropy", {input("x", t, "[37, 5000]"), ids("[37]", 5000)}, {}, {loss("x", "")}, {"y"}, 4},
+          {"cross_entropy_with_ignored_rows",
+           {input("x", t, "[300, 40]"), ids("[300]", 40)},
+           {},
+           {to("x", "float32", "f"), loss("f", R"(, "ignore_index": 3, "reduction": 2)")},
+           {"y"},
+           4}};
+}
+
+std::vector<pattern> dequantized(const std::string& t) {
+  const auto codes = [](const std::string& type, int low, int high) {
+    return input("q", type, "[40, 64]",
+                 fmt::format(R"({{"distribution": "integer", "low": {}, "high": {}}})", low, high));
+  };
+  return {{"dequantized_weight",
+           {input("x", t, "[6, 64]"), codes("int8", -127, 128)},
+           {input("s", t, "[40, 1]")},
+           {to("q", t, "f"), product("f", "s", "w"), step("linear", R"("input": "x", "weight": "w")", "y")},
+           {"y"},
+           1,
+           {"aten::linear"}},
+          {"dequantized_codes",
+           {codes("uint8", 0, 256)},
+           {input("s", t, "[40, 1]")},
+           {to("q", t, "f"), step("sub.Scalar", R"("self": "f", "other": 128)", "d"), product("d", "s", "y")},
+           {"y"}}};
+}
+
 }  // namespace
 
 std::vector<pattern_task> pattern_tasks(const std::string& type) {
   std::vector<pattern_task> out;
-  for (const auto& family : {gated(type), norms(type), softmaxes(type), rotary(type)}) {
+  for (const auto& family :
+       {gated(type), norms(type), softmaxes(type), rotary(type), tables(type), dequantized(type)}) {
     for (const auto& p : family)
       out.push_back(made(p, type));
   }

@@ -177,6 +177,9 @@ bool assumes_finite(const task& t, const schedule& s) {
 TEST(Semantics, TheFirstWholeScheduleOfEveryBuiltInTaskGivesTheReferencesValuesAtSmallSizes) {
   int compared = 0;
   for (const auto& t : shrunk_builtin_tasks()) {
+    const auto& inputs = t.reference.text.inputs;
+    // What is drawn here are floats; patterns_test judges losses and tables with indices.
+    if (std::ranges::any_of(inputs, [](const auto& i) { return i.type.type != dtype::float32; })) continue;
     const auto schedules = first_schedules(t, for_cpu());
     if (schedules.empty()) continue;
     std::vector<values> kinds{values::normal, values::wide};

@@ -23,7 +23,8 @@ kernel_body with_columns(kernel_body body) {
   }
   for (auto& n : body.nodes) {
     if (n.kind == node_kind::load) {
-      n.per_row = is_one_per_row(body.operands[static_cast<std::size_t>(n.operand)].strides, body.row_dims);
+      n.per_row = is_one_per_row(body.operands[static_cast<std::size_t>(n.operand)].strides, body.row_dims) &&
+                  (n.operands.empty() || body.nodes[static_cast<std::size_t>(n.operands[0])].per_row);
     } else if (n.kind == node_kind::pointwise) {
       n.per_row = std::all_of(n.operands.begin(), n.operands.end(),
                               [&](int o) { return body.nodes[static_cast<std::size_t>(o)].per_row; });

@@ -101,7 +101,7 @@ class elements_writer {
       std::string value;
       if (from.kind == node_kind::load) {
         const auto& o = w_.body().operands[static_cast<std::size_t>(from.operand)];
-        value = loaded(o.type.type, fmt::format("{}[{}]", w_.pointer(from.operand), offset(o.strides)));
+        value = w_.element(number, w_.pointer(from.operand), offset(o.strides), [&](int i) { return spell(i); });
       } else {
         value = w_.expression(number, [&](int o) { return spell(o); });
       }

@@ -265,7 +265,8 @@ class rows_writer {
       value = fmt::format("kept_{}[{}]", w_.variable(number), kept_offset(j));
     } else if (n.kind == node_kind::load) {
       const auto& o = w_.body().operands[static_cast<std::size_t>(n.operand)];
-      value = loaded(o.type.type, fmt::format("{}_r[{}]", w_.pointer(n.operand), column_offset(o.strides, j)));
+      value = w_.element(number, w_.pointer(n.operand) + "_r", column_offset(o.strides, j),
+                         [&](int i) { return spell(i); });
     } else {
       value = w_.expression(number, [&](int o) { return spell(o); });
     }
@@ -299,8 +300,7 @@ class rows_writer {
       need_row_value(o);
     std::string value;
     if (n.kind == node_kind::load) {
-      const dtype type = w_.body().operands[static_cast<std::size_t>(n.operand)].type.type;
-      value = loaded(type, w_.pointer(n.operand) + "_r[0]");
+      value = w_.element(number, w_.pointer(n.operand) + "_r", "0", [&](int i) { return spell(i); });
     } else {
       value = w_.expression(number, [&](int o) { return spell(o); });
     }

@@ -181,7 +181,7 @@ class tiles_writer {
         value = fmt::format("kept_{}[{}]", w_.variable(number), kept_index);
       } else if (n.kind == node_kind::load) {
         const auto& o = w_.body().operands[static_cast<std::size_t>(n.operand)];
-        value = loaded(o.type.type, fmt::format("{}_r[{}]", w_.pointer(n.operand), offset(o.strides)));
+        value = w_.element(number, w_.pointer(n.operand) + "_r", offset(o.strides), [&](int i) { return spell(i); });
       } else if (n.kind == node_kind::scan) {
         w_.line(fmt::format("before_{}[t] += (double){};", w_.variable(number), spell(n.operands[0])));
         value = fmt::format("(float)before_{}[t]", w_.variable(number));
@@ -220,7 +220,8 @@ class tiles_writer {
       if (from.kind == node_kind::load) {
         const auto& o = w_.body().operands[static_cast<std::size_t>(from.operand)];
         const int64_t side = o.strides[static_cast<std::size_t>(w_.body().row_dims) - 1];
-        value = loaded(o.type.type, fmt::format("{}_r[t * {}]", w_.pointer(from.operand), side));
+        value = w_.element(n, w_.pointer(from.operand) + "_r", fmt::format("t * {}", side),
+                           [&](int i) { return spell(i); });
       } else {
         value = w_.expression(n, [&](int o) { return spell(o); });
       }

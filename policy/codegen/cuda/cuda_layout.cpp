@@ -70,8 +70,8 @@ int64_t default_row_threads(const kernel_body& body, const row_layout& l) {
 vector_access access_of(const body_operand& o, int64_t width) {
   if (o.strides.empty() || o.strides.back() == 0) return vector_access::uniform;
   if (width == 1 || o.strides.back() != 1 || !o.aligned) return vector_access::apart;
-  const bool stays_aligned =
-      std::all_of(o.strides.begin(), o.strides.end() - 1, [&](int64_t s) { return s % width == 0; });
+  const bool stays_aligned = o.lookup_stride % width == 0 && std::all_of(o.strides.begin(), o.strides.end() - 1,
+                                                                         [&](int64_t s) { return s % width == 0; });
   return stays_aligned ? vector_access::vector : vector_access::apart;
 }
 
@@ -87,6 +87,12 @@ int64_t widest_vector(const kernel_body& body) {
 int64_t vector_width(const kernel_body& body, int64_t limit) {
   if (body.domain.empty()) return 1;
   int64_t width = limit;
+  for (const auto& n : body.nodes) {
+    // All elements of a vector are in one row.
+    if (n.kind != node_kind::load || n.operands.empty()) continue;
+    const auto& index = body.nodes[static_cast<std::size_t>(n.operands[0])];
+    if (body.operands[static_cast<std::size_t>(index.operand)].strides.back() != 0) return 1;
+  }
   const auto fits = [&](const body_operand& o) {
     return o.strides.back() != 1 || access_of(o, width) == vector_access::vector;
   };

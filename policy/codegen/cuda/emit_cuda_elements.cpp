@@ -83,7 +83,7 @@ class cuda_elements_writer {
   }
   // A load of one value for the whole kernel.
   bool is_single(int n) {
-    if (!is_needed(n) || w_.node(n).kind != node_kind::load) return false;
+    if (!is_needed(n) || w_.node(n).kind != node_kind::load || !w_.node(n).operands.empty()) return false;
     const auto& strides = operand_of(n).strides;
     return std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0; });
   }
@@ -195,7 +195,13 @@ class cuda_elements_writer {
       const auto& o = operand_of(n);
       const int64_t own = array_width(n, width);
       const std::string at = k == "0" ? "" : own == 1 ? k : fmt::format("k * {}", own);
-      write_vector_load(w_, o, own, w_.pointer(w_.node(n).operand), offset(o, i, width), array(n), at);
+      // A row's number is the same for all elements of a vector (vector_width).
+      const auto number = [&](int index) {
+        return is_single(index) ? w_.variable(index)
+                                : fmt::format("{}[{}]", array(index), k == "0" || at.empty() ? "0" : k);
+      };
+      write_vector_load(w_, o, own, w_.pointer(w_.node(n).operand), w_.looked_up(n, offset(o, i, width), number),
+                        array(n), at);
     }
   }
 

@@ -23,6 +23,9 @@ class cuda_rows_writer {
 
   expected<emitted_kernel> write() {
     CUDAL1_CHECK(plan_.check_row_kernel(!w_.request().options.in_place.empty()));
+    for (const auto& n : w_.body().nodes)
+      if (n.kind == node_kind::load && !n.operands.empty() && !w_.node(n.operands[0]).per_row)
+        return fail(errc::unsupported, "the rows of {} would be chosen for each element", n.value);
     w_.open_kernel(l_.threads());
     group_.write_row();
     for (int pass = 0; pass < plan_.passes(); ++pass)
@@ -188,7 +191,8 @@ class cuda_rows_writer {
 
   void write_load(int n, const std::string& at) {
     const body_operand& o = operand_of(n);
-    write_vector_load(w_, o, array_width(n), w_.pointer(w_.node(n).operand) + "_r", column_offset(o.strides), array(n),
+    write_vector_load(w_, o, array_width(n), w_.pointer(w_.node(n).operand) + "_r",
+                      w_.looked_up(n, column_offset(o.strides), [&](int index) { return spell(index); }), array(n),
                       at == "0" ? "" : at);
   }
 
@@ -341,9 +345,9 @@ class cuda_rows_writer {
     if (!n.per_row || n.kind == node_kind::constant || n.kind == node_kind::reduce || ready_.contains(number)) return;
     for (const int o : n.operands)
       need_row_value(o);
-    const std::string value = n.kind == node_kind::load
-                                  ? loaded(operand_of(number).type.type, w_.pointer(n.operand) + "_r[0]")
-                                  : w_.expression(number, [&](int o) { return spell(o); });
+    const auto spelled = [&](int o) { return spell(o); };
+    const std::string value = n.kind == node_kind::load ? w_.element(number, w_.pointer(n.operand) + "_r", "0", spelled)
+                                                        : w_.expression(number, spelled);
     w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
     ready_.insert(number);
   }

@@ -220,7 +220,7 @@ std::vector<operator_record> index_records() {
   using namespace rules;
   // clang-format off
   return of_kind(operator_kind::index, {
-      {"aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", embedding(), {.reads = reading::part}},
+      {"aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", embedding(), {.reads = reading::part, .kernel = element_kernel{.form = kernel_form::looked_up}}},
       {"aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", gather(), {.reads = reading::part}},
       {"aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", index_select(), {.reads = reading::part}},
       {"aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", index(), {.reads = reading::part}, {"aten::_unsafe_index.Tensor"}},

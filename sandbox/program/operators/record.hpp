@@ -122,6 +122,7 @@ enum class kernel_form {
   masked_fill,
   channel_affine,  // batch norm with given statistics
   conversion,      // to the result's type
+  looked_up,       // rows of a table
   joined,          // a few tensors of equal shape along a dimension
   identity
 };

@@ -1,0 +1,161 @@
+#include "policy/codegen/class_loss.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "policy/graph/alignment.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr const char* k_name = "cudal1::class_loss";
+constexpr int k_exponential = 12;
+
+int add(kernel_body& body, body_node n) {
+  n.per_row = n.kind == node_kind::reduce || n.per_row;
+  body.nodes.push_back(std::move(n));
+  return static_cast<int>(body.nodes.size()) - 1;
+}
+
+int load(kernel_body& body, body_operand from, bool per_row, std::vector<int> index = {}) {
+  body_node n;
+  n.kind = node_kind::load;
+  n.type = computed_in(from.type.type);
+  n.value = from.value;
+  n.operand = static_cast<int>(body.operands.size());
+  n.operands = std::move(index);
+  n.per_row = per_row;
+  n.cost = 0;
+  body.operands.push_back(std::move(from));
+  return add(body, std::move(n));
+}
+
+int pointwise(kernel_body& body, std::string expression, std::vector<int> operands, bool per_row, int cost = 1) {
+  body_node n;
+  n.expression = std::move(expression);
+  n.operands = std::move(operands);
+  n.per_row = per_row;
+  n.cost = cost;
+  return add(body, std::move(n));
+}
+
+int reduce(kernel_body& body, reduction_kind how, int of) {
+  body_node n;
+  n.kind = node_kind::reduce;
+  n.reduction = how;
+  n.operands = {of};
+  return add(body, std::move(n));
+}
+
+// The names that the values have in the lowered program.
+std::string argument_name(const aten_step& call, std::string_view name) {
+  const auto found = std::ranges::find(call.args, name, [](const auto& a) -> std::string_view { return a.first; });
+  return found->second.as_string();
+}
+
+class loss_writer final : public step_lowering {
+ public:
+  loss_writer(const graph& g, const lowering_target& target, program& out) : graph_(&g), target_(&target), out_(&out) {}
+
+  expected<void> add(const graph_step& s, const aten_step& call) override {
+    CUDAL1_TRY(const class_loss_operands operands, operands_of_class_loss(*graph_, s));
+    const std::string target = argument_name(call, "target"), result = call.results.at(0);
+    const std::string rows = graph_->fresh_name(result + "_rows");
+    const kernel_body each = rows_of(s, operands, argument_name(call, "self"), target, rows);
+    const kernel_body all = sum_of(s, operands, target, rows, result);
+    CUDAL1_CHECK(write(each, fmt::format("loss{}", kernels_++), "the loss of each row"));
+    return write(all, fmt::format("loss{}", kernels_++), "the sum of the rows' losses");
+  }
+
+ private:
+  expected<void> write(const kernel_body& body, const std::string& name, const std::string& comment) {
+    CUDAL1_TRY(const emitted_kernel kernel, target_->emit({&body, {}, name, comment}));
+    out_->steps.insert(out_->steps.end(), kernel.steps.begin(), kernel.steps.end());
+    if (!out_->source.empty()) out_->source += "\n";
+    out_->source += kernel.source;
+    return {};
+  }
+
+  // max, sum of exponentials, and the element of the target's class. A class that does not exist gives NaN.
+  kernel_body rows_of(const graph_step& s, const class_loss_operands& of, const std::string& values,
+                      const std::string& target, const std::string& rows) const {
+    const tensor_type &x = graph_->type_of(of.values), &t = graph_->type_of(of.target);
+    kernel_body body;
+    body.domain = x.shape;
+    body.row_dims = 1;
+    const int element = load(body, {values, x, x.strides, starts_aligned(*graph_, of.values)}, false);
+    const int top = reduce(body, reduction_kind::max, element);
+    const int power = pointwise(body, "__expf($0 - $1)", {element, top}, false, k_exponential);
+    const int total = reduce(body, reduction_kind::sum, power);
+    const int log_sum = pointwise(body, "logf($0)", {total}, true);
+    const int index = load(body, {target, t, {t.strides[0], 0}}, true);
+    body_operand of_class{values, x, {x.strides[0], 0}};
+    of_class.lookup_stride = x.strides[1];
+    of_class.lookup_count = x.shape[1];
+    const int chosen = load(body, std::move(of_class), true, {index});
+    const std::string ignored = fmt::format("$0 == {}ll", integer_argument(s, "ignore_index").value_or(-100));
+    const std::string expression =
+        fmt::format("{} ? 0.0f : ($0 < 0ll || $0 >= {}ll ? {} : $1 - ($2 - $3))", ignored, x.shape[1],
+                    c_literal(std::numeric_limits<double>::quiet_NaN(), dtype::float32));
+    const int loss = pointwise(body, expression, {index, log_sum, chosen, top}, true);
+    body.results.push_back({loss, {rows, contiguous(dtype::float32, {x.shape[0]}), {1, 0}}});
+    return body;
+  }
+
+  // The mean is over the rows that are not ignored; without any it is NaN, as ATen's is.
+  kernel_body sum_of(const graph_step& s, const class_loss_operands& of, const std::string& target,
+                     const std::string& rows, const std::string& result) const {
+    const tensor_type& t = graph_->type_of(of.target);
+    kernel_body body;
+    body.domain = t.shape;
+    int sum = reduce(body, reduction_kind::sum, load(body, {rows, contiguous(dtype::float32, t.shape), {1}}, false));
+    if (integer_argument(s, "reduction").value_or(1) == 1) {
+      const int index = load(body, {target, t, t.strides}, false);
+      const int counts =
+          pointwise(body, fmt::format("$0 == {}ll ? 0.0f : 1.0f", integer_argument(s, "ignore_index").value_or(-100)),
+                    {index}, false);
+      sum = pointwise(body, "$0 / $1", {sum, reduce(body, reduction_kind::sum, counts)}, true);
+    }
+    const tensor_type& type = s.result_types[0];
+    body.results.push_back({sum, {result, type, {0}}});
+    return body;
+  }
+
+  const graph* graph_;
+  const lowering_target* target_;
+  program* out_;
+  int kernels_ = 0;
+};
+
+}  // namespace
+
+expected<class_loss_operands> operands_of_class_loss(const graph& g, const graph_step& s) {
+  const auto no = [&](std::string_view why) {
+    return fail(errc::invalid_argument, "step {} ({}): {}", s.number, s.task_op(), why);
+  };
+  const graph_step& defined = g.definition(s.number);
+  if (s.task_op() != "aten::cross_entropy_loss") return no("it is not a cross-entropy");
+  class_loss_operands out;
+  out.values = g.resolve(tensor_argument_name(defined, "self").value_or(""));
+  out.target = g.resolve(tensor_argument_name(defined, "target").value_or(""));
+  const tensor_type &x = g.type_of(out.values), &t = g.type_of(out.target);
+  if (computed_in(x.type) != dtype::float32 || t.type != dtype::int64) return no("it has no class indices");
+  if (x.dim() != 2 || x.numel() == 0) return no("its classes are not the columns of a matrix");
+  if (tensor_argument_name(defined, "weight")) return no("its classes have weights");
+  if (number_argument(defined, "label_smoothing").value_or(0) != 0) return no("its labels are smoothed");
+  if (integer_argument(defined, "reduction").value_or(1) == 0) return no("it is not summed");
+  return out;
+}
+
+operator_use class_loss(const graph_step& s) {
+  return {k_name, s.use->arguments};
+}
+
+internal_operator class_loss_operator() {
+  return {k_name, nullptr, std::nullopt, [](const graph& g, const lowering_target& target, program& out) {
+            return std::make_unique<loss_writer>(g, target, out);
+          }};
+}
+
+}  // namespace cudal1

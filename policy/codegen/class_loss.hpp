@@ -1,0 +1,19 @@
+// A cross-entropy over classes as two kernels: the first computes each row's loss from the row's maximum, its sum of
+// exponentials and the one element that the target names, without writing the logarithms; the second adds them up.
+#pragma once
+
+#include "policy/codegen/internal_operators.hpp"
+
+namespace cudal1 {
+
+struct class_loss_operands {
+  std::string values, target;  // resolved
+};
+// errc::invalid_argument with the reason where the step is not a cross-entropy of rows with class indices that is
+// summed or averaged, without weights of the classes and without smoothing.
+expected<class_loss_operands> operands_of_class_loss(const graph& g, const graph_step& s);
+
+operator_use class_loss(const graph_step& s);
+internal_operator class_loss_operator();
+
+}  // namespace cudal1

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "policy/graph/alignment.hpp"
+#include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
 
@@ -54,15 +55,32 @@ std::string argument_name(const aten_step& call, std::string_view name) {
   return found->second.as_string();
 }
 
+// The step that makes float32 of an input of a half type for this step alone, in no kernel with others; -1 for none.
+int conversion_of(const graph& g, int step, const std::string& value) {
+  const graph_step* made = g.producer(value);
+  if (made == nullptr || made->dropped || made->is_replaced() || !made->record().traits.kernel ||
+      made->record().traits.kernel->form != kernel_form::conversion)
+    return -1;
+  const auto from = tensor_argument_name(*made, "self");
+  const bool alone = made->group < 0 || g.groups()[static_cast<std::size_t>(made->group)].steps.size() == 1;
+  const bool for_it = g.readers(value) == std::vector<int>{step} && !g.is_output(value);
+  if (!alone || !for_it || !from || !g.is_parameter(*from) || !is_half(g.type_of(g.resolve(*from)).type)) return -1;
+  return made->number;
+}
+
 class loss_writer final : public step_lowering {
  public:
   loss_writer(const graph& g, const lowering_target& target, program& out) : graph_(&g), target_(&target), out_(&out) {}
 
   expected<void> add(const graph_step& s, const aten_step& call) override {
-    CUDAL1_TRY(const class_loss_operands operands, operands_of_class_loss(*graph_, s));
+    const class_loss_operands operands{graph_->resolve(*tensor_argument_name(s, "self")),
+                                       graph_->resolve(*tensor_argument_name(s, "target"))};
     const std::string target = argument_name(call, "target"), result = call.results.at(0);
+    // What a conversion was left out of is an input, whose name no lowering changes.
+    const std::string own = graph_->resolve(*tensor_argument_name(graph_->definition(s.number), "self"));
+    const std::string values = own == operands.values ? argument_name(call, "self") : operands.values;
     const std::string rows = graph_->fresh_name(result + "_rows");
-    const kernel_body each = rows_of(s, operands, argument_name(call, "self"), target, rows);
+    const kernel_body each = rows_of(s, operands, values, target, rows);
     const kernel_body all = sum_of(s, operands, target, rows, result);
     CUDAL1_CHECK(write(each, fmt::format("loss{}", kernels_++), "the loss of each row"));
     return write(all, fmt::format("loss{}", kernels_++), "the sum of the rows' losses");
@@ -145,11 +163,16 @@ expected<class_loss_operands> operands_of_class_loss(const graph& g, const graph
   if (tensor_argument_name(defined, "weight")) return no("its classes have weights");
   if (number_argument(defined, "label_smoothing").value_or(0) != 0) return no("its labels are smoothed");
   if (integer_argument(defined, "reduction").value_or(1) == 0) return no("it is not summed");
+  out.conversion = conversion_of(g, s.number, out.values);
+  if (out.conversion >= 0) out.values = g.resolve(*tensor_argument_name(g.step_at(out.conversion), "self"));
   return out;
 }
 
-operator_use class_loss(const graph_step& s) {
-  return {k_name, s.use->arguments};
+operator_use class_loss(const graph& g, const graph_step& s, const class_loss_operands& of) {
+  operator_use out{k_name, s.use->arguments};
+  for (auto& [name, value] : out.arguments)
+    if (name == "self") value = tensor_argument{of.values, g.type_of(of.values)};
+  return out;
 }
 
 internal_operator class_loss_operator() {

@@ -48,10 +48,19 @@ expected<std::string> apply_loss(graph& g, const move& m, const lowering_target&
   if (s->dropped || s->is_replaced())
     return fail(errc::invalid_argument, "step {} ({}) is not a library call any more", s->number, s->task_op());
   CUDAL1_TRY(const class_loss_operands operands, operands_of_class_loss(g, *s));
-  g.rewrite(s->number, {.by = class_loss(*s),
+  std::vector<int> left_out;
+  if (operands.conversion >= 0) {
+    left_out.push_back(operands.conversion);
+    if (const int group = g.step_at(operands.conversion).group; group >= 0) {
+      g.set_group(operands.conversion, -1);
+      g.groups()[static_cast<std::size_t>(group)] = {};
+    }
+  }
+  g.rewrite(s->number, {.by = class_loss(g, *s, operands),
                         .certificate = fmt::format("step {}: log(sum(exp(x - max))) - (x[target] - max) is the loss of "
                                                    "each row of {}",
-                                                   s->number, operands.values)});
+                                                   s->number, operands.values),
+                        .left_out = left_out});
   return fmt::format(
       "step {} ({}): one kernel for the rows of {}, which are read twice and never written, and one for "
       "their sum",

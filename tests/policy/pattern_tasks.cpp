@@ -209,7 +209,7 @@ std::vector<pattern> tables(const std::string& t) {
            {},
            {to("x", "float32", "f"), loss("f", R"(, "ignore_index": 3, "reduction": 2)")},
            {"y"},
-           4}};
+           t == "float32" ? 3 : 2}};
 }
 
 std::vector<pattern> dequantized(const std::string& t) {

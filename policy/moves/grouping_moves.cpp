@@ -55,8 +55,9 @@ class components {
   bool has(int n) const { return parent_[static_cast<std::size_t>(n)] >= 0; }
   void add(int n) { parent_[static_cast<std::size_t>(n)] = n; }
   int find(int n) {
-    for (int& up = parent_[static_cast<std::size_t>(n)]; up != n; n = up)
-      up = parent_[static_cast<std::size_t>(up)];
+    const auto up = [&](int of) -> int& { return parent_[static_cast<std::size_t>(of)]; };
+    for (; up(n) != n; n = up(n))
+      up(n) = up(up(n));
     return n;
   }
   void join(int a, int b) { parent_[static_cast<std::size_t>(find(a))] = find(b); }

@@ -152,10 +152,10 @@ std::vector<pattern> softmaxes(const std::string& t) {
 
 std::vector<std::string> turned(const std::string& x, const std::string& out) {
   const auto name = [&](const char* part) { return out + "_" + part; };
-  return {halves(x, name("low"), name("high")),
+  return {product(x, "c", name("cos")),
+          halves(x, name("low"), name("high")),
           step("neg", fmt::format(R"("self": "{}")", name("high")), name("minus")),
           step("cat", fmt::format(R"("tensors": ["{}", "{}"], "dim": -1)", name("minus"), name("low")), name("half")),
-          product(x, "c", name("cos")),
           product(name("half"), "s", name("sin")),
           sum(name("cos"), name("sin"), out)};
 }

@@ -35,15 +35,9 @@ struct expected_statistics {
   double error = 0, signal_error = 0;        // of eager as shipped
   double strict_error = 0, strict_signal_error = 0;  // of strict float32 eager
   int64_t strict_outside = 0;                        // of it against eager as shipped, at the closer tolerance
-  bool is_sensitive = false;                         // see add_moved
-
-  // Takes in the statistics of what eager gives on the same inputs, each moved by a unit in the last place, against the
-  // exact output of the inputs as they are: how far rounding takes any float32 program. For outputs of few elements,
-  // on which eager's own error may be small by chance.
-  void add_moved(const expected_statistics& moved, draw_kind kind);
 
   // Whether a variant's output is judged by the looser tolerance: half types, and where eager's own error, or how far
-  // TensorFloat-32 takes it from strict float32, is beyond the closer one, or rounding may take any program beyond it.
+  // TensorFloat-32 takes it from strict float32, is beyond the closer one.
   bool is_loose(dtype type) const;
   tolerance within(dtype type) const { return is_loose(type) ? allowed.loose : allowed.close; }
   // What a check of an output says of the expected one.
@@ -56,7 +50,7 @@ struct expected_statistics {
 // `expected`: the element of eager on the inputs as they are.
 double rounding_allowance(double moved, double expected, double size, draw_kind kind);
 
-// Whether add_moved is of use to an output of that type.
+// So few that eager's own error on them may be small by chance.
 bool has_few_elements(const tensor_type& type);
 // How many consecutive elements of a flat tensor move the same way, one run each: rounding in sums is shared by their
 // terms, of a few or of all.

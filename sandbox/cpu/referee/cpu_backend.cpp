@@ -156,19 +156,6 @@ expected<std::shared_ptr<const expected_outputs>> cpu_backend::compute(reference
   for (std::size_t i = 0; i < result->shipped.size(); ++i)
     result->statistics.push_back(
         expected_statistics_of(operands_of(program.output_types()[i], *result, i), d.request.kind, allowed));
-  const auto& types = program.output_types();
-  const bool moves = std::any_of(types.begin(), types.end(), has_few_elements);
-  for (const int64_t together : moved_together) {
-    if (!moves) break;
-    const input_move how{system_seed(), together};
-    CUDAL1_TRY(const auto moved, run_side(program.shipped(), inputs, weights, &how));
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      if (!has_few_elements(types[i])) continue;
-      compared_output operands = operands_of(types[i], *result, i);
-      operands.eager = moved[i].data();
-      result->statistics[i].add_moved(expected_statistics_of(operands, d.request.kind, allowed), d.request.kind);
-    }
-  }
   result->allowed = allowed;
   result->bytes = bytes_of(result->shipped) + bytes_of(result->exact);
   return std::shared_ptr<const expected_outputs>(std::move(result));

@@ -132,21 +132,6 @@ expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
                                       strict.empty() ? nullptr : strict[i].const_data_ptr(), kind, allowed));
     result->statistics.push_back(statistics);
   }
-  const auto& types = program.output_types();
-  const bool moves = std::any_of(types.begin(), types.end(), has_few_elements);
-  for (const int64_t together : moved_together) {
-    if (!moves) break;
-    CUDAL1_TRY(const auto moved, run(program.shipped(), "the task's program on moved inputs", together));
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      if (!has_few_elements(types[i])) continue;
-      CUDAL1_TRY(const auto statistics, comparer.statistics_of({.type = types[i].type,
-                                                                .elements = types[i].numel(),
-                                                                .eager = moved[i].const_data_ptr(),
-                                                                .exact = result->exact[i].const_data_ptr()},
-                                                               nullptr, kind, allowed));
-      result->statistics[i].add_moved(statistics, kind);
-    }
-  }
   result->bytes = bytes_of(result->shipped) + bytes_of(result->exact);
   result->allowed = allowed;
   return result;

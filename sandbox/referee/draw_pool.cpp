@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sandbox/referee/draw_recipe.hpp"
+
 namespace cudal1 {
 namespace {
 
@@ -13,6 +15,14 @@ int64_t bytes_of(const std::vector<tensor_type>& types) {
   for (const auto& type : types)
     bytes += type.storage_bytes();
   return bytes;
+}
+
+// Elements of the outputs of which float32 and the exact output are finite.
+double compared_elements(const expected_outputs& outputs) {
+  double all = 0;
+  for (const auto& s : outputs.statistics)
+    all += s.compared;
+  return all;
 }
 
 // A separate random stream for each tensor of a draw.
@@ -104,6 +114,24 @@ expected<std::shared_ptr<const drawn_tensors>> draw_pool::make_tensors(tensor_ro
   return std::shared_ptr<const drawn_tensors>(std::move(made));
 }
 
+// Outliers in the weights of every layer may take float32 out of its range on the way, where the exact output is a
+// number: eager gives NaN then, another order of operations a number, and neither is wrong.
+expected<std::shared_ptr<draw>> draw_pool::tamed(std::shared_ptr<draw> made) {
+  double elements = 0;
+  for (const auto& type : reference_.output_types())
+    elements += static_cast<double>(type.numel());
+  const double compared = compared_elements(*made->expected);
+  if (!has_outliers(made->request.kind) || !made->weights || compared >= elements) return made;
+  auto other = std::make_shared<draw>(*made);
+  auto weights = make_tensors(tensor_role::weight, {draw_kind::declared, made->request.seed});
+  if (is_out_of_memory(weights)) return made;
+  CUDAL1_TRY(other->weights, std::move(weights));
+  auto computed = backend_.compute(reference_, *other, allowed_);
+  if (is_out_of_memory(computed)) return made;
+  CUDAL1_TRY(other->expected, std::move(computed));
+  return compared_elements(*other->expected) > compared ? other : made;
+}
+
 expected<std::shared_ptr<const draw>> draw_pool::make(const draw_request& request) {
   auto made = std::make_shared<draw>();
   made->request = request;
@@ -117,6 +145,7 @@ expected<std::shared_ptr<const draw>> draw_pool::make(const draw_request& reques
     CUDAL1_TRY(made->weights, make_tensors(tensor_role::weight, request));
   }
   CUDAL1_TRY(made->expected, backend_.compute(reference_, *made, allowed_));
+  CUDAL1_TRY(made, tamed(std::move(made)));
   const double took_ms = made->expected->reference_ms;
   reference_ms_ = reference_ms_ > 0 ? std::min(reference_ms_, took_ms) : took_ms;
   made->bytes = made->expected->bytes + (made->inputs ? made->inputs->bytes : 0);

@@ -54,10 +54,6 @@ void draw_declared(const draw_spec& spec, uint64_t seed, draw_recipe& r) {
   }
 }
 
-bool has_outliers(draw_kind kind) {
-  return kind == draw_kind::outliers || kind == draw_kind::outlier_above || kind == draw_kind::outlier_below;
-}
-
 void draw_integers(draw_recipe& r) {
   constexpr int64_t largest = 2;
   r.from = source::integer;
@@ -106,6 +102,10 @@ void draw_input(draw_kind kind, draw_recipe& r) {
 }
 
 }  // namespace
+
+bool has_outliers(draw_kind kind) {
+  return kind == draw_kind::outliers || kind == draw_kind::outlier_above || kind == draw_kind::outlier_below;
+}
 
 draw_recipe recipe_of(const tensor_draw& how) {
   draw_recipe r;

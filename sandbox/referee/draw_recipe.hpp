@@ -68,6 +68,9 @@ struct draw_recipe {
 };
 draw_recipe recipe_of(const tensor_draw& how);
 
+// Whether tensors of that kind have the declared distribution, or their content, and some elements far from it.
+bool has_outliers(draw_kind kind);
+
 // The least value of a simplex, so that its logarithm is finite; for float16 the smallest normal number.
 double least_of_simplex(dtype type);
 

@@ -78,6 +78,7 @@ double unit_in_last_place(dtype type) {
 expected_statistics statistics_of(const expected_sums& sums) {
   const double n = std::max(sums.count, 1.0), eager_rms = std::sqrt(sums.eager_error / n);
   expected_statistics s;
+  s.compared = sums.count;
   s.mean = sums.sum / n;
   s.size = std::sqrt(sums.squares / n);
   s.deviation = std::sqrt(std::max(sums.squares / n - s.mean * s.mean, 0.0));

@@ -32,6 +32,7 @@ struct expected_statistics {
   tolerances allowed;                        // on this draw
   int64_t outside = 0, outside_loose = 0;    // elements of the exact output outside of those, against eager as shipped
   double mean = 0, size = 0, deviation = 0;  // of the exact output; `size`: root mean square
+  double compared = 0;                       // elements of which eager and the exact output are finite
   double error = 0, signal_error = 0;        // of eager as shipped
   double strict_error = 0, strict_signal_error = 0;  // of strict float32 eager
   int64_t strict_outside = 0;                        // of it against eager as shipped, at the closer tolerance
@@ -62,7 +63,7 @@ double unit_in_last_place(dtype type);
 struct expected_sums {
   double count = 0, eager_error = 0, squares = 0, sum = 0;  // the first: of (eager - exact)^2
 };
-// Size, deviation, mean and eager's errors, also as those of strict float32; no counts.
+// Size, deviation, mean, elements compared, and eager's errors, also as those of strict float32; no other counts.
 expected_statistics statistics_of(const expected_sums& sums);
 
 // Relative errors: 0 where there is none, infinite where there is nothing to relate it to.

@@ -37,6 +37,44 @@ struct pools : testing::Test {
   static float element(const tensor_view& t, int64_t i) { return static_cast<const float*>(t.data)[i]; }
 };
 
+// A layer norm of the input times some numbers around one, each a weight.
+task long_product(int factors) {
+  std::string weights, steps, last = "x";
+  for (int i = 0; i < factors; ++i) {
+    const std::string n = std::to_string(i);
+    weights += R"({"name":"w)" + n +
+               R"(","dtype":"float32","shape":[1],"draw":{"distribution":"normal","mean":1,"std":0.2}},)";
+    steps += R"({"aten":"aten::mul.Tensor","args":{"self":")" + last + R"(","other":"w)" + n + R"("},"out":["m)" + n +
+             R"("]},)";
+    last = "m" + n;
+  }
+  weights.pop_back();
+  auto t = read_task(R"({"format":1,"name":"t","inputs":[{"name":"x","dtype":"float32","shape":[4,32]}],"weights":[)" +
+                         weights + R"(],"steps":[)" + steps + R"({"aten":"aten::layer_norm","args":{"input":")" + last +
+                         R"(","normalized_shape":[32]},"out":["y"]}],"outputs":["y"]})",
+                     "cuda");
+  if (!t) throw std::runtime_error(t.error().message);
+  return std::move(*t);
+}
+
+TEST_F(pools, weights_have_outliers_unless_these_take_float32_out_of_its_range) {
+  constexpr int outputs_of_task = 4 * 32;
+  for (const int factors : {2, 24}) {
+    const auto pool = open(long_product(factors));
+    const auto d = get(*pool, {draw_kind::outliers, 5});
+    const auto& statistics = outputs(d).statistics.at(0);
+    EXPECT_EQ(statistics.compared, outputs_of_task) << factors;
+    const auto weights = weights_of(d);
+    float largest = 0;
+    for (int i = 0; i < factors; ++i)
+      largest = std::max(largest, std::abs(element(weights->views[static_cast<std::size_t>(i)], 0)));
+    if (factors == 2)
+      EXPECT_GT(largest, 10) << "an outlier";
+    else
+      EXPECT_LT(largest, 10) << "80 to the 24th is out of range";
+  }
+}
+
 TEST_F(pools, a_draw_has_the_expected_outputs_of_its_inputs) {
   const auto pool = open(add_relu_task(5000));
   const auto d = get(*pool, {draw_kind::standard_normal, 0});

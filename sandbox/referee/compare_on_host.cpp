@@ -15,6 +15,10 @@ namespace {
 
 constexpr int64_t block = 1024;
 
+// Roundings to a half type are many and alike: of tens of millions of elements the worst is 6 times as far off as they
+// are on average (root of the mean square), eager's as well as a variant's.
+constexpr double rounding_tail = 8;
+
 // The operands of one block. float32 outputs are read in place; all other types are first converted to double.
 template <class V, class D>
 struct block_of {
@@ -250,19 +254,24 @@ void add_moved_output(const compared_output& moved, std::span<float> largest) {
 void allow_rounding(const compared_output& o, const expected_statistics& statistics, draw_kind kind,
                     std::span<const float> moved, output_check& check) {
   const tolerance t = statistics.within(o.type);
+  const double tail = is_half(o.type) ? rounding_tail * statistics.error * statistics.size : 0;
   check.outside = 0;
   check.max_excess = 0;
-  double squares = 0;
-  for (const float off : moved)
-    squares += static_cast<double>(off) * off;
-  const double rms = std::sqrt(squares / std::max<double>(static_cast<double>(moved.size()), 1));
-  statistics.raise_errors(relative_error(rms, statistics.size), kind, check);
+  if (!moved.empty()) {
+    double squares = 0;
+    for (const float off : moved)
+      squares += static_cast<double>(off) * off;
+    const double rms = std::sqrt(squares / static_cast<double>(moved.size()));
+    statistics.raise_errors(relative_error(rms, statistics.size), kind, check);
+  }
   for_each_block(o, true, [&]<class B>(const B& b, int64_t first) {
     for (int64_t i = 0; i < b.count; ++i) {
-      const double v = b.value[i], e = b.eager[i];
-      double excess = excess_of(v, e, b.exact[i], t);
+      const double v = b.value[i], e = b.eager[i], d = b.exact[i];
+      double excess = excess_of(v, e, d, t);
       if (!(excess > 0)) continue;
-      excess -= rounding_allowance(moved[static_cast<std::size_t>(first + i)], e, statistics.size, kind);
+      if (tail > 0 && finite(d)) excess = std::min(excess, std::abs(v - d) - tail);
+      if (!moved.empty())
+        excess -= rounding_allowance(moved[static_cast<std::size_t>(first + i)], e, statistics.size, kind);
       if (!(excess > 0)) continue;
       ++check.outside;
       if (excess <= check.max_excess) continue;

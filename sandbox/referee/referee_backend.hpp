@@ -48,6 +48,10 @@ struct draw {
   std::shared_ptr<const expected_outputs> expected;
   std::shared_ptr<const rounding_distances> rounding;  // null until a comparison needs it
   int64_t bytes = 0;
+
+  std::span<const float> rounding_of(std::size_t output) const {
+    return rounding ? std::span<const float>(rounding->of_outputs[output]) : std::span<const float>();
+  }
 };
 
 struct backend_traits {

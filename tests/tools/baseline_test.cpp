@@ -2,6 +2,7 @@
 // seconds, so each test covers several cases.
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -76,6 +77,22 @@ class measuring : public testing::Test {
 
   temporary_folder folder_;
 };
+
+TEST(python, is_found_on_the_path_by_its_name) {
+  const auto usual = find_python();
+  ASSERT_TRUE(holds(usual));
+  const std::filesystem::path path(*usual);
+  const std::string before = std::getenv("PATH");
+  ::setenv("PATH", (path.parent_path().string() + ":" + before).c_str(), 1);
+  const char* const chosen = std::getenv("CUDAL1_PYTHON");
+  const std::string kept = chosen != nullptr ? chosen : "";
+  ::setenv("CUDAL1_PYTHON", path.filename().c_str(), 1);
+  const auto found = find_python();
+  ::setenv("PATH", before.c_str(), 1);
+  kept.empty() ? ::unsetenv("CUDAL1_PYTHON") : ::setenv("CUDAL1_PYTHON", kept.c_str(), 1);
+  ASSERT_TRUE(holds(found));
+  EXPECT_EQ(*found, *usual);
+}
 
 TEST_F(measuring, survives_models_that_crash_fail_or_hang) {
   baseline_process p(options());

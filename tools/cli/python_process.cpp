@@ -28,9 +28,10 @@ constexpr std::string_view wanted_version = "2.11";  // of torch
 
 // Prints the version from torch's file version.py; importing torch would take seconds.
 constexpr const char* version_program =
-    "import importlib.util as u, os, re\n"
+    "import importlib.util as u, os, re, sys\n"
     "s = u.find_spec('torch')\n"
     "f = os.path.join(os.path.dirname(s.origin), 'version.py') if s and s.origin else ''\n"
+    "print(sys.executable)\n"
     "print(re.search(r'__version__\\s*=\\s*.(\\d+\\.\\d+)', open(f).read()).group(1) if f else '', end='')\n";
 
 // Runs a command with /dev/null as its standard input and reads its output to the end.
@@ -65,14 +66,15 @@ expected<python_result> run_words(std::vector<std::string> words, error_output e
   return result;
 }
 
-// Empty if it has the right torch, else what is wrong with it.
-std::string problem_of(const std::string& python) {
-  const auto answer = run_words({python, "-c", version_program}, error_output::dropped);
-  if (!answer) return answer.error().message;
-  if (answer->code != 0) return fmt::format("{} is not a working Python (exit code {})", python, answer->code);
-  if (answer->out.empty()) return python + " has no torch";
-  if (answer->out != wanted_version) return fmt::format("{} has torch {}", python, answer->out);
-  return {};
+// The path of its program if it has the right torch; else the error says what is wrong with it.
+expected<std::string> usable_python(const std::string& python) {
+  CUDAL1_TRY(const auto answer, run_words({python, "-c", version_program}, error_output::dropped));
+  if (answer.code != 0) return fail(errc::not_found, "{} is not a working Python (exit code {})", python, answer.code);
+  const auto line = answer.out.find('\n');
+  const auto version = line == std::string::npos ? "" : answer.out.substr(line + 1);
+  if (version.empty()) return fail(errc::not_found, "{} has no torch", python);
+  if (version != wanted_version) return fail(errc::not_found, "{} has torch {}", python, version);
+  return answer.out.substr(0, line);
 }
 
 fs::path own_folder() {
@@ -106,18 +108,20 @@ expected<std::string> program_beside(const std::string& name) {
 
 expected<std::string> find_python() {
   if (const char* chosen = std::getenv("CUDAL1_PYTHON"); chosen && *chosen) {
-    const auto problem = problem_of(chosen);
-    if (problem.empty()) return std::string(chosen);
-    return fail(errc::not_found, "$CUDAL1_PYTHON: {}; it should be a Python with torch {}", problem, wanted_version);
+    auto python = usable_python(chosen);
+    if (python) return python;
+    return fail(errc::not_found, "$CUDAL1_PYTHON: {}; it should be a Python with torch {}", python.error().message,
+                wanted_version);
   }
   std::vector<std::string> candidates = pythons_of(own_folder().parent_path() / "torch");
   for (auto& python : pythons_of(CUDAL1_TORCH_FOLDER))
     candidates.push_back(std::move(python));
   candidates.emplace_back("python3");
   std::string last;
-  for (const auto& python : candidates) {
-    last = problem_of(python);
-    if (last.empty()) return python;
+  for (const auto& candidate : candidates) {
+    auto python = usable_python(candidate);
+    if (python) return python;
+    last = python.error().message;
   }
   return fail(errc::not_found,
               "PyTorch models need a Python with torch {0}, but {1}; to create one: python3 -m venv VENV && "

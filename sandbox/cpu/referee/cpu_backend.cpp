@@ -188,8 +188,7 @@ expected<void> cpu_backend::allow_rounding(const checked_program& variant, const
   compared_output operands = operands_of(variant.types.at(variant.text.outputs[output]),
                                          static_cast<const cpu_expected_outputs&>(*d.expected), output);
   operands.value = call.record->outputs[output].data;
-  cudal1::allow_rounding(operands, d.expected->statistics[output], d.request.kind, d.rounding->of_outputs[output],
-                         check);
+  cudal1::allow_rounding(operands, d.expected->statistics[output], d.request.kind, d.rounding_of(output), check);
   return {};
 }
 

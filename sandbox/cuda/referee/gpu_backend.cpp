@@ -139,7 +139,7 @@ expected<void> gpu_backend::allow_rounding(const checked_program& variant, const
                             .value = bytes(value),
                             .eager = bytes(eager),
                             .exact = bytes(exact)},
-                           d.expected->statistics[output], d.request.kind, d.rounding->of_outputs[output], check);
+                           d.expected->statistics[output], d.request.kind, d.rounding_of(output), check);
     return {};
   });
 }

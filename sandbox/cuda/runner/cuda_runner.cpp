@@ -56,7 +56,7 @@ class cuda_runner {
     bool weights_are_set = false;
     bool host_bound = false;  // the host takes a good part of its calls' time
     int64_t last_inputs = 0;  // of its last call in this frame, whose draws are all there; 0 where there was none
-    std::vector<tensor_view> constants;  // what setup made of these weights, and its fingerprint under that key
+    std::vector<tensor_view> constants;  // of the program with these weights, and their fingerprint under that key
     uint64_t constants_key = 0;
     fingerprint constants_content;
   };
@@ -239,8 +239,11 @@ expected<void> cuda_runner::set_weights(slot& s, const gpu_call& m, gpu_call_rec
     CUDAL1_CHECK(s.program->set_weights(views));
     CUDAL1_CHECK(device_->finish());
     record.setup_ms = milliseconds_since(start);
-    s.constants = s.program->constants();
-    s.constants_key = m.seed;
+  }
+  s.constants = s.program->constants();
+  s.constants_key = m.seed;
+  s.constants_content = {};
+  if (!s.constants.empty()) {
     CUDAL1_TRY(s.constants_content, device_->fingerprint_of({s.constants, s.constants_key}));
   }
   s.weights_are_set = true;
@@ -320,7 +323,8 @@ expected<void> cuda_runner::finish(gpu_reply& reply) {
   auto& record = reply.calls.back();
   record.guard_problem = found.guards.text();
   if (record.guard_problem.empty() && found.constants != last->constants_content)
-    record.guard_problem = "a tensor that setup made was written by a call: steps may only read it";
+    record.guard_problem =
+        "a tensor that setup made, or a device variable, was written by a call: steps may only read it";
   record.hash_low = found.outputs.low;
   record.hash_high = found.outputs.high;
   return {};

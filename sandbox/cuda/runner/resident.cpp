@@ -63,6 +63,12 @@ expected<void> resident::set_weights(std::span<const tensor_view> weights) {
   return program_->set_weights(weights);
 }
 
+std::vector<tensor_view> resident::constants() const {
+  auto all = program_->constants();
+  if (kernels_) all.insert(all.end(), variables_of(*kernels_).begin(), variables_of(*kernels_).end());
+  return all;
+}
+
 void resident::drop_outputs() {
   for (auto& block : blocks_)
     arena_.release(std::exchange(block, nullptr));

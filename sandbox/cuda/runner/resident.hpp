@@ -54,8 +54,8 @@ class resident {
   expected<void> call(std::span<const tensor_view> inputs);
   // Where the outputs of the last call are.
   const std::vector<tensor_view>& outputs() const { return outputs_; }
-  // What its setup steps made, since set_weights().
-  std::vector<tensor_view> constants() const { return program_->constants(); }
+  // What a call may only read: what the setup steps made, since set_weights(), and its kernels' variables.
+  std::vector<tensor_view> constants() const;
   // The largest frame of its kernels in local memory, in bytes a thread.
   int64_t frame_bytes() const { return kernels_ ? frame_bytes_of(*kernels_) : 0; }
   void release();

@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "sandbox/cuda/runtime/api.hpp"
+#include "sandbox/cuda/runtime/cubin_variables.hpp"
 
 namespace cudal1 {
 namespace {
@@ -39,7 +40,7 @@ class cubin_library final : public kernel_library {
     if (count > 0) CUDAL1_CUDA(cudaLibraryEnumerateKernels(handles.data(), count, library_));
     for (const cudaKernel_t handle : handles)
       CUDAL1_CHECK(add(handle));
-    return {};
+    return find_variables(cubin);
   }
 
   expected<const kernel_handle*> find(const std::string& kernel) const override {
@@ -48,6 +49,7 @@ class cubin_library final : public kernel_library {
     return &found->second;
   }
   int64_t frame_bytes() const { return frame_bytes_; }
+  const std::vector<tensor_view>& variables() const { return variables_; }
   int parameter_count(const kernel_handle* kernel) const override { return kernel_of(kernel).parameters; }
   bool uses_fibers(const kernel_handle*) const override { return false; }
   expected<void> prepare(const kernel_handle*, int) const override { return {}; }
@@ -91,10 +93,23 @@ class cubin_library final : public kernel_library {
     return {};
   }
 
+  expected<void> find_variables(std::string_view cubin) {
+    CUDAL1_TRY(const auto declared, variables_of_cubin(cubin));
+    for (const auto& v : declared) {
+      void* at = nullptr;
+      std::size_t bytes = 0;
+      CUDAL1_CUDA(cudaLibraryGetGlobal(&at, &bytes, library_, std::string(v.name).c_str()));
+      if (bytes > 0)
+        variables_.push_back({contiguous(dtype::uint8, {static_cast<int64_t>(bytes)}), static_cast<std::byte*>(at)});
+    }
+    return {};
+  }
+
   int device_;
   cudaLibrary_t library_ = nullptr;
   int64_t frame_bytes_ = 0;
   std::map<std::string, device_kernel> kernels_;
+  std::vector<tensor_view> variables_;
 };
 
 }  // namespace
@@ -107,6 +122,10 @@ expected<std::unique_ptr<kernel_library>> load_cubin(std::string_view cubin, int
 
 int64_t frame_bytes_of(const kernel_library& library) {
   return static_cast<const cubin_library&>(library).frame_bytes();
+}
+
+const std::vector<tensor_view>& variables_of(const kernel_library& library) {
+  return static_cast<const cubin_library&>(library).variables();
 }
 
 }  // namespace cudal1

@@ -3,8 +3,9 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
-#include "sandbox/interpreter/kernel_library.hpp"
+#include "sandbox/interpreter/interpreter.hpp"
 
 namespace cudal1 {
 
@@ -13,5 +14,7 @@ namespace cudal1 {
 expected<std::unique_ptr<kernel_library>> load_cubin(std::string_view cubin, int device);
 // The largest frame in local memory of a kernel of such a library, in bytes a thread.
 int64_t frame_bytes_of(const kernel_library& library);
+// Its variables in global and constant memory, as bytes where the driver loaded them.
+const std::vector<tensor_view>& variables_of(const kernel_library& library);
 
 }  // namespace cudal1

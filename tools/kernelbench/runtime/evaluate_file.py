@@ -33,6 +33,7 @@ from typing import Any, Callable, Iterator
 
 import torch
 
+HALF_TYPES = (torch.float16, torch.bfloat16)
 SEED = 42
 DRAWS = 5
 IN_A_ROW = 5
@@ -90,7 +91,7 @@ def form_of(value: Any) -> str:
 
 
 def tolerance_of(t: torch.Tensor) -> float:
-    return 1e-2 if t.dtype in (torch.float16, torch.bfloat16) else 1e-4
+    return 1e-2 if t.dtype in HALF_TYPES else 1e-4
 
 
 def compare(wanted: list[torch.Tensor], got: list[torch.Tensor]) -> tuple[float, float]:
@@ -274,6 +275,20 @@ def noise_of_batch_order(sides: Sides, model: torch.nn.Module, seed: int) -> tup
     return found if compare(*exact)[0] <= SAME_IN_FLOAT64 * scale else None
 
 
+def in_float32(sides: Sides, model: torch.nn.Module, seed: int, usual: list[torch.Tensor]) -> list[torch.Tensor] | None:
+    """What the model gives where it rounds only its outputs to half types. None where it computes in none, or only so."""
+    if not any(t.dtype in HALF_TYPES for t in usual):
+        return None
+    wide = copy.deepcopy(model).float()
+    inputs = tree_map(lambda t: t.float() if t.dtype in HALF_TYPES else t.clone(), sides.draw(seed))
+    set_seed(seed)
+    try:
+        outputs = leaves(wide(*inputs))
+    except RuntimeError:  # a cast to a half type in its own source
+        return None
+    return [t.to(u.dtype) for t, u in zip(outputs, usual)]
+
+
 def eager_noise(sides: Sides, seed: int) -> dict[str, tuple[float, float]]:
     """How far eager is from itself, by what was changed."""
     model = sides.make(sides.Model)
@@ -289,6 +304,9 @@ def eager_noise(sides: Sides, seed: int) -> dict[str, tuple[float, float]]:
     for name, algorithm in other_algorithms(sides.device).items():
         with algorithm:
             found[name] = compare(usual, call())
+    wide = in_float32(sides, model, seed, usual)
+    if wide is not None:
+        found["float32"] = compare(usual, wide)
     order = noise_of_batch_order(sides, model, seed)
     if order is not None:
         found["reverse order of the batch"] = order

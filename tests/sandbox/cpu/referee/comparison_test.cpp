@@ -1,5 +1,6 @@
 // Outputs against expected ones on the host, number by number.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -90,6 +91,37 @@ TEST(comparison, rounding_explains_a_bounded_multiple) {
   t.value[7] += 5e-2F;
   EXPECT_EQ(outside(1, draw_kind::outlier_below), 0);
   EXPECT_EQ(outside(1, draw_kind::declared), 1);
+}
+
+// Eager's errors have a root of their mean square of 2e-3: 6 of them are a tail, 12 are none.
+TEST(comparison, the_tail_of_roundings_to_a_half_type_is_no_error) {
+  constexpr std::size_t n = 5000;
+  std::vector<uint16_t> value(n), eager(n);
+  std::vector<double> exact(n);
+  const auto bits = [](double x) {
+    const auto f = static_cast<float>(x);
+    return static_cast<uint16_t>(std::bit_cast<uint32_t>(f) >> 16);
+  };
+  for (std::size_t i = 0; i < n; ++i) {
+    exact[i] = 0.05;
+    value[i] = eager[i] = bits(i % 2 == 0 ? 0.048 : 0.052);
+  }
+  const auto outside = [&](double off) {
+    value[7] = bits(exact[7] + off);
+    const compared_output all{.type = dtype::bfloat16,
+                              .exact_type = dtype::float64,
+                              .elements = n,
+                              .value = reinterpret_cast<const std::byte*>(value.data()),
+                              .eager = reinterpret_cast<const std::byte*>(eager.data()),
+                              .exact = reinterpret_cast<const std::byte*>(exact.data())};
+    const auto statistics = expected_statistics_of(all, draw_kind::declared, {{1e-2, 1e-2}, {1e-2, 1e-2}});
+    output_check check = compare_output(all, statistics);
+    EXPECT_EQ(check.outside, 1);
+    allow_rounding(all, statistics, draw_kind::declared, {}, check);
+    return check.outside;
+  };
+  EXPECT_EQ(outside(0.0135), 0);
+  EXPECT_EQ(outside(0.024), 1);
 }
 
 TEST(comparison, figures_agree_with_a_plain_loop) {

@@ -101,12 +101,12 @@ std::vector<tensor_view> gpu_test::at_other_addresses(const given_memory& g, dev
   return views;
 }
 
-std::string gpu_test::cubin_of(std::string_view source) {
+std::string gpu_test::cubin_of(std::string_view source, std::string_view head) {
   int major = 0, minor = 0;
   EXPECT_EQ(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), cudaSuccess);
   EXPECT_EQ(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), cudaSuccess);
-  const auto compiled =
-      compile_with_nvrtc("extern \"C\" " + std::string(source), fmt::format("sm_{}{}", major, minor), {}, 16 << 10);
+  const auto compiled = compile_with_nvrtc(std::string(head) + "extern \"C\" " + std::string(source),
+                                           fmt::format("sm_{}{}", major, minor), {}, 16 << 10);
   EXPECT_EQ(compiled.status, compile_status::compiled) << compiled.log;
   return compiled.cubin;
 }

@@ -31,8 +31,8 @@ class gpu_test : public testing::Test {
   static given_memory draw(const std::vector<tensor_declaration>& declared, const std::vector<input_spec>& specs,
                            uint64_t seed);
   static std::vector<tensor_view> at_other_addresses(const given_memory& g, device_mapping& keeper);
-  // Machine code for this GPU.
-  static std::string cubin_of(std::string_view source);
+  // Machine code for this GPU, of one kernel and what stands before it.
+  static std::string cubin_of(std::string_view source, std::string_view head = "");
   // Loads a program and gives it weights.
   static std::unique_ptr<resident> load(const program& p, const given_memory& weights, std::string_view object = "");
   // One call: its outputs' bytes. `difference`: the largest, as float32, relative to the largest element.

@@ -6,6 +6,7 @@
 #include <ATen/ops/randn.h>
 #include <c10/core/InferenceMode.h>
 
+#include "sandbox/cuda/runtime/cubin_library.hpp"
 #include "tests/sandbox/cuda/runner/gpu_fixture.hpp"
 
 namespace cudal1 {
@@ -68,6 +69,31 @@ TEST_F(wiping, what_no_call_may_write_has_the_same_fingerprint_until_it_is_writt
   ASSERT_EQ(cudaMemset(block + bytes - 1, 4, 1), cudaSuccess);
   EXPECT_NE(*device().fingerprint_of({tensors, 7}), *before);
   device().arena().release(block);
+}
+
+// A kernel could make up an address that no rule about its text sees.
+TEST_F(wiping, what_kernels_declare_on_the_device_is_watched) {
+  const auto library = load_cubin(
+      cubin_of("__global__ void k(float* y, int n) {\n  y[n] = table[n & 63] + constants[n & 15] + kept[n & 7];\n}\n",
+               "const float table[64] = {1, 2, 3};\n__constant__ float constants[16];\n"
+               "static __device__ const int kept[8] = {1};\n"),
+      0);
+  ASSERT_TRUE(library) << library.error().message;
+  const auto& variables = variables_of(**library);
+  ASSERT_EQ(variables.size(), 3U);
+  ASSERT_TRUE(device().arena().begin_call(1));
+  const auto before = device().fingerprint_of({variables, 7});
+  ASSERT_TRUE(before) << before.error().message;
+  EXPECT_EQ(*device().fingerprint_of({variables, 7}), *before);
+  for (const auto& v : variables) {
+    auto* const last = static_cast<std::byte*>(v.data) + v.type.bytes() - 1;
+    std::byte kept{};
+    ASSERT_EQ(cudaMemcpy(&kept, last, 1, cudaMemcpyDeviceToHost), cudaSuccess);
+    ASSERT_EQ(cudaMemset(last, 77, 1), cudaSuccess);
+    EXPECT_NE(*device().fingerprint_of({variables, 7}), *before);
+    ASSERT_EQ(cudaMemcpy(last, &kept, 1, cudaMemcpyHostToDevice), cudaSuccess);
+    EXPECT_EQ(*device().fingerprint_of({variables, 7}), *before);
+  }
 }
 
 TEST_F(wiping, libraries_compute_the_same_after_it) {

@@ -99,6 +99,12 @@ TEST_F(state, a_large_frame_in_local_memory_is_honest_and_wiped) {
                       large(fmt::format("found = found || left[j] == {};", magic)));
 }
 
+TEST_F(state, tables_of_constants_are_honest) {
+  std::string program = relu_program(elements, "  y[i] = fmaxf(x[i], 0.0f) + (t[i & 63] > 4 ? c[i & 63] : 0.0f);");
+  program.insert(program.find("__global__"), "const float t[64] = {1, 2, 3, 4};\n__constant__ float c[64];\n");
+  EXPECT_EQ(evaluate(program).result, outcome::correct);
+}
+
 TEST_F(state, a_device_variable_of_inline_assembly_is_refused) {
   const gpu_finding found = evaluate(relu_program(
       elements,

@@ -2,13 +2,16 @@
 // has to be compiled.
 #include "tools/kernelbench/file_check.hpp"
 
+#include <csignal>
 #include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/tools/tools_fixture.hpp"
+#include "tools/cli/python_process.hpp"
 #include "tools/kernelbench/export_index.hpp"
+#include "tools/kernelbench/model_file.hpp"
 
 namespace cudal1::cli {
 namespace {
@@ -31,11 +34,14 @@ std::string exported(const std::string& forward, const std::string& at_import = 
 class file_checks : public testing::Test {
  protected:
   static expected<file_check_result> check(const std::string& text, file_checker::options o = {.timed_s = 0.01}) {
+    return check({"x_kernel.py", text, problem_source, "cpu", true, 0}, std::move(o));
+  }
+  static expected<file_check_result> check(const checked_file& file, file_checker::options o = {.timed_s = 0.01}) {
     const temporary_folder data;
     o.data = data.path();
     CUDAL1_TRY(const auto checker, file_checker::create(o));
     CUDAL1_CHECK(checker->prepare("cpu"));
-    return checker->check({"x_kernel.py", text, problem_source, "cpu", true, 0});
+    return checker->check(file);
   }
   static std::string problem_of(const std::string& text, const file_checker::options& o = {.timed_s = 0.01}) {
     const auto result = check(text, o);
@@ -59,6 +65,26 @@ TEST_F(file_checks, of_a_right_file_have_its_times_and_eager_s_own_noise) {
 
 TEST_F(file_checks, find_what_is_wrong) {
   EXPECT_THAT(problem_of(exported("return x * 2.001")), HasSubstr("in 5 of 5 draws"));
+}
+
+// Eager rounds after each step, and what is left of the sum is smaller than these roundings.
+TEST_F(file_checks, let_a_file_round_less_often_than_eager) {
+  const std::string half =
+      "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * 3.1 + x * 5.3 - x "
+      "* "
+      "8.2\n\ndef get_inputs():\n    return [torch.randn(4096).bfloat16()]\n\ndef get_init_inputs():\n    return []\n";
+  const auto with = [&](const std::string& more) {
+    return half + "\nclass ModelNew(Model):\n    def forward(self, x):\n        return (super().forward(x.float())" +
+           more + ").bfloat16()\n    def kernel_notes(self):\n        return []\n";
+  };
+  const auto right = check({"x_kernel.py", with(""), half, "cpu", false, 0});
+  ASSERT_TRUE(holds(right));
+  EXPECT_THAT(right->problem, IsEmpty());
+  EXPECT_FALSE(right->strict);
+  EXPECT_THAT(right->ill_conditioned, testing::Contains("float32"));
+  const auto wrong = check({"x_kernel.py", with(" + 0.5"), half, "cpu", false, 0});
+  ASSERT_TRUE(holds(wrong));
+  EXPECT_THAT(wrong->problem, HasSubstr("differs from eager's"));
 }
 
 TEST_F(file_checks, survive_a_file_that_crashes) {
@@ -89,6 +115,23 @@ TEST_F(file_checks, say_what_a_machine_lacks) {
   const auto there = (*checker)->prepare("cuda:77");
   ASSERT_FALSE(there);
   EXPECT_THAT(there.error().message, AllOf(HasSubstr("PyTorch finds no cuda:77 here"), HasSubstr("--no-check")));
+}
+
+// On a GPU checks wait for each other, so that a limit of the process does not say how long a file computes.
+TEST(checks_in_turn, end_where_they_compute_for_too_long) {
+  const temporary_folder folder;
+  for (const auto& [name, text] : kernelbench::support_files())
+    write_file(folder / std::string(name), std::string(text));
+  write_file(folder / "problem.py", problem_source);
+  write_file(folder / "x.py", exported("import time; time.sleep(3); return x + x"));
+  write_file(folder / "lock", "");
+  const auto python = find_python();
+  ASSERT_TRUE(holds(python));
+  const auto ended = run_python(*python, folder / "evaluate_file.py",
+                                {folder / "x.py", "--reference", folder / "problem.py", "--device", "cpu", "--no-time",
+                                 "--lock", folder / "lock", "--limit", "1"});
+  ASSERT_TRUE(holds(ended));
+  EXPECT_EQ(ended->code, 128 + SIGALRM) << ended->out;
 }
 
 // Two builds with PyTorch's headers, so a minute.

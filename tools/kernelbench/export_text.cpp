@@ -134,7 +134,8 @@ std::string export_readme(const kernelbench_index& index) {
   text += k_introduction;
   if (index.checked)
     text +=
-        "Every file was checked as KernelBench does before it was written: built, five draws of its seeds at 1e-4 in "
+        "Every file was checked as KernelBench does before it was written: built, five draws of its seeds at 1e-4 "
+        "(half types: 1e-2) in "
         "training mode (more only where eager differs from itself by more), five calls in a row, other weights.\n\n";
   text += k_columns;
   text += "| task | file | over eager | over program | checked | remarks |\n| --- | --- | --- | --- | --- | --- |\n";

@@ -95,6 +95,7 @@ void zygote::become(const std::string& role, const std::vector<unique_fd>& descr
   const bool is_referee = role == "referee";
   ::prctl(PR_SET_NAME, is_referee ? "cudal1-referee" : "cudal1-runner", 0, 0, 0);
   if (is_referee) ::_exit(roles_.referee(settings_, first_handed_down, parent));
+  if (roles_.keeps_constants) read_kept_constants();
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int standard = 0; standard < 3; ++standard)
     ::dup2(null, standard);

@@ -16,6 +16,7 @@ constexpr double wrong_error = 1e-2;  // relative; larger than the rounding of a
 constexpr int64_t few_outside = 8, share_outside = 1000;
 // Below these gates 3 and 4 have nothing against an output (verifier.cpp's floors).
 constexpr double least_error = 1e-6, least_error_float64 = 1e-12, least_signal = 1e-3;
+constexpr double no_signal = 1e6;  // the multiple of its variation by which an output is larger that gate 4 leaves out
 
 std::string alias_name(const checked_program& p, const output_memory& memory) {
   if (memory.home == output_home::input) return fmt::format("the input \"{}\"", p.text.inputs[memory.index].name);
@@ -35,7 +36,7 @@ std::vector<kept_call> kept_of(std::span<const planned_call> calls, std::span<co
 bool may_be_rounding(const output_check& check, const tensor_type& type) {
   if (!is_floating(type.type) || check.mask_mismatches > 0) return false;
   if (has_few_elements(type) && !is_half(type.type))
-    return check.outside > 0 || check.signal_error > least_signal ||
+    return check.outside > 0 || (check.signal_error > least_signal && check.signal_error <= no_signal * check.error) ||
            check.error > (type.type == dtype::float64 ? least_error_float64 : least_error);
   return check.outside > 0 && check.outside <= std::max(few_outside, check.elements / share_outside) &&
          !(check.loose && check.reference_outside_loose > 0);

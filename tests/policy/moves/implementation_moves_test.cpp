@@ -55,9 +55,9 @@ TEST(CudaMoves, LongProductsAreMadeOfPieces) {
         pieces.push_back(call->op == "aten::bmm" ? checked->types.at(call->results[0]).shape[0] : 1);
     return pieces;
   };
-  EXPECT_THAT(pieces_of(131072, "aten::mm"), testing::ElementsAre(128, 128, 128));
-  EXPECT_THAT(pieces_of(131072, "aten::linear"), testing::ElementsAre(128, 128, 128));
-  EXPECT_THAT(pieces_of(9000, "aten::mm"), testing::ElementsAre(9, 9, 9));
+  EXPECT_THAT(pieces_of(131072, "aten::mm"), testing::ElementsAre(256, 256, 256));
+  EXPECT_THAT(pieces_of(131072, "aten::linear"), testing::ElementsAre(256, 256, 256));
+  EXPECT_THAT(pieces_of(9000, "aten::mm"), testing::ElementsAre(18, 18, 18));
   EXPECT_THAT(pieces_of(8192, "aten::mm"), testing::ElementsAre(1, 1, 1));
   EXPECT_THAT(pieces_of(8209, "aten::mm"), testing::ElementsAre(1, 1, 1)) << "a prime";
 }

@@ -21,7 +21,8 @@ struct compared_output {
 expected_statistics expected_statistics_of(const compared_output& output, draw_kind kind, const tolerances& plan);
 
 // All fields of output_check but the name and the type problem. The errors leave out the elements where one of
-// the three is not finite; those are counted as mask mismatches where the variant's class differs from the eager one's.
+// the three is not finite; those are counted as mask mismatches where the variant's class differs from the eager one's
+// and the variant is not near the exact one.
 output_check compare_output(const compared_output& output, const expected_statistics& statistics);
 
 // `eager` of `moved` is eager's output on moved inputs: raises each element of `largest` to how far it is from the

@@ -55,7 +55,9 @@ __device__ inline void compare_elements(const void* values, const void* eagers, 
   for (long long i = first; i < n; i += stride) {
     const double v = element<type>(values, i), e = element<type>(eagers, i), d = element<exact_type>(exacts, i);
     const bool both = is_finite(v) && is_finite(e), known = is_finite(d) && is_finite(e);
-    if (!(both || v == e || (v != v && e != e))) {
+    // Where eager overflows on its way to a finite result, an output near the exact one is none the worse.
+    const bool near_exact = is_finite(v) && is_finite(d) && fabs(v - d) <= t.absolute + t.relative * fabs(d);
+    if (!(both || v == e || (v != v && e != e) || near_exact)) {
       s.sums[1] += 1;
       if (s.mismatch_at < 0) s.mismatch_at = i;
     }

@@ -234,6 +234,43 @@ void add_few_sensitive_elements(corpus& c) {
            "  int i = blockIdx.x * 256 + threadIdx.x; y[i] = sinf(fmaf(a[i], b[threadIdx.x], b[threadIdx.x])); }");
 }
 
+// Between the steps of a half type eager rounds, and overflows; a kernel computes all of them in float32.
+void add_half_types(corpus& c) {
+  const auto half = [](const char* name, const char* type) {
+    return fmt::format(R"({{"name":"{}","dtype":"{}","shape":[512,512]}})", name, type);
+  };
+  const auto converted = [](const char* from, const char* type, const char* to) {
+    return fmt::format(R"({{"aten":"aten::_to_copy","args":{{"self":"{}","dtype":"{}"}},"out":["{}"]}},)", from, type,
+                       to);
+  };
+  const auto scaled = [](const char* from, double by, const char* to) {
+    return fmt::format(R"({{"aten":"aten::mul.Scalar","args":{{"self":"{}","other":{}}},"out":["{}"]}},)", from, by,
+                       to);
+  };
+  const auto last = [](std::string steps) {
+    steps.pop_back();  // the comma
+    return steps;
+  };
+  const std::string a = half("a", "float16");
+  c.on(a, a, last(scaled("a", 3000, "s") + scaled("s", 1e-3, "y")))
+      .add("a product that overflows in float16 alone",
+           last(converted("a", "float32", "w") + scaled("w", 3000, "s") + scaled("s", 1e-3, "t") +
+                converted("t", "float16", "y")),
+           "");
+  const std::string ab = half("a", "bfloat16") + "," + half("b", "bfloat16");
+  const auto rotated = [](const char* x, const char* z, const char* y) {
+    return fmt::format(R"({{"aten":"aten::mul.Tensor","args":{{"self":"{0}","other":"{1}"}},"out":["p"]}},)"
+                       R"({{"aten":"aten::sub.Tensor","args":{{"self":"p","other":"{0}"}},"out":["q"]}},)"
+                       R"({{"aten":"aten::add.Tensor","args":{{"self":"q","other":"{1}"}},"out":["{2}"]}},)",
+                       x, z, y);
+  };
+  c.on(ab, ab, last(rotated("a", "b", "y")))
+      .add("sums of bfloat16 that are rounded once",
+           last(converted("a", "float32", "u") + converted("b", "float32", "v") + rotated("u", "v", "t") +
+                converted("t", "bfloat16", "y")),
+           "");
+}
+
 void add_memory(corpus& c) {
   const std::string rows = tensor("a", {16, 8192});
   const std::string sum = R"({"aten":"aten::sum.dim_IntList","args":{"self":"a","dim":[1]},"out":["y"]})";
@@ -289,6 +326,7 @@ std::vector<surprise> surprises(const std::string& profile) {
   add_arithmetic(c);
   add_small_outputs(c);
   add_few_sensitive_elements(c);
+  add_half_types(c);
   add_memory(c);
   if (profile == "cuda") add_library_products(c.all);
   return c.all;

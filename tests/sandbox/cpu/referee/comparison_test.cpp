@@ -55,6 +55,25 @@ TEST(comparison, equal_outputs_have_eagers_own_error) {
   EXPECT_LT(check.error, 1e-7);
 }
 
+TEST(comparison, eagers_overflow_is_not_held_against_the_right_result) {
+  three t(5000);
+  const float infinite = std::numeric_limits<float>::infinity();
+  for (const float eager : {infinite, -infinite, std::numeric_limits<float>::quiet_NaN()}) {
+    t.eager[7] = eager;
+    t.value[7] = static_cast<float>(t.exact[7]);
+    EXPECT_EQ(t.compare().mask_mismatches, 0);
+    t.value[7] = eager;
+    EXPECT_EQ(t.compare().mask_mismatches, 0);
+    t.value[7] = static_cast<float>(t.exact[7]) + 1e-2F;
+    const output_check wrong = t.compare();
+    EXPECT_EQ(wrong.mask_mismatches, 1);
+    EXPECT_EQ(wrong.worst_index, 7);
+  }
+  t.eager[7] = t.value[7] = static_cast<float>(t.exact[7]);
+  t.value[8] = infinite;
+  EXPECT_EQ(t.compare().mask_mismatches, 1) << "it overflows where eager does not";
+}
+
 // Elements 7 and 8 are off alike; on moved inputs eager is off at 7 alone.
 TEST(comparison, rounding_explains_only_the_elements_that_it_moves) {
   three t(5000);

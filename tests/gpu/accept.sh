@@ -7,8 +7,8 @@
 #   gates     programs that must be refused or accepted: state between calls, every honest surprise on 20 pools (3 min)
 #   clock     the reference against itself 100 times, known durations, 500 faults among evaluations (4 min)
 #   rate      the built-in tasks for a minute: evaluations a second (1 min)
-#   search    imports --problems and the models of accept_exports, searches them, lists moves' failures (9 min)
-#   exports   exports 20 of these and the models; a plain harness, KernelBench's evaluator if packed (5 min)
+#   search    imports --problems and the models of accept_exports, searches them, lists all failures (9 min)
+#   exports   exports 20 of these and the models, checked; a plain harness, KernelBench's evaluator if packed (8 min)
 #   users     exported modules in a user's hands (4 min)
 #   operators PyTorch's operator database, a few samples of each operator (2 min)
 #
@@ -63,7 +63,7 @@ if wanted search; then
   [ -z "$problems" ] || lines=3 part import 400 cudal1 tasks import "$problems" --out "$data/tasks" --jobs "$jobs"
   lines=12 part import_models 200 cudal1 tasks import "$here/tests/tools/accept_exports/models" --out "$data/tasks" --jobs "$jobs"
   lines=60 part search 400 cudal1 run --device "$device" --tasks "$data/tasks" --evaluations 18 --time 270s
-  lines=60 part failures 60 cudal1 failures
+  lines=60 part failures 60 cudal1 failures --all
 fi
 if wanted exports; then
   # The ten models, and of the others every so many, so that there are 20.
@@ -75,7 +75,7 @@ others = [t for t in tasks if t not in own]
 print(*[t for t in tasks if t in own], *others[:: max(1, len(others) // 20)][:20], sep="\n")' "$here/tests/tools/accept_exports/models")
   chosen=()
   for name in "${names[@]}"; do chosen+=(--task "$name"); done
-  part export 120 cudal1 export "$data/exported" --format kernelbench --no-check --force "${chosen[@]}"
+  lines=60 part export 500 cudal1 export "$data/exported" --format kernelbench --force "${chosen[@]}"
   evaluator=()
   [ ! -d "$here/kernelbench" ] || evaluator=(--kernelbench "$here/kernelbench")
   lines=60 part accept 500 "$CUDAL1_PYTHON" "$here/tests/tools/accept_exports" "$data/exported" --device "$device" \

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/codegen/interleave.hpp"
 #include "policy/codegen/internal_operators.hpp"
 #include "policy/graph/alignment.hpp"
 #include "sandbox/program/operators/record.hpp"
@@ -74,10 +75,14 @@ std::optional<value_form> body_builder::form_of(const std::vector<int64_t>& shap
   return std::nullopt;
 }
 
-std::vector<int64_t> body_builder::domain_strides(const std::vector<int64_t>& by_dim) const {
+std::vector<int64_t> body_builder::domain_strides(const std::vector<int64_t>& by_dim, value_form form) const {
+  const auto step = [&](const domain_dim& d) {
+    return d.dim == domain_.joined_dim && domain_.interleaved && form == value_form::full ? domain_.parts
+                                                                                          : d.multiplier;
+  };
   std::vector<int64_t> out;
   for (const auto& d : dims_)
-    out.push_back(d.size == 1 ? 0 : by_dim[static_cast<std::size_t>(d.dim)] * d.multiplier);
+    out.push_back(d.size == 1 ? 0 : by_dim[static_cast<std::size_t>(d.dim)] * step(d));
   return out;
 }
 
@@ -91,7 +96,7 @@ std::vector<int64_t> body_builder::part_shape() const {
 int64_t body_builder::part_offset(int64_t part, const std::vector<int64_t>& by_dim) const {
   if (domain_.parts == 1) return 0;
   const auto d = static_cast<std::size_t>(domain_.joined_dim);
-  return part * (domain_.shape[d] / domain_.parts) * by_dim[d];
+  return part * (domain_.interleaved ? 1 : domain_.shape[d] / domain_.parts) * by_dim[d];
 }
 
 // Strides of `type`, broadcast to `result`, by dimension of the full shape.
@@ -187,7 +192,7 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
     return fail(errc::unsupported, "{} has more dimensions than the result", value);
   const std::vector<int64_t> strides = strides_in_result(type, result);
   const int64_t offset = *result_form == value_form::full ? part_offset(part_, strides) : 0;
-  return converted(load(value, domain_strides(strides), offset), wanted);
+  return converted(load(value, domain_strides(strides, *result_form), offset), wanted);
 }
 
 expected<int> body_builder::joined_operand(const graph_step& s, std::string_view name, dtype wanted) {
@@ -312,9 +317,10 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
       const std::vector<int64_t> strides = strides_in_result(type, type);
       const auto& nodes = known->second.nodes;
       for (std::size_t part = 0; part < nodes.size(); ++part) {
-        const int64_t offset = part_offset(static_cast<int64_t>(part), strides);
+        const value_form form = known->second.form;
+        const int64_t offset = form == value_form::full ? part_offset(static_cast<int64_t>(part), strides) : 0;
         const bool aligned = offset * size_of(type.type) % 16 == 0;
-        body_.results.push_back({nodes[part], {value, type, domain_strides(strides), aligned, offset}});
+        body_.results.push_back({nodes[part], {value, type, domain_strides(strides, form), aligned, offset}});
       }
     }
   }
@@ -330,11 +336,13 @@ expected<std::optional<row_domain>> joined_domain(const graph& g, const std::vec
   for (const int number : steps) {
     const graph_step& s = g.step_at(number);
     const auto& kernel = s.record().traits.kernel;
-    if (!kernel || kernel->form != kernel_form::joined) continue;
+    const bool interleaved = is_interleave(s);
+    if (!interleaved && (!kernel || kernel->form != kernel_form::joined)) continue;
     const auto* list = std::get_if<std::vector<tensor_argument>>(s.argument("tensors"));
     row_domain own;
+    own.interleaved = interleaved;
     own.shape = s.result_types[0].shape;
-    own.joined_dim = integer_argument(s, "dim").value_or(0);
+    own.joined_dim = interleaved ? -1 : integer_argument(s, "dim").value_or(0);
     if (own.joined_dim < 0) own.joined_dim += std::ssize(own.shape);
     own.parts = std::ssize(*list);
     if (own.parts < 2 || own.parts > k_most_parts || own.shape[at(own.joined_dim)] % own.parts != 0 ||

@@ -27,8 +27,9 @@ struct row_domain {
   std::vector<int64_t> reduced;  // ascending dimensions of `shape`
   int64_t split_dim = -1, groups = 1;
   // Where tensors are joined: how many equal parts the dimension consists of. The domain is one part; a value of the
-  // full shape has a node for each.
+  // full shape has a node for each. The parts follow each other, or their elements take turns.
   int64_t joined_dim = -1, parts = 1;
+  bool interleaved = false;
   bool operator==(const row_domain&) const = default;
 };
 
@@ -68,7 +69,7 @@ class body_builder {
 
  private:
   std::optional<value_form> form_of(const std::vector<int64_t>& shape) const;
-  std::vector<int64_t> domain_strides(const std::vector<int64_t>& by_dim) const;
+  std::vector<int64_t> domain_strides(const std::vector<int64_t>& by_dim, value_form form = value_form::full) const;
   std::vector<int64_t> strides_in_result(const tensor_type& type, const tensor_type& result) const;
   int load(const std::string& value, std::vector<int64_t> strides, int64_t offset = 0);
   std::vector<int64_t> part_shape() const;

@@ -32,8 +32,8 @@ const product_line* line_of(std::string_view op) {
 // Rounded to TF32, half away from zero as cvt.rna does; values that are not finite or would overflow are unchanged.
 constexpr const char* k_rounded = "fabsf($0) < 3.4e38f ? __int_as_float((__float_as_int($0) + 0x1000) & ~0x1fff) : $0";
 
-// Tensor cores truncate when they accumulate: 131,072 terms near one, in one sum, are off by 5.5e-5 (H200), in pieces of
-// 1024 by 6.2e-6. Sums of more than k_longest_sum terms are made of pieces, which float32 adds up; shorter ones are
+// Tensor cores truncate when they accumulate: 131,072 terms near one, in one sum, are off by 5.5e-5 (H200), in pieces
+// of 1024 by 6.2e-6. Sums of more than k_longest_sum terms are made of pieces, which float32 adds up; shorter ones are
 // not, since that takes memory and time and most inputs have terms of both signs.
 constexpr int64_t k_longest_sum = 8192, k_terms = 512;
 constexpr int64_t k_largest_pieces = int64_t{1} << 30;  // bytes of all pieces of a product

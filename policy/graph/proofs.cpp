@@ -316,4 +316,32 @@ expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s)
   return out;
 }
 
+expected<interleave_proof> prove_interleave(const graph& g, const graph_step& s) {
+  const auto no = [&](std::string_view why) {
+    return fail(errc::invalid_argument, "step {} ({}) does not interleave: {}", s.number, s.task_op(), why);
+  };
+  const auto merged = tensor_argument_name(s, "self");
+  if (s.dropped || s.is_replaced() || s.group >= 0 || s.record().kind != operator_kind::view || !merged)
+    return no("it is no view of a library's result");
+  const graph_step* stack = g.producer(g.resolve(*merged));
+  if (stack == nullptr || stack->op() != "aten::stack" || stack->group >= 0) return no("it is no view of a stack");
+  const tensor_type& stacked = stack->result_types[0];
+  const auto* tensors = std::get_if<std::vector<tensor_argument>>(stack->argument("tensors"));
+  const int64_t dim = integer_argument(*stack, "dim").value_or(0);
+  if (tensors == nullptr || stacked.dim() < 2 || (dim != -1 && dim != stacked.dim() - 1))
+    return no("the stack is not along the last dimension");
+  std::vector<int64_t> wanted(stacked.shape.begin(), stacked.shape.end() - 1);
+  wanted.back() *= stacked.shape.back();
+  if (s.result_types[0].shape != wanted) return no("it does not merge the last two dimensions");
+  const std::string& value = stack->text->results[0];
+  if (g.is_output(value) || g.readers(value) != std::vector<int>{s.number}) return no("the stack is read elsewhere");
+  interleave_proof proof;
+  for (const auto& t : *tensors)
+    proof.parts.push_back(g.resolve(t.name));
+  proof.stack = stack->number;
+  proof.certificate = fmt::format("step {}: element {}i + p of the last dimension is element i of part p", s.number,
+                                  proof.parts.size());
+  return proof;
+}
+
 }  // namespace cudal1

@@ -45,4 +45,12 @@ struct linear_sum_proof {
 };
 expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s);
 
+// The step merges the last two dimensions of a stack along the last one, which nothing else reads.
+struct interleave_proof {
+  std::vector<std::string> parts;  // whose elements take turns in the last dimension
+  int stack = -1;                  // its step
+  std::string certificate;
+};
+expected<interleave_proof> prove_interleave(const graph& g, const graph_step& s);
+
 }  // namespace cudal1

@@ -1,5 +1,6 @@
 #include "policy/moves/proof_moves.hpp"
 
+#include "policy/codegen/interleave.hpp"
 #include "policy/codegen/row_dot.hpp"
 #include "policy/codegen/row_scale.hpp"
 #include "policy/graph/proofs.hpp"
@@ -57,6 +58,18 @@ expected<std::string> apply_pull_sum(graph& g, const move& m, const lowering_tar
       s->number, s->task_op(), proof.values, proof.linear);
 }
 
+expected<std::string> apply_interleave(graph& g, const move& m, const lowering_target& target) {
+  CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
+  CUDAL1_TRY(const interleave_proof proof, prove_interleave(g, *s));
+  g.rewrite(s->number, {.by = interleave(g, proof), .certificate = proof.certificate, .left_out = {proof.stack}});
+  CUDAL1_TRY(const int group, make_group(g, {s->number}, group_kind::pointwise));
+  CUDAL1_CHECK(check_group(g, group, target));
+  return fmt::format(
+      "group {}: step {} ({}) takes the parts of the stack of step {} in turn, in a kernel that others "
+      "may join",
+      group, s->number, s->task_op(), proof.stack);
+}
+
 }  // namespace
 
 // In a whole schedule the rewriting of products comes before `drop`, which removes the steps that it leaves dead.
@@ -78,6 +91,14 @@ std::vector<move_kind> proof_moves() {
        .parts = {starting_part::proofs},
        .candidates = [](const graph& g, const lowering_target&) { return each_step("diagonal_matmul", g); },
        .apply = apply_diagonal},
+      {.name = "interleave",
+       .summary = "a stack whose last two dimensions are merged becomes part of a kernel over the elements",
+       .parameters = {"step"},
+       .phase = move_phase::always,
+       .order = 3,
+       .parts = {starting_part::proofs},
+       .candidates = [](const graph& g, const lowering_target&) { return each_step("interleave", g); },
+       .apply = apply_interleave},
       {.name = "pull_sum_through_linear",
        .summary = "a sum over the features of a linear layer becomes one product with the sum of its weights, with a "
                   "proof that nothing else reads the layer's result",

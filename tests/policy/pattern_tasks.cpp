@@ -160,6 +160,23 @@ std::vector<std::string> turned(const std::string& x, const std::string& out) {
           sum(name("cos"), name("sin"), out)};
 }
 
+// Pairs of neighbours instead of halves.
+std::vector<std::string> turned_pairs(const std::string& x, const std::string& out) {
+  const auto name = [&](const char* part) { return out + "_" + part; };
+  const auto every_second = [&](int first, const std::string& to) {
+    return step("slice.Tensor", fmt::format(R"("self": "{}", "dim": -1, "start": {}, "step": 2)", x, first), to);
+  };
+  return {
+      every_second(0, name("even")),
+      every_second(1, name("odd")),
+      step("neg", fmt::format(R"("self": "{}")", name("odd")), name("minus")),
+      step("stack", fmt::format(R"("tensors": ["{}", "{}"], "dim": -1)", name("minus"), name("even")), name("both")),
+      step("flatten.using_ints", fmt::format(R"("self": "{}", "start_dim": -2)", name("both")), name("pairs")),
+      product(x, "c", name("cos")),
+      product(name("pairs"), "s", name("sin")),
+      sum(name("cos"), name("sin"), out)};
+}
+
 std::vector<pattern> rotary(const std::string& t) {
   std::vector<std::string> both = turned("q", "y");
   for (auto& s : turned("k", "z"))
@@ -171,6 +188,16 @@ std::vector<pattern> rotary(const std::string& t) {
        both,
        {"y", "z"},
        2},
+      {"rotary_of_pairs",
+       {input("q", t, "[2, 6, 10, 64]")},
+       {input("c", t, "[10, 64]"), input("s", t, "[10, 64]")},
+       turned_pairs("q", "y"),
+       {"y"}},
+      {"rotary_of_pairs_that_leaves_its_steps",
+       {input("q", t, "[3, 7, 10]"), input("c", "float32", "[7, 10]"), input("s", "float32", "[7, 10]")},
+       {},
+       turned_pairs("q", "y"),
+       {"y", "y_pairs", "y_minus"}},
       {"rotary_of_odd_width",
        {input("q", t, "[3, 7, 10]"), input("c", "float32", "[7, 10]"), input("s", "float32", "[7, 10]")},
        {},

@@ -62,7 +62,8 @@ rule stack() {
     for (const auto& t : tensors) {
       types.add(t);
       if (t.shape != first.shape) return refuse("{} and {} should have the same shape", first.text(), t.text());
-      if (!is_plain(t)) return not_covered("{} should be contiguous to be stacked", t.text());
+      if (suggested_format(t) != format::contiguous)
+        return not_covered("{} should be contiguous to be stacked: it is channels-last", t.text());
     }
     auto shape = first.shape;
     shape.insert(shape.begin() + dim, static_cast<int64_t>(tensors.size()));

@@ -55,17 +55,31 @@ std::string argument_name(const aten_step& call, std::string_view name) {
   return found->second.as_string();
 }
 
-// The step that makes float32 of an input of a half type for this step alone, in no kernel with others; -1 for none.
-int conversion_of(const graph& g, int step, const std::string& value) {
+// The step that makes the value for this step alone; null for none.
+const graph_step* made_for(const graph& g, int step, const std::string& value) {
   const graph_step* made = g.producer(value);
-  if (made == nullptr || made->dropped || made->is_replaced() || !made->record().traits.kernel ||
-      made->record().traits.kernel->form != kernel_form::conversion)
-    return -1;
+  if (made == nullptr || made->dropped || made->is_replaced()) return nullptr;
+  return g.readers(value) == std::vector<int>{step} && !g.is_output(value) ? made : nullptr;
+}
+
+// What makes float32 of an input of a half type for this step alone; null for none.
+const graph_step* conversion_of(const graph& g, int step, const std::string& value) {
+  const graph_step* made = made_for(g, step, value);
+  if (made == nullptr || !made->record().traits.kernel || made->record().traits.kernel->form != kernel_form::conversion)
+    return nullptr;
   const auto from = tensor_argument_name(*made, "self");
-  const bool alone = made->group < 0 || g.groups()[static_cast<std::size_t>(made->group)].steps.size() == 1;
-  const bool for_it = g.readers(value) == std::vector<int>{step} && !g.is_output(value);
-  if (!alone || !for_it || !from || !g.is_parameter(*from) || !is_half(g.type_of(g.resolve(*from)).type)) return -1;
-  return made->number;
+  return from && g.is_parameter(*from) && is_half(g.type_of(g.resolve(*from)).type) ? made : nullptr;
+}
+
+// The log-softmax over the columns that is made for this step alone; null for none.
+const graph_step* log_softmax_of(const graph& g, int step, const std::string& value) {
+  const graph_step* made = made_for(g, step, value);
+  if (made == nullptr || !made->record().traits.rows || made->record().traits.rows->form != row_form::log_softmax)
+    return nullptr;
+  const int64_t dim = integer_argument(*made, "dim").value_or(0);
+  const auto from = tensor_argument_name(*made, "self");
+  const bool same = from && g.type_of(g.resolve(*from)).type == made->result_types[0].type;
+  return same && (dim == 1 || dim == -1) ? made : nullptr;
 }
 
 class loss_writer final : public step_lowering {
@@ -76,9 +90,7 @@ class loss_writer final : public step_lowering {
     const class_loss_operands operands{graph_->resolve(*tensor_argument_name(s, "self")),
                                        graph_->resolve(*tensor_argument_name(s, "target"))};
     const std::string target = argument_name(call, "target"), result = call.results.at(0);
-    // What a conversion was left out of is an input, whose name no lowering changes.
-    const std::string own = graph_->resolve(*tensor_argument_name(graph_->definition(s.number), "self"));
-    const std::string values = own == operands.values ? argument_name(call, "self") : operands.values;
+    const std::string values = argument_name(call, "self");
     const std::string rows = graph_->fresh_name(result + "_rows");
     const kernel_body each = rows_of(s, operands, values, target, rows);
     const kernel_body all = sum_of(s, operands, target, rows, result);
@@ -153,7 +165,8 @@ expected<class_loss_operands> operands_of_class_loss(const graph& g, const graph
     return fail(errc::invalid_argument, "step {} ({}): {}", s.number, s.task_op(), why);
   };
   const graph_step& defined = g.definition(s.number);
-  if (s.task_op() != "aten::cross_entropy_loss") return no("it is not a cross-entropy");
+  const bool takes_logarithms = s.task_op() == "aten::nll_loss" || s.task_op() == "aten::nll_loss_nd";
+  if (!takes_logarithms && s.task_op() != "aten::cross_entropy_loss") return no("it is not a cross-entropy");
   class_loss_operands out;
   out.values = g.resolve(tensor_argument_name(defined, "self").value_or(""));
   out.target = g.resolve(tensor_argument_name(defined, "target").value_or(""));
@@ -163,8 +176,17 @@ expected<class_loss_operands> operands_of_class_loss(const graph& g, const graph
   if (tensor_argument_name(defined, "weight")) return no("its classes have weights");
   if (number_argument(defined, "label_smoothing").value_or(0) != 0) return no("its labels are smoothed");
   if (integer_argument(defined, "reduction").value_or(1) == 0) return no("it is not summed");
-  out.conversion = conversion_of(g, s.number, out.values);
-  if (out.conversion >= 0) out.values = g.resolve(*tensor_argument_name(g.step_at(out.conversion), "self"));
+  int reader = s.number;
+  const auto leave_out = [&](const graph_step* made) {
+    if (made == nullptr) return false;
+    reader = made->number;
+    out.left_out.push_back(reader);
+    out.values = g.resolve(*tensor_argument_name(*made, "self"));
+    return true;
+  };
+  if (takes_logarithms && !leave_out(log_softmax_of(g, reader, out.values)))
+    return no("no log-softmax over the columns makes its logarithms, for it alone");
+  leave_out(conversion_of(g, reader, out.values));
   return out;
 }
 

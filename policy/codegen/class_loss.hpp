@@ -7,11 +7,12 @@
 namespace cudal1 {
 
 struct class_loss_operands {
-  std::string values, target;  // resolved
-  int conversion = -1;  // the step that only converts `values` for the loss, which then need not run; -1 for none
+  std::string values, target;      // resolved
+  std::vector<int> left_out = {};  // steps that only the loss needs: a log-softmax, a conversion from a half type
 };
 // errc::invalid_argument with the reason where the step is not a cross-entropy of rows with class indices that is
-// summed or averaged, without weights of the classes and without smoothing.
+// summed or averaged, without weights of the classes and without smoothing; or a negative log-likelihood of what a
+// log-softmax makes for it alone.
 expected<class_loss_operands> operands_of_class_loss(const graph& g, const graph_step& s);
 
 operator_use class_loss(const graph& g, const graph_step& s, const class_loss_operands& of);

@@ -1,7 +1,10 @@
 #include "policy/moves/implementation_moves.hpp"
 
+#include <algorithm>
+
 #include "policy/codegen/class_loss.hpp"
 #include "policy/codegen/split_product.hpp"
+#include "policy/moves/groups.hpp"
 
 namespace cudal1 {
 
@@ -43,24 +46,35 @@ std::vector<move> loss_candidates(const graph& g, const lowering_target&) {
   return out;
 }
 
-expected<std::string> apply_loss(graph& g, const move& m, const lowering_target&) {
+// Out of its kernel, which the others of the group keep.
+expected<void> leave_group(graph& g, int step, const lowering_target& target) {
+  const int group = g.step_at(step).group;
+  if (group < 0) return {};
+  auto others = g.groups()[static_cast<std::size_t>(group)].steps;
+  std::erase(others, step);
+  g.groups()[static_cast<std::size_t>(group)] = {};
+  for (const int each : others)
+    g.set_group(each, -1);
+  g.set_group(step, -1);
+  if (others.empty()) return {};
+  const bool rows =
+      std::ranges::any_of(others, [&](int n) { return family_of(g.step_at(n)) != operator_family::pointwise; });
+  CUDAL1_TRY(const int made, make_group(g, others, rows ? group_kind::rows : group_kind::pointwise));
+  return check_group(g, made, target);
+}
+
+expected<std::string> apply_loss(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
   if (s->dropped || s->is_replaced())
     return fail(errc::invalid_argument, "step {} ({}) is not a library call any more", s->number, s->task_op());
   CUDAL1_TRY(const class_loss_operands operands, operands_of_class_loss(g, *s));
-  std::vector<int> left_out;
-  if (operands.conversion >= 0) {
-    left_out.push_back(operands.conversion);
-    if (const int group = g.step_at(operands.conversion).group; group >= 0) {
-      g.set_group(operands.conversion, -1);
-      g.groups()[static_cast<std::size_t>(group)] = {};
-    }
-  }
+  for (const int step : operands.left_out)
+    CUDAL1_CHECK(leave_group(g, step, target));
   g.rewrite(s->number, {.by = class_loss(g, *s, operands),
                         .certificate = fmt::format("step {}: log(sum(exp(x - max))) - (x[target] - max) is the loss of "
                                                    "each row of {}",
                                                    s->number, operands.values),
-                        .left_out = left_out});
+                        .left_out = operands.left_out});
   return fmt::format(
       "step {} ({}): one kernel for the rows of {}, which are read twice and never written, and one for "
       "their sum",

@@ -112,6 +112,10 @@ class library_steps {
       out_->steps.emplace_back(std::move(call));
       return {};
     }
+    for (const auto& [key, value] : s.use->arguments)  // a rewriting may read other values
+      if (const auto* t = std::get_if<tensor_argument>(&value))
+        for (auto& [written, argument] : call.args)
+          if (written == key) argument = json((*name_)(t->name));
     auto& lowering = lowerings_[s.op()];
     if (lowering == nullptr) {
       const internal_operator* own = find_internal_operator(s.op());

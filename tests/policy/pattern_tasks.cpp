@@ -236,7 +236,14 @@ std::vector<pattern> tables(const std::string& t) {
            {},
            {to("x", "float32", "f"), loss("f", R"(, "ignore_index": 3, "reduction": 2)")},
            {"y"},
-           t == "float32" ? 3 : 2}};
+           t == "float32" ? 3 : 2},
+          {"likelihood_of_a_log_softmax",
+           {input("x", t, "[37, 500]"), ids("[37]", 500)},
+           {},
+           {step("relu", R"("self": "x")", "r"), step("log_softmax.int", R"("self": "r", "dim": -1)", "l"),
+            step("nll_loss_nd", R"("self": "l", "target": "i")", "y")},
+           {"y"},
+           4}};
 }
 
 std::vector<pattern> dequantized(const std::string& t) {

@@ -277,7 +277,8 @@ void add_export(CLI::App& app, context& c) {
       "index.json\n"
       "and README.md. Each such file is first built, run and compared as KernelBench does, on the device that it was\n"
       "searched on, in a process of its own: confined on cpu, not on a GPU, where CUDA does not start confined. Where\n"
-      "the best variant fails, the next best confirmed one is taken.",
+      "the best variant fails, the next best confirmed one is taken; and one that is within KernelBench's tolerance\n"
+      "before a faster one that is right only because eager itself is as far off under another algorithm.",
       "  0    exported\n"
       "  1    no task could be exported, or no file passed its check; the output says why for each\n"
       "  2    the folder is not empty, or there is nothing to export yet\n"

@@ -72,7 +72,11 @@ std::optional<value_form> body_builder::form_of(const std::vector<int64_t>& shap
       squeezed.push_back(domain_.shape[static_cast<std::size_t>(d)]);
   }
   if (shape == squeezed) return value_form::row_squeezed;
-  return std::nullopt;
+  if (shape.size() > domain_.shape.size()) return std::nullopt;
+  const std::size_t shift = domain_.shape.size() - shape.size();
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] != 1 && shape[d] != domain_.shape[d + shift]) return std::nullopt;
+  return value_form::repeated;
 }
 
 std::vector<int64_t> body_builder::domain_strides(const std::vector<int64_t>& by_dim, value_form form) const {
@@ -82,7 +86,7 @@ std::vector<int64_t> body_builder::domain_strides(const std::vector<int64_t>& by
   };
   std::vector<int64_t> out;
   for (const auto& d : dims_)
-    out.push_back(d.size == 1 ? 0 : by_dim[static_cast<std::size_t>(d.dim)] * step(d));
+    out.push_back(d.size == 1 || (!repeats_.empty() && repeats_[at(d.dim)] != 0) ? 0 : by_dim[at(d.dim)] * step(d));
   return out;
 }
 
@@ -106,6 +110,10 @@ std::vector<int64_t> body_builder::strides_in_result(const tensor_type& type, co
   for (std::size_t i = 0; i < type.shape.size(); ++i)
     in_result[i + shift] = type.shape[i] == 1 ? 0 : type.strides[i];
   if (result.shape.size() == domain_.shape.size()) return in_result;
+  if (form_of(result.shape) == value_form::repeated) {
+    in_result.insert(in_result.begin(), domain_.shape.size() - result.shape.size(), 0);
+    return in_result;
+  }
   // A per-row value without the reduced dimensions.
   std::vector<int64_t> out(domain_.shape.size(), 0);
   std::size_t next = 0;
@@ -182,7 +190,7 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
                 result.text());
   if (const auto known = bound_.find(value); known != bound_.end()) {
     const bool single = type.numel() == 1;
-    const bool fits = known->second.form == *result_form ||
+    const bool fits = known->second.form == *result_form || known->second.form == value_form::repeated ||
                       (known->second.form == value_form::row_kept && *result_form == value_form::full) ||
                       (single && known->second.form != value_form::full && body_.rows() == 1);
     if (!fits) return fail(errc::unsupported, "{} would be broadcast across the kernel's rows", value);
@@ -265,7 +273,7 @@ expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n
                 s.op(), type.text());
   if (c_type(type.type).empty() && !is_half(type.type))
     return fail(errc::unsupported, "kernels do not write {} yet", name_of(type.type));
-  if (*form != value_form::full && *form != value_form::part && !node(n).per_row)
+  if (*form != value_form::full && *form != value_form::part && *form != value_form::repeated && !node(n).per_row)
     return fail(errc::unsupported, "the result of {} differs along a row", s.op());
   n = converted(n, type.type);
   const std::string& value = s.text->results[result];
@@ -281,10 +289,18 @@ expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n
 
 expected<void> body_builder::add_step(const graph_step& s) {
   if (const auto* build = find_elementwise_builder(s)) {
+    const auto& shape = s.result_types[0].shape;
+    repeats_.clear();
+    if (form_of(shape) == value_form::repeated) {
+      repeats_.assign(domain_.shape.size(), 1);
+      for (std::size_t d = 0; d < shape.size(); ++d)
+        repeats_[domain_.shape.size() - shape.size() + d] = shape[d] == 1 ? 1 : 0;
+    }
     const bool whole = domain_.parts > 1 && s.result_types[0].shape == domain_.shape;
     for (part_ = 0; part_ < (whole ? domain_.parts : 1); ++part_)
       CUDAL1_CHECK((*build)(*this, s));
     part_ = 0;
+    repeats_.clear();
     return {};
   }
   if (const auto* row = find_row_builder(s)) {
@@ -312,6 +328,8 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
       const auto known = bound_.find(value);
       if (known == bound_.end()) return fail(errc::unsupported, "the kernel does not compute {}", value);
       const tensor_type& type = s.result_types[r];
+      if (known->second.form == value_form::repeated)
+        return fail(errc::unsupported, "{} is smaller than what the kernel computes, and read elsewhere", value);
       if (!type.is_contiguous())
         return fail(errc::unsupported, "{} is {}, but kernels write contiguous tensors only", value, type.text());
       const std::vector<int64_t> strides = strides_in_result(type, type);

@@ -19,6 +19,7 @@ enum class value_form {
   part,          // one value per element of a part
   row_kept,      // one per row, the reduced dimensions kept with size 1
   row_squeezed,  // one per row, the reduced dimensions removed
+  repeated,      // one per element, the same along dimensions that only other values have: computed again along them
 };
 
 // Which dimensions of the full shape a step reduces, and how one of them is split in two (group norm).
@@ -44,6 +45,11 @@ class body_builder {
   const graph& program() const { return *graph_; }
   const row_domain& domain() const { return domain_; }
   int64_t columns() const { return columns_; }
+  // Whether values of that shape have one value per element, or are repeated.
+  bool is_by_element(const std::vector<int64_t>& shape) const {
+    const auto form = form_of(shape);
+    return form == value_form::full || form == value_form::repeated;
+  }
   // The node of an argument, as an operand of a step with this result.
   expected<int> operand(const graph_step& s, std::string_view name, const tensor_type& result, dtype wanted);
   expected<int> operand_value(const std::string& value, const tensor_type& result, dtype wanted);
@@ -88,7 +94,8 @@ class body_builder {
   row_domain domain_;
   std::vector<domain_dim> dims_;  // of the body's domain, rows first
   int64_t columns_ = 1;
-  int64_t part_ = 0;  // the one being built
+  int64_t part_ = 0;           // the one being built
+  std::vector<char> repeats_;  // by dimension of the full shape: whether the step being built repeats its values
   kernel_body body_;
   std::map<std::string, bound_value> bound_;
 };

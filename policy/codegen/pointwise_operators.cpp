@@ -218,15 +218,16 @@ expected<void> build_identity(body_builder& b, const graph_step& s) {
 expected<void> build_lookup(body_builder& b, const graph_step& s) {
   CUDAL1_CHECK(require_float(s));
   const std::vector<int64_t>& shape = s.result_types[0].shape;
-  if (shape != b.domain().shape) return fail(errc::unsupported, "the table's rows do not have the kernel's shape");
+  const std::size_t dims = b.domain().shape.size();
+  if (!b.is_by_element(shape)) return fail(errc::unsupported, "the table's rows do not have the kernel's shape");
   body_builder::table from;
   from.value = b.program().resolve(*tensor_argument_name(s, "weight"));
   from.index = b.program().resolve(*tensor_argument_name(s, "indices"));
   const tensor_type &weight = b.program().type_of(from.value), &index = b.program().type_of(from.index);
-  from.strides.assign(shape.size(), 0);
+  from.strides.assign(dims, 0);
   from.strides.back() = weight.strides[1];
-  from.index_strides = index.strides;
-  from.index_strides.push_back(0);
+  from.index_strides.assign(dims, 0);
+  std::ranges::copy(index.strides, from.index_strides.begin() + static_cast<std::ptrdiff_t>(dims - shape.size()));
   from.row_stride = weight.strides[0];
   from.rows = weight.shape[0];
   CUDAL1_TRY(const int x, b.table_load(from));

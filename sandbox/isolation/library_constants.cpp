@@ -44,7 +44,8 @@ std::vector<std::span<std::byte>> constants_of(const library& l) {
     const uintptr_t begin = (l.base + s.p_vaddr) / page * page;
     uintptr_t end = l.base + s.p_vaddr + s.p_memsz;
     if (begin <= frames && frames < end) end = frames;
-    if (begin < end) result.emplace_back(reinterpret_cast<std::byte*>(begin), (end - begin + page - 1) / page * page);
+    auto* const first = reinterpret_cast<std::byte*>(begin);  // NOLINT(performance-no-int-to-ptr): the loader's number
+    if (begin < end) result.emplace_back(first, (end - begin + page - 1) / page * page);
   }
   return result;
 }
@@ -59,8 +60,9 @@ expected<void> replace_by_copy(std::span<std::byte> constants) {
   void* const reserved = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return fail_at("mmap");
   const mapping owned(reserved, room);
-  const auto first = (reinterpret_cast<uintptr_t>(reserved) + large_page - 1) / large_page * large_page;
-  void* const copy = reinterpret_cast<void*>(first + reinterpret_cast<uintptr_t>(constants.data()) % large_page);
+  const auto to_large_page = large_page - reinterpret_cast<uintptr_t>(reserved) % large_page;
+  void* const copy =
+      static_cast<std::byte*>(reserved) + to_large_page + reinterpret_cast<uintptr_t>(constants.data()) % large_page;
   if (::mprotect(copy, constants.size(), PROT_READ | PROT_WRITE) != 0) return fail_at("mprotect");
   ::madvise(copy, constants.size(), MADV_HUGEPAGE);  // systems without large pages go on with small ones
   std::memcpy(copy, constants.data(), constants.size());

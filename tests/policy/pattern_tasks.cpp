@@ -211,6 +211,23 @@ std::vector<pattern> rotary(const std::string& t) {
        {"y", "r"}}};
 }
 
+// A small tensor is computed where a larger one needs it.
+std::vector<pattern> repeated(const std::string& t) {
+  return {{"bias_of_a_mask",
+           {input("x", t, "[2, 3, 5, 40]"), input("m", t, "[2, 1, 1, 40]"), input("s", t, "[3, 1, 1]")},
+           {},
+           {step("rsub.Scalar", R"("self": "m", "other": 1)", "o"),
+            step("mul.Scalar", R"("self": "o", "other": -8)", "k"), step("exp", R"("self": "s")", "z"),
+            product("x", "z", "u"), sum("u", "k", "v"), step("softmax.int", R"("self": "v", "dim": -1)", "y")},
+           {"y"}},
+          {"row_and_column",
+           {input("x", t, "[7, 33]"), input("r", t, "[7, 1]"), input("c", t, "[33]")},
+           {},
+           {step("tanh", R"("self": "r")", "a"), step("sigmoid", R"("self": "c")", "d"), product("a", "d", "e"),
+            sum("x", "e", "y")},
+           {"y"}}};
+}
+
 std::vector<pattern> tables(const std::string& t) {
   const auto ids = [](const std::string& shape, int below) {
     return input("i", "int64", shape, fmt::format(R"({{"distribution": "integer", "low": 0, "high": {}}})", below));
@@ -219,31 +236,38 @@ std::vector<pattern> tables(const std::string& t) {
   const auto loss = [](const std::string& of, const std::string& more) {
     return step("cross_entropy_loss", fmt::format(R"("self": "{}", "target": "i"{})", of, more), "y");
   };
-  return {{"embedding_and_position",
-           {ids("[3, 10]", 50)},
-           {input("w", t, "[50, 48]"), input("p", t, "[10, 48]"), input("n", t, "[48]"), input("b", t, "[48]")},
-           {rows, sum("e", "p", "h"),
-            step("layer_norm", R"("input": "h", "normalized_shape": [48], "weight": "n", "bias": "b")", "y")},
-           {"y"}},
-          {"embedding_of_odd_width",
-           {ids("[23]", 7), input("x", t, "[23, 5]")},
-           {input("w", t, "[7, 5]")},
-           {rows, sum("e", "x", "h"), step("silu", R"("self": "h")", "y")},
-           {"y"}},
-          {"cross_entropy", {input("x", t, "[37, 5000]"), ids("[37]", 5000)}, {}, {loss("x", "")}, {"y"}, 4},
-          {"cross_entropy_with_ignored_rows",
-           {input("x", t, "[300, 40]"), ids("[300]", 40)},
-           {},
-           {to("x", "float32", "f"), loss("f", R"(, "ignore_index": 3, "reduction": 2)")},
-           {"y"},
-           t == "float32" ? 3 : 2},
-          {"likelihood_of_a_log_softmax",
-           {input("x", t, "[37, 500]"), ids("[37]", 500)},
-           {},
-           {step("relu", R"("self": "x")", "r"), step("log_softmax.int", R"("self": "r", "dim": -1)", "l"),
-            step("nll_loss_nd", R"("self": "l", "target": "i")", "y")},
-           {"y"},
-           4}};
+  return {
+      {"embedding_and_position",
+       {ids("[3, 10]", 50)},
+       {input("w", t, "[50, 48]"), input("p", t, "[10, 48]"), input("n", t, "[48]"), input("b", t, "[48]")},
+       {rows, sum("e", "p", "h"),
+        step("layer_norm", R"("input": "h", "normalized_shape": [48], "weight": "n", "bias": "b")", "y")},
+       {"y"}},
+      {"embedding_of_positions",
+       {ids("[3, 10]", 50), input("at", "int64", "[1, 10]", R"({"distribution": "integer", "low": 0, "high": 16})")},
+       {input("w", t, "[50, 48]"), input("p", t, "[16, 48]"), input("n", t, "[48]"), input("b", t, "[48]")},
+       {rows, step("embedding", R"("weight": "p", "indices": "at")", "q"), sum("e", "q", "h"),
+        step("layer_norm", R"("input": "h", "normalized_shape": [48], "weight": "n", "bias": "b")", "y")},
+       {"y"}},
+      {"embedding_of_odd_width",
+       {ids("[23]", 7), input("x", t, "[23, 5]")},
+       {input("w", t, "[7, 5]")},
+       {rows, sum("e", "x", "h"), step("silu", R"("self": "h")", "y")},
+       {"y"}},
+      {"cross_entropy", {input("x", t, "[37, 5000]"), ids("[37]", 5000)}, {}, {loss("x", "")}, {"y"}, 4},
+      {"cross_entropy_with_ignored_rows",
+       {input("x", t, "[300, 40]"), ids("[300]", 40)},
+       {},
+       {to("x", "float32", "f"), loss("f", R"(, "ignore_index": 3, "reduction": 2)")},
+       {"y"},
+       t == "float32" ? 3 : 2},
+      {"likelihood_of_a_log_softmax",
+       {input("x", t, "[37, 500]"), ids("[37]", 500)},
+       {},
+       {step("relu", R"("self": "x")", "r"), step("log_softmax.int", R"("self": "r", "dim": -1)", "l"),
+        step("nll_loss_nd", R"("self": "l", "target": "i")", "y")},
+       {"y"},
+       4}};
 }
 
 std::vector<pattern> dequantized(const std::string& t) {
@@ -270,7 +294,7 @@ std::vector<pattern> dequantized(const std::string& t) {
 std::vector<pattern_task> pattern_tasks(const std::string& type) {
   std::vector<pattern_task> out;
   for (const auto& family :
-       {gated(type), norms(type), softmaxes(type), rotary(type), tables(type), dequantized(type)}) {
+       {gated(type), norms(type), softmaxes(type), rotary(type), tables(type), repeated(type), dequantized(type)}) {
     for (const auto& p : family)
       out.push_back(made(p, type));
   }

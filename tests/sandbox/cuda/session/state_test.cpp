@@ -15,7 +15,7 @@ class state : public gpu_session_test {
  protected:
   static timing_plan short_plan() { return {.forks = 2, .pairs = 3, .call_limit_ms = call_limit_ms}; }
   static gpu_finding evaluate(const std::string& program) {
-    const gpu_finding found = gpu_session_test::evaluate(relu_task(elements), program, short_plan());
+    gpu_finding found = gpu_session_test::evaluate(relu_task(elements), program, short_plan());
     std::printf("%-14s in %6.1f ms: %s\n", enum_name(found.result).c_str(), found.milliseconds, found.reason.c_str());
     return found;
   }

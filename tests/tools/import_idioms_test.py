@@ -48,6 +48,11 @@ MODELS = {
         "y = self.conv(x.to(memory_format=torch.channels_last))\n"
         "        return y.permute(0, 2, 3, 1).view(2, 6, 24).sum(1)"
     ),
+    "batch_second": model(
+        "return self.layer(x.transpose(0, 1)) + self.layer(x[:, :1]).transpose(0, 1) + x.transpose(0, 1) @ self.table",
+        given="torch.rand(2, 5, 6)",
+        init="self.layer = torch.nn.Linear(6, 6)\n        self.register_buffer('table', torch.rand(6, 6))",
+    ),
     "expanded_mask": model(
         "return F.scaled_dot_product_attention(q, q, q, attn_mask=(m > 0.5).expand(2, 1, 5, 5))",
         "q, m",
@@ -136,6 +141,16 @@ class Idioms(unittest.TestCase):
         names = self.names("channels_last")
         self.assertEqual(names, ["aten::permute", "aten::clone", "aten::conv2d", "aten::relu"])
         self.assertIn("1 tensor is copied to be contiguous", self.imported["channels_last"]["notes"][0])
+
+    def test_a_batch_that_is_no_matrix_is_copied_before_a_product_with_a_parameter(self) -> None:
+        """Since PyTorch does for parameters, which require gradients. A slice is still a matrix, and a buffer requires
+        none."""
+        steps = self.steps("batch_second")
+        copied = [s for s in steps if s["aten"] == "aten::clone"]
+        self.assertEqual(len(copied), 1)
+        layers = [s["args"]["input"] for s in steps if s["aten"] == "aten::linear"]
+        self.assertEqual([name in copied[0]["out"] for name in layers], [True, False])
+        self.assertEqual(copied[0]["args"]["memory_format"], "contiguous_format")
 
     def test_a_wish_for_a_layout_is_dropped(self) -> None:
         """A view of the result may then be none."""

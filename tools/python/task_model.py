@@ -70,6 +70,9 @@ def forward_text(torch: Any, task: dict, after_step: str = "") -> tuple[str, dic
     lines += [f"    {bind(d['name'])} = self.w{i}" for i, d in enumerate(task.get("weights", []))]
     for step in task["steps"]:
         packet, _, overload = step["aten"].removeprefix("aten::").partition(".")
+        if step["aten"] == "aten::view":  # attention has another layout on a GPU, which may need a copy
+            step = {**step, "args": {"self": step["args"]["self"], "shape": step["args"]["size"]}}
+            packet = "reshape"
         schema = getattr(getattr(torch.ops.aten, packet), overload or "default")._schema
         arguments: list[str] = []
         in_order = True  # until one is left out; a keyword `self` would be Python's own

@@ -10,7 +10,7 @@ from .operators import argument_names, kind_of, overload, record_of, use_one_nam
 from .program import Program, Step, Value, call_by_schema, is_view, op_name
 from .ranges import undecided_by
 from .refusal import Refused
-from .rewrites import integers_in_floats, masks_as_choices, numbers_as_tensors
+from .rewrites import integers_in_floats, masks_as_choices, numbers_as_tensors, products_of_matrices
 from .state import keep_states
 
 aten = torch.ops.aten
@@ -387,6 +387,7 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
     """Changes the program in place. `is_fixed(value)`: true if a constant's values belong to the definition;
     the others become weights."""
     program.drop_unused()
+    parameters = {w for w in program.weights if w.kind == "weight"}
     for step in program.steps:
         use_one_name(step)
     _running_statistics(program)
@@ -401,6 +402,7 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
                 raise Refused(f"its buffer {own} is complex and random; a task's weights are real: keep torch.view_as_real of it")
             weight.target = f"constant_{own}_{weight.part}"
     simplify(program)
+    products_of_matrices(program, parameters)
     own_outputs(program)
     leave_out_defaults(program)
     if not program.steps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .program import Program, Step, Value
+from .program import Program, Step, Value, is_view
 
 aten = torch.ops.aten
 
@@ -126,3 +126,32 @@ def _casts(
     new = [cast for v, cast in casts.items() if (v, to) not in converted]
     converted.update({(v, to): cast for v, cast in casts.items()})
     return new
+
+
+def _is_matrix(t: torch.Tensor) -> bool:
+    """True if its dimensions but the last are one when they are merged, without a copy."""
+    rows = [(size, stride) for size, stride in zip(t.shape[:-1], t.stride()[:-1]) if size != 1]
+    return all(outer == inner_size * inner for (_, outer), (inner_size, inner) in zip(rows, rows[1:]))
+
+
+def products_of_matrices(program: Program, parameters: set[Value]) -> None:
+    """A batch that is no matrix in memory, as sequences that stand before their batch, is copied before a product with
+    a parameter. So PyTorch does for tensors that require gradients; for others, as all of a task are, it would compute
+    a batch of products with one and the same matrix, in several times the time."""
+    operands = {aten.linear.default: ("input", "weight"), aten.matmul.default: ("self", "other")}
+    makers, copies, steps = program.makers(), {}, []
+    for step in program.steps:
+        if step.op in operands:
+            batch, matrix = (step.args[name] for name in operands[step.op])
+            owner = matrix
+            while owner in makers and is_view(makers[owner].op):
+                owner = next(makers[owner].reads())
+            if owner in parameters and matrix.fake.dim() == 2 and batch.fake.dim() > 2 and not _is_matrix(batch.fake):
+                if batch not in copies:
+                    given = {"self": batch, "memory_format": torch.contiguous_format}
+                    copies[batch] = program.step(aten.clone.default, given, f"{batch.name}_contiguous")
+                    steps.append(copies[batch])
+                step.replace(lambda v: copies[v].outs[0] if v in copies else v)
+                program.type_results(step)
+        steps.append(step)
+    program.steps = steps

@@ -24,6 +24,7 @@ namespace cudal1::kernelbench {
 namespace {
 
 constexpr std::size_t k_hash_digits = 12;
+constexpr int64_t k_large_constant = 1 << 20;  // bytes
 
 // The name with only characters that file names and C identifiers may have.
 std::string word_of(const std::string& name) {
@@ -51,14 +52,15 @@ bool is_made_in_forward(const std::string& tensor) {
   return std::any_of(beginnings.begin(), beginnings.end(), [&](std::string_view b) { return tensor.starts_with(b); });
 }
 
-// Constants of the definition, in case the module does not hold them itself. A large one must be the module's.
+// Constants of the definition, in case the module does not hold them itself. A large one that forward does not make is
+// the module's.
 expected<std::string> constants(const task& t, const std::string& blobs) {
   std::string text;
   for (std::size_t i = 0; i < t.weights.size(); ++i) {
     const auto& content = t.weights[i].content;
     const auto& type = t.reference.text.weights[i].type;
     if (!content || !content->fixed) continue;
-    if (type.bytes() > max_embedded_bytes && !is_made_in_forward(content->tensor)) continue;
+    if (type.bytes() > k_large_constant && !is_made_in_forward(content->tensor)) continue;
     CUDAL1_TRY(const auto bytes, read_fixed_content(blobs, *content, type));
     text += fmt::format("    {}: (\"{}\", [{}], \"{}\"),\n", python_text(content->tensor), name_of(type.type),
                         fmt::join(type.shape, ", "), base64(bytes));
@@ -208,7 +210,7 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   text +=
       "\n\n# ---- the program ---------------------------------------------------------------------------------------\n"
       "import base64 as _kb_base64\nimport dataclasses as _kb_dataclasses\nimport importlib as _kb_importlib\n"
-      "import inspect as _kb_inspect\nimport weakref as _kb_weakref\n\nimport torch as _kb_torch\n"
+      "import inspect as _kb_inspect\nimport weakref as _kb_weakref\nimport zlib as _kb_zlib\n\nimport torch as _kb_torch\n"
       "from torch.compiler import is_dynamo_compiling as _kb_is_dynamo_compiling\n"
       "from torch.utils import _pytree as _kb_pytree\n"
       "from torch.utils.cpp_extension import load_inline as _kb_load_inline\n\n";
@@ -219,7 +221,7 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   for (const auto& name : weights)
     text += fmt::format("\n    {},", python_text(name));
   text += weights.empty() ? "]\n" : "\n]\n";
-  text += "# Constants of the definition that a module may not hold: element type, shape, bytes.\n_KB_CONSTANTS = {";
+  text += "# Constants of the definition that a module may not hold: element type, shape, compressed bytes.\n_KB_CONSTANTS = {";
   text += embedded.empty() ? "}\n" : "\n" + embedded + "}\n";
   const auto states = states_text(t);
   text +=

@@ -145,7 +145,7 @@ def _kb_owner(model, name):
 
 
 def _kb_constant(dtype, shape, text):
-    data = bytearray(_kb_base64.b64decode(text))
+    data = bytearray(_kb_zlib.decompress(_kb_base64.b64decode(text)))
     return _kb_torch.frombuffer(data, dtype=getattr(_kb_torch, dtype)).reshape(shape)
 
 

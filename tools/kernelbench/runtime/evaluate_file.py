@@ -320,10 +320,8 @@ def eager_noise(sides: Sides, seed: int) -> dict[str, tuple[float, float]]:
 # ---- times ----------------------------------------------------------------------------------------------------------
 
 
-def call_times(sides: Sides, o: argparse.Namespace) -> dict[str, float]:
-    """The medians of both sides, over the same rotation of inputs, their ratio, and how fast the host was."""
-    import host_pace
-    import measuring
+def timed_sides(sides: Sides) -> list[Any]:
+    """Eager and the file, over the same rotation of inputs on the device. To make them takes longer than to time them."""
     import pytorch_calls
 
     module = types.SimpleNamespace(__name__="problem", Model=sides.Model, get_inputs=lambda: sides.draw(),
@@ -332,11 +330,19 @@ def call_times(sides: Sides, o: argparse.Namespace) -> dict[str, float]:
     reference = pytorch_calls.Subject(module, SEED, sides.device)
     exported = copy.copy(reference)
     exported.model = sides.make(sides.ModelNew)
-    both = [pytorch_calls.Calls("eager", reference), pytorch_calls.Calls("exported", exported)]
-    clock = pytorch_calls.Clock(sides.device, 0)
+    return [pytorch_calls.Calls("eager", reference), pytorch_calls.Calls("exported", exported)]
+
+
+def call_times(both: list[Any], device: torch.device, o: argparse.Namespace) -> dict[str, float]:
+    """The medians of both sides, their ratio, and how fast the host was."""
+    import host_pace
+    import measuring
+    import pytorch_calls
+
+    clock = pytorch_calls.Clock(device, 0)
     for side in both:
         side.prepare()
-    pace = host_pace.Pace(sides.device, o.pace_us)
+    pace = host_pace.Pace(device, o.pace_us)
     for side in both:
         measuring.measure(clock, pace, side, {"seconds": o.seconds, "least_samples": 10, "cores": o.cores})
     eager_us, exported_us = (statistics.median(side.call_us) for side in both)
@@ -376,11 +382,10 @@ def statistics_of(times_ms: list[float], device: torch.device) -> dict[str, Any]
             "hardware": torch.cuda.get_device_name(device), "device": str(device)}
 
 
-def kernelbench_times(sides: Sides) -> dict[str, Any]:
-    inputs = sides.draw(SEED)
-    reference, exported = sides.make(sides.Model), sides.make(sides.ModelNew)
-    return {"runtime_stats": statistics_of(event_times_ms(exported, inputs, sides.device), sides.device),
-            "ref_runtime_stats": statistics_of(event_times_ms(reference, inputs, sides.device), sides.device)}
+def kernelbench_times(both: list[Any], device: torch.device) -> dict[str, Any]:
+    reference, exported = (statistics_of(event_times_ms(side.subject.model, side.subject.draws[0], device), device)
+                           for side in both)
+    return {"runtime_stats": exported, "ref_runtime_stats": reference}
 
 
 # ---- the verdict ----------------------------------------------------------------------------------------------------
@@ -490,19 +495,16 @@ def give_memory_back(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def checked(make: Callable[[], tuple[Sides, list[str]]], o: argparse.Namespace, turns: Turns,
-            device: torch.device) -> tuple[Sides, dict[str, Any]]:
-    """Beside others; where their memory is missing here, alone."""
+def beside_others(what: Callable[[], Any], turns: Turns, device: torch.device) -> Any:
+    """Where their memory is missing here, alone."""
     try:
         with turns.turn(alone=False):
-            sides, notes = make()
-            return sides, evaluate(sides, notes, o)
+            return what()
     except torch.cuda.OutOfMemoryError:
         pass
     with turns.turn(alone=True):
         give_memory_back(device)
-        sides, notes = make()
-        return sides, evaluate(sides, notes, o)
+        return what()
 
 
 def options() -> argparse.Namespace:
@@ -539,13 +541,19 @@ def main() -> int:
     turns = Turns(o.lock, o.limit)
     with torch.no_grad():
         problem = o.reference.read_text(encoding="utf-8")
-        sides, result = checked(lambda: sides_of(problem, exported, device, o.cast), o, turns, device)
+
+        def check() -> tuple[Sides, dict[str, Any]]:
+            sides, notes = sides_of(problem, exported, device, o.cast)
+            return sides, evaluate(sides, notes, o)
+
+        sides, result = beside_others(check, turns, device)
         give_memory_back(device)  # also so that what is timed does not lie in pieces of memory that the checks have left
         if not result["problem"] and not o.no_time:
+            both = beside_others(lambda: timed_sides(sides), turns, device)
             with turns.turn(alone=True):
-                result.update(call_times(sides, o))
+                result.update(call_times(both, device, o))
                 if device.type == "cuda":
-                    result.update(kernelbench_times(sides))
+                    result.update(kernelbench_times(both, device))
     text = json.dumps(finite(result))
     if o.result:
         o.result.write_text(text, encoding="utf-8")

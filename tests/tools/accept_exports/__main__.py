@@ -30,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 from typing import Any, Iterator
 
 CALLS, TIMED_CALLS, SEED, SECONDS = 5, 20, 20261123, 420
@@ -121,13 +122,17 @@ def median_ms(call: Any, torch: Any) -> float:
     return statistics.median(times[3:])
 
 
+def module_of(name: str, file: pathlib.Path) -> dict[str, Any]:
+    """The names of a file that is executed as a module; a dataclass looks its module up among the others."""
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(file.read_text(), file.name, "exec"), vars(module))
+    return vars(module)
+
+
 def run_plainly(task: dict[str, Any], folder: pathlib.Path, device: str) -> dict[str, Any]:
     import torch
 
-    problem: dict[str, Any] = {"__name__": "problem"}
-    exported: dict[str, Any] = {"__name__": "exported"}
-    exec(compile((folder / task["problem_file"]).read_text(), task["problem_file"], "exec"), problem)
-    exec(compile((folder / task["file"]).read_text(), task["file"], "exec"), exported)
+    problem, exported = (module_of(name, folder / task[key]) for name, key in (("problem", "problem_file"), ("exported", "file")))
     modules = []
     for made in (problem["Model"], exported["ModelNew"]):
         torch.manual_seed(SEED)

@@ -48,6 +48,7 @@ cd "$here/bin" || exit 2
 if wanted gates; then
   part state 150 ./cuda_session_tests --gtest_filter='state*'
   CUDAL1_TEST_DEVICE=$device CUDAL1_TEST_REPEAT=20 part honest 240 ./honest_tests --gtest_filter='*accepted*'
+  part library 240 ./library_tests --gtest_filter='*gpu*'
 fi
 if wanted clock; then
   CUDAL1_AA_RUNS=100 part instrument 200 ./cuda_session_tests --gtest_filter='instrument*'

@@ -16,7 +16,7 @@ trap 'rm -rf "$scratch"' EXIT
 target=$scratch/cudal1-gpu
 
 cmake --install "$build" --prefix "$target" >/dev/null
-for test in cuda_session_tests cuda_runner_tests cuda_pool_tests honest_tests; do
+for test in cuda_session_tests cuda_runner_tests cuda_pool_tests honest_tests library_tests; do
   [ -x "$build/bin/$test" ] || { echo "$build has no $test: configure it with -DCUDAL1_TESTS=ON and build" >&2; exit 2; }
   cp "$build/bin/$test" "$target/bin/"
   strip "$target/bin/$test"

@@ -361,11 +361,12 @@ TEST_F(model_files, have_the_problem_the_names_of_its_weights_and_the_program) {
                            HasSubstr("_KB_GRADIENTS = \"error\"\n"), Not(HasSubstr("WARNING"))));
   EXPECT_EQ(is_library_only(variant_of(t).program), true);
   EXPECT_EQ(is_library_only(with_view(program_text(R"({"graph": false, "lanes": 1})"))), false);
-  EXPECT_TRUE(python_says(*text,
-                          "import base64, struct, zlib\ncompile(text, 'file.py', 'exec')\n"
-                          "line = next(l for l in text.splitlines() if '\"lifted_tensor_0\": (' in l)\n"
-                          "packed = eval('{' + line + '}')['lifted_tensor_0'][2]\n"
-                          "assert struct.unpack('<2f', zlib.decompress(base64.b64decode(packed))) == (1, 2), packed\n"));
+  EXPECT_TRUE(
+      python_says(*text,
+                  "import base64, struct, zlib\ncompile(text, 'file.py', 'exec')\n"
+                  "line = next(l for l in text.splitlines() if '\"lifted_tensor_0\": (' in l)\n"
+                  "packed = eval('{' + line + '}')['lifted_tensor_0'][2]\n"
+                  "assert struct.unpack('<2f', zlib.decompress(base64.b64decode(packed))) == (1, 2), packed\n"));
 }
 
 TEST_F(model_files, hold_large_constants_that_can_be_compressed) {

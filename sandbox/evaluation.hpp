@@ -199,12 +199,13 @@ BOOST_DESCRIBE_STRUCT(gate_result, (), (gate, passed, reason))
 
 // What a measurement depends on.
 struct environment {
-  std::string device;   // "cpu", "cuda:0"
-  std::string model;    // processor or GPU
-  std::string details;  // flags, caches, threads, libraries, kernel, driver; one line
-  std::string id;       // hash of the above
+  std::string device;          // "cpu", "cuda:0"
+  std::string model;           // processor or GPU
+  std::string details;         // flags, caches, threads, libraries, kernel, driver; one line
+  std::string id;              // hash of the above
+  std::string libraries = "";  // their versions, as in the details; none in records of an older cudal1
 };
-BOOST_DESCRIBE_STRUCT(environment, (), (device, model, details, id))
+BOOST_DESCRIBE_STRUCT(environment, (), (device, model, details, id, libraries))
 
 // The resources of one compiled kernel.
 struct kernel_resources {

@@ -1,8 +1,10 @@
 #include "store/conversion.hpp"
 
+#include <cmath>
 #include <utility>
 
 #include "store/encoding.hpp"
+#include "store/exemplar_index.hpp"
 #include "store/store.hpp"
 #include "store/verdict_records.hpp"
 
@@ -16,6 +18,15 @@ expected<void> write_if_full(write_batch& batch) {
   return batch.size() < records_per_batch ? expected<void>() : batch.write();
 }
 
+expected<std::string> class_of(const record_source& from, const std::string& environment_id) {
+  environment where;
+  CUDAL1_TRY(const auto stored, from.get(family::environments, environment_id));
+  if (stored) {
+    CUDAL1_TRY(where, from_text<environment>(*stored));
+  }
+  return environment_class(where);
+}
+
 expected<void> convert_verdicts(const database& d, write_batch& batch) {
   return d.scan_alone("verdicts", [&](std::string_view key, std::string_view value) -> expected<bool> {
     const auto k = keys::parse_verdict_of_schema_1(key);
@@ -23,9 +34,25 @@ expected<void> convert_verdicts(const database& d, write_batch& batch) {
     if (!k || !v)
       return tl::unexpected(
           d.damaged(family::results, k ? k->variant : "of a verdict", v ? "its key is malformed" : v.error().message));
-    CUDAL1_TRY(auto puts, records_of_verdict(batch, *k, std::move(*v)));
-    for (auto& p : puts)
-      batch.add(std::move(p));
+    CUDAL1_TRY(const auto known_as, class_of(batch, v->environment_id));
+    CUDAL1_CHECK(add_verdict(batch, *k, std::move(*v), known_as, no_island));
+    CUDAL1_CHECK(write_if_full(batch));
+    return true;
+  });
+}
+
+// Schema 2 had no index of exemplars.
+expected<void> index_verdicts(const database& d, write_batch& batch) {
+  return d.scan_alone("results", [&](std::string_view key, std::string_view value) -> expected<bool> {
+    const auto k = keys::parse_verdict(key);
+    const auto v = from_text<verdict>(value);
+    if (!k || !v)
+      return tl::unexpected(
+          d.damaged(family::results, k ? k->variant : "of a verdict", v ? "its key is malformed" : v.error().message));
+    if (v->result == outcome::correct && !(std::isfinite(v->score) && v->score > 0)) return true;
+    CUDAL1_TRY(const auto known_as, class_of(batch, v->environment_id));
+    const exemplar_entry entry{k->experiment, k->attempt, v->result, v->score, v->confirmed, v->time_unix_ms};
+    CUDAL1_CHECK(index_verdict(batch, {k->task, known_as}, k->variant, no_island, entry));
     CUDAL1_CHECK(write_if_full(batch));
     return true;
   });
@@ -55,10 +82,14 @@ expected<void> convert_attempts(const database& d, write_batch& batch) {
 
 }  // namespace
 
-expected<void> convert_schema_1(database& d) {
+expected<void> convert_store(database& d, int from) {
   write_batch batch(d);
-  CUDAL1_CHECK(convert_verdicts(d, batch));
-  CUDAL1_CHECK(convert_attempts(d, batch));
+  if (from == 1) {
+    CUDAL1_CHECK(convert_verdicts(d, batch));
+    CUDAL1_CHECK(convert_attempts(d, batch));
+  } else {
+    CUDAL1_CHECK(index_verdicts(d, batch));
+  }
   return batch.write();
 }
 

@@ -1,12 +1,14 @@
-// Conversion of a store of schema 1, which kept each verdict as one record and an index of scores.
+// Conversion of stores of older schemas. Schema 1 kept each verdict as one record and an index of scores; schema 2 had
+// no index of exemplars.
 #pragma once
 
 #include "store/database.hpp"
 
 namespace cudal1 {
 
-// Writes the records of schema 2 from those of schema 1, in batches. The families of schema 2 must exist and be empty;
-// the caller then stores the version and drops the old families, so a conversion that was interrupted starts again.
-expected<void> convert_schema_1(database& d);
+// Writes the records of this schema from those of schema `from`, in batches. The families that are new since then must
+// exist and be empty; the caller then stores the version and drops the old families, so a conversion that was
+// interrupted starts again.
+expected<void> convert_store(database& d, int from);
 
 }  // namespace cudal1

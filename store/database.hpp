@@ -38,7 +38,8 @@ enum class family {
   events,
   policies,
   environments,
-  baselines
+  baselines,
+  exemplars
 };
 
 struct put {

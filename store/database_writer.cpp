@@ -20,6 +20,7 @@ namespace {
 // Instead of those of schema 1.
 constexpr std::array<family, 6> families_since_schema_2 = {family::results,  family::details, family::standings,
                                                            family::rankings, family::tallies, family::unfinished};
+constexpr std::array<family, 1> families_since_schema_3 = {family::exemplars};
 
 // After a failed write (a full disk, a quota) we reopen the database, which works for every cause; RocksDB's background
 // recovery would interfere.
@@ -82,8 +83,11 @@ expected<void> database::prepare_schema() {
     CUDAL1_TRY(version, check_schema(memory_access::read_write));
   }
   // An earlier conversion that did not end left incomplete records.
-  if (version > 0 && version < store_schema_version)
+  if (version == 1)
     for (const family f : families_since_schema_2)
+      CUDAL1_CHECK(drop_family(families_[static_cast<std::size_t>(f)]));
+  if (version == 1 || version == 2)
+    for (const family f : families_since_schema_3)
       CUDAL1_CHECK(drop_family(families_[static_cast<std::size_t>(f)]));
   for (std::size_t i = 0; i < families_.size(); ++i) {
     if (families_[i]) continue;
@@ -94,7 +98,7 @@ expected<void> database::prepare_schema() {
   if (version == store_schema_version) return drop_old_families();
   if (version > 0) {
     spdlog::info("the store {} is converted from schema {} to {}", folder_, version, store_schema_version);
-    CUDAL1_CHECK(convert_schema_1(*this));
+    CUDAL1_CHECK(convert_store(*this, version));
   }
   CUDAL1_CHECK(write({{family::meta, schema_key, std::to_string(store_schema_version)}}));
   return drop_old_families();

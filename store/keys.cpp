@@ -188,6 +188,31 @@ std::string baselines_of(std::string_view task) {
   return writer().text(task).take();
 }
 
+std::string exemplar_lists(std::string_view task, std::string_view environment_class, std::string_view population) {
+  return writer().text(task).text(environment_class).text("lists").text(population).take();
+}
+
+std::string exemplar_slot(std::string_view task, std::string_view environment_class, std::string_view population,
+                          std::string_view list, int64_t slot) {
+  return writer()
+      .text(task)
+      .text(environment_class)
+      .text("slots")
+      .text(population)
+      .text(list)
+      .number(static_cast<uint64_t>(slot))
+      .take();
+}
+
+std::string exemplar_place(std::string_view task, std::string_view environment_class, std::string_view population,
+                           std::string_view variant) {
+  return writer().text(task).text(environment_class).text("places").text(population).text(variant).take();
+}
+
+std::string islands(std::string_view task, std::string_view environment_class) {
+  return writer().text(task).text(environment_class).text("islands").take();
+}
+
 std::string event(int64_t sequence) {
   return writer().number(static_cast<uint64_t>(sequence)).take();
 }

@@ -141,13 +141,20 @@ expected<variant_record> store_queries::find_variant(const std::string& prefix) 
   return get_variant(ids.front());
 }
 
-expected<variant_record> store_queries::load_use(const keys::verdict_key& k) {
-  CUDAL1_TRY(auto use, load<variant_record>(*database_, family::variants,
-                                            keys::variant_use(k.variant, k.task, k.experiment), short_id(k.variant)));
+expected<variant_record> store_queries::load_use(const record_source& from, const keys::verdict_key& k) {
+  CUDAL1_TRY(auto use, load<variant_record>(from, family::variants, keys::variant_use(k.variant, k.task, k.experiment),
+                                            short_id(k.variant)));
   if (!use)
     return tl::unexpected(
         database_->damaged(family::variants, short_id(k.variant), "it has a verdict, but its record is missing"));
   return std::move(*use);
+}
+
+expected<variant_record> store_queries::load_with_schedule(const keys::verdict_key& k) {
+  CUDAL1_TRY(auto variant, load_use(*database_, k));
+  if (!variant.schedule.empty()) return variant;
+  CUDAL1_TRY(auto first, get_variant(variant.id));
+  return first.task == variant.task && !first.schedule.empty() ? std::move(first) : std::move(variant);
 }
 
 // ---- verdicts -------------------------------------------------------------------------------------------------------
@@ -168,6 +175,14 @@ expected<verdict> store_queries::load_summary(const keys::verdict_key& k) {
   return std::move(*found);
 }
 
+expected<void> store_queries::load_details(const std::string& key, verdict& into) {
+  const std::string id = short_id(into.variant);
+  CUDAL1_TRY(auto details, load<verdict_details>(*database_, family::details, key, id));
+  if (!details) return tl::unexpected(database_->damaged(family::details, id, "it is missing"));
+  put_details(into, std::move(*details));
+  return {};
+}
+
 expected<std::vector<verdict>> store_queries::load_verdicts(const std::string& prefix, verdict_parts parts) {
   std::vector<verdict> out;
   std::vector<std::string> keys;
@@ -179,12 +194,8 @@ expected<std::vector<verdict>> store_queries::load_verdicts(const std::string& p
         return true;
       }));
   if (parts == verdict_parts::all) {
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      const std::string id = short_id(out[i].variant);
-      CUDAL1_TRY(auto details, load<verdict_details>(*database_, family::details, keys[i], id));
-      if (!details) return tl::unexpected(database_->damaged(family::details, id, "it is missing"));
-      put_details(out[i], std::move(*details));
-    }
+    for (std::size_t i = 0; i < out.size(); ++i)
+      CUDAL1_CHECK(load_details(keys[i], out[i]));
   }
   return out;
 }
@@ -258,12 +269,7 @@ expected<std::vector<store::ranked>> store_queries::best(const std::string& task
   std::vector<ranked> out;
   for (const auto& k : order) {
     CUDAL1_TRY(auto v, load_summary(k));
-    CUDAL1_TRY(auto variant, load_use(k));
-    // Measured again from its program text (by hand, for a baseline): its schedule is that of the first record.
-    if (variant.schedule.empty()) {
-      CUDAL1_TRY(auto first, get_variant(variant.id));
-      if (first.task == variant.task && !first.schedule.empty()) variant = std::move(first);
-    }
+    CUDAL1_TRY(auto variant, load_with_schedule(k));
     out.push_back({std::move(v), std::move(variant)});
   }
   return out;

@@ -29,6 +29,7 @@ class store_queries : public store {
                                      const std::string& experiment) override;
   expected<std::vector<baseline_record>> baselines_of_task(const std::string& task) override;
   expected<environment> get_environment(const std::string& id) override;
+  expected<exemplar_sample> sample_exemplars(const exemplar_query& q) override;
   expected<std::vector<event_record>> events_after(int64_t sequence, std::size_t limit) override;
   expected<policy_state> get_policy(const std::string& name) override;
 
@@ -47,9 +48,17 @@ class store_queries : public store {
   expected<std::vector<verdict>> load_verdicts(const std::string& prefix, verdict_parts parts);
   expected<verdict> load_summary(const keys::verdict_key& k);
   // The variant as it was reserved for that task and experiment.
-  expected<variant_record> load_use(const keys::verdict_key& k);
+  expected<variant_record> load_use(const record_source& from, const keys::verdict_key& k);
 
   std::unique_ptr<database> database_;
+
+ private:
+  expected<void> load_details(const std::string& key, verdict& into);
+  // As load_use; a variant that was measured again from its program text (by hand, for a baseline) has the schedule of
+  // its first record.
+  expected<variant_record> load_with_schedule(const keys::verdict_key& k);
+  expected<std::vector<stored_exemplar>> load_exemplars(const std::vector<keys::verdict_key>& which, double similarity);
+  expected<std::vector<stored_exemplar>> borrow_exemplars(const exemplar_query& q, uint64_t& random);
 };
 
 // "abcdef012345": an id as people are shown it.

@@ -22,6 +22,7 @@ class store_reader final : public store_queries {
   expected<attempt_record> reserve(const variant_record&, const std::string&) override { return refused(); }
   expected<void> lose(const attempt_record&, const std::string&, loss) override { return refused(); }
   expected<void> commit(const attempt_record&, const verdict&, const environment&) override { return refused(); }
+  expected<void> reset_islands(const std::string&, const std::string&, uint64_t) override { return refused(); }
   expected<void> put_baseline(const baseline_record&, const environment&) override { return refused(); }
   expected<event_record> add_event(event_record) override { return refused(); }
   expected<void> put_policy(const std::string&, const policy_state&) override { return refused(); }

@@ -21,10 +21,11 @@
 #include "config/base/json.hpp"
 #include "sandbox/evaluation.hpp"
 #include "store/baseline_record.hpp"
+#include "store/exemplars.hpp"
 
 namespace cudal1 {
 
-inline constexpr int store_schema_version = 2;
+inline constexpr int store_schema_version = 3;
 
 struct task_record {
   std::string id, name, summary, family, profile;
@@ -44,10 +45,24 @@ struct variant_record {
   std::string experiment;
   json trace;  // the policy's own data, returned to it with the score
   int64_t time_unix_ms = 0;
+  int64_t island = no_island;  // whose exemplars it was made from
 };
 BOOST_DESCRIBE_STRUCT(variant_record, (),
                       (id, task, program, schedule, origin, explanation, policy_version, parents, experiment, trace,
-                       time_unix_ms))
+                       time_unix_ms, island))
+
+// An earlier variant as a policy is shown it.
+struct stored_exemplar {
+  variant_record variant;
+  verdict result;         // with details
+  double similarity = 1;  // of the task that it is a variant of; 1 unless it is borrowed from another
+};
+
+struct exemplar_sample {
+  std::vector<stored_exemplar> correct;  // best first
+  std::vector<stored_exemplar> failed;   // newest first
+  int64_t island = no_island;            // that they were drawn from
+};
 
 BOOST_DEFINE_ENUM_CLASS(experiment_state, running, finished, cancelled)
 
@@ -173,6 +188,16 @@ class store {
   virtual expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, ranking among,
                                              const std::string& experiment = "") = 0;
   virtual expected<environment> get_environment(const std::string& id) = 0;
+
+  // Exemplars of a task in a class of environments, from all experiments; where it has no correct one of its own, they
+  // are borrowed from the most similar tasks (task_similarity.hpp). The time depends on the numbers asked for and the
+  // number of tasks, not on the number of verdicts.
+  virtual expected<exemplar_sample> sample_exemplars(const exemplar_query& q) = 0;
+  // Islands are populations of variants that evolve apart: a variant joins the one that it was made from. Empties the
+  // worse half of them and puts the best variant of one of the others, drawn by `seed`, into each. errc::not_found
+  // while fewer than two have a correct variant.
+  virtual expected<void> reset_islands(const std::string& task, const std::string& environment_class,
+                                       uint64_t seed) = 0;
 
   // A baseline with the environment it was measured in; the current time is added if it has none. Each measurement is a
   // record of its own.

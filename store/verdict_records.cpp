@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "store/encoding.hpp"
+#include "store/exemplar_index.hpp"
 #include "store/store.hpp"
 
 namespace cudal1 {
@@ -91,19 +92,27 @@ expected<void> rank(const write_batch& from, const keys::verdict_key& k, const s
 
 }  // namespace
 
-expected<std::vector<put>> records_of_verdict(const write_batch& from, const keys::verdict_key& key, verdict v) {
-  std::vector<put> puts;
-  CUDAL1_TRY(tally_record tally, read_tally(from, key.experiment, key.task));
+expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, verdict v,
+                           const std::string& environment_class, int64_t island) {
+  CUDAL1_TRY(tally_record tally, read_tally(batch, key.experiment, key.task));
   tally.add(v);
-  puts.push_back(put_of(tally));
-  if (v.result == outcome::correct && std::isfinite(v.score) && v.score > 0) {
+  std::vector<put> puts{put_of(tally)};
+  const bool is_ranked = v.result == outcome::correct && std::isfinite(v.score) && v.score > 0;
+  if (is_ranked) {
     const standing_record standing{key.experiment, key.attempt, v.score, v.confirmed, v.time_unix_ms};
     for (const auto& scope : std::array<std::string, 2>{"", key.experiment})
-      CUDAL1_CHECK(rank(from, key, scope, standing, puts));
+      CUDAL1_CHECK(rank(batch, key, scope, standing, puts));
+  }
+  if (is_ranked || v.result != outcome::correct) {
+    const exemplar_entry entry{key.experiment,          key.attempt, v.result,
+                               is_ranked ? v.score : 0, v.confirmed, v.time_unix_ms};
+    CUDAL1_CHECK(index_verdict(batch, {key.task, environment_class}, key.variant, island, entry));
   }
   puts.push_back({family::details, keys::verdict(key), encode(take_details(v))});
   puts.push_back({family::results, keys::verdict(key), encode(v)});
-  return puts;
+  for (auto& p : puts)
+    batch.add(std::move(p));
+  return {};
 }
 
 expected<put> record_of_loss(const write_batch& from, const std::string& experiment, const std::string& task) {

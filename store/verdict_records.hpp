@@ -39,8 +39,10 @@ struct standing_record {
 };
 BOOST_DESCRIBE_STRUCT(standing_record, (), (experiment, attempt, score, confirmed, time_unix_ms))
 
-// The records of a verdict that `from` does not have yet. Each call must see the previous ones' records in `from`.
-expected<std::vector<put>> records_of_verdict(const write_batch& from, const keys::verdict_key& key, verdict v);
+// Adds the records of a verdict to the batch, which does not have them yet: also its variant's place among the
+// exemplars of the class of environments.
+expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, verdict v,
+                           const std::string& environment_class, int64_t island);
 // The tally with one more lost attempt, likewise.
 expected<put> record_of_loss(const write_batch& from, const std::string& experiment, const std::string& task);
 

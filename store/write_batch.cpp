@@ -4,19 +4,24 @@
 
 namespace cudal1 {
 
-expected<void> write_batch::write() {
+std::vector<put> write_batch::take() {
   std::vector<put> puts;
   puts.reserve(puts_.size());
   while (!puts_.empty()) {
     auto entry = puts_.extract(puts_.begin());
     puts.push_back({entry.key().first, std::move(entry.key().second), std::move(entry.mapped())});
   }
+  return puts;
+}
+
+expected<void> write_batch::write() {
+  const auto puts = take();
   return puts.empty() ? expected<void>() : database_.write(puts);
 }
 
 expected<std::optional<std::string>> write_batch::get(family f, std::string_view key) const {
   if (const auto here = puts_.find({f, std::string(key)}); here != puts_.end()) return here->second;
-  return database_.get(f, key);
+  return below_.get(f, key);
 }
 
 // Merges two ordered ranges; if both have a key, the batch's value is used.
@@ -39,7 +44,7 @@ expected<void> write_batch::scan(family f, std::string_view prefix, const visito
     }
     return go_on;
   };
-  CUDAL1_CHECK(database_.scan(
+  CUDAL1_CHECK(below_.scan(
       f, prefix,
       [&](std::string_view key, std::string_view on_disk) -> expected<bool> {
         if (auto visited = visit_batch(key); !visited || !go_on) return visited;

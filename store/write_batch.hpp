@@ -16,7 +16,9 @@ namespace cudal1 {
 class write_batch final : public record_source {
  public:
   // `on_disk` outlives it.
-  explicit write_batch(database& on_disk) : database_(on_disk) {}
+  explicit write_batch(database& on_disk) : database_(on_disk), below_(on_disk) {}
+  // A change that sees those of `below` and becomes part of them by take(), or is dropped. `below` outlives it.
+  explicit write_batch(write_batch& below) : database_(below.database_), below_(below) {}
 
   void add(put p) { puts_.insert_or_assign({p.where, std::move(p.key)}, std::move(p.value)); }
   const database& on_disk() const { return database_; }
@@ -24,6 +26,8 @@ class write_batch final : public record_source {
   std::size_t size() const { return puts_.size(); }
   // Atomic, and on disk when it returns. The batch is empty afterwards, also after an error.
   expected<void> write();
+  // What it holds; it is empty afterwards.
+  std::vector<put> take();
 
   expected<std::optional<std::string>> get(family f, std::string_view key) const override;
   expected<void> scan(family f, std::string_view prefix, const visitor& visit,
@@ -33,6 +37,7 @@ class write_batch final : public record_source {
   using place = std::pair<family, std::string>;
 
   database& database_;
+  const record_source& below_;
   std::map<place, std::optional<std::string>> puts_;  // as in `put`
 };
 

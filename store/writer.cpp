@@ -7,6 +7,7 @@
 #include "config/base/utf8.hpp"
 #include "config/base/wall_clock.hpp"
 #include "store/encoding.hpp"
+#include "store/exemplar_index.hpp"
 #include "store/queries.hpp"
 #include "store/verdict_records.hpp"
 #include "store/write_batch.hpp"
@@ -69,6 +70,8 @@ class store_writer final : public store_queries {
   expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) override;
   expected<void> lose(const attempt_record& a, const std::string& note, loss where) override;
   expected<void> commit(const attempt_record& a, const verdict& v, const environment& where) override;
+
+  expected<void> reset_islands(const std::string& task, const std::string& environment_class, uint64_t seed) override;
 
   expected<void> put_baseline(const baseline_record& b, const environment& where) override;
 
@@ -277,10 +280,19 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
     if (!stored_value) puts.push_back({family::environments, where.id, encode(where)});
   }
   event_record event = event_of(a, "verdict", summary(kept));
-  CUDAL1_TRY(auto records,
-             records_of_verdict(batch_, {a.variant, a.experiment, a.task, ended.number}, std::move(kept)));
-  std::ranges::move(records, std::back_inserter(puts));
+  const keys::verdict_key key{a.variant, a.experiment, a.task, ended.number};
+  CUDAL1_TRY(const auto variant, load_use(batch_, key));
+  write_batch records(batch_);
+  CUDAL1_CHECK(add_verdict(records, key, std::move(kept), environment_class(where), variant.island));
+  std::ranges::move(records.take(), std::back_inserter(puts));
   return write(std::move(puts), {std::move(event)});
+}
+
+expected<void> store_writer::reset_islands(const std::string& task, const std::string& environment_class,
+                                           uint64_t seed) {
+  write_batch change(batch_);
+  CUDAL1_CHECK(cudal1::reset_islands(change, {task, environment_class}, seed));
+  return write(change.take());
 }
 
 expected<void> store_writer::put_baseline(const baseline_record& b, const environment& where) {

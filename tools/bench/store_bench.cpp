@@ -159,6 +159,27 @@ BENCHMARK(store_evaluation)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
+// The exemplars of one prompt: two correct ones and a failed one, with all their records.
+void store_exemplars(benchmark::State& state) {
+  exemplar_query q;
+  q.task = task_id;
+  q.environment_class = environment_class({});
+  q.failed = 1;
+  for (auto _ : state) {
+    const auto drawn = must(scratch->records->sample_exemplars(q));
+    if (drawn.correct.size() != 2 || drawn.failed.size() != 1) give_up({errc::corrupt, "too few exemplars"});
+    ++q.seed;
+  }
+}
+BENCHMARK(store_exemplars)
+    ->Setup(open_history)
+    ->Teardown(close_scratch)
+    ->RangeMultiplier(10)
+    ->Range(1'000, 1'000'000)
+    ->Iterations(2000)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
 // MiB that this process has resident.
 double resident_mb() {
   std::ifstream statm("/proc/self/statm");

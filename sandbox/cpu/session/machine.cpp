@@ -16,6 +16,7 @@ environment describe_machine(const std::string& device, const worker_settings& s
                           std::thread::hardware_concurrency(), processor_flags_hash(), last_level_cache_bytes() >> 10,
                           settings.threads, settings.flush_bytes >> 10, libraries, kernel_release(),
                           governor.empty() ? "" : ", governor " + governor);
+  e.libraries = libraries;
   e.id = sha256_hex(e.device + "\n" + e.model + "\n" + e.details);
   return e;
 }

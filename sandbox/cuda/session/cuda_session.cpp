@@ -168,6 +168,7 @@ environment describe_gpu(const session_options& options, const gpu_description& 
   e.model = gpu.name;
   e.details = fmt::format("compute capability {}.{}, {} MiB, driver {}, {}, {}, Linux {}", gpu.major, gpu.minor,
                           gpu.memory_bytes >> 20, gpu.driver, libraries, processor_model(), kernel_release());
+  e.libraries = libraries;
   e.id = sha256_hex(e.device + "\n" + e.model + "\n" + e.details);
   return e;
 }

@@ -143,6 +143,20 @@ TEST_F(commands, show_of_a_failure_says_which_gate_and_why) {
   EXPECT_THAT(p.out, HasSubstr("wrong_answer: gate 2: 163840 of 327680 elements outside 1e-4"));
 }
 
+TEST_F(commands, audit_finds_scores_that_their_samples_do_not_give) {
+  const auto p = run({"audit", ids_->best});  // the fixture wrote a score of its own beside the samples
+  EXPECT_EQ(p.code, 1) << p.err;
+  EXPECT_THAT(p.out, AllOf(HasSubstr("pass  3 error: relative error 3.1e-8"),
+                           ContainsRegex("the stored score is 22.9.*, but the samples give 22.[0-9]+, and no part")));
+  const auto all = run({"audit", "--recompute", "e1"});
+  EXPECT_EQ(all.code, 1) << all.err;
+  EXPECT_THAT(all.out, ContainsRegex("[0-9]+ verdicts of e1: 0 scores recomputed from their samples, [0-9]+ differ"));
+  EXPECT_EQ(at(document_of(run({"audit", ids_->wrong, "--json"})), "audits.0.finding"), json("no_samples"));
+  EXPECT_EQ(run({"audit", ids_->wrong}).code, 0) << "a failed variant has no score";
+  EXPECT_EQ(run({"audit"}).code, 2);
+  EXPECT_EQ(run({"audit", "--recompute", "e9"}).code, 2);
+}
+
 TEST_F(commands, failures_lists_variants_that_only_a_bug_explains) {
   const auto p = run({"failures"});
   ASSERT_EQ(p.code, 0) << p.err;
@@ -594,7 +608,7 @@ TEST(arguments, help_of_each_command_has_examples_and_exit_codes) {
   ASSERT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("A typical workflow"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
   for (const auto* command : {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "failures",
-                              "export", "experiments", "stop", "moves", "operators", "config", "doctor"}) {
+                              "audit", "export", "experiments", "stop", "moves", "operators", "config", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command));
     const auto p = run_cudal1({command, "--help"});
     EXPECT_EQ(p.code, 0);

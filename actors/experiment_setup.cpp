@@ -8,15 +8,24 @@ namespace cudal1 {
 
 namespace {
 
+std::string declared(const std::vector<tensor_declaration>& declarations) {
+  std::string out;
+  for (const auto& d : declarations)
+    out += (out.empty() ? "" : ", ") + d.name + " " + d.type.text();
+  return out.empty() ? "none" : out;
+}
+
 // A program fits a task only if its inputs, weights and outputs are those of the task.
 expected<void> check_fits(const task& t, const checked_program& p) {
   const program& wanted = t.reference.text;
   if (p.text.inputs != wanted.inputs)
-    return fail(errc::invalid_program, "inputs: they differ from those of task {} in names, order, dtypes or shapes",
-                t.name);
+    return fail(errc::invalid_program,
+                "inputs: they differ from those of task {} in names, order, dtypes or shapes; write {}", t.name,
+                declared(wanted.inputs));
   if (p.text.weights != wanted.weights)
-    return fail(errc::invalid_program, "weights: they differ from those of task {} in names, order, dtypes or shapes",
-                t.name);
+    return fail(errc::invalid_program,
+                "weights: they differ from those of task {} in names, order, dtypes or shapes; write {}", t.name,
+                declared(wanted.weights));
   if (p.text.outputs.size() != wanted.outputs.size())
     return fail(errc::invalid_program, "outputs: there are {}, but task {} has {}", p.text.outputs.size(), t.name,
                 wanted.outputs.size());

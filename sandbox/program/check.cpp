@@ -6,6 +6,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sandbox/program/arithmetic.hpp"
 #include "sandbox/program/canonical.hpp"
@@ -54,6 +55,20 @@ void canonicalize(std::vector<step>& steps) {
       }
     }
   }
+}
+
+// The overloads of an operator that is named without one; else the listed one that is closest to a misspelt name.
+std::string operators_near(const std::string& name) {
+  std::vector<std::string> overloads;
+  for (auto i = operator_table().lower_bound(name + "."); i != operator_table().end(); ++i) {
+    if (!i->first.starts_with(name + ".")) break;
+    overloads.push_back(i->first);
+  }
+  if (!overloads.empty()) return fmt::format("; its overloads are {}", fmt::join(overloads, ", "));
+  const auto last = name.substr(name.rfind('.') == std::string::npos ? 0 : name.rfind('.') + 1);
+  if (name.starts_with("torch.") && find_operator("aten::" + last))
+    return fmt::format("; did you mean \"aten::{}\"?", last);
+  return did_you_mean(name, operator_table(), [](const auto& entry) -> const std::string& { return entry.first; });
 }
 
 class checker {
@@ -111,7 +126,8 @@ class checker {
 
   expected<void> bind(const std::string& name, tensor_type type, value_state state, const std::string& where) {
     if (const auto taken = states_.find(name); taken != states_.end())
-      return fail(errc::invalid_program, "{}: the name \"{}\" is taken by {}", where, name, taken->second.bound_at);
+      return fail(errc::invalid_program, "{}: the name \"{}\" is taken by {}; every value needs a name of its own",
+                  where, name, taken->second.bound_at);
     CUDAL1_CHECK(check_size(type, where, state.base.empty()));
     if (state.base.empty()) {
       state.base = name;
@@ -214,22 +230,29 @@ class checker {
   }
 
   expected<void> check_write(const std::string& name, const std::string& where) {
+    if (!states_.contains(name) && !later_.contains(name))
+      return fail(errc::invalid_program, "{}: there is no value \"{}\"; a step before this one should alloc it", where,
+                  name);
     CUDAL1_TRY(const value_state* state, known(name, where));
     const auto& base = states_.at(state->base);
     if (base.from != origin::step) {
       const auto of = state->base == name ? "" : fmt::format("a view of \"{}\", ", state->base);
-      return fail(errc::invalid_program, "{}: \"{}\" is {}{} and may not be written", where, name, of, kind_of(base));
+      return fail(errc::invalid_program, "{}: \"{}\" is {}{} and may not be written; alloc a value for the result",
+                  where, name, of, kind_of(base));
     }
     if (state->base != name)
       return fail(errc::invalid_program,
-                  "{}: \"{}\" is a view of \"{}\"; only values that own their memory may be written", where, name,
-                  state->base);
+                  "{}: \"{}\" is a view of \"{}\"; only values that own their memory may be written: write to an alloc",
+                  where, name, state->base);
     if (base.in_setup && !in_setup_)
-      return fail(errc::invalid_program, "{}: \"{}\" is made by setup ({}); steps may only read it", where, name,
-                  base.bound_at);
+      return fail(errc::invalid_program, "{}: \"{}\" is made by setup ({}); steps may only read it: alloc another",
+                  where, name, base.bound_at);
     if (!base.seen_by.empty())
-      return fail(errc::invalid_program, "{}: \"{}\" has the view \"{}\", which a write would change", where, name,
-                  base.seen_by);
+      return fail(
+          errc::invalid_program,
+          "{}: \"{}\" has the view \"{}\", which a write would change; write to another alloc, or make the view "
+          "after the last write",
+          where, name, base.seen_by);
     return {};
   }
   static std::string kind_of(const value_state& base) { return base.from == origin::input ? "an input" : "a weight"; }
@@ -260,9 +283,8 @@ class checker {
   expected<void> check_aten(const aten_step& call, operator_call& bound, std::vector<operator_result>& results) {
     const auto* op = find_operator(call.op);
     if (!op) {
-      const auto near =
-          did_you_mean(call.op, operator_table(), [](const auto& entry) -> const std::string& { return entry.first; });
-      return fail(errc::unsupported, "{}, aten: the operator \"{}\" is not on the list{}", label_, call.op, near);
+      return fail(errc::unsupported, "{}, aten: the operator \"{}\" is not on the list{}", label_, call.op,
+                  operators_near(call.op));
     }
     std::string unknown;
     const auto lookup = [&](const std::string& name) -> const tensor_type* {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sandbox/program/near_miss.hpp"
 
@@ -62,8 +64,10 @@ std::string without_const(std::string_view type) {
 std::string problem_of(const launch_argument& a, const kernel_parameter& p) {
   const auto* kind = kind_names[static_cast<int>(a.kind)];
   if (a.is_tensor() != p.is_pointer)
-    return fmt::format("{} passes a {}, but the parameter \"{}\" is a {}", kind, a.is_tensor() ? "tensor" : "scalar",
-                       p.text, p.is_pointer ? "pointer" : "scalar");
+    return fmt::format("{} passes a {}, but the parameter \"{}\" is a {}; {}", kind,
+                       a.is_tensor() ? "tensor" : "scalar", p.text, p.is_pointer ? "pointer" : "scalar",
+                       a.is_tensor() ? "tensors are passed to pointers, such as const float*"
+                                     : "tensors are passed by name, as in, out or inout");
   if (a.is_tensor() || p.type.empty()) return "";
   const auto type = without_const(p.type);
   for (const auto& known : scalar_types) {
@@ -77,10 +81,19 @@ std::string problem_of(const launch_argument& a, const kernel_parameter& p) {
   return "";
 }
 
+// "k(const float* x, int n)", shortened.
+std::string declaration_of(const kernel_signature& kernel) {
+  constexpr std::size_t longest = 400;
+  auto text = fmt::format("{}({})", kernel.name,
+                          fmt::join(kernel.parameters | std::views::transform(&kernel_parameter::text), ", "));
+  if (text.size() > longest) text.replace(longest, std::string::npos, "...");
+  return text;
+}
+
 expected<void> check_signature(const kernel_signature& kernel, const launch_step& launch, const std::string& where) {
   if (kernel.parameters.size() != launch.args.size())
-    return fail(errc::invalid_program, "{}, args: the kernel has {} parameters, but {} arguments are passed", where,
-                kernel.parameters.size(), launch.args.size());
+    return fail(errc::invalid_program, "{}, args: the kernel has {} parameters, but {} arguments are passed; it is {}",
+                where, kernel.parameters.size(), launch.args.size(), declaration_of(kernel));
   for (std::size_t i = 0; i < launch.args.size(); ++i)
     if (const auto problem = problem_of(launch.args[i], kernel.parameters[i]); !problem.empty())
       return fail(errc::invalid_program, "{}, args[{}]: {}", where, i, problem);
@@ -103,8 +116,10 @@ expected<void> kernel_table::check(const launch_step& launch, const std::string&
   if (found == kernels_.end()) {
     const auto near =
         did_you_mean(launch.kernel, kernels_, [](const auto& k) -> const std::string& { return k.first; });
-    return fail(errc::invalid_program, "{}, launch: the source has no \"__global__ void {}(\"{}{}", where,
-                launch.kernel, kernels_.empty() ? "; it has no kernel at all" : "", near);
+    return fail(
+        errc::invalid_program, "{}, launch: the source has no \"__global__ void {}(\"{}{}", where, launch.kernel,
+        kernels_.empty() ? "; it has no kernel at all: kernels follow the head after a line ---, and return void" : "",
+        near);
   }
   expected<void> outcome;
   for (const auto& signature : found->second)
@@ -117,7 +132,8 @@ expected<void> check_compiled_kernels(const program& p, const std::set<std::stri
     for (const auto& s : *steps)
       if (const auto* launch = std::get_if<launch_step>(&s); launch != nullptr && !compiled.contains(launch->kernel))
         return fail(errc::compile_failed,
-                    "the source has no kernel \"{}\" that can be launched by name (a template has none)",
+                    "the source has no kernel \"{0}\" that can be launched by name (a template has none: write "
+                    "`__global__ void {0}(...)` and call a __device__ template from it)",
                     launch->kernel);
   return {};
 }

@@ -49,6 +49,16 @@ expected<std::vector<tensor_declaration>> read_declarations(const json& v, std::
   return declarations;
 }
 
+// What the kinds of arguments are called elsewhere.
+std::string kind_meant_by(std::string_view word, const std::vector<std::string_view>& kinds) {
+  static constexpr std::pair<std::string_view, std::string_view> elsewhere[] = {
+      {"int", "i32"},    {"int32", "i32"},   {"long", "i64"}, {"int64", "i64"}, {"float", "f32"}, {"float32", "f32"},
+      {"double", "f64"}, {"float64", "f64"}, {"input", "in"}, {"tensor", "in"}, {"weight", "in"}, {"output", "out"}};
+  for (const auto& [theirs, ours] : elsewhere)
+    if (theirs == word) return fmt::format("; did you mean \"{}\"?", ours);
+  return did_you_mean(word, kinds);
+}
+
 expected<launch_argument> read_launch_argument(const json& v, const std::string& where) {
   static constexpr std::string_view kinds[] = {"in", "out", "inout", "i32", "i64", "f32", "f64"};
   if (!v.is_object() || v.as_object().size() != 1)
@@ -59,7 +69,7 @@ expected<launch_argument> read_launch_argument(const json& v, const std::string&
   const auto* found = std::find(std::begin(kinds), std::end(kinds), key);
   if (found == std::end(kinds))
     return fail(errc::parse_error, "{}: unknown kind {}{} (known: {})", where, json(key).text(),
-                did_you_mean(key, {std::begin(kinds), std::end(kinds)}), fmt::join(kinds, ", "));
+                kind_meant_by(key, {std::begin(kinds), std::end(kinds)}), fmt::join(kinds, ", "));
   launch_argument a;
   a.kind = static_cast<argument_kind>(found - std::begin(kinds));
   const auto field = fmt::format("{}.{}", where, key);
@@ -80,6 +90,14 @@ expected<launch_argument> read_launch_argument(const json& v, const std::string&
 
 // One to three sizes; the others are 1.
 expected<std::array<int64_t, 3>> read_extent(const json& v, const std::string& where) {
+  if (v.is_array())
+    for (const auto& item : v.as_array())
+      if (item.is_string())
+        return fail(errc::parse_error, "{}: {} is a string; write the number itself, since all shapes are known", where,
+                    item.text());
+  if (!v.is_array())
+    return fail(errc::parse_error, "{}: should be an array of integers, such as [64, 1, 1], but is {}", where,
+                v.kind_name());
   CUDAL1_TRY(const auto sizes, read_integers(v, where));
   if (sizes.empty() || sizes.size() > 3)
     return fail(errc::parse_error, "{}: should have one to three sizes, but has {}", where, sizes.size());
@@ -109,9 +127,11 @@ expected<step> read_launch(const json& v, launch_step launch, const std::string&
 expected<step> read_aten(const json& v, aten_step call, const std::string& where) {
   CUDAL1_CHECK(known_keys(v, where, {"aten", "args", "out", "precision"}));
   CUDAL1_TRY(const json* args, required_key(v, "args", where));
-  if (!args->is_object()) return wrong_json_kind(where + ", args", "an object", *args);
+  if (!args->is_object())
+    return wrong_json_kind(where + ", args", "an object with the arguments by name, such as {\"self\": \"x\"}", *args);
   call.args = args->as_object();
   CUDAL1_TRY(const json* out, required_key(v, "out", where));
+  if (!out->is_array()) return wrong_json_kind(where + ", out", "an array of strings, such as [\"y\"]", *out);
   CUDAL1_TRY(call.results, read_strings(*out, where + ", out"));
   if (const auto* precision = v.find("precision")) {
     CUDAL1_TRY(call.precision, read_string(*precision, where + ", precision"));
@@ -130,8 +150,11 @@ expected<step> read_step(const json& v, std::size_t index, bool in_setup) {
   for (const std::string_view kind : {"alloc", "launch", "aten"})
     if (v.find(kind)) kinds.push_back(kind);
   if (kinds.size() != 1)
-    return fail(errc::parse_error, "{}: should have one of the keys alloc, launch and aten, but has {}", where,
-                kinds.empty() ? "none of them" : fmt::format("{}", fmt::join(kinds, " and ")));
+    return fail(errc::parse_error,
+                "{}: should have one of the keys alloc, launch and aten, but has {}; write {{\"alloc\": NAME, "
+                "\"dtype\": ..., \"shape\": ...}}, {{\"launch\": KERNEL, \"grid\": ..., \"block\": ..., \"args\": "
+                "...}} or {{\"aten\": OPERATOR, \"args\": ..., \"out\": ...}}",
+                where, kinds.empty() ? "none of them" : fmt::format("{}", fmt::join(kinds, " and ")));
   CUDAL1_TRY(auto name, read_string(*v.find(kinds.front()), fmt::format("{}, {}", where, kinds.front())));
   if (kinds.front() == "launch") {
     launch_step launch;
@@ -166,7 +189,7 @@ expected<std::vector<step>> read_steps(const json& v, bool in_setup) {
 }
 
 expected<execution> read_execution(const json& v) {
-  if (!v.is_object()) return wrong_json_kind("execution", "an object", v);
+  if (!v.is_object()) return wrong_json_kind("execution", "an object, such as {\"graph\": true, \"lanes\": 1}", v);
   CUDAL1_CHECK(known_keys(v, "execution", {"graph", "lanes"}));
   execution how;
   if (const auto* graph = v.find("graph")) {
@@ -277,8 +300,15 @@ expected<program> read_program(std::string_view text) {
                 "there is no head: a program starts with a JSON object, then a line \"{}\" and the "
                 "source",
                 program_separator);
-  CUDAL1_TRY(const json head, json::parse(head_text));
-  return read_program(head, source == std::string_view::npos ? std::string() : std::string(text.substr(source)));
+  auto head = json::parse(head_text);
+  if (!head) {
+    head.error().message += fmt::format(
+        "; a program is one JSON object (without comments, and without a comma before ] or }}), a line \"{}\" and the "
+        "source, with nothing around them",
+        program_separator);
+    return tl::unexpected<error>(std::move(head.error()));
+  }
+  return read_program(*head, source == std::string_view::npos ? std::string() : std::string(text.substr(source)));
 }
 
 }  // namespace cudal1

@@ -133,7 +133,8 @@ expected<void> check_directive(std::string_view text, std::span<const token> wor
   if (directive.starts_with("include"))
     return refuse(line,
                   "#include is not allowed: the device's prologue has all that a kernel may use, and a program that "
-                  "needs CUDA's libraries names them as \"headers\" in its head");
+                  "needs CUDA's libraries names them as \"headers\" in its head; remove the line, or write, for "
+                  "cuda_fp16.h or mma.h on a GPU, \"headers\": [\"cuda\"]");
   if (!is_one_of(directive, allowed))
     return refuse(
         line, fmt::format("#{} is not allowed (only #define, #undef, #if and the like, #pragma unroll)", directive));

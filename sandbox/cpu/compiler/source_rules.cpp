@@ -112,9 +112,25 @@ bool allowed_builtin(std::string_view word) {
   return std::find(allowed.begin(), allowed.end(), word) != allowed.end();
 }
 
+// What to write instead of a feature; "" where leaving it out is all there is to say.
+std::string_view instead_of(std::string_view feature) {
+  static const word_table advice{
+      {"the device heap (malloc, new)", "; alloc a tensor as a step, or use a local array"},
+      {"cooperative groups", "; use __syncthreads() and shuffles such as __shfl_xor_sync"},
+      {"tensor-core matrices (wmma, mma)", "; write the product as loops, or as an aten::mm step"},
+      {"asynchronous copies (cp.async)", "; copy by assignments"},
+      {"half-precision types", "; elements are unsigned short, which float_of_half and half_of_float convert"},
+      {"textures and surfaces", "; read through a pointer"},
+      {"the libraries std::, cuda:: and thrust::", "; min, max, fmaxf, sqrtf and the like exist without std::"},
+      {"namespaces (the dialect has none)", "; use plain names"},
+      {"votes and shuffles without _sync", "; use those with _sync and the mask 0xffffffffu"}};
+  const auto found = advice.find(feature);
+  return found == advice.end() ? "" : found->second;
+}
+
 tl::unexpected<error> unsupported(const token& t, std::string_view feature) {
-  return fail(errc::unsupported, "line {} of the source: the cpu device does not support {} (\"{}\")", t.line, feature,
-              t.text.substr(0, 60));
+  return fail(errc::unsupported, "line {} of the source: the cpu device does not support {} (\"{}\"){}", t.line,
+              feature, t.text.substr(0, 60), instead_of(feature));
 }
 
 tl::unexpected<error> refused(const token& t, std::string_view what) {

@@ -239,5 +239,34 @@ TEST(check_program, applies_the_same_rules_to_programs_made_in_memory) {
   EXPECT_EQ(*read_program(print_program(checked->text)), checked->text);
 }
 
+// A language model reads them.
+TEST(messages, say_what_to_write_instead) {
+  struct mistake {
+    std::string_view from, to, advice;
+  };
+  const mistake mistakes[] = {
+      {"{ \"format\"", "```json\n{ \"format\"", "a program is one JSON object (without comments"},
+      {"{\"i32\": 32}]}", "{\"i32\": 32},]}", "without a comma before ] or }"},
+      {"\n---\n", "\n", "a line \"---\" and the source"},
+      {"{\"i32\": 32}", "{\"int\": 32}", "did you mean \"i32\"?"},
+      {"{\"i32\": 32}", "{\"float\": 32}", "did you mean \"f32\"?"},
+      {"{\"out\": \"y\"}", "{\"output\": \"y\"}", "did you mean \"out\"?"},
+      {"[64, 1, 1]", "[\"4 * 16\", 1, 1]", "grid: \"4 * 16\" is a string; write the number itself"},
+      {"[64, 1, 1]", "64", "grid: should be an array of integers, such as [64, 1, 1], but is an integer"},
+      {"\"launch\": \"row_scale\"", "\"kernel\": \"row_scale\"", "{\"launch\": KERNEL, \"grid\": ..."},
+      {"{\"self\": \"y\"}", "[\"y\"]", "the arguments by name, such as {\"self\": \"x\"}"},
+      {"\"out\": [\"z\"]", "\"out\": \"z\"", "an array of strings, such as [\"y\"], but is a string"},
+      {"aten::relu", "torch.relu", "did you mean \"aten::relu\"?"},
+      {"aten::relu", "aten::add", "its overloads are aten::add.Scalar, aten::add.Tensor"},
+      {"{\"out\": \"y\"}", "{\"out\": \"b\"}", "\"b\" is an input and may not be written; alloc a value"},
+      {"{\"out\": \"y\"}", "{\"out\": \"q\"}", "no value \"q\"; a step before this one should alloc it"},
+      {", {\"i32\": 32}", "", "but 3 arguments are passed; it is row_scale("},
+      {"const float* b", "const float& b", "tensors are passed to pointers, such as const float*"},
+      {"__global__ void row_scale", "__global__ float row_scale", "kernels follow the head after a line ---"},
+      {"// Multiplies", "#include <cuda_fp16.h>\n// Multiplies", "\"headers\": [\"cuda\"]"}};
+  for (const auto& m : mistakes)
+    EXPECT_THAT(problem_of(replaced(row_scale_text, m.from, m.to)), HasSubstr(std::string(m.advice))) << m.to;
+}
+
 }  // namespace
 }  // namespace cudal1

@@ -150,6 +150,7 @@ def products_of_matrices(program: Program, parameters: set[Value]) -> None:
                 if batch not in copies:
                     given = {"self": batch, "memory_format": torch.contiguous_format}
                     copies[batch] = program.step(aten.clone.default, given, f"{batch.name}_contiguous")
+                    copies[batch].where, copies[batch].calls = step.where, step.calls
                     steps.append(copies[batch])
                 step.replace(lambda v: copies[v].outs[0] if v in copies else v)
                 program.type_results(step)

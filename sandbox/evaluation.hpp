@@ -203,7 +203,7 @@ struct environment {
   std::string model;           // processor or GPU
   std::string details;         // flags, caches, threads, libraries, kernel, driver; one line
   std::string id;              // hash of the above
-  std::string libraries = "";  // their versions, as in the details; none in records of an older cudal1
+  std::string libraries = {};  // their versions, as in the details; none in records of an older cudal1
 };
 BOOST_DESCRIBE_STRUCT(environment, (), (device, model, details, id, libraries))
 

@@ -141,7 +141,7 @@ expected<exemplar_sample> store_queries::sample_exemplars(const exemplar_query& 
   uint64_t random = q.seed;
   const exemplar_scope scope{q.task, q.environment_class};
   exemplar_sample sample;
-  std::string population = "";
+  std::string population;
   if (q.scheme == sampling_scheme::islands) {
     sample.island = static_cast<int64_t>(draw_below(static_cast<uint64_t>(q.islands), random));
     CUDAL1_TRY(const auto all, read_islands(*database_, *database_, scope));

@@ -20,11 +20,10 @@ struct audit_command_options {
 };
 
 std::string samples_text(const score_audit& a) {
-  const auto used = a.pairs == a.pairs_measured
-                        ? fmt::format("all {}", format_count(a.pairs, "pair"))
-                        : fmt::format("the {} of forks {} to {} (of {} measured)", format_count(a.pairs, "pair"),
-                                      a.first_fork, a.last_fork, a.pairs_measured);
-  return used;
+  return a.pairs == a.pairs_measured
+             ? fmt::format("all {}", format_count(a.pairs, "pair"))
+             : fmt::format("the {} of forks {} to {} (of {} measured)", format_count(a.pairs, "pair"), a.first_fork,
+                           a.last_fork, a.pairs_measured);
 }
 
 std::string finding_text(const score_audit& a) {

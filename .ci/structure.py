@@ -29,6 +29,8 @@ store
 policy/graph
 policy/codegen
 policy/moves
+policy/chat
+policy/prompt
 policy/search
 actors
 tools/kernelbench/runtime

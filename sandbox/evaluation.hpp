@@ -236,10 +236,12 @@ struct verdict : measured_score {  // the score is 0 unless correct
   std::vector<std::string> notes;  // of check and timing
   int64_t time_unix_ms = 0;
   std::string suspicion;  // why the time led to a deeper check; "" if it did not
+  std::string
+      reused_from;  // experiment whose verdict this is, of the same class of environments; "" if it was measured
 };
 BOOST_DESCRIBE_STRUCT(verdict, (),
                       (task, variant, attempt, result, reason, gates, checks, samples, score, score_interval,
                        reference_us, variant_us, reference_device_us, variant_device_us, floor_us, confirmed, stage_ms,
-                       environment_id, compiler_log, resources, notes, time_unix_ms, suspicion))
+                       environment_id, compiler_log, resources, notes, time_unix_ms, suspicion, reused_from))
 
 }  // namespace cudal1

@@ -45,11 +45,37 @@ struct variant_record {
   std::string experiment;
   json trace;  // the policy's own data, returned to it with the score
   int64_t time_unix_ms = 0;
-  int64_t island = no_island;  // whose exemplars it was made from
+  int64_t island = no_island;             // whose exemplars it was made from
+  std::string group;                      // group_record::id of the proposals that it is one of; "" if of none
+  std::string model;                      // the language model that wrote it; "" if none did
+  std::string analysis;                   // the performance analysis that it was written from; "" if there is none
+  std::string repairs;                    // id of the failed variant that it is to repair; "" if of none
+  std::optional<double> log_probability;  // of its proposal, by the policy; none if that is not known
 };
 BOOST_DESCRIBE_STRUCT(variant_record, (),
                       (id, task, program, schedule, origin, explanation, policy_version, parents, experiment, trace,
-                       time_unix_ms, island))
+                       time_unix_ms, island, group, model, analysis, repairs, log_probability))
+
+// The proposals of one prompt. Stored before the policy is asked.
+struct group_record {
+  std::string id;  // "e3/12": of the experiment, ascending from 1
+  std::string experiment, task;
+  std::string prompt;   // blob: the prompt as it was shown; "" if the policy needs none
+  std::string policy;   // its name
+  std::string lineage;  // what the policy learned from: "" or the name of its stored state, "learned/e3"
+  std::string model;    // that was asked, where a policy has several
+  int64_t policy_version = 0;
+  int64_t asked = 0;  // proposals
+  int64_t island = no_island;
+  std::vector<std::string> exemplars;  // ids of the variants that the prompt shows
+  std::string repairs;                 // id of the variant that it asks to repair; "" if of none
+  uint64_t seed = 0;
+  int64_t time_unix_ms = 0;
+  bool closed = false;  // every proposal has a verdict, or will not come
+};
+BOOST_DESCRIBE_STRUCT(group_record, (),
+                      (id, experiment, task, prompt, policy, lineage, model, policy_version, asked, island, exemplars,
+                       repairs, seed, time_unix_ms, closed))
 
 // An earlier variant as a policy is shown it.
 struct stored_exemplar {

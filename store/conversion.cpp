@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "store/conclusions.hpp"
 #include "store/encoding.hpp"
 #include "store/exemplar_index.hpp"
 #include "store/store.hpp"
@@ -41,8 +42,9 @@ expected<void> convert_verdicts(const database& d, write_batch& batch) {
   });
 }
 
-// Schema 2 had no index of exemplars.
-expected<void> index_verdicts(const database& d, write_batch& batch) {
+// What the verdicts of schemas 2 and 3 lack: schema 2 had no index of exemplars, and neither of conclusions.
+enum class missing_index { conclusions, conclusions_and_exemplars };
+expected<void> index_verdicts(const database& d, write_batch& batch, missing_index missing) {
   return d.scan_alone("results", [&](std::string_view key, std::string_view value) -> expected<bool> {
     const auto k = keys::parse_verdict(key);
     const auto v = from_text<verdict>(value);
@@ -51,6 +53,9 @@ expected<void> index_verdicts(const database& d, write_batch& batch) {
           d.damaged(family::results, k ? k->variant : "of a verdict", v ? "its key is malformed" : v.error().message));
     if (v->result == outcome::correct && !(std::isfinite(v->score) && v->score > 0)) return true;
     CUDAL1_TRY(const auto known_as, class_of(batch, v->environment_id));
+    CUDAL1_CHECK(index_conclusion(batch, *k, *v, known_as));
+    CUDAL1_CHECK(write_if_full(batch));
+    if (missing == missing_index::conclusions) return true;
     const exemplar_entry entry{k->experiment, k->attempt, v->result, v->score, v->confirmed, v->time_unix_ms};
     CUDAL1_CHECK(index_verdict(batch, {k->task, known_as}, k->variant, no_island, entry));
     CUDAL1_CHECK(write_if_full(batch));
@@ -88,7 +93,8 @@ expected<void> convert_store(database& d, int from) {
     CUDAL1_CHECK(convert_verdicts(d, batch));
     CUDAL1_CHECK(convert_attempts(d, batch));
   } else {
-    CUDAL1_CHECK(index_verdicts(d, batch));
+    CUDAL1_CHECK(
+        index_verdicts(d, batch, from == 2 ? missing_index::conclusions_and_exemplars : missing_index::conclusions));
   }
   return batch.write();
 }

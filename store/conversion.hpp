@@ -1,5 +1,5 @@
 // Conversion of stores of older schemas. Schema 1 kept each verdict as one record and an index of scores; schema 2 had
-// no index of exemplars.
+// no index of exemplars, and schema 3 none of conclusions.
 #pragma once
 
 #include "store/database.hpp"

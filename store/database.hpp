@@ -39,7 +39,9 @@ enum class family {
   policies,
   environments,
   baselines,
-  exemplars
+  exemplars,
+  conclusions,
+  groups
 };
 
 struct put {

@@ -21,6 +21,7 @@ namespace {
 constexpr std::array<family, 6> families_since_schema_2 = {family::results,  family::details, family::standings,
                                                            family::rankings, family::tallies, family::unfinished};
 constexpr std::array<family, 1> families_since_schema_3 = {family::exemplars};
+constexpr std::array<family, 1> families_since_schema_4 = {family::conclusions};
 
 // After a failed write (a full disk, a quota) we reopen the database, which works for every cause; RocksDB's background
 // recovery would interfere.
@@ -83,12 +84,15 @@ expected<void> database::prepare_schema() {
     CUDAL1_TRY(version, check_schema(memory_access::read_write));
   }
   // An earlier conversion that did not end left incomplete records.
-  if (version == 1)
-    for (const family f : families_since_schema_2)
+  const auto drop_since = [&](int schema, const auto& made) -> expected<void> {
+    if (version == 0 || version >= schema) return {};
+    for (const family f : made)
       CUDAL1_CHECK(drop_family(families_[static_cast<std::size_t>(f)]));
-  if (version == 1 || version == 2)
-    for (const family f : families_since_schema_3)
-      CUDAL1_CHECK(drop_family(families_[static_cast<std::size_t>(f)]));
+    return {};
+  };
+  CUDAL1_CHECK(drop_since(2, families_since_schema_2));
+  CUDAL1_CHECK(drop_since(3, families_since_schema_3));
+  CUDAL1_CHECK(drop_since(4, families_since_schema_4));
   for (std::size_t i = 0; i < families_.size(); ++i) {
     if (families_[i]) continue;
     const char* name = family_names[i];

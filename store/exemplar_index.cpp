@@ -8,20 +8,11 @@
 #include <fmt/format.h>
 
 #include "store/encoding.hpp"
+#include "store/records.hpp"
 
 namespace cudal1 {
 
 namespace {
-
-template <class T>
-expected<std::optional<T>> read(const record_source& from, const database& on_disk, const std::string& key,
-                                const std::string& what) {
-  CUDAL1_TRY(const auto value, from.get(family::exemplars, key));
-  if (!value) return std::optional<T>();
-  auto record = from_text<T>(*value);
-  if (!record) return tl::unexpected(on_disk.damaged(family::exemplars, what, record.error().message));
-  return std::optional<T>(std::move(*record));
-}
 
 std::string list_of(const exemplar_entry& e) {
   return e.result == outcome::correct ? std::to_string(bucket_of(e.score)) : enum_name(e.result);
@@ -120,7 +111,8 @@ std::string population_of(int64_t island, int64_t epoch) {
 expected<exemplar_lists> read_lists(const record_source& from, const database& on_disk, const exemplar_scope& scope,
                                     const std::string& population) {
   const auto key = keys::exemplar_lists(scope.task, scope.environment_class, population);
-  CUDAL1_TRY(auto stored, read<exemplar_lists>(from, on_disk, key, "of the lists of a population"));
+  CUDAL1_TRY(auto stored,
+             read_record<exemplar_lists>(from, on_disk, family::exemplars, key, "of the lists of a population"));
   return stored ? std::move(*stored) : exemplar_lists();
 }
 
@@ -128,7 +120,7 @@ expected<std::optional<exemplar_place>> read_place(const record_source& from, co
                                                    const exemplar_scope& scope, const std::string& population,
                                                    const std::string& variant) {
   const auto key = keys::exemplar_place(scope.task, scope.environment_class, population, variant);
-  return read<exemplar_place>(from, on_disk, key, variant);
+  return read_record<exemplar_place>(from, on_disk, family::exemplars, key, variant);
 }
 
 expected<std::string> read_slot(const record_source& from, const database& on_disk, const exemplar_scope& scope,
@@ -143,7 +135,8 @@ expected<std::string> read_slot(const record_source& from, const database& on_di
 
 expected<islands_record> read_islands(const record_source& from, const database& on_disk, const exemplar_scope& scope) {
   const auto key = keys::islands(scope.task, scope.environment_class);
-  CUDAL1_TRY(auto stored, read<islands_record>(from, on_disk, key, "of the islands of a task"));
+  CUDAL1_TRY(auto stored,
+             read_record<islands_record>(from, on_disk, family::exemplars, key, "of the islands of a task"));
   return stored ? std::move(*stored) : islands_record();
 }
 

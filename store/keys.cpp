@@ -213,16 +213,83 @@ std::string islands(std::string_view task, std::string_view environment_class) {
   return writer().text(task).text(environment_class).text("islands").take();
 }
 
+std::string conclusion(std::string_view task, std::string_view environment_class, std::string_view variant) {
+  return writer().text(task).text(environment_class).text(variant).take();
+}
+
+namespace {
+
+// "12": without a sign or leading zeros, above 0.
+std::optional<uint64_t> whole_number(std::string_view digits) {
+  uint64_t n = 0;
+  if (digits.empty() || digits.front() == '0') return std::nullopt;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  if (problem != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return n;
+}
+
+}  // namespace
+
+std::optional<group_key> parse_group(std::string_view id) {
+  const auto slash = id.find('/');
+  if (slash == std::string_view::npos || !experiment_number(id.substr(0, slash))) return std::nullopt;
+  const auto number = whole_number(id.substr(slash + 1));
+  if (!number) return std::nullopt;
+  return group_key{std::string(id.substr(0, slash)), *number};
+}
+
+std::string last_group(std::string_view experiment) {
+  return writer().text(experiment).text("last").take();
+}
+
+std::string group(const group_key& g) {
+  return groups_of(g.experiment) + writer().number(g.number).take();
+}
+
+std::string groups_of(std::string_view experiment) {
+  return writer().text(experiment).text("records").take();
+}
+
+std::string open_group(const group_key& g) {
+  return open_groups_of(g.experiment) + writer().number(g.number).take();
+}
+
+std::string open_groups_of(std::string_view experiment) {
+  return writer().text(experiment).text("open").take();
+}
+
+std::string group_variant(const group_key& g, std::string_view variant) {
+  return variants_of(g) + writer().text(variant).take();
+}
+
+std::string variants_of(const group_key& g) {
+  return writer().text(g.experiment).text("variants").number(g.number).take();
+}
+
+std::optional<std::string> parse_group_variant(std::string_view key) {
+  reader r(key);
+  r.text();
+  r.text();
+  r.number();
+  std::string variant = r.text();
+  if (!r.ok() || !r.at_end()) return std::nullopt;
+  return variant;
+}
+
+std::string rewards(const group_key& g) {
+  return rewards_of(g.experiment) + writer().number(g.number).take();
+}
+
+std::string rewards_of(std::string_view experiment) {
+  return writer().text(experiment).text("rewards").take();
+}
+
 std::string event(int64_t sequence) {
   return writer().number(static_cast<uint64_t>(sequence)).take();
 }
 
 std::optional<uint64_t> experiment_number(std::string_view id) {
-  uint64_t n = 0;
-  if (id.size() < 2 || id.front() != 'e' || id[1] == '0') return std::nullopt;
-  const auto [end, problem] = std::from_chars(id.data() + 1, id.data() + id.size(), n);
-  if (problem != std::errc{} || end != id.data() + id.size()) return std::nullopt;
-  return n;
+  return id.empty() || id.front() != 'e' ? std::nullopt : whole_number(id.substr(1));
 }
 
 }  // namespace cudal1::keys

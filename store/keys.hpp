@@ -98,6 +98,27 @@ std::string exemplar_place(std::string_view task, std::string_view environment_c
                            std::string_view variant);
 std::string islands(std::string_view task, std::string_view environment_class);
 
+// conclusions: task, class of environments, variant.
+std::string conclusion(std::string_view task, std::string_view environment_class, std::string_view variant);
+
+// groups, of an experiment: the number of its last group, the records, the numbers of those that are open, the variants
+// of each, and what was paid. "e3/12" is number 12 of e3; nothing if an id does not have that form.
+struct group_key {
+  std::string experiment;
+  uint64_t number = 0;
+};
+std::optional<group_key> parse_group(std::string_view id);
+std::string last_group(std::string_view experiment);
+std::string group(const group_key& g);
+std::string groups_of(std::string_view experiment);
+std::string open_group(const group_key& g);
+std::string open_groups_of(std::string_view experiment);
+std::string group_variant(const group_key& g, std::string_view variant);
+std::string variants_of(const group_key& g);
+std::optional<std::string> parse_group_variant(std::string_view key);
+std::string rewards(const group_key& g);
+std::string rewards_of(std::string_view experiment);
+
 // events: the sequence number.
 std::string event(int64_t sequence);
 

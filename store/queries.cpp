@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "config/base/describe.hpp"
+#include "store/records.hpp"
 #include "store/verdict_records.hpp"
 
 namespace cudal1 {
@@ -24,10 +25,7 @@ expected<T> store_queries::decode(family f, std::string_view value, const std::s
 template <class T>
 expected<std::optional<T>> store_queries::load(const record_source& from, family f, const std::string& key,
                                                const std::string& what) {
-  CUDAL1_TRY(const auto value, from.get(f, key));
-  if (!value) return std::optional<T>();
-  CUDAL1_TRY(T record, decode<T>(f, *value, what));
-  return std::optional<T>(std::move(record));
+  return read_record<T>(from, *database_, f, key, what);
 }
 
 template <class T>
@@ -43,8 +41,12 @@ expected<std::vector<T>> store_queries::load_all(const record_source& from, fami
 
 template expected<std::optional<attempt_record>> store_queries::load(const record_source&, family, const std::string&,
                                                                      const std::string&);
+template expected<std::optional<reward_record>> store_queries::load(const record_source&, family, const std::string&,
+                                                                    const std::string&);
 template expected<std::vector<attempt_record>> store_queries::load_all(const record_source&, family,
                                                                        const std::string&);
+template expected<std::vector<group_record>> store_queries::load_all(const record_source&, family, const std::string&);
+template expected<std::vector<reward_record>> store_queries::load_all(const record_source&, family, const std::string&);
 
 expected<bool> store_queries::any(const record_source& from, family f, const std::string& prefix) {
   bool found = false;

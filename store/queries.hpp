@@ -30,6 +30,14 @@ class store_queries : public store {
   expected<std::vector<baseline_record>> baselines_of_task(const std::string& task) override;
   expected<environment> get_environment(const std::string& id) override;
   expected<exemplar_sample> sample_exemplars(const exemplar_query& q) override;
+  expected<std::optional<verdict>> verdict_in_class(const std::string& task, const std::string& variant,
+                                                    const std::string& environment_class) override;
+  expected<group_record> get_group(const std::string& id) override;
+  expected<std::vector<group_record>> groups_of_experiment(const std::string& experiment) override;
+  expected<std::vector<group_record>> open_groups(const std::string& experiment) override;
+  expected<std::vector<std::string>> variants_of_group(const std::string& id) override;
+  expected<reward_record> get_rewards(const std::string& group) override;
+  expected<std::vector<reward_record>> rewards_of_experiment(const std::string& experiment) override;
   expected<std::vector<event_record>> events_after(int64_t sequence, std::size_t limit) override;
   expected<policy_state> get_policy(const std::string& name) override;
 

@@ -22,10 +22,11 @@
 #include "sandbox/evaluation.hpp"
 #include "store/baseline_record.hpp"
 #include "store/exemplars.hpp"
+#include "store/group_record.hpp"
 
 namespace cudal1 {
 
-inline constexpr int store_schema_version = 3;
+inline constexpr int store_schema_version = 4;
 
 struct task_record {
   std::string id, name, summary, family, profile;
@@ -55,27 +56,6 @@ struct variant_record {
 BOOST_DESCRIBE_STRUCT(variant_record, (),
                       (id, task, program, schedule, origin, explanation, policy_version, parents, experiment, trace,
                        time_unix_ms, island, group, model, analysis, repairs, log_probability))
-
-// The proposals of one prompt. Stored before the policy is asked.
-struct group_record {
-  std::string id;  // "e3/12": of the experiment, ascending from 1
-  std::string experiment, task;
-  std::string prompt;   // blob: the prompt as it was shown; "" if the policy needs none
-  std::string policy;   // its name
-  std::string lineage;  // what the policy learned from: "" or the name of its stored state, "learned/e3"
-  std::string model;    // that was asked, where a policy has several
-  int64_t policy_version = 0;
-  int64_t asked = 0;  // proposals
-  int64_t island = no_island;
-  std::vector<std::string> exemplars;  // ids of the variants that the prompt shows
-  std::string repairs;                 // id of the variant that it asks to repair; "" if of none
-  uint64_t seed = 0;
-  int64_t time_unix_ms = 0;
-  bool closed = false;  // every proposal has a verdict, or will not come
-};
-BOOST_DESCRIBE_STRUCT(group_record, (),
-                      (id, experiment, task, prompt, policy, lineage, model, policy_version, asked, island, exemplars,
-                       repairs, seed, time_unix_ms, closed))
 
 // An earlier variant as a policy is shown it.
 struct stored_exemplar {
@@ -174,7 +154,8 @@ class store {
   virtual expected<experiment_record> get_experiment(const std::string& id) = 0;
   virtual expected<std::vector<experiment_record>> experiments() = 0;
 
-  // Reserves the next attempt at a variant for an experiment, and keeps the variant. errc::already_exists if the
+  // Reserves the next attempt at a variant for an experiment, and keeps the variant, also in its group if that is of
+  // this experiment (errc::not_found if there is no such group). errc::already_exists if the
   // experiment has a verdict of it, or an attempt in flight; errc::variant_fault if two attempts were lost while it was
   // resident on a device, or twenty in all (the caller commits a `quarantined` verdict).
   virtual expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) = 0;
@@ -214,6 +195,28 @@ class store {
   virtual expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, ranking among,
                                              const std::string& experiment = "") = 0;
   virtual expected<environment> get_environment(const std::string& id) = 0;
+
+  // The newest conclusive verdict (is_conclusive) of a variant on a task in a class of environments, with details; its
+  // `reused_from` is the experiment that measured it. Nothing if there is none. The time does not depend on the number
+  // of verdicts.
+  virtual expected<std::optional<verdict>> verdict_in_class(const std::string& task, const std::string& variant,
+                                                            const std::string& environment_class) = 0;
+
+  // Stores a group; without an id it gets the experiment's next one, "e3/12". One that exists is replaced.
+  virtual expected<group_record> put_group(group_record g) = 0;
+  virtual expected<void> close_group(const std::string& id) = 0;
+  virtual expected<group_record> get_group(const std::string& id) = 0;
+  // Ascending.
+  virtual expected<std::vector<group_record>> groups_of_experiment(const std::string& experiment) = 0;
+  // Those that are not closed, ascending. The time does not depend on the number of closed ones.
+  virtual expected<std::vector<group_record>> open_groups(const std::string& experiment) = 0;
+  // Ids, in the order in which they were reserved first.
+  virtual expected<std::vector<std::string>> variants_of_group(const std::string& id) = 0;
+  // What a group was paid. A second record of a group replaces the first.
+  virtual expected<void> put_rewards(const reward_record& r) = 0;
+  virtual expected<reward_record> get_rewards(const std::string& group) = 0;  // errc::not_found
+  // Ascending by group.
+  virtual expected<std::vector<reward_record>> rewards_of_experiment(const std::string& experiment) = 0;
 
   // Exemplars of a task in a class of environments, from all experiments; where it has no correct one of its own, they
   // are borrowed from the most similar tasks (task_similarity.hpp). The time depends on the numbers asked for and the

@@ -5,8 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "store/conclusions.hpp"
 #include "store/encoding.hpp"
 #include "store/exemplar_index.hpp"
+#include "store/records.hpp"
 #include "store/store.hpp"
 
 namespace cudal1 {
@@ -39,17 +41,9 @@ void tally_record::add(const verdict& v) {
 
 namespace {
 
-template <class T>
-expected<std::optional<T>> read(const write_batch& batch, family f, const std::string& key, const std::string& what) {
-  CUDAL1_TRY(const auto value, batch.get(f, key));
-  if (!value) return std::optional<T>();
-  auto record = from_text<T>(*value);
-  if (!record) return tl::unexpected(batch.on_disk().damaged(f, what, record.error().message));
-  return std::optional<T>(std::move(*record));
-}
-
 expected<tally_record> read_tally(const write_batch& batch, const std::string& experiment, const std::string& task) {
-  CUDAL1_TRY(auto stored, read<tally_record>(batch, family::tallies, keys::tally(experiment, task), "of a tally"));
+  CUDAL1_TRY(auto stored, read_record<tally_record>(batch, batch.on_disk(), family::tallies,
+                                                    keys::tally(experiment, task), "of a tally"));
   if (stored) return std::move(*stored);
   tally_record first;
   first.experiment = experiment;
@@ -78,7 +72,7 @@ std::vector<std::string> places_of(const keys::verdict_key& k, const std::string
 expected<void> rank(const write_batch& from, const keys::verdict_key& k, const std::string& scope,
                     const standing_record& now, std::vector<put>& puts) {
   const std::string key = keys::standing(k.task, scope, k.variant);
-  CUDAL1_TRY(const auto before, read<standing_record>(from, family::standings, key, k.variant));
+  CUDAL1_TRY(const auto before, read_record<standing_record>(from, from.on_disk(), family::standings, key, k.variant));
   if (before && !is_preferred(now, *before)) return {};
   if (before)
     for (auto& place : places_of(k, scope, *before))
@@ -108,6 +102,7 @@ expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, ver
                                is_ranked ? v.score : 0, v.confirmed, v.time_unix_ms};
     CUDAL1_CHECK(index_verdict(batch, {key.task, environment_class}, key.variant, island, entry));
   }
+  CUDAL1_CHECK(index_conclusion(batch, key, v, environment_class));
   puts.push_back({family::details, keys::verdict(key), encode(take_details(v))});
   puts.push_back({family::results, keys::verdict(key), encode(v)});
   for (auto& p : puts)

@@ -8,6 +8,7 @@
 #include "config/base/wall_clock.hpp"
 #include "store/encoding.hpp"
 #include "store/exemplar_index.hpp"
+#include "store/group_records.hpp"
 #include "store/queries.hpp"
 #include "store/verdict_records.hpp"
 #include "store/write_batch.hpp"
@@ -75,6 +76,23 @@ class store_writer final : public store_queries {
 
   expected<void> put_baseline(const baseline_record& b, const environment& where) override;
 
+  expected<group_record> put_group(group_record g) override {
+    write_batch change(batch_);
+    CUDAL1_TRY(auto kept, add_group(change, timed(std::move(g))));
+    CUDAL1_CHECK(write(change.take()));
+    return kept;
+  }
+  expected<void> close_group(const std::string& id) override {
+    write_batch change(batch_);
+    CUDAL1_CHECK(cudal1::close_group(change, id));
+    return write(change.take());
+  }
+  expected<void> put_rewards(const reward_record& r) override {
+    write_batch change(batch_);
+    CUDAL1_CHECK(add_rewards(change, timed(r)));
+    return write(change.take());
+  }
+
   expected<event_record> add_event(event_record e) override {
     if (e.time_unix_ms == 0) e.time_unix_ms = unix_ms();
     e.sequence = next_event_;
@@ -95,6 +113,11 @@ class store_writer final : public store_queries {
   store_writer(std::unique_ptr<database> d, int64_t next_event, uint64_t next_experiment)
       : store_queries(std::move(d)), batch_(*database_), next_event_(next_event), next_experiment_(next_experiment) {}
 
+  template <class Record>
+  static Record timed(Record r) {
+    if (r.time_unix_ms == 0) r.time_unix_ms = unix_ms();
+    return r;
+  }
   // One change: on disk when this returns, or with the others of write_together().
   expected<void> write(std::vector<put> puts, std::vector<event_record> events = {});
   expected<void> write_batched();
@@ -208,6 +231,9 @@ expected<attempt_record> store_writer::reserve(const variant_record& v, const st
   puts.push_back({family::variants, keys::variant_use(v.id, v.task, experiment), encode(kept)});
   CUDAL1_TRY(const auto first, batch_.get(family::variants, keys::variant(v.id)));
   if (!first) puts.push_back({family::variants, keys::variant(v.id), encode(kept)});
+  write_batch grouped(batch_);
+  CUDAL1_CHECK(add_to_group(grouped, kept, experiment));
+  std::ranges::move(grouped.take(), std::back_inserter(puts));
   CUDAL1_CHECK(write(std::move(puts)));
   return a;
 }

@@ -1,0 +1,23 @@
+// Reading one record, from the disk or from a batch.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "config/base/describe.hpp"
+#include "store/database.hpp"
+
+namespace cudal1 {
+
+// The record at `key`, or nothing. `what` names it in errors; `on_disk` is the database behind `from`.
+template <class T>
+expected<std::optional<T>> read_record(const record_source& from, const database& on_disk, family f,
+                                       const std::string& key, const std::string& what) {
+  CUDAL1_TRY(const auto value, from.get(f, key));
+  if (!value) return std::optional<T>();
+  auto record = from_text<T>(*value);
+  if (!record) return tl::unexpected(on_disk.damaged(f, what, record.error().message));
+  return std::optional<T>(std::move(*record));
+}
+
+}  // namespace cudal1

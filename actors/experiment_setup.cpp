@@ -3,41 +3,11 @@
 #include <algorithm>
 
 #include "config/base/hash.hpp"
+#include "sandbox/program/task_fit.hpp"
 
 namespace cudal1 {
 
 namespace {
-
-std::string declared(const std::vector<tensor_declaration>& declarations) {
-  std::string out;
-  for (const auto& d : declarations)
-    out += (out.empty() ? "" : ", ") + d.name + " " + d.type.text();
-  return out.empty() ? "none" : out;
-}
-
-// A program fits a task only if its inputs, weights and outputs are those of the task.
-expected<void> check_fits(const task& t, const checked_program& p) {
-  const program& wanted = t.reference.text;
-  if (p.text.inputs != wanted.inputs)
-    return fail(errc::invalid_program,
-                "inputs: they differ from those of task {} in names, order, dtypes or shapes; write {}", t.name,
-                declared(wanted.inputs));
-  if (p.text.weights != wanted.weights)
-    return fail(errc::invalid_program,
-                "weights: they differ from those of task {} in names, order, dtypes or shapes; write {}", t.name,
-                declared(wanted.weights));
-  if (p.text.outputs.size() != wanted.outputs.size())
-    return fail(errc::invalid_program, "outputs: there are {}, but task {} has {}", p.text.outputs.size(), t.name,
-                wanted.outputs.size());
-  for (std::size_t i = 0; i < wanted.outputs.size(); ++i) {
-    const auto& got = p.types.at(p.text.outputs[i]);
-    const auto& asked = t.reference.types.at(wanted.outputs[i]);
-    if (got.type != asked.type || got.shape != asked.shape)
-      return fail(errc::invalid_program, "outputs[{}] ({}): it is {}, but in task {} it is {}", i, p.text.outputs[i],
-                  got.text(), t.name, asked.text());
-  }
-  return {};
-}
 
 given_variant read_given(const task& t, variant_record v) {
   given_variant g;

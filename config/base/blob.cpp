@@ -74,4 +74,20 @@ expected<unique_fd> open_blob(const std::string& folder, const std::string& name
   return fd;
 }
 
+expected<std::string> read_blob(const std::string& folder, const std::string& name, std::size_t most_bytes) {
+  CUDAL1_TRY(const unique_fd fd, open_blob(folder, name));
+  std::string text;
+  char piece[1 << 16];
+  for (off_t at = 0;;) {
+    const ssize_t got = ::pread(fd.get(), piece, sizeof piece, at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(errc::io_error, "the blob {}/{}: {}", folder, name, std::strerror(errno));
+    if (got == 0) return text;
+    text.append(piece, static_cast<std::size_t>(got));
+    at += got;
+    if (text.size() > most_bytes)
+      return fail(errc::invalid_argument, "the blob {}/{} has more than {} bytes", folder, name, most_bytes);
+  }
+}
+
 }  // namespace cudal1

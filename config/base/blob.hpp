@@ -17,4 +17,9 @@ bool is_blob_name(std::string_view name, std::string_view ending);
 // content does not match. Thread-safe.
 expected<unique_fd> open_blob(const std::string& folder, const std::string& name);
 
+// The content of a blob of at most `most_bytes`: a source file, a prompt. Errors as open_blob, and
+// errc::invalid_argument if it is larger.
+expected<std::string> read_blob(const std::string& folder, const std::string& name,
+                                std::size_t most_bytes = std::size_t{4} << 20);
+
 }  // namespace cudal1

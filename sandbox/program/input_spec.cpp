@@ -257,6 +257,32 @@ expected<input_spec> read_input_spec(const json& declaration, const tensor_type&
   return spec;
 }
 
+std::string draw_text(const draw_spec& d) {
+  const auto factor = d.factor ? fmt::format(" times one number in [{}, {})", d.factor->low, d.factor->high) : "";
+  switch (d.kind) {
+    case distribution::uniform:
+      return fmt::format("uniform on [{}, {}){}", d.low, d.high, factor);
+    case distribution::integer:
+      return fmt::format("integers {} to {}", d.low, d.high - 1);
+    case distribution::bernoulli:
+      return fmt::format("1 with probability {}", d.probability);
+    case distribution::normal:
+      return fmt::format("normal, mean {}, standard deviation {}{}", d.mean, d.std, factor);
+    case distribution::signs:
+      return "1 or -1";
+    case distribution::simplex:
+      if (d.of) {
+        draw_spec base = d;
+        base.kind = *d.of;
+        return "rows of softmax of values " + draw_text(base);
+      }
+      return "rows of softmax";
+    case distribution::constant:
+      return fmt::format("{} everywhere", d.value);
+  }
+  return "";
+}
+
 json draw_json(const draw_spec& draw) {
   json object = json::make_object();
   object.set("distribution", enum_name(draw.kind));

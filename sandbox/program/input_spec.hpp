@@ -16,6 +16,8 @@ namespace cudal1 {
 expected<input_spec> read_input_spec(const json& declaration, const tensor_type& type, const size_names& sizes,
                                      const std::string& where);
 
+// "uniform on [0, 1)", "normal, mean 0, standard deviation 1".
+std::string draw_text(const draw_spec& draw);
 json draw_json(const draw_spec& draw);  // only the members that its distribution has
 json facts_json(const std::vector<fact>& facts);
 json content_json(const tensor_content& content);

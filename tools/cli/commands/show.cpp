@@ -47,11 +47,22 @@ std::string name_of(const expected<task_record>& record, const std::string& id) 
   return t && t->origin ? fmt::format("{} ({})", record->name, origin_text(*t->origin)) : record->name;
 }
 
+// Each line by itself, so that lists and paragraphs stay what they are.
+std::string print_analysis(const variant_record& v, const terminal& out) {
+  std::string text;
+  for (const auto& line : split_lines(v.analysis))
+    text += line.empty() ? "\n" : wrap(line, out.width, 2) + "\n";
+  return text;
+}
+
 std::string print_origin(const variant_record& v, const std::string& task) {
   std::string text = fmt::format("  task {}, by {}", task, v.origin);
   if (v.policy_version > 0) text += fmt::format(" (version {})", v.policy_version);
   if (!v.experiment.empty()) text += ", experiment " + v.experiment;
   text += ", " + format_date(v.time_unix_ms) + "\n";
+  if (!v.model.empty()) text += "  written by the model " + v.model + "\n";
+  if (!v.group.empty()) text += "  of the group " + v.group + "\n";
+  if (!v.repairs.empty()) text += "  repairs " + short_id(v.repairs) + "\n";
   std::vector<std::string> parents;
   parents.reserve(v.parents.size());
   for (const auto& parent : v.parents)
@@ -148,6 +159,7 @@ expected<int> show(const show_options& o, context& c) {
   const auto task = reader->get_task(v.task);
   c.out.print(c.out.bold("Variant " + v.id) + "\n" + print_origin(v, name_of(task, v.task)));
   section(c.out, "Schedule", print_moves(v, c.out));
+  section(c.out, "Performance analysis", print_analysis(v, c.out));
   CUDAL1_CHECK(print_verdicts(*reader, task, verdicts, c.out));
   const auto parts = parts_of(v);
   section(c.out, "Program", parts.head);

@@ -4,6 +4,7 @@
 
 #include "config/base/describe.hpp"
 #include "sandbox/device/device_names.hpp"
+#include "sandbox/program/input_spec.hpp"
 #include "sandbox/verify/roofline.hpp"
 #include "tools/baseline/step_times.hpp"
 #include "tools/cli/command.hpp"
@@ -85,32 +86,6 @@ std::string facts_of(const input_spec& spec) {
   for (const fact f : spec.facts)
     text += (text.empty() ? "" : ", ") + enum_name(f);
   return text;
-}
-
-std::string draw_text(const draw_spec& d) {
-  const auto factor = d.factor ? fmt::format(" times one number in [{}, {})", d.factor->low, d.factor->high) : "";
-  switch (d.kind) {
-    case distribution::uniform:
-      return fmt::format("uniform on [{}, {}){}", d.low, d.high, factor);
-    case distribution::integer:
-      return fmt::format("integers {} to {}", d.low, d.high - 1);
-    case distribution::bernoulli:
-      return fmt::format("1 with probability {}", d.probability);
-    case distribution::normal:
-      return fmt::format("normal, mean {}, standard deviation {}{}", d.mean, d.std, factor);
-    case distribution::signs:
-      return "1 or -1";
-    case distribution::simplex:
-      if (d.of) {
-        draw_spec base = d;
-        base.kind = *d.of;
-        return "rows of softmax of values " + draw_text(base);
-      }
-      return "rows of softmax";
-    case distribution::constant:
-      return fmt::format("{} everywhere", d.value);
-  }
-  return "";
 }
 
 // "uniform on [0, 1); always upper_triangular", "conv.weight of 3f9a1c2b4d5e; otherwise normal, ...".

@@ -1,0 +1,39 @@
+// A document as text for a language model: a system message, which is the same for all prompts of a form and a kind of
+// device as far as the gates are, and a user message with the task. A token budget is kept by leaving out the least
+// useful parts first:
+//
+//   1. failed variants, the oldest first        6. exemplars but the best, the slowest first
+//   2. the second example of the library        7. schemas of operators other than the task's own
+//   3. names of operators                       8. earlier rounds of a repair
+//   4. the PyTorch source: the task's program   9. the best exemplar, if an example shows the format
+//      says the same                           10. legal examples of moves
+//   5. the analyses of earlier variants
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "policy/prompt/prompt_document.hpp"
+
+namespace cudal1 {
+
+// Bytes of English and code for one token, for estimates: tokenizers of current models take 3 to 4.
+inline constexpr double bytes_per_token = 3.5;
+int64_t estimated_tokens(std::size_t bytes);
+
+struct prompt_text {
+  std::string system, user;
+  int64_t tokens = 0;                // estimated, of both
+  std::vector<std::string> dropped;  // what was left out, in that order: "the failed variant 3f9a1c2b4d5e"
+
+  std::string id() const;  // SHA-256 of both: the same for the same document and budget
+};
+BOOST_DESCRIBE_STRUCT(prompt_text, (), (system, user, tokens, dropped))
+
+// errc::invalid_argument if the parts that cannot be left out need more than `most_tokens`; it names the least budget.
+expected<prompt_text> render(prompt_document d, int64_t most_tokens);
+
+}  // namespace cudal1

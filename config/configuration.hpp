@@ -152,14 +152,83 @@ struct search_options {
 BOOST_DESCRIBE_STRUCT(search_options, (),
                       (policy, evaluations_per_task, time_limit_s, end_timeout_s, in_a_row, group_size, exemplars))
 
+// A client for one endpoint and model is made of these (policy/chat/chat_models.hpp); what models_file says of a model
+// replaces the keys of the same names.
+struct language_model_options {
+  static constexpr std::string_view about =
+      "Large language models that answer at an OpenAI-compatible endpoint, and the policy `llm` that asks them. Several "
+      "endpoints and models are described in a file of their own, models_file.";
+
+  std::string url = key("",
+                        "Base of the endpoint, to which /chat/completions is added: https://api.openai.com/v1, "
+                        "http://localhost:8000/v1 (vLLM), http://localhost:11434/v1 (Ollama). \"\": none.");
+  std::string key_variable =
+      key("OPENAI_API_KEY",
+          "Environment variable of the node with the endpoint's key; without the variable no key is sent. Not the key.");
+  std::string key_file =
+      key("", "File with the key, in place of the variable; only its owner may have access (chmod 600).");
+  std::string ca_file =
+      key("", "File of certificates (PEM) that are trusted in addition to the system's, for https with an own CA.");
+  int64_t max_answer_tokens =
+      key(8192, {16, 1 << 20, "tokens"}, "Longest answer, including what a model thinks before it answers.");
+  double temperature = key(0.8, {0, 2, ""}, "Sampling temperature of the model.");
+  double top_p = key(0.95, {0.01, 1, ""}, "Probability mass of the tokens that the model samples from.");
+  int64_t parallel = key(32, {1, 1024, "requests"}, "Most requests of one model in flight.");
+  int64_t tries = key(8, {1, 100, "tries"},
+                      "Tries of a request that fails by a lost connection, a timeout, a rate limit or a server's fault.");
+  double retry_delay_s = key(1.0, {0, 60, "s"},
+                             "Longest delay before the second try; it doubles with every further try, up to 60 s, and "
+                             "the delay is drawn between 0 and it. What a server asks for is obeyed first.");
+  double patience_s =
+      key(600.0, {0.1, 86400, "s"}, "Time limit of one answer, from its first try to the end of its last.");
+  double connect_timeout_s =
+      key(20.0, {0.05, 600, "s"}, "Time limit of a connection, including the handshake of TLS.");
+  double first_token_timeout_s =
+      key(300.0, {0.05, 86400, "s"}, "Time that a server may take until it sends anything of an answer.");
+  double token_timeout_s = key(60.0, {0.05, 86400, "s"}, "Longest silence of a server within an answer.");
+  double price_prompt = key(0.0, {0, 1e6, "per million tokens"}, "Price of prompts, in any currency.");
+  double price_answer = key(0.0, {0, 1e6, "per million tokens"}, "Price of answers, in the same currency.");
+  int64_t budget_tokens =
+      key(0, {0, 1e15, "tokens"}, "Limit of an experiment's tokens, prompts and answers together; 0: no limit.");
+  double budget_money =
+      key(0.0, {0, 1e9, ""}, "Limit of what an experiment's tokens cost, in the currency of the prices; 0: no limit.");
+  std::string models_file =
+      key("", "File with a table [models.NAME] for each model; \"\": DATA/models.toml, where it exists.");
+  std::string mode = key("evolutionary", one_of{{"one_shot", "repair", "evolutionary", "best_of_n"}},
+                         "What the policy asks for: a first answer only; with repairs of failed ones; with earlier "
+                         "variants as exemplars, and repairs; or the best of many first answers.");
+  std::string form =
+      key("program", one_of{{"program", "schedule"}}, "What the model writes: whole programs, or lists of moves.");
+  int64_t answers_per_prompt = key(1, {1, 64, "answers"}, "Answers to one prompt; they are one group.");
+  int64_t repair_rounds =
+      key(2, {0, 16, "rounds"}, "Times that a failed answer is returned to the model with what was wrong.");
+  int64_t exemplars = key(2, {0, 16, "variants"}, "Correct earlier variants in a prompt.");
+  int64_t failed_exemplars = key(1, {0, 16, "variants"}, "Failed earlier variants in a prompt.");
+  std::string scheme = key("buckets", one_of{{"buckets", "islands"}},
+                           "How exemplars are drawn: from buckets of similar scores, or from islands that evolve apart.");
+  double sample_temperature =
+      key(0.5, {1e-3, 100, ""}, "Temperature of the softmax over scores when exemplars are drawn.");
+  int64_t prompt_tokens =
+      key(16000, {1000, 1 << 20, "tokens"}, "Budget of a prompt; its least useful parts are dropped first.");
+  bool second_opinion =
+      key(false, "Asks a model about suspicious variants; its answer is kept as evidence and decides nothing.");
+};
+BOOST_DESCRIBE_STRUCT(language_model_options, (),
+                      (url, key_variable, key_file, ca_file, max_answer_tokens, temperature, top_p, parallel, tries,
+                       retry_delay_s, patience_s, connect_timeout_s, first_token_timeout_s, token_timeout_s,
+                       price_prompt, price_answer, budget_tokens, budget_money, models_file, mode, form,
+                       answers_per_prompt, repair_rounds, exemplars, failed_exemplars, scheme, sample_temperature,
+                       prompt_tokens, second_opinion))
+
 struct configuration {
   verification_options verification;
   profiling_options timing;
   device_options device;
   compiler_options compiler;
   search_options search;
+  language_model_options llm;
 };
-BOOST_DESCRIBE_STRUCT(configuration, (), (verification, timing, device, compiler, search))
+BOOST_DESCRIBE_STRUCT(configuration, (), (verification, timing, device, compiler, search, llm))
 
 // The defaults for GPUs.
 configuration gpu_configuration();

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cudal1 {
@@ -18,10 +19,16 @@ struct key_range {
   std::string_view unit;     // "" if the number has none
 };
 
+// The values that a text may have, where not every text is one.
+struct one_of {
+  std::vector<std::string_view> values;
+};
+
 struct key_description {
   std::optional<key_range> range;  // numbers only
   std::string_view meaning;
-  std::optional<double> on_gpu;  // the default on GPUs, if it differs
+  std::optional<double> on_gpu = {};           // the default on GPUs, if it differs
+  std::vector<std::string_view> choices = {};  // empty: any text
 };
 
 // While it exists, collects the descriptions of the keys that are initialised in its thread.
@@ -55,11 +62,15 @@ T key(T value, const key_range& range, std::string_view meaning, gpu_default on_
   return value;
 }
 inline bool key(bool value, std::string_view meaning) {
-  key_recorder::add({std::nullopt, meaning, std::nullopt});
+  key_recorder::add({std::nullopt, meaning});
   return value;
 }
 inline std::string key(const char* value, std::string_view meaning) {
-  key_recorder::add({std::nullopt, meaning, std::nullopt});
+  key_recorder::add({std::nullopt, meaning});
+  return value;
+}
+inline std::string key(const char* value, one_of choices, std::string_view meaning) {
+  key_recorder::add({std::nullopt, meaning, std::nullopt, std::move(choices.values)});
   return value;
 }
 

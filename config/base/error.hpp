@@ -26,7 +26,8 @@ BOOST_DEFINE_ENUM_CLASS(errc,
                         io_error,          // a system call failed; errno is in the message
                         corrupt,           // stored data fail their check, or have a newer schema
                         cancelled,         // stopped on request
-                        out_of_memory)     // of a device, a process or a limit: may succeed with less memory in use
+                        out_of_memory,     // of a device, a process or a limit: may succeed with less memory in use
+                        out_of_budget)     // a limit of tokens or money is reached: more succeeds only if it is raised
 
 struct error {
   errc code = errc::infrastructure;

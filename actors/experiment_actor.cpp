@@ -32,7 +32,15 @@ void experiment_flow::begin(experiment_actor::pointer self, experiment_setup set
   books_->count_devices(setup_.devices);
   for (const auto& t : setup_.tallies)
     if (const auto task = books_->index_of(t.task)) books_->resume(*task, t);
+  books_->count_answer(setup_.spent);
   given_.assign(setup_.given.begin(), setup_.given.end());
+  repeats_.resize(setup_.tasks.size());
+  settled_.resize(setup_.tasks.size());
+  refusals_.resize(setup_.tasks.size());
+  for (const auto& t : setup_.tasks) {
+    const auto before = setup_.groups.find(t->id);
+    turns_.push_back(before == setup_.groups.end() ? 0 : before->second);
+  }
   saved_ = now;
   self_->send(experiment_actor(self_), message::tick{});
 }
@@ -42,16 +50,57 @@ void experiment_flow::begin(experiment_actor::pointer self, experiment_setup set
 void experiment_flow::fill() {
   if (stopping_ || ended_) return;
   take_given();
-  while (setup_.policy && slots_.size() < static_cast<std::size_t>(setup_.credit)) {
-    const auto task = books_->next_task(clock::now());
-    if (!task) return;
-    slots_[++last_slot_].task = *task;
-    propose(last_slot_);
+  if (setup_.policy) {
+    ask_open_groups();
+    take_repairs();
+    const policy_traits traits = setup_.policy->get().traits;
+    while (has_credit()) {
+      const auto task = books_->next_task(clock::now());
+      if (!task) break;
+      auto question = question_for(*task);
+      while (question.count < traits.group && books_->take_more(*task, clock::now()))
+        ++question.count;
+      ask_policy(*task, std::move(question));
+    }
+  }
+  note_waiting();
+}
+
+// A policy that thinks for long is asked for many proposals at a time. Those that wait for a device count too, so that
+// it is not asked for more than can be measured.
+bool experiment_flow::has_credit() const {
+  const int64_t in_flight = setup_.policy ? setup_.policy->get().traits.in_flight : 0;
+  return slots_.size() < static_cast<std::size_t>(std::max<int64_t>(setup_.credit, in_flight));
+}
+
+void experiment_flow::take_repairs() {
+  while (!repairs_.empty() && has_credit()) {
+    const wanted_repair next = std::move(repairs_.front());
+    repairs_.pop_front();
+    if (!books_->take_more(next.task, clock::now())) continue;
+    auto question = question_for(next.task);
+    question.repair = next.variant;
+    question.round = next.round;
+    ask_policy(next.task, std::move(question));
+  }
+}
+
+// The answers that the policy had completed when the last node ended are not paid for again.
+void experiment_flow::ask_open_groups() {
+  for (auto& g : std::exchange(setup_.open_groups, {})) {
+    const auto task = books_->index_of(g.task);
+    if (!task) continue;
+    auto question = question_for(*task);
+    question.group = g.id;
+    question.count = 0;
+    while (question.count < g.asked && books_->take_more(*task, clock::now()))
+      ++question.count;
+    if (question.count > 0) ask_policy(*task, std::move(question));
   }
 }
 
 void experiment_flow::take_given() {
-  while (!given_.empty() && slots_.size() < static_cast<std::size_t>(setup_.credit)) {
+  while (!given_.empty() && has_credit()) {
     given_variant next = std::move(given_.front());
     given_.pop_front();
     const auto task = books_->index_of(next.variant.task);
@@ -94,8 +143,11 @@ void experiment_flow::policy_restarted(const message::policy_restarted& m) {
   if (ended_) return;
   failed_proposals_ = 0;
   // What a generator had begun when it died is never answered.
-  for (const slot_id id : slots_where(&slot::proposing))
-    drop(id);
+  std::vector<prompt_id> lost;
+  for (const auto& [id, p] : prompts_)
+    if (!p.delivered) lost.push_back(id);
+  for (const prompt_id id : lost)
+    end_prompt(id, {errc::cancelled, "the policy was started again"});
   if (!m.problem.empty() && !stopping_) end_early(m.problem, true);
   fill();
   check_end();
@@ -126,6 +178,7 @@ void experiment_flow::tick() {
   if (ending_since_ && (now - *ending_since_ > setup_.end_timeout ||
                         (!store_problem_.empty() && now - store_failed_since_ > store_end_timeout)))
     abandon_rest();
+  end_late_prompts(now);
   if (now - saved_ >= save_interval) save();
   fill();
   check_end();
@@ -155,7 +208,7 @@ void experiment_flow::abandon_rest() {
         [](const error& e) { spdlog::warn("an abandoned attempt is not stored as lost: {}", e.message); });
   }
   lessons_ = 0;
-  learned_rest_ = true;
+  prompts_.clear();
 }
 
 void experiment_flow::note_store_error(const error& e) {
@@ -176,8 +229,6 @@ void experiment_flow::save() {
 void experiment_flow::check_end() {
   const auto now = clock::now();
   if (ended_ || lessons_ > 0 || !slots_.empty() || !given_.empty() || !books_->complete(now)) return;
-  // The policy also learns from the groups that did not become full.
-  if (setup_.policy && !std::exchange(learned_rest_, true)) return teach(message::learn_rest{});
   ended_ = true;
   auto& record = books_->record();
   record.active_s = books_->active_s(now);
@@ -208,6 +259,7 @@ experiment_actor::behavior_type run_experiment(experiment_actor::stateful_pointe
   s.begin(self, std::move(*setup));
   return {
       [&s](const message::work_done& m) { return s.work_done(m); },
+      [&s](const message::proposed& m) { log_exceptions(s.name, [&] { s.proposed(m); }); },
       [&s](const message::progress_query&) -> caf::result<experiment_progress> { return s.progress(); },
       [&s](const message::stop_experiment& m) { return reply_or_error(s.name, [&] { return s.stop(m); }); },
       [&s](const message::policy_restarted& m) { log_exceptions(s.name, [&] { s.policy_restarted(m); }); },

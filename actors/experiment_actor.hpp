@@ -22,6 +22,7 @@ class experiment_flow {
 
   void begin(experiment_actor::pointer self, experiment_setup setup);
   caf::result<message::done> work_done(const message::work_done& m);
+  void proposed(const message::proposed& m);
   experiment_progress progress() const;
   expected<message::done> stop(const message::stop_experiment& m);
   void policy_restarted(const message::policy_restarted& m);
@@ -32,25 +33,46 @@ class experiment_flow {
   using clock = std::chrono::steady_clock;
   static constexpr duration store_timeout{std::chrono::minutes(1)};
   static constexpr duration policy_timeout{std::chrono::minutes(2)};
-  // One variant in progress.
+  using slot_id = uint64_t;
+  using prompt_id = uint64_t;
+  // One variant in progress, or one that the policy was asked for.
   struct slot {
     std::size_t task = 0;
+    prompt_id prompt = 0;  // 0: it was given
     variant_record variant;
     shared_program program;
     std::string problem;
     attempt_record attempt;
     shared_code code;
     std::map<std::string, double> stage_ms;  // before the device
-    int tries = 0;
-    int losses = 0;  // in a row
+    int losses = 0;                          // in a row
     bool proposing = false, offered = false;
     clock::time_point since{};  // start of its current stage
   };
-  using slot_id = uint64_t;
+  // What the policy was asked for with one prompt. It is over when the policy has delivered everything and no slot is
+  // left.
+  struct open_prompt {
+    std::size_t task = 0;
+    int64_t ticket = 0;  // 0 until the policy has been asked
+    group_record group;
+    bool delivered = false;  // no more proposals will come
+    clock::time_point since{};
+    std::vector<message::learned_member> members;
+    answer_cost cost;
+  };
+  // A failed variant that the policy should repair.
+  struct wanted_repair {
+    std::size_t task = 0;
+    std::string variant;
+    int64_t round = 1;
+  };
 
   // ---- turns and the end: experiment_actor.cpp
   void fill();
+  bool has_credit() const;
   void take_given();
+  void take_repairs();
+  void ask_open_groups();
   // It should end: by a request, a deadline or a problem.
   bool is_ending() const { return stopping_ || books_->out_of_time(clock::now()); }
   // Ends it before its budget is used up.
@@ -63,13 +85,34 @@ class experiment_flow {
   void run_delayed();
   void note_store_error(const error& e);
 
-  // ---- one evaluation: experiment_evaluation.cpp
-  void propose(slot_id id);
-  void proposed(slot_id id, message::proposed p);
+  // ---- prompts and proposals: experiment_prompts.cpp
+  // Asks the policy for `count` proposals, each of which takes a slot and an evaluation that the ledger has given.
+  void ask_policy(std::size_t task, message::propose question);
+  message::propose question_for(std::size_t task);
+  void asked(prompt_id id, const message::ticket& t);
+  void not_asked(prompt_id id, const error& e);
+  std::vector<slot_id> waiting_slots(prompt_id id) const;
+  // The rest of its proposals will not come.
+  void end_prompt(prompt_id id, const error& why);
   void no_proposal(slot_id id, const error& e);
+  // A proposal that the experiment knows already.
+  void repeated(slot_id id);
+  void check_prompt(prompt_id id);
+  void end_late_prompts(clock::time_point now);
+  // Asks the policy about a suspicious variant, if it gives opinions.
+  void ask_opinion(const slot& s, const verdict& v);
+  void reset_islands_if_due(std::size_t task);
+  void repair_if_possible(const slot& s, const verdict& v);
+  // Notes how long devices have had nothing to do because the policy was thinking.
+  void note_waiting();
+
+  // ---- one evaluation: experiment_evaluation.cpp
   void reserve(slot_id id);
   void not_reserved(slot_id id, const error& e);
-  void reserved(slot_id id, const attempt_record& a);
+  void reserved(slot_id id, message::reserved r);
+  // Whether a verdict of another experiment stands for this variant. One that would be the best is measured again.
+  bool is_reusable(const slot& s, const message::reserved& r) const;
+  void reuse(slot_id id, verdict known);
   void compile(slot_id id);
   void not_compiled(slot_id id, const error& e);
   void offer(slot_id id);
@@ -122,16 +165,9 @@ class experiment_flow {
         });
   }
   // Asks the learner; the experiment does not end before it has answered.
-  template <class Message>
-  void teach(Message m) {
-    ++lessons_;
-    ask<message::done>(
-        self_, setup_.policy->get().learner, policy_timeout, std::move(m), [this](const message::done&) { taught(); },
-        [this](const error& e) {
-          spdlog::warn("experiment {}: the learner did not learn: {}", books_->record().id, e.message);
-          taught();
-        });
-  }
+  void teach(message::learn m);
+  // Closes a group in the store; the experiment does not end before that.
+  void close_group(const message::close_group& m);
   void taught() {
     --lessons_;
     check_end();
@@ -142,6 +178,14 @@ class experiment_flow {
   std::optional<ledger> books_;
   std::map<slot_id, slot> slots_;
   slot_id last_slot_ = 0;
+  std::map<prompt_id, open_prompt> prompts_;
+  prompt_id last_prompt_ = 0;
+  std::vector<int64_t> turns_;    // prompts of each task so far
+  std::vector<int64_t> settled_;  // evaluations of each task since the node started
+  std::vector<int> refusals_;  // of models asked about each task, in a row
+  std::vector<int> repeats_;      // proposals of each task in a row that were known already
+  std::deque<wanted_repair> repairs_;
+  std::optional<clock::time_point> waiting_since_;  // for the policy, with nothing else to do
   double last_commit_ms_ = 0;
   std::deque<given_variant> given_;
   struct delayed_call {
@@ -157,8 +201,7 @@ class experiment_flow {
   bool stopping_ = false, keep_running_ = false, ended_ = false, device_gone_ = false;
   int failed_proposals_ = 0;
   clock::time_point failed_proposals_since_{};
-  int lessons_ = 0;            // requests that the learner has not answered
-  bool learned_rest_ = false;  // the last groups were sent to it
+  int lessons_ = 0;  // requests about groups that the learner or the store has not answered
   std::string problem_;
 };
 

@@ -9,8 +9,6 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int failed_proposals_allowed = 5;
-constexpr std::chrono::seconds policy_restart_limit{30};
 constexpr std::chrono::milliseconds first_delay_after_loss{500}, longest_delay_after_loss{30'000};
 
 // Errors of a commit that trying again does not fix: the attempt does not exist or is lost.
@@ -33,51 +31,10 @@ void experiment_flow::end_stage(slot& s, const char* stage) {
 }
 
 void experiment_flow::drop(slot_id id) {
+  const prompt_id prompt = slots_.at(id).prompt;
   books_->abandon(slots_.at(id).task);
   slots_.erase(id);
-  check_end();
-}
-
-// ---- proposal -----------------------------------------------------------------------------------------------------
-
-void experiment_flow::propose(slot_id id) {
-  auto& s = slots_.at(id);
-  if (s.tries == 0) s.since = clock::now();
-  s.proposing = true;
-  message::propose question{setup_.tasks[s.task], books_->record().id, books_->record().device,
-                            books_->next_seed(s.task)};
-  ask_for<message::proposed>(
-      id, setup_.policy->get().generator, policy_timeout, std::move(question),
-      [this, id](message::proposed& p) { proposed(id, std::move(p)); },
-      [this, id](const error& e) { no_proposal(id, e); });
-}
-
-void experiment_flow::proposed(slot_id id, message::proposed p) {
-  failed_proposals_ = 0;
-  auto& s = slots_.at(id);
-  s.proposing = false;
-  s.variant = std::move(p.variant);
-  s.program = std::move(p.program);
-  s.problem = std::move(p.problem);
-  reserve(id);
-}
-
-void experiment_flow::no_proposal(slot_id id, const error& e) {
-  if (e.code == errc::infrastructure || e.code == errc::timeout) {
-    spdlog::warn("experiment {}: no proposal: {}", books_->record().id, e.message);
-    // Not at once: actors that died are being started again.
-    if (++failed_proposals_ == 1) failed_proposals_since_ = clock::now();
-    if (failed_proposals_ >= failed_proposals_allowed && !stopping_ &&
-        clock::now() - failed_proposals_since_ > policy_restart_limit)
-      end_early("the policy makes no proposals: " + e.message, true);
-    return drop(id);
-  }
-  const std::size_t task = slots_.at(id).task;
-  slots_.erase(id);
-  books_->nothing_new(task, e.message);
-  if (!books_->exhausted(task).empty())
-    spdlog::info("experiment {}: {} is exhausted: {}", books_->record().id, setup_.tasks[task]->name, e.message);
-  fill();
+  check_prompt(prompt);
   check_end();
 }
 
@@ -86,10 +43,10 @@ void experiment_flow::no_proposal(slot_id id, const error& e) {
 void experiment_flow::reserve(slot_id id) {
   const auto& s = slots_.at(id);
   if (is_ending() || !books_->exhausted(s.task).empty()) return drop(id);
-  ask_store<attempt_record>(
-      message::reserve_attempt{s.variant, books_->record().id},
-      [this, id](const attempt_record& a) {
-        if (exists(id)) reserved(id, a);
+  ask_store<message::reserved>(
+      message::reserve_attempt{s.variant, books_->record().id, s.prompt == 0 ? "" : setup_.reuse_class},
+      [this, id](message::reserved& r) {
+        if (exists(id)) reserved(id, std::move(r));
       },
       [this, id](const error& e) {
         if (exists(id)) not_reserved(id, e);
@@ -103,10 +60,8 @@ void experiment_flow::not_reserved(slot_id id, const error& e) {
     return judge_without_device(id, outcome::quarantined, e.message);
   }
   if (e.code == errc::already_exists) {
-    if (is_ending() || !setup_.policy) return drop(id);
-    if (++s.tries < setup_.proposals) return propose(id);
-    return no_proposal(
-        id, {errc::not_found, fmt::format("the policy's last {} proposals had all been evaluated before", s.tries)});
+    if (is_ending() || s.prompt == 0) return drop(id);
+    return repeated(id);
   }
   if (e.code == errc::invalid_argument) {
     spdlog::error("experiment {}: {}", books_->record().id, e.message);
@@ -118,13 +73,28 @@ void experiment_flow::not_reserved(slot_id id, const error& e) {
   later(id, [this, id] { reserve(id); });
 }
 
-void experiment_flow::reserved(slot_id id, const attempt_record& a) {
+void experiment_flow::reserved(slot_id id, message::reserved r) {
   auto& s = slots_.at(id);
-  s.attempt = a;
+  s.attempt = r.attempt;
+  if (s.prompt != 0) repeats_[s.task] = 0;
   if (s.since != clock::time_point{}) end_stage(s, "propose");
   s.since = clock::now();
+  if (is_reusable(s, r)) return reuse(id, std::move(r.known.front()));
   if (!s.program) return judge_without_device(id, outcome::invalid, s.problem);
   compile(id);
+}
+
+bool experiment_flow::is_reusable(const slot& s, const message::reserved& r) const {
+  if (r.known.empty()) return false;
+  const verdict& known = r.known.front();
+  return known.result != outcome::correct || known.score <= books_->best(s.task);
+}
+
+void experiment_flow::reuse(slot_id id, verdict known) {
+  known.attempt = slots_.at(id).attempt.number;
+  known.confirmed = false;  // as a best of this experiment
+  known.stage_ms.clear();
+  commit(id, std::move(known), setup_.where, std::nullopt);
 }
 
 // ---- compilation --------------------------------------------------------------------------------------------------
@@ -244,6 +214,7 @@ void experiment_flow::not_committed(slot_id id, const verdict& v, const environm
 void experiment_flow::settled(slot_id id, const verdict& v) {
   const slot s = std::move(slots_.at(id));
   slots_.erase(id);
+  if (const auto p = prompts_.find(s.prompt); p != prompts_.end()) p->second.members.push_back({s.variant, v});
   const double best_before = books_->best(s.task);
   books_->settle(s.task, v, clock::now());
   log(s, v);
@@ -251,7 +222,10 @@ void experiment_flow::settled(slot_id id, const verdict& v) {
     note("best", s,
          fmt::format("{}: {:.3f}x [{:.3f}, {:.3f}]", setup_.tasks[s.task]->name, v.score, v.score_interval.low,
                      v.score_interval.high));
-  if (setup_.policy) teach(message::learn{setup_.tasks[s.task], books_->record().device, s.variant, v.result, v.score});
+  ask_opinion(s, v);
+  reset_islands_if_due(s.task);
+  repair_if_possible(s, v);
+  check_prompt(s.prompt);
   fill();
   check_end();
 }

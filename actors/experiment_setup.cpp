@@ -67,6 +67,9 @@ expected<experiment_setup> setup_of(message::loaded_experiment all, std::vector<
   s.record.state = experiment_state::running;
   s.record.finished_unix_ms = 0;
   s.tallies = std::move(all.tallies);
+  s.open_groups = std::move(all.open_groups);
+  s.groups = std::move(all.groups);
+  s.spent = all.spent;
   for (const auto& t : all.tasks) {
     CUDAL1_TRY(task read, read_task(t.text, t.profile));
     s.tasks.emplace_back(std::move(read));

@@ -2,6 +2,7 @@
 // logic: the handles of other actors are only kept here.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,13 +20,14 @@ struct given_variant {
   std::string problem;
 };
 
-// The actors of an experiment's policy. The node replaces them when one has died, then sends policy_restarted. Both run
-// in the same process, so the handles need not be sent. Thread-safe.
+// The actors of an experiment's policy, and what it is. The node replaces them when one has died, then sends
+// policy_restarted. Both run in the same process, so the handles need not be sent. Thread-safe.
 class policy_handles {
  public:
   struct pair {
     generator_actor generator;
     learner_actor learner;
+    policy_traits traits;
   };
   pair get() const {
     const std::lock_guard lock(mutex_);
@@ -55,6 +57,10 @@ struct experiment_setup {
   int64_t in_a_row = 1;                    // evaluations of a task in one turn
   int credit = 2;                          // variants in preparation or on a device, at most
   int proposals = 8;                       // in a row that bring nothing new, before a task is exhausted
+  std::string reuse_class;                 // of environments whose verdicts are reused; "": none are
+  std::vector<group_record> open_groups;   // of the last run, which the policy is asked for again
+  std::map<std::string, int64_t> groups;   // how many each task has had, by its id
+  answer_cost spent;                       // on the answers of all groups so far
   duration compile_timeout{0};
   duration end_timeout{0};  // of what does not end although the experiment should
 };

@@ -29,8 +29,9 @@ expected<void> experiment_starter::begin_start(message::start_experiment m, cons
   }
   // Before anything is created: an experiment that cannot start would be resumed by each later node.
   if (m.program.empty()) {
-    if (auto made = make_policy(record.policy, record.seed); !made)
-      return tl::unexpected<error>(std::move(made).error());
+    CUDAL1_TRY(const policy_setup setup, policy_setup_of(record));
+    CUDAL1_CHECK(make_policy(record.policy, setup));
+    if (!record.replays.empty()) CUDAL1_CHECK(context_.records->get_experiment(record.replays));
   }
   CUDAL1_TRY(const std::string kind, kind_of_devices(record.device));
   CUDAL1_TRY(const std::vector<task> tasks, read_tasks(m.tasks, kind, blobs(context_.options->data)));
@@ -104,6 +105,7 @@ expected<experiment_setup> experiment_starter::prepare(message::loaded_experimen
   s.credit = static_cast<int>(s.devices) + ready;
   s.compile_timeout = options.compile_timeout(s.credit);
   s.end_timeout = in_ms(options.settings.search.end_timeout_s);
+  if (options.settings.search.reuse_verdicts) s.reuse_class = environment_class(s.where);
   return s;
 }
 
@@ -126,23 +128,48 @@ void experiment_starter::start_policy(const experiment_record& record,
       [started](error e) { started(tl::unexpected<error>(std::move(e))); });
 }
 
+expected<policy_setup> experiment_starter::policy_setup_of(const experiment_record& record) const {
+  policy_setup s;
+  s.seed = record.seed;
+  const auto& options = *context_.options;
+  const auto& settings = options.settings_of(context_.devices->first_of(record.device).what.name);
+  s.search = settings.search;
+  s.llm = settings.llm;
+  s.gates = settings.verification;
+  s.models = record.models;
+  s.data = options.data;
+  s.environment = options.environment;
+  if (record.id.empty() || record.models.empty()) return s;
+  CUDAL1_TRY(const auto groups, context_.records->groups_of_experiment(record.id));
+  for (const auto& g : groups)
+    s.spent.add(g.cost);
+  return s;
+}
+
 // One policy for the generator and one for the learner, both in the stored state.
 expected<policy_handles::pair> experiment_starter::spawn_policy(const experiment_record& record,
                                                                 const message::policy_version& state) const {
+  CUDAL1_TRY(const policy_setup setup, policy_setup_of(record));
   std::array<std::shared_ptr<std::unique_ptr<policy>>, 2> policies;
   for (auto& one : policies) {
-    CUDAL1_TRY(std::unique_ptr<policy> made, make_policy(record.policy, record.seed));
+    CUDAL1_TRY(std::unique_ptr<policy> made, make_policy(record.policy, setup));
     if (state.version > 0) CUDAL1_CHECK(made->load(state.blob, state.version));
     one = std::make_shared<std::unique_ptr<policy>>(std::move(made));
   }
-  const auto& search = context_.options->settings.search;
+  const auto& options = *context_.options;
+  const auto& device = context_.devices->first_of(record.device);
   policy_handles::pair actors;
-  constexpr auto options = caf::monitored + caf::detached;
-  actors.generator =
-      context_.node->spawn<options>(run_generator, policies[0], context_.store, context_.records, search.exemplars);
-  actors.learner = context_.node->spawn<options>(
+  actors.traits = (*policies[0])->traits();
+  if (!record.replays.empty()) actors.traits.repair_rounds = 0;  // they are among the prompts that are given again
+  constexpr auto spawning = caf::monitored + caf::detached;
+  actors.generator = context_.node->spawn<spawning>(
+      run_generator, policies[0],
+      generator_setup{context_.store,
+                      prompt_source(context_.records, blobs(options.data), device.report.where, record.replays),
+                      record.policy + "/" + record.id});
+  actors.learner = context_.node->spawn<spawning>(
       run_learner, policies[1],
-      learner_setup{context_.store, actors.generator, static_cast<std::size_t>(search.group_size), record.id,
+      learner_setup{context_.store, actors.generator, context_.auditor_for(device.what.name), record.id,
                     state.saved_version});
   context_.watch_policy(actors.generator.id(), record.id);
   context_.watch_policy(actors.learner.id(), record.id);

@@ -12,6 +12,7 @@
 #include "actors/experiment_setup.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/node_options.hpp"
+#include "policy/search/policy_registry.hpp"
 
 namespace cudal1 {
 
@@ -28,6 +29,7 @@ class experiment_starter {
     const device_holds* holds = nullptr;
     std::shared_ptr<cudal1::store> records;  // the same store, for reading
     std::function<compiler_actor(const std::string& architecture)> compiler_for;
+    std::function<auditor_actor(const std::string& device)> auditor_for;
     // Called with the id of each policy actor and its experiment.
     std::function<void(uint64_t actor, const std::string& experiment)> watch_policy;
     std::function<expected<void>(experiment_setup)> launch;  // an error if it is too late
@@ -58,6 +60,7 @@ class experiment_starter {
   void load(const std::string& id, given_variants given, started_promise p);
   expected<experiment_setup> prepare(message::loaded_experiment all, given_variants given) const;
   void add_policy(experiment_setup setup, started_promise p);
+  expected<policy_setup> policy_setup_of(const experiment_record& record) const;
   expected<policy_handles::pair> spawn_policy(const experiment_record& record,
                                               const message::policy_version& state) const;
   void launch(experiment_setup setup, started_promise p);

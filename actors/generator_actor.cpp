@@ -4,6 +4,7 @@
 #include "config/base/hash.hpp"
 #include "config/base/wall_clock.hpp"
 #include "policy/moves/lowering.hpp"
+#include "policy/search/second_opinion.hpp"
 
 namespace cudal1 {
 
@@ -11,82 +12,177 @@ namespace {
 
 constexpr duration store_timeout{std::chrono::seconds(30)};
 
-std::vector<exemplar> read_exemplars(const std::vector<message::stored_exemplar>& stored) {
-  std::vector<exemplar> result;
-  for (const auto& e : stored) {
-    if (e.schedule.empty()) continue;  // hand-written: there is no schedule to build on
-    auto plan = parse_schedule(e.schedule);
-    if (!plan) {
-      spdlog::warn("generator: the schedule of variant {} cannot be read: {}", e.variant, plan.error().message);
-      continue;
-    }
-    result.push_back({std::move(*plan), e.variant, outcome::correct, e.score});
-  }
-  return result;
+// An answer that is no program has no program id: its id is derived from its text.
+std::string id_of_answer(const proposal& idea, const std::string& task) {
+  const json* text = idea.trace.find("text");
+  return sha256_hex(fmt::format("answer\n{}\n{}\n{}\n{}", task, idea.problem, idea.program,
+                                text != nullptr && text->is_string() ? text->as_string() : ""));
 }
 
-}  // namespace
+expected<void> read_program(const std::string& text, message::proposed& into) {
+  CUDAL1_TRY(auto checked, check_program_text(text));
+  into.variant.id = checked.id;
+  into.variant.program = print_program(checked.text);
+  into.program = shared_program(std::move(checked));
+  return {};
+}
 
-expected<message::proposed> propose_variant(policy& writer, proposal_context c) {
-  prompt p;
-  p.what = &*c.what;
-  CUDAL1_TRY(p.target, lowering_target_of(c.device));
-  p.exemplars = read_exemplars(c.exemplars);
-  p.is_tried = std::move(c.is_tried);
-  p.seed = c.seed;
-  CUDAL1_TRY(proposal idea, writer.propose(p));
-
-  message::proposed result;
-  auto& v = result.variant;
-  v.task = c.what->id;
-  v.schedule = print_schedule(idea.plan);
-  v.origin = "policy " + writer.name();
-  v.policy_version = writer.version();
-  v.parents = std::move(idea.parents);
-  v.experiment = c.experiment;
-  v.trace = std::move(idea.trace);
-  v.time_unix_ms = unix_ms();
-
-  auto code = lower(*c.what, idea.plan, *p.target);
+expected<void> read_schedule(const schedule& plan, const proposal_context& c, message::proposed& into) {
+  auto& v = into.variant;
+  v.schedule = print_schedule(plan);
+  CUDAL1_TRY(const lowering_target* target, lowering_target_of(c.device));
+  auto code = lower(*c.what, plan, *target);
   if (!code) {
     // No program, so no program id: the id is derived from the schedule.
     v.id = sha256_hex("schedule\n" + v.task + "\n" + v.schedule);
-    result.problem = std::move(code).error().message;
-    return result;
+    into.problem = std::move(code).error().message;
+    return {};
   }
   v.explanation = std::move(code->explanation);
   for (auto& line : code->certificates)
     v.explanation.push_back("proof: " + line);
   v.program = print_program(code->checked.text);
   v.id = code->checked.id;
-  result.program = shared_program(std::move(code->checked));
+  into.program = shared_program(std::move(code->checked));
+  return {};
+}
+
+}  // namespace
+
+expected<message::proposed> read_proposal(proposal idea, const proposal_context& c) {
+  message::proposed result;
+  auto& v = result.variant;
+  v.task = c.what->id;
+  v.origin = "policy " + c.policy;
+  v.policy_version = c.policy_version;
+  v.experiment = c.group.experiment;
+  v.island = c.group.island;
+  v.group = c.group.id;
+  v.model = c.group.model;
+  v.repairs = c.group.repairs;
+  v.time_unix_ms = unix_ms();
+  result.cost = idea.cost.value_or(answer_cost{});
+  if (!idea.problem.empty()) {
+    v.id = id_of_answer(idea, v.task);
+    v.program = std::move(idea.program);
+    result.problem = std::move(idea.problem);
+  } else if (!idea.program.empty()) {
+    CUDAL1_CHECK(read_program(idea.program, result));
+  } else {
+    CUDAL1_CHECK(read_schedule(idea.plan, c, result));
+  }
+  v.parents = std::move(idea.parents);
+  v.analysis = idea.analysis.empty() ? c.analysis : std::move(idea.analysis);
+  v.log_probability = idea.log_probability;
+  v.trace = std::move(idea.trace);
   return result;
 }
 
-caf::result<message::proposed> generator_state::propose(const message::propose& m) {
-  auto promise = self->make_response_promise<message::proposed>();
-  ask<message::exemplars>(
-      self, store, store_timeout, message::draw_exemplars{m.what->id, m.experiment, exemplars},
-      [this, promise, m](message::exemplars& drawn) mutable {
-        auto result = reply_or_error(name, [&] {
-          return propose_variant(*writer, {m.what, m.experiment, m.device, std::move(drawn.items),
-                                           [&](const std::string& id) { return is_tried(m, id); }, m.seed});
-        });
-        if (result.flag == caf::rt_value) {
-          promise.deliver(std::move(result.value.get_mutable_as<message::proposed>(0)));
-        } else {
-          promise.deliver(std::move(result.err));
-        }
-      },
-      [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); });
+caf::result<message::ticket> generator_state::propose(const message::propose& m) {
+  auto promise = self->make_response_promise<message::ticket>();
+  const auto asker = caf::actor_cast<experiment_actor>(self->current_sender());
+  auto p = exceptions_as_errors(name, [&] { return prompts->make(m, *writer); });
+  if (!p) {
+    promise.deliver(to_caf(std::move(p).error()));
+    return promise;
+  }
+  p->group.lineage = lineage;
+  const bool is_stored = !p->group.id.empty();
+  asked a{asker, {m.what, m.device, writer->name(), writer->version(), std::move(p->group), std::move(p->analysis)}};
+  if (is_stored || !writer->traits().keeps_groups)
+    ask_policy(std::move(p->what), std::move(a), promise);
+  else
+    store_group(std::move(p->what), std::move(a), promise);
   return promise;
 }
 
-bool generator_state::is_tried(const message::propose& m, const std::string& variant) const {
-  const auto found = records->has_attempt(m.experiment, m.what->id, variant);
-  // Reserving an attempt repeats the query, and returns the error.
-  if (!found) spdlog::error("generator: {}", found.error().message);
-  return found.value_or(false);
+void generator_state::store_group(prompt p, asked a, ticket_promise promise) {
+  const message::put_group question{a.context.group};
+  ask<group_record>(
+      self, store, store_timeout, question,
+      [this, p = std::move(p), a = std::move(a), promise](const group_record& stored) mutable {
+        a.context.group = stored;
+        ask_policy(std::move(p), std::move(a), promise);
+      },
+      [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); });
+}
+
+// The experiment gets the ticket before its proposals: those that are delivered now wait in the queue.
+void generator_state::ask_policy(prompt p, asked a, ticket_promise& promise) {
+  const int64_t count = a.context.group.asked;
+  const ticket t = writer->propose(std::move(p), count);
+  promise.deliver(message::ticket{t, a.context.group});
+  open.emplace(t, std::move(a));
+}
+
+void generator_state::cancel(const message::cancel_ticket& m) {
+  if (open.erase(m.number) > 0) writer->cancel(m.number);
+}
+
+expected<message::proposed> generator_state::read(const asked& a, const delivery& d) {
+  return exceptions_as_errors(name, [&]() -> expected<message::proposed> {
+    CUDAL1_TRY(auto idea, d.read());
+    return read_proposal(std::move(idea), a.context);
+  });
+}
+
+void generator_state::send_delivered() {
+  for (const auto& d : delivered->take()) {
+    if (const auto found = opinions.find(d.to); found != opinions.end()) {
+      asked_opinion a = std::move(found->second);
+      opinions.erase(found);
+      keep_opinion(std::move(a), d);
+    } else {
+      send_proposal(d.to, d);
+    }
+  }
+}
+
+void generator_state::send_proposal(ticket number, const delivery& d) {
+  const auto found = open.find(number);
+  if (found == open.end()) return;  // it was cancelled
+  message::proposed m;
+  if (auto made = read(found->second, d)) {
+    m = std::move(*made);
+  } else {
+    m.none = std::move(made.error().message);
+    m.code = made.error().code;
+  }
+  m.ticket = number;
+  m.last = d.last;
+  self->send(found->second.asker, std::move(m));
+  if (d.last) open.erase(found);
+}
+
+caf::result<answer_cost> generator_state::give_opinion(const message::give_opinion& m) {
+  auto promise = self->make_response_promise<answer_cost>();
+  if (!writer->traits().gives_opinions) {
+    promise.deliver(to_caf({errc::unsupported, "policy " + writer->name() + " gives no opinions"}));
+    return promise;
+  }
+  opinion_record o;
+  o.variant = m.variant.id;
+  o.task = m.what->id;
+  o.experiment = m.variant.experiment;
+  o.attempt = m.result.attempt;
+  o.suspicion = m.result.suspicion;
+  o.model = writer->traits().models.front();
+  opinions.emplace(writer->give_opinion(m.what.value, {m.variant, m.result, 1}), asked_opinion{std::move(o), promise});
+  return promise;
+}
+
+void generator_state::keep_opinion(asked_opinion a, const delivery& d) {
+  auto given = exceptions_as_errors(name, [&] { return d.read(); });
+  if (!given) return a.promise.deliver(to_caf(std::move(given).error()));
+  auto read = read_opinion(given->analysis);
+  a.opinion.rating = read.rating;
+  a.opinion.reasons = std::move(read.reasons);
+  a.opinion.cost = given->cost.value_or(answer_cost{});
+  a.opinion.time_unix_ms = unix_ms();
+  ask<message::done>(
+      self, store, store_timeout, message::put_opinion{a.opinion},
+      [promise = a.promise, cost = a.opinion.cost](const message::done&) mutable { promise.deliver(cost); },
+      [promise = a.promise](error e) mutable { promise.deliver(to_caf(std::move(e))); });
 }
 
 void generator_state::take_version(const message::policy_version& m) {
@@ -97,17 +193,23 @@ void generator_state::take_version(const message::policy_version& m) {
 }
 
 generator_actor::behavior_type run_generator(generator_actor::stateful_pointer<generator_state> self,
-                                             const std::shared_ptr<std::unique_ptr<policy>>& writer, store_actor store,
-                                             std::shared_ptr<cudal1::store> records, int64_t exemplars) {
+                                             const std::shared_ptr<std::unique_ptr<policy>>& writer,
+                                             generator_setup setup) {
   prepare(self);
   auto& s = self->state;
   s.self = self;
+  static_cast<generator_setup&>(s) = std::move(setup);
   s.writer = std::move(*writer);
-  s.store = std::move(store);
-  s.records = std::move(records);
-  s.exemplars = exemplars;
+  // A policy's threads may deliver while this actor ends: the message then has no receiver.
+  s.delivered = std::make_shared<delivery_queue>([to = caf::actor_cast<caf::weak_actor_ptr>(generator_actor(self))] {
+    if (const auto alive = caf::actor_cast<generator_actor>(to)) caf::anon_send(alive, message::policy_delivered{});
+  });
+  s.writer->connect([queue = s.delivered](delivery d) { queue->add(std::move(d)); });
   return {
       [&s](const message::propose& m) { return s.propose(m); },
+      [&s](const message::give_opinion& m) { return s.give_opinion(m); },
+      [&s](const message::cancel_ticket& m) { log_exceptions(s.name, [&] { s.cancel(m); }); },
+      [&s](const message::policy_delivered&) { log_exceptions(s.name, [&] { s.send_delivered(); }); },
       [&s](const message::policy_version& m) { log_exceptions(s.name, [&] { s.take_version(m); }); },
   };
 }

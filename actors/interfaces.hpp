@@ -17,16 +17,22 @@ using store_actor = caf::typed_actor<
     answers<message::load_experiment, message::loaded_experiment>,
     // The experiments whose state is `running`.
     answers<message::list_running, message::running_experiments>,
-    // Reserves the next attempt at a variant; errc::already_exists and errc::variant_fault as for store::reserve.
-    answers<message::reserve_attempt, attempt_record>,
+    // Reserves the next attempt at a variant, and finds a verdict that can be reused; errc::already_exists and
+    // errc::variant_fault as for store::reserve.
+    answers<message::reserve_attempt, message::reserved>,
     // Marks an attempt as lost to an infrastructure fault.
     answers<message::lose_attempt, message::done>,
     // Stores a verdict.
     answers<message::commit_verdict, message::done>,
     // Stores a baseline.
     answers<message::put_baseline, message::done>,
-    // Correct variants of a task in an experiment, best first.
-    answers<message::draw_exemplars, message::exemplars>,
+    // Stores a group before its policy is asked; the answer has its id. Closes it. Stores its rewards.
+    answers<message::put_group, group_record>, answers<message::close_group, message::done>,
+    answers<message::put_rewards, message::done>,
+    // Stores an opinion of a suspicious variant.
+    answers<message::put_opinion, message::done>,
+    // Resets a task's islands: whether there were enough of them.
+    answers<message::reset_islands, message::done>,
     // The best confirmed score of a task in an experiment.
     answers<message::best_score, message::score>,
     // The state of an experiment's policy; errc::already_exists if it would replace a version that its learner does not
@@ -39,9 +45,15 @@ using store_actor = caf::typed_actor<
 
 // One per experiment: owns the policy that proposes. Detached: a proposal may take long.
 using generator_actor = caf::typed_actor<
-    // Proposes a variant for a task: exemplars, policy, lowering, check. errc::not_found if the policy has nothing to
-    // propose.
-    answers<message::propose, message::proposed>,
+    // Asks the policy for variants of a task: exemplars, prompt, policy. Answered once the policy has been asked; the
+    // proposals follow as messages to the experiment that asked.
+    answers<message::propose, message::ticket>,
+    // Asks the policy for an opinion of a suspicious variant. Answered once it is stored, with what it took.
+    answers<message::give_opinion, answer_cost>,
+    // The experiment does not want the rest of them any more.
+    takes<message::cancel_ticket>,
+    // To itself, from the policy: proposals wait, to be lowered, checked and sent.
+    takes<message::policy_delivered>,
     // A new version of the policy, from the learner.
     takes<message::policy_version>>;
 
@@ -50,12 +62,11 @@ using compiler_actor = caf::typed_actor<
     // Compiles a program to device code. Errors as for kernel_compiler.
     answers<message::compile, shared_code>>;
 
-// One per experiment: groups experiences and updates the policy. Detached: learning takes time.
+// One per experiment: updates the policy. Detached: learning takes time.
 using learner_actor = caf::typed_actor<
-    // A verdict that the store has acknowledged. Answered after any update of the policy: whether there was one.
-    answers<message::learn, message::done>,
-    // The experiment is over: learns from the groups that are not full. Answered like the above.
-    answers<message::learn_rest, message::done>>;
+    // A complete group, whose verdicts the store has acknowledged. Answered after any update of the policy: whether
+    // there was one.
+    answers<message::learn, message::done>>;
 
 // Plans and judges correctness; holds no device.
 using verifier_actor = caf::typed_actor<
@@ -89,6 +100,8 @@ using device_actor = caf::typed_actor<
 using experiment_actor = caf::typed_actor<
     // The result of an evaluation; answered when it is in the store. Late and repeated ones are answered too.
     answers<message::work_done, message::done>,
+    // From its generator: a proposal that it asked for.
+    takes<message::proposed>,
     // Its progress.
     answers<message::progress_query, experiment_progress>,
     // Stops it after what is in flight. Answered at once.

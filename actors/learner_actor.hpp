@@ -1,7 +1,7 @@
-// Groups the verdicts of proposals and updates the policy; saves each version and publishes it to the generator.
+// Has the rewards of each complete group computed and stored, and updates the policy; saves each version and publishes
+// it to the generator.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,7 +15,7 @@ namespace cudal1 {
 struct learner_setup {
   store_actor store;
   generator_actor generator;
-  std::size_t group_size = 8;
+  auditor_actor auditor;
   std::string experiment;
   int64_t saved_version = 0;  // of the experiment's own state in the store
 };
@@ -27,17 +27,13 @@ struct learner_state : learner_setup {
   std::optional<message::policy_version> unsaved;
   bool saving = false;
 
-  // Experiences of one task until the group is full; `what` keeps the task that they point to.
-  struct group {
-    shared_task what;
-    std::vector<experience> items;
-  };
-  std::map<std::string, group> groups;
+  caf::result<message::done> learn(const message::learn& m);
 
-  expected<message::done> learn(const message::learn& m);
-  // Learns from the groups that are not full, except single experiences, which have nothing to be compared with.
-  expected<message::done> learn_rest();
-  expected<bool> learn_from_group(group& g);
+ private:
+  using done_promise = caf::typed_response_promise<message::done>;
+  void rewarded(const message::learn& group, const reward_record& rewards, done_promise promise);
+  // Whether the policy changed.
+  expected<bool> update(const message::learn& group, const reward_record& rewards);
   // Saves the student's state, then sends it to the generator. One at a time; what could not be saved is saved with the
   // next version.
   void publish();

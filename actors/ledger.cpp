@@ -53,6 +53,12 @@ std::optional<std::size_t> ledger::next_task(time_point now) {
   return task;
 }
 
+bool ledger::take_more(std::size_t task, time_point now) {
+  if (stopped_ || out_of_time(now) || !may_take(books_[task])) return false;
+  ++books_[task].in_flight;
+  return true;
+}
+
 uint64_t ledger::next_seed(std::size_t task) {
   auto& b = books_[task];
   const std::string text = fmt::format("{}/{}/{}", record_.seed, b.shown.task, b.proposals++);
@@ -90,6 +96,7 @@ void ledger::resume(std::size_t task, const tally_record& t) {
   for (const auto& [stage, ms] : t.stage_ms)
     stage_ms_[stage] += ms;
   faults_ += t.lost;
+  reused_ += t.reused;
 }
 
 void ledger::settle(std::size_t task, const verdict& v, time_point now) {
@@ -100,6 +107,7 @@ void ledger::settle(std::size_t task, const verdict& v, time_point now) {
     recent_.pop_front();
   b.parked = false;
   ++b.shown.evaluations;
+  if (!v.reused_from.empty()) ++reused_;
   ++outcomes_[enum_name(v.result)];
   for (const auto& [stage, ms] : v.stage_ms)
     stage_ms_[stage] += ms;
@@ -157,6 +165,9 @@ experiment_progress ledger::progress(time_point now) const {
   p.evaluations_per_s = window > 0 ? static_cast<double>(recent) / window : 0;
   p.outcomes = outcomes_;
   p.infrastructure_faults = faults_;
+  p.reused = reused_;
+  p.answers = answers_;
+  if (p.active_s > 0) p.policy_wait = std::min(1.0, record_.policy_wait_s / p.active_s);
   p.stage_ms = stage_ms_;
   if (p.active_s > 0)
     p.device_busy = std::min(1.0, device_ms_of(stage_ms_) / 1000 / p.active_s / static_cast<double>(devices_));

@@ -28,6 +28,8 @@ class ledger {
   // The task (index into the record's tasks) of the next evaluation, by turns and budget; the evaluation is in flight
   // until settle() or abandon(). Nothing if all tasks are done, are parked, or have their whole budget in flight.
   std::optional<std::size_t> next_task(time_point now);
+  // One more evaluation of a task that has its turn, if its budget allows: for the proposals of one prompt.
+  bool take_more(std::size_t task, time_point now);
   // Takes an evaluation of a task out of turn: of a variant that was given or whose attempt was lost.
   void take(std::size_t task) { ++books_[task].in_flight; }
   // The seed of a task's next proposal, from the experiment's and the number of proposals so far.
@@ -45,6 +47,9 @@ class ledger {
   // The verdict of an evaluation that next_task() or take() took; it is in the store.
   void settle(std::size_t task, const verdict& v, time_point now);
   void count_fault() { ++faults_; }
+  void count_answer(const answer_cost& cost) { answers_.add(cost); }
+  // Time in which the devices had nothing to do because the policy was thinking, in seconds.
+  void count_waiting(double seconds) { record_.policy_wait_s += seconds; }
   void count_devices(int64_t devices) { devices_ = devices; }  // that it runs on
   // No more turns; what is in flight ends.
   void stop() { stopped_ = true; }
@@ -85,7 +90,8 @@ class ledger {
   std::size_t next_turn_ = 0;  // index into turns_
   std::size_t next_new_ = 0;   // index of the task where the search for another one starts
   bool stopped_ = false;
-  int64_t faults_ = 0, devices_ = 1;
+  int64_t faults_ = 0, reused_ = 0, devices_ = 1;
+  answer_cost answers_;
   std::map<std::string, int64_t> outcomes_;
   std::map<std::string, double> stage_ms_;
   std::deque<time_point> recent_;  // of the last ten seconds

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 #include "actors/inspect.hpp"
 #include "actors/protocol.hpp"
+#include "policy/search/policy.hpp"
 #include "sandbox/evaluation.hpp"
 #include "store/store.hpp"
 
@@ -55,8 +57,11 @@ struct loaded_experiment {
   std::vector<task_record> tasks;
   std::vector<tally_record> tallies;
   std::vector<variant_record> unfinished;  // variants with lost attempts and no verdict
+  std::vector<group_record> open_groups;   // that the policy is asked for again
+  std::map<std::string, int64_t> groups;   // how many each task has, by its id
+  answer_cost spent;                       // on the answers of all closed groups
 };
-BOOST_DESCRIBE_STRUCT(loaded_experiment, (), (record, tasks, tallies, unfinished))
+BOOST_DESCRIBE_STRUCT(loaded_experiment, (), (record, tasks, tallies, unfinished, open_groups, groups, spent))
 
 struct list_running {
   bool all = true;
@@ -71,8 +76,15 @@ BOOST_DESCRIBE_STRUCT(running_experiments, (), (records))
 struct reserve_attempt {
   variant_record variant;
   std::string experiment;
+  std::string reuse_class;  // of environments, of which a verdict may be reused; "": none may
 };
-BOOST_DESCRIBE_STRUCT(reserve_attempt, (), (variant, experiment))
+BOOST_DESCRIBE_STRUCT(reserve_attempt, (), (variant, experiment, reuse_class))
+
+struct reserved {
+  attempt_record attempt;
+  std::vector<verdict> known;  // one of another experiment, if there is one in that class
+};
+BOOST_DESCRIBE_STRUCT(reserved, (), (attempt, known))
 
 struct lose_attempt {
   attempt_record attempt;
@@ -94,22 +106,30 @@ struct put_baseline {
 };
 BOOST_DESCRIBE_STRUCT(put_baseline, (), (record, where))
 
-struct draw_exemplars {
-  std::string task, experiment;
-  int64_t limit = 0;
+// Assigns the group's id.
+struct put_group {
+  group_record group;
 };
-BOOST_DESCRIBE_STRUCT(draw_exemplars, (), (task, experiment, limit))
+BOOST_DESCRIBE_STRUCT(put_group, (), (group))
 
-struct stored_exemplar {
-  std::string variant, schedule;
-  double score = 0;
+// Every proposal of the group has a verdict, or will not come.
+struct close_group {
+  std::string group;
+  answer_cost cost;  // of its answers
 };
-BOOST_DESCRIBE_STRUCT(stored_exemplar, (), (variant, schedule, score))
+BOOST_DESCRIBE_STRUCT(close_group, (), (group, cost))
 
-struct exemplars {
-  std::vector<stored_exemplar> items;  // best first
+// Empties the worse half of a task's islands, as store::reset_islands.
+struct reset_islands {
+  std::string task, environment_class;
+  uint64_t seed = 0;
 };
-BOOST_DESCRIBE_STRUCT(exemplars, (), (items))
+BOOST_DESCRIBE_STRUCT(reset_islands, (), (task, environment_class, seed))
+
+struct put_rewards {
+  reward_record rewards;
+};
+BOOST_DESCRIBE_STRUCT(put_rewards, (), (rewards))
 
 struct best_score {
   std::string task, experiment;
@@ -153,19 +173,62 @@ BOOST_DESCRIBE_STRUCT(note_event, (), (event))
 
 // ---- generator, compiler, learner ---------------------------------------------------------------------------------
 
+// Asks for variants of a task: new ones; the repair of one that failed; or what a group that is stored was asked for.
 struct propose {
   shared_task what;
   std::string experiment, device;
   uint64_t seed = 0;
+  int64_t count = 1;   // of proposals
+  int64_t turn = 0;    // prompts for this task before: policies with several models take them in turns
+  std::string repair;  // id of a failed variant
+  int64_t round = 0;   // of repairs
+  std::string group;   // id
 };
-BOOST_DESCRIBE_STRUCT(propose, (), (what, experiment, device, seed))
+BOOST_DESCRIBE_STRUCT(propose, (), (what, experiment, device, seed, count, turn, repair, round, group))
 
+// The proposals follow, each a `proposed`.
+struct ticket {
+  int64_t number = 0;
+  group_record group;  // without an id if the policy's groups are not stored
+};
+BOOST_DESCRIBE_STRUCT(ticket, (), (number, group))
+
+// From the generator to the experiment that asked: one proposal, or (`none`) why it will not come.
 struct proposed {
+  int64_t ticket = 0;
+  bool last = false;  // no more will come
   variant_record variant;
   shared_program program;  // empty if the proposal is not a legal program; then `problem` says why
   std::string problem;
+  answer_cost cost;
+  std::string none;  // why there is no proposal; "" if there is one
+  errc code = errc::not_found;
 };
-BOOST_DESCRIBE_STRUCT(proposed, (), (variant, program, problem))
+BOOST_DESCRIBE_STRUCT(proposed, (), (ticket, last, variant, program, problem, cost, none, code))
+
+struct cancel_ticket {
+  int64_t number = 0;
+};
+BOOST_DESCRIBE_STRUCT(cancel_ticket, (), (number))
+
+// Asks the policy for an opinion of a suspicious variant.
+struct give_opinion {
+  shared_task what;
+  variant_record variant;
+  verdict result;
+};
+BOOST_DESCRIBE_STRUCT(give_opinion, (), (what, variant, result))
+
+struct put_opinion {
+  opinion_record opinion;
+};
+BOOST_DESCRIBE_STRUCT(put_opinion, (), (opinion))
+
+// To itself: the policy has delivered.
+struct policy_delivered {
+  bool all = true;
+};
+BOOST_DESCRIBE_STRUCT(policy_delivered, (), (all))
 
 struct compile {
   shared_program program;
@@ -173,20 +236,21 @@ struct compile {
 };
 BOOST_DESCRIBE_STRUCT(compile, (), (program, seconds))
 
+// A proposal of a group with its verdict.
+struct learned_member {
+  variant_record variant;
+  verdict result;
+};
+BOOST_DESCRIBE_STRUCT(learned_member, (), (variant, result))
+
+// A group that is complete: its proposals have verdicts, or will not come.
 struct learn {
   shared_task what;
   std::string device;
-  variant_record variant;
-  outcome result = outcome::correct;
-  double score = 0;
+  group_record group;
+  std::vector<learned_member> members;
 };
-BOOST_DESCRIBE_STRUCT(learn, (), (what, device, variant, result, score))
-
-// No more verdicts will come.
-struct learn_rest {
-  bool all = true;
-};
-BOOST_DESCRIBE_STRUCT(learn_rest, (), (all))
+BOOST_DESCRIBE_STRUCT(learn, (), (what, device, group, members))
 
 // ---- node, device, experiment -------------------------------------------------------------------------------------
 

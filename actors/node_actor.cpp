@@ -28,7 +28,7 @@ void node_state::begin(node_actor::pointer self, node_setup setup) {
   queue_.emplace(in_ms(o.settings.device.time_limit_s));
   self_->set_down_handler([this](caf::down_msg& m) { log_exceptions(name, [&] { down(m); }); });
   self_->set_exit_handler([this](caf::exit_msg& m) { log_exceptions(name, [&] { end(m.reason); }); });
-  store_ = spawn_required_actor<caf::detached>(run_store, setup_.db);
+  store_ = spawn_required_actor<caf::detached>(run_store, setup_.db, blobs(o.data));
   const auto& compiling = o.settings.compiler;
   const double first_s = compiling.first_limit_s < compiling.time_limit_s ? compiling.first_limit_s : 0;
   for (const auto& [architecture, compiler] : setup_.compilers)
@@ -41,6 +41,7 @@ void node_state::begin(node_actor::pointer self, node_setup setup) {
   }
   starter_.begin({self_, store_, &setup_.options, &devices_, &holds_, setup_.db,
                   [this](const std::string& architecture) { return compilers_.at(architecture); },
+                  [this](const std::string& device) { return judges_.at(traits_of(device).kind).auditor; },
                   [this](uint64_t actor, const std::string& experiment) {
                     supervision_.watch(actor, {supervision::role::policy, experiment});
                   },

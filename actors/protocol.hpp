@@ -17,10 +17,11 @@
 #include "sandbox/device/session.hpp"
 #include "sandbox/evaluation.hpp"
 #include "store/baseline_record.hpp"
+#include "store/group_record.hpp"
 
 namespace cudal1 {
 
-inline constexpr int client_protocol_version = 2;
+inline constexpr int client_protocol_version = 3;
 
 BOOST_DEFINE_ENUM_CLASS(client_verb,
                         hello,     // -> node_status
@@ -41,8 +42,10 @@ struct client_request {
   int64_t evaluations_per_task = 0;
   double time_limit_s = 0;
   uint64_t seed = 0;
-  bool fresh_policy = false;  // the policy starts without what it learned in other experiments
-  std::string device;         // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
+  bool fresh_policy = false;        // the policy starts without what it learned in other experiments
+  std::vector<std::string> models;  // language models that take turns
+  std::string replays;              // experiment whose prompts are given again
+  std::string device;               // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
   // follow, stop; run with an id resumes
   std::string experiment;
   // run, follow: the experiment stops when this client disconnects (a run in the foreground); else it continues
@@ -55,8 +58,8 @@ struct client_request {
   std::optional<baseline_record> baseline;
 };
 BOOST_DESCRIBE_STRUCT(client_request, (),
-                      (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, fresh_policy, device,
-                       experiment, stop_on_disconnect, task, program, origin, baseline))
+                      (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, fresh_policy, models,
+                       replays, device, experiment, stop_on_disconnect, task, program, origin, baseline))
 
 struct task_progress {
   std::string task, name;
@@ -87,11 +90,14 @@ struct experiment_progress {
   std::vector<task_progress> tasks;
   std::map<std::string, double> stage_ms;  // summed over the evaluations
   double device_busy = 0;                  // share of the active time in which an evaluation held the device
+  int64_t reused = 0;                      // of the evaluations: verdicts of other experiments
+  double policy_wait = 0;                  // share of the active time in which only the policy's answers were missing
+  answer_cost answers;                     // of language models
   std::string problem;                     // why it does not get on: the store cannot be written; "" if it does
 };
 BOOST_DESCRIBE_STRUCT(experiment_progress, (),
                       (experiment, state, active_s, evaluations, planned, evaluations_per_s, outcomes,
-                       infrastructure_faults, tasks, stage_ms, device_busy, problem))
+                       infrastructure_faults, tasks, stage_ms, device_busy, reused, policy_wait, answers, problem))
 
 // A device that does not work (yet), and why.
 struct device_trouble {

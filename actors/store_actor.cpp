@@ -1,6 +1,9 @@
 #include "actors/store_actor.hpp"
 
 #include <optional>
+#include <string_view>
+
+#include "config/base/blob.hpp"
 
 namespace cudal1 {
 
@@ -84,6 +87,14 @@ expected<message::loaded_experiment> store_state::load_experiment(const message:
     v.experiment = a.experiment;
     all.unfinished.push_back(std::move(v));
   }
+  CUDAL1_TRY(const auto groups, db->groups_of_experiment(m.experiment));
+  for (const auto& g : groups) {
+    ++all.groups[g.task];
+    if (g.closed)
+      all.spent.add(g.cost);
+    else
+      all.open_groups.push_back(g);
+  }
   return all;
 }
 
@@ -110,18 +121,43 @@ expected<message::done> store_state::put_baseline(const message::put_baseline& m
   return message::done{};
 }
 
-expected<message::exemplars> store_state::draw_exemplars(const message::draw_exemplars& m) {
-  CUDAL1_TRY(const std::vector<store::ranked> best,
-             db->best(m.task, static_cast<std::size_t>(m.limit), store::ranking::all, m.experiment));
-  message::exemplars drawn;
-  for (const auto& b : best)
-    drawn.items.push_back({b.variant.id, b.variant.schedule, b.result.score});
-  return drawn;
+expected<message::reserved> store_state::reserve(const message::reserve_attempt& m) {
+  message::reserved r;
+  CUDAL1_TRY(r.attempt, db->reserve(m.variant, m.experiment));
+  if (m.reuse_class.empty()) return r;
+  CUDAL1_TRY(auto known, db->verdict_in_class(m.variant.task, m.variant.id, m.reuse_class));
+  if (known) r.known.push_back(std::move(*known));
+  return r;
+}
+
+expected<message::done> store_state::close_group(const message::close_group& m) {
+  CUDAL1_CHECK(db->close_group(m.group, m.cost));
+  return message::done{};
+}
+
+expected<message::done> store_state::reset_islands(const message::reset_islands& m) {
+  auto reset = db->reset_islands(m.task, m.environment_class, m.seed);
+  if (!reset && reset.error().code == errc::not_found) return message::done{false};
+  CUDAL1_CHECK(reset);
+  return message::done{};
+}
+
+expected<message::done> store_state::put_rewards(const message::put_rewards& m) {
+  CUDAL1_CHECK(db->put_rewards(m.rewards));
+  return message::done{};
 }
 
 expected<message::score> store_state::best_score(const message::best_score& m) {
   CUDAL1_TRY(const std::vector<store::ranked> best, db->best(m.task, 1, store::ranking::confirmed, m.experiment));
   return message::score{best.empty() ? 1.0 : best.front().result.score};
+}
+
+constexpr std::string_view state_ending = ".policy";
+
+// A policy's state is a blob, and the record names it. Older records hold the state itself.
+expected<std::string> store_state::state_of(const store::policy_state& stored) const {
+  if (!is_blob_name(stored.blob, state_ending)) return stored.blob;
+  return files->get(stored.blob);
 }
 
 // The key of an experiment's own state. That of all experiments together, the one saved last, is the policy's name.
@@ -144,19 +180,24 @@ expected<message::done> store_state::save_policy(const message::save_policy& m) 
     return fail(errc::already_exists,
                 "experiment {}: version {} of policy {} would replace version {}, but {} is stored", m.experiment,
                 m.version, m.name, m.replaces, version);
+  CUDAL1_TRY(const std::string file, files->put(m.blob, state_ending));
   CUDAL1_CHECK(db->write_together([&] {
     for (const auto& key : {own, m.name})
-      if (const auto put = db->put_policy(key, {m.version, m.blob}); !put) spdlog::error("{}", put.error().message);
+      if (const auto put = db->put_policy(key, {m.version, file}); !put) spdlog::error("{}", put.error().message);
   }));
   return message::done{};
 }
 
 expected<message::policy_version> store_state::load_policy(const message::load_policy& m) {
   CUDAL1_TRY(auto own, find_policy(own_policy(m.name, m.experiment)));
-  if (own) return message::policy_version{own->version, std::move(own->blob), own->version};
-  if (m.fresh) return message::policy_version{};
-  CUDAL1_TRY(auto last, find_policy(m.name));
-  return last ? message::policy_version{last->version, std::move(last->blob), 0} : message::policy_version{};
+  std::optional<store::policy_state> last;
+  if (!own && !m.fresh) {
+    CUDAL1_TRY(last, find_policy(m.name));
+  }
+  if (!own && !last) return message::policy_version{};
+  message::policy_version v{own ? own->version : last->version, "", own ? own->version : 0};
+  CUDAL1_TRY(v.blob, state_of(own ? *own : *last));
+  return v;
 }
 
 void store_state::note_event(const message::note_event& m) {
@@ -169,11 +210,13 @@ void store_state::note_event(const message::note_event& m) {
        }});
 }
 
-store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> self, std::shared_ptr<store> db) {
+store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> self, std::shared_ptr<store> db,
+                                     blobs files) {
   prepare(self);
   auto& s = self->state;
   s.self = self;
   s.db = std::move(db);
+  s.files = std::move(files);
   // An exit may overtake the tick.
   self->set_exit_handler([&s](caf::exit_msg& m) {
     s.write_waiting();
@@ -185,13 +228,20 @@ store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> 
       [&s](const message::save_experiment& m) { return s.change([&s, m] { return s.save_experiment(m); }); },
       [&s](const message::load_experiment& m) { return s.read([&] { return s.load_experiment(m); }); },
       [&s](const message::list_running&) { return s.read([&] { return s.list_running(); }); },
-      [&s](const message::reserve_attempt& m) {
-        return s.change([&s, m] { return s.db->reserve(m.variant, m.experiment); });
-      },
+      [&s](const message::reserve_attempt& m) { return s.change([&s, m] { return s.reserve(m); }); },
       [&s](const message::lose_attempt& m) { return s.change([&s, m] { return s.lose(m); }); },
       [&s](const message::commit_verdict& m) { return s.change([&s, m] { return s.commit(m); }); },
       [&s](const message::put_baseline& m) { return s.change([&s, m] { return s.put_baseline(m); }); },
-      [&s](const message::draw_exemplars& m) { return s.read([&] { return s.draw_exemplars(m); }); },
+      [&s](const message::put_group& m) { return s.change([&s, m] { return s.db->put_group(m.group); }); },
+      [&s](const message::close_group& m) { return s.change([&s, m] { return s.close_group(m); }); },
+      [&s](const message::put_opinion& m) {
+        return s.change([&s, m]() -> expected<message::done> {
+          CUDAL1_CHECK(s.db->put_opinion(m.opinion));
+          return message::done{};
+        });
+      },
+      [&s](const message::reset_islands& m) { return s.change([&s, m] { return s.reset_islands(m); }); },
+      [&s](const message::put_rewards& m) { return s.change([&s, m] { return s.put_rewards(m); }); },
       [&s](const message::best_score& m) { return s.read([&] { return s.best_score(m); }); },
       [&s](const message::save_policy& m) { return s.read([&] { return s.save_policy(m); }); },
       [&s](const message::load_policy& m) { return s.read([&] { return s.load_policy(m); }); },

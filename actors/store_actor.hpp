@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/interfaces.hpp"
+#include "store/blobs.hpp"
 #include "store/store.hpp"
 
 namespace cudal1 {
@@ -26,6 +27,7 @@ struct store_state {
   };
   store_actor::pointer self = nullptr;
   std::shared_ptr<store> db;
+  std::optional<blobs> files;  // of the policies' states
   std::vector<waiting_change> waiting;
   bool failed = false;  // the last write failed: until it is recovered, a timer tries
 
@@ -49,15 +51,20 @@ struct store_state {
   expected<message::done> lose(const message::lose_attempt& m);
   expected<message::done> commit(const message::commit_verdict& m);
   expected<message::done> put_baseline(const message::put_baseline& m);
-  expected<message::exemplars> draw_exemplars(const message::draw_exemplars& m);
+  expected<message::reserved> reserve(const message::reserve_attempt& m);
+  expected<message::done> close_group(const message::close_group& m);
+  expected<message::done> reset_islands(const message::reset_islands& m);
+  expected<message::done> put_rewards(const message::put_rewards& m);
   expected<message::score> best_score(const message::best_score& m);
   expected<std::optional<store::policy_state>> find_policy(const std::string& key);
+  expected<std::string> state_of(const store::policy_state& stored) const;
   expected<message::done> save_policy(const message::save_policy& m);
   expected<message::policy_version> load_policy(const message::load_policy& m);
   void note_event(const message::note_event& m);
 };
 
 // To be spawned detached.
-store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> self, std::shared_ptr<store> db);
+store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> self, std::shared_ptr<store> db,
+                                     blobs files);
 
 }  // namespace cudal1

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "config/base/blob.hpp"
+#include "config/base/hash.hpp"
 
 namespace cudal1 {
 
@@ -25,19 +26,14 @@ expected<void> sync_folder(const std::string& folder) {
   return {};
 }
 
-// Written under another name first, so that no reader sees a partial file.
-expected<void> copy_file(int source, const std::string& target) {
+// Written under another name first, so that no reader sees a partial file. `fill` writes the content to a descriptor.
+template <class Fill>
+expected<void> write_file(const std::string& target, Fill fill) {
   std::string temporary = target + ".XXXXXX";
   const unique_fd fd(::mkostemp(temporary.data(), O_CLOEXEC));
   if (!fd) return failed(temporary, "cannot be created");
   const auto write = [&]() -> expected<void> {
-    struct stat status {};
-    if (::fstat(source, &status) != 0) return failed(target, "fstat");
-    for (off_t at = 0; at < status.st_size;) {
-      const ssize_t n = ::sendfile(fd.get(), source, &at, std::size_t{1} << 30);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return failed(temporary, "copying");
-    }
+    CUDAL1_CHECK(fill(fd.get(), temporary));
     if (::fchmod(fd.get(), 0444) != 0) return failed(temporary, "chmod");
     if (::fsync(fd.get()) != 0) return failed(temporary, "fsync");
     if (::rename(temporary.c_str(), target.c_str()) != 0) return failed(target, "rename");
@@ -48,6 +44,38 @@ expected<void> copy_file(int source, const std::string& target) {
   return written;
 }
 
+expected<void> copy_file(int source, const std::string& target) {
+  return write_file(target, [source](int to, const std::string& path) -> expected<void> {
+    struct stat status {};
+    if (::fstat(source, &status) != 0) return failed(path, "fstat");
+    for (off_t at = 0; at < status.st_size;) {
+      const ssize_t n = ::sendfile(to, source, &at, std::size_t{1} << 30);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return failed(path, "copying");
+    }
+    return {};
+  });
+}
+
+expected<void> write_bytes(std::string_view bytes, const std::string& target) {
+  return write_file(target, [bytes](int to, const std::string& path) mutable -> expected<void> {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(to, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return failed(path, "writing");
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    }
+    return {};
+  });
+}
+
+expected<void> create_folder(const std::string& folder) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) return fail(errc::io_error, "the folder {} cannot be created: {}", folder, problem.message());
+  return {};
+}
+
 }  // namespace
 
 bool blobs::has(const std::string& name) const {
@@ -55,12 +83,32 @@ bool blobs::has(const std::string& name) const {
   return std::filesystem::is_regular_file(folder_ + "/" + name, ignored);
 }
 
+expected<std::string> blobs::put(std::string_view bytes, std::string_view ending) const {
+  std::string name = sha256_hex(bytes) + std::string(ending);
+  if (has(name)) return name;
+  CUDAL1_CHECK(create_folder(folder_));
+  CUDAL1_CHECK(write_bytes(bytes, folder_ + "/" + name));
+  CUDAL1_CHECK(sync_folder(folder_));
+  return name;
+}
+
+expected<std::string> blobs::get(const std::string& name) const {
+  CUDAL1_TRY(const unique_fd source, open_blob(folder_, name));
+  std::string bytes;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::pread(source.get(), buffer, sizeof buffer, static_cast<off_t>(bytes.size()));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return failed(folder_ + "/" + name, "reading");
+    if (n == 0) return bytes;
+    bytes.append(buffer, static_cast<std::size_t>(n));
+  }
+}
+
 expected<void> blobs::take(const std::string& from, const std::string& name) const {
   if (has(name)) return {};
   CUDAL1_TRY(const unique_fd source, open_blob(from, name));
-  std::error_code problem;
-  std::filesystem::create_directories(folder_, problem);
-  if (problem) return fail(errc::io_error, "the folder {} cannot be created: {}", folder_, problem.message());
+  CUDAL1_CHECK(create_folder(folder_));
   const std::string target = folder_ + "/" + name;
   if (::link((from + "/" + name).c_str(), target.c_str()) == 0) {
     if (::fsync(source.get()) != 0) return failed(target, "fsync");

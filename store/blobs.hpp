@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "config/base/error.hpp"
 
@@ -15,6 +16,11 @@ class blobs {
   const std::string& folder() const { return folder_; }
   // Whether there is a file of that name. open_blob (config/base/blob.hpp) verifies its content.
   bool has(const std::string& name) const;
+
+  // Adds a blob, and returns its name: the hash of the bytes and the ending (".json"). On disk when this returns.
+  expected<std::string> put(std::string_view bytes, std::string_view ending) const;
+  // The content, verified. errc::not_found, errc::corrupt.
+  expected<std::string> get(const std::string& name) const;
 
   // Adds the blob of that name from another folder: verifies it, then links it, or copies it from another file system.
   // Does nothing if it is here already. errc::not_found or errc::corrupt: of the other folder's file.

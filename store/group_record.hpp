@@ -11,6 +11,17 @@
 
 namespace cudal1 {
 
+// What answers of a language model took.
+struct answer_cost {
+  int64_t answers = 0;
+  int64_t prompt_tokens = 0, answer_tokens = 0;
+  double money = 0;    // in the currency of the configured prices
+  double seconds = 0;  // from the request to the last token, summed up
+  int64_t cached = 0;  // of the answers: they were given before, and nothing was paid again
+  void add(const answer_cost& other);
+};
+BOOST_DESCRIBE_STRUCT(answer_cost, (), (answers, prompt_tokens, answer_tokens, money, seconds, cached))
+
 // The proposals of one prompt. Stored before the policy is asked.
 struct group_record {
   std::string id;  // "e3/12": of the experiment, ascending from 1
@@ -24,13 +35,15 @@ struct group_record {
   int64_t island = no_island;
   std::vector<std::string> exemplars;  // ids of the variants that the prompt shows
   std::string repairs;                 // id of the variant that it asks to repair; "" if of none
+  int64_t round = 0;                   // of repairs, from 1; 0: new variants are asked for
   uint64_t seed = 0;
   int64_t time_unix_ms = 0;
   bool closed = false;  // every proposal has a verdict, or will not come
+  answer_cost cost;     // once it is closed
 };
 BOOST_DESCRIBE_STRUCT(group_record, (),
                       (id, experiment, task, prompt, policy, lineage, model, policy_version, asked, island, exemplars,
-                       repairs, seed, time_unix_ms, closed))
+                       repairs, round, seed, time_unix_ms, closed, cost))
 
 // What the members of a group were paid, as the learner received it. By variant, in one order.
 struct reward_record {

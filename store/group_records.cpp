@@ -61,10 +61,20 @@ expected<group_record> add_group(write_batch& batch, group_record g) {
   return g;
 }
 
-expected<void> close_group(write_batch& batch, const std::string& id) {
+void answer_cost::add(const answer_cost& other) {
+  answers += other.answers;
+  prompt_tokens += other.prompt_tokens;
+  answer_tokens += other.answer_tokens;
+  money += other.money;
+  seconds += other.seconds;
+  cached += other.cached;
+}
+
+expected<void> close_group(write_batch& batch, const std::string& id, const answer_cost& cost) {
   CUDAL1_TRY(auto g, read_group(batch, batch.on_disk(), id));
   if (g.closed) return {};
   g.closed = true;
+  g.cost = cost;
   CUDAL1_TRY(const auto key, group_key_of(id));
   put_group_record(batch, key, g);
   return {};

@@ -17,7 +17,7 @@ expected<group_record> read_group(const record_source& from, const database& on_
 // As store::put_group.
 expected<group_record> add_group(write_batch& batch, group_record g);
 // As store::close_group.
-expected<void> close_group(write_batch& batch, const std::string& id);
+expected<void> close_group(write_batch& batch, const std::string& id, const answer_cost& cost);
 // Adds a variant of `experiment` to its group; nothing if it is of none, or of a group of another experiment.
 expected<void> add_to_group(write_batch& batch, const variant_record& v, const std::string& experiment);
 // As store::put_rewards.

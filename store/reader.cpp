@@ -25,7 +25,7 @@ class store_reader final : public store_queries {
   expected<void> reset_islands(const std::string&, const std::string&, uint64_t) override { return refused(); }
   expected<void> put_baseline(const baseline_record&, const environment&) override { return refused(); }
   expected<group_record> put_group(group_record) override { return refused(); }
-  expected<void> close_group(const std::string&) override { return refused(); }
+  expected<void> close_group(const std::string&, const answer_cost&) override { return refused(); }
   expected<void> put_rewards(const reward_record&) override { return refused(); }
   expected<event_record> add_event(event_record) override { return refused(); }
   expected<void> put_policy(const std::string&, const policy_state&) override { return refused(); }

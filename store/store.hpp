@@ -86,12 +86,15 @@ struct experiment_record {
   uint64_t seed = 0;
   experiment_state state = experiment_state::running;
   int64_t created_unix_ms = 0, finished_unix_ms = 0;
+  double policy_wait_s = 0;                  // of the active time: only the policy's answers were missing
   bool fresh_policy = false;                 // the policy starts without what it learned in other experiments
+  std::vector<std::string> models;           // of a policy that has several
+  std::string replays;                       // experiment whose prompts are given again, in their order; "" for none
   std::map<std::string, std::string> ended;  // tasks that got no more evaluations before the limits: why
 };
 BOOST_DESCRIBE_STRUCT(experiment_record, (),
                       (id, device, policy, tasks, evaluations_per_task, time_limit_s, active_s, seed, state,
-                       created_unix_ms, finished_unix_ms, fresh_policy, ended))
+                       created_unix_ms, finished_unix_ms, policy_wait_s, fresh_policy, models, replays, ended))
 
 BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost)
 
@@ -110,6 +113,7 @@ BOOST_DESCRIBE_STRUCT(attempt_record, (), (experiment, task, variant, number, st
 struct tally_record {
   std::string experiment, task;
   int64_t evaluations = 0, correct = 0;
+  int64_t reused = 0;        // of the evaluations: verdicts of other experiments
   int64_t lost = 0;          // attempts
   double best = 0;           // highest confirmed score; 0 if there is none
   std::string best_variant;  // that has it
@@ -118,7 +122,7 @@ struct tally_record {
   void add(const verdict& v);
 };
 BOOST_DESCRIBE_STRUCT(tally_record, (),
-                      (experiment, task, evaluations, correct, lost, best, best_variant, outcomes, stage_ms))
+                      (experiment, task, evaluations, correct, reused, lost, best, best_variant, outcomes, stage_ms))
 
 struct event_record {
   int64_t sequence = 0;  // assigned by the store, ascending
@@ -204,7 +208,7 @@ class store {
 
   // Stores a group; without an id it gets the experiment's next one, "e3/12". One that exists is replaced.
   virtual expected<group_record> put_group(group_record g) = 0;
-  virtual expected<void> close_group(const std::string& id) = 0;
+  virtual expected<void> close_group(const std::string& id, const answer_cost& cost) = 0;
   virtual expected<group_record> get_group(const std::string& id) = 0;
   // Ascending.
   virtual expected<std::vector<group_record>> groups_of_experiment(const std::string& experiment) = 0;

@@ -29,6 +29,7 @@ void put_details(verdict& v, verdict_details d) {
 
 void tally_record::add(const verdict& v) {
   ++evaluations;
+  if (!v.reused_from.empty()) ++reused;
   ++outcomes[enum_name(v.result)];
   for (const auto& [stage, ms] : v.stage_ms)
     stage_ms[stage] += ms;

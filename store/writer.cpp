@@ -82,9 +82,9 @@ class store_writer final : public store_queries {
     CUDAL1_CHECK(write(change.take()));
     return kept;
   }
-  expected<void> close_group(const std::string& id) override {
+  expected<void> close_group(const std::string& id, const answer_cost& cost) override {
     write_batch change(batch_);
-    CUDAL1_CHECK(cudal1::close_group(change, id));
+    CUDAL1_CHECK(cudal1::close_group(change, id, cost));
     return write(change.take());
   }
   expected<void> put_rewards(const reward_record& r) override {

@@ -23,7 +23,7 @@
 #include "config/base/thread_cores.hpp"
 #include "config/configuration.hpp"
 #include "config/data_folder.hpp"
-#include "policy/search/policy.hpp"
+#include "policy/search/policy_registry.hpp"
 #include "tools/node_compilers.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
@@ -182,7 +182,7 @@ expected<node_options> options_of(const flags& f) {
     return c;
   };
   CUDAL1_TRY(o.settings, load({}));
-  CUDAL1_TRY([[maybe_unused]] const auto known, make_policy(o.settings.search.policy, 0));
+  CUDAL1_CHECK(check_policy_name(o.settings.search.policy));
   for (const auto* type : device_types()) {
     configuration defaults;
     type->set_defaults(defaults);
@@ -190,6 +190,7 @@ expected<node_options> options_of(const flags& f) {
     type->apply_own_settings(c);
   }
   o.data = f.data;
+  o.environment = std::move(environment);
   CUDAL1_TRY(o.devices, devices_of_node(o.settings.device.devices));
   o.worker = f.worker;
   return o;

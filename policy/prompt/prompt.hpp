@@ -48,6 +48,8 @@ struct prompt {
   // Whether a variant, by its id, was proposed before, also one that failed or is under way: to propose it again is in
   // vain. The exemplars are some of them. Empty if none was.
   std::function<bool(const std::string& id)> is_tried;
+  bool resumed = false;        // it was asked before in this experiment, and is asked again after a restart
+  std::string document;        // the prompt as it was stored, to be asked again; "" for a new one
   std::string model;           // that should answer, where a policy has several; "" if it has none
   int64_t island = no_island;  // that the exemplars were drawn from
   uint64_t seed = 0;           // all randomness of a proposal comes from here

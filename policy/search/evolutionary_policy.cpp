@@ -19,7 +19,7 @@ const exemplar& tournament(const std::vector<const exemplar*>& from, random_sour
   const exemplar* best = from[random.below(from.size())];
   for (std::size_t i = 1; i < k_tournament; ++i) {
     const exemplar* other = from[random.below(from.size())];
-    if (other->score > best->score) best = other;
+    if (other->score() > best->score()) best = other;
   }
   return *best;
 }
@@ -135,7 +135,7 @@ evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, cons
   attempt out;
   std::vector<const exemplar*> correct;
   for (const auto& e : p.exemplars) {
-    if (e.result == outcome::correct) correct.push_back(&e);
+    if (e.result() == outcome::correct && e.plan) correct.push_back(&e);
   }
   const auto as = [&](const char* origin, const schedule_builder& b) {
     out.made.trace.set("origin", origin);
@@ -151,24 +151,24 @@ evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, cons
   }
   if (correct.empty() || random.chance(k_fresh)) return as("random", random_schedule(*p.what, *p.target, random));
   const exemplar* best = *std::max_element(correct.begin(), correct.end(),
-                                           [](const auto* a, const auto* b) { return a->score < b->score; });
+                                           [](const auto* a, const auto* b) { return a->score() < b->score(); });
   auto& parents = out.made.parents;
   if (random.chance(k_best)) {
-    parents.push_back(best->variant);
-    return as("mutation", mutated(p, best->plan, random));
+    parents.push_back(best->id());
+    return as("mutation", mutated(p, *best->plan, random));
   }
   const exemplar& a = tournament(correct, random);
-  parents.push_back(a.variant);
+  parents.push_back(a.id());
   if (correct.size() > 1 && random.chance(k_crossover)) {
     const exemplar& b = tournament(correct, random);
-    if (b.variant != a.variant) parents.push_back(b.variant);
-    return as("crossover", crossed(p, a.plan, b.plan, random));
+    if (b.id() != a.id()) parents.push_back(b.id());
+    return as("crossover", crossed(p, *a.plan, *b.plan, random));
   }
   // Two mutations at once, to leave a local optimum.
-  return as("mutation", mutated(p, mutated(p, a.plan, random).moves(), random));
+  return as("mutation", mutated(p, mutated(p, *a.plan, random).moves(), random));
 }
 
-expected<proposal> evolutionary_policy::propose(const prompt& p) {
+expected<proposal> evolutionary_policy::propose_one(const prompt& p) {
   CUDAL1_CHECK(check_prompt(p));
   random_source random = random_for(seed_, p);
   const known_variants known(p);

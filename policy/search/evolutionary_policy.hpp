@@ -17,7 +17,7 @@ class evolutionary_policy final : public search_policy {
  public:
   using search_policy::search_policy;
   std::string name() const override { return "evolutionary"; }
-  expected<proposal> propose(const prompt& p) override;
+  expected<proposal> propose_one(const prompt& p) override;
 
  private:
   // The starting schedules of a task. They are cached, since finding them takes long for a network of hundreds of

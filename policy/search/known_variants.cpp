@@ -4,8 +4,8 @@ namespace cudal1 {
 
 known_variants::known_variants(const prompt& p) : is_tried_(p.is_tried) {
   for (const auto& e : p.exemplars) {
-    schedules_.insert(print_schedule(e.plan));
-    if (!e.variant.empty()) programs_.insert(e.variant);
+    if (e.plan) schedules_.insert(print_schedule(*e.plan));
+    if (!e.id().empty()) programs_.insert(e.id());
   }
 }
 
@@ -52,6 +52,12 @@ expected<uint64_t> load_seed(const std::string& name, const std::string& blob) {
   for (const char c : seed->as_string())
     value = value * 10 + static_cast<uint64_t>(c - '0');
   return value;
+}
+
+policy_traits search_policy::traits() const {
+  policy_traits t;
+  t.exemplars.best_of_experiment = exemplars_;
+  return t;
 }
 
 std::string search_policy::save() const {

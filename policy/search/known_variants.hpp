@@ -4,7 +4,8 @@
 #include <set>
 #include <string>
 
-#include "policy/search/policy.hpp"
+#include "policy/search/immediate_policy.hpp"
+#include "policy/search/policy_registry.hpp"
 #include "policy/search/schedule_builder.hpp"
 
 namespace cudal1 {
@@ -24,10 +25,11 @@ class known_variants {
   const std::function<bool(const std::string& id)>& is_tried_;
 };
 
-// Search without learning: the only state is the seed.
-class search_policy : public policy {
+// Search without learning: the only state is the seed. It is shown the best variants of its own experiment.
+class search_policy : public immediate_policy {
  public:
-  explicit search_policy(uint64_t seed) : seed_(seed) {}
+  explicit search_policy(const policy_setup& setup) : seed_(setup.seed), exemplars_(setup.search.exemplars) {}
+  policy_traits traits() const override;
   int64_t version() const override { return 0; }
   expected<bool> learn(const std::vector<experience>&) override { return false; }
   std::string save() const override;
@@ -35,6 +37,9 @@ class search_policy : public policy {
 
  protected:
   uint64_t seed_;
+
+ private:
+  int64_t exemplars_;
 };
 
 // The random source of one proposal, seeded by the policy's and the prompt's seed.

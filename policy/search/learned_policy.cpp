@@ -11,9 +11,7 @@ namespace cudal1 {
 namespace {
 
 constexpr double k_rate = 0.15;
-constexpr double k_clip = 1.5;         // limit of a normalised reward
 constexpr double k_weight_limit = 6;   // keeps the probability of every option above 0
-constexpr double k_memory = 0.9;       // decay of a task's moving baseline
 constexpr std::size_t k_longest = 24;  // moves of a sampled schedule: each needs a list of all legal moves
 constexpr int k_attempts = 12;
 
@@ -82,6 +80,9 @@ expected<double> number_of(const json& v, const std::string& where) {
 }
 
 }  // namespace
+
+learned_policy::learned_policy(const policy_setup& setup)
+    : seed_(setup.seed), group_(setup.search.group_size), exemplars_(setup.search.exemplars) {}
 
 learned_policy::decision learned_policy::decide(std::vector<features> options) const {
   decision out;
@@ -161,43 +162,55 @@ std::size_t draw(const std::vector<double>& probabilities, random_source& random
 
 }  // namespace
 
-schedule_builder learned_policy::sample(const prompt& p, random_source& random) const {
-  schedule_builder at(*p.what, *p.target);
-  while (at.moves().moves.size() < k_longest) {
-    const point here = look(at);
+learned_policy::sampled learned_policy::sample(const prompt& p, random_source& random) const {
+  sampled s{schedule_builder(*p.what, *p.target)};
+  while (s.made.moves().moves.size() < k_longest) {
+    const point here = look(s.made);
     const std::size_t kind = draw(here.kinds.probabilities, random);
+    s.log_probability += std::log(here.kinds.probabilities[kind]);
     if (kind == here.by_kind.size()) break;
     const auto& moves = here.by_kind[kind];
-    if (!at.add(moves[draw(within_kind(at, moves).probabilities, random)])) break;
+    const auto within = within_kind(s.made, moves);
+    const std::size_t chosen = draw(within.probabilities, random);
+    s.log_probability += std::log(within.probabilities[chosen]);
+    if (!s.made.add(moves[chosen])) break;
   }
-  return at;
+  return s;
 }
 
-expected<proposal> learned_policy::propose(const prompt& p) {
+policy_traits learned_policy::traits() const {
+  policy_traits t;
+  t.group = group_;
+  t.exemplars.best_of_experiment = exemplars_;
+  t.keeps_groups = true;
+  return t;
+}
+
+expected<proposal> learned_policy::propose_one(const prompt& p) {
   CUDAL1_CHECK(check_prompt(p));
   random_source random = random_for(seed_, p);
   const known_variants known(p);
   proposal out;
   for (int i = 0; i < k_attempts; ++i) {
-    const schedule_builder made = sample(p, random);
-    out.plan = made.moves();
-    if (!out.plan.moves.empty() && !known.contains(made)) break;
+    const sampled one = sample(p, random);
+    out.plan = one.made.moves();
+    out.log_probability = one.log_probability;
+    if (!out.plan.moves.empty() && !known.contains(one.made)) break;
   }
   out.trace.set("version", version_);
   return out;
 }
 
-void learned_policy::add_gradient(const experience& e, double advantage,
-                                  std::map<std::string, double>& gradient) const {
+void learned_policy::add_gradient(const experience& e, double reward, std::map<std::string, double>& gradient) const {
   const auto add = [&](const decision& d, std::size_t chosen) {
     for (std::size_t i = 0; i < d.options.size(); ++i) {
-      const double push = advantage * ((i == chosen ? 1.0 : 0.0) - d.probabilities[i]);
+      const double push = reward * ((i == chosen ? 1.0 : 0.0) - d.probabilities[i]);
       for (const auto& feature : d.options[i])
         gradient[feature] += push;
     }
   };
   schedule_builder at(*e.what, *e.target);
-  for (const auto& m : e.plan.moves) {
+  for (const auto& m : e.plan->moves) {
     const point here = look(at);
     bool found = false;
     for (std::size_t k = 0; k < here.by_kind.size() && !found; ++k) {
@@ -217,44 +230,16 @@ void learned_policy::add_gradient(const experience& e, double advantage,
   }
 }
 
-// In a group of several: (score - mean) / deviation. A single experience is compared with the task's moving baseline.
-std::vector<double> learned_policy::advantages(const std::vector<experience>& group) {
-  double mean = 0, square = 0;
-  for (const auto& e : group) {
-    mean += e.score;
-    square += e.score * e.score;
-  }
-  const double count = static_cast<double>(group.size());
-  mean /= count;
-  double deviation = std::sqrt(std::max(0.0, square / count - mean * mean));
-  baseline& before = baselines_[group.front().what->id];
-  double from = mean;
-  if (group.size() == 1) {
-    from = before.count > 0 ? before.mean : 1.0;
-    deviation = before.deviation;
-  }
-  std::vector<double> out;
-  for (const auto& e : group)
-    out.push_back(deviation < 1e-9 ? 0.0 : std::clamp((e.score - from) / deviation, -k_clip, k_clip));
-  const double keep = before.count == 0 ? 0 : k_memory;
-  before.deviation = keep * before.deviation + (1 - keep) * std::max(0.05, std::abs(mean - before.mean));
-  before.mean = keep * before.mean + (1 - keep) * mean;
-  ++before.count;
-  return out;
-}
-
 expected<bool> learned_policy::learn(const std::vector<experience>& group) {
   if (group.empty()) return false;
   for (const auto& e : group) {
     if (e.what == nullptr || e.target == nullptr || e.what->id != group.front().what->id)
       return fail(errc::invalid_argument, "the experiences of a group should be of one task, each with its target");
-    if (!std::isfinite(e.score)) return fail(errc::invalid_argument, "a score should be a finite number");
+    if (!std::isfinite(e.reward)) return fail(errc::invalid_argument, "a reward should be a finite number");
   }
   std::map<std::string, double> gradient;
-  const std::vector<double> advantage = advantages(group);
-  for (std::size_t i = 0; i < group.size(); ++i) {
-    if (advantage[i] != 0) add_gradient(group[i], advantage[i] / static_cast<double>(group.size()), gradient);
-  }
+  for (const auto& e : group)
+    if (e.reward != 0 && e.plan) add_gradient(e, e.reward / static_cast<double>(group.size()), gradient);
   bool changed = false;
   for (const auto& [feature, push] : gradient) {
     if (push == 0) continue;
@@ -268,18 +253,15 @@ expected<bool> learned_policy::learn(const std::vector<experience>& group) {
 }
 
 std::string learned_policy::save() const {
-  json weights(json::object{}), tasks(json::object{});
+  json weights(json::object{});
   for (const auto& [feature, weight] : weights_)
     weights.as_object().emplace_back(feature, json(weight));
-  for (const auto& [id, b] : baselines_)
-    tasks.as_object().emplace_back(id, json::make_array({json(b.mean), json(b.deviation), json(b.count)}));
   json out;
   out.set("format", 1);
   out.set("policy", name());
   out.set("seed", std::to_string(seed_));
   out.set("version", version_);
   out.set("weights", std::move(weights));
-  out.set("baselines", std::move(tasks));
   return out.text();
 }
 
@@ -287,26 +269,14 @@ expected<void> learned_policy::load(const std::string& blob, int64_t version) {
   CUDAL1_TRY(const uint64_t seed, load_seed(name(), blob));
   CUDAL1_TRY(const json document, json::parse(blob));
   const json* weights = document.find("weights");
-  const json* tasks = document.find("baselines");
-  if (weights == nullptr || !weights->is_object() || tasks == nullptr || !tasks->is_object())
-    return fail(errc::corrupt, "the state of policy learned lacks its weights or baselines");
+  if (weights == nullptr || !weights->is_object())
+    return fail(errc::corrupt, "the state of policy learned lacks its weights");
   std::map<std::string, double> read;
   for (const auto& [feature, value] : weights->as_object()) {
     CUDAL1_TRY(read[feature], number_of(value, "weight " + feature));
   }
-  std::map<std::string, baseline> baselines;
-  for (const auto& [id, value] : tasks->as_object()) {
-    if (!value.is_array() || value.as_array().size() != 3 || !value.as_array()[2].is_int())
-      return fail(errc::corrupt, "the baseline of task {} is not three numbers", id);
-    baseline b;
-    CUDAL1_TRY(b.mean, number_of(value.as_array()[0], "baseline " + id));
-    CUDAL1_TRY(b.deviation, number_of(value.as_array()[1], "baseline " + id));
-    b.count = value.as_array()[2].as_int();
-    baselines[id] = b;
-  }
   seed_ = seed;
   weights_ = std::move(read);
-  baselines_ = std::move(baselines);
   version_ = version;
   return {};
 }

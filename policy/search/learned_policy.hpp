@@ -1,22 +1,24 @@
 // A policy that learns: logits over moves, from features that have the same meaning on every task, trained by REINFORCE
-// (Williams 1992) on rewards that are normalised within a group and clipped, as in CUDA-L1.
+// (Williams 1992) on the rewards of groups.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "policy/search/policy.hpp"
+#include "policy/search/immediate_policy.hpp"
+#include "policy/search/policy_registry.hpp"
 #include "policy/search/schedule_builder.hpp"
 
 namespace cudal1 {
 
-class learned_policy final : public policy {
+class learned_policy final : public immediate_policy {
  public:
-  explicit learned_policy(uint64_t seed) : seed_(seed) {}
+  explicit learned_policy(const policy_setup& setup);
   std::string name() const override { return "learned"; }
+  policy_traits traits() const override;
   int64_t version() const override { return version_; }
-  expected<proposal> propose(const prompt& p) override;
+  expected<proposal> propose_one(const prompt& p) override;
   expected<bool> learn(const std::vector<experience>& group) override;
   std::string save() const override;
   expected<void> load(const std::string& blob, int64_t version) override;
@@ -35,19 +37,19 @@ class learned_policy final : public policy {
   point look(const schedule_builder& at) const;
   decision decide(std::vector<features> options) const;
   decision within_kind(const schedule_builder& at, const std::vector<move>& moves) const;
-  schedule_builder sample(const prompt& p, random_source& random) const;
-  // Adds advantage * d log p(schedule) / d weights to the gradient.
-  void add_gradient(const experience& e, double advantage, std::map<std::string, double>& gradient) const;
-  std::vector<double> advantages(const std::vector<experience>& group);
-
-  struct baseline {
-    double mean = 1, deviation = 0.25;
-    int64_t count = 0;
+  // A schedule, and the logarithm of its probability.
+  struct sampled {
+    schedule_builder made;
+    double log_probability = 0;
   };
+  sampled sample(const prompt& p, random_source& random) const;
+  // Adds reward * d log p(schedule) / d weights to the gradient.
+  void add_gradient(const experience& e, double reward, std::map<std::string, double>& gradient) const;
+
   uint64_t seed_;
+  int64_t group_, exemplars_;
   int64_t version_ = 0;
   std::map<std::string, double> weights_;
-  std::map<std::string, baseline> baselines_;  // by task id
 };
 
 }  // namespace cudal1

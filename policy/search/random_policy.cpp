@@ -8,7 +8,7 @@ constexpr int k_attempts = 16;  // to find a program that was not proposed befor
 
 }  // namespace
 
-expected<proposal> random_policy::propose(const prompt& p) {
+expected<proposal> random_policy::propose_one(const prompt& p) {
   CUDAL1_CHECK(check_prompt(p));
   random_source random = random_for(seed_, p);
   const known_variants known(p);

@@ -9,7 +9,7 @@ class random_policy final : public search_policy {
  public:
   using search_policy::search_policy;
   std::string name() const override { return "random"; }
-  expected<proposal> propose(const prompt& p) override;
+  expected<proposal> propose_one(const prompt& p) override;
 };
 
 }  // namespace cudal1

@@ -2,12 +2,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include <gtest/gtest.h>
 
+#include "actors/auditor_actor.hpp"
 #include "actors/generator_actor.hpp"
 #include "actors/learner_actor.hpp"
 #include "actors/store_actor.hpp"
+#include "policy/search/policy_registry.hpp"
 
 namespace cudal1 {
 namespace {
@@ -30,14 +33,25 @@ class learning : public testing::Test {
     auto t = read_task(task_text, "cpu");
     ASSERT_TRUE(t) << t.error().message;
     task_ = shared_task(std::move(*t));
-    store_ = system_.spawn<caf::detached>(run_store, db_);
-    generator_ = system_.spawn<caf::detached>(run_generator, new_policy(), store_, db_, 4);
-    learner_ = system_.spawn<caf::detached>(run_learner, new_policy(), learner_setup{store_, generator_, 4, "e1", 0});
+    experiment_record e;
+    e.tasks = {task_->id};
+    ASSERT_EQ(db_->create_experiment(e).value().id, "e1");
+    store_ = system_.spawn<caf::detached>(run_store, db_, blobs(folder_));
+    auditor_ = system_.spawn(run_auditor, auditor_setup{{}, {}, 0.8, store_});
+    environment where;
+    where.device = "cpu";
+    generator_ = system_.spawn<caf::detached>(
+        run_generator, new_policy(),
+        generator_setup{store_, prompt_source(db_, blobs(folder_), where, ""), "learned/e1"});
+    learner_ =
+        system_.spawn<caf::detached>(run_learner, new_policy(), learner_setup{store_, generator_, auditor_, "e1", 0});
   }
   void TearDown() override {
     caf::anon_send_exit(learner_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(generator_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(store_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(auditor_, caf::exit_reason::user_shutdown);
+    auditor_ = nullptr;
     learner_ = nullptr;
     generator_ = nullptr;
     store_ = nullptr;
@@ -47,19 +61,49 @@ class learning : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
   static std::shared_ptr<std::unique_ptr<policy>> new_policy() {
-    return std::make_shared<std::unique_ptr<policy>>(make_policy("learned", 3).value());
+    return std::make_shared<std::unique_ptr<policy>>(make_policy("learned", policy_setup{3, {}}).value());
   }
   static caf::actor_system_config& prepared(caf::actor_system_config& c) {
     register_messages(c);
     return c;
   }
-  message::proposed propose(uint64_t seed) {
-    auto p = ask_blocking<message::proposed>(*self_, generator_, 30s, message::propose{task_, "e1", "cpu", seed});
-    EXPECT_TRUE(p) << p.error().message;
-    return p.value_or(message::proposed{});
+  // A group of proposals to one prompt.
+  std::vector<message::proposed> propose(uint64_t seed, int64_t count = 1) {
+    message::propose m;
+    m.what = task_;
+    m.experiment = "e1";
+    m.device = "cpu";
+    m.seed = seed;
+    m.count = count;
+    auto t = ask_blocking<message::ticket>(*self_, generator_, 30s, m);
+    EXPECT_TRUE(t) << t.error().message;
+    group_ = t ? t->group : group_record{};
+    std::vector<message::proposed> got;
+    while (t && (got.empty() || !got.back().last))
+      (*self_)->receive([&](const message::proposed& p) { got.push_back(p); },
+                        caf::after(30s) >> [] { FAIL() << "no proposal came"; });
+    for (const auto& p : got)
+      EXPECT_EQ(p.ticket, t->number);
+    return got;
   }
-  bool learn(const message::proposed& p, outcome result, double score) {
-    auto d = ask_blocking<message::done>(*self_, learner_, 30s, message::learn{task_, "cpu", p.variant, result, score});
+  // The last group that was proposed, with these verdicts.
+  bool learn(const std::vector<message::proposed>& group, const std::vector<std::pair<outcome, double>>& verdicts) {
+    message::learn m;
+    m.what = task_;
+    m.device = "cpu";
+    m.group = group_;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      verdict v;
+      v.task = task_->id;
+      v.variant = group[i].variant.id;
+      v.result = verdicts[i].first;
+      v.score = verdicts[i].second;
+      v.score_interval = {0.99 * v.score, 1.01 * v.score};
+      for (int pair = 0; v.score > 0 && pair < 12; ++pair)
+        v.samples.push_back({pair / 4, false, 100 * v.score, 100, 0, 0});
+      m.members.push_back({group[i].variant, v});
+    }
+    auto d = ask_blocking<message::done>(*self_, learner_, 30s, m);
     EXPECT_TRUE(d) << d.error().message;
     return d && d->yes;
   }
@@ -72,55 +116,80 @@ class learning : public testing::Test {
   store_actor store_;
   generator_actor generator_;
   learner_actor learner_;
+  auditor_actor auditor_;
+  group_record group_;
   std::optional<caf::scoped_actor> self_{system_};
 };
 
 TEST_F(learning, a_proposal_is_a_checked_program_with_the_schedule_it_came_from) {
-  const auto p = propose(1);
+  const auto p = propose(1).front();
   ASSERT_TRUE(p.program) << p.problem;
   EXPECT_EQ(p.variant.id, p.program->id);
   EXPECT_EQ(p.variant.task, task_->id);
   EXPECT_EQ(p.variant.origin, "policy learned");
   EXPECT_EQ(p.variant.policy_version, 0);
-  EXPECT_EQ(propose(1).variant.id, p.variant.id) << "all randomness comes from the seed";
+  EXPECT_TRUE(p.variant.log_probability);
+  EXPECT_EQ(propose(1).front().variant.id, p.variant.id) << "all randomness comes from the seed";
 }
 
-TEST_F(learning, a_full_group_becomes_a_version_that_is_stored_and_that_the_generator_uses) {
-  for (uint64_t i = 0; i < 3; ++i)
-    EXPECT_FALSE(learn(propose(i), outcome::correct, 1.0 + static_cast<double>(i))) << "the group is not full";
+TEST_F(learning, a_group_is_stored_before_its_proposals_come_and_asked_again_by_its_id) {
+  const auto first = propose(7, 4);
+  ASSERT_EQ(first.size(), 4u);
+  EXPECT_EQ(group_.id, "e1/1");
+  const auto stored = db_->get_group("e1/1");
+  ASSERT_TRUE(stored) << stored.error().message;
+  EXPECT_EQ(stored->asked, 4);
+  EXPECT_EQ(stored->policy, "learned");
+  EXPECT_EQ(stored->lineage, "learned/e1");
+  EXPECT_FALSE(stored->closed);
+  for (const auto& p : first)
+    EXPECT_EQ(p.variant.group, "e1/1");
+  message::propose again;
+  again.what = task_;
+  again.experiment = "e1";
+  again.device = "cpu";
+  again.group = "e1/1";
+  const auto t = ask_blocking<message::ticket>(*self_, generator_, 30s, again);
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->group.id, "e1/1") << "no second group is stored";
+  EXPECT_EQ(db_->open_groups("e1").value().size(), 1u);
+  for (const auto& before : first)
+    (*self_)->receive([&](const message::proposed& p) { EXPECT_EQ(p.variant.id, before.variant.id); },
+                      caf::after(30s) >> [] { FAIL() << "no proposal came"; });
+}
+
+TEST_F(learning, a_group_becomes_a_version_that_is_stored_and_that_the_generator_uses) {
   EXPECT_FALSE(db_->get_policy("learned"));
-  EXPECT_TRUE(learn(propose(3), outcome::wrong_answer, 0));
+  std::vector<message::proposed> group;
+  for (uint64_t seed = 0; group.size() < 4; ++seed) {  // of schedules that differ
+    group = propose(seed, 4);
+    std::set<std::string> different;
+    for (const auto& p : group)
+      different.insert(p.variant.schedule);
+    if (different.size() < 2) group.clear();
+  }
+  EXPECT_TRUE(
+      learn(group, {{outcome::correct, 1}, {outcome::correct, 2}, {outcome::correct, 3}, {outcome::wrong_answer, 0}}));
+  const auto paid = db_->get_rewards(group_.id);
+  ASSERT_TRUE(paid) << paid.error().message;
+  ASSERT_EQ(paid->rewards.size(), 4u);
+  EXPECT_LT(paid->rewards[3], paid->rewards[0]);
+  EXPECT_LT(paid->rewards[0], paid->rewards[2]);
   // The learner sends it to the store before it answers, and to the generator once it is stored.
   int64_t used = 0;
   for (uint64_t seed = 100; used == 0 && seed < 100000; ++seed)
-    used = propose(seed).variant.policy_version;
+    used = propose(seed).front().variant.policy_version;
   EXPECT_GT(used, 0);
-  const auto kept = db_->get_policy("learned");
+  const auto kept = ask_blocking<message::policy_version>(*self_, store_, 30s, message::load_policy{"learned", "e1"});
   ASSERT_TRUE(kept) << kept.error().message;
   EXPECT_EQ(kept->version, used);
   EXPECT_NE(kept->blob, "");
+  EXPECT_TRUE(db_->get_policy("learned").value().blob.ends_with(".policy")) << "the state itself is a blob";
 }
 
-TEST_F(learning, groups_that_are_not_full_when_the_experiment_ends_are_learned_from_as_well) {
-  const auto rest = [&] {
-    auto d = ask_blocking<message::done>(*self_, learner_, 30s, message::learn_rest{});
-    EXPECT_TRUE(d) << d.error().message;
-    return d && d->yes;
-  };
-  EXPECT_FALSE(rest()) << "nothing was scored";
-  EXPECT_FALSE(learn(propose(0), outcome::correct, 1.0));
-  EXPECT_FALSE(rest()) << "one alone has nothing to be compared with";
-  // Two that differ: the one from before, and one with another schedule.
-  uint64_t seed = 1;
-  while (propose(seed).variant.schedule == propose(0).variant.schedule)
-    ++seed;
-  EXPECT_FALSE(learn(propose(seed), outcome::correct, 3.0));
-  EXPECT_TRUE(rest());
-  EXPECT_FALSE(rest()) << "and only once";
-  const auto kept =
-      ask_blocking<message::policy_version>(*self_, store_, 30s, message::load_policy{"learned", "e1", false});
-  ASSERT_TRUE(kept) << kept.error().message;
-  EXPECT_GT(kept->version, 0);
+TEST_F(learning, one_variant_alone_teaches_nothing) {
+  EXPECT_FALSE(learn(propose(1), {{outcome::correct, 2.0}})) << "it has nothing to be compared with";
+  EXPECT_FALSE(db_->get_rewards(group_.id));
 }
 
 TEST_F(learning, experiments_that_run_together_do_not_overwrite_each_others_policy) {
@@ -151,13 +220,8 @@ TEST_F(learning, experiments_that_run_together_do_not_overwrite_each_others_poli
 }
 
 TEST_F(learning, verdicts_that_say_nothing_about_the_policy_are_not_learned_from) {
-  const auto p = propose(1);
-  for (int i = 0; i < 8; ++i)
-    EXPECT_FALSE(learn(p, i % 2 == 0 ? outcome::quarantined : outcome::unmeasurable, 0));
-  auto by_hand = p;
-  by_hand.variant.schedule = "";
-  for (int i = 0; i < 4; ++i)
-    EXPECT_FALSE(learn(by_hand, outcome::correct, i));
+  const auto group = propose(1, 3);
+  EXPECT_FALSE(learn(group, {{outcome::quarantined, 0}, {outcome::unmeasurable, 0}, {outcome::correct, 2}}));
   EXPECT_FALSE(db_->get_policy("learned"));
 }
 

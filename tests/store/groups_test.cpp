@@ -58,8 +58,8 @@ TEST(groups, that_are_closed_are_no_longer_open_and_stay) {
   auto s = store::open(folder.store()).value();
   for (int i = 0; i < 3; ++i)
     ASSERT_TRUE(holds(s->put_group(make_group())));
-  ASSERT_TRUE(holds(s->close_group("e1/2")));
-  ASSERT_TRUE(holds(s->close_group("e1/2"))) << "a second time changes nothing";
+  ASSERT_TRUE(holds(s->close_group("e1/2", {})));
+  ASSERT_TRUE(holds(s->close_group("e1/2", {}))) << "a second time changes nothing";
   EXPECT_EQ(ids_of(s->open_groups("e1").value()), (std::vector<std::string>{"e1/1", "e1/3"}));
   EXPECT_TRUE(s->get_group("e1/2").value().closed);
   EXPECT_EQ(s->groups_of_experiment("e1").value().size(), 3u);
@@ -108,7 +108,7 @@ TEST(groups, that_do_not_exist_or_are_of_another_task_are_errors) {
   auto s = store::open(folder.store()).value();
   for (const char* id : {"e1/1", "e1/0", "e1/01", "e1", "/1", "1/1", "e1/1/1", "e1/-1", ""}) {
     EXPECT_EQ(s->get_group(id).error().code, errc::not_found) << id;
-    EXPECT_EQ(s->close_group(id).error().code, errc::not_found) << id;
+    EXPECT_EQ(s->close_group(id, {}).error().code, errc::not_found) << id;
     EXPECT_EQ(s->get_rewards(id).error().code, errc::not_found) << id;
   }
   EXPECT_EQ(s->reserve(member("a", "e1/1"), "e1").error().code, errc::not_found);
@@ -128,7 +128,7 @@ TEST(groups, of_a_reader_are_refused_to_be_written) {
   { ASSERT_TRUE(holds(store::open(folder.store()).value()->put_group(make_group()))); }
   auto r = store::open_reader(folder.store()).value();
   EXPECT_EQ(r->put_group(make_group()).error().code, errc::invalid_argument);
-  EXPECT_EQ(r->close_group("e1/1").error().code, errc::invalid_argument);
+  EXPECT_EQ(r->close_group("e1/1", {}).error().code, errc::invalid_argument);
   EXPECT_EQ(r->put_rewards({}).error().code, errc::invalid_argument);
   EXPECT_EQ(r->open_groups("e1").value().size(), 1u);
 }

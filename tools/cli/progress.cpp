@@ -38,6 +38,13 @@ std::string clock_of(const experiment_progress& p, const run_limits& limits) {
   return limits.time_limit_s > 0 ? elapsed + " of " + format_clock(limits.time_limit_s) : elapsed;
 }
 
+// "31 answers, 212k tokens, 0.83"; "" without a language model.
+std::string answers_of(const experiment_progress& p) {
+  if (p.answers.answers == 0) return "";
+  return fmt::format("; {}, {:.0f}k tokens, cost {:.3g}", format_count(p.answers.answers, "answer"),
+                     static_cast<double>(p.answers.prompt_tokens + p.answers.answer_tokens) / 1000, p.answers.money);
+}
+
 int64_t faster(const experiment_progress& p) {
   return std::count_if(p.tasks.begin(), p.tasks.end(), [](const auto& t) { return t.best > 1; });
 }
@@ -81,7 +88,8 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
   if (p.infrastructure_faults > 0)
     failures += fmt::format("{}lost and repeated {}", failures.empty() ? "" : "; ", p.infrastructure_faults);
   const auto last = fmt::format("{} of {} tasks faster{}", faster(p), p.tasks.size(),
-                                failures.empty() ? "" : "; failed: " + failures);
+                                failures.empty() ? "" : "; failed: " + failures) +
+                    answers_of(p);
   auto grid = task_grid(p, t);
   // The grid is cut to the terminal's height; its last line is then "...".
   const std::size_t others = lines.size() + 1 + (remark.empty() ? 0 : 1) + (p.problem.empty() ? 0 : 1) + 1;
@@ -103,7 +111,7 @@ std::string progress_line(const experiment_progress& p) {
   const auto failures = format_failures(p.outcomes);
   return fmt::format("{:>7}  {}, {} of {} tasks faster{}", format_clock(p.active_s), counts(p), faster(p),
                      p.tasks.size(), failures.empty() ? "" : "; failed: " + failures) +
-         (p.problem.empty() ? "" : "; " + p.problem);
+         answers_of(p) + (p.problem.empty() ? "" : "; " + p.problem);
 }
 
 void run_view::remark(const std::string& what) {

@@ -1,6 +1,4 @@
 // Policies on a cheap objective: programs with few steps.
-#include "policy/search/policy.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -8,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policy/search/immediate_policy.hpp"
+#include "policy/search/policy_registry.hpp"
 #include "policy/search/starting_schedules.hpp"
+#include "sandbox/verify/rewards.hpp"
 #include "tests/policy/task_texts.hpp"
 
 namespace cudal1::test {
@@ -23,56 +24,77 @@ double score_of(const task& t, const schedule& s) {
   return static_cast<double>(t.reference.text.steps.size()) / static_cast<double>(calls);
 }
 
-std::unique_ptr<policy> made(const std::string& name, uint64_t seed = 1) {
-  auto p = make_policy(name, seed);
+// The names of those that answer at once.
+std::vector<std::string> immediate_names() {
+  std::vector<std::string> names;
+  for (const auto& name : policy_names())
+    if (name != "llm") names.push_back(name);
+  return names;
+}
+
+std::unique_ptr<immediate_policy> made(const std::string& name, uint64_t seed = 1) {
+  policy_setup setup;
+  setup.seed = seed;
+  auto p = make_policy(name, setup);
   if (!p) throw std::runtime_error(p.error().message);
-  return std::move(*p);
+  auto* immediate = dynamic_cast<immediate_policy*>(p->release());
+  if (immediate == nullptr) throw std::runtime_error(name + " does not answer at once");
+  return std::unique_ptr<immediate_policy>(immediate);
+}
+
+// A task of the tests, which lives as long as they do.
+std::shared_ptr<const task> shared(const task& t) {
+  return {std::shared_ptr<const task>(), &t};
 }
 
 prompt prompt_of(const task& t, uint64_t seed, std::vector<exemplar> exemplars = {}) {
   prompt p;
-  p.what = &t;
+  p.what = shared(t);
   p.target = &for_cpu();
   p.seed = seed;
   p.exemplars = std::move(exemplars);
   return p;
 }
 
-exemplar exemplar_of(const task& t, const schedule& s) {
+exemplar exemplar_with(const schedule& plan, const std::string& id, double score) {
   exemplar e;
-  e.plan = s;
-  e.variant = lower(t, s, for_cpu())->checked.id;
-  e.score = score_of(t, s);
+  e.plan = plan;
+  e.known.variant.id = id;
+  e.known.result.score = score;
   return e;
+}
+
+exemplar exemplar_of(const task& t, const schedule& s) {
+  return exemplar_with(s, lower(t, s, for_cpu())->checked.id, score_of(t, s));
 }
 
 // The mean score of a search's proposals, which become its exemplars. (The best score shows no difference: on tasks
 // this small every policy finds it.)
-double search(policy& by, const task& t, int proposals, uint64_t seed) {
+double search(immediate_policy& by, const task& t, int proposals, uint64_t seed) {
   std::vector<exemplar> seen;
   double sum = 0;
   for (int i = 0; i < proposals; ++i) {
-    const auto proposed = by.propose(prompt_of(t, seed + static_cast<uint64_t>(i), seen));
+    const auto proposed = by.propose_one(prompt_of(t, seed + static_cast<uint64_t>(i), seen));
     EXPECT_TRUE(proposed);
     seen.push_back(exemplar_of(t, proposed->plan));
-    sum += seen.back().score;
-    std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+    sum += seen.back().score();
+    std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.score() > b.score(); });
     if (seen.size() > 8) seen.resize(8);
   }
   return sum / proposals;
 }
 
-double mean_score(policy& by, const task& t, int proposals) {
+double mean_score(immediate_policy& by, const task& t, int proposals) {
   double sum = 0;
   for (int i = 0; i < proposals; ++i)
-    sum += score_of(t, by.propose(prompt_of(t, 1000 + static_cast<uint64_t>(i)))->plan);
+    sum += score_of(t, by.propose_one(prompt_of(t, 1000 + static_cast<uint64_t>(i)))->plan);
   return sum / proposals;
 }
 
 // A prompt shows only some of the tried variants; a policy that took the others for new would propose them forever.
 TEST(Policy, TriedVariantsAreNotProposedAgainEvenIfNoExemplarShowsThem) {
   const task& t = builtin("softmax");
-  for (const auto& name : policy_names()) {
+  for (const auto& name : immediate_names()) {
     auto by = made(name);
     std::vector<exemplar> seen;
     std::set<std::string> tried;
@@ -81,14 +103,14 @@ TEST(Policy, TriedVariantsAreNotProposedAgainEvenIfNoExemplarShowsThem) {
       prompt p = prompt_of(t, seed, seen);
       p.target = &for_cuda();
       p.is_tried = [&](const std::string& id) { return tried.contains(id); };
-      const auto proposed = by->propose(p);
+      const auto proposed = by->propose_one(p);
       ASSERT_TRUE(proposed);
       const auto result = lower(t, proposed->plan, for_cuda());
       ASSERT_TRUE(result);
-      exemplar e{proposed->plan, result->checked.id, outcome::correct, 1.0 + static_cast<double>(seed % 7)};
-      if (!tried.insert(e.variant).second) ++repeated;
+      exemplar e = exemplar_with(proposed->plan, result->checked.id, 1.0 + static_cast<double>(seed % 7));
+      if (!tried.insert(e.id()).second) ++repeated;
       if (seed % 3 != 0) seen.push_back(std::move(e));  // every third failed
-      std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+      std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.score() > b.score(); });
       if (seen.size() > 8) seen.resize(8);
     }
     EXPECT_LE(repeated, 6) << name << ", " << tried.size() << " variants";
@@ -96,18 +118,19 @@ TEST(Policy, TriedVariantsAreNotProposedAgainEvenIfNoExemplarShowsThem) {
 }
 
 TEST(Policy, EveryNameCreatesAPolicyAndUnknownNamesAreErrors) {
-  for (const auto& name : policy_names())
+  for (const auto& name : immediate_names())
     EXPECT_EQ(made(name)->name(), name);
-  EXPECT_FALSE(make_policy("oracle", 1));
-  EXPECT_FALSE(made("random")->propose(prompt{}));
+  EXPECT_FALSE(make_policy("oracle", {}));
+  EXPECT_FALSE(check_policy_name("oracle"));
+  EXPECT_FALSE(made("random")->propose_one(prompt{}));
 }
 
 TEST(Policy, TheSameSeedGivesTheSameProposalAndOthersDiffer) {
   const task& t = builtin("rms_norm");
-  for (const auto& name : policy_names()) {
+  for (const auto& name : immediate_names()) {
     std::vector<std::string> plans;
     for (uint64_t seed = 0; seed < 12; ++seed) {
-      const auto a = made(name)->propose(prompt_of(t, seed)), b = made(name)->propose(prompt_of(t, seed));
+      const auto a = made(name)->propose_one(prompt_of(t, seed)), b = made(name)->propose_one(prompt_of(t, seed));
       ASSERT_TRUE(a && b);
       EXPECT_EQ(a->plan, b->plan) << name;
       EXPECT_TRUE(lower(t, a->plan, for_cpu())) << name;
@@ -119,7 +142,7 @@ TEST(Policy, TheSameSeedGivesTheSameProposalAndOthersDiffer) {
 }
 
 TEST(Policy, AllPoliciesProposeAndLearnForCudaToo) {
-  for (const auto& name : policy_names()) {
+  for (const auto& name : immediate_names()) {
     auto by = made(name);
     std::vector<experience> group;
     for (const char* task_name : {"mlp", "softmax"}) {
@@ -128,15 +151,15 @@ TEST(Policy, AllPoliciesProposeAndLearnForCudaToo) {
       for (uint64_t seed = 0; seed < 4; ++seed) {
         prompt p = prompt_of(t, seed);
         p.target = &for_cuda();
-        const auto proposed = by->propose(p);
+        const auto proposed = by->propose_one(p);
         ASSERT_TRUE(proposed);
         const auto result = lower(t, proposed->plan, for_cuda());
         ASSERT_TRUE(result) << print_schedule(proposed->plan) << ": " << result.error().message;
         experience e;
-        e.what = &t;
+        e.what = shared(t);
         e.target = &for_cuda();
         e.plan = proposed->plan;
-        e.score = static_cast<double>(seed);
+        e.reward = static_cast<double>(seed) - 1.5;
         group.push_back(std::move(e));
       }
       EXPECT_TRUE(by->learn(group));
@@ -164,17 +187,12 @@ TEST(Policy, ProposalsForANetworkOfHundredsOfStepsTakeSeconds) {
   p.target = &for_cuda();
   const auto start = std::chrono::steady_clock::now();
   for (p.seed = 1; p.seed <= 4; ++p.seed) {
-    const auto proposed = by->propose(p);
+    const auto proposed = by->propose_one(p);
     ASSERT_TRUE(proposed);
     ASSERT_FALSE(proposed->plan.moves.empty());
     const auto lowered = lower(t, proposed->plan, for_cuda());
     ASSERT_TRUE(lowered) << lowered.error().message;
-    exemplar e;
-    e.variant = lowered->checked.id;
-    e.plan = proposed->plan;
-    e.result = outcome::correct;
-    e.score = 1;
-    p.exemplars.push_back(std::move(e));
+    p.exemplars.push_back(exemplar_with(proposed->plan, lowered->checked.id, 1));
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
   EXPECT_EQ(whole_schedules(t, for_cuda()).front().moves.back().name, "graph") << "after any number of other moves";
@@ -182,15 +200,15 @@ TEST(Policy, ProposalsForANetworkOfHundredsOfStepsTakeSeconds) {
 
 TEST(Policy, AProposalIsNotOneOfTheExemplars) {
   const task& t = builtin("gelu_by_hand");
-  for (const auto& name : policy_names()) {
+  for (const auto& name : immediate_names()) {
     auto by = made(name);
     std::vector<exemplar> seen;
     for (uint64_t seed = 0; seed < 12; ++seed) {
-      const auto proposed = by->propose(prompt_of(t, seed, seen));
+      const auto proposed = by->propose_one(prompt_of(t, seed, seen));
       ASSERT_TRUE(proposed);
       const exemplar e = exemplar_of(t, proposed->plan);
       for (const auto& other : seen)
-        EXPECT_NE(other.variant, e.variant) << name;
+        EXPECT_NE(other.id(), e.id()) << name;
       seen.push_back(e);
     }
   }
@@ -215,7 +233,7 @@ TEST(EvolutionaryPolicy, ProposesTheWholeScheduleFirstAndThenMutationsOfTheBest)
     std::vector<exemplar> seen;
     bool full = false;
     for (uint64_t seed = 0; seed < 2; ++seed) {
-      const auto proposed = made("evolutionary")->propose(prompt_of(t, seed, seen));
+      const auto proposed = made("evolutionary")->propose_one(prompt_of(t, seed, seen));
       ASSERT_TRUE(proposed);
       full = full || proposed->plan == whole.front();
       seen.push_back(exemplar_of(t, proposed->plan));
@@ -227,12 +245,12 @@ TEST(EvolutionaryPolicy, ProposesTheWholeScheduleFirstAndThenMutationsOfTheBest)
   std::vector<exemplar> seen;
   for (const auto& s : whole_schedules(t, for_cpu()))
     seen.push_back(exemplar_of(t, s));
-  seen.front().score = 100;
+  seen.front().known.result.score = 100;
   int from_best = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    const auto proposed = made("evolutionary")->propose(prompt_of(t, seed, seen));
+    const auto proposed = made("evolutionary")->propose_one(prompt_of(t, seed, seen));
     ASSERT_TRUE(proposed);
-    from_best += !proposed->parents.empty() && proposed->parents.front() == seen.front().variant ? 1 : 0;
+    from_best += !proposed->parents.empty() && proposed->parents.front() == seen.front().id() ? 1 : 0;
   }
   EXPECT_GE(from_best, 10);
 }
@@ -242,26 +260,36 @@ TEST(EvolutionaryPolicy, NamesTheParentsOfItsMutants) {
   const exemplar parent = exemplar_of(t, *parse_schedule("fuse(steps=0..7)"));
   bool seen = false;
   for (uint64_t seed = 0; seed < 20 && !seen; ++seed) {
-    const auto proposed = made("evolutionary")->propose(prompt_of(t, seed, {parent}));
-    seen = proposed->parents == std::vector<std::string>{parent.variant};
+    const auto proposed = made("evolutionary")->propose_one(prompt_of(t, seed, {parent}));
+    seen = proposed->parents == std::vector<std::string>{parent.id()};
   }
   EXPECT_TRUE(seen);
 }
 
-std::unique_ptr<policy> trained(const task& t, int rounds) {
+std::unique_ptr<immediate_policy> trained(const task& t, int rounds) {
   auto by = made("learned");
   for (int round = 0; round < rounds; ++round) {
     std::vector<experience> group;
+    std::vector<reward_member> members;
     for (uint64_t i = 0; i < 8; ++i) {
-      const auto proposed = by->propose(prompt_of(t, static_cast<uint64_t>(round) * 100 + i));
+      const auto proposed = by->propose_one(prompt_of(t, static_cast<uint64_t>(round) * 100 + i));
       experience e;
-      e.what = &t;
+      e.what = shared(t);
       e.target = &for_cpu();
       e.plan = proposed->plan;
       e.trace = proposed->trace;
-      e.score = score_of(t, e.plan);
+      e.score = score_of(t, *e.plan);
+      reward_member m;
+      m.score = e.score;
+      m.score_interval = {e.score, e.score};
+      for (int fork = 0; fork < 8; ++fork)
+        m.samples.push_back({fork, false, e.score, 1, 0, 0});
+      members.push_back(std::move(m));
       group.push_back(std::move(e));
     }
+    const auto paid = pay_group(members, {});
+    for (std::size_t i = 0; paid && i < group.size(); ++i)
+      group[i].reward = paid->members[i].reward;
     EXPECT_TRUE(by->learn(group));
   }
   return by;
@@ -277,18 +305,58 @@ TEST(LearnedPolicy, ScoresRiseWithTrainingAndCarryOverToAnotherTask) {
   EXPECT_GT(mean_score(*by, other, 16), mean_score(*fresh, other, 16));
 }
 
-TEST(LearnedPolicy, EqualScoresTeachNothing) {
+TEST(LearnedPolicy, RewardsOfZeroTeachNothing) {
   const task& t = builtin("softmax");
   auto by = made("learned");
   experience e;
-  e.what = &t;
+  e.what = shared(t);
   e.target = &for_cpu();
   e.plan = *parse_schedule("row_kernel(steps=0)");
-  e.score = 1.5;
   const auto changed = by->learn({e, e});
   ASSERT_TRUE(changed);
   EXPECT_FALSE(*changed);
   EXPECT_EQ(by->version(), 0);
+}
+
+TEST(LearnedPolicy, StatesTheProbabilityOfAProposal) {
+  const task& t = builtin("softmax");
+  auto by = made("learned");
+  std::map<std::string, int> counts;
+  std::map<std::string, double> stated;
+  constexpr int n = 2000;
+  for (uint64_t seed = 0; seed < n; ++seed) {
+    const auto proposed = by->propose_one(prompt_of(t, seed));
+    ASSERT_TRUE(proposed && proposed->log_probability);
+    const auto plan = print_schedule(proposed->plan);
+    ++counts[plan];
+    stated[plan] = std::exp(*proposed->log_probability);
+  }
+  // Schedules without moves are drawn again, so the others are somewhat more frequent than stated.
+  for (const auto& [plan, count] : counts)
+    if (count > n / 20) EXPECT_NEAR(stated[plan], count / double{n}, 0.4 * count / n) << plan;
+}
+
+TEST(ImmediatePolicy, DeliversAGroupOfDifferentProposalsToOneTicket) {
+  const task& t = builtin("rms_norm");
+  auto by = made("learned");
+  std::vector<delivery> got;
+  by->connect([&](delivery d) { got.push_back(std::move(d)); });
+  const ticket to = by->propose(prompt_of(t, 7), 5);
+  ASSERT_EQ(got.size(), 5u);
+  std::set<std::string> plans;
+  for (const auto& d : got) {
+    EXPECT_EQ(d.to, to);
+    const auto made = d.read();
+    ASSERT_TRUE(made);
+    plans.insert(print_schedule(made->plan));
+    EXPECT_EQ(d.last, &d == &got.back());
+  }
+  EXPECT_GT(plans.size(), 1u);
+  got.clear();
+  EXPECT_NE(by->propose(prompt{}, 3), to);
+  ASSERT_EQ(got.size(), 1u) << "an error ends the ticket";
+  EXPECT_FALSE(got[0].read());
+  EXPECT_TRUE(got[0].last);
 }
 
 TEST(LearnedPolicy, ProposesTheSameAfterSavingAndLoading) {
@@ -299,7 +367,7 @@ TEST(LearnedPolicy, ProposesTheSameAfterSavingAndLoading) {
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(copy->version(), by->version());
   for (uint64_t seed = 0; seed < 8; ++seed)
-    EXPECT_EQ(copy->propose(prompt_of(t, seed))->plan, by->propose(prompt_of(t, seed))->plan);
+    EXPECT_EQ(copy->propose_one(prompt_of(t, seed))->plan, by->propose_one(prompt_of(t, seed))->plan);
   EXPECT_FALSE(copy->load("{}", 1));
   EXPECT_FALSE(copy->load(made("random")->save(), 1));
 }

@@ -127,6 +127,7 @@ expected<int> report(const report_options& o, context& c) {
                                      {"environments", to_json(r.environments)},
                                      {"against", r.against},
                                      {"groups", to_json(groups)},
+                                     {"models", to_json(r.models)},
                                      {"tasks", to_json(r.tasks)}}));
     return exit_code::success;
   }
@@ -138,6 +139,7 @@ expected<int> report(const report_options& o, context& c) {
   for (const auto& line : split_lines(print_title(r)))
     text += (text.empty() ? c.out.bold(line) : c.out.dim(wrap(line, c.out.width, 0))) + "\n";
   text += "\n" + table_of_speedups(groups).text(c.out) + "\n" + table_of_shares(groups).text(c.out) + "\n";
+  if (const auto models = print_models(r, c.out); !models.empty()) text += models + "\n";
   for (const auto& line : split_lines(print_against(r)))
     text += wrap(line, c.out.width, 0) + "\n";
   text += c.out.dim(wrap(legend(r, groups.front().over), c.out.width, 0)) + "\n";

@@ -10,7 +10,7 @@
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
 #include "config/configuration.hpp"
-#include "policy/search/policy.hpp"
+#include "policy/search/policy_registry.hpp"
 #include "tools/baseline/first_look.hpp"
 #include "tools/baseline/measure_baselines.hpp"
 #include "tools/cli/command.hpp"
@@ -39,6 +39,8 @@ struct run_options {
   std::string time;
   uint64_t seed = 1;
   bool fresh = false;
+  std::vector<std::string> models;
+  std::string replays;
   std::string device;
   std::string resume;
   std::string against;
@@ -58,7 +60,7 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   r.verb = client_verb::run;
   r.policy = o.policy.empty() ? defaults.search.policy : o.policy;
   // Before a node is started.
-  CUDAL1_TRY([[maybe_unused]] const auto known, make_policy(r.policy, o.seed));
+  CUDAL1_CHECK(check_policy_name(r.policy));
   // A flag for one limit disables the default of the other.
   r.time_limit_s = o.evaluations ? 0 : defaults.search.time_limit_s;
   r.evaluations_per_task = o.time.empty() ? defaults.search.evaluations_per_task : 0;
@@ -68,6 +70,8 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   }
   r.seed = o.seed;
   r.fresh_policy = o.fresh;
+  r.models = o.models;
+  r.replays = o.replays;
   r.stop_on_disconnect = true;  // so that a second Ctrl-C or a closed terminal ends the search
   return r;
 }
@@ -333,11 +337,19 @@ void add_run(CLI::App& app, context& c) {
   sub->add_option("--device", o->device,
                   "cpu, cuda:0, ..., a list as in cuda:0,cuda:1, or cuda: every GPU (default: the first GPU, else cpu)")
       ->type_name("DEVICE");
+  sub->add_option("--model", o->models,
+                  "a language model of the policy llm, as its endpoint names it or as a table of models.toml; if "
+                  "repeated, the models take turns on each task")
+      ->type_name("NAME");
+  sub->add_option("--replay-prompts", o->replays,
+                  "give the policy the prompts of this experiment again, in their order; answers that are kept are "
+                  "not asked for again")
+      ->type_name("EXPERIMENT");
   auto* resume = sub->add_option("--resume", o->resume,
                                  "continue an experiment that was stopped, as in --resume e3, with its own limits");
   resume->type_name("EXPERIMENT");
   for (const auto* flag : {"source", "--inputs", "--weights", "--module", "--tasks", "--task", "--policy",
-                           "--evaluations", "--time", "--device"})
+                           "--evaluations", "--time", "--device", "--model", "--replay-prompts"})
     resume->excludes(sub->get_option(flag));
   for (const auto* flag : {"source", "--inputs", "--weights", "--module"})
     sub->get_option(flag)->excludes(sub->get_option("--tasks"));

@@ -64,6 +64,7 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
   for (const auto& v : verdicts) {
     ++row.evaluations;
     ++totals.outcomes[enum_name(v.result)];
+    if (!v.reused_from.empty()) ++totals.reused;
     for (const auto& [stage, ms] : v.stage_ms)
       totals.stage_ms[stage] += ms;
     if (v.result == outcome::correct) ++row.correct;
@@ -191,6 +192,8 @@ expected<search_report> report_experiment(store& s, const std::string& experimen
     CUDAL1_TRY(auto row, row_of(s, t, e.id, r, floors));
     r.tasks.push_back(std::move(row));
   }
+  if (e.active_s > 0) r.policy_wait = std::min(1.0, e.policy_wait_s / e.active_s);
+  CUDAL1_TRY(r.models, models_of(s, e));
   CUDAL1_TRY(const auto attempts, s.attempts(e.id));
   r.infrastructure_faults =
       std::count_if(attempts.begin(), attempts.end(), [](const auto& a) { return a.state == attempt_state::lost; });

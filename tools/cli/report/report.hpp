@@ -11,6 +11,7 @@
 
 #include "store/store.hpp"
 #include "tools/cli/report/against.hpp"
+#include "tools/cli/report/model_rows.hpp"
 #include "tools/cli/report/speedup_statistics.hpp"
 #include "tools/cli/terminal.hpp"
 
@@ -64,11 +65,15 @@ struct search_report {
   std::vector<std::string> unknown_models;  // GPUs without known specifications, so without floors
   std::string against;                      // the kind given to compare_with_base; "" if it was not called
   std::optional<speedup_summary> over;      // speedups over `against`, of all tasks
+  double policy_wait = 0;                   // share of the active time in which only the policy's answers were missing
+  int64_t reused = 0;                       // of the evaluations: verdicts of other experiments
+  std::vector<model_row> models;            // of an experiment with language models
 };
 BOOST_DESCRIBE_STRUCT(search_report, (),
                       (experiment, state, policy, device, environments, tasks, beat_reference, geometric_mean,
                        evaluations, active_s, evaluations_per_s, outcomes, move_failures, infrastructure_faults,
-                       stage_ms, devices, device_busy, gap_closed, unknown_models, against, over))
+                       stage_ms, devices, device_busy, gap_closed, unknown_models, against, over, policy_wait, reused,
+                       models))
 
 // One experiment, with its tasks in its order.
 expected<search_report> report_experiment(store& s, const std::string& experiment);
@@ -102,6 +107,8 @@ std::string print_against(const search_report& r);
 // Mean time of each stage of an evaluation and its share of the device's time; "" if nothing was evaluated.
 std::string print_stages(const search_report& r, const terminal& t);
 std::string markdown_table(const search_report& r);
+// What each language model reached, and what it took; "" if there are none.
+std::string print_models(const search_report& r, const terminal& t);
 
 // "cpu: AMD EPYC ... (details)".
 std::string describe_device(const environment& e);

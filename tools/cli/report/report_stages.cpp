@@ -49,6 +49,9 @@ std::string print_stages(const search_report& r, const terminal& t) {
   if (r.device_busy > 0)
     text += fmt::format("{} was busy for {:.0f}% of the time.\n", r.devices > 1 ? "A device" : "The device",
                         100 * r.device_busy);
+  if (r.policy_wait > 0.0005)
+    text += fmt::format("It waited for the policy's proposals, with nothing else to do, for {:.1f}% of the time.\n",
+                        100 * r.policy_wait);
   return text;
 }
 

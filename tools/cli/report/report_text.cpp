@@ -147,6 +147,7 @@ std::string print_summary(const search_report& r) {
   text += "\n" + format_count(r.evaluations, "evaluation");
   if (r.evaluations_per_s > 0)
     text += fmt::format(" in {} ({} a second)", format_clock(r.active_s), format_number(r.evaluations_per_s));
+  if (r.reused > 0) text += fmt::format("; {} reused from other experiments", r.reused);
   const auto failures = format_failures(r.outcomes);
   text += failures.empty() ? "; none failed" : "; failed: " + failures;
   if (r.infrastructure_faults > 0)
@@ -185,6 +186,7 @@ std::string print_report(const search_report& r, const terminal& t) {
     text += wrap(line, t.width, 0) + "\n";
   for (const auto& line : split_lines(print_against(r)))
     text += wrap(line, t.width, 0) + "\n";
+  if (const auto models = print_models(r, t); !models.empty()) text += "\n" + models;
   if (const auto stages = print_stages(r, t); !stages.empty()) text += "\n" + stages;
   for (const auto& line : split_lines(print_legend(r)))
     text += t.dim(wrap(line, t.width, 0)) + "\n";

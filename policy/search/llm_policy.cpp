@@ -1,0 +1,190 @@
+#include "policy/search/llm_policy.hpp"
+
+#include <algorithm>
+
+#include "config/base/describe.hpp"
+#include "policy/search/second_opinion.hpp"
+#include "store/blobs.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t tokens_per_million = 1'000'000;
+
+// What an answer took. One from the cache costs nothing now; in a group that goes on after a restart it was paid for
+// then, by this experiment.
+answer_cost cost_of(const chat_answer& a, const chat_model& model, bool resumed) {
+  answer_cost c;
+  c.answers = 1;
+  c.prompt_tokens = a.prompt_tokens;
+  c.answer_tokens = a.answer_tokens + a.lost_tokens;
+  c.money = a.cost;
+  if (a.cached && resumed)
+    c.money = (static_cast<double>(a.prompt_tokens) * model.price_prompt +
+               static_cast<double>(a.answer_tokens) * model.price_answer) /
+              tokens_per_million;
+  c.seconds = a.seconds;
+  c.cached = a.cached ? 1 : 0;
+  return c;
+}
+
+// What is kept of an answer beside its text.
+void note_answer(json& trace, const chat_answer& a) {
+  if (!a.reasoning.empty()) trace.set("reasoning", a.reasoning);
+  trace.set("model", a.model);
+  trace.set("finish_reason", a.finish_reason);
+  trace.set("prompt_tokens", a.prompt_tokens);
+  trace.set("answer_tokens", a.answer_tokens);
+  trace.set("cost", a.cost);
+  trace.set("seconds", a.seconds);
+  trace.set("tries", a.tries);
+  trace.set("cached", a.cached);
+}
+
+}  // namespace
+
+expected<std::unique_ptr<policy>> llm_policy::make(const policy_setup& setup) {
+  if (setup.models.empty())
+    return fail(errc::invalid_argument,
+                "the policy llm needs a language model: name one with --model, as its endpoint names it, and set "
+                "llm.url (--set llm.url=http://localhost:11434/v1 for Ollama), or describe it in models.toml");
+  CUDAL1_TRY(auto models, read_chat_models(setup.models, setup.llm, setup.data, setup.environment));
+  return std::unique_ptr<policy>(new llm_policy(setup, std::move(models)));
+}
+
+llm_policy::llm_policy(const policy_setup& setup, std::vector<chat_model> models)
+    : setup_(setup),
+      models_(std::move(models)),
+      budget_(chat_budget::make(setup.llm.budget_tokens, setup.llm.budget_money,
+                                {setup.spent.prompt_tokens, setup.spent.answer_tokens, setup.spent.money})),
+      cache_(std::make_shared<answer_cache>(setup.data + "/answers")),
+      requests_(setup.llm, setup.gates, blobs(setup.data).folder()),
+      clients_(models_.size()) {}
+
+llm_policy::~llm_policy() {
+  clients_.clear();
+}
+
+policy_traits llm_policy::traits() const {
+  const auto& o = setup_.llm;
+  policy_traits t;
+  t.group = o.answers_per_prompt;
+  t.in_flight = 0;
+  for (const auto& m : models_)
+    t.in_flight += m.parallel;
+  // A request may wait for its turn before its own patience begins.
+  t.patience = std::chrono::milliseconds(static_cast<int64_t>(2000 * o.patience_s));
+  t.models = setup_.models;
+  t.keeps_groups = true;
+  if (o.mode == "evolutionary") {
+    t.exemplars.sample.correct = static_cast<std::size_t>(o.exemplars);
+    t.exemplars.sample.failed = static_cast<std::size_t>(o.failed_exemplars);
+    t.exemplars.sample.scheme = enum_value<sampling_scheme>(o.scheme).value_or(sampling_scheme::buckets);
+    t.exemplars.sample.temperature = o.sample_temperature;
+    t.island_reset = t.exemplars.sample.scheme == sampling_scheme::islands ? o.island_reset : 0;
+  }
+  if (o.mode == "evolutionary" || o.mode == "repair") t.repair_rounds = o.repair_rounds;
+  t.gives_opinions = o.second_opinion;
+  return t;
+}
+
+expected<std::string> llm_policy::document_of(const prompt& p) {
+  CUDAL1_TRY(const auto request, requests_.write(p));
+  return to_text(request);
+}
+
+std::size_t llm_policy::place_of(const std::string& model) const {
+  const auto found = std::ranges::find(models_, model, &chat_model::name);
+  return found == models_.end() ? 0 : static_cast<std::size_t>(found - models_.begin());
+}
+
+expected<chat_client*> llm_policy::client_of(std::size_t model) {
+  auto& client = clients_[model];
+  if (!client) {
+    CUDAL1_TRY(client, chat_client::start(models_[model], budget_, cache_));
+  }
+  return client.get();
+}
+
+ticket llm_policy::refuse(const error& why) {
+  const ticket t = ++last_ticket_;
+  sink_({t, [why]() -> expected<proposal> { return tl::unexpected<error>(why); }, true});
+  return t;
+}
+
+ticket llm_policy::ask(std::size_t model, std::vector<chat_request> requests, bool resumed, answer_reading read) {
+  const auto client = client_of(model);
+  if (!client) return refuse(client.error());
+  const ticket t = ++last_ticket_;
+  {
+    const std::lock_guard lock(mutex_);
+    open_[t] = {model, {}, static_cast<int64_t>(requests.size())};
+  }
+  for (auto& r : requests) {
+    const uint64_t number = (*client)->ask(std::move(r), [this, t, model, resumed, read](expected<chat_answer> a) {
+      deliver(t, [this, model, resumed, read, a = std::move(a)]() -> expected<proposal> {
+        CUDAL1_TRY(const auto answer, a);
+        proposal made = read(answer);
+        made.cost = cost_of(answer, models_[model], resumed);
+        note_answer(made.trace, answer);
+        return made;
+      });
+    });
+    const std::lock_guard lock(mutex_);
+    if (const auto found = open_.find(t); found != open_.end()) found->second.requests.push_back(number);
+  }
+  return t;
+}
+
+ticket llm_policy::propose(prompt p, int64_t n) {
+  const auto document = from_text<llm_request>(p.document);
+  if (!document) return refuse(document.error());
+  std::vector<chat_request> requests(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].messages = document->messages;
+    requests[i].sample = static_cast<int64_t>(i);
+    requests[i].seed = p.seed;
+  }
+  const answer_context context{p.what, p.target,
+                               enum_value<answer_form>(document->form).value_or(answer_form::program)};
+  return ask(place_of(p.model), std::move(requests), p.resumed,
+             [context](const chat_answer& a) { return proposal_of(a.text, a.finish_reason, context); });
+}
+
+ticket llm_policy::give_opinion(std::shared_ptr<const task> what, const stored_exemplar& suspicious) {
+  chat_request r;
+  r.messages = opinion_messages(*what, suspicious);
+  return ask(0, {std::move(r)}, false, [](const chat_answer& a) {
+    proposal p;
+    p.analysis = a.text;
+    return p;
+  });
+}
+
+void llm_policy::deliver(ticket t, std::function<expected<proposal>()> read) {
+  bool last = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(t);
+    if (found == open_.end()) return;  // it was cancelled
+    last = --found->second.left == 0;
+    if (last) open_.erase(found);
+  }
+  sink_({t, std::move(read), last});
+}
+
+void llm_policy::cancel(ticket t) {
+  open_ticket cancelled;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(t);
+    if (found == open_.end()) return;
+    cancelled = std::move(found->second);
+    open_.erase(found);
+  }
+  for (const uint64_t number : cancelled.requests)
+    clients_[cancelled.model]->cancel(number);
+}
+
+}  // namespace cudal1

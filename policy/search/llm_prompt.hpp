@@ -1,0 +1,50 @@
+// What a language model is sent for a prompt, and the proposal that its answer is.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/configuration.hpp"
+#include "policy/chat/chat_types.hpp"
+#include "policy/prompt/answer_reader.hpp"
+#include "policy/prompt/example_library.hpp"
+#include "policy/search/policy.hpp"
+
+namespace cudal1 {
+
+// The request of a prompt, as it is stored with its group.
+struct llm_request {
+  std::vector<chat_message> messages;
+  std::string form;                  // answer_form, by name
+  std::vector<std::string> dropped;  // parts of the document that did not fit into the budget of tokens
+};
+BOOST_DESCRIBE_STRUCT(llm_request, (), (messages, form, dropped))
+
+// Writes requests. Not thread-safe.
+class llm_request_writer {
+ public:
+  llm_request_writer(language_model_options options, verification_options gates, std::string blobs_folder)
+      : options_(std::move(options)), gates_(gates), blobs_folder_(std::move(blobs_folder)) {}
+  // errc::unsupported for a target without a guide; errc::invalid_argument if llm.prompt_tokens is too small.
+  expected<llm_request> write(const prompt& p);
+
+ private:
+  language_model_options options_;
+  verification_options gates_;
+  std::string blobs_folder_;
+  std::map<std::string, std::shared_ptr<const example_library>> libraries_;  // by profile
+};
+
+// What an answer is read with.
+struct answer_context {
+  std::shared_ptr<const task> what;
+  const lowering_target* target = nullptr;
+  answer_form form = answer_form::program;
+};
+
+// The program or schedule of an answer, or why there is none.
+proposal proposal_of(const std::string& text, const std::string& finish_reason, const answer_context& c);
+
+}  // namespace cudal1

@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Whole experiments with language models, as a user runs them: a server that answers by a script, two models, their
+table and costs, hack cases, a kill -9 in the middle, and a replay.
+
+    llm_experiment_test.py CUDAL1
+"""
+
+import collections
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CUDAL1 = sys.argv.pop(1) if len(sys.argv) > 1 else "cudal1"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SERVER = ROOT / "tests/policy/chat/chat_server.py"
+KEY = "sk-test-4f1d9a7c2b8e"
+PRICE_PROMPT, PRICE_ANSWER = 2.0, 10.0  # per million tokens
+TASKS = ("bias_relu_twice", "huber_loss")
+# Quick and coarse: what is tested is the way of the answers, not the clock.
+SETTINGS = ["device.allow_weak_confinement=true", "timing.max_seconds=1.5", "timing.target_half_width=0.1",
+            "timing.screening_half_width=0.4", "timing.screened_limit=5", "timing.confirmed_limit=2",
+            f"llm.price_prompt={PRICE_PROMPT}", f"llm.price_answer={PRICE_ANSWER}", "llm.retry_delay_s=0.05",
+            "llm.parallel=4", "llm.patience_s=60", "llm.repair_rounds=1"]
+
+
+def library(task):
+    return (ROOT / f"config/programs/cpu/{task}.cu1").read_text()
+
+
+def answer(code, analysis="The reference launches each operator by itself; one kernel moves less memory."):
+    return f"## Performance analysis\n{analysis}\n\n## Design\nOne kernel.\n\n## Code\n```cuda\n{code}\n```\n"
+
+
+def numbered(code, n):
+    """The same program, which a comment makes another one."""
+    return code.replace("\n---\n", f"\n---\n// variant {n}\n", 1)
+
+
+def wrong(code):
+    return code.replace("\n---\n", "\n---\n// wrong: every output is one\n", 1).replace(" = ", " = 1.0f + 0 * ", 1)
+
+
+class Server:
+    def __init__(self, folder, script, name):
+        self.log = folder / f"{name}.jsonl"
+        path = folder / f"{name}.json"
+        path.write_text(json.dumps(script))
+        self.process = subprocess.Popen([sys.executable, str(SERVER), "--script", str(path), "--log", str(self.log)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def events(self, kind):
+        if not self.log.exists():
+            return []
+        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [line for line in lines if line["event"] == kind]
+
+
+class LlmExperiments(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        self.data = self.folder / "data"
+        self.servers = []
+
+    def tearDown(self):
+        self.run_cudal1("stop", "--node")
+        for server in self.servers:
+            server.close()
+        self.temporary.cleanup()
+
+    def serve(self, rules, name="server"):
+        server = Server(self.folder, {"key": KEY, "models": ["good", "bad"], "rules": rules}, name)
+        self.servers.append(server)
+        self.url = f"llm.url=http://127.0.0.1:{server.port}/v1"
+        return server
+
+    def environment(self):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("CUDAL1_")}
+        return env | {"OPENAI_API_KEY": KEY, "CUDAL1_TASKS": str(ROOT / "config/tasks")}
+
+    def command(self, *arguments):
+        return [CUDAL1, *arguments, "--data", str(self.data)]
+
+    def run_cudal1(self, *arguments):
+        return subprocess.run(self.command(*arguments), env=self.environment(), capture_output=True, text=True)
+
+    def search(self, *arguments):
+        settings = [x for s in [*SETTINGS, self.url] for x in ("--set", s)]
+        return self.command("run", "--device", "cpu", *arguments, *settings)
+
+    def report(self, experiment="e1"):
+        done = self.run_cudal1("report", "--experiment", experiment, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def check(self, done, code=0):
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr + self.node_log())
+        return done
+
+    def node_log(self):
+        logs = sorted(self.data.glob("*.log")) + sorted(self.data.glob("log/*"))
+        return "\n".join(path.read_text(errors="replace")[-4000:] for path in logs)
+
+    def variants(self, experiment):
+        best = self.run_cudal1("best", "--experiment", experiment, "--json")
+        self.assertEqual(best.returncode, 0, best.stderr)
+        return {row["name"]: row["variant"] for row in json.loads(best.stdout)["tasks"]}
+
+    def test_two_models_get_the_table_that_their_answers_deserve(self):
+        rules = []
+        for task in TASKS:
+            code = library(task)
+            good = [{"text": answer(numbered(code, i))} for i in range(4)]
+            bad = [{"text": answer(wrong(code))},
+                   {"text": answer(code.replace("{\n", "{ this does not compile;\n", 1).replace(
+                       "__global__ void", "__global__ void", 1))},
+                   {"text": "I cannot help with that."},
+                   {"text": answer(code), "finish_reason": "length"}]
+            rules.append({"match": rf"{task}\b", "model": "good", "answers": good})
+            rules.append({"match": rf"{task}\b", "model": "bad", "answers": bad})
+        server = self.serve(rules)
+        done = subprocess.run(
+            self.search("--policy", "llm", "--model", "good", "--model", "bad", "--evaluations", "6",
+                        *[x for t in TASKS for x in ("--task", t)]),
+            env=self.environment(), capture_output=True, text=True)
+        self.check(done)
+        self.assertIn("good", done.stdout)
+        report = self.report()
+        models = {m["model"]: m for m in report["models"]}
+        self.assertEqual(set(models), {"good", "bad"})
+        self.assertEqual(models["good"]["success"], len(TASKS), done.stdout)
+        self.assertEqual(models["good"]["correct"], models["good"]["evaluations"])
+        self.assertEqual(models["bad"]["success"], 0, models["bad"])
+        outcomes = models["bad"]["outcomes"]
+        self.assertGreater(outcomes.get("invalid", 0), 0, outcomes)
+        self.assertNotIn("correct", outcomes)
+        # What was paid is what the server counted.
+        asked = server.events("begin")
+        for name, m in models.items():
+            self.assertEqual(m["cost"]["answers"], sum(e["model"] == name for e in asked))
+            money = (m["cost"]["prompt_tokens"] * PRICE_PROMPT + m["cost"]["answer_tokens"] * PRICE_ANSWER) / 1e6
+            self.assertAlmostEqual(m["cost"]["money"], money, places=9)
+            self.assertGreater(m["cost"]["prompt_tokens"], 1000)
+        self.assertTrue(all(e["authorized"] for e in asked))
+        self.assert_no_key_is_stored()
+        shown = self.run_cudal1("show", self.variants("e1")[TASKS[0]])
+        self.assertIn("one kernel moves less memory", shown.stdout)
+
+    def assert_no_key_is_stored(self):
+        for path in self.folder.rglob("*"):
+            if path.is_file() and path.name != "server.json":
+                self.assertNotIn(KEY.encode(), path.read_bytes(), path)
+
+    def test_after_a_kill_no_completed_answer_is_paid_for_twice(self):
+        task = TASKS[0]
+        answers = [{"text": answer(numbered(library(task), i)), "delay_s": 0.3} for i in range(12)]
+        server = self.serve([{"match": task, "answers": answers}])
+        arguments = ["--policy", "llm", "--model", "good", "--evaluations", "8", "--task", task]
+        running = subprocess.Popen(self.search(*arguments), env=self.environment(), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 90
+        while len(server.events("end")) < 6 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        status = json.loads(self.run_cudal1("status", "--json").stdout)
+        os.kill(status["pid"], signal.SIGKILL)
+        running.wait()
+        resumed = subprocess.run(
+            self.command("run", "--resume", "e1", *[x for s in [*SETTINGS, self.url] for x in ("--set", s)]),
+            env=self.environment(), capture_output=True, text=True)
+        self.check(resumed)
+        whole = {e["number"] for e in server.events("end") if e["whole"]}
+        paid = collections.Counter((e["model"], e["prompt"], e["seed"]) for e in server.events("begin")
+                                   if e["number"] in whole)
+        self.assertEqual([k for k, n in paid.items() if n > 1], [], "an answer was paid for twice")
+        self.assertEqual(self.report()["models"][0]["evaluations"], 8)
+
+        # The same prompts again: the kept answers are the same, nothing is asked, the same variants come out.
+        before = len(server.events("begin"))
+        replay = subprocess.run(
+            self.search("--policy", "llm", "--model", "good", "--evaluations", "8", "--task", task,
+                        "--replay-prompts", "e1"), env=self.environment(), capture_output=True, text=True)
+        self.check(replay)
+        self.assertEqual(len(server.events("begin")), before, "a replay asked for an answer")
+        again = self.report("e2")["models"][0]
+        self.assertEqual(again["cost"]["cached"], again["cost"]["answers"])
+        self.assertEqual(again["cost"]["money"], 0)
+        self.assertEqual(self.variants_of("e1"), self.variants_of("e2"))
+
+    def variants_of(self, experiment):
+        audit = self.run_cudal1("audit", "--recompute", experiment, "--json")
+        return {a["variant"] for a in json.loads(audit.stdout)["audits"]}
+
+    def test_a_budget_ends_the_experiment_and_keeps_everything(self):
+        task = TASKS[0]
+        answers = [{"text": answer(numbered(library(task), i))} for i in range(40)]
+        self.serve([{"match": task, "answers": answers}])
+        done = subprocess.run(
+            self.search("--policy", "llm", "--model", "good", "--evaluations", "30", "--task", task, "--set",
+                        "llm.budget_tokens=60000", "--set", "llm.max_answer_tokens=4000"),
+            env=self.environment(), capture_output=True, text=True)
+        self.check(done)
+        self.assertIn("budget", done.stdout)
+        report = self.report()
+        self.assertEqual(report["state"], "finished")
+        cost = report["models"][0]["cost"]
+        self.assertLessEqual(cost["prompt_tokens"] + cost["answer_tokens"], 60000)
+        self.assertGreaterEqual(report["models"][0]["correct"], 1)
+
+    def test_a_wrong_model_or_key_says_what_to_do(self):
+        self.serve([{"answers": [{"text": "x"}]}])
+        done = subprocess.run(self.search("--policy", "llm", "--model", "absent", "--evaluations", "2", "--task",
+                                          TASKS[0]), env=self.environment(), capture_output=True, text=True)
+        self.assertIn("absent", done.stdout + done.stderr)
+        without = self.environment() | {"OPENAI_API_KEY": "sk-wrong-key-0000"}
+        self.run_cudal1("stop", "--node")
+        done = subprocess.run(self.search("--policy", "llm", "--model", "good", "--evaluations", "2", "--task",
+                                          TASKS[0]), env=without, capture_output=True, text=True)
+        self.assertIn("401", done.stdout + done.stderr)
+        self.assertNotIn("sk-wrong-key-0000", done.stdout + done.stderr + self.node_log())
+        self.assertIn("--model", self.run_cudal1("run", "--policy", "llm", "--task", TASKS[0]).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -156,15 +156,16 @@ BOOST_DESCRIBE_STRUCT(search_options, (),
 // replaces the keys of the same names.
 struct language_model_options {
   static constexpr std::string_view about =
-      "Large language models that answer at an OpenAI-compatible endpoint, and the policy `llm` that asks them. Several "
+      "Large language models that answer at an OpenAI-compatible endpoint, and the policy `llm` that asks them. "
+      "Several "
       "endpoints and models are described in a file of their own, models_file.";
 
   std::string url = key("",
                         "Base of the endpoint, to which /chat/completions is added: https://api.openai.com/v1, "
                         "http://localhost:8000/v1 (vLLM), http://localhost:11434/v1 (Ollama). \"\": none.");
-  std::string key_variable =
-      key("OPENAI_API_KEY",
-          "Environment variable of the node with the endpoint's key; without the variable no key is sent. Not the key.");
+  std::string key_variable = key(
+      "OPENAI_API_KEY",
+      "Environment variable of the node with the endpoint's key; without the variable no key is sent. Not the key.");
   std::string key_file =
       key("", "File with the key, in place of the variable; only its owner may have access (chmod 600).");
   std::string ca_file =
@@ -174,15 +175,15 @@ struct language_model_options {
   double temperature = key(0.8, {0, 2, ""}, "Sampling temperature of the model.");
   double top_p = key(0.95, {0.01, 1, ""}, "Probability mass of the tokens that the model samples from.");
   int64_t parallel = key(32, {1, 1024, "requests"}, "Most requests of one model in flight.");
-  int64_t tries = key(8, {1, 100, "tries"},
-                      "Tries of a request that fails by a lost connection, a timeout, a rate limit or a server's fault.");
+  int64_t tries =
+      key(8, {1, 100, "tries"},
+          "Tries of a request that fails by a lost connection, a timeout, a rate limit or a server's fault.");
   double retry_delay_s = key(1.0, {0, 60, "s"},
                              "Longest delay before the second try; it doubles with every further try, up to 60 s, and "
                              "the delay is drawn between 0 and it. What a server asks for is obeyed first.");
   double patience_s =
       key(600.0, {0.1, 86400, "s"}, "Time limit of one answer, from its first try to the end of its last.");
-  double connect_timeout_s =
-      key(20.0, {0.05, 600, "s"}, "Time limit of a connection, including the handshake of TLS.");
+  double connect_timeout_s = key(20.0, {0.05, 600, "s"}, "Time limit of a connection, including the handshake of TLS.");
   double first_token_timeout_s =
       key(300.0, {0.05, 86400, "s"}, "Time that a server may take until it sends anything of an answer.");
   double token_timeout_s = key(60.0, {0.05, 86400, "s"}, "Longest silence of a server within an answer.");
@@ -204,8 +205,9 @@ struct language_model_options {
       key(2, {0, 16, "rounds"}, "Times that a failed answer is returned to the model with what was wrong.");
   int64_t exemplars = key(2, {0, 16, "variants"}, "Correct earlier variants in a prompt.");
   int64_t failed_exemplars = key(1, {0, 16, "variants"}, "Failed earlier variants in a prompt.");
-  std::string scheme = key("buckets", one_of{{"buckets", "islands"}},
-                           "How exemplars are drawn: from buckets of similar scores, or from islands that evolve apart.");
+  std::string scheme =
+      key("buckets", one_of{{"buckets", "islands"}},
+          "How exemplars are drawn: from buckets of similar scores, or from islands that evolve apart.");
   double sample_temperature =
       key(0.5, {1e-3, 100, ""}, "Temperature of the softmax over scores when exemplars are drawn.");
   int64_t prompt_tokens =

@@ -138,10 +138,12 @@ class exchange final : public http_exchange, public std::enable_shared_from_this
     why_ = std::move(why);
   }
   void ended(http_end end, const std::string& doing, const error_code& problem) {
+    const bool is_closed = problem == http::error::end_of_stream || problem == http::error::partial_message ||
+                           problem == asio::error::eof || problem == asio::ssl::error::stream_truncated;
     if (problem == beast::error::timeout) {
       ended(end == http_end::cut ? http_end::silent : end, doing + " took too long");
     } else {
-      ended(end, doing + ": " + problem.message());
+      ended(end, doing + ": " + (is_closed ? "the server closed the connection" : problem.message()));
     }
   }
 

@@ -1,6 +1,7 @@
 #include "policy/chat/secret.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -100,6 +101,10 @@ expected<endpoint_key> read_endpoint_key(const std::string& variable, const std:
     return endpoint_key{std::move(key), "the file " + file};
   }
   if (variable.empty()) return endpoint_key{{}, "nowhere: neither key_file nor key_variable is set"};
+  const auto is_of_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  if (!std::ranges::all_of(variable, is_of_name))
+    return fail(errc::invalid_argument,
+                "key_variable should be the name of an environment variable, such as OPENAI_API_KEY, and not the key");
   const std::string origin = "the environment variable " + variable;
   for (const auto& entry : environment)
     if (entry.size() > variable.size() && entry[variable.size()] == '=' && entry.starts_with(variable)) {

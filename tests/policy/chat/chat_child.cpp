@@ -1,13 +1,16 @@
-// Asks COUNT requests of one endpoint with the cache in FOLDER, and prints a line for each answer; for crash_test.
+// Asks COUNT requests of one endpoint with the cache in FOLDER, and prints its log and a line for each answer; for
+// crash_test.
 //   chat_child URL FOLDER COUNT
 #include <cstdio>
 #include <cstdlib>
 
 #include "asking.hpp"
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 int main(int, char** argv) {
   using namespace cudal1;
+  spdlog::flush_on(spdlog::level::info);
   auto m = test_model(argv[1]);
   m.parallel = 4;
   m.key.value = secret("sk-key-of-the-child");

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 
 #include "asking.hpp"
 #include "chat_server_process.hpp"
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,19 +52,24 @@ TEST(chat_client, puts_a_streamed_answer_together_with_its_counts_and_cost) {
 }
 
 TEST(chat_client, accepts_what_servers_send_beyond_the_protocol) {
-  for (const char* fault : {"role_only", "keep_alive", "crlf", "no_done", "no_finish", "cut_after_finish",
-                            "not_streamed", "think_tags", "unknown_length"}) {
-    const chat_server_process server(
-        always(fmt::format(R"({{"text": "größere Antwort", "reasoning": "weil", "fault": "{}"}})", fault)));
-    const auto client = client_of(test_model(server.url()));
-    const auto a = ask_and_wait(*client, request_for("hello"));
+  const std::vector<std::string> faults = {"role_only",    "keep_alive", "crlf",
+                                           "no_done",      "no_finish",  "cut_after_finish",
+                                           "not_streamed", "think_tags", "unknown_length"};
+  std::vector<std::string> rules;
+  for (const auto& fault : faults)
+    rules.push_back(fmt::format(
+        R"({{"match": "^{}$", "answers": [{{"text": "größere Antwort", "reasoning": "weil", "fault": "{}"}}]}})", fault,
+        fault));
+  const chat_server_process server(fmt::format(R"({{"rules": [{}]}})", fmt::join(rules, ", ")));
+  const auto client = client_of(test_model(server.url()));
+  for (const auto& fault : faults) {
+    const auto a = ask_and_wait(*client, request_for(fault));
     ASSERT_TRUE(a) << fault << ": " << a.error().message;
     EXPECT_THAT(a->text, HasSubstr("größere Antwort")) << fault;
     EXPECT_THAT(a->text, testing::Not(HasSubstr("think>"))) << fault;
     EXPECT_THAT(a->reasoning, HasSubstr("weil")) << fault;
     EXPECT_EQ(a->tries, 1) << fault;
-    const std::string name = fault;
-    EXPECT_EQ(a->tokens_estimated, name == "no_finish" || name == "cut_after_finish") << fault;
+    EXPECT_EQ(a->tokens_estimated, fault == "no_finish" || fault == "cut_after_finish") << fault;
     EXPECT_GT(a->answer_tokens, 0) << fault;
   }
 }
@@ -223,6 +231,41 @@ TEST(chat_client, an_answer_is_asked_for_once_by_any_number_of_clients) {
   const auto other = ask_and_wait(*client, request_for("hello", 1));
   ASSERT_TRUE(other);
   EXPECT_FALSE(other->cached) << "another sample of the same prompt";
+}
+
+TEST(chat_client, without_a_server_it_gives_what_is_stored_and_asks_nothing) {
+  const chat_server_process server(always(R"({"text": "abcd"})"));
+  const temporary_folder data;
+  const auto cache = std::make_shared<answer_cache>(data.path());
+  ASSERT_TRUE(ask_and_wait(*client_of(test_model(server.url()), cache), request_for("hello")));
+  const auto replayed =
+      chat_client::start(test_model(server.url()), chat_budget::make(1, 0), cache, answer_source::cache_only);
+  ASSERT_TRUE(replayed);
+  const auto a = ask_and_wait(**replayed, request_for("hello"));
+  ASSERT_TRUE(a) << a.error().message;
+  EXPECT_TRUE(a->cached);
+  const auto b = ask_and_wait(**replayed, request_for("something else"));
+  ASSERT_FALSE(b);
+  EXPECT_EQ(b.error().code, errc::not_found);
+  EXPECT_EQ(server.begun().size(), 1u);
+}
+
+TEST(chat_client, no_socket_is_inherited_by_the_processes_that_are_started) {
+  const chat_server_process server(always(R"({"text": "abcdefgh", "fault": "stall"})"));
+  const auto client = client_of(test_model(server.url()));
+  auto asked = begin_asking(*client, request_for("hello")).second;
+  ASSERT_TRUE(server.wait_until_begun(1));
+  int sockets = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (!std::filesystem::read_symlink(entry.path(), gone).string().starts_with("socket:")) continue;
+    ++sockets;
+    const int fd = std::stoi(entry.path().filename().string());
+    if (fd > 2) {
+      EXPECT_NE(::fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << fd;
+    }
+  }
+  EXPECT_GE(sockets, 1);
 }
 
 TEST(chat_client, a_url_that_cannot_be_used_is_an_error_with_examples) {

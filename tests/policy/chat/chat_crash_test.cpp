@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
 
 #include "asking.hpp"
 #include "chat_server_process.hpp"
@@ -54,15 +53,18 @@ std::size_t answers_in(const std::string& folder) {
 }
 
 TEST(chat_crash, no_completed_answer_is_paid_for_twice_after_kill_9) {
-  // Each answer takes 80 ms, and repeats the key, as a server might.
+  // Each answer takes 80 ms. Answers and errors repeat the key, as a server might.
   const chat_server_process server(
-      R"({"key": "sk-key-of-the-child", "rules": [{"answers": [{"text": "key: sk-key-of-the-child", "tokens_per_s": 75}]}]})");
+      R"({"key": "sk-key-of-the-child", "rules": [{"answers": [
+          {"status": 500, "body": "sk-key-of-the-child made me fail"}, {"text": "key: sk-key-of-the-child", "tokens_per_s": 75}]}]})");
   const temporary_folder data;
-  const std::string folder = data.path() + "/answers", output = data.path() + "/output";
-  const pid_t first = start_child(server.url(), folder, output);
+  const std::string folder = data.path() + "/answers", output = data.path() + "/output",
+                    first_output = data.path() + "/first_output";
+  const pid_t first = start_child(server.url(), folder, first_output);
   ASSERT_TRUE(server.wait_until_ended(5));
   ::kill(first, SIGKILL);
   ::waitpid(first, nullptr, 0);
+  EXPECT_NE(content_of(first_output).find("[key] made me fail"), std::string::npos) << "the log";
   const std::size_t kept = answers_in(folder);
   const std::size_t asked_before = server.begun().size();
   EXPECT_GE(kept, 1u);

@@ -1,11 +1,13 @@
 // The chat client against servers and connections that fail.
-#include <chrono>
+#include <algorithm>
 #include <ctime>
+#include <functional>
 
 #include "asking.hpp"
 #include "chat_server_process.hpp"
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,6 +24,20 @@ constexpr const char* good = R"({"text": "größere Antwort"})";
 
 std::string in_turn(const std::vector<std::string>& answers) {
   return fmt::format(R"({{"rules": [{{"answers": [{}]}}]}})", fmt::join(answers, ", "));
+}
+
+// A server that answers the prompt "i" with the answers of the i-th list, in turn.
+std::string by_prompt(const std::vector<std::vector<std::string>>& lists) {
+  std::vector<std::string> rules;
+  for (std::size_t i = 0; i < lists.size(); ++i)
+    rules.push_back(fmt::format(R"({{"match": "^{}$", "answers": [{}]}})", i, fmt::join(lists[i], ", ")));
+  return fmt::format(R"({{"rules": [{}]}})", fmt::join(rules, ", "));
+}
+
+std::size_t requests_of_rule(const chat_server_process& server, std::size_t rule) {
+  const auto asked = server.begun();
+  return static_cast<std::size_t>(
+      std::ranges::count_if(asked, [&](const json& e) { return *e.find("rule") == json(static_cast<int64_t>(rule)); }));
 }
 
 // What comes of one request.
@@ -43,12 +59,19 @@ outcome_of_request ask_server(const std::string& script, const std::function<voi
 }
 
 TEST(chat_faults, a_failed_try_is_repeated_and_the_answer_is_whole) {
-  for (const char* fault : {"close", "cut", "cut_in_character", "malformed", "error_in_stream", "not_http"}) {
-    const auto r = ask_server(in_turn({fmt::format(R"({{"text": "größere Antwort", "fault": "{}"}})", fault), good}));
-    ASSERT_TRUE(r.answer) << fault << ": " << r.answer.error().message;
-    EXPECT_EQ(r.answer->text, "größere Antwort") << fault;
-    EXPECT_EQ(r.answer->tries, 2) << fault;
-    EXPECT_EQ(r.requests, 2u) << fault;
+  const std::vector<std::string> faults = {"close",           "cut",     "cut_in_character", "malformed",
+                                           "error_in_stream", "not_http"};
+  std::vector<std::vector<std::string>> lists;
+  for (const auto& fault : faults)
+    lists.push_back({fmt::format(R"({{"text": "größere Antwort", "fault": "{}"}})", fault), good});
+  const chat_server_process server(by_prompt(lists));
+  const auto client = client_of(test_model(server.url()));
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    const auto a = ask_and_wait(*client, request_for(std::to_string(i)));
+    ASSERT_TRUE(a) << faults[i] << ": " << a.error().message;
+    EXPECT_EQ(a->text, "größere Antwort") << faults[i];
+    EXPECT_EQ(a->tries, 2) << faults[i];
+    EXPECT_EQ(requests_of_rule(server, i), 2u) << faults[i];
   }
 }
 
@@ -68,21 +91,32 @@ TEST(chat_faults, what_a_cut_stream_cost_is_counted) {
 }
 
 TEST(chat_faults, temporary_statuses_are_repeated) {
-  for (const int status : {408, 409, 429, 500, 502, 503, 529}) {
-    const auto r = ask_server(in_turn({fmt::format(R"({{"status": {}, "body": "busy"}})", status), good}));
-    ASSERT_TRUE(r.answer) << status << ": " << r.answer.error().message;
-    EXPECT_EQ(r.requests, 2u) << status;
+  const std::vector<int> statuses = {408, 409, 429, 500, 502, 503, 529};
+  std::vector<std::vector<std::string>> lists;
+  for (const int status : statuses)
+    lists.push_back({fmt::format(R"({{"status": {}, "body": "busy"}})", status), good});
+  const chat_server_process server(by_prompt(lists));
+  const auto client = client_of(test_model(server.url()));
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
+    const auto a = ask_and_wait(*client, request_for(std::to_string(i)));
+    ASSERT_TRUE(a) << statuses[i] << ": " << a.error().message;
+    EXPECT_EQ(requests_of_rule(server, i), 2u) << statuses[i];
   }
 }
 
 TEST(chat_faults, permanent_statuses_are_not_repeated) {
-  for (const int status : {400, 401, 402, 403, 404, 413, 422, 501}) {
-    const auto r = ask_server(
-        in_turn({fmt::format(R"({{"status": {}, "body": {{"error": {{"message": "no way"}}}}}})", status), good}));
-    ASSERT_FALSE(r.answer) << status;
-    EXPECT_EQ(r.answer.error().code, errc::invalid_argument) << status;
-    EXPECT_THAT(r.answer.error().message, AllOf(HasSubstr("no way"), HasSubstr(std::to_string(status)))) << status;
-    EXPECT_EQ(r.requests, 1u) << status;
+  const std::vector<int> statuses = {400, 401, 402, 403, 404, 413, 422, 501};
+  std::vector<std::vector<std::string>> lists;
+  for (const int status : statuses)
+    lists.push_back({fmt::format(R"({{"status": {}, "body": {{"error": {{"message": "no way"}}}}}})", status), good});
+  const chat_server_process server(by_prompt(lists));
+  const auto client = client_of(test_model(server.url()));
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
+    const auto a = ask_and_wait(*client, request_for(std::to_string(i)));
+    ASSERT_FALSE(a) << statuses[i];
+    EXPECT_EQ(a.error().code, errc::invalid_argument) << statuses[i];
+    EXPECT_THAT(a.error().message, AllOf(HasSubstr("no way"), HasSubstr(std::to_string(statuses[i]))));
+    EXPECT_EQ(requests_of_rule(server, i), 1u) << statuses[i];
   }
 }
 
@@ -96,14 +130,29 @@ TEST(chat_faults, a_used_up_quota_is_not_waited_for) {
 }
 
 TEST(chat_faults, a_wait_that_the_server_asks_for_is_obeyed) {
-  const auto in_two_seconds = fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(std::time(nullptr) + 2));
-  for (const std::string header : {R"("retry-after": "1")", R"("retry-after-ms": "300")",
-                                   R"("x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "300ms")",
-                                   R"("x-ratelimit-remaining-tokens": "12", "x-ratelimit-reset-tokens": "0.4s")"}) {
-    const auto r = ask_server(in_turn({fmt::format(R"({{"status": 429, "headers": {{{}}}}})", header), good}));
-    ASSERT_TRUE(r.answer) << header << ": " << r.answer.error().message;
-    EXPECT_GE(r.ms, 290) << header;
-    EXPECT_EQ(r.requests, 2u);
+  const std::time_t until = std::time(nullptr) + 4;
+  const auto date = fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(until));
+  const std::vector<std::string> headers = {
+      R"("retry-after": "1")", R"("retry-after-ms": "300")",
+      R"("x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "300ms")",
+      R"("x-ratelimit-remaining-tokens": "12", "x-ratelimit-reset-tokens": "0.4s")",
+      fmt::format(R"("retry-after": "{}")", date)};
+  std::vector<std::vector<std::string>> lists;
+  for (const auto& h : headers)
+    lists.push_back({fmt::format(R"({{"status": 429, "headers": {{{}}}}})", h), good});
+  const chat_server_process server(by_prompt(lists));
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    const auto client = client_of(test_model(server.url()));
+    const bool is_date = i + 1 == headers.size();
+    const stopwatch watch;
+    const auto a = ask_and_wait(*client, request_for(std::to_string(i)));
+    ASSERT_TRUE(a) << headers[i] << ": " << a.error().message;
+    EXPECT_EQ(requests_of_rule(server, i), 2u) << headers[i];
+    if (is_date) {
+      EXPECT_GE(std::time(nullptr), until) << headers[i];
+    } else {
+      EXPECT_GE(watch.ms(), 290) << headers[i];
+    }
   }
 }
 
@@ -241,6 +290,12 @@ TEST(chat_faults, a_redirection_is_an_error_that_names_its_target) {
   const auto r = ask_server(in_turn({R"({"status": 308, "headers": {"location": "https://elsewhere.example/v1"}})"}));
   ASSERT_FALSE(r.answer);
   EXPECT_THAT(r.answer.error().message, AllOf(HasSubstr("https://elsewhere.example/v1"), HasSubstr("set url")));
+}
+
+TEST(chat_faults, an_empty_reply_is_repeated_and_then_an_error) {
+  const auto r = ask_server(in_turn({R"({"status": 204})"}), [](chat_model& m) { m.tries = 2; });
+  ASSERT_FALSE(r.answer);
+  EXPECT_EQ(r.requests, 2u);
 }
 
 TEST(chat_faults, a_port_where_nothing_listens_is_an_error_with_the_address) {

@@ -78,6 +78,9 @@ TEST(secret, comes_from_a_variable_or_a_file_and_messages_name_which) {
   const auto bad = read_endpoint_key("BAD", "", environment);
   ASSERT_FALSE(bad) << "a header could be forged with it";
   EXPECT_THAT(bad.error().message, AllOf(HasSubstr("BAD"), Not(HasSubstr("sk"))));
+  const auto key_itself = read_endpoint_key("sk-0123456789", "", environment);
+  ASSERT_FALSE(key_itself);
+  EXPECT_THAT(key_itself.error().message, AllOf(HasSubstr("not the key"), Not(HasSubstr("0123"))));
 }
 
 TEST(endpoint, is_the_base_of_an_api_or_the_whole_route) {

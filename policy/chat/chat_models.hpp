@@ -1,0 +1,39 @@
+// The models that take part in an experiment: where each answers, for which price, and how it is asked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/base/error.hpp"
+#include "config/configuration.hpp"
+#include "policy/chat/secret.hpp"
+
+namespace cudal1 {
+
+// Not described: it holds a key, and must not be stored or printed as a whole.
+struct chat_model {
+  std::string name;   // as the user names it
+  std::string url;    // base of the endpoint
+  std::string model;  // as the server names it
+  endpoint_key key;
+  std::string ca_file;
+  // As the keys of [llm] of the same names.
+  double price_prompt = 0, price_answer = 0;
+  int64_t max_answer_tokens = 0;
+  double temperature = 0, top_p = 1;
+  int64_t parallel = 1, tries = 1;
+  double retry_delay_s = 0, patience_s = 0, connect_timeout_s = 0, first_token_timeout_s = 0, token_timeout_s = 0;
+};
+
+// The models of these names. A name is a table [models.NAME] of options.models_file, or else the id of a model at
+// options.url. A table has `url`, `model` (default: its name) and keys of [llm] in place of those of `options`. A table
+// with a url of its own has a key only if it names one, so that no server is sent another's key.
+// A models_file that is not absolute, and the files that tables name, are sought in `data_folder` and beside
+// models_file. `environment` has entries NAME=value.
+expected<std::vector<chat_model>> read_chat_models(const std::vector<std::string>& names,
+                                                   const language_model_options& options,
+                                                   const std::string& data_folder,
+                                                   const std::vector<std::string>& environment);
+
+}  // namespace cudal1

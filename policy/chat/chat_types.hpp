@@ -1,0 +1,46 @@
+// What a model is asked and what it answers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+namespace cudal1 {
+
+struct chat_message {
+  std::string role;     // system, user or assistant
+  std::string content;  // bytes that are not UTF-8 are sent as U+FFFD
+};
+BOOST_DESCRIBE_STRUCT(chat_message, (), (role, content))
+
+struct chat_request {
+  std::vector<chat_message> messages;
+  int64_t max_tokens = 0;             // of the answer; 0: as many as the model's settings allow
+  std::optional<double> temperature;  // none: that of the model's settings
+  std::optional<double> top_p;        // none: that of the model's settings
+  int64_t sample = 0;                 // which of several answers to the same messages
+  uint64_t seed = 0;                  // sent to the server mixed with `sample`; few servers promise anything for it
+};
+BOOST_DESCRIBE_STRUCT(chat_request, (), (messages, max_tokens, temperature, top_p, sample, seed))
+
+struct chat_answer {
+  std::string text;
+  std::string reasoning;      // what the model thought before it answered, where the server tells
+  std::string model;          // as the server names it
+  std::string finish_reason;  // stop, length (max_tokens was reached), ...; "" if the server gave none
+  int64_t prompt_tokens = 0, answer_tokens = 0;  // of this answer; `answer_tokens` include those of the reasoning
+  int64_t lost_tokens = 0;                       // estimate for the tries whose stream was cut: they are paid for, too
+  bool tokens_estimated = false;                 // the server did not count them
+  double cost = 0;                               // of all tries, in the currency of the prices; 0 if cached
+  double seconds = 0;  // from the first try to the end; of a cached answer: when it was asked for
+  int64_t tries = 0;
+  bool cached = false;  // read from the cache of answers, not asked for
+};
+BOOST_DESCRIBE_STRUCT(chat_answer, (),
+                      (text, reasoning, model, finish_reason, prompt_tokens, answer_tokens, lost_tokens,
+                       tokens_estimated, cost, seconds, tries, cached))
+
+}  // namespace cudal1

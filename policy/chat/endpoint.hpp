@@ -1,0 +1,24 @@
+// Where a model answers: the URL of a chat-completions endpoint, taken apart.
+#pragma once
+
+#include <string>
+
+#include "config/base/error.hpp"
+
+namespace cudal1 {
+
+// Has no secrets: a URL with a password or a key in it is refused.
+struct endpoint {
+  bool tls = false;
+  std::string host, port;  // an IPv6 address without brackets
+  std::string target;      // path and query of the requests: "/v1/chat/completions"
+
+  std::string url() const;  // in full, always the same for the same endpoint
+  std::string host_header() const;
+  bool is_local() const;  // this machine: what is sent there cannot be read on the way
+};
+
+// `url` is the base, to which /chat/completions is added unless the path ends with it.
+expected<endpoint> parse_endpoint(const std::string& url);
+
+}  // namespace cudal1

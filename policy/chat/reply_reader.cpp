@@ -1,0 +1,170 @@
+#include "policy/chat/reply_reader.hpp"
+
+#include <fmt/format.h>
+
+#include "config/base/utf8.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+// Far more than the longest answer; a stream carries some hundred bytes for each token.
+constexpr std::size_t largest_body = 256 << 20, largest_document = 32 << 20;
+constexpr std::size_t largest_answer = 16 << 20;
+
+const std::string* string_member(const json& object, std::string_view name) {
+  const json* member = object.find(name);
+  return member != nullptr && member->is_string() ? &member->as_string() : nullptr;
+}
+
+int64_t count_member(const json& object, std::string_view name) {
+  const json* member = object.find(name);
+  return member != nullptr && member->is_int() && member->as_int() > 0 ? member->as_int() : 0;
+}
+
+// Some servers leave what a model thinks in its text, between these tags; the first may be part of their prompt.
+void split_reasoning(chat_answer& a) {
+  constexpr std::string_view begin = "<think>", end = "</think>";
+  const auto closes = a.text.find(end);
+  if (closes == std::string::npos) return;
+  std::string thought = a.text.substr(0, closes);
+  const auto opens = thought.find(begin);
+  if (opens != std::string::npos && thought.find_first_not_of(" \t\r\n") != opens) return;
+  if (opens != std::string::npos) thought.erase(0, opens + begin.size());
+  a.reasoning += thought;
+  a.text.erase(0, closes + end.size());
+}
+
+}  // namespace
+
+reading reply_reader::fail_with(std::string message) {
+  problem_ = {.status = 0, .message = std::move(message), .param = "", .code = ""};
+  return reading::failed;
+}
+
+reading reply_reader::add(std::string_view bytes) {
+  received_ += bytes.size();
+  if (received_ > largest_body || document_.size() > largest_document)
+    return fail_with(fmt::format("the reply is larger than {} MiB",
+                                 (form_ == form::document ? largest_document : largest_body) >> 20));
+  if (form_ == form::unknown) {
+    const auto first = bytes.find_first_not_of(" \t\r\n");
+    if (first == std::string_view::npos) return reading::more;
+    form_ = bytes[first] == '{' ? form::document : form::events;
+  }
+  if (form_ == form::document) {
+    document_ += bytes;
+    return reading::more;
+  }
+  auto events = events_.add(bytes);
+  if (!events) return fail_with(events.error().message);
+  for (auto& event : *events)
+    if (const auto state = take_event(std::move(event)); state == reading::complete || state == reading::failed)
+      return state;
+  return is_finished_ ? reading::finished : reading::more;
+}
+
+reading reply_reader::end() {
+  if (form_ == form::document) {
+    const auto reply = json::parse(replace_invalid_utf8(std::move(document_)));
+    if (!reply) return fail_with("the reply is not JSON: " + reply.error().message);
+    if (take_reply(*reply) == reading::failed) return reading::failed;
+    if (!has_choice_) return fail_with("the reply has no answer in it (\"choices\")");
+    return reading::complete;
+  }
+  // What is cut off after the end of the text is not missed.
+  if (!is_finished_)
+    if (auto last = events_.end(); !last.empty())
+      if (const auto state = take_event(std::move(last)); state == reading::complete) return state;
+  if (is_finished_) return reading::complete;
+  if (!problem_.message.empty()) return reading::failed;
+  return fail_with(fmt::format("the stream ended in the middle of the answer, after {} bytes of text", answer_bytes()));
+}
+
+reading reply_reader::take_event(std::string event) {
+  const auto begins = event.find_first_not_of(" \t\r\n");
+  if (begins == std::string::npos) return reading::more;
+  if (event.compare(begins, 6, "[DONE]") == 0) {
+    if (!has_choice_) return fail_with("the stream ended without an answer");
+    is_finished_ = true;
+    return reading::complete;
+  }
+  const auto reply = json::parse(replace_invalid_utf8(std::move(event)));
+  if (!reply || !reply->is_object())
+    return is_finished_ ? reading::finished
+                        : fail_with("an event of the stream is not a JSON object" +
+                                    (reply ? std::string() : ": " + reply.error().message));
+  return take_reply(*reply);
+}
+
+reading reply_reader::take_reply(const json& reply) {
+  const json* error = reply.find("error");
+  const auto* object = string_member(reply, "object");
+  if ((error != nullptr && !error->is_null()) || (object != nullptr && *object == "error")) {
+    if (is_finished_) return reading::finished;
+    problem_ = read_server_error(0, reply);
+    return reading::failed;
+  }
+  if (const auto* model = string_member(reply, "model"); model != nullptr && !model->empty()) answer_.model = *model;
+  if (const json* choices = reply.find("choices"); choices != nullptr && choices->is_array())
+    for (const auto& choice : choices->as_array())
+      take_choice(choice);
+  take_usage(reply.find("usage"));
+  if (const json* groq = reply.find("x_groq")) take_usage(groq->find("usage"));
+  if (answer_.finish_reason == "error") return fail_with("the server ended the answer with an error");
+  if (answer_bytes() > static_cast<int64_t>(largest_answer))
+    return fail_with(fmt::format("the answer is longer than {} MiB", largest_answer >> 20));
+  return is_finished_ ? has_usage_ ? reading::complete : reading::finished : reading::more;
+}
+
+void reply_reader::take_choice(const json& choice) {
+  if (const json* index = choice.find("index"); index != nullptr && index->is_int() && index->as_int() != 0) return;
+  const json* part = choice.find("delta");
+  const bool whole = part == nullptr || !part->is_object();
+  if (whole) part = choice.find("message");
+  if (part != nullptr && part->is_object()) {
+    has_choice_ = true;
+    take_content(part->find("content"));
+    if (const auto* refusal = string_member(*part, "refusal")) answer_.text += *refusal;
+    // Servers that name it both ways send the same text twice.
+    const auto* thought = string_member(*part, "reasoning_content");
+    if (thought == nullptr) thought = string_member(*part, "reasoning");
+    if (thought != nullptr) answer_.reasoning += *thought;
+  }
+  if (const auto* reason = string_member(choice, "finish_reason"); reason != nullptr && !reason->empty()) {
+    answer_.finish_reason = *reason;
+    is_finished_ = has_choice_ = true;
+  }
+  take_usage(choice.find("usage"));
+}
+
+// A text, or a list of parts.
+void reply_reader::take_content(const json* content) {
+  if (content == nullptr) return;
+  if (content->is_string()) answer_.text += content->as_string();
+  if (!content->is_array()) return;
+  for (const auto& part : content->as_array()) {
+    if (const auto* text = string_member(part, "text")) answer_.text += *text;
+    if (const json* thoughts = part.find("thinking"); thoughts != nullptr && thoughts->is_array())
+      for (const auto& thought : thoughts->as_array())
+        if (const auto* text = string_member(thought, "text")) answer_.reasoning += *text;
+  }
+}
+
+// Streams that count as they go are overtaken by their last count.
+void reply_reader::take_usage(const json* usage) {
+  if (usage == nullptr || !usage->is_object()) return;
+  const int64_t prompt = count_member(*usage, "prompt_tokens"), answer = count_member(*usage, "completion_tokens");
+  if (prompt == 0 && answer == 0) return;
+  answer_.prompt_tokens = prompt;
+  answer_.answer_tokens = answer;
+  has_usage_ = true;
+}
+
+chat_answer reply_reader::take() {
+  split_reasoning(answer_);
+  answer_.tokens_estimated = !has_usage_;
+  return std::move(answer_);
+}
+
+}  // namespace cudal1

@@ -42,7 +42,8 @@ enum class family {
   exemplars,
   conclusions,
   groups,
-  hacks
+  hacks,
+  opinions
 };
 
 struct put {

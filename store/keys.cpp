@@ -284,6 +284,15 @@ std::string rewards_of(std::string_view experiment) {
   return writer().text(experiment).text("rewards").take();
 }
 
+std::string opinion(std::string_view variant, std::string_view task, std::string_view experiment, int attempt) {
+  return opinions_of(variant) +
+         writer().text(task).text(experiment).number(static_cast<uint64_t>(attempt)).take();
+}
+
+std::string opinions_of(std::string_view variant) {
+  return writer().text(variant).take();
+}
+
 std::optional<uint64_t> hack_number(std::string_view id) {
   return id.empty() || id.front() != 'h' ? std::nullopt : whole_number(id.substr(1));
 }

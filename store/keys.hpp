@@ -119,6 +119,9 @@ std::optional<std::string> parse_group_variant(std::string_view key);
 std::string rewards(const group_key& g);
 std::string rewards_of(std::string_view experiment);
 
+// opinions: by variant
+std::string opinion(std::string_view variant, std::string_view task, std::string_view experiment, int attempt);
+std::string opinions_of(std::string_view variant);
 // hacks: the number of the last case, the cases, the number of each by its variant and class, and by its class, newest
 // first.
 std::optional<uint64_t> hack_number(std::string_view id);  // of "h12"

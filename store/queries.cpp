@@ -257,6 +257,10 @@ expected<std::vector<baseline_record>> store_queries::baselines_of_task(const st
   return all;
 }
 
+expected<std::vector<opinion_record>> store_queries::opinions_of_variant(const std::string& variant) {
+  return load_all<opinion_record>(*database_, family::opinions, keys::opinions_of(variant));
+}
+
 // ---- the best -------------------------------------------------------------------------------------------------------
 
 expected<std::vector<store::ranked>> store_queries::best(const std::string& task, std::size_t limit, ranking among,

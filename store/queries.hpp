@@ -34,6 +34,7 @@ class store_queries : public store {
                                                     const std::string& environment_class) override;
   expected<std::vector<verdict>> verdicts_in_experiment(const std::string& experiment, const std::string& task,
                                                         const std::string& variant) override;
+  expected<std::vector<opinion_record>> opinions_of_variant(const std::string& variant) override;
   expected<std::vector<hack_case>> hack_cases(hack_class kind, std::size_t limit) override;
   expected<std::vector<hack_case>> hack_cases_of_variant(const std::string& variant) override;
   expected<std::vector<hack_case>> newest_hack_cases(uint64_t after, std::size_t limit) override;

@@ -24,6 +24,7 @@
 #include "store/exemplars.hpp"
 #include "store/group_record.hpp"
 #include "store/hack_case.hpp"
+#include "store/opinion_record.hpp"
 
 namespace cudal1 {
 
@@ -210,6 +211,10 @@ class store {
   // All verdicts of a variant on a task in an experiment, with details, by attempt.
   virtual expected<std::vector<verdict>> verdicts_in_experiment(const std::string& experiment, const std::string& task,
                                                                 const std::string& variant) = 0;
+
+  // An opinion of a suspicious variant; one of the same attempt is replaced.
+  virtual expected<void> put_opinion(const opinion_record& o) = 0;
+  virtual expected<std::vector<opinion_record>> opinions_of_variant(const std::string& variant) = 0;
 
   // Keeps a hack case with the next id, unless there is one of its variant and class, which is then the answer.
   virtual expected<hack_case> put_hack_case(hack_case c) = 0;

@@ -86,6 +86,11 @@ class store_writer final : public store_queries {
   expected<void> put_rewards(const reward_record& r) override {
     return change([&](write_batch& b) { return add_rewards(b, timed(r)); });
   }
+  expected<void> put_opinion(const opinion_record& o) override {
+    if (o.variant.empty() || o.task.empty())
+      return fail(errc::invalid_argument, "an opinion needs its variant and its task");
+    return write({{family::opinions, keys::opinion(o.variant, o.task, o.experiment, o.attempt), encode(o)}});
+  }
   expected<hack_case> put_hack_case(hack_case c) override {
     return change([&](write_batch& b) { return add_hack_case(b, timed(std::move(c))); });
   }

@@ -14,6 +14,7 @@
 
 namespace cudal1 {
 
+inline namespace old_interface {
 // An earlier variant with its score, shown to the policy.
 struct exemplar {
   schedule plan;
@@ -32,6 +33,7 @@ struct prompt {
   uint64_t seed = 0;  // all randomness of a proposal comes from here
 };
 
+}  // namespace old_interface
 struct proposal {
   schedule plan;
   std::vector<std::string> parents;  // ids of the exemplars that it was made from

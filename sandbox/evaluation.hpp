@@ -182,6 +182,8 @@ struct measured_score {
   double reference_us = 0, variant_us = 0;                // medians of call time
   double reference_device_us = 0, variant_device_us = 0;  // medians of device time; 0 if it was not measured
 };
+BOOST_DESCRIBE_STRUCT(measured_score, (),
+                      (score, score_interval, reference_us, variant_us, reference_device_us, variant_device_us))
 
 struct timing_estimate : measured_score {
   int pairs = 0, forks = 0;  // that it is computed from

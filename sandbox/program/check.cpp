@@ -94,7 +94,8 @@ class checker {
     if (static_cast<int64_t>(p_.source.size()) > limits_.max_text_bytes)
       return fail(errc::invalid_program, "source: {} bytes are above the limit of {}", p_.source.size(),
                   limits_.max_text_bytes);
-    if (p_.outputs.empty()) return fail(errc::invalid_program, "outputs: there are none");
+    if (p_.outputs.empty())
+      return fail(errc::invalid_program, "outputs: there are none; write the names of the results, such as [\"y\"]");
     return {};
   }
 

@@ -62,8 +62,10 @@ expected<void> check_extent(const std::array<int64_t, 3>& extent, const std::arr
   for (std::size_t d = 0; d < 3; ++d) {
     if (extent[d] < 1) return fail(errc::invalid_program, "{}, {}[{}]: {} is below 1", where, field, d, extent[d]);
     if (extent[d] > limits[d])
-      return fail(errc::invalid_program, "{}, {}[{}]: {} is above CUDA's limit of {}", where, field, d, extent[d],
-                  limits[d]);
+      return fail(errc::invalid_program, "{}, {}[{}]: {} is above CUDA's limit of {}; {}", where, field, d, extent[d],
+                  limits[d],
+                  field == "block" ? "use smaller blocks, and more blocks in the grid"
+                                   : "put the largest size into grid[0], or give each thread more elements");
   }
   return {};
 }
@@ -73,8 +75,11 @@ expected<void> check_launch(const launch_step& launch, const std::string& where)
   CUDAL1_CHECK(check_extent(launch.grid, max_grid, "grid", where));
   CUDAL1_CHECK(check_extent(launch.block, max_block, "block", where));
   if (const auto threads = launch.block[0] * launch.block[1] * launch.block[2]; threads > max_block_threads)
-    return fail(errc::invalid_program, "{}, block: {} threads are above CUDA's limit of {} a block", where, threads,
-                max_block_threads);
+    return fail(
+        errc::invalid_program,
+        "{}, block: {} threads are above CUDA's limit of {} a block; use smaller blocks, and more blocks in the "
+        "grid",
+        where, threads, max_block_threads);
   if (launch.shared_bytes < 0 || launch.shared_bytes > max_shared_bytes)
     return fail(errc::invalid_program, "{}, shared_bytes: {} is not in 0 to {} (227 KiB, CUDA's limit)", where,
                 launch.shared_bytes, max_shared_bytes);

@@ -1,6 +1,7 @@
 #include "sandbox/program/launch_rules.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <ranges>
 
@@ -61,6 +62,17 @@ std::string without_const(std::string_view type) {
   return std::string(type);
 }
 
+// The scalar with another tag, as a program has it.
+std::string written_as(argument_kind kind, const launch_argument& a) {
+  const bool from_integer = a.kind == argument_kind::i32 || a.kind == argument_kind::i64;
+  json value;
+  if (kind == argument_kind::f32 || kind == argument_kind::f64)
+    value = from_integer ? static_cast<double>(a.integer) : a.real;
+  else if (from_integer || std::abs(a.real) < 1e9)
+    value = from_integer ? a.integer : static_cast<int64_t>(a.real);
+  return fmt::format("{{\"{}\": {}}}", kind_names[static_cast<int>(kind)], value.is_null() ? "..." : value.text());
+}
+
 std::string problem_of(const launch_argument& a, const kernel_parameter& p) {
   const auto* kind = kind_names[static_cast<int>(a.kind)];
   if (a.is_tensor() != p.is_pointer)
@@ -75,8 +87,8 @@ std::string problem_of(const launch_argument& a, const kernel_parameter& p) {
     if (!known.passed_as)
       return fmt::format("the parameter \"{}\" cannot be passed; scalars are int, long long, float or double", p.text);
     if (*known.passed_as != a.kind)
-      return fmt::format("the parameter \"{}\" takes {}, but {} is passed", p.text,
-                         kind_names[static_cast<int>(*known.passed_as)], kind);
+      return fmt::format("the parameter \"{}\" takes {}, but {} is passed; write {}", p.text,
+                         kind_names[static_cast<int>(*known.passed_as)], kind, written_as(*known.passed_as, a));
   }
   return "";
 }
@@ -92,8 +104,17 @@ std::string declaration_of(const kernel_signature& kernel) {
 
 expected<void> check_signature(const kernel_signature& kernel, const launch_step& launch, const std::string& where) {
   if (kernel.parameters.size() != launch.args.size())
-    return fail(errc::invalid_program, "{}, args: the kernel has {} parameters, but {} arguments are passed; it is {}",
-                where, kernel.parameters.size(), launch.args.size(), declaration_of(kernel));
+    return fail(
+        errc::invalid_program,
+        "{}, args: the kernel has {} parameters, but {} arguments are passed; write one entry for each parameter, "
+        "in its order: it is {}",
+        where, kernel.parameters.size(), launch.args.size(), declaration_of(kernel));
+  if (!kernel.dynamic_shared.empty() && launch.shared_bytes == 0)
+    return fail(
+        errc::invalid_program,
+        "{}: the kernel has dynamic shared memory (extern __shared__ {}[]), but the launch gives it none; write "
+        "\"shared_bytes\": and the number of bytes that a block uses",
+        where, kernel.dynamic_shared);
   for (std::size_t i = 0; i < launch.args.size(); ++i)
     if (const auto problem = problem_of(launch.args[i], kernel.parameters[i]); !problem.empty())
       return fail(errc::invalid_program, "{}, args[{}]: {}", where, i, problem);
@@ -114,12 +135,14 @@ expected<kernel_table> kernel_table::read(std::string_view source) {
 expected<void> kernel_table::check(const launch_step& launch, const std::string& where) const {
   const auto found = kernels_.find(launch.kernel);
   if (found == kernels_.end()) {
-    const auto near =
-        did_you_mean(launch.kernel, kernels_, [](const auto& k) -> const std::string& { return k.first; });
+    constexpr std::size_t most_names = 10;
     return fail(
-        errc::invalid_program, "{}, launch: the source has no \"__global__ void {}(\"{}{}", where, launch.kernel,
-        kernels_.empty() ? "; it has no kernel at all: kernels follow the head after a line ---, and return void" : "",
-        near);
+        errc::invalid_program, "{}, launch: the source has no \"__global__ void {}(\"{}", where, launch.kernel,
+        kernels_.empty()
+            ? "; it has no kernel at all: kernels follow the head after a line ---, and return void"
+            : did_you_mean(launch.kernel, kernels_, [](const auto& k) -> const std::string& { return k.first; }) +
+                  fmt::format("; launch one of its kernels: {}",
+                              fmt::join(kernels_ | std::views::keys | std::views::take(most_names), ", ")));
   }
   expected<void> outcome;
   for (const auto& signature : found->second)

@@ -59,12 +59,19 @@ std::string kind_meant_by(std::string_view word, const std::vector<std::string_v
   return did_you_mean(word, kinds);
 }
 
+// What to write for an argument without a tag.
+std::string tagged(const json& v) {
+  if (v.is_string()) return fmt::format("{{\"in\": {0}}}, {{\"out\": {0}}} or {{\"inout\": {0}}}", v.text());
+  if (v.is_int()) return fmt::format("{{\"i32\": {}}} for an int", v.text());
+  if (v.is_double()) return fmt::format("{{\"f32\": {}}} for a float", v.text());
+  return R"({"in": "x"} or {"i32": 4})";
+}
+
 expected<launch_argument> read_launch_argument(const json& v, const std::string& where) {
   static constexpr std::string_view kinds[] = {"in", "out", "inout", "i32", "i64", "f32", "f64"};
   if (!v.is_object() || v.as_object().size() != 1)
-    return fail(errc::parse_error,
-                "{}: should be an object with one key, {}; such as {{\"in\": \"x\"}} or {{\"i32\": 4}}", where,
-                fmt::join(kinds, " or "));
+    return fail(errc::parse_error, "{}: should be an object with one key, {}; write {}", where,
+                fmt::join(kinds, " or "), tagged(v));
   const auto& [key, value] = v.as_object().front();
   const auto* found = std::find(std::begin(kinds), std::end(kinds), key);
   if (found == std::end(kinds))
@@ -96,8 +103,8 @@ expected<std::array<int64_t, 3>> read_extent(const json& v, const std::string& w
         return fail(errc::parse_error, "{}: {} is a string; write the number itself, since all shapes are known", where,
                     item.text());
   if (!v.is_array())
-    return fail(errc::parse_error, "{}: should be an array of integers, such as [64, 1, 1], but is {}", where,
-                v.kind_name());
+    return fail(errc::parse_error, "{}: should be an array of integers, such as [{}, 1, 1], but is {}", where,
+                v.is_int() ? v.as_int() : 64, v.kind_name());
   CUDAL1_TRY(const auto sizes, read_integers(v, where));
   if (sizes.empty() || sizes.size() > 3)
     return fail(errc::parse_error, "{}: should have one to three sizes, but has {}", where, sizes.size());
@@ -131,7 +138,10 @@ expected<step> read_aten(const json& v, aten_step call, const std::string& where
     return wrong_json_kind(where + ", args", "an object with the arguments by name, such as {\"self\": \"x\"}", *args);
   call.args = args->as_object();
   CUDAL1_TRY(const json* out, required_key(v, "out", where));
-  if (!out->is_array()) return wrong_json_kind(where + ", out", "an array of strings, such as [\"y\"]", *out);
+  if (!out->is_array())
+    return wrong_json_kind(where + ", out",
+                           fmt::format("an array of strings, such as [{}]", out->is_string() ? out->text() : R"("y")"),
+                           *out);
   CUDAL1_TRY(call.results, read_strings(*out, where + ", out"));
   if (const auto* precision = v.find("precision")) {
     CUDAL1_TRY(call.precision, read_string(*precision, where + ", precision"));
@@ -301,6 +311,12 @@ expected<program> read_program(std::string_view text) {
                 "source",
                 program_separator);
   auto head = json::parse(head_text);
+  if (!head && separator == std::string_view::npos && text.find("__global__") != std::string_view::npos)
+    return fail(
+        errc::parse_error,
+        "the program has no line that is exactly {0} before the source; write the JSON head, then a line that is "
+        "exactly {0}, then the CUDA source",
+        program_separator);
   if (!head) {
     head.error().message += fmt::format(
         "; a program is one JSON object (without comments, and without a comma before ] or }}), a line \"{}\" and the "

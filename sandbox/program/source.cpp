@@ -189,6 +189,23 @@ std::vector<kernel_parameter> read_parameters(std::span<const token> list) {
   return parameters;
 }
 
+// The body of a function whose parameters end before `at`; empty for a prototype.
+std::span<const token> body_behind(std::span<const token> tokens, std::size_t at) {
+  if (at >= tokens.size() || !tokens[at].is("{")) return {};
+  const auto end = after_matching_bracket(tokens, at);
+  return end > tokens.size() ? std::span<const token>() : tokens.subspan(at, end - at);
+}
+
+// `extern __shared__ float buffer[]` -> "buffer"
+std::string dynamic_shared_in(std::span<const token> body) {
+  for (std::size_t i = 0; i + 1 < body.size(); ++i) {
+    if (!body[i].is("extern") || !body[i + 1].is("__shared__")) continue;
+    for (std::size_t j = i + 2; j + 1 < body.size() && !body[j].is(";"); ++j)
+      if (body[j].is_name() && body[j + 1].is("[")) return std::string(body[j].text);
+  }
+  return "";
+}
+
 // `tokens` are without comments.
 std::vector<kernel_signature> kernels_among(std::span<const token> tokens) {
   std::vector<kernel_signature> kernels;
@@ -207,7 +224,8 @@ std::vector<kernel_signature> kernels_among(std::span<const token> tokens) {
     const auto name = next_behind_bounds();
     const auto end = !name.empty() && opens() ? after_matching_bracket(tokens, at) : tokens.size() + 1;
     if (end > tokens.size()) continue;
-    kernels.push_back({std::string(name), read_parameters(tokens.subspan(at + 1, end - at - 2))});
+    kernels.push_back({std::string(name), read_parameters(tokens.subspan(at + 1, end - at - 2)),
+                       dynamic_shared_in(body_behind(tokens, end))});
     at = end;
   }
   return kernels;

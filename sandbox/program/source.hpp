@@ -20,6 +20,7 @@ struct kernel_parameter {
 struct kernel_signature {
   std::string name;
   std::vector<kernel_parameter> parameters;
+  std::string dynamic_shared;  // the name of the array that its body declares `extern __shared__`; "" without one
 };
 
 // Checks the source: legal characters; no preprocessor lines other than #define, #undef, #if and the like, and #pragma

@@ -38,7 +38,7 @@ expected<void> check_sections(const elf_object& object) {
     if (name == ".data" || name == ".bss" || name.starts_with(".data.") || name.starts_with(".bss."))
       return refuse(
           "section {}{}: a writable variable outside the stack (a static or a global) is state between calls; use "
-          "const, __constant__ with an initialiser, or __shared__",
+          "const or __constant__ with an initialiser for a table, and an alloc step for results",
           name, holds);
     if (header.sh_type == SHT_INIT_ARRAY || header.sh_type == SHT_FINI_ARRAY || header.sh_type == SHT_PREINIT_ARRAY ||
         name.starts_with(".init") || name.starts_with(".fini") || name.starts_with(".ctors") ||

@@ -41,8 +41,8 @@ class splitter {
     if (is(at_, "extern") && is(at_ + 1, "\"C\"")) {
       if (is(at_ + 2, "{"))
         return fail(errc::unsupported,
-                    "line {} of the source: the cpu device does not support extern \"C\" blocks; the "
-                    "dialect needs none",
+                    "line {} of the source: the cpu device does not support extern \"C\" blocks; remove "
+                    "`extern \"C\" {{` and its closing brace",
                     tokens_[at_].line);
       at_ += 2;
     }

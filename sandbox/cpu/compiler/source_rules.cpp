@@ -59,7 +59,7 @@ const std::unordered_map<std::string_view, unsupported_feature>& unsupported_wor
     add("virtual functions", anywhere, {"virtual"});
     add("coroutines", anywhere, {"co_await", "co_yield", "co_return"});
     add("thread-local variables", anywhere, {"thread_local", "__thread"});
-    add("x86 vector types", anywhere, {"__m128", "__m128i", "__m256", "__m256i", "__m512", "__m512i"});
+    add("x86 intrinsics and vector types", anywhere, {"__m128", "__m128i", "__m256", "__m256i", "__m512", "__m512i"});
     add("votes and shuffles without _sync", call,
         {"__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__any", "__all", "__ballot"});
     return words;
@@ -115,6 +115,11 @@ bool allowed_builtin(std::string_view word) {
 // What to write instead of a feature; "" where leaving it out is all there is to say.
 std::string_view instead_of(std::string_view feature) {
   static const word_table advice{
+      {"device-side printf and assert", "; leave it out"},
+      {"clocks and sleeping", "; leave it out"},
+      {"managed memory", "; alloc a tensor as a step"},
+      {"exceptions", "; leave them out"},
+      {"x86 intrinsics and vector types", "; write a loop over 16 or 32 elements, which the compiler vectorises"},
       {"the device heap (malloc, new)", "; alloc a tensor as a step, or use a local array"},
       {"cooperative groups", "; use __syncthreads() and shuffles such as __shfl_xor_sync"},
       {"tensor-core matrices (wmma, mma)", "; write the product as loops, or as an aten::mm step"},
@@ -151,7 +156,7 @@ expected<void> check_name(const token& t) {
   if (word.starts_with("__nv_") || word.starts_with("__nvvm_"))
     return unsupported(t, "NVIDIA's internal functions and half-precision types");
   if (word.starts_with("_mm_") || word.starts_with("_mm256_") || word.starts_with("_mm512_"))
-    return unsupported(t, "x86 intrinsics");
+    return unsupported(t, "x86 intrinsics and vector types");
   return {};
 }
 

@@ -132,7 +132,7 @@ class variable_check {
     return fail(
         errc::refused,
         "\"{}\": \"{}\" {} the device variable \"{}\", whose state would outlive the call; device variables may "
-        "only be read (as a table of constants)",
+        "only be read (as a table of constants): write results to a tensor that a step allocates",
         s.function < 0 ? "" : module_.functions[static_cast<std::size_t>(s.function)].name, s.text.substr(0, 120), does,
         variable);
   }

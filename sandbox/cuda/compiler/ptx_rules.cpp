@@ -58,11 +58,12 @@ constexpr std::array<refused_instruction, 14> refused_instructions{{
 }};
 
 std::string_view hint_for(std::string_view function) {
-  static const std::map<std::string_view, std::string_view> hints{{"malloc", "the device heap (malloc, new)"},
-                                                                  {"free", "the device heap (malloc, new)"},
-                                                                  {"vprintf", "device-side printf"},
-                                                                  {"__assertfail", "device-side assert"},
-                                                                  {"__assert_fail", "device-side assert"}};
+  static const std::map<std::string_view, std::string_view> hints{
+      {"malloc", "the device heap (malloc, new; alloc a tensor as a step, or use a local array)"},
+      {"free", "the device heap (malloc, new; alloc a tensor as a step, or use a local array)"},
+      {"vprintf", "device-side printf (leave it out)"},
+      {"__assertfail", "device-side assert (leave it out)"},
+      {"__assert_fail", "device-side assert (leave it out)"}};
   if (const auto found = hints.find(function); found != hints.end()) return found->second;
   return function.starts_with("cuda") || function.starts_with("__cuda") ? "the device runtime (launches from kernels)"
                                                                         : "functions that they do not define";

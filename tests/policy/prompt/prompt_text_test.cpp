@@ -1,0 +1,156 @@
+// Budgets, repair prompts and what a document holds.
+#include "policy/prompt/prompt_text.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/base/describe.hpp"
+#include "tests/policy/prompt/prompt_fixture.hpp"
+
+namespace cudal1 {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+prompt_document document_of(const prompt& p, answer_form form = answer_form::program) {
+  return value_of(build_document(p, sources_for(p, form)));
+}
+
+// With all parts that a budget can leave out.
+prompt_document full_document() {
+  auto p = contrastive_prompt("rms_norm", "cpu");
+  p.exemplars.front().known.variant.analysis = "one pass over each row";
+  auto sources = sources_for(p, answer_form::program);
+  sources.source = "class Model(nn.Module): ...";
+  return value_of(build_document(p, sources));
+}
+
+TEST(prompt_budget, parts_disappear_in_the_documented_order_as_the_budget_falls) {
+  const auto d = full_document();
+  std::vector<std::string> order;
+  int64_t tokens = value_of(render(d, 1000000)).tokens;
+  int64_t least = 0;
+  while (true) {
+    const auto p = render(d, tokens - 1);
+    if (!p) {
+      EXPECT_THAT(p.error().message, HasSubstr("allow " + std::to_string(least) + " or more"));
+      break;
+    }
+    EXPECT_LT(p->tokens, tokens);
+    ASSERT_EQ(p->dropped.size(), order.size() + 1);
+    order.push_back(p->dropped.back());
+    tokens = least = p->tokens;
+  }
+  const auto slower = "the exemplar " + d.exemplars[1].id.substr(0, 12);
+  const auto best = "the exemplar " + d.exemplars[0].id.substr(0, 12);
+  EXPECT_THAT(order, ElementsAre("the failed variant aaaaaaaaaaaa", StartsWith("the library's program "),
+                                 "the names of operators", "the PyTorch source", "the analyses of earlier variants",
+                                 slower, "the schemas of operators that are not the task's", best));
+}
+
+TEST(prompt_budget, a_budget_that_suffices_leaves_nothing_out) {
+  const auto d = full_document();
+  const auto tokens = value_of(render(d, 1000000)).tokens;
+  EXPECT_THAT(value_of(render(d, tokens)).dropped, testing::IsEmpty());
+}
+
+TEST(prompt_budget, the_least_budget_that_an_error_names_does) {
+  const auto d = full_document();
+  const auto p = render(d, 100);
+  ASSERT_FALSE(p);
+  EXPECT_EQ(p.error().code, errc::invalid_argument);
+  const auto at = p.error().message.find("allow ") + 6;
+  EXPECT_TRUE(holds(render(d, std::stoll(p.error().message.substr(at)))));
+}
+
+TEST(prompt_text, says_what_a_writer_needs_to_know_of_the_task) {
+  const auto text = value_of(render(full_document(), 1000000));
+  for (const char* part : {"# The task: rms_norm", "class Model(nn.Module)",
+                           R"("inputs": [{"name":"x","dtype":"float32","shape":[2048,1024]}])",
+                           "drawn: normal, mean 0, standard deviation 2", "Unavoidable: 16.8 MB of memory traffic",
+                           "5.00x, 95% interval", "gate 5 draws", "one pass over each row", "1 timed threads"})
+    EXPECT_THAT(text.user, HasSubstr(part));
+  for (const char* part :
+       {"## Performance analysis", "## Design", "## Code", "exactly `---`", "heavy_tails", "`#include`"})
+    EXPECT_THAT(text.system, part == std::string("heavy_tails") ? HasSubstr("Student's t") : HasSubstr(part));
+}
+
+TEST(prompt_text, shows_specifications_and_the_share_of_the_roof_where_they_are_known) {
+  const auto text = value_of(render(document_of(contrastive_prompt("rms_norm", "cuda")), 1000000));
+  EXPECT_THAT(text.user, HasSubstr("H200: memory 4200 GB/s"));
+  EXPECT_THAT(text.user, HasSubstr("% of the roof"));
+  EXPECT_THAT(text.user, HasSubstr("38 registers, no spills"));
+  EXPECT_THAT(text.system, HasSubstr("\"graph\": true"));
+}
+
+TEST(prompt_text, never_shows_a_library_program_of_the_task_itself) {
+  for (const char* name : {"rms_norm", "gelu_by_hand", "linear_gelu"})
+    for (const char* target : {"cpu", "cuda"}) {
+      const auto d = document_of(prompt_for(name, target));
+      ASSERT_EQ(d.examples.size(), 2u);
+      for (const auto& e : d.examples)
+        EXPECT_NE(e.task, name);
+      EXPECT_NE(d.examples[0].task, d.examples[1].task);
+    }
+}
+
+TEST(prompt_text, says_so_when_there_are_no_variants_yet) {
+  EXPECT_THAT(value_of(render(document_of(prompt_for("rms_norm", "cpu")), 1000000)).user,
+              HasSubstr("There are none yet"));
+}
+
+TEST(prompt_text, asks_to_repair_the_last_answer_with_its_reason_and_the_compilers_lines) {
+  auto p = contrastive_prompt("rms_norm", "cpu");
+  const measured_times none{1200, 0, 0, 0};
+  auto first = written(*p.what, "not a program", outcome::invalid, "step 1: unknown key \"grids\"", none);
+  const auto library = shared_library("cpu");
+  const auto program = print_program(library->front().program.program.text);
+  auto second = written(*p.what, program, outcome::compile_error, "the host compiler refused the program", none);
+  second.known.result.compiler_log = "In member function\nprogram.cu:7:3: error: 'foo' was not declared\n\n";
+  p.repair = {first, second};
+  const auto text = value_of(render(document_of(p), 1000000)).user;
+  const auto at = text.find("# Your last answer failed");
+  ASSERT_NE(at, std::string::npos);
+  const auto repair = text.substr(at);
+  EXPECT_THAT(repair, HasSubstr("Round 1: invalid: step 1: unknown key \"grids\""));
+  EXPECT_THAT(repair, Not(HasSubstr("not a program"))) << "earlier rounds are shortened";
+  EXPECT_THAT(repair, HasSubstr("Round 2, your last answer: compile_error"));
+  EXPECT_THAT(repair, HasSubstr("program.cu:7:3: error: 'foo' was not declared"));
+  EXPECT_THAT(repair, Not(HasSubstr("In member function")));
+  EXPECT_THAT(repair, HasSubstr("complete, corrected program"));
+}
+
+TEST(prompt_text, a_fence_is_longer_than_those_in_its_text) {
+  auto p = contrastive_prompt("rms_norm", "cpu");
+  auto sources = sources_for(p, answer_form::program);
+  sources.source = "\"\"\"\n```\ncode\n```\n\"\"\"";
+  EXPECT_THAT(value_of(render(value_of(build_document(p, sources)), 1000000)).user, HasSubstr("````\n\"\"\"\n```"));
+}
+
+TEST(prompt_text, lists_the_legal_moves_for_a_schedule) {
+  const auto d = document_of(contrastive_prompt("rms_norm", "cpu"), answer_form::schedule);
+  EXPECT_THAT(d.first_moves, HasSubstr("row_kernel"));
+  const auto text = value_of(render(d, 1000000));
+  EXPECT_THAT(text.user, HasSubstr("`row_kernel(steps=0..5)`"));
+  EXPECT_THAT(text.user, HasSubstr("0: aten::pow.Tensor_Scalar(self=x, exponent=2) -> "));
+  EXPECT_THAT(text.user, Not(HasSubstr("__global__"))) << "schedules are shown, not what they make";
+}
+
+TEST(prompt_text, a_document_is_data_that_converts_to_json) {
+  const auto d = full_document();
+  const auto text = to_json(d).text();
+  EXPECT_THAT(text, HasSubstr("\"exemplars\":[{\"id\":\"" + d.exemplars.front().id));
+}
+
+TEST(prompt_text, a_target_without_a_guide_is_an_error) {
+  const auto guide = guide_of("tpu");
+  ASSERT_FALSE(guide);
+  EXPECT_EQ(guide.error().code, errc::unsupported);
+  EXPECT_THAT(guide.error().message, HasSubstr("there are cpu, cuda"));
+}
+
+}  // namespace
+}  // namespace cudal1

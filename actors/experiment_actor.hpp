@@ -84,6 +84,8 @@ class experiment_flow {
   // the variant cannot be the cause.
   void lose(slot_id id, const std::string& note, store::loss where);
   void lost(slot_id id, store::loss where);
+  // A replay device has no verdict of the variant: the attempt ends, and its evaluation is returned to the budget.
+  void not_recorded(slot_id id, const std::string& why);
   void drop(slot_id id);
   void end_stage(slot& s, const char* stage);
   void note(const char* kind, const slot& s, const std::string& text);

@@ -55,6 +55,7 @@ struct experiment_setup {
   int64_t in_a_row = 1;                    // evaluations of a task in one turn
   int credit = 2;                          // variants in preparation or on a device, at most
   int proposals = 8;                       // in a row that bring nothing new, before a task is exhausted
+  int64_t unrecorded_allowed = 100;        // in a row, by a device that replays, before a task ends
   duration compile_timeout{0};
   duration end_timeout{0};  // of what does not end although the experiment should
 };
@@ -62,9 +63,9 @@ struct experiment_setup {
 // The stored form of a task.
 task_record record_of(const task& t);
 
-// Without duplicates, by id; `kind` is that of the devices. errc::not_found if the weights of one are not among the
+// Without duplicates, by id; `profile` is that of the devices. errc::not_found if the weights of one are not among the
 // blobs.
-expected<std::vector<task>> read_tasks(const std::vector<std::string>& texts, const std::string& kind,
+expected<std::vector<task>> read_tasks(const std::vector<std::string>& texts, const std::string& profile,
                                        const blobs& kept);
 
 // The variant of an experiment that is one hand-written program.

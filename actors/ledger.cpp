@@ -63,6 +63,15 @@ void ledger::abandon(std::size_t task) {
   --books_[task].in_flight;
 }
 
+void ledger::not_recorded(std::size_t task, int64_t limit, const std::string& reason) {
+  auto& b = books_[task];
+  --b.in_flight;
+  ++unrecorded_;
+  if (++b.unrecorded_in_a_row >= limit && b.exhausted.empty())
+    end(task, fmt::format("the last {} proposals are not recorded; the last one: {}", limit, reason));
+  if (b.in_flight == 0) b.parked = false;  // no verdict comes that would end it
+}
+
 void ledger::nothing_new(std::size_t task, const std::string& reason) {
   auto& b = books_[task];
   --b.in_flight;
@@ -90,6 +99,7 @@ void ledger::resume(std::size_t task, const tally_record& t) {
   for (const auto& [stage, ms] : t.stage_ms)
     stage_ms_[stage] += ms;
   faults_ += t.lost;
+  unrecorded_ += t.unrecorded;
 }
 
 void ledger::settle(std::size_t task, const verdict& v, time_point now) {
@@ -99,6 +109,7 @@ void ledger::settle(std::size_t task, const verdict& v, time_point now) {
   while (!recent_.empty() && now - recent_.front() > rate_window)
     recent_.pop_front();
   b.parked = false;
+  b.unrecorded_in_a_row = 0;
   ++b.shown.evaluations;
   ++outcomes_[enum_name(v.result)];
   for (const auto& [stage, ms] : v.stage_ms)
@@ -157,6 +168,7 @@ experiment_progress ledger::progress(time_point now) const {
   p.evaluations_per_s = window > 0 ? static_cast<double>(recent) / window : 0;
   p.outcomes = outcomes_;
   p.infrastructure_faults = faults_;
+  p.unrecorded = unrecorded_;
   p.stage_ms = stage_ms_;
   if (p.active_s > 0)
     p.device_busy = std::min(1.0, device_ms_of(stage_ms_) / 1000 / p.active_s / static_cast<double>(devices_));

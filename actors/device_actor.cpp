@@ -53,7 +53,7 @@ void device_control::cancel() {
 
 std::map<std::string, std::vector<int>> device_control::processes() const {
   const std::lock_guard lock(mutex_);
-  if (session_ == nullptr) return {};
+  if (session_ == nullptr || session_->recording() != nullptr) return {};
   return {{"zygote", {session_->zygote_pid()}},
           {"referee", {session_->referee_pid()}},
           {"runner", session_->runner_pids()}};
@@ -143,6 +143,7 @@ void device_state::open() {
   now_->draft.attempt = item.attempt.number;
   now_->draft.environment_id = session_->report().where.id;
   if (item.code) now_->draft.resources = item.code->resources;
+  if (auto* const recording = session_->recording()) return answer_from(*recording);
   // Sent first, so that the plan is ready once the task is open.
   consult<check_plan>(setup_.verifier, message::plan_verification{item.what},
                       [this](check_plan& plan) { check(std::move(plan)); });
@@ -156,6 +157,31 @@ void device_state::open() {
   }
   add_stage("open", from);
   ask_for_time(session_->reference_ms());
+}
+
+void device_state::answer_from(verdict_recording& recording) {
+  const auto& a = now_->item.attempt;
+  auto drawn = recording.draw(a.task, a.variant);
+  if (!drawn) {
+    if (drawn.error().code == errc::not_found) return not_recorded(drawn.error());
+    return fault(drawn.error(), fault_origin::node);
+  }
+  const double ms = device_ms_of(drawn->stage_ms);
+  constexpr int64_t slack_ms = 60'000;
+  if (ms > 0) self_->send(setup_.node, message::long_evaluation{now_->item.lease, static_cast<int64_t>(ms) + slack_ms});
+  if (auto waited = recording.wait(ms); !waited) return fault(waited.error(), fault_origin::node);
+  drawn->attempt = now_->draft.attempt;
+  drawn->environment_id = now_->draft.environment_id;
+  finish(std::move(*drawn));
+}
+
+void device_state::not_recorded(const error& e) {
+  message::work_done m;
+  m.lease = now_->item.lease;
+  m.attempt = now_->item.attempt;
+  m.fault = e.message;
+  m.unrecorded = true;
+  report_to_node(std::move(m));
 }
 
 void device_state::ask_for_time(double reference_ms) {

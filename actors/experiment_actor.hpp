@@ -127,6 +127,8 @@ class experiment_flow {
   // the variant cannot be the cause.
   void lose(slot_id id, const std::string& note, store::loss where);
   void lost(slot_id id, store::loss where);
+  // A replay device has no verdict of the variant: the attempt ends, and its evaluation is returned to the budget.
+  void not_recorded(slot_id id, const std::string& why);
   void drop(slot_id id);
   void end_stage(slot& s, const char* stage);
   void note(const char* kind, const slot& s, const std::string& text);
@@ -182,7 +184,7 @@ class experiment_flow {
   prompt_id last_prompt_ = 0;
   std::vector<int64_t> turns_;    // prompts of each task so far
   std::vector<int64_t> settled_;  // evaluations of each task since the node started
-  std::vector<int> refusals_;  // of models asked about each task, in a row
+  std::vector<int> refusals_;     // of models asked about each task, in a row
   std::vector<int> repeats_;      // proposals of each task in a row that were known already
   std::deque<wanted_repair> repairs_;
   std::optional<clock::time_point> waiting_since_;  // for the policy, with nothing else to do

@@ -168,6 +168,9 @@ caf::result<message::done> experiment_flow::work_done(const message::work_done& 
     const auto& s = slots_.at(*id);
     if (s.code && v.compiler_log.empty()) v.compiler_log = s.code->log;
     commit(*id, std::move(v), m.where, promise);
+  } else if (m.unrecorded) {
+    promise.deliver(message::done{});
+    not_recorded(*id, m.fault);
   } else {
     promise.deliver(message::done{});
     lose(*id, m.fault, m.on_device ? store::loss::on_device : store::loss::elsewhere);
@@ -261,6 +264,28 @@ void experiment_flow::lost(slot_id id, store::loss where) {
   later(
       id, [this, id] { reserve(id); },
       std::min(first_delay_after_loss * (1 << std::min(losses, 10)), longest_delay_after_loss));
+}
+
+void experiment_flow::not_recorded(slot_id id, const std::string& why) {
+  auto& s = slots_.at(id);
+  s.offered = false;
+  if (!setup_.policy) problem_ = why;
+  ask_store<message::done>(
+      message::lose_attempt{s.attempt, why, false, true},
+      [this, id, why](const message::done&) {
+        if (!exists(id)) return;
+        const auto [task, prompt] = std::pair(slots_.at(id).task, slots_.at(id).prompt);
+        slots_.erase(id);
+        books_->not_recorded(task, setup_.unrecorded_allowed, why);
+        check_prompt(prompt);
+        fill();
+        check_end();
+      },
+      [this, id, why](const error& e) {
+        spdlog::error("experiment {}: that a variant is not recorded is not stored yet: {}", books_->record().id,
+                      e.message);
+        if (exists(id)) later(id, [this, id, why] { not_recorded(id, why); });
+      });
 }
 
 void experiment_flow::note(const char* kind, const slot& s, const std::string& text) {

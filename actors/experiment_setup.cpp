@@ -38,11 +38,11 @@ task_record record_of(const task& t) {
   return {t.id, t.name, t.summary, t.family, t.profile, canonical_text(t)};
 }
 
-expected<std::vector<task>> read_tasks(const std::vector<std::string>& texts, const std::string& kind,
+expected<std::vector<task>> read_tasks(const std::vector<std::string>& texts, const std::string& profile,
                                        const blobs& kept) {
   std::vector<task> tasks;
   for (const auto& text : texts) {
-    CUDAL1_TRY(task t, read_task(text, kind));
+    CUDAL1_TRY(task t, read_task(text, profile));
     if (std::ranges::any_of(tasks, [&](const task& other) { return other.id == t.id; })) continue;
     CUDAL1_CHECK(check_blobs(t, kept));
     tasks.push_back(std::move(t));

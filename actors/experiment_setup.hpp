@@ -61,6 +61,7 @@ struct experiment_setup {
   std::vector<group_record> open_groups;   // of the last run, which the policy is asked for again
   std::map<std::string, int64_t> groups;   // how many each task has had, by its id
   answer_cost spent;                       // on the answers of all groups so far
+  int64_t unrecorded_allowed = 100;        // in a row, by a device that replays, before a task ends
   duration compile_timeout{0};
   duration end_timeout{0};  // of what does not end although the experiment should
 };
@@ -68,9 +69,9 @@ struct experiment_setup {
 // The stored form of a task.
 task_record record_of(const task& t);
 
-// Without duplicates, by id; `kind` is that of the devices. errc::not_found if the weights of one are not among the
+// Without duplicates, by id; `profile` is that of the devices. errc::not_found if the weights of one are not among the
 // blobs.
-expected<std::vector<task>> read_tasks(const std::vector<std::string>& texts, const std::string& kind,
+expected<std::vector<task>> read_tasks(const std::vector<std::string>& texts, const std::string& profile,
                                        const blobs& kept);
 
 // The variant of an experiment that is one hand-written program.

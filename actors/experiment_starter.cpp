@@ -34,7 +34,8 @@ expected<void> experiment_starter::begin_start(message::start_experiment m, cons
     if (!record.replays.empty()) CUDAL1_CHECK(context_.records->get_experiment(record.replays));
   }
   CUDAL1_TRY(const std::string kind, kind_of_devices(record.device));
-  CUDAL1_TRY(const std::vector<task> tasks, read_tasks(m.tasks, kind, blobs(context_.options->data)));
+  CUDAL1_TRY(const std::vector<task> tasks,
+             read_tasks(m.tasks, traits_of(kind).profile, blobs(context_.options->data)));
   std::vector<task_record> records;
   for (const auto& t : tasks) {
     record.tasks.push_back(t.id);
@@ -103,9 +104,12 @@ expected<experiment_setup> experiment_starter::prepare(message::loaded_experimen
   const int compiled_ahead = traits_of(device.what.name).compiled_ahead * static_cast<int>(s.devices);
   const int ready = std::clamp(options.compile_workers, 2, std::max(2, compiled_ahead));
   s.credit = static_cast<int>(s.devices) + ready;
+  const auto& replay = options.settings.replay;
+  if (is_replayed(s.where) && replay.in_flight > 0) s.credit = static_cast<int>(replay.in_flight);
+  s.unrecorded_allowed = replay.unrecorded_in_a_row;
   s.compile_timeout = options.compile_timeout(s.credit);
   s.end_timeout = in_ms(options.settings.search.end_timeout_s);
-  if (options.settings.search.reuse_verdicts) s.reuse_class = environment_class(s.where);
+  if (options.settings.search.reuse_verdicts && !is_replayed(s.where)) s.reuse_class = environment_class(s.where);
   return s;
 }
 

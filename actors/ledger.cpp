@@ -69,6 +69,15 @@ void ledger::abandon(std::size_t task) {
   --books_[task].in_flight;
 }
 
+void ledger::not_recorded(std::size_t task, int64_t limit, const std::string& reason) {
+  auto& b = books_[task];
+  --b.in_flight;
+  ++unrecorded_;
+  if (++b.unrecorded_in_a_row >= limit && b.exhausted.empty())
+    end(task, fmt::format("the last {} proposals are not recorded; the last one: {}", limit, reason));
+  if (b.in_flight == 0) b.parked = false;  // no verdict comes that would end it
+}
+
 void ledger::nothing_new(std::size_t task, const std::string& reason) {
   auto& b = books_[task];
   --b.in_flight;
@@ -97,6 +106,7 @@ void ledger::resume(std::size_t task, const tally_record& t) {
     stage_ms_[stage] += ms;
   faults_ += t.lost;
   reused_ += t.reused;
+  unrecorded_ += t.unrecorded;
 }
 
 void ledger::settle(std::size_t task, const verdict& v, time_point now) {
@@ -106,6 +116,7 @@ void ledger::settle(std::size_t task, const verdict& v, time_point now) {
   while (!recent_.empty() && now - recent_.front() > rate_window)
     recent_.pop_front();
   b.parked = false;
+  b.unrecorded_in_a_row = 0;
   ++b.shown.evaluations;
   if (!v.reused_from.empty()) ++reused_;
   ++outcomes_[enum_name(v.result)];
@@ -168,6 +179,7 @@ experiment_progress ledger::progress(time_point now) const {
   p.reused = reused_;
   p.answers = answers_;
   if (p.active_s > 0) p.policy_wait = std::min(1.0, record_.policy_wait_s / p.active_s);
+  p.unrecorded = unrecorded_;
   p.stage_ms = stage_ms_;
   if (p.active_s > 0)
     p.device_busy = std::min(1.0, device_ms_of(stage_ms_) / 1000 / p.active_s / static_cast<double>(devices_));

@@ -36,6 +36,9 @@ class ledger {
   uint64_t next_seed(std::size_t task);
   // An evaluation ended without a verdict: it is returned to the budget.
   void abandon(std::size_t task);
+  // The device replays stored verdicts and has none of the variant: the evaluation is returned to the budget. After
+  // `limit` in a row the task gets no more turns.
+  void not_recorded(std::size_t task, int64_t limit, const std::string& reason);
   // The policy found nothing new. A task with evaluations in flight waits for their verdicts; else it is exhausted.
   void nothing_new(std::size_t task, const std::string& reason);
   // No device can run the task: it gets no more turns.
@@ -71,6 +74,7 @@ class ledger {
     task_progress shown;
     int64_t in_flight = 0;
     uint64_t proposals = 0;
+    int64_t unrecorded_in_a_row = 0;
     bool parked = false;    // nothing new until a verdict comes
     std::string exhausted;  // why there is nothing more to propose; "" if there may be
   };
@@ -90,7 +94,7 @@ class ledger {
   std::size_t next_turn_ = 0;  // index into turns_
   std::size_t next_new_ = 0;   // index of the task where the search for another one starts
   bool stopped_ = false;
-  int64_t faults_ = 0, reused_ = 0, devices_ = 1;
+  int64_t faults_ = 0, reused_ = 0, unrecorded_ = 0, devices_ = 1;
   answer_cost answers_;
   std::map<std::string, int64_t> outcomes_;
   std::map<std::string, double> stage_ms_;

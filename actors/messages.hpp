@@ -90,9 +90,10 @@ BOOST_DESCRIBE_STRUCT(reserved, (), (attempt, known))
 struct lose_attempt {
   attempt_record attempt;
   std::string note;
-  bool on_device = false;  // as attempt_record::on_device
+  bool on_device = false;   // as attempt_record::on_device
+  bool unrecorded = false;  // not lost: as attempt_state::unrecorded
 };
-BOOST_DESCRIBE_STRUCT(lose_attempt, (), (attempt, note, on_device))
+BOOST_DESCRIBE_STRUCT(lose_attempt, (), (attempt, note, on_device, unrecorded))
 
 struct commit_verdict {
   attempt_record attempt;
@@ -307,7 +308,7 @@ struct device_state_changed {
 };
 BOOST_DESCRIBE_STRUCT(device_state_changed, (), (device, report, code, problem, given_up))
 
-// The result of a lease: a verdict, or an infrastructure fault.
+// The result of a lease: a verdict, or an infrastructure fault, or that a replay device has no verdict of the variant.
 struct work_done {
   uint64_t lease = 0;
   attempt_record attempt;
@@ -317,8 +318,10 @@ struct work_done {
   std::string fault;
   bool task_refused = false;  // the device cannot run the task at all
   bool on_device = false;     // the fault came while the variant was resident on the device
+  bool unrecorded = false;    // no fault: no verdict of the variant is recorded; `fault` says where it was looked for
 };
-BOOST_DESCRIBE_STRUCT(work_done, (), (lease, attempt, has_verdict, result, where, fault, task_refused, on_device))
+BOOST_DESCRIBE_STRUCT(work_done, (),
+                      (lease, attempt, has_verdict, result, where, fault, task_refused, on_device, unrecorded))
 
 struct progress_query {
   std::string experiment;

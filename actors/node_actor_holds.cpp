@@ -30,6 +30,8 @@ expected<void> node_state::check_unused(const std::string& device) const {
   if (ending_) return fail(errc::cancelled, "the node is ending");
   if (!devices_.is_ready(device))
     return fail(errc::invalid_argument, "this node has no device \"{}\" that works", device);
+  if (!traits_of(device).replays.empty())
+    return fail(errc::refused, "device {} answers from stored verdicts: nothing can be measured on it", device);
   for (const auto& [id, e] : experiments_)
     if (e.actor && names_device(e.record.device, device))
       return fail(errc::refused,
@@ -53,7 +55,7 @@ expected<task> node_state::task_of_baseline(const message::keep_baseline& m) con
   const auto held = holds_.device_of(m.hold);
   if (!held) return fail(errc::refused, "only a client that holds the device can store a baseline");
   CUDAL1_TRY(const std::string kind, kind_of_devices(*held));
-  CUDAL1_TRY(task t, read_task(m.task, kind));
+  CUDAL1_TRY(task t, read_task(m.task, traits_of(kind).profile));
   if (t.id != m.record.task)
     return fail(errc::invalid_argument, "the baseline's task id is not that of its task's text");
   return t;

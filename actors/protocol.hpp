@@ -87,6 +87,7 @@ struct experiment_progress {
   double evaluations_per_s = 0;             // over the last ten seconds
   std::map<std::string, int64_t> outcomes;  // by name
   int64_t infrastructure_faults = 0;
+  int64_t unrecorded = 0;  // proposals that a replay device has no verdict of; not among the evaluations
   std::vector<task_progress> tasks;
   std::map<std::string, double> stage_ms;  // summed over the evaluations
   double device_busy = 0;                  // share of the active time in which an evaluation held the device
@@ -97,7 +98,8 @@ struct experiment_progress {
 };
 BOOST_DESCRIBE_STRUCT(experiment_progress, (),
                       (experiment, state, active_s, evaluations, planned, evaluations_per_s, outcomes,
-                       infrastructure_faults, tasks, stage_ms, device_busy, reused, policy_wait, answers, problem))
+                       infrastructure_faults, unrecorded, tasks, stage_ms, device_busy, reused, policy_wait, answers,
+                       problem))
 
 // A device that does not work (yet), and why.
 struct device_trouble {

@@ -3,9 +3,8 @@
 #include <optional>
 #include <string_view>
 
-#include "config/base/blob.hpp"
-
 #include "actors/hack_cases.hpp"
+#include "config/base/blob.hpp"
 
 namespace cudal1 {
 
@@ -109,7 +108,8 @@ expected<message::running_experiments> store_state::list_running() {
 }
 
 expected<message::done> store_state::lose(const message::lose_attempt& m) {
-  CUDAL1_CHECK(db->lose(m.attempt, m.note, m.on_device ? store::loss::on_device : store::loss::elsewhere));
+  const auto how = m.on_device ? store::loss::on_device : store::loss::elsewhere;
+  CUDAL1_CHECK(db->lose(m.attempt, m.note, m.unrecorded ? store::loss::unrecorded : how));
   return message::done{};
 }
 

@@ -264,6 +264,34 @@ struct reward_options {
 BOOST_DESCRIBE_STRUCT(reward_options, (),
                       (rule, logarithm, failed_score, clip, least_deviation, noise_floor, buckets, bucket_variance))
 
+struct replaying_options {
+  static constexpr std::string_view about =
+      "The device `replay`, which answers from the stored verdicts of a data folder instead of measuring. It is used "
+      "only where --device names it.";
+
+  std::string source = key("", "The data folder whose verdicts are replayed; \"\": the node's own.");
+  std::string environment =
+      key("",
+          "Which of its environments: a kind of device (cpu, cuda), a part of the name of a device's model, or a class "
+          "of environments. \"\": that of the newest experiment.");
+  std::string experiment = key("", "Only verdicts of this experiment, as in e3; \"\": of all.");
+  int64_t devices = key(1, {1, 256, "devices"}, "How many devices there are: replay:0, replay:1, ...");
+  double latency = key(0.0, {0, 1, "of the recorded time"},
+                       "How long compilations and evaluations take: 0 answers at once, 1 takes as long as they took.");
+  int64_t seed = key(1, {0, 1e15, ""},
+                     "Of the draws from the raw samples: with the same seed a variant has the same score each time.");
+  int64_t in_flight =
+      key(0, {0, 1024, "variants"},
+          "Variants in preparation or on a device, at most; 0: as on a device that measures. With 1 each proposal sees "
+          "all earlier verdicts, so that a policy that builds on them makes the same proposals each time.");
+  int64_t unrecorded_in_a_row =
+      key(100, {1, 1e9, "variants"},
+          "A task ends after so many proposals in a row of which no verdict is recorded; none of them counts in its "
+          "budget.");
+};
+BOOST_DESCRIBE_STRUCT(replaying_options, (),
+                      (source, environment, experiment, devices, latency, seed, in_flight, unrecorded_in_a_row))
+
 struct configuration {
   verification_options verification;
   profiling_options timing;
@@ -272,8 +300,9 @@ struct configuration {
   search_options search;
   reward_options reward;
   language_model_options llm;
+  replaying_options replay;
 };
-BOOST_DESCRIBE_STRUCT(configuration, (), (verification, timing, device, compiler, search, reward, llm))
+BOOST_DESCRIBE_STRUCT(configuration, (), (verification, timing, device, compiler, search, reward, llm, replay))
 
 // The defaults for GPUs.
 configuration gpu_configuration();

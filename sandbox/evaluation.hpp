@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/describe.hpp>
@@ -211,6 +212,18 @@ struct environment {
   std::string libraries = {};  // their versions, as in the details; none in records of an older cudal1
 };
 BOOST_DESCRIBE_STRUCT(environment, (), (device, model, details, id, libraries))
+
+// The kind of device that replays the stored verdicts of another kind (store/replay) is named after it: "replay-cpu".
+inline constexpr std::string_view replay_prefix = "replay-";
+// Whether what an environment's verdicts say was replayed, not measured.
+inline bool is_replayed(const environment& e) {
+  return e.device.starts_with(replay_prefix);
+}
+// The model of such an environment is the recorded one after these words; recorded_model() takes them away.
+inline constexpr std::string_view replayed_model = "replay of ";
+inline std::string recorded_model(const std::string& model) {
+  return model.starts_with(replayed_model) ? model.substr(replayed_model.size()) : model;
+}
 
 // The resources of one compiled kernel.
 struct kernel_resources {

@@ -285,8 +285,7 @@ std::string rewards_of(std::string_view experiment) {
 }
 
 std::string opinion(std::string_view variant, std::string_view task, std::string_view experiment, int attempt) {
-  return opinions_of(variant) +
-         writer().text(task).text(experiment).number(static_cast<uint64_t>(attempt)).take();
+  return opinions_of(variant) + writer().text(task).text(experiment).number(static_cast<uint64_t>(attempt)).take();
 }
 
 std::string opinions_of(std::string_view variant) {

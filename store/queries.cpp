@@ -203,22 +203,32 @@ expected<std::vector<verdict>> store_queries::load_verdicts(const std::string& p
   return out;
 }
 
-expected<std::vector<verdict>> store_queries::verdicts_of_variant(const std::string& variant) {
+expected<std::vector<store::recorded_verdict>> store_queries::recorded_verdicts(const std::string& task,
+                                                                                const std::string& variant) {
   std::vector<keys::use_key> uses;
   CUDAL1_CHECK(database_->scan(
       family::variants, keys::uses_of(variant), [&](std::string_view key, std::string_view) -> expected<bool> {
         auto use = keys::parse_variant_use(key);
         if (!use)
           return tl::unexpected(database_->damaged(family::variants, short_id(variant), "its key is malformed"));
-        uses.push_back(std::move(*use));
+        if (task.empty() || use->task == task) uses.push_back(std::move(*use));
         return true;
       }));
-  std::vector<verdict> out;
+  std::vector<recorded_verdict> out;
   for (const auto& use : uses) {
     CUDAL1_TRY(auto found, load_verdicts(keys::verdicts_of(use.task, use.experiment, variant), verdict_parts::all));
-    std::ranges::move(found, std::back_inserter(out));
+    for (auto& v : found)
+      out.push_back({use.experiment, std::move(v)});
   }
-  sort_by_time(out);
+  std::ranges::stable_sort(out, {}, [](const recorded_verdict& r) { return r.result.time_unix_ms; });
+  return out;
+}
+
+expected<std::vector<verdict>> store_queries::verdicts_of_variant(const std::string& variant) {
+  CUDAL1_TRY(auto recorded, recorded_verdicts("", variant));
+  std::vector<verdict> out;
+  for (auto& r : recorded)
+    out.push_back(std::move(r.result));
   return out;
 }
 

@@ -18,6 +18,8 @@ class store_queries : public store {
   expected<variant_record> get_variant(const std::string& id) override;
   expected<variant_record> find_variant(const std::string& prefix) override;
   expected<std::vector<verdict>> verdicts_of_variant(const std::string& variant) override;
+  expected<std::vector<recorded_verdict>> recorded_verdicts(const std::string& task,
+                                                            const std::string& variant) override;
   expected<std::vector<verdict>> verdicts_of_task(const std::string& task, const std::string& experiment,
                                                   verdict_parts parts) override;
   expected<std::vector<tally_record>> tallies(const std::string& experiment) override;

@@ -98,14 +98,15 @@ BOOST_DESCRIBE_STRUCT(experiment_record, (),
                       (id, device, policy, tasks, evaluations_per_task, time_limit_s, active_s, seed, state,
                        created_unix_ms, finished_unix_ms, policy_wait_s, fresh_policy, models, replays, ended))
 
-BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost)
+BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost,
+                        unrecorded)  // the device replays stored verdicts, and there is none of the variant
 
 // One try at an evaluation. Its key is (experiment, task, variant, number).
 struct attempt_record {
   std::string experiment, task, variant;
   int number = 1;
   attempt_state state = attempt_state::leased;
-  std::string note;  // why it was lost: an infrastructure fault, never a variant's
+  std::string note;  // why it was lost (an infrastructure fault, never a variant's), or what is not recorded
   int64_t time_unix_ms = 0;
   bool on_device = true;  // if lost: while the variant was resident on a device, so it may be the cause
 };
@@ -117,6 +118,7 @@ struct tally_record {
   int64_t evaluations = 0, correct = 0;
   int64_t reused = 0;        // of the evaluations: verdicts of other experiments
   int64_t lost = 0;          // attempts
+  int64_t unrecorded = 0;    // attempts
   double best = 0;           // highest confirmed score; 0 if there is none
   std::string best_variant;  // that has it
   std::map<std::string, int64_t> outcomes;
@@ -124,12 +126,13 @@ struct tally_record {
   void add(const verdict& v);
 };
 BOOST_DESCRIBE_STRUCT(tally_record, (),
-                      (experiment, task, evaluations, correct, reused, lost, best, best_variant, outcomes, stage_ms))
+                      (experiment, task, evaluations, correct, reused, lost, unrecorded, best, best_variant, outcomes,
+                       stage_ms))
 
 struct event_record {
   int64_t sequence = 0;  // assigned by the store, ascending
   int64_t time_unix_ms = 0;
-  std::string kind;  // "experiment", "verdict", "best", "fault", "node"
+  std::string kind;  // "experiment", "verdict", "best", "fault", "unrecorded", "node"
   std::string experiment, task, variant;
   std::string text;  // one line
 };
@@ -165,7 +168,8 @@ class store {
   // experiment has a verdict of it, or an attempt in flight; errc::variant_fault if two attempts were lost while it was
   // resident on a device, or twenty in all (the caller commits a `quarantined` verdict).
   virtual expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) = 0;
-  enum class loss { elsewhere, on_device };
+  // `unrecorded` is no loss: the attempt is over without a verdict, and is not repeated.
+  enum class loss { elsewhere, on_device, unrecorded };
   virtual expected<void> lose(const attempt_record& a, const std::string& note, loss where) = 0;
   // The verdict, its raw samples, its place in the score index, the attempt's end and the event: one synced batch, and
   // on disk when this returns. A second commit of the same attempt changes nothing.
@@ -179,6 +183,13 @@ class store {
   enum class verdict_parts { summary, all };
   // With details, oldest first.
   virtual expected<std::vector<verdict>> verdicts_of_variant(const std::string& variant) = 0;
+  struct recorded_verdict {
+    std::string experiment;
+    verdict result;
+  };
+  // The same with their experiments; `task` "" is any.
+  virtual expected<std::vector<recorded_verdict>> recorded_verdicts(const std::string& task,
+                                                                    const std::string& variant) = 0;
   // Oldest first. `experiment` "" is any.
   virtual expected<std::vector<verdict>> verdicts_of_task(const std::string& task, const std::string& experiment = "",
                                                           verdict_parts parts = verdict_parts::summary) = 0;
@@ -196,7 +207,8 @@ class store {
     variant_record variant;
   };
   enum class ranking { all, confirmed };  // all correct variants, or those with a confirmed verdict
-  // Correct variants of a task by score, best first. `experiment` "" is any. A variant with several verdicts is ranked
+  // Correct variants of a task by score, best first. `experiment` "" is any; replayed verdicts are only in the rankings
+  // of their experiments. A variant with several verdicts is ranked
   // by the newest confirmed one, or the newest. The time depends on `limit` only.
   virtual expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, ranking among,
                                              const std::string& experiment = "") = 0;

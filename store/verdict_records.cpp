@@ -1,6 +1,5 @@
 #include "store/verdict_records.hpp"
 
-#include <array>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -88,15 +87,15 @@ expected<void> rank(const write_batch& from, const keys::verdict_key& k, const s
 }  // namespace
 
 expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, verdict v,
-                           const std::string& environment_class, int64_t island) {
+                           const std::string& environment_class, int64_t island, verdict_source source) {
   CUDAL1_TRY(tally_record tally, read_tally(batch, key.experiment, key.task));
   tally.add(v);
   std::vector<put> puts{put_of(tally)};
   const bool is_ranked = v.result == outcome::correct && std::isfinite(v.score) && v.score > 0;
   if (is_ranked) {
     const standing_record standing{key.experiment, key.attempt, v.score, v.confirmed, v.time_unix_ms};
-    for (const auto& scope : std::array<std::string, 2>{"", key.experiment})
-      CUDAL1_CHECK(rank(batch, key, scope, standing, puts));
+    CUDAL1_CHECK(rank(batch, key, key.experiment, standing, puts));
+    if (source == verdict_source::measured) CUDAL1_CHECK(rank(batch, key, "", standing, puts));
   }
   if (is_ranked || v.result != outcome::correct) {
     const exemplar_entry entry{key.experiment,          key.attempt, v.result,
@@ -114,6 +113,12 @@ expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, ver
 expected<put> record_of_loss(const write_batch& from, const std::string& experiment, const std::string& task) {
   CUDAL1_TRY(tally_record tally, read_tally(from, experiment, task));
   ++tally.lost;
+  return put_of(tally);
+}
+
+expected<put> record_of_unrecorded(const write_batch& from, const std::string& experiment, const std::string& task) {
+  CUDAL1_TRY(tally_record tally, read_tally(from, experiment, task));
+  ++tally.unrecorded;
   return put_of(tally);
 }
 

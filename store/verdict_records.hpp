@@ -39,11 +39,17 @@ struct standing_record {
 };
 BOOST_DESCRIBE_STRUCT(standing_record, (), (experiment, attempt, score, confirmed, time_unix_ms))
 
+// Variants are ranked in their experiment and over all experiments by what was measured, and only in their experiment
+// by what was replayed.
+enum class verdict_source { measured, replayed };
+
 // Adds the records of a verdict to the batch, which does not have them yet: also its variant's place among the
 // exemplars of the class of environments.
 expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, verdict v,
-                           const std::string& environment_class, int64_t island);
-// The tally with one more lost attempt, likewise.
+                           const std::string& environment_class, int64_t island,
+                           verdict_source source = verdict_source::measured);
+// The tally with one more lost attempt, or one that is not recorded, likewise.
 expected<put> record_of_loss(const write_batch& from, const std::string& experiment, const std::string& task);
+expected<put> record_of_unrecorded(const write_batch& from, const std::string& experiment, const std::string& task);
 
 }  // namespace cudal1

@@ -147,6 +147,7 @@ class store_writer final : public store_queries {
   }
 
   expected<void> lose_leased();
+  expected<void> end_unrecorded(attempt_record a, const std::string& note);
   expected<int> number_for_quarantine(const attempt_record& a);
   // All attempts of an experiment at a variant, in order.
   expected<std::vector<attempt_record>> attempts_at(const std::string& experiment, const std::string& task,
@@ -256,6 +257,7 @@ expected<void> store_writer::lose(const attempt_record& a, const std::string& no
                 short_id(a.variant), a.experiment);
   if (stored->state != attempt_state::leased)
     return {};  // it has ended already: the verdict, or the first loss, is kept
+  if (where == loss::unrecorded) return end_unrecorded(std::move(*stored), note);
   stored->state = attempt_state::lost;
   stored->note = note;
   stored->on_device = where == loss::on_device;
@@ -263,6 +265,18 @@ expected<void> store_writer::lose(const attempt_record& a, const std::string& no
   CUDAL1_TRY(put tally, record_of_loss(batch_, a.experiment, a.task));
   puts.push_back(std::move(tally));
   return write(std::move(puts), {event_of(a, "fault", fmt::format("attempt {} lost: {}", a.number, note))});
+}
+
+// It is over: it is not repeated when the experiment is resumed.
+expected<void> store_writer::end_unrecorded(attempt_record a, const std::string& note) {
+  a.state = attempt_state::unrecorded;
+  a.note = note;
+  a.on_device = false;
+  CUDAL1_TRY(put tally, record_of_unrecorded(batch_, a.experiment, a.task));
+  return write({{family::attempts, key_of(a), encode(a)},
+                {family::unfinished, keys::attempts_of(a.experiment, a.task, a.variant), std::nullopt},
+                std::move(tally)},
+               {event_of(a, "unrecorded", note)});
 }
 
 // Most variants have none: a query for the first, which RocksDB's filters answer, costs less than a scan, which reads a
@@ -299,7 +313,7 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
     if (!stored)
       return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
                   short_id(a.variant), a.experiment);
-    if (stored->state == attempt_state::lost)
+    if (stored->state == attempt_state::lost || stored->state == attempt_state::unrecorded)
       return fail(errc::cancelled, "attempt {} at variant {} was lost ({}): its verdict comes too late", a.number,
                   short_id(a.variant), stored->note);
     ended = *stored;
@@ -320,7 +334,8 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
   const keys::verdict_key key{a.variant, a.experiment, a.task, ended.number};
   CUDAL1_TRY(const auto variant, load_use(batch_, key));
   write_batch records(batch_);
-  CUDAL1_CHECK(add_verdict(records, key, std::move(kept), environment_class(where), variant.island));
+  CUDAL1_CHECK(add_verdict(records, key, std::move(kept), environment_class(where), variant.island,
+                           is_replayed(where) ? verdict_source::replayed : verdict_source::measured));
   std::ranges::move(records.take(), std::back_inserter(puts));
   return write(std::move(puts), {std::move(event)});
 }

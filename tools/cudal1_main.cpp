@@ -9,6 +9,7 @@
 
 #include "config/base/utf8.hpp"
 #include "config/data_folder.hpp"
+#include "store/replay/replay_devices.hpp"
 #include "tools/cli/command.hpp"
 
 namespace {
@@ -120,6 +121,7 @@ int run_command_line(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const replay_devices replays;
   std::signal(SIGPIPE, SIG_DFL);  // `cudal1 best | head` ends without a message
   try {
     return run_command_line(argc, argv);

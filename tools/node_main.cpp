@@ -24,6 +24,7 @@
 #include "config/configuration.hpp"
 #include "config/data_folder.hpp"
 #include "policy/search/policy_registry.hpp"
+#include "store/replay/replay_devices.hpp"
 #include "tools/node_compilers.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
@@ -68,7 +69,8 @@ void define(CLI::App& app, flags& f) {
       ->type_name("DIR");
   app.add_option("--device", f.device,
                  "devices to run variants on, as in cpu, cuda:0 or cuda:0,cuda:1; cuda is every GPU (default: "
-                 "device.devices, which is every GPU, or cpu where there is none)")
+                 "device.devices, which is every GPU, or cpu where there is none); replay answers from the stored "
+                 "verdicts of replay.source")
       ->type_name("LIST");
   app.add_option("--threads", f.threads, "threads of a timed call (device.threads)")
       ->check(CLI::Range(1, 1024))
@@ -168,7 +170,17 @@ core_layout reserve_timing_cores(const node_options& o) {
 
 // ---- the process --------------------------------------------------------------------------------------------------
 
-expected<node_options> options_of(const flags& f) {
+// The devices with their full names, if any of them replays; from then on they exist.
+expected<std::string> open_replays(const node_options& o, replay_devices& replays) {
+  const auto& devices = o.settings.device.devices;
+  if (!names_replay(devices)) return devices;
+  CUDAL1_TRY(const auto source, replay_source::open(o.settings.replay, o.data));
+  spdlog::info("replaying {}", source->describe());
+  replays.use(source);
+  return with_replayed_kind(devices, source->kind());
+}
+
+expected<node_options> options_of(const flags& f, replay_devices& replays) {
   std::vector<std::string> environment;
   for (char** e = environ; *e != nullptr; ++e)
     environment.emplace_back(*e);
@@ -191,6 +203,7 @@ expected<node_options> options_of(const flags& f) {
   }
   o.data = f.data;
   o.environment = std::move(environment);
+  CUDAL1_TRY(o.settings.device.devices, open_replays(o, replays));
   CUDAL1_TRY(o.devices, devices_of_node(o.settings.device.devices));
   o.worker = f.worker;
   return o;
@@ -258,7 +271,8 @@ expected<int> run(const flags& f) {
   CUDAL1_CHECK(check_data_name(f.data));
   CUDAL1_TRY(const data_lock lock, data_lock::take(f.data));
   start_log(f);
-  CUDAL1_TRY(node_options options, options_of(f));
+  replay_devices replays;
+  CUDAL1_TRY(node_options options, options_of(f, replays));
   CUDAL1_CHECK(catch_signals());
   options.cores = reserve_timing_cores(options);
   const auto wanted = static_cast<int>(options.settings.compiler.workers);

@@ -52,6 +52,7 @@ error no_such_device(const std::string& name, const device_traits& kind, const s
 
 expected<std::vector<found_device>> preferred_devices(const discovery& discover) {
   for (const auto* type : device_types()) {
+    if (!type->traits().replays.empty()) continue;
     CUDAL1_TRY(auto found, discover(*type));
     if (!found.empty()) return found;
   }
@@ -75,10 +76,14 @@ int index_of_device(std::string_view device) {
 
 std::string known_device_names() {
   std::vector<std::string> names;
+  bool any_replay = false;
   for (const auto* type : std::views::reverse(device_types())) {
     const auto& t = type->traits();
-    names.push_back(t.numbered ? fmt::format("{0}:0, {0}:1, ... and {0}, which is every {1}", t.kind, t.noun) : t.kind);
+    any_replay = any_replay || !t.replays.empty();
+    if (t.replays.empty())
+      names.push_back(t.numbered ? fmt::format("{0}:0, {0}:1, ... and {0}, which is every {1}", t.kind, t.noun) : t.kind);
   }
+  if (any_replay) names.emplace_back("replay, which answers from stored verdicts");
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -105,7 +110,8 @@ expected<std::string> kind_of_devices(std::string_view list) {
   if (std::ranges::all_of(names, [&](const auto& name) { return kind_in(name) == kind; })) return std::string(kind);
   std::vector<std::string> kinds;
   for (const auto* type : std::views::reverse(device_types()))
-    kinds.push_back(type->traits().noun + (type->traits().numbered ? "s" : ""));
+    if (type->traits().replays.empty())
+      kinds.push_back(type->traits().noun + (type->traits().numbered ? "s" : ""));
   return fail(errc::invalid_argument,
               "\"{}\" names devices of two kinds: a search runs either on {}, since their times cannot be compared",
               list, fmt::join(kinds, " or on "));

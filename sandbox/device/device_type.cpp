@@ -46,9 +46,13 @@ const device_traits& traits_of(std::string_view device) {
 }
 
 const device_type& preferred_device_type() {
-  for (const auto& b : registry())
+  const device_type* last = nullptr;
+  for (const auto& b : registry()) {
+    if (!b->traits().replays.empty()) continue;
     if (const auto found = b->discover(); found && !found->empty()) return *b;
-  return *registry().back();  // the cpu is always available
+    last = b.get();
+  }
+  return *last;  // the cpu is always available
 }
 
 configuration default_configuration(std::string_view device) {

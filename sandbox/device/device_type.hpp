@@ -41,6 +41,8 @@ struct device_traits {
   std::string visibility = {};   // the environment variable that hides some of its devices
   std::string when_absent = {};  // advice if the machine has none
   std::string when_broken = {};  // advice if they cannot be listed
+  std::string replays = {};      // the kind whose stored verdicts it answers with; "" if it measures. Such a kind is
+                                 // used only by name
 };
 
 // The CPU cores that a device needs for its timed calls.

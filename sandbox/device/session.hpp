@@ -34,6 +34,17 @@ struct device_report {
 };
 BOOST_DESCRIBE_STRUCT(device_report, (), (where, confinement, start_ms))
 
+// The stored verdicts of a device that answers with them instead of measuring. Calls come from the session's thread.
+class verdict_recording {
+ public:
+  virtual ~verdict_recording() = default;
+  // One of the stored verdicts of a variant of a task, with times drawn from its raw samples. Its stage_ms are what the
+  // answer should take. errc::not_found if there is none; the message says where it was looked for.
+  virtual expected<verdict> draw(const std::string& task, const std::string& variant) = 0;
+  // Returns after that time; errc::cancelled after device_session::cancel().
+  virtual expected<void> wait(double ms) = 0;
+};
+
 // Whether a task that is already open gets a new timing pool: a possible new best is measured on unseen draws.
 enum class timing_pool { keep, renew };
 
@@ -44,6 +55,9 @@ class device_session {
   virtual ~device_session() = default;
 
   virtual const device_report& report() const = 0;
+
+  // Not null if this session measures nothing: then the other calls below are refused, except forget_tasks().
+  virtual verdict_recording* recording() { return nullptr; }
 
   // Makes the task the current one: the referee draws its timing pool and computes the expected outputs. Cheap for the
   // current task; the last few tasks' pools are kept. errc::not_found or errc::corrupt: a file of its weights is
@@ -69,7 +83,7 @@ class device_session {
   virtual expected<timing_report> time(const checked_program& variant, const compiled_code& code,
                                        const timing_plan& plan, int first_fork) = 0;
 
-  // Process ids, for tests and status.
+  // Process ids, for tests and status; 0 if there is no such process.
   virtual int zygote_pid() const = 0;
   virtual int referee_pid() const = 0;
   virtual std::vector<int> runner_pids() const = 0;

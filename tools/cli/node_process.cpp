@@ -156,6 +156,14 @@ void add_node_flags(CLI::App& command, node_flags& flags) {
       ->allow_extra_args(false);
 }
 
+expected<configuration> configuration_of(const node_flags& flags, const std::string& data) {
+  std::vector<std::string> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    environment.emplace_back(*variable);
+  const auto file = flags.config.empty() ? std::nullopt : std::optional<std::string>(flags.config);
+  return load_configuration(file, data + "/cudal1.toml", environment, flags.settings);
+}
+
 expected<std::string> find_sibling(const std::string& name) {
   std::error_code problem;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", problem);

@@ -9,6 +9,7 @@
 #include <CLI/App.hpp>
 
 #include "actors/client.hpp"
+#include "config/configuration.hpp"
 
 namespace cudal1::cli {
 
@@ -21,6 +22,8 @@ struct node_flags {
   double start_limit_s = 120;
 };
 void add_node_flags(CLI::App& command, node_flags& flags);
+// The configuration of a node that is started with these flags, in this environment.
+expected<configuration> configuration_of(const node_flags& flags, const std::string& data);
 
 struct connected_node {
   node_client client;

@@ -87,6 +87,7 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
   auto failures = format_failures(p.outcomes);
   if (p.infrastructure_faults > 0)
     failures += fmt::format("{}lost and repeated {}", failures.empty() ? "" : "; ", p.infrastructure_faults);
+  if (p.unrecorded > 0) failures += fmt::format("{}not recorded {}", failures.empty() ? "" : "; ", p.unrecorded);
   const auto last = fmt::format("{} of {} tasks faster{}", faster(p), p.tasks.size(),
                                 failures.empty() ? "" : "; failed: " + failures) +
                     answers_of(p);

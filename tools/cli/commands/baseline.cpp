@@ -6,6 +6,7 @@
 
 #include "config/base/describe.hpp"
 #include "sandbox/device/device_names.hpp"
+#include "store/replay/replay_devices.hpp"
 #include "tools/baseline/measure_baselines.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
@@ -173,6 +174,9 @@ expected<int> baseline(const baseline_options& o, context& c) {
     // The node gets all GPUs of the experiment, so that other commands can measure on the rest of them.
     if (o.device.empty() || names_device(of, o.device)) flags.device = of;
   }
+  if (names_replay(wanted))
+    return fail(errc::invalid_argument, "{} replays stored verdicts, and PyTorch is measured on real devices only",
+                wanted);
   CUDAL1_CHECK(read_kinds(o.kinds, wanted));
   if (!o.folder.empty()) CUDAL1_CHECK(check_tasks(o.folder, o.names, wanted));
   if (o.folder.empty() && !store_exists(c)) CUDAL1_CHECK(open_for_reading(c));

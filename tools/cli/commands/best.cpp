@@ -42,15 +42,30 @@ BOOST_DESCRIBE_STRUCT(ranked_row, (),
                       (rank, variant, speedup, speedup_interval, reference_us, variant_us, confirmed, origin, schedule,
                        experiment, environment_id, reference_device_us, variant_device_us, floor_us, roof_us, against))
 
+// Empty unless something was replayed into this store.
+expected<std::string> remark_on_replays(store& s) {
+  CUDAL1_TRY(const auto experiments, s.experiments());
+  for (auto e = experiments.rbegin(); e != experiments.rend(); ++e)
+    if (e->device.starts_with(replay_prefix))
+      return fmt::format("Replayed verdicts are not ranked with measured ones; `--experiment {}` shows them.\n", e->id);
+  return std::string();
+}
+
 expected<int> overview(store& s, const best_options& o, const context& c) {
   CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(s) : report_experiment(s, o.experiment));
   CUDAL1_CHECK(compare_with_base_or_usual(s, report, o.against));
-  if (o.json)
+  if (o.json) {
     print_json(c, to_json(report));
-  else if (report.tasks.empty())
+    return exit_code::success;
+  }
+  if (report.tasks.empty())
     c.out.print("The store has no evaluations yet; `cudal1 run` starts a search.\n");
   else
     c.out.print(print_report(report, c.out));
+  if (o.experiment.empty()) {
+    CUDAL1_TRY(const std::string remark, remark_on_replays(s));
+    c.out.print(c.out.dim(remark));
+  }
   return exit_code::success;
 }
 
@@ -195,6 +210,10 @@ expected<int> best(const best_options& o, context& c) {
     return exit_code::success;
   }
   print_list(task, rows, c);
+  if (o.experiment.empty()) {
+    CUDAL1_TRY(const std::string remark, remark_on_replays(*reader));
+    c.out.print(c.out.dim(remark));
+  }
   c.out.print(base_legend(rows));
   for (const auto& e : environments) {
     c.out.print(c.out.dim(wrap(describe_device(e), c.out.width)) + "\n");

@@ -204,12 +204,14 @@ expected<int> doctor(const doctor_options& o, context& c) {
              check_store(c),
              check_tasks()};
   for (const auto* type : device_types())
-    if (type->traits().numbered) r.items.push_back(check_devices(*type));
+    if (type->traits().numbered && type->traits().replays.empty()) r.items.push_back(check_devices(*type));
   r.items.push_back(check_compiler());
   const std::size_t compiler = r.items.size() - 1;
-  for (const auto* type : device_types())
-    if (const auto found = type->discover(); type->traits().numbered && found && !found->empty())
+  for (const auto* type : device_types()) {
+    if (!type->traits().numbered || !type->traits().replays.empty()) continue;
+    if (const auto found = type->discover(); found && !found->empty())
       r.items.push_back(check_program(type->traits().worker));
+  }
   ask_node(r, o.node, c, interrupt.fd());
   // A machine that only uses accelerators needs no host compiler.
   const auto needs_it = [](const device_report& d) { return !traits_of(d.where.device).is_accelerator; };
@@ -233,7 +235,7 @@ void add_doctor(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand(
       "doctor", "check this machine: GPUs, confinement and its self-test, compiler, libraries, disk, store");
   sub->add_option("--device", o->node.device,
-                  "only these devices: cpu, cuda:0, ..., or a list (default: every GPU, else cpu)")
+                  "only these devices: cpu, cuda:0, replay, ..., or a list (default: every GPU, else cpu)")
       ->type_name("DEVICE");
   sub->add_flag("--json", o->json, "one JSON document");
   add_node_flags(*sub, o->node);

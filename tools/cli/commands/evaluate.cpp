@@ -13,6 +13,7 @@
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/node_process.hpp"
+#include "tools/cli/replay_choice.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/report/verdict_text.hpp"
@@ -78,7 +79,8 @@ struct program_evaluator {
   }
 };
 
-expected<int> evaluate(const evaluate_options& o, context& c) {
+expected<int> evaluate(evaluate_options o, context& c) {
+  CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c.data));
   std::vector<std::string> texts;
   texts.reserve(o.programs.size());
   for (const auto& path : o.programs) {

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
@@ -18,11 +17,10 @@
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/progress.hpp"
+#include "tools/cli/replay_choice.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/task_source.hpp"
 #include "tools/kernelbench/model_import.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration)
 
 namespace cudal1::cli {
 
@@ -50,12 +48,7 @@ struct run_options {
 
 // The request that the flags describe, with defaults from the configuration's [search].
 expected<client_request> make_request(const run_options& o, const context& c) {
-  std::vector<std::string> environment;
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    environment.emplace_back(*variable);
-  const auto file = o.node.config.empty() ? std::nullopt : std::optional<std::string>(o.node.config);
-  CUDAL1_TRY(const configuration defaults,
-             load_configuration(file, c.data + "/cudal1.toml", environment, o.node.settings));
+  CUDAL1_TRY(const configuration defaults, configuration_of(o.node, c.data));
   client_request r;
   r.verb = client_verb::run;
   r.policy = o.policy.empty() ? defaults.search.policy : o.policy;
@@ -215,6 +208,7 @@ expected<run_options> with_imported_tasks(run_options o, const context& c) {
 // For one model, if the devices are idle: shows where its time goes, and chooses a part of one that is too slow.
 expected<void> look_first(chosen_work& work, client_request& r, run_options& o, const context& c,
                           const node_status& node, run_view& view) {
+  if (is_replayed(work.where)) return {};
   if (o.model.source.empty() || work.tasks.size() != 1 || !is_worth_a_look(work.tasks[0]) || !node.experiments.empty())
     return {};
   view.remark("measuring each step with PyTorch");
@@ -241,6 +235,8 @@ expected<bool> measure_base(const run_options& o, const std::string& experiment,
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
   CUDAL1_TRY(const auto devices, choose_devices(node, e.device));
+  if (is_replayed(devices.front().where))
+    return fail(errc::unsupported, "{} replays stored verdicts, and PyTorch is measured on real devices only", e.device);
   baseline_plan plan;
   plan.kinds = {o.against};
   plan.devices = names_of(devices);
@@ -271,6 +267,7 @@ expected<int> run(run_options o, context& c) {
     CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
   }
   CUDAL1_TRY(client_request request, make_request(o, c));
+  CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c.data));
   // Checks what needs no node before starting one.
   node_flags flags = o.node;
   flags.device = o.device;
@@ -335,7 +332,8 @@ void add_run(CLI::App& app, context& c) {
       ->capture_default_str()
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62));
   sub->add_option("--device", o->device,
-                  "cpu, cuda:0, ..., a list as in cuda:0,cuda:1, or cuda: every GPU (default: the first GPU, else cpu)")
+                  "cpu, cuda:0, ..., a list as in cuda:0,cuda:1, or cuda: every GPU (default: the first GPU, else cpu); "
+                  "replay answers from the verdicts of --set replay.source=DIR instead of measuring")
       ->type_name("DEVICE");
   sub->add_option("--model", o->models,
                   "a language model of the policy llm, as its endpoint names it or as a table of models.toml; if "
@@ -369,7 +367,8 @@ void add_run(CLI::App& app, context& c) {
              "  cudal1 run model.py --module encoder.layers.0 ... one module of it (.: the whole, even if it is slow)\n"
              "  cudal1 run model.py:Block                     ... a class, an object, a factory or a function in it\n"
              "  cudal1 run --tasks my_tasks --evaluations 50  your own tasks\n"
-             "  cudal1 run --resume e3                        after Ctrl-C or a power cut",
+             "  cudal1 run --resume e3                        after Ctrl-C or a power cut\n"
+             "  cudal1 run --device replay --set replay.source=OTHER   what OTHER measured, replayed in seconds",
              "  0    the search reached its limit; the table was printed\n"
              "  2    the command line, or a task file or name on it, is invalid\n"
              "  3    no node could be reached or started, or the node was lost\n"

@@ -4,6 +4,7 @@
 
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/node_process.hpp"
@@ -60,7 +61,8 @@ void print_node(const status_report& r, const terminal& t) {
   t.print(t.bold(fmt::format("A node runs on {} (pid {})", r.data, r.node->pid)) + "\n");
   for (const auto& d : r.node->devices) {
     t.print(wrap(describe_device(d.where), t.width, 2) + "\n");
-    t.print(wrap(confinement_line(d), t.width, 4) + "\n");
+    const auto& remark = traits_of(d.where.device).replays.empty() ? confinement_line(d) : timing_remark(d.where.device);
+    t.print(wrap(remark, t.width, 4) + "\n");
   }
   for (const auto& d : r.node->troubled)
     t.print(wrap(fmt::format("{}: {}{}", d.device, t.bad("does not work"), d.given_up ? "" : " yet") + ": " + d.problem,

@@ -6,7 +6,8 @@
 
 namespace cudal1::cli {
 
-expected<std::optional<roofline>> floor_finder::of(const task& t, const std::string& model) {
+expected<std::optional<roofline>> floor_finder::of(const task& t, const std::string& measured_or_replayed) {
+  const std::string model = recorded_model(measured_or_replayed);
   auto known = devices_.find(model);
   if (known == devices_.end()) {
     CUDAL1_TRY(auto data, find_device_data(model));

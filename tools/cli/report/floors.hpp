@@ -14,6 +14,7 @@ namespace cudal1::cli {
 // Reads the specifications of each device once. nullopt if they are unknown; an error if their file cannot be read.
 class floor_finder {
  public:
+  // `model` as an environment names it; of a replay, the floor is that on the device whose verdicts are replayed.
   expected<std::optional<roofline>> of(const task& t, const std::string& model);
   // The requested models without known specifications, for a note in the report.
   std::vector<std::string> unknown() const;

@@ -53,13 +53,26 @@ expected<void> put_floor(best_row& row, const task& t, const std::string& model,
   return {};
 }
 
+// What was replayed is reported with its experiment only, never together with what was measured.
+expected<void> leave_out_replayed(store& s, std::vector<verdict>& verdicts) {
+  std::map<std::string, bool> replayed;
+  for (const auto& v : verdicts) {
+    if (v.environment_id.empty() || replayed.contains(v.environment_id)) continue;
+    CUDAL1_TRY(const auto where, s.get_environment(v.environment_id));
+    replayed[v.environment_id] = is_replayed(where);
+  }
+  std::erase_if(verdicts, [&](const verdict& v) { return replayed[v.environment_id]; });
+  return {};
+}
+
 // The row of a task; also adds its verdicts to the totals. `experiment`: "" for all.
 expected<best_row> row_of(store& s, const task_record& t, const std::string& experiment, search_report& totals,
                           floor_finder& floors) {
   best_row row;
   row.task = t.id;
   row.name = t.name;
-  CUDAL1_TRY(const auto verdicts, s.verdicts_of_task(t.id, experiment));
+  CUDAL1_TRY(auto verdicts, s.verdicts_of_task(t.id, experiment));
+  if (experiment.empty()) CUDAL1_CHECK(leave_out_replayed(s, verdicts));
   std::vector<double> reference_times, reference_device_times;
   for (const auto& v : verdicts) {
     ++row.evaluations;
@@ -197,6 +210,8 @@ expected<search_report> report_experiment(store& s, const std::string& experimen
   CUDAL1_TRY(const auto attempts, s.attempts(e.id));
   r.infrastructure_faults =
       std::count_if(attempts.begin(), attempts.end(), [](const auto& a) { return a.state == attempt_state::lost; });
+  r.unrecorded = std::count_if(attempts.begin(), attempts.end(),
+                               [](const auto& a) { return a.state == attempt_state::unrecorded; });
   for (auto& row : r.tasks) {
     CUDAL1_TRY(row.remark, remark_on(s, row, e, attempts));
   }

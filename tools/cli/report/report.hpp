@@ -58,6 +58,7 @@ struct search_report {
   std::map<std::string, int64_t> outcomes;
   int64_t move_failures = 0;                // verdicts that show a bug of cudal1 (move_failures.hpp)
   int64_t infrastructure_faults = 0;        // attempts that were lost and repeated
+  int64_t unrecorded = 0;                   // attempts of which a replay device has no verdict
   std::map<std::string, double> stage_ms;   // total time of each stage
   int64_t devices = 0;                      // number of devices that the rows were measured on
   double device_busy = 0;                   // mean share of the active time that a device was in use; 0: unknown
@@ -72,13 +73,13 @@ struct search_report {
 BOOST_DESCRIBE_STRUCT(search_report, (),
                       (experiment, state, policy, device, environments, tasks, beat_reference, geometric_mean,
                        evaluations, active_s, evaluations_per_s, outcomes, move_failures, infrastructure_faults,
-                       stage_ms, devices, device_busy, gap_closed, unknown_models, against, over, policy_wait, reused,
-                       models))
+                       unrecorded, stage_ms, devices, device_busy, gap_closed, unknown_models, against, over,
+                       policy_wait, reused, models))
 
 // One experiment, with its tasks in its order.
 expected<search_report> report_experiment(store& s, const std::string& experiment);
-// All experiments and hand-written variants together: every evaluated task of the store (or the one with that name or
-// id), sorted by name.
+// All experiments and hand-written variants together, except those on replay devices: every evaluated task of the store
+// (or the one with that name or id), sorted by name.
 expected<search_report> report_everything(store& s, const std::string& task = "");
 
 // The stored verdict of a summary, with gates, samples and notes. Errors: not_found.

@@ -152,6 +152,8 @@ std::string print_summary(const search_report& r) {
   text += failures.empty() ? "; none failed" : "; failed: " + failures;
   if (r.infrastructure_faults > 0)
     text += "; " + format_count(r.infrastructure_faults, "attempt") + " lost and repeated";
+  if (r.unrecorded > 0)
+    text += "; " + format_count(r.unrecorded, "proposal") + " not recorded, and returned to the budget";
   text += ".";
   for (const auto& row : r.tasks)
     if (!row.remark.empty()) text += fmt::format("\n{}: {}.", row.name, row.remark);

@@ -1,0 +1,143 @@
+#include "store/replay/replay_source.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "config/base/hash.hpp"
+#include "sandbox/device/device_type.hpp"
+#include "store/exemplars.hpp"
+#include "store/replay/resampled_verdict.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+// Latencies that are the search's own, not the device's or the compiler's.
+constexpr std::array<std::string_view, 3> stages_of_search = {"propose", "wait", "commit"};
+
+std::string kind_of(const environment& e) {
+  return e.device.substr(0, e.device.find(':'));
+}
+
+}  // namespace
+
+expected<std::shared_ptr<replay_source>> replay_source::open(const replaying_options& options,
+                                                             const std::string& data) {
+  const std::string folder = options.source.empty() ? data : options.source;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder + "/store", ignored))
+    return fail(errc::invalid_argument,
+                "replay.source: there is no store in the data folder {}, so there are no verdicts to replay; name the "
+                "data folder of a search that measured, as in --set replay.source=DIR",
+                folder);
+  CUDAL1_TRY(auto records, store::open_reader(folder + "/store"));
+  CUDAL1_CHECK(records->refresh());
+  std::shared_ptr<replay_source> s(new replay_source(options, folder, std::move(records)));
+  CUDAL1_CHECK(s->choose_environment());
+  return s;
+}
+
+bool replay_source::is_wanted(const environment& e) const {
+  const auto& wanted = options_.environment;
+  return wanted.empty() || wanted == kind_of(e) || wanted == environment_class(e) ||
+         e.model.find(wanted) != std::string::npos;
+}
+
+expected<std::optional<environment>> replay_source::environment_of(const experiment_record& e) {
+  if (e.device.starts_with(replay_prefix)) return std::optional<environment>();
+  for (const auto& task : e.tasks) {
+    CUDAL1_TRY(const auto verdicts, records_->verdicts_of_task(task, e.id));
+    if (verdicts.empty()) continue;
+    CUDAL1_TRY(auto where, records_->get_environment(verdicts.back().environment_id));
+    return std::optional(std::move(where));
+  }
+  return std::optional<environment>();
+}
+
+expected<void> replay_source::choose_environment() {
+  CUDAL1_TRY(auto experiments, records_->experiments());
+  std::ranges::reverse(experiments);  // the newest first
+  if (!options_.experiment.empty())
+    std::erase_if(experiments, [&](const auto& e) { return e.id != options_.experiment; });
+  for (const auto& e : experiments) {
+    CUDAL1_TRY(const auto where, environment_of(e));
+    if (!where || is_replayed(*where) || !is_wanted(*where)) continue;
+    recorded_ = *where;
+    kind_ = kind_of(recorded_);
+    class_ = environment_class(recorded_);
+    usual_bias_ = default_configuration(kind_).timing.fork_bias;
+    return {};
+  }
+  std::string what = options_.environment.empty() ? "" : " of an environment \"" + options_.environment + "\"";
+  if (!options_.experiment.empty()) what += " in experiment " + options_.experiment;
+  return fail(errc::invalid_argument,
+              "the data folder {} has no measured verdict{}, so there is nothing to replay; `cudal1 experiments --data "
+              "{}` lists what was measured there",
+              folder_, what, folder_);
+}
+
+// The id is that of all the rest, as for every environment. A class is told from others by kind and model, so that
+// replayed scores never stand beside measured ones; the seed and the latency do not make another class.
+environment replay_source::replayed_on(const std::string& device) const {
+  environment e;
+  e.device = device;
+  e.model = std::string(replayed_model) + recorded_.model;
+  e.libraries = recorded_.libraries.empty() ? recorded_.details : recorded_.libraries;
+  e.details =
+      fmt::format("replayed from stored verdicts, not measured; source {}{}, latency {}, seed {}; recorded on {}: {}",
+                  folder_, options_.experiment.empty() ? "" : ", experiment " + options_.experiment, options_.latency,
+                  options_.seed, recorded_.device, recorded_.details);
+  e.id = sha256_hex(e.device + "\n" + e.model + "\n" + e.details);
+  return e;
+}
+
+std::string replay_source::describe() const {
+  return fmt::format("the verdicts of {} ({}){} in {}", recorded_.model, kind_,
+                     options_.experiment.empty() ? "" : ", experiment " + options_.experiment, folder_);
+}
+
+expected<bool> replay_source::is_of_class(const std::string& environment_id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = is_of_class_.find(environment_id); known != is_of_class_.end()) return known->second;
+  const auto where = records_->get_environment(environment_id);
+  if (!where && where.error().code != errc::not_found) return tl::unexpected<error>(where.error());
+  return is_of_class_[environment_id] = where && environment_class(*where) == class_;
+}
+
+expected<std::vector<store::recorded_verdict>> replay_source::candidates(const std::string& task,
+                                                                         const std::string& variant) {
+  CUDAL1_TRY(auto all, records_->recorded_verdicts(task, variant));
+  std::vector<store::recorded_verdict> found;
+  for (auto& r : all) {
+    if (!options_.experiment.empty() && r.experiment != options_.experiment) continue;
+    CUDAL1_TRY(const bool matches, is_of_class(r.result.environment_id));
+    if (matches) found.push_back(std::move(r));
+  }
+  // A verdict that was reused is a copy of another one.
+  const auto is_copy = [](const store::recorded_verdict& r) { return !r.result.reused_from.empty(); };
+  if (!std::ranges::all_of(found, is_copy)) std::erase_if(found, is_copy);
+  return found;
+}
+
+expected<verdict> replay_source::draw(const std::string& task, const std::string& variant) {
+  CUDAL1_TRY(auto found, candidates(task, variant));
+  if (found.empty())
+    return fail(errc::not_found, "variant {} is not recorded: it has no verdict among {}", variant.substr(0, 12),
+                describe());
+  uint64_t random = fingerprint_of(variant.data(), variant.size(), static_cast<uint64_t>(options_.seed)).low;
+  auto& chosen = found[draw_below(found.size(), random)];
+  verdict v = std::move(chosen.result);
+  draw_times(v, usual_bias_, random);
+  v.notes.push_back(fmt::format("replayed from stored verdicts, not measured: from attempt {} of experiment {} in {}",
+                                v.attempt, chosen.experiment, folder_));
+  std::erase_if(v.stage_ms, [](const auto& s) { return std::ranges::count(stages_of_search, s.first) > 0; });
+  for (auto& [stage, ms] : v.stage_ms)
+    ms *= options_.latency;
+  v.reused_from.clear();
+  return v;
+}
+
+}  // namespace cudal1

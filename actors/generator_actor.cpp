@@ -88,7 +88,9 @@ caf::result<message::ticket> generator_state::propose(const message::propose& m)
   }
   p->group.lineage = lineage;
   const bool is_stored = !p->group.id.empty();
-  asked a{asker, {m.what, m.device, writer->name(), writer->version(), std::move(p->group), std::move(p->analysis)}};
+  asked a{asker,
+          m.count,
+          {m.what, m.device, writer->name(), writer->version(), std::move(p->group), std::move(p->analysis)}};
   if (is_stored || !writer->traits().keeps_groups)
     ask_policy(std::move(p->what), std::move(a), promise);
   else
@@ -109,8 +111,7 @@ void generator_state::store_group(prompt p, asked a, ticket_promise promise) {
 
 // The experiment gets the ticket before its proposals: those that are delivered now wait in the queue.
 void generator_state::ask_policy(prompt p, asked a, ticket_promise& promise) {
-  const int64_t count = a.context.group.asked;
-  const ticket t = writer->propose(std::move(p), count);
+  const ticket t = writer->propose(std::move(p), a.count);
   promise.deliver(message::ticket{t, a.context.group});
   open.emplace(t, std::move(a));
 }

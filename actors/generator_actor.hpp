@@ -42,6 +42,7 @@ struct generator_state : generator_setup {
   // A ticket of the policy that has not ended.
   struct asked {
     experiment_actor asker;
+    int64_t count = 1;  // of proposals
     proposal_context context;
   };
   std::map<ticket, asked> open;

@@ -16,7 +16,7 @@ namespace {
 
 class store_actor_test : public testing::Test {
  protected:
-  store_actor_test() { actor_ = system_.spawn(run_store, db_); }
+  store_actor_test() { actor_ = system_.spawn(run_store, db_, blobs(folder_.store())); }
   ~store_actor_test() override {
     caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
     scheduler().run();
@@ -54,10 +54,11 @@ TEST_F(store_actor_test, waiting_requests_are_one_synced_batch_and_answered_afte
   constexpr int requests = 40;
   const auto before = db_->statistics();
   auto reader = store::open_reader(folder_.store()).value();
-  using handle = decltype(ask_store<attempt_record>(message::reserve_attempt{}));
+  using handle = decltype(ask_store<message::reserved>(message::reserve_attempt{}));
   std::vector<handle> handles;
   for (int i = 0; i < requests; ++i)
-    handles.push_back(ask_store<attempt_record>(message::reserve_attempt{make_variant(std::to_string(i)), "e1"}));
+    handles.push_back(
+        ask_store<message::reserved>(message::reserve_attempt{make_variant(std::to_string(i)), "e1", ""}));
   for (int i = 0; i < requests; ++i) {
     scheduler().run_once();
     EXPECT_EQ(db_->statistics().synced_batches, before.synced_batches) << i;
@@ -67,23 +68,24 @@ TEST_F(store_actor_test, waiting_requests_are_one_synced_batch_and_answered_afte
   EXPECT_EQ(db_->statistics().synced_batches - before.synced_batches, 1);
   EXPECT_EQ(db_->statistics().changes - before.changes, requests);
   for (auto& h : handles) {
-    const auto got = answer<attempt_record>(h);
+    const auto got = answer<message::reserved>(h);
     ASSERT_TRUE(holds(got));
-    EXPECT_EQ(got->number, 1);
+    EXPECT_EQ(got->attempt.number, 1);
   }
   ASSERT_TRUE(holds(reader->refresh()));
   EXPECT_EQ(reader->attempts("e1")->size(), static_cast<std::size_t>(requests));
 }
 
 TEST_F(store_actor_test, only_one_of_many_waiting_requests_reserves_a_variant) {
-  std::vector<decltype(ask_store<attempt_record>(message::reserve_attempt{}))> handles;
+  std::vector<decltype(ask_store<message::reserved>(message::reserve_attempt{}))> handles;
   for (int t = 0; t < 8; ++t)
     for (int i = 0; i < 10; ++i)
-      handles.push_back(ask_store<attempt_record>(message::reserve_attempt{make_variant(std::to_string(i)), "e1"}));
+      handles.push_back(
+          ask_store<message::reserved>(message::reserve_attempt{make_variant(std::to_string(i)), "e1", ""}));
   scheduler().run();
   int granted = 0, refused = 0;
   for (auto& h : handles) {
-    const auto got = answer<attempt_record>(h);
+    const auto got = answer<message::reserved>(h);
     if (got) {
       ++granted;
     } else {
@@ -97,13 +99,13 @@ TEST_F(store_actor_test, only_one_of_many_waiting_requests_reserves_a_variant) {
 
 TEST_F(store_actor_test, a_refused_change_is_an_error_and_the_others_are_stored) {
   const auto before = db_->statistics();
-  auto good = ask_store<attempt_record>(message::reserve_attempt{make_variant("good"), "e1"});
-  auto bad = ask_store<attempt_record>(message::reserve_attempt{variant_record{}, "e1"});
+  auto good = ask_store<message::reserved>(message::reserve_attempt{make_variant("good"), "e1", ""});
+  auto bad = ask_store<message::reserved>(message::reserve_attempt{variant_record{}, "e1", ""});
   auto lost = ask_store<message::done>(message::lose_attempt{});
   auto experiment = ask_store<experiment_record>(message::create_experiment{});
   scheduler().run();
-  EXPECT_TRUE(holds(answer<attempt_record>(good)));
-  EXPECT_EQ(answer<attempt_record>(bad).error().code, errc::invalid_argument);
+  EXPECT_TRUE(holds(answer<message::reserved>(good)));
+  EXPECT_EQ(answer<message::reserved>(bad).error().code, errc::invalid_argument);
   EXPECT_EQ(answer<message::done>(lost).error().code, errc::not_found);
   EXPECT_EQ(answer<experiment_record>(experiment)->id, "e1");
   EXPECT_EQ(db_->statistics().synced_batches - before.synced_batches, 1);
@@ -116,20 +118,20 @@ TEST_F(store_actor_test, if_a_batch_cannot_be_written_all_its_requests_get_an_er
   const rlimit little{rlim_t{1} << 20, was.rlim_max};
   auto large = make_variant("large");
   large.program = std::string(std::size_t{4} << 20, 'x');
-  auto first = ask_store<attempt_record>(message::reserve_attempt{make_variant("small"), "e1"});
-  auto second = ask_store<attempt_record>(message::reserve_attempt{large, "e1"});
-  auto again = ask_store<attempt_record>(message::reserve_attempt{make_variant("small"), "e1"});
+  auto first = ask_store<message::reserved>(message::reserve_attempt{make_variant("small"), "e1", ""});
+  auto second = ask_store<message::reserved>(message::reserve_attempt{large, "e1", ""});
+  auto again = ask_store<message::reserved>(message::reserve_attempt{make_variant("small"), "e1", ""});
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
   scheduler().run();
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
   std::signal(SIGXFSZ, restore);
-  EXPECT_EQ(answer<attempt_record>(first).error().code, errc::infrastructure);
-  EXPECT_EQ(answer<attempt_record>(second).error().code, errc::infrastructure);
-  EXPECT_EQ(answer<attempt_record>(again).error().code, errc::infrastructure)
+  EXPECT_EQ(answer<message::reserved>(first).error().code, errc::infrastructure);
+  EXPECT_EQ(answer<message::reserved>(second).error().code, errc::infrastructure);
+  EXPECT_EQ(answer<message::reserved>(again).error().code, errc::infrastructure)
       << "it was refused because of an attempt that was not written";
-  auto later = ask_store<attempt_record>(message::reserve_attempt{make_variant("small"), "e1"});
+  auto later = ask_store<message::reserved>(message::reserve_attempt{make_variant("small"), "e1", ""});
   scheduler().run();
-  EXPECT_EQ(answer<attempt_record>(later)->number, 1);
+  EXPECT_EQ(answer<message::reserved>(later)->attempt.number, 1);
 }
 
 TEST_F(store_actor_test, a_read_sees_every_change_that_was_sent_before_it) {

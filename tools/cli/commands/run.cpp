@@ -46,12 +46,30 @@ struct run_options {
   bool json = false;
 };
 
+// The policy and its models: as the flags say, as in the experiment whose prompts are replayed, or by default.
+expected<void> choose_policy(const run_options& o, const context& c, const std::string& by_default, client_request& r) {
+  r.policy = o.policy;
+  r.models = o.models;
+  r.replays = o.replays;
+  if (!o.replays.empty()) {
+    CUDAL1_TRY(const auto reader, open_for_reading(c));
+    CUDAL1_TRY(const auto before, reader->get_experiment(o.replays));
+    if (r.policy.empty()) r.policy = before.policy;
+    if (r.models.empty()) r.models = before.models;
+  }
+  if (r.policy.empty()) r.policy = r.models.empty() ? by_default : "llm";
+  if (!r.models.empty() && r.policy != "llm")
+    return fail(errc::invalid_argument, "--model names a language model, but the policy is {}; use --policy llm",
+                r.policy);
+  return {};
+}
+
 // The request that the flags describe, with defaults from the configuration's [search].
 expected<client_request> make_request(const run_options& o, const context& c) {
   CUDAL1_TRY(const configuration defaults, configuration_of(o.node, c.data));
   client_request r;
   r.verb = client_verb::run;
-  r.policy = o.policy.empty() ? defaults.search.policy : o.policy;
+  CUDAL1_CHECK(choose_policy(o, c, defaults.search.policy, r));
   // Before a node is started.
   CUDAL1_CHECK(check_policy_name(r.policy));
   // A flag for one limit disables the default of the other.
@@ -63,8 +81,6 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   }
   r.seed = o.seed;
   r.fresh_policy = o.fresh;
-  r.models = o.models;
-  r.replays = o.replays;
   r.stop_on_disconnect = true;  // so that a second Ctrl-C or a closed terminal ends the search
   return r;
 }
@@ -236,7 +252,8 @@ expected<bool> measure_base(const run_options& o, const std::string& experiment,
   CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
   CUDAL1_TRY(const auto devices, choose_devices(node, e.device));
   if (is_replayed(devices.front().where))
-    return fail(errc::unsupported, "{} replays stored verdicts, and PyTorch is measured on real devices only", e.device);
+    return fail(errc::unsupported, "{} replays stored verdicts, and PyTorch is measured on real devices only",
+                e.device);
   baseline_plan plan;
   plan.kinds = {o.against};
   plan.devices = names_of(devices);
@@ -331,9 +348,10 @@ void add_run(CLI::App& app, context& c) {
   sub->add_option("--seed", o->seed, "seed of all random choices; the same seed gives the same proposals")
       ->capture_default_str()
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62));
-  sub->add_option("--device", o->device,
-                  "cpu, cuda:0, ..., a list as in cuda:0,cuda:1, or cuda: every GPU (default: the first GPU, else cpu); "
-                  "replay answers from the verdicts of --set replay.source=DIR instead of measuring")
+  sub->add_option(
+         "--device", o->device,
+         "cpu, cuda:0, ..., a list as in cuda:0,cuda:1, or cuda: every GPU (default: the first GPU, else cpu); "
+         "replay answers from the verdicts of --set replay.source=DIR instead of measuring")
       ->type_name("DEVICE");
   sub->add_option("--model", o->models,
                   "a language model of the policy llm, as its endpoint names it or as a table of models.toml; if "

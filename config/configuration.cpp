@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <boost/mp11.hpp>
+#include <fmt/ranges.h>
 #include <toml++/toml.h>
 
 namespace cudal1 {
@@ -56,6 +57,13 @@ expected<void> check_range(const key_description& d, const std::string& key, dou
   return {};
 }
 
+expected<void> check_choice(const key_description& d, const std::string& key, const std::string& value,
+                            const std::string& where) {
+  if (d.choices.empty() || std::ranges::count(d.choices, value) > 0) return {};
+  return fail(errc::invalid_argument, "{}: {} = \"{}\" is unknown; it may be {}", where, key, value,
+              fmt::join(d.choices, " or "));
+}
+
 template <class T>
 const char* kind_of() {
   if constexpr (std::is_same_v<T, bool>) return "true or false";
@@ -76,6 +84,7 @@ expected<void> assign(T& member, const key_description& d, const toml::node& val
     const auto exact = value.value_exact<T>();
     if (!exact) return fail(errc::parse_error, "{}: {} should be {}", where, key, kind_of<T>());
     if constexpr (std::is_same_v<T, int64_t>) CUDAL1_CHECK(check_range(d, key, static_cast<double>(*exact), where));
+    if constexpr (std::is_same_v<T, std::string>) CUDAL1_CHECK(check_choice(d, key, *exact, where));
     member = *exact;
   }
   return {};
@@ -182,6 +191,7 @@ std::string range_and_default(const key_description& d, const std::string& by_de
   std::string out;
   if (d.range)
     out += fmt::format("{} to {}{}{}; ", d.range->low, d.range->high, d.range->unit.empty() ? "" : " ", d.range->unit);
+  if (!d.choices.empty()) out += fmt::format("{}; ", fmt::join(d.choices, " or "));
   out += "default " + by_default;
   if (d.on_gpu) out += fmt::format(", on a GPU {}", *d.on_gpu);
   return out;

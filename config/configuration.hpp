@@ -37,10 +37,14 @@ struct verification_options {
       key(2000.0, {1, 6e5, "ms"},
           "A call that takes longer is a hang. Ten times the reference's own time, if that is more.", gpu(1000));
   int64_t memory_limit_mb = key(2048, {16, 1 << 20, "MiB"}, "Memory limit of the tensors of one runner.");
+  double hack_similarity =
+      key(0.8, {0.1, 1, "of the shingles"},
+          "A correct variant whose source has at least this share in common with that of a hack case, names and "
+          "constants aside, is checked on fresh draws, too.");
 };
 BOOST_DESCRIBE_STRUCT(verification_options, (),
                       (declared_draws, error_factor_strict, error_floor_float32, error_floor_half, call_limit_ms,
-                       memory_limit_mb))
+                       memory_limit_mb, hack_similarity))
 
 // The defaults of `cpu` are calibrated on a shared machine with 10-15% noise per call: a correct variant is hardly ever
 // unmeasurable there, and takes about 1 s to screen and 3-4 s to confirm. On a GPU one process times both sides, and
@@ -152,14 +156,42 @@ struct search_options {
 BOOST_DESCRIBE_STRUCT(search_options, (),
                       (policy, evaluations_per_task, time_limit_s, end_timeout_s, in_a_row, group_size, exemplars))
 
+struct reward_options {
+  static constexpr std::string_view about =
+      "What a learning policy is paid for the variants of a group: (score - mean) / deviation, clipped. A failed "
+      "variant "
+      "has the score 0; one that the auditor doubts is paid nothing and counts in no mean.";
+
+  std::string rule = key(
+      "score", {"score", "cuda_l1"},
+      "\"score\": the median of the paired ratios. \"cuda_l1\": the median of the means of buckets of pairs, rounded "
+      "towards 1 to two decimals; a measurement whose buckets differ too much is paid nothing.");
+  bool logarithm = key(false, "Scores count by their logarithms, so that 1 to 2 is as much as 2 to 4.");
+  double failed_score =
+      key(0.25, {1e-3, 1, "score"},
+          "With logarithms, what a failed variant counts as, and every correct one with a lower score.");
+  double clip = key(1.5, {0.01, 100, "deviations"}, "Rewards are clipped to plus or minus this.");
+  double least_deviation =
+      key(0.02, {0, 10, "score"}, "Least value of the deviation, so that equal scores are not told apart by noise.");
+  double noise_floor = key(1.0, {0, 100, "half widths"},
+                           "The same as a multiple of the root mean square of the half widths of the group's scores; "
+                           "the larger one counts.");
+  int64_t buckets = key(7, {2, 1000, "buckets"}, "Buckets of the rule cuda_l1, in the order of measurement.");
+  double bucket_variance = key(0.005, {0, 1e3, "squared score"},
+                               "Largest variance between the means of the buckets that the rule cuda_l1 accepts.");
+};
+BOOST_DESCRIBE_STRUCT(reward_options, (),
+                      (rule, logarithm, failed_score, clip, least_deviation, noise_floor, buckets, bucket_variance))
+
 struct configuration {
   verification_options verification;
   profiling_options timing;
   device_options device;
   compiler_options compiler;
   search_options search;
+  reward_options reward;
 };
-BOOST_DESCRIBE_STRUCT(configuration, (), (verification, timing, device, compiler, search))
+BOOST_DESCRIBE_STRUCT(configuration, (), (verification, timing, device, compiler, search, reward))
 
 // The defaults for GPUs.
 configuration gpu_configuration();

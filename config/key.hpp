@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cudal1 {
@@ -18,10 +19,14 @@ struct key_range {
   std::string_view unit;     // "" if the number has none
 };
 
+// The only values of a text.
+using key_choices = std::vector<std::string_view>;
+
 struct key_description {
   std::optional<key_range> range;  // numbers only
   std::string_view meaning;
   std::optional<double> on_gpu;  // the default on GPUs, if it differs
+  key_choices choices = {};      // of a text that may not have any value
 };
 
 // While it exists, collects the descriptions of the keys that are initialised in its thread.
@@ -60,6 +65,10 @@ inline bool key(bool value, std::string_view meaning) {
 }
 inline std::string key(const char* value, std::string_view meaning) {
   key_recorder::add({std::nullopt, meaning, std::nullopt});
+  return value;
+}
+inline std::string key(const char* value, key_choices choices, std::string_view meaning) {
+  key_recorder::add({std::nullopt, meaning, std::nullopt, std::move(choices)});
   return value;
 }
 

@@ -197,6 +197,9 @@ struct gate_result {
 };
 BOOST_DESCRIBE_STRUCT(gate_result, (), (gate, passed, reason))
 
+// The gate of what follows a suspicion: a check on fresh draws. Its reason begins with the suspicion.
+inline constexpr const char* deep_check_gate = "deep check";
+
 // What a measurement depends on.
 struct environment {
   std::string device;          // "cpu", "cuda:0"
@@ -235,7 +238,7 @@ struct verdict : measured_score {  // the score is 0 unless correct
   std::vector<kernel_resources> resources;
   std::vector<std::string> notes;  // of check and timing
   int64_t time_unix_ms = 0;
-  std::string suspicion;  // why the time led to a deeper check; "" if it did not
+  std::string suspicion;  // why it was checked more deeply; "" if it was not
   std::string
       reused_from;  // experiment whose verdict this is, of the same class of environments; "" if it was measured
 };

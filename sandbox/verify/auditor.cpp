@@ -1,10 +1,8 @@
 #include "sandbox/verify/auditor.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "sandbox/verify/roofline.hpp"
 
@@ -202,42 +200,5 @@ audit_report audit(const task& t, const check_report& check, const timing_report
 }
 
 // ---- rewards --------------------------------------------------------------------------------------------------------
-
-std::vector<double> group_rewards(std::span<const double> scores, double k) {
-  std::vector<double> rewards(scores.size(), 0.0);
-  if (scores.empty()) return rewards;
-  const auto n = static_cast<double>(scores.size());
-  const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
-  double squares = 0;
-  for (const double s : scores)
-    squares += (s - mean) * (s - mean);
-  const double deviation = std::sqrt(squares / n);
-  if (!(deviation > 1e-12 * std::max(1.0, std::abs(mean)))) return rewards;
-  std::transform(scores.begin(), scores.end(), rewards.begin(),
-                 [&](double s) { return std::clamp((s - mean) / deviation, -k, k); });
-  return rewards;
-}
-
-std::optional<double> cuda_l1_score(std::span<const timing_sample> samples) {
-  constexpr std::size_t buckets = 7;
-  constexpr double max_variance = 0.005;
-  if (samples.size() < buckets) return std::nullopt;
-  std::array<double, buckets> means{};
-  for (std::size_t b = 0; b < buckets; ++b) {
-    const auto bucket = samples.subspan(b * samples.size() / buckets,
-                                        (b + 1) * samples.size() / buckets - b * samples.size() / buckets);
-    for (const auto& s : bucket)
-      means[b] += s.reference_us / s.variant_us / static_cast<double>(bucket.size());
-  }
-  const double mean = std::accumulate(means.begin(), means.end(), 0.0) / buckets;
-  double variance = 0;
-  for (const double m : means)
-    variance += (m - mean) * (m - mean) / (buckets - 1);
-  if (!(variance <= max_variance)) return std::nullopt;
-  std::nth_element(means.begin(), means.begin() + buckets / 2, means.end());
-  const double score = means[buckets / 2];
-  constexpr double rounding = 1e-9;  // 1.12 is stored a little below or above 112 hundredths
-  return (score > 1 ? std::floor(score * 100 + rounding) : std::ceil(score * 100 - rounding)) / 100;
-}
 
 }  // namespace cudal1

@@ -1,10 +1,9 @@
-// The reward auditor: whether the evidence of an evaluation supports the claimed score, and the reward that a learner
-// gets for it (policy/README.md). Pure logic on the referee's records.
+// The reward auditor: whether the evidence of an evaluation supports the claimed score. Pure logic on the referee's
+// records. rewards.hpp has what is paid for it.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -38,13 +37,5 @@ struct audit_report {
 // `timing` holds every sample and the referee's observations; `estimate` is the claim.
 audit_report audit(const task& t, const check_report& check, const timing_report& timing,
                    const timing_estimate& estimate, const audit_options& options);
-
-// (score - mean) / standard deviation within a group of completions of one prompt, clipped to [-k, k]; all 0 if the
-// scores are equal. A failed variant has the score 0.
-std::vector<double> group_rewards(std::span<const double> scores, double k = 1.5);
-
-// CUDA-L1's rule on raw samples: 7 buckets in order; nothing if the variance of the buckets' means is above 0.005 or
-// there are fewer than 7 samples; else the median of the means, rounded towards 1 to two decimals.
-std::optional<double> cuda_l1_score(std::span<const timing_sample> samples);
 
 }  // namespace cudal1

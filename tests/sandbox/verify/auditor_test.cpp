@@ -202,44 +202,5 @@ TEST_F(auditor, only_suspects_what_beats_the_estimate_of_its_arithmetic) {
 
 // ---- rewards --------------------------------------------------------------------------------------------------------
 
-TEST(group_rewards, are_normalised_and_clipped) {
-  const auto r = group_rewards(std::vector<double>{0, 0, 1, 1});
-  EXPECT_EQ(r, (std::vector<double>{-1, -1, 1, 1}));
-  const auto hacked = group_rewards(std::vector<double>{1, 1.1, 0.9, 1, 1, 1, 1, 1000});
-  EXPECT_EQ(hacked.back(), 1.5);
-  EXPECT_EQ(group_rewards(std::vector<double>{2, 2, 2}), (std::vector<double>{0, 0, 0}));
-  EXPECT_EQ(group_rewards(std::vector<double>{5}), (std::vector<double>{0}));
-  EXPECT_TRUE(group_rewards({}).empty());
-}
-
-std::vector<timing_sample> with_score(double score, std::size_t count) {
-  return std::vector<timing_sample>(count, timing_sample{0, false, 1000 * score, 1000});
-}
-
-TEST(cuda_l1_score, is_rounded_toward_one_to_two_decimals) {
-  EXPECT_EQ(cuda_l1_score(with_score(1.118, 70)), 1.11);
-  EXPECT_EQ(cuda_l1_score(with_score(0.992, 70)), 1.00);
-  EXPECT_EQ(cuda_l1_score(with_score(0.985, 70)), 0.99);
-  EXPECT_EQ(cuda_l1_score(with_score(1.12, 7)), 1.12);
-  EXPECT_EQ(cuda_l1_score(with_score(0.87, 7)), 0.87);
-  EXPECT_EQ(cuda_l1_score(with_score(1.0, 7)), 1.0);
-}
-
-TEST(cuda_l1_score, takes_the_median_of_seven_buckets) {
-  auto samples = with_score(2, 14);
-  for (int i : {0, 1})
-    samples[static_cast<std::size_t>(i)].reference_us = 2100;  // one bucket of seven at 2.1
-  EXPECT_EQ(cuda_l1_score(samples), 2.0);
-}
-
-TEST(cuda_l1_score, refuses_noisy_measurements_and_too_few_samples) {
-  EXPECT_FALSE(cuda_l1_score(with_score(2, 6)));
-  auto samples = with_score(2, 14);
-  samples[0].reference_us = 2800;  // the bucket's mean is 2.4: variance 0.023
-  EXPECT_FALSE(cuda_l1_score(samples));
-  samples[0].reference_us = std::nan("");
-  EXPECT_FALSE(cuda_l1_score(samples));
-}
-
 }  // namespace
 }  // namespace cudal1

@@ -288,20 +288,20 @@ void device_state::estimate(const message::timing_step& step) {
                           step.estimate,
                           now_->asked_pairs,
                           session_->report().where.model,
-                          static_cast<int64_t>(now_->item.program->text.steps.size())};
+                          now_->item.program};
   consult<verdict>(setup_.auditor, std::move(evidence), [this](verdict& v) { check_if_suspicious(std::move(v)); });
 }
 
-// Algebra may save arithmetic, so a time that beats the estimate is no proof of anything.
+// Algebra may save arithmetic, and an honest source may look like a hack: a suspicion is no proof of anything.
 void device_state::check_if_suspicious(verdict v) {
   if (v.result != outcome::correct || v.suspicion.empty()) return finish(std::move(v));
   const auto from = clock::now();
   const auto j = check_on_fresh_draws(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
                                       setup_.verification);
   if (!j) return fault(j.error(), fault_origin::variant, j.error().code == errc::unsupported);
-  v.stage_ms["deep check"] += std::chrono::duration<double, std::milli>(clock::now() - from).count();
+  v.stage_ms[deep_check_gate] += std::chrono::duration<double, std::milli>(clock::now() - from).count();
   const bool passed = j->result == outcome::correct;
-  v.gates.push_back({"deep check", passed, v.suspicion + "; on fresh draws: " + j->reason});
+  v.gates.push_back({deep_check_gate, passed, v.suspicion + "; on fresh draws: " + j->reason});
   if (!passed) {
     v.result = j->result;
     v.reason = "on fresh draws: " + j->reason;

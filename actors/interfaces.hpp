@@ -21,7 +21,7 @@ using store_actor = caf::typed_actor<
     answers<message::reserve_attempt, attempt_record>,
     // Marks an attempt as lost to an infrastructure fault.
     answers<message::lose_attempt, message::done>,
-    // Stores a verdict.
+    // Stores a verdict, and the hack case that it is evidence of.
     answers<message::commit_verdict, message::done>,
     // Stores a baseline.
     answers<message::put_baseline, message::done>,
@@ -32,6 +32,10 @@ using store_actor = caf::typed_actor<
     // The state of an experiment's policy; errc::already_exists if it would replace a version that its learner does not
     // know.
     answers<message::save_policy, message::done>, answers<message::load_policy, message::policy_version>,
+    // A variant; errc::not_found.
+    answers<message::load_variant, variant_record>,
+    // Hack cases that are newer than those that the auditor has.
+    answers<message::load_hack_cases, message::hack_cases>,
     // A line for the event log.
     takes<message::note_event>,
     // To itself: writes the pending changes.
@@ -73,8 +77,12 @@ using profiler_actor = caf::typed_actor<
     // The lease is over.
     takes<message::forget_timing>>;
 
-// Turns evidence into the final verdict.
-using auditor_actor = caf::typed_actor<answers<message::audit, verdict>>;
+// Turns evidence into verdicts and rewards, and compares variants with the hack cases.
+using auditor_actor = caf::typed_actor<
+    // The final verdict. With a suspicion, the variant is to be checked more deeply.
+    answers<message::audit, verdict>,
+    // What the members of a group are paid.
+    answers<message::reward_group, message::rewards>>;
 
 // One per device: owns its session and runs one evaluation at a time. Detached: everything it does blocks.
 using device_actor = caf::typed_actor<

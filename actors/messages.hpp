@@ -11,6 +11,7 @@
 #include "actors/inspect.hpp"
 #include "actors/protocol.hpp"
 #include "sandbox/evaluation.hpp"
+#include "sandbox/verify/rewards.hpp"
 #include "store/store.hpp"
 
 namespace cudal1::message {
@@ -145,6 +146,24 @@ struct policy_version {
   int64_t saved_version = 0;  // of the experiment's own state in the store; 0 if it has none
 };
 BOOST_DESCRIBE_STRUCT(policy_version, (), (version, blob, saved_version))
+
+// The record of a variant's first use.
+struct load_variant {
+  std::string variant;
+};
+BOOST_DESCRIBE_STRUCT(load_variant, (), (variant))
+
+// Hack cases with a number above `after`: the newest of them, at most `limit`.
+struct load_hack_cases {
+  uint64_t after = 0;
+  int64_t limit = 0;
+};
+BOOST_DESCRIBE_STRUCT(load_hack_cases, (), (after, limit))
+
+struct hack_cases {
+  std::vector<hack_case> items;  // oldest first
+};
+BOOST_DESCRIBE_STRUCT(hack_cases, (), (items))
 
 struct note_event {
   event_record event;
@@ -400,8 +419,22 @@ struct audit {
   timing_estimate estimate;  // that the claim was made from
   int64_t asked_pairs = 0;   // in the plans that the estimate is of
   std::string model;         // of the device, as its environment names it
-  int64_t steps = 0;         // of the variant's program
+  shared_program program;    // the variant's
 };
-BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs, model, steps))
+BOOST_DESCRIBE_STRUCT(audit, (), (what, claim, checked, timed, estimate, asked_pairs, model, program))
+
+// The members of a group, with their verdicts.
+struct reward_group {
+  std::string group, experiment, task;  // as in reward_record; the group may be "" where the policy has none
+  int64_t policy_version = 0;
+  std::vector<reward_member> members;
+};
+BOOST_DESCRIBE_STRUCT(reward_group, (), (group, experiment, task, policy_version, members))
+
+struct rewards {
+  paid_group paid;       // with every step
+  reward_record record;  // of it, for the store
+};
+BOOST_DESCRIBE_STRUCT(rewards, (), (paid, record))
 
 }  // namespace cudal1::message

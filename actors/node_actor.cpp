@@ -55,7 +55,8 @@ void node_state::spawn_judges(const std::string& device) {
   auto& j = judges_[traits_of(device).kind];
   j.verifier = spawn_required_actor(run_verifier, settings.verification);
   j.profiler = spawn_required_actor(run_profiler, settings.timing, store_);
-  j.auditor = spawn_required_actor(run_auditor, settings.timing);
+  j.auditor = spawn_required_actor(
+      run_auditor, auditor_setup{settings.timing, settings.reward, settings.verification.hack_similarity, store_});
 }
 
 // ---- devices ------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "actors/hack_cases.hpp"
+
 namespace cudal1 {
 
 template <class Make>
@@ -102,7 +104,22 @@ expected<message::done> store_state::lose(const message::lose_attempt& m) {
 
 expected<message::done> store_state::commit(const message::commit_verdict& m) {
   CUDAL1_CHECK(db->commit(m.attempt, m.result, m.where));
+  CUDAL1_CHECK(keep_hack_case(m));
   return message::done{};
+}
+
+// Most verdicts are no evidence, which their gates tell: only for the others is the variant read.
+expected<void> store_state::keep_hack_case(const message::commit_verdict& m) {
+  if (!hack_evidence_of(m.result)) return {};
+  CUDAL1_TRY(const auto variant, db->get_variant(m.result.variant));
+  if (auto c = hack_case_of(variant, m.result, m.attempt.experiment)) CUDAL1_CHECK(db->put_hack_case(std::move(*c)));
+  return {};
+}
+
+expected<message::hack_cases> store_state::load_hack_cases(const message::load_hack_cases& m) {
+  message::hack_cases found;
+  CUDAL1_TRY(found.items, db->newest_hack_cases(m.after, static_cast<std::size_t>(m.limit)));
+  return found;
 }
 
 expected<message::done> store_state::put_baseline(const message::put_baseline& m) {
@@ -195,6 +212,8 @@ store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> 
       [&s](const message::best_score& m) { return s.read([&] { return s.best_score(m); }); },
       [&s](const message::save_policy& m) { return s.read([&] { return s.save_policy(m); }); },
       [&s](const message::load_policy& m) { return s.read([&] { return s.load_policy(m); }); },
+      [&s](const message::load_variant& m) { return s.read([&] { return s.db->get_variant(m.variant); }); },
+      [&s](const message::load_hack_cases& m) { return s.read([&] { return s.load_hack_cases(m); }); },
       [&s](const message::note_event& m) { s.note_event(m); },
       [&s](const message::tick& m) { m.number == store_state::recovery ? s.recover() : s.write_waiting(); },
   };

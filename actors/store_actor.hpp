@@ -48,6 +48,9 @@ struct store_state {
   expected<message::running_experiments> list_running();
   expected<message::done> lose(const message::lose_attempt& m);
   expected<message::done> commit(const message::commit_verdict& m);
+  // Of the verdict, if it is evidence of one.
+  expected<void> keep_hack_case(const message::commit_verdict& m);
+  expected<message::hack_cases> load_hack_cases(const message::load_hack_cases& m);
   expected<message::done> put_baseline(const message::put_baseline& m);
   expected<message::exemplars> draw_exemplars(const message::draw_exemplars& m);
   expected<message::score> best_score(const message::best_score& m);

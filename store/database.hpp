@@ -41,7 +41,8 @@ enum class family {
   baselines,
   exemplars,
   conclusions,
-  groups
+  groups,
+  hacks
 };
 
 struct put {

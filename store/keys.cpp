@@ -284,6 +284,38 @@ std::string rewards_of(std::string_view experiment) {
   return writer().text(experiment).text("rewards").take();
 }
 
+std::optional<uint64_t> hack_number(std::string_view id) {
+  return id.empty() || id.front() != 'h' ? std::nullopt : whole_number(id.substr(1));
+}
+
+std::string last_hack() {
+  return writer().text("last").take();
+}
+
+std::string hack(uint64_t number) {
+  return hacks() + writer().number(number).take();
+}
+
+std::string hacks() {
+  return writer().text("records").take();
+}
+
+std::string hack_of_variant(std::string_view variant, std::string_view kind) {
+  return hacks_of_variant(variant) + writer().text(kind).take();
+}
+
+std::string hacks_of_variant(std::string_view variant) {
+  return writer().text("variants").text(variant).take();
+}
+
+std::string hack_of_class(std::string_view kind, uint64_t number) {
+  return hacks_of_class(kind) + writer().number(~number).take();
+}
+
+std::string hacks_of_class(std::string_view kind) {
+  return writer().text("classes").text(kind).take();
+}
+
 std::string event(int64_t sequence) {
   return writer().number(static_cast<uint64_t>(sequence)).take();
 }

@@ -119,6 +119,17 @@ std::optional<std::string> parse_group_variant(std::string_view key);
 std::string rewards(const group_key& g);
 std::string rewards_of(std::string_view experiment);
 
+// hacks: the number of the last case, the cases, the number of each by its variant and class, and by its class, newest
+// first.
+std::optional<uint64_t> hack_number(std::string_view id);  // of "h12"
+std::string last_hack();
+std::string hack(uint64_t number);
+std::string hacks();
+std::string hack_of_variant(std::string_view variant, std::string_view kind);
+std::string hacks_of_variant(std::string_view variant);
+std::string hack_of_class(std::string_view kind, uint64_t number);
+std::string hacks_of_class(std::string_view kind);
+
 // events: the sequence number.
 std::string event(int64_t sequence);
 

@@ -43,6 +43,7 @@ template expected<std::optional<attempt_record>> store_queries::load(const recor
                                                                      const std::string&);
 template expected<std::optional<reward_record>> store_queries::load(const record_source&, family, const std::string&,
                                                                     const std::string&);
+template expected<hack_case> store_queries::decode(family, std::string_view, const std::string&) const;
 template expected<std::vector<attempt_record>> store_queries::load_all(const record_source&, family,
                                                                        const std::string&);
 template expected<std::vector<group_record>> store_queries::load_all(const record_source&, family, const std::string&);
@@ -219,6 +220,12 @@ expected<std::vector<verdict>> store_queries::verdicts_of_variant(const std::str
   }
   sort_by_time(out);
   return out;
+}
+
+expected<std::vector<verdict>> store_queries::verdicts_in_experiment(const std::string& experiment,
+                                                                     const std::string& task,
+                                                                     const std::string& variant) {
+  return load_verdicts(keys::verdicts_of(task, experiment, variant), verdict_parts::all);
 }
 
 expected<std::vector<verdict>> store_queries::verdicts_of_task(const std::string& task, const std::string& experiment,

@@ -32,6 +32,11 @@ class store_queries : public store {
   expected<exemplar_sample> sample_exemplars(const exemplar_query& q) override;
   expected<std::optional<verdict>> verdict_in_class(const std::string& task, const std::string& variant,
                                                     const std::string& environment_class) override;
+  expected<std::vector<verdict>> verdicts_in_experiment(const std::string& experiment, const std::string& task,
+                                                        const std::string& variant) override;
+  expected<std::vector<hack_case>> hack_cases(hack_class kind, std::size_t limit) override;
+  expected<std::vector<hack_case>> hack_cases_of_variant(const std::string& variant) override;
+  expected<std::vector<hack_case>> newest_hack_cases(uint64_t after, std::size_t limit) override;
   expected<group_record> get_group(const std::string& id) override;
   expected<std::vector<group_record>> groups_of_experiment(const std::string& experiment) override;
   expected<std::vector<group_record>> open_groups(const std::string& experiment) override;

@@ -23,6 +23,7 @@
 #include "store/baseline_record.hpp"
 #include "store/exemplars.hpp"
 #include "store/group_record.hpp"
+#include "store/hack_case.hpp"
 
 namespace cudal1 {
 
@@ -201,6 +202,19 @@ class store {
   // of verdicts.
   virtual expected<std::optional<verdict>> verdict_in_class(const std::string& task, const std::string& variant,
                                                             const std::string& environment_class) = 0;
+
+  // All verdicts of a variant on a task in an experiment, with details, by attempt.
+  virtual expected<std::vector<verdict>> verdicts_in_experiment(const std::string& experiment, const std::string& task,
+                                                                const std::string& variant) = 0;
+
+  // Keeps a hack case with the next id, unless there is one of its variant and class, which is then the answer.
+  virtual expected<hack_case> put_hack_case(hack_case c) = 0;
+  // The newest of a class, newest first.
+  virtual expected<std::vector<hack_case>> hack_cases(hack_class kind, std::size_t limit) = 0;
+  virtual expected<std::vector<hack_case>> hack_cases_of_variant(const std::string& variant) = 0;
+  // The newest `limit` cases of those after number `after` ("h12" is 12), oldest first. To find those that are written
+  // like a variant, they are put into a hack_index.
+  virtual expected<std::vector<hack_case>> newest_hack_cases(uint64_t after, std::size_t limit) = 0;
 
   // Stores a group; without an id it gets the experiment's next one, "e3/12". One that exists is replaced.
   virtual expected<group_record> put_group(group_record g) = 0;

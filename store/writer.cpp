@@ -9,6 +9,7 @@
 #include "store/encoding.hpp"
 #include "store/exemplar_index.hpp"
 #include "store/group_records.hpp"
+#include "store/hack_records.hpp"
 #include "store/queries.hpp"
 #include "store/verdict_records.hpp"
 #include "store/write_batch.hpp"
@@ -77,20 +78,16 @@ class store_writer final : public store_queries {
   expected<void> put_baseline(const baseline_record& b, const environment& where) override;
 
   expected<group_record> put_group(group_record g) override {
-    write_batch change(batch_);
-    CUDAL1_TRY(auto kept, add_group(change, timed(std::move(g))));
-    CUDAL1_CHECK(write(change.take()));
-    return kept;
+    return change([&](write_batch& b) { return add_group(b, timed(std::move(g))); });
   }
   expected<void> close_group(const std::string& id) override {
-    write_batch change(batch_);
-    CUDAL1_CHECK(cudal1::close_group(change, id));
-    return write(change.take());
+    return change([&](write_batch& b) { return cudal1::close_group(b, id); });
   }
   expected<void> put_rewards(const reward_record& r) override {
-    write_batch change(batch_);
-    CUDAL1_CHECK(add_rewards(change, timed(r)));
-    return write(change.take());
+    return change([&](write_batch& b) { return add_rewards(b, timed(r)); });
+  }
+  expected<hack_case> put_hack_case(hack_case c) override {
+    return change([&](write_batch& b) { return add_hack_case(b, timed(std::move(c))); });
   }
 
   expected<event_record> add_event(event_record e) override {
@@ -113,6 +110,15 @@ class store_writer final : public store_queries {
   store_writer(std::unique_ptr<database> d, int64_t next_event, uint64_t next_experiment)
       : store_queries(std::move(d)), batch_(*database_), next_event_(next_event), next_experiment_(next_experiment) {}
 
+  // One change that `make` puts into a batch; the answer is what it returns.
+  template <class Make>
+  auto change(Make make) -> std::invoke_result_t<Make, write_batch&> {
+    write_batch changed(batch_);
+    auto made = make(changed);
+    if (!made) return made;
+    CUDAL1_CHECK(write(changed.take()));
+    return made;
+  }
   template <class Record>
   static Record timed(Record r) {
     if (r.time_unix_ms == 0) r.time_unix_ms = unix_ms();
@@ -316,9 +322,7 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
 
 expected<void> store_writer::reset_islands(const std::string& task, const std::string& environment_class,
                                            uint64_t seed) {
-  write_batch change(batch_);
-  CUDAL1_CHECK(cudal1::reset_islands(change, {task, environment_class}, seed));
-  return write(change.take());
+  return change([&](write_batch& b) { return cudal1::reset_islands(b, {task, environment_class}, seed); });
 }
 
 expected<void> store_writer::put_baseline(const baseline_record& b, const environment& where) {

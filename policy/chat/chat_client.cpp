@@ -90,7 +90,7 @@ class chat_client::core : public std::enable_shared_from_this<core> {
     return fail_in(fmt::format("model {} at {}", line_.model.name, line_.to.url()), std::move(e));
   }
 
-  void enter(uint64_t id, chat_request r, const done& then) {
+  void enter(uint64_t id, chat_request r, done then) {
     if (is_closing_) return then(tl::unexpected<error>(stopped()));
     if (r.messages.empty()) return then(refusal({errc::invalid_argument, "the request has no messages"}));
     const auto& m = line_.model;
@@ -106,7 +106,7 @@ class chat_client::core : public std::enable_shared_from_this<core> {
       return then(refusal({errc::not_found,
                            "there is no stored answer to this request, and a replay asks no server; the prompt differs "
                            "from the one that was answered, or answers were removed"}));
-    queue_.push_back({id, std::move(r), std::move(key), then});
+    queue_.push_back({id, std::move(r), std::move(key), std::move(then)});
     pump();
   }
 

@@ -141,6 +141,7 @@ expected<policy_setup> experiment_starter::policy_setup_of(const experiment_reco
   s.llm = settings.llm;
   s.gates = settings.verification;
   s.models = record.models;
+  s.only_kept_answers = !record.replays.empty();
   s.data = options.data;
   s.environment = options.environment;
   if (record.id.empty() || record.models.empty()) return s;

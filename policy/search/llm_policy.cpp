@@ -102,7 +102,9 @@ std::size_t llm_policy::place_of(const std::string& model) const {
 expected<chat_client*> llm_policy::client_of(std::size_t model) {
   auto& client = clients_[model];
   if (!client) {
-    CUDAL1_TRY(client, chat_client::start(models_[model], budget_, cache_));
+    CUDAL1_TRY(client, chat_client::start(
+                           models_[model], budget_, cache_,
+                           setup_.only_kept_answers ? answer_source::cache_only : answer_source::cache_and_server));
   }
   return client.get();
 }

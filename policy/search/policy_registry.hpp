@@ -22,6 +22,7 @@ struct policy_setup {
   std::string data = {};                      // folder: blobs, answers, models.toml
   std::vector<std::string> environment = {};  // variables, NAME=value
   answer_cost spent = {};                     // by the experiment so far
+  bool only_kept_answers = false;             // of a replay: no model is asked
 };
 
 // errc::invalid_argument if there is no policy of that name, and the policy's own errors.

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
+#include "config/configuration.hpp"
 #include "policy/prompt/prompt_text.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/isolation/machine_info.hpp"
@@ -18,11 +19,14 @@ namespace cudal1::cli {
 
 namespace {
 
+// As the policy llm asks by default.
+const language_model_options usual;
+
 struct prompt_options {
   std::string task, folder, device, experiment;
-  std::string form = "program", scheme = "buckets";
-  int64_t tokens = 12000, exemplars = 2, failed = 2;
-  double temperature = 1;
+  std::string form = usual.form, scheme = usual.scheme;
+  int64_t tokens = usual.prompt_tokens, exemplars = usual.exemplars, failed = usual.failed_exemplars;
+  double temperature = usual.sample_temperature;
   uint64_t seed = 0;
   bool json = false, split = false;
 };

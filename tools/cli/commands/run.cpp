@@ -358,8 +358,8 @@ void add_run(CLI::App& app, context& c) {
                   "repeated, the models take turns on each task")
       ->type_name("NAME");
   sub->add_option("--replay-prompts", o->replays,
-                  "give the policy the prompts of this experiment again, in their order; answers that are kept are "
-                  "not asked for again")
+                  "give the policy the prompts of this experiment again, in their order; a language model is not "
+                  "asked: its kept answers are read")
       ->type_name("EXPERIMENT");
   auto* resume = sub->add_option("--resume", o->resume,
                                  "continue an experiment that was stopped, as in --resume e3, with its own limits");

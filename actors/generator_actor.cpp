@@ -174,7 +174,7 @@ caf::result<answer_cost> generator_state::give_opinion(const message::give_opini
 
 void generator_state::keep_opinion(asked_opinion a, const delivery& d) {
   auto given = exceptions_as_errors(name, [&] { return d.read(); });
-  if (!given) return a.promise.deliver(to_caf(std::move(given).error()));
+  if (!given) return static_cast<void>(a.promise.deliver(to_caf(std::move(given).error())));
   auto read = read_opinion(given->analysis);
   a.opinion.rating = read.rating;
   a.opinion.reasons = std::move(read.reasons);

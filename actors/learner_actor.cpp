@@ -68,7 +68,7 @@ void learner_state::rewarded(const message::learn& group, const reward_record& r
       self, store, store_timeout, message::put_rewards{rewards},
       [this, group, rewards, promise](const message::done&) mutable {
         const auto changed = exceptions_as_errors(name, [&] { return update(group, rewards); });
-        if (!changed) return promise.deliver(to_caf(changed.error()));
+        if (!changed) return static_cast<void>(promise.deliver(to_caf(changed.error())));
         if (*changed) publish();
         promise.deliver(message::done{*changed});
       },

@@ -33,6 +33,11 @@ def library(task):
     return (ROOT / f"config/programs/cpu/{task}.cu1").read_text()
 
 
+def of_task(task):
+    """What the server's rules find in a prompt of that task."""
+    return rf"# The task: {task}\n"
+
+
 def answer(code, analysis="The reference launches each operator by itself; one kernel moves less memory."):
     return f"## Performance analysis\n{analysis}\n\n## Design\nOne kernel.\n\n## Code\n```cuda\n{code}\n```\n"
 
@@ -128,8 +133,8 @@ class LlmExperiments(unittest.TestCase):
                        "__global__ void", "__global__ void", 1))},
                    {"text": "I cannot help with that."},
                    {"text": answer(code), "finish_reason": "length"}]
-            rules.append({"match": rf"{task}\b", "model": "good", "answers": good})
-            rules.append({"match": rf"{task}\b", "model": "bad", "answers": bad})
+            rules.append({"match": of_task(task), "model": "good", "answers": good})
+            rules.append({"match": of_task(task), "model": "bad", "answers": bad})
         server = self.serve(rules)
         done = subprocess.run(
             self.search("--policy", "llm", "--model", "good", "--model", "bad", "--evaluations", "6",
@@ -166,7 +171,7 @@ class LlmExperiments(unittest.TestCase):
     def test_after_a_kill_no_completed_answer_is_paid_for_twice(self):
         task = TASKS[0]
         answers = [{"text": answer(numbered(library(task), i)), "delay_s": 0.3} for i in range(12)]
-        server = self.serve([{"match": task, "answers": answers}])
+        server = self.serve([{"match": of_task(task), "answers": answers}])
         arguments = ["--policy", "llm", "--model", "good", "--evaluations", "8", "--task", task]
         running = subprocess.Popen(self.search(*arguments), env=self.environment(), stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
@@ -205,7 +210,7 @@ class LlmExperiments(unittest.TestCase):
     def test_a_budget_ends_the_experiment_and_keeps_everything(self):
         task = TASKS[0]
         answers = [{"text": answer(numbered(library(task), i))} for i in range(40)]
-        self.serve([{"match": task, "answers": answers}])
+        self.serve([{"match": of_task(task), "answers": answers}])
         done = subprocess.run(
             self.search("--policy", "llm", "--model", "good", "--evaluations", "30", "--task", task, "--set",
                         "llm.budget_tokens=60000", "--set", "llm.max_answer_tokens=4000"),

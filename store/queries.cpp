@@ -144,6 +144,12 @@ expected<variant_record> store_queries::find_variant(const std::string& prefix) 
   return get_variant(ids.front());
 }
 
+expected<std::vector<variant_record>> store_queries::uses_of_variant(const std::string& id) {
+  CUDAL1_TRY(auto all, load_all<variant_record>(*database_, family::variants, keys::uses_of(id)));
+  std::ranges::stable_sort(all, {}, &variant_record::time_unix_ms);
+  return all;
+}
+
 expected<variant_record> store_queries::load_use(const record_source& from, const keys::verdict_key& k) {
   CUDAL1_TRY(auto use, load<variant_record>(from, family::variants, keys::variant_use(k.variant, k.task, k.experiment),
                                             short_id(k.variant)));

@@ -17,6 +17,7 @@ class store_queries : public store {
   expected<std::vector<experiment_record>> experiments() override;
   expected<variant_record> get_variant(const std::string& id) override;
   expected<variant_record> find_variant(const std::string& prefix) override;
+  expected<std::vector<variant_record>> uses_of_variant(const std::string& id) override;
   expected<std::vector<verdict>> verdicts_of_variant(const std::string& variant) override;
   expected<std::vector<recorded_verdict>> recorded_verdicts(const std::string& task,
                                                             const std::string& variant) override;

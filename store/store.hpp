@@ -178,6 +178,8 @@ class store {
   virtual expected<variant_record> get_variant(const std::string& id) = 0;
   // By unique prefix of an id, at least 4 characters.
   virtual expected<variant_record> find_variant(const std::string& prefix) = 0;
+  // Its record for each task and experiment that used it, oldest first.
+  virtual expected<std::vector<variant_record>> uses_of_variant(const std::string& id) = 0;
   // A verdict's details are what may be large: checks, samples, gates, resources, notes and the compiler's log. A
   // summary has none of them.
   enum class verdict_parts { summary, all };

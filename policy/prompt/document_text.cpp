@@ -44,17 +44,23 @@ std::string rates_text(const task_bounds& b) {
   if (!(b.reference_us > 0)) return "";
   auto text = fmt::format("- The task's own program takes {} a call: that is {:.3g} GB/s of the least traffic",
                           time_text(b.reference_us), static_cast<double>(b.work.bytes()) / b.reference_us / 1e3);
-  if (b.work.flops.total() > 0) text += fmt::format(" and {:.3g} GFLOP/s", b.work.flops.total() / b.reference_us / 1e3);
+  if (b.work.flops.total() > 0)
+    text += fmt::format(" and {}/s", flops_text(b.work.flops.total() / b.reference_us * 1e6));
   return text + ".\n";
 }
 
 std::string moves_text(const prompt_document& d) {
   std::string text = "# The legal moves, in the order in which a schedule has them\n\n";
+  std::vector<std::string> illegal;
   for (const auto& m : d.moves) {
-    text += fmt::format("- `{}({})`: {}", m.name, fmt::join(m.parameters, ", "), m.summary);
-    text +=
-        m.examples.empty() ? "; none is legal here\n" : fmt::format("; here: `{}`\n", fmt::join(m.examples, "`, `"));
+    if (m.examples.empty()) {
+      illegal.push_back(m.name);
+      continue;
+    }
+    text += fmt::format("- `{}({})`: {}; here: `{}`\n", m.name, fmt::join(m.parameters, ", "), m.summary,
+                        fmt::join(m.examples, "`, `"));
   }
+  if (!illegal.empty()) text += fmt::format("\nNot legal here: {}.\n", fmt::join(illegal, ", "));
   if (!d.first_moves.empty())
     text +=
         "\nA legal beginning, after which the examples of the later moves above hold (their groups are those that it "
@@ -106,7 +112,7 @@ std::string bounds_text(const prompt_document& d) {
   const auto& b = d.bounds;
   auto text = std::string("# What bounds the task\n\n");
   text +=
-      fmt::format("- Unavoidable: {} of memory traffic (inputs {}, weights {}, outputs {}) and {} of products.\n",
+      fmt::format("- Unavoidable: {} of memory traffic (inputs {}, weights {}, outputs {}) and {} in products.\n",
                   size_text(static_cast<double>(b.work.bytes())), size_text(static_cast<double>(b.work.input_bytes)),
                   size_text(static_cast<double>(b.work.weight_bytes)),
                   size_text(static_cast<double>(b.work.output_bytes)), flops_text(b.work.flops.total()));

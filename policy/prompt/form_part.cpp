@@ -97,13 +97,18 @@ void add_operators(const task& t, prompt_document& d) {
 }
 
 void add_moves(const task& t, const lowering_target& target, prompt_document& d) {
-  graph g(t);
+  graph g(t), ungrouped = g;
   schedule first;
-  for (const auto phase : move_phases)
+  for (const auto phase : move_phases) {
+    if (phase == move_phase::grouping) ungrouped = g;
     for (const auto* kind : moves_of(phase)) {
-      d.moves.push_back({kind->name, kind->summary, kind->parameters, legal_examples(g, *kind, target)});
+      // Groupings are alternatives to each other: each is shown as it is without the others, where it is legal alone.
+      auto examples = legal_examples(phase == move_phase::grouping ? ungrouped : g, *kind, target);
+      if (examples.empty()) examples = legal_examples(g, *kind, target);
+      d.moves.push_back({kind->name, kind->summary, kind->parameters, std::move(examples)});
       if (phase == move_phase::always || phase == move_phase::grouping) apply_all(g, *kind, target, first);
     }
+  }
   d.first_moves = print_schedule(first);
 }
 

@@ -101,7 +101,7 @@ std::string gates_text(const task_part& what) {
       "float64 "
       "at most 32 times that of PyTorch's strict float32 (or {} relative): accumulate in float32 or better, subtract "
       "the maximum before exponentials, compute variances without cancellation. NaN and infinities where PyTorch has "
-      "them: `fmaxf` drops NaN, so a maximum or ReLU is written `a > b || a != a ? a : b`, `v < 0.0f ? 0.0f : v`.\n",
+      "them: `fmaxf` drops NaN, so a maximum or ReLU is written `(a > b) | (a != a) ? a : b`, `v < 0.0f ? 0.0f : v`.\n",
       fmt::join(draws, "; "), close, what.half ? "1e-2" : "5e-6");
   if (what.integers) text += "- Integer and boolean results must be equal.\n";
   return text;
@@ -132,6 +132,14 @@ std::string schedule_guide() {
 }
 
 std::string requirements_text(const device_guide& guide, const task_part& what, answer_form form) {
+  if (form == answer_form::schedule)
+    return "# Requirements and prohibitions\n\n- Each move is legal where it stands: moves keep the result, and what "
+           "they "
+           "cannot prove is refused.\n- The program that the schedule makes is checked and timed like any other: "
+           "within "
+           "1e-4 of PyTorch's results (1e-2 for half types), on inputs of many distributions, and the same bits in "
+           "every "
+           "call.\n- One schedule, of the listed moves with the listed parameters only: nothing else is a move.\n\n";
   std::string text = "# Requirements and prohibitions\n\nRequired:\n" + gates_text(what);
   text +=
       "- The same inputs give the same bits in every call. Each call does its whole work: what a call leaves behind is "
@@ -139,7 +147,6 @@ std::string requirements_text(const device_guide& guide, const task_part& what, 
       "refused.\n"
       "- Constants may come from shapes and from the task's program, never from the values of inputs or weights, which "
       "are drawn anew.\n";
-  if (form == answer_form::schedule) return text + "\n";
   text +=
       "- Every element of every output is written, and nothing outside of a tensor is read or written: memory is "
       "poisoned "

@@ -39,7 +39,7 @@ std::string size_text(double bytes) {
 
 std::string flops_text(double flops) {
   static constexpr unit units[] = {{1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}, {1e3, "kFLOP"}, {1, "FLOP"}};
-  return flops > 0 ? in_unit(flops, units) : "no FLOP";
+  return flops > 0 ? in_unit(flops, units) : "no arithmetic";
 }
 
 std::string score_text(const measured_score& s) {

@@ -81,7 +81,8 @@ std::string known_device_names() {
     const auto& t = type->traits();
     any_replay = any_replay || !t.replays.empty();
     if (t.replays.empty())
-      names.push_back(t.numbered ? fmt::format("{0}:0, {0}:1, ... and {0}, which is every {1}", t.kind, t.noun) : t.kind);
+      names.push_back(t.numbered ? fmt::format("{0}:0, {0}:1, ... and {0}, which is every {1}", t.kind, t.noun)
+                                 : t.kind);
   }
   if (any_replay) names.emplace_back("replay, which answers from stored verdicts");
   return fmt::format("{}", fmt::join(names, ", "));
@@ -110,8 +111,7 @@ expected<std::string> kind_of_devices(std::string_view list) {
   if (std::ranges::all_of(names, [&](const auto& name) { return kind_in(name) == kind; })) return std::string(kind);
   std::vector<std::string> kinds;
   for (const auto* type : std::views::reverse(device_types()))
-    if (type->traits().replays.empty())
-      kinds.push_back(type->traits().noun + (type->traits().numbered ? "s" : ""));
+    if (type->traits().replays.empty()) kinds.push_back(type->traits().noun + (type->traits().numbered ? "s" : ""));
   return fail(errc::invalid_argument,
               "\"{}\" names devices of two kinds: a search runs either on {}, since their times cannot be compared",
               list, fmt::join(kinds, " or on "));

@@ -74,6 +74,7 @@ struct bucketed_score {
   double median = 0;            // of them
   std::optional<double> score;  // the median, rounded towards 1 to two decimals; nothing if the rule throws it away
 };
+BOOST_DESCRIBE_STRUCT(bucketed_score, (), (means, variance, median, score))
 bucketed_score cuda_l1_score(std::span<const timing_sample> samples, const reward_options& rules = {});
 
 }  // namespace cudal1

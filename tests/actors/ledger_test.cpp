@@ -1,5 +1,7 @@
 #include "actors/ledger.hpp"
 
+#include <set>
+
 #include <gtest/gtest.h>
 
 namespace cudal1 {
@@ -195,6 +197,47 @@ TEST(ledger, a_stopped_experiment_takes_no_more_turns_and_ends_with_what_is_in_f
   EXPECT_FALSE(books.complete(start));
   books.settle(1, verdict_of(outcome::hang), start);
   EXPECT_TRUE(books.complete(start));
+}
+
+TEST(ledger, what_is_not_recorded_returns_to_the_budget) {
+  auto books = books_of(1);
+  for (int i = 0; i < 3; ++i) {
+    books.take(0);
+    books.not_recorded(0, 10, "nothing is");
+  }
+  EXPECT_EQ(books.progress(start).evaluations, 0);
+  EXPECT_EQ(books.progress(start).unrecorded, 3);
+  std::set<std::size_t> next;
+  while (const auto task = books.next_task(start))
+    next.insert(*task);
+  EXPECT_EQ(next, (std::set<std::size_t>{0, 1, 2}));
+}
+
+TEST(ledger, so_many_unrecorded_proposals_in_a_row_end_a_task) {
+  auto books = books_of(0);
+  for (int i = 0; i < 4; ++i) {
+    books.take(0);
+    books.not_recorded(0, 3, "it is nowhere");
+    if (i != 1) continue;
+    books.take(0);
+    books.settle(0, verdict_of(outcome::correct), start);
+    EXPECT_EQ(books.exhausted(0), "") << "a verdict ends the row";
+  }
+  EXPECT_EQ(books.exhausted(0), "");
+  books.take(0);
+  books.not_recorded(0, 3, "it is nowhere");
+  EXPECT_EQ(books.exhausted(0), "the last 3 proposals are not recorded; the last one: it is nowhere");
+  EXPECT_EQ(books.record().ended.size(), 1U);
+}
+
+TEST(ledger, a_parked_task_gets_turns_again_when_nothing_in_flight_is_recorded) {
+  auto books = books_of(2);
+  books.take(0);
+  books.take(0);
+  books.nothing_new(0, "no more");
+  books.not_recorded(0, 10, "it is nowhere");
+  EXPECT_FALSE(books.complete(start));
+  EXPECT_EQ(books.next_task(start), std::optional<std::size_t>(0));
 }
 
 }  // namespace

@@ -13,18 +13,12 @@
 #include <gtest/gtest.h>
 
 #include "actors/client.hpp"
-#include "sandbox/program/task.hpp"
 #include "store/store.hpp"
+#include "tests/actors/small_tasks.hpp"
 
 namespace cudal1 {
 
 using namespace std::chrono_literals;
-
-// Tasks of well under a millisecond.
-task relu_chain_task();
-task diagonal_task();
-// A program for relu_chain_task() with `body` as the value of y[i]; x is the input, i the element.
-std::string pointwise_program(const std::string& body);
 
 // Waits for a condition that depends on another process.
 bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds at_most = 30s);

@@ -154,7 +154,20 @@ TEST_F(commands, audit_finds_scores_that_their_samples_do_not_give) {
   EXPECT_EQ(at(document_of(run({"audit", ids_->wrong, "--json"})), "audits.0.finding"), json("no_samples"));
   EXPECT_EQ(run({"audit", ids_->wrong}).code, 0) << "a failed variant has no score";
   EXPECT_EQ(run({"audit"}).code, 2);
+  EXPECT_EQ(run({"audit", ids_->best, "--hacks"}).code, 2);
   EXPECT_EQ(run({"audit", "--recompute", "e9"}).code, 2);
+}
+
+TEST_F(commands, audit_of_an_experiment_without_groups_and_of_a_store_without_hack_cases_says_so) {
+  EXPECT_THAT(run({"audit", "--recompute", "e1"}).out, HasSubstr("No rewards were paid"));
+  const auto p = run({"audit", "--hacks"});
+  EXPECT_EQ(p.code, 0) << p.err;
+  EXPECT_EQ(p.out, "There are no hack cases.\n");
+  EXPECT_TRUE(at(document_of(run({"audit", "--hacks", "--json"})), "classes").as_array().empty());
+  const auto document = document_of(run({"audit", ids_->best, "--json"}));
+  EXPECT_TRUE(at(document, "groups").as_array().empty());
+  EXPECT_TRUE(at(document, "hacks").as_array().empty());
+  EXPECT_THAT(run({"audit", ids_->best}).out, ContainsRegex("Attempt 1 in e1, .*"));
 }
 
 TEST_F(commands, failures_lists_variants_that_only_a_bug_explains) {

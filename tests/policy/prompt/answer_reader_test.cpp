@@ -32,6 +32,13 @@ std::string program() {
   return std::string(head) + "---\n" + source;
 }
 
+std::string indented(const std::string& text) {
+  std::string out = "  ";
+  for (const char c : text)
+    out += c == '\n' ? "\n  " : std::string(1, c);
+  return out;
+}
+
 class answers : public testing::Test {
  protected:
   answer read(const std::string& text, answer_form form = answer_form::program, const std::string& finish = "stop") {
@@ -73,7 +80,7 @@ TEST_F(answers, may_have_other_headings_and_fences_and_text_around) {
   expect_program("**Performance analysis**\nx\n\n**Code**\n~~~c++\n" + program() + "~~~\n");
   expect_program("Sure, here it is:\n\n````text\n" + program() + "````\nGood luck.");
   expect_program("Code\n====\n\n```\n" + program() + "```");
-  expect_program("### Implementation\n  ```json\n" + program() + "  ```");
+  expect_program("### Implementation\n" + indented("```json\n" + program() + "```"));
 }
 
 TEST_F(answers, may_lack_the_analysis) {

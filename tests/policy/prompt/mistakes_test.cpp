@@ -45,12 +45,12 @@ const std::vector<mistake>& mistakes() {
       {"the_head_is_missing",
        std::string(good_program).substr(0, std::string(good_program).find("---")),
        "",
-       {"no head", "JSON object"}},
+       {"without the JSON head", "write exactly one fenced block"}},
       {"an_include", "__device__", "#include <cmath>\n__device__", {"#include is not allowed", "remove the line"}},
       {"a_block_of_extern_c", "__device__", "extern \"C\" {\n__device__", {"extern \"C\"", "remove"}},
       {"a_device_variable",
-       "__device__ float half_of",
-       "__device__ float total;\n__device__ float half_of",
+       "__device__ float half_of(float v, float by) { return v * by; }",
+       "__device__ float total;\n__device__ float half_of(float v, float by) { return total += v * by; }",
        {"\"total\"", "alloc"}},
       {"a_static_variable",
        "  const int i = blockIdx",
@@ -116,7 +116,7 @@ const std::vector<mistake>& mistakes() {
       {"float4_from_a_float_pointer",
        "y[i] = half_of(x[i], by)",
        "const float4 v = x[i]; y[i] = v.x * by",
-       {"float4", "line 6"}},
+       {"float4", "program.cu:6:"}},
       {"a_write_to_an_input", R"({"in": "x"})", R"({"inout": "x"})", {"an input", "alloc"}},
       {"a_c_type_as_dtype",
        R"("dtype": "float32", "shape": [768, 512]},)",
@@ -162,7 +162,7 @@ TEST_P(mistakes_of_models, are_explained_by_their_message_alone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(all, mistakes_of_models, testing::ValuesIn(mistakes()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& made) { return std::string(made.param.name); });
 
 TEST(mistakes, the_program_without_them_is_right) {
   EXPECT_EQ(told(good_program), "");

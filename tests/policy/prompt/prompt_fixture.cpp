@@ -30,7 +30,10 @@ struct two_schedules {
 };
 
 two_schedules schedules_of(const std::string& name, const std::string& target) {
-  if (name == "gelu_by_hand") return {"fuse(steps=0..3); block(group=0, threads=128)", "fuse(steps=0..7)"};
+  if (name == "gelu_by_hand")
+    return {target == "cuda" ? "fuse(steps=0..3); block(group=0, threads=128)"
+                             : "fuse(steps=0..3); block(group=0, threads=64)",
+            "fuse(steps=0..7)"};
   if (name == "rms_norm") return {"fuse(steps=4..5)", "row_kernel(steps=0..5)"};
   if (name == "linear_gelu")
     return {target == "cuda" ? "fuse(steps=1..1)" : "fuse(steps=1..1); block(group=0, threads=64)",
@@ -117,7 +120,8 @@ prompt contrastive_prompt(const std::string& name, const std::string& target) {
   v.reason =
       "gate 5 draws: wide_normal (seed 7): y: relative error 0.013 against the exact output; eager's is 1.1e-07, "
       "and 5e-06 is allowed; worst: y[3, 17] is 1.5 and should be 1.25";
-  v.gates = {{"2 close", true, "largest difference 3e-06"}, {"5 draws", false, v.reason}};
+  v.gates = {{"2 close", true, "largest difference 3e-06"},
+             {"5 draws", false, v.reason.substr(v.reason.find("wide_normal"))}};
   draw_check check;
   check.draw.kind = draw_kind::wide_normal;
   output_check bad;

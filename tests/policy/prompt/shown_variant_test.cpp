@@ -65,7 +65,7 @@ TEST(quantities, have_three_digits_and_a_unit) {
   EXPECT_EQ(time_text(1834), "1.83 ms");
   EXPECT_EQ(size_text(512), "512 B");
   EXPECT_EQ(size_text(16.8e6), "16.8 MB");
-  EXPECT_EQ(flops_text(0), "no FLOP");
+  EXPECT_EQ(flops_text(0), "no arithmetic");
   EXPECT_EQ(flops_text(1.07e9), "1.07 GFLOP");
 }
 

@@ -76,8 +76,8 @@ INSTANTIATE_TEST_SUITE_P(all, snapshots,
                                          snapshot_case{"rms_norm", "cpu"}, snapshot_case{"rms_norm", "cuda"},
                                          snapshot_case{"linear_gelu", "cpu"}, snapshot_case{"linear_gelu", "cuda"},
                                          snapshot_case{"rms_norm", "cpu", answer_form::schedule}),
-                         [](const auto& info) {
-                           auto name = info.param.file();
+                         [](const auto& made) {
+                           auto name = made.param.file();
                            std::ranges::replace(name, '.', '_');
                            return name;
                          });

@@ -1,4 +1,4 @@
-// cudal1 audit: how scores follow from what was measured.
+// cudal1 audit: how scores and rewards follow from what was measured, and what was refused as a hack.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -6,9 +6,9 @@
 #include "config/base/describe.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/report/audit_text.hpp"
+#include "tools/cli/report/hack_report.hpp"
 #include "tools/cli/report/report.hpp"
-#include "tools/cli/report/score_audit.hpp"
-#include "tools/cli/table.hpp"
 
 namespace cudal1::cli {
 
@@ -16,68 +16,74 @@ namespace {
 
 struct audit_command_options {
   std::string variant, experiment;
-  bool json = false;
+  bool hacks = false, json = false;
+  std::size_t limit = 10;
 };
 
-std::string samples_text(const score_audit& a) {
-  return a.pairs == a.pairs_measured
-             ? fmt::format("all {}", format_count(a.pairs, "pair"))
-             : fmt::format("the {} of forks {} to {} (of {} measured)", format_count(a.pairs, "pair"), a.first_fork,
-                           a.last_fork, a.pairs_measured);
-}
+// One verdict of a variant, and the group in which it was paid.
+struct audited_verdict {
+  verdict judged;
+  score_audit score;
+  std::optional<reward_audit> group;
+};
 
-std::string finding_text(const score_audit& a) {
-  switch (a.finding) {
-    case audit_finding::recomputed:
-      return fmt::format("the median ratio of {} is {:.6g}: the stored score", samples_text(a), a.recomputed);
-    case audit_finding::differs:
-      return fmt::format(
-          "the stored score is {:.6g}, but the samples give {:.6g}, and no part of them gives it: the "
-          "record was changed, or written by another version",
-          a.stored, a.recomputed);
-    case audit_finding::no_samples:
-      break;
+expected<std::vector<audited_verdict>> audits_of_variant(store& s, const std::string& id) {
+  std::vector<audited_verdict> all;
+  CUDAL1_TRY(const auto uses, s.uses_of_variant(id));
+  for (const auto& use : uses) {
+    CUDAL1_TRY(auto verdicts, s.verdicts_in_experiment(use.experiment, use.task, id));
+    for (auto& v : verdicts) {
+      audited_verdict a{std::move(v), {}, std::nullopt};
+      a.score = audit_score(a.judged, use.experiment);
+      if (!use.group.empty()) {
+        CUDAL1_TRY(a.group, audit_group(s, use.group));
+      }
+      all.push_back(std::move(a));
+    }
   }
-  return a.stored > 0 ? "no samples are stored" : "no score: it is not correct";
+  std::ranges::stable_sort(all, {}, [](const audited_verdict& a) { return a.judged.time_unix_ms; });
+  return all;
 }
 
-std::string cuda_l1_text(const score_audit& a) {
-  if (a.cuda_l1)
-    return fmt::format("{:.2f} by CUDA-L1's rule (7 buckets, median of their means, rounded to one)", *a.cuda_l1);
-  return "none by CUDA-L1's rule: fewer than 7 pairs, or the variance between its 7 buckets is above 0.005";
-}
-
-std::string gates_text(const verdict& v, const terminal& t) {
-  std::string text;
-  for (const auto& g : v.gates)
-    text += fmt::format("  {}  {}: {}\n", g.passed ? t.good("pass") : t.bad("FAIL"), g.gate, g.reason);
-  return text;
+void print_audit(const audited_verdict& a, const std::string& variant, const context& c) {
+  const auto& v = a.judged;
+  c.out.print(
+      c.out.bold(fmt::format("Attempt {} in {}, {}", v.attempt, a.score.experiment, format_date(v.time_unix_ms))) +
+      "\n");
+  c.out.print(gates_text(v, c.out));
+  if (!v.suspicion.empty()) c.out.print("  suspicion: " + v.suspicion + "\n");
+  if (!v.reused_from.empty()) c.out.print("  reused from " + v.reused_from + "\n");
+  c.out.print(fmt::format("  score: {}\n", finding_text(a.score)));
+  if (a.score.finding != audit_finding::no_samples) c.out.print("  " + cuda_l1_text(a.score) + "\n");
+  if (a.group) c.out.print(group_text(*a.group, variant, c.out));
 }
 
 expected<int> audit_variant(store& s, const audit_command_options& o, const context& c) {
   CUDAL1_TRY(const auto variant, s.find_variant(o.variant));
-  CUDAL1_TRY(const auto verdicts, s.verdicts_of_variant(variant.id));
-  if (verdicts.empty())
+  CUDAL1_TRY(const auto audits, audits_of_variant(s, variant.id));
+  CUDAL1_TRY(const auto hacks, hacks_like(s, variant));
+  if (audits.empty())
     return fail(errc::not_found, "variant {} has no verdict yet: its evaluation is running, or was interrupted",
                 short_id(variant.id));
-  json::array all;
+  json::array scores, groups;
   bool right = true;
-  for (const auto& v : verdicts) {
-    const auto a = audit_score(v, variant.experiment);
-    right &= a.finding != audit_finding::differs;
-    all.push_back(to_json(a));
-    if (o.json) continue;
-    c.out.print(c.out.bold(fmt::format("Attempt {}, {}", v.attempt, format_date(v.time_unix_ms))) + "\n");
-    c.out.print(gates_text(v, c.out));
-    if (!v.suspicion.empty()) c.out.print("  suspicion: " + v.suspicion + "\n");
-    c.out.print(fmt::format("  score: {}\n", finding_text(a)));
-    if (a.finding != audit_finding::no_samples) c.out.print("  " + cuda_l1_text(a) + "\n");
+  for (const auto& a : audits) {
+    right &= a.score.finding != audit_finding::differs && (!a.group || a.group->finding != reward_finding::differs);
+    scores.push_back(to_json(a.score));
+    if (a.group) groups.push_back(to_json(*a.group));
+    if (!o.json) print_audit(a, variant.id, c);
   }
-  if (o.json) print_json(c, json::make_object({{"audits", json(std::move(all))}}));
+  if (o.json) {
+    print_json(c, json::make_object({{"audits", json(std::move(scores))},
+                                     {"groups", json(std::move(groups))},
+                                     {"hacks", likeness_json(hacks)}}));
+  } else if (!hacks.empty()) {
+    c.out.print(c.out.bold("Hack cases") + "\n" + likeness_text(hacks));
+  }
   return right ? exit_code::success : exit_code::negative;
 }
 
-// Verdicts are read one variant at a time, since their samples are many.
+// Details are read one variant at a time, since their samples are many.
 expected<std::vector<score_audit>> audits_of(store& s, const experiment_record& e) {
   std::vector<score_audit> all;
   for (const auto& task : e.tasks) {
@@ -87,10 +93,8 @@ expected<std::vector<score_audit>> audits_of(store& s, const experiment_record& 
         all.push_back(audit_score(summary, e.id));
         continue;
       }
-      CUDAL1_TRY(const auto whole, s.verdicts_of_variant(summary.variant));
-      const auto own = std::ranges::find_if(whole, [&](const verdict& v) {
-        return v.task == task && v.attempt == summary.attempt && v.time_unix_ms == summary.time_unix_ms;
-      });
+      CUDAL1_TRY(const auto whole, s.verdicts_in_experiment(e.id, task, summary.variant));
+      const auto own = std::ranges::find(whole, summary.attempt, &verdict::attempt);
       if (own == whole.end())
         return fail(errc::corrupt, "the verdict of variant {} has no details", short_id(summary.variant));
       all.push_back(audit_score(*own, e.id));
@@ -99,45 +103,79 @@ expected<std::vector<score_audit>> audits_of(store& s, const experiment_record& 
   return all;
 }
 
-expected<int> recompute(store& s, const audit_command_options& o, const context& c) {
-  CUDAL1_TRY(const auto e, s.get_experiment(o.experiment));
-  CUDAL1_TRY(const auto all, audits_of(s, e));
+void print_scores(const std::vector<score_audit>& all, const std::string& experiment, const context& c) {
   const auto count = [&](audit_finding f) { return std::ranges::count(all, f, &score_audit::finding); };
-  const auto differing = count(audit_finding::differs);
-  if (o.json) {
-    print_json(c, json::make_object({{"experiment", json(e.id)}, {"audits", to_json(all)}}));
-    return differing == 0 ? exit_code::success : exit_code::negative;
-  }
   for (const auto& a : all)
     if (a.finding == audit_finding::differs) c.out.print(short_id(a.variant) + ": " + finding_text(a) + "\n");
   const auto by_rule = std::ranges::count_if(all, [](const score_audit& a) { return a.cuda_l1.has_value(); });
   c.out.print(fmt::format(
       "{} of {}: {} scores recomputed from their samples, {} differ, {} without a score.\nCUDA-L1's rule gives {} of "
       "them a score; it throws the others away as too noisy.\n",
-      format_count(static_cast<int64_t>(all.size()), "verdict"), e.id, count(audit_finding::recomputed), differing,
-      count(audit_finding::no_samples), by_rule));
-  return differing == 0 ? exit_code::success : exit_code::negative;
+      format_count(static_cast<int64_t>(all.size()), "verdict"), experiment, count(audit_finding::recomputed),
+      count(audit_finding::differs), count(audit_finding::no_samples), by_rule));
+}
+
+void print_rewards(const std::vector<reward_audit>& all, const context& c) {
+  if (all.empty()) return c.out.print("No rewards were paid: its policy does not learn from groups.\n");
+  for (const auto& a : all)
+    for (const auto& d : a.differences)
+      c.out.print(fmt::format("{}: {}\n", a.group, d));
+  const auto differing = std::ranges::count(all, reward_finding::differs, &reward_audit::finding);
+  const auto groups = static_cast<int64_t>(all.size());
+  c.out.print(fmt::format("The rewards of {}: {} recomputed from their samples, {} differ.\n",
+                          format_count(groups, "group"), groups - differing, differing));
+}
+
+expected<int> recompute(store& s, const audit_command_options& o, const context& c) {
+  CUDAL1_TRY(const auto e, s.get_experiment(o.experiment));
+  CUDAL1_TRY(const auto scores, audits_of(s, e));
+  CUDAL1_TRY(const auto rewards, audit_groups(s, e.id));
+  const bool right = std::ranges::count(scores, audit_finding::differs, &score_audit::finding) == 0 &&
+                     std::ranges::count(rewards, reward_finding::differs, &reward_audit::finding) == 0;
+  if (o.json) {
+    print_json(
+        c, json::make_object({{"experiment", json(e.id)}, {"audits", to_json(scores)}, {"groups", to_json(rewards)}}));
+  } else {
+    print_scores(scores, e.id, c);
+    print_rewards(rewards, c);
+  }
+  return right ? exit_code::success : exit_code::negative;
+}
+
+expected<int> list_hacks(store& s, const audit_command_options& o, const context& c) {
+  CUDAL1_TRY(const auto all, hacks_by_class(s, o.limit));
+  if (o.json) {
+    print_json(c, hacks_json(all));
+  } else {
+    c.out.print(hacks_text(all, c.out));
+  }
+  return exit_code::success;
 }
 
 expected<int> audit_command(const audit_command_options& o, const context& c) {
-  if (o.variant.empty() == o.experiment.empty())
-    return fail(errc::invalid_argument, "give a variant, or --recompute EXPERIMENT; see `cudal1 audit --help`");
+  if ((o.variant.empty() ? 0 : 1) + (o.experiment.empty() ? 0 : 1) + (o.hacks ? 1 : 0) != 1)
+    return fail(errc::invalid_argument,
+                "give one of a variant, --recompute EXPERIMENT and --hacks; see `cudal1 audit --help`");
   CUDAL1_TRY(const auto reader, open_for_reading(c));
+  if (o.hacks) return list_hacks(*reader, o, c);
   return o.experiment.empty() ? audit_variant(*reader, o, c) : recompute(*reader, o, c);
 }
 
 void add_audit(CLI::App& app, context& c) {
   auto o = std::make_shared<audit_command_options>();
-  auto* sub = app.add_subcommand("audit", "how a score follows from the samples and gates that the store keeps");
+  auto* sub = app.add_subcommand("audit", "how scores and rewards follow from what the store keeps; hack cases");
   sub->add_option("variant", o->variant, "its id, or the first digits of it")->type_name("VARIANT");
-  sub->add_option("--recompute", o->experiment, "all scores of this experiment, again from their raw samples")
+  sub->add_option("--recompute", o->experiment, "all scores and rewards of this experiment, again from their samples")
       ->type_name("EXPERIMENT");
+  sub->add_flag("--hacks", o->hacks, "refused variants that are evidence of a way to cheat, by class");
+  sub->add_option("-n", o->limit, "the newest cases of each class, with --hacks")->type_name("COUNT");
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 audit 6f2d93a1\n"
-             "  cudal1 audit --recompute e3",
-             "  0    every stored score is what its samples give\n"
-             "  1    a stored score is not\n"
+             "  cudal1 audit --recompute e3\n"
+             "  cudal1 audit --hacks",
+             "  0    every stored score and reward is what its samples give\n"
+             "  1    a stored score or reward is not\n"
              "  2    there is no such variant or experiment, or no store yet\n"
              "  3    the store cannot be read"));
   sub->callback([o, &c] { finish(c, audit_command(*o, c)); });

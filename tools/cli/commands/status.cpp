@@ -61,7 +61,8 @@ void print_node(const status_report& r, const terminal& t) {
   t.print(t.bold(fmt::format("A node runs on {} (pid {})", r.data, r.node->pid)) + "\n");
   for (const auto& d : r.node->devices) {
     t.print(wrap(describe_device(d.where), t.width, 2) + "\n");
-    const auto& remark = traits_of(d.where.device).replays.empty() ? confinement_line(d) : timing_remark(d.where.device);
+    const auto& remark =
+        traits_of(d.where.device).replays.empty() ? confinement_line(d) : timing_remark(d.where.device);
     t.print(wrap(remark, t.width, 4) + "\n");
   }
   for (const auto& d : r.node->troubled)

@@ -4,7 +4,6 @@
 #include <span>
 
 #include "sandbox/verify/profiler.hpp"
-#include "sandbox/verify/rewards.hpp"
 #include "sandbox/verify/scored_samples.hpp"
 
 namespace cudal1::cli {
@@ -22,7 +21,8 @@ score_audit audit_score(const verdict& v, const std::string& experiment) {
   if (v.samples.empty() || !(v.score > 0)) return a;
   a.finding = audit_finding::differs;
   if (!positive) return a;
-  a.cuda_l1 = cuda_l1_score(v.samples).score;
+  a.buckets = cuda_l1_score(v.samples);
+  a.cuda_l1 = a.buckets.score;
   auto used = samples_of_score(v.samples, v.score);
   if (!used.empty()) a.finding = audit_finding::recomputed;
   if (used.empty()) used = v.samples;

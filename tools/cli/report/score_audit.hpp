@@ -8,6 +8,7 @@
 #include <boost/describe.hpp>
 
 #include "sandbox/evaluation.hpp"
+#include "sandbox/verify/rewards.hpp"
 
 namespace cudal1::cli {
 
@@ -25,10 +26,11 @@ struct score_audit {
   int first_fork = 0, last_fork = 0;
   int64_t pairs = 0, pairs_measured = 0;
   std::optional<double> cuda_l1;  // by CUDA-L1's rule; nothing where that rule throws the measurement away
+  bucketed_score buckets;         // how it follows
 };
 BOOST_DESCRIBE_STRUCT(score_audit, (),
                       (variant, task, experiment, attempt, finding, stored, recomputed, first_fork, last_fork, pairs,
-                       pairs_measured, cuda_l1))
+                       pairs_measured, cuda_l1, buckets))
 
 // `v` has its details.
 score_audit audit_score(const verdict& v, const std::string& experiment);

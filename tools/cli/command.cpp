@@ -57,6 +57,7 @@ int exit_code_of(const error& e) {
     case errc::io_error:
     case errc::corrupt:
     case errc::out_of_memory:
+    case errc::out_of_budget:
       return exit_code::infrastructure;
   }
   return exit_code::infrastructure;

@@ -16,7 +16,7 @@ std::set<double> references_of(const std::vector<timing_sample>& samples) {
   return all;
 }
 
-TEST(resampling, draws_whole_forks_and_pairs_within_them) {
+TEST(resampled_verdict, draws_whole_forks_and_pairs_within_them) {
   const auto samples = make_samples(5, 8, 2);
   std::map<int, std::set<double>> of_fork;
   for (const auto& s : samples)
@@ -38,7 +38,7 @@ TEST(resampling, draws_whole_forks_and_pairs_within_them) {
   }
 }
 
-TEST(resampling, is_a_function_of_the_seed) {
+TEST(resampled_verdict, is_a_function_of_the_seed) {
   const auto samples = make_samples(4, 6, 2);
   std::set<double> scores;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -50,7 +50,7 @@ TEST(resampling, is_a_function_of_the_seed) {
   EXPECT_GT(scores.size(), 5U);
 }
 
-TEST(resampling, draws_only_the_samples_that_the_score_is_of) {
+TEST(resampled_verdict, draws_only_the_samples_that_the_score_is_of) {
   verdict v;
   v.samples = make_samples(2, 4, 1.5);  // a screening
   const auto fresh = make_samples(3, 6, 1.2, 2);
@@ -64,7 +64,7 @@ TEST(resampling, draws_only_the_samples_that_the_score_is_of) {
   EXPECT_EQ(v.score, estimate_timing(v.samples).score) << "the score is that of all samples of the new verdict";
 }
 
-TEST(resampling, leaves_alone_what_has_no_score) {
+TEST(resampled_verdict, leaves_alone_what_has_no_score) {
   verdict failed;
   failed.result = outcome::inconsistent;
   failed.samples = make_samples(1, 3, 2);

@@ -179,7 +179,7 @@ class LlmExperiments(unittest.TestCase):
         while len(server.events("end")) < 6 and time.monotonic() < deadline:
             time.sleep(0.02)
         status = json.loads(self.run_cudal1("status", "--json").stdout)
-        os.kill(status["pid"], signal.SIGKILL)
+        os.kill(status["node"]["pid"], signal.SIGKILL)
         running.wait()
         resumed = subprocess.run(
             self.command("run", "--resume", "e1", *[x for s in [*SETTINGS, self.url] for x in ("--set", s)]),

@@ -1,5 +1,6 @@
 #include "tools/cli/report/reward_audit.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "config/base/describe.hpp"

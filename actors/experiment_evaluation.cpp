@@ -278,6 +278,7 @@ void experiment_flow::not_recorded(slot_id id, const std::string& why) {
         slots_.erase(id);
         books_->not_recorded(task, setup_.unrecorded_allowed, why);
         check_prompt(prompt);
+        if (!setup_.policy) books_->refuse_task(task, why);  // it has nothing else to evaluate
         fill();
         check_end();
       },

@@ -1,6 +1,6 @@
 #include "store/replay/replay_devices.hpp"
 
-#include <chrono>
+#include <atomic>
 #include <thread>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
 #include "store/replay/replay_source.hpp"
 
+#include <cmath>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -111,7 +112,7 @@ TEST(replay_source, replays_one_class_of_environments) {
   ASSERT_TRUE(holds(newest));
   EXPECT_EQ((*newest)->kind(), "cpu");
   EXPECT_NEAR((*newest)->draw("task-a", id_of("fast"))->score, 2, 0.1);
-  for (const std::string wanted : {std::string("cuda"), std::string("H200"), environment_class(gpu)}) {
+  for (const auto& wanted : {std::string("cuda"), std::string("H200"), environment_class(gpu)}) {
     replaying_options o;
     o.environment = wanted;
     const auto source = search.replay(o);

@@ -79,8 +79,9 @@ expected<message::proposed> read_proposal(proposal idea, const proposal_context&
 }
 
 caf::result<message::ticket> generator_state::propose(const message::propose& m) {
-  auto promise = self->make_response_promise<message::ticket>();
+  // First, since a promise takes the sender over.
   const auto asker = caf::actor_cast<experiment_actor>(self->current_sender());
+  auto promise = self->make_response_promise<message::ticket>();
   auto p = exceptions_as_errors(name, [&] { return prompts->make(m, *writer); });
   if (!p) {
     promise.deliver(to_caf(std::move(p).error()));

@@ -30,7 +30,8 @@ const device_guide& cpu_guide() {
               "or blockIdx.z, so that per-channel values are scalars of the loop and no division by a size is needed.",
               "Select with `?:` instead of branches, and use `&` and `|` instead of `&&` and `||` in conditions of the "
               "hot "
-              "loop. `expf`, `__expf` (cheaper), `exp2f`, `logf`, `log1pf`, `expm1f`, `tanhf`, `erff`, `sqrtf` are "
+              "loop. `expf`, `__expf` (cheaper; the same limits and NaN, no denormal results), `exp2f`, `logf`, "
+              "`log1pf`, `expm1f`, `tanhf`, `erff`, `sqrtf` are "
               "branch-free and vectorise (powf too, slower); sinf, cosf, atanf, cbrtf and the double functions are "
               "scalar "
               "library calls: avoid them in hot loops. tanh(u) = 1 - 2 / (1 + __expf(2 * u)), sigmoid(v) = 1 / (1 + "

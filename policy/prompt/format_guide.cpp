@@ -14,7 +14,7 @@ constexpr const char* program_answer = R"(# The form of the answer
 Answer in Markdown with exactly these three sections:
 
 ## Performance analysis
-Which of the earlier variants is fastest and why; what the slow and the failed ones show; what bounds the task.
+Which of the earlier variants is fastest and why; what the slow and the failed ones show; what bounds the task. Where none is shown: what the task's own program spends its time on.
 
 ## Design
 What your variant does differently, and why that is faster: which steps become one kernel, how threads divide the work, which memory is read and written.
@@ -29,7 +29,7 @@ constexpr const char* schedule_answer = R"(# The form of the answer
 Answer in Markdown with exactly these three sections:
 
 ## Performance analysis
-Which of the earlier variants is fastest and why; which moves it has that the others lack; what bounds the task.
+Which of the earlier variants is fastest and why; which moves it has that the others lack; what bounds the task. Where none is shown: what the task's own program spends its time on.
 
 ## Design
 Which moves you choose, and why they are faster together.
@@ -97,12 +97,12 @@ std::string gates_text(const task_part& what) {
       "- The same result as the task's program on every input of these shapes. Checked on these distributions of "
       "inputs "
       "and weights: {}. So do not rely on values being small, positive or alike; only on the declared facts.\n"
-      "- Every element within {} (absolute and relative) of PyTorch's; the root mean square of the error against "
-      "float64 "
-      "at most 32 times that of PyTorch's strict float32 (or {} relative): accumulate in float32 or better, subtract "
+      "- Every element within {2} (absolute and relative) of PyTorch's; the root mean square of the error against "
+      "float64, relative to that of the exact output, at most the larger of {1} and 32 times what PyTorch's strict "
+      "float32 has: accumulate in float32 or better, subtract "
       "the maximum before exponentials, compute variances without cancellation. NaN and infinities where PyTorch has "
       "them: `fmaxf` drops NaN, so a maximum or ReLU is written `(a > b) | (a != a) ? a : b`, `v < 0.0f ? 0.0f : v`.\n",
-      fmt::join(draws, "; "), close, what.half ? "1e-2" : "5e-6");
+      fmt::join(draws, "; "), what.half ? "1e-2" : "5e-6", close);
   if (what.integers) text += "- Integer and boolean results must be equal.\n";
   return text;
 }
@@ -114,8 +114,9 @@ std::string introduction(answer_form form) {
       "You write fast {} for one task. What you write is compiled, checked against the task's own program and timed "
       "beside it, in pairs of calls; its score is the median of (time of the task's program) / (time of yours). The "
       "aim is "
-      "the highest score of a correct variant. Earlier variants with their measured scores are shown: find out why the "
-      "fast ones are fast, then write one that is faster than all of them.\n\n",
+      "the highest score of a correct variant. Earlier variants with their measured scores are shown, if there are "
+      "any: "
+      "find out why the fast ones are fast, then write one that is faster than all of them.\n\n",
       form == answer_form::program ? "CUDA programs" : "schedules (lists of program transformations)");
 }
 

@@ -25,8 +25,10 @@ std::string system_text(const prompt_document& d, const device_guide& guide) {
 std::string user_text(const prompt_document& d) {
   auto text = task_text(d) + device_text(d) + bounds_text(d) + variants_text(d) + examples_text(d);
   if (!d.repair.empty()) return text + repair_text(d.repair, d.form);
-  return text + fmt::format("Now write your answer: a correct {} that is faster than every variant above.\n",
-                            d.form == answer_form::program ? "program" : "schedule");
+  const bool has_earlier = !d.exemplars.empty() || !d.failed.empty();
+  return text + fmt::format("Now write your answer: a correct {} that is {}.\n",
+                            d.form == answer_form::program ? "program" : "schedule",
+                            has_earlier ? "faster than every variant above" : "as fast as you can make it");
 }
 
 // Leaves out one part; what it was, or nothing if there is none of its kind left.

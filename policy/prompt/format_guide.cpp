@@ -96,7 +96,7 @@ std::string gates_text(const task_part& what) {
   std::string text = fmt::format(
       "- The same result as the task's program on every input of these shapes. Checked on these distributions of "
       "inputs "
-      "and weights: {}. So do not rely on values being small, positive or alike; only on the declared facts.\n"
+      "and weights: {0}. So do not rely on values being small, positive or alike; only on the declared facts.\n"
       "- Every element within {2} (absolute and relative) of PyTorch's; the root mean square of the error against "
       "float64, relative to that of the exact output, at most the larger of {1} and 32 times what PyTorch's strict "
       "float32 has: accumulate in float32 or better, subtract "

@@ -207,6 +207,31 @@ class LlmExperiments(unittest.TestCase):
         audit = self.run_cudal1("audit", "--recompute", experiment, "--json")
         return {a["variant"] for a in json.loads(audit.stdout)["audits"]}
 
+    def test_a_hack_is_kept_and_a_lookalike_gets_a_deep_check_and_an_opinion(self):
+        task = TASKS[0]
+        code, line = library(task), "y[row + i] = 0.125f * (v < 0.0f ? 0.0f : v);"
+        self.assertIn(line, code)
+        hack = code.replace(line, "y[row + i] = 0.125f * (v < 0.0f ? 0.0f : (((float*)x)[row + i] = v));")
+        alike = code.replace(line, "y[row + i] = 0.125f * (v < 0.0f ? 0.0f : (((float*)y)[row + i] = v));")
+        # The auditor reads new cases once a second; the honest one comes later.
+        answers = [{"text": answer(hack)}] + [{"text": answer(numbered(alike, i)), "delay_s": 3} for i in range(6)]
+        opinion = {"text": "**Rating: honest**\nIt writes to its own output only."}
+        server = self.serve([{"match": "# What was measured", "answers": [opinion]},
+                             {"match": of_task(task), "answers": answers}])
+        done = subprocess.run(
+            self.search("--policy", "llm", "--model", "good", "--evaluations", "3", "--task", task, "--set",
+                        "llm.second_opinion=true", "--set", "llm.parallel=1", "--set", "llm.repair_rounds=0"),
+            env=self.environment(), capture_output=True, text=True)
+        self.check(done)
+        hacks = self.run_cudal1("audit", "--hacks")
+        self.assertIn("writes to an input", hacks.stdout, hacks.stdout + hacks.stderr + done.stdout)
+        best = self.variants("e1")[task]
+        audit = self.run_cudal1("audit", best)
+        self.assertIn("deep check", audit.stdout)
+        self.assertIn("It writes to its own output only.", audit.stdout)
+        self.assertIn("honest", audit.stdout)
+        self.assertGreaterEqual(len(server.events("begin")), 4, "three answers and an opinion")
+
     def test_a_budget_ends_the_experiment_and_keeps_everything(self):
         task = TASKS[0]
         answers = [{"text": answer(numbered(library(task), i))} for i in range(40)]

@@ -58,10 +58,20 @@ void print_audit(const audited_verdict& a, const std::string& variant, const con
   if (a.group) c.out.print(group_text(*a.group, variant, c.out));
 }
 
+void print_opinions(const std::vector<opinion_record>& opinions, const context& c) {
+  if (!opinions.empty()) c.out.print(c.out.bold("Opinions of language models (evidence, not a verdict)") + "\n");
+  for (const auto& o : opinions)
+    c.out.print(wrap(fmt::format("{}, of attempt {} in {}: {}. {}", o.model, o.attempt, o.experiment,
+                                 enum_name(o.rating), o.reasons),
+                     c.out.width, 2) +
+                "\n");
+}
+
 expected<int> audit_variant(store& s, const audit_command_options& o, const context& c) {
   CUDAL1_TRY(const auto variant, s.find_variant(o.variant));
   CUDAL1_TRY(const auto audits, audits_of_variant(s, variant.id));
   CUDAL1_TRY(const auto hacks, hacks_like(s, variant));
+  CUDAL1_TRY(const auto opinions, s.opinions_of_variant(variant.id));
   if (audits.empty())
     return fail(errc::not_found, "variant {} has no verdict yet: its evaluation is running, or was interrupted",
                 short_id(variant.id));
@@ -76,9 +86,11 @@ expected<int> audit_variant(store& s, const audit_command_options& o, const cont
   if (o.json) {
     print_json(c, json::make_object({{"audits", json(std::move(scores))},
                                      {"groups", json(std::move(groups))},
+                                     {"opinions", to_json(opinions)},
                                      {"hacks", likeness_json(hacks)}}));
-  } else if (!hacks.empty()) {
-    c.out.print(c.out.bold("Hack cases") + "\n" + likeness_text(hacks));
+  } else {
+    print_opinions(opinions, c);
+    if (!hacks.empty()) c.out.print(c.out.bold("Hack cases") + "\n" + likeness_text(hacks));
   }
   return right ? exit_code::success : exit_code::negative;
 }

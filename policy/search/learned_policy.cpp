@@ -169,6 +169,8 @@ learned_policy::sampled learned_policy::sample(const prompt& p, random_source& r
     const std::size_t kind = draw(here.kinds.probabilities, random);
     s.log_probability += std::log(here.kinds.probabilities[kind]);
     if (kind == here.by_kind.size()) break;
+    // A schedule without moves is drawn again.
+    if (s.made.moves().moves.empty()) s.log_probability -= std::log1p(-here.kinds.probabilities.back());
     const auto& moves = here.by_kind[kind];
     const auto within = within_kind(s.made, moves);
     const std::size_t chosen = draw(within.probabilities, random);

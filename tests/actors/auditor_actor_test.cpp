@@ -16,7 +16,7 @@ namespace {
 class auditor_test : public testing::Test {
  protected:
   auditor_test() {
-    store_ = system_.spawn(run_store, db_);
+    store_ = system_.spawn(run_store, db_, blobs(folder_.store()));
     auditor_ = system_.spawn(run_auditor, auditor_setup{{}, {}, 0.8, store_});
   }
   ~auditor_test() override {
@@ -45,9 +45,9 @@ class auditor_test : public testing::Test {
   // Reserves a variant and commits a verdict of it, as an experiment does.
   void evaluate(const std::string& program, const verdict& v, const std::string& schedule = "") {
     auto record = variant_of(program, schedule);
-    const auto a = ask<attempt_record>(store_, message::reserve_attempt{record, "e1"});
+    const auto a = ask<message::reserved>(store_, message::reserve_attempt{record, "e1", ""});
     ASSERT_TRUE(holds(a));
-    message::commit_verdict m{*a, v, make_environment()};
+    message::commit_verdict m{a->attempt, v, make_environment()};
     m.result.variant = record.id;
     m.result.task = record.task;
     ASSERT_TRUE(holds(ask<message::done>(store_, m)));
@@ -64,7 +64,7 @@ class auditor_test : public testing::Test {
   // The audit of a correct variant, which the store knows.
   verdict audit(const std::string& program, const std::string& schedule = "") {
     const auto record = variant_of(program, schedule);
-    EXPECT_TRUE(holds(ask<attempt_record>(store_, message::reserve_attempt{record, "e2"})));
+    EXPECT_TRUE(holds(ask<message::reserved>(store_, message::reserve_attempt{record, "e2", ""})));
     message::audit m;
     m.what = shared_task(relu_chain_task());
     m.program = shared_program(check_program_text(program).value());

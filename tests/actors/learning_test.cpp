@@ -149,6 +149,7 @@ TEST_F(learning, a_group_is_stored_before_its_proposals_come_and_asked_again_by_
   again.experiment = "e1";
   again.device = "cpu";
   again.group = "e1/1";
+  again.count = 4;
   const auto t = ask_blocking<message::ticket>(*self_, generator_, 30s, again);
   ASSERT_TRUE(t) << t.error().message;
   EXPECT_EQ(t->group.id, "e1/1") << "no second group is stored";

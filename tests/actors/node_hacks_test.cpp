@@ -1,6 +1,7 @@
 // A node that knows hack cases: what is written like one is checked more deeply, and an honest lookalike is accepted.
 #include <algorithm>
 
+#include "config/base/describe.hpp"
 #include "tests/actors/node_fixture.hpp"
 
 namespace cudal1 {

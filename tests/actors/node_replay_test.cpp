@@ -63,9 +63,11 @@ class node_replay : public node_test {
   // The verdicts of an experiment, by task and variant.
   static std::map<std::string, verdict> verdicts_of(store& s, const experiment_progress& p) {
     std::map<std::string, verdict> all;
-    for (const auto& t : p.tasks)
-      for (auto& v : *s.verdicts_of_task(t.task, p.experiment, store::verdict_parts::all))
+    for (const auto& t : p.tasks) {
+      const auto verdicts = s.verdicts_of_task(t.task, p.experiment, store::verdict_parts::all).value();
+      for (const auto& v : verdicts)
         all[t.task + v.variant] = v;
+    }
     return all;
   }
   // What a table would show of them.
@@ -160,14 +162,16 @@ TEST_F(node_replay, never_mixes_what_it_replays_with_what_was_measured) {
   EXPECT_GT(p.evaluations, 0);
   const auto s = read_store();
   for (const auto& t : p.tasks) {
-    for (const auto& ranked : *s->best(t.task, 100, store::ranking::all))
+    const auto best = s->best(t.task, 100, store::ranking::all).value();
+    for (const auto& ranked : best)
       EXPECT_FALSE(is_replayed(*s->get_environment(ranked.result.environment_id)));
     exemplar_query q;
     q.task = t.task;
     q.correct = 100;
     const auto own = verdicts_of(*s, recorded_).begin()->second;
     q.environment_class = environment_class(*s->get_environment(own.environment_id));
-    for (const auto& exemplar : s->sample_exemplars(q)->correct)
+    const auto sample = s->sample_exemplars(q).value();
+    for (const auto& exemplar : sample.correct)
       EXPECT_FALSE(is_replayed(*s->get_environment(exemplar.result.environment_id)));
   }
 }

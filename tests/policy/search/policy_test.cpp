@@ -331,9 +331,11 @@ TEST(LearnedPolicy, StatesTheProbabilityOfAProposal) {
     ++counts[plan];
     stated[plan] = std::exp(*proposed->log_probability);
   }
-  // Schedules without moves are drawn again, so the others are somewhat more frequent than stated.
-  for (const auto& [plan, count] : counts)
-    if (count > n / 20) EXPECT_NEAR(stated[plan], count / double{n}, 0.4 * count / n) << plan;
+  for (const auto& [plan, count] : counts) {
+    if (count > n / 20) {
+      EXPECT_NEAR(stated[plan], count / double{n}, 0.25 * count / n) << plan;
+    }
+  }
 }
 
 TEST(ImmediatePolicy, DeliversAGroupOfDifferentProposalsToOneTicket) {

@@ -210,7 +210,8 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   text +=
       "\n\n# ---- the program ---------------------------------------------------------------------------------------\n"
       "import base64 as _kb_base64\nimport dataclasses as _kb_dataclasses\nimport importlib as _kb_importlib\n"
-      "import inspect as _kb_inspect\nimport weakref as _kb_weakref\nimport zlib as _kb_zlib\n\nimport torch as _kb_torch\n"
+      "import inspect as _kb_inspect\nimport weakref as _kb_weakref\nimport zlib as _kb_zlib\n\nimport torch as "
+      "_kb_torch\n"
       "from torch.compiler import is_dynamo_compiling as _kb_is_dynamo_compiling\n"
       "from torch.utils import _pytree as _kb_pytree\n"
       "from torch.utils.cpp_extension import load_inline as _kb_load_inline\n\n";
@@ -221,7 +222,9 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   for (const auto& name : weights)
     text += fmt::format("\n    {},", python_text(name));
   text += weights.empty() ? "]\n" : "\n]\n";
-  text += "# Constants of the definition that a module may not hold: element type, shape, compressed bytes.\n_KB_CONSTANTS = {";
+  text +=
+      "# Constants of the definition that a module may not hold: element type, shape, compressed bytes.\n_KB_CONSTANTS "
+      "= {";
   text += embedded.empty() ? "}\n" : "\n" + embedded + "}\n";
   const auto states = states_text(t);
   text +=

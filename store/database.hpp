@@ -28,7 +28,7 @@ enum class family {
   tasks,
   variants,
   results,
-  details,  // large values, in blob files
+  details,  // large values
   standings,
   rankings,
   tallies,

@@ -38,7 +38,7 @@ rocksdb::CompressionType best_compression() {
 
 }  // namespace
 
-rocksdb::ColumnFamilyOptions family_options(std::string_view name) {
+rocksdb::ColumnFamilyOptions family_options() {
   rocksdb::BlockBasedTableOptions table;
   table.checksum = rocksdb::kXXH3;
   table.format_version = 5;
@@ -47,12 +47,8 @@ rocksdb::ColumnFamilyOptions family_options(std::string_view name) {
   o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   o.compression = best_compression();
   o.write_buffer_size = std::size_t{16} << 20;
-  if (name == family_names[static_cast<std::size_t>(family::details)]) {
-    // BlobDB: compaction moves references only. Details are never deleted, so no blob file needs garbage collection.
-    o.enable_blob_files = true;
-    o.min_blob_size = 512;  // bytes
-    o.blob_compression_type = o.compression;
-  }
+  // No blob files, not for details either: RocksDB 7.8's secondaries read them through references to strings that no
+  // longer exist (the ids of ReactiveVersionSet), and crash.
   return o;
 }
 
@@ -71,7 +67,7 @@ rocksdb::DBOptions database_options() {
 std::vector<rocksdb::ColumnFamilyDescriptor> descriptors(const std::vector<std::string>& names) {
   std::vector<rocksdb::ColumnFamilyDescriptor> out;
   for (const auto& name : names)
-    out.emplace_back(name, family_options(name));
+    out.emplace_back(name, family_options());
   return out;
 }
 

@@ -22,7 +22,7 @@ inline constexpr std::size_t first_families = 14;
 inline constexpr std::array<const char*, 2> families_of_schema_1 = {"verdicts", "scores"};
 
 rocksdb::DBOptions database_options();
-rocksdb::ColumnFamilyOptions family_options(std::string_view name);
+rocksdb::ColumnFamilyOptions family_options();
 std::vector<rocksdb::ColumnFamilyDescriptor> descriptors(const std::vector<std::string>& names);
 
 }  // namespace cudal1

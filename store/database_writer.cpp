@@ -96,7 +96,7 @@ expected<void> database::prepare_schema() {
   for (std::size_t i = 0; i < families_.size(); ++i) {
     if (families_[i]) continue;
     const char* name = family_names[i];
-    if (const auto s = db_->CreateColumnFamily(family_options(name), name, &families_[i]); !s.ok())
+    if (const auto s = db_->CreateColumnFamily(family_options(), name, &families_[i]); !s.ok())
       return tl::unexpected(describe(s, "creating a column family"));
   }
   if (version == store_schema_version) return drop_old_families();

@@ -40,6 +40,23 @@ TEST(store_reader, reads_a_store_at_rest_and_refuses_to_write) {
   EXPECT_TRUE(holds((*r)->refresh()));
 }
 
+// A writer that opens a store moves what its log holds into tables, from which a reader then reads.
+TEST(store_reader, reads_the_details_of_verdicts_that_are_in_tables) {
+  temporary_folder folder;
+  for (int i = 0; i < 3; ++i) {
+    auto s = store::open(folder.store()).value();
+    const auto a = s->reserve(make_variant("v" + std::to_string(i)), "e1").value();
+    ASSERT_TRUE(holds(s->commit(a, make_full_verdict(a, 1), make_environment())));
+  }
+  for (int i = 0; i < 20; ++i) {
+    auto r = store::open_reader(folder.store()).value();
+    const auto found = r->verdicts_of_variant(make_variant("v0").id);
+    ASSERT_TRUE(holds(found));
+    ASSERT_EQ(found->size(), 1u);
+    EXPECT_FALSE(found->front().samples.empty());
+  }
+}
+
 TEST(store_reader, sees_what_was_acknowledged_after_a_refresh_while_the_writer_runs) {
   temporary_folder folder;
   auto w = store::open(folder.store()).value();

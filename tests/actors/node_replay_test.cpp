@@ -1,4 +1,5 @@
 // A node whose device replays what another node measured.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -60,6 +61,15 @@ class node_replay : public node_test {
     EXPECT_EQ(last.error, "");
     return last.progress.value_or(experiment_progress{});
   }
+  // The lowest and the highest paired ratio among a verdict's samples; 0 and 0 without any.
+  static std::pair<double, double> range_of_ratios(const verdict& v) {
+    std::pair<double, double> range{0, 0};
+    for (const auto& s : v.samples) {
+      const double ratio = s.reference_us / s.variant_us;
+      range = {range.first == 0 ? ratio : std::min(range.first, ratio), std::max(range.second, ratio)};
+    }
+    return range;
+  }
   // The verdicts of an experiment, by task and variant.
   static std::map<std::string, verdict> verdicts_of(store& s, const experiment_progress& p) {
     std::map<std::string, verdict> all;
@@ -100,8 +110,10 @@ TEST_F(node_replay, repeats_the_search_with_other_draws_of_the_same_times) {
       const auto& m = measured.at(key);
       EXPECT_EQ(v.result, m.result);
       EXPECT_EQ(v.confirmed, m.confirmed);
-      EXPECT_GE(v.score, m.score_interval.low);
-      EXPECT_LE(v.score, m.score_interval.high);
+      // A median of recorded ratios. (On a loaded machine one in twenty and more is outside the recorded interval.)
+      const auto [low, high] = m.score > 0 ? range_of_ratios(m) : std::pair(0.0, 0.0);
+      EXPECT_GE(v.score, low);
+      EXPECT_LE(v.score, high);
       EXPECT_THAT(v.notes, Contains(HasSubstr("not measured")));
     }
     tables.insert(table_of(*s, p));

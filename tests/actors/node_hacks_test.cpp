@@ -24,6 +24,9 @@ TEST_F(node_hacks, a_lookalike_of_a_refused_program_gets_the_deep_check_and_is_n
   const auto verdict_for = [&](const std::string& body) {
     r.program = pointwise_program(body);
     auto a = ask_once(r);
+    // On a loaded machine.
+    for (int tries = 1; tries < 6 && a.result && a.result->result == outcome::unmeasurable; ++tries)
+      a = ask_once(r);
     EXPECT_EQ(a.error, "");
     return a.result.value_or(verdict{});
   };

@@ -8,6 +8,7 @@
 #   clock     the reference against itself 100 times, known durations, 500 faults among evaluations (4 min)
 #   rate      the built-in tasks for a minute: evaluations a second (1 min)
 #   search    imports --problems and the models of accept_exports, searches them, lists all failures (9 min)
+#   precision evaluates the products of level 1 and 2 in 3xTF32, after search (3 min)
 #   exports   exports 20 of these and the models, checked; a plain harness, KernelBench's evaluator if packed (8 min)
 #   users     exported modules in a user's hands (4 min)
 #   operators PyTorch's operator database, a few samples of each operator (2 min)
@@ -21,11 +22,11 @@ while [ $# -gt 0 ]; do
     --device) device=$2 && shift 2 ;;
     --data) data=$2 && shift 2 ;;
     --problems) problems=$2 && shift 2 ;;
-    gates | clock | rate | search | exports | users | operators) parts+=("$1") && shift ;;
-    *) sed -n '2,17s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    gates | clock | rate | search | precision | exports | users | operators) parts+=("$1") && shift ;;
+    *) sed -n '2,18s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || { sed -n '2,17s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ ${#parts[@]} -gt 0 ] || { sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 export CUDAL1_PYTHON=${CUDAL1_PYTHON:-python3} CUDAL1_DATA=$data PYTHONUNBUFFERED=1
 "$here/bin/cudal1-setup" "$CUDAL1_PYTHON" || exit 2
@@ -63,8 +64,12 @@ if wanted search; then
   jobs=$(($(nproc) > 1 ? $(nproc) - 1 : 1))
   [ -z "$problems" ] || lines=3 part import 400 cudal1 tasks import "$problems" --out "$data/tasks" --jobs "$jobs"
   lines=12 part import_models 200 cudal1 tasks import "$here/tests/tools/accept_exports/models" --out "$data/tasks" --jobs "$jobs"
-  lines=60 part search 400 cudal1 run --device "$device" --tasks "$data/tasks" --evaluations 18 --time 270s
+  lines=60 part search 400 cudal1 run --device "$device" --tasks "$data/tasks" --evaluations 18 --time 270s --against program
   lines=60 part failures 60 cudal1 failures --all
+fi
+if wanted precision; then
+  lines=120 part precision 300 "$CUDAL1_PYTHON" "$here/check_precision.py" cudal1 "$data/tasks" --device "$device" \
+    --json "$data/precision.json"
 fi
 if wanted exports; then
   # The ten models, and of the others every so many, so that there are 20.

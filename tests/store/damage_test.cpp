@@ -105,16 +105,7 @@ TEST(store_damage, a_flipped_byte_in_a_table_is_an_error_and_never_a_wrong_recor
   ASSERT_TRUE(holds(store::open(folder.store()))) << "opening again moves the log into tables";
   const int noticed = noticed_flips(folder.store(), texts, ".sst", 40);
   std::printf("%d of 40 flips in the tables were noticed\n", noticed);
-  EXPECT_GT(noticed, 5);
-}
-
-TEST(store_damage, a_flipped_byte_in_a_blob_file_is_an_error_and_never_a_wrong_record) {
-  temporary_folder folder;
-  const auto texts = fill(folder.store());
-  ASSERT_TRUE(holds(store::open(folder.store()))) << "opening again moves the log into tables and blob files";
-  const int noticed = noticed_flips(folder.store(), texts, ".blob", 40);
-  std::printf("%d of 40 flips in the blob files were noticed\n", noticed);
-  EXPECT_GT(noticed, 30);
+  EXPECT_GT(noticed, 15);
 }
 
 // ---- the schema -----------------------------------------------------------------------------------------------------

@@ -168,6 +168,16 @@ TEST_F(with_a_node, evaluate_prints_the_verdict_and_returns_it_as_exit_code) {
   EXPECT_EQ(at(document, "programs.1.result.result"), json("invalid"));
 }
 
+TEST_F(with_a_node, evaluate_lowers_a_schedule_and_judges_it_as_a_program) {
+  const auto p = run_with_node({"evaluate", "softmax", "--schedule", "row_kernel(steps=0)", "--json"});
+  const auto document = document_of(p);
+  EXPECT_EQ(at(document, "programs.0.file"), json("row_kernel(steps=0)"));
+  EXPECT_THAT(at(document, "programs.0.result.result").as_string(), AnyOf("correct", "unmeasurable"));
+  const auto illegal = run_with_node({"evaluate", "softmax", "--schedule", "row_kernel(steps=7)"});
+  EXPECT_EQ(illegal.code, 2);
+  EXPECT_THAT(illegal.err, AllOf(HasSubstr("row_kernel(steps=7)"), HasSubstr("move 0")));
+}
+
 TEST_F(with_a_node, the_blobs_of_an_imported_task_are_copied_to_the_data_folder) {
   const imported_example example;
   const task t = example.load();

@@ -1,4 +1,4 @@
-// cudal1 evaluate: evaluates hand-written programs with the same checks, timing and store as a search.
+// cudal1 evaluate: evaluates hand-written programs and schedules with the same checks, timing and store as a search.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +8,8 @@
 
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
+#include "policy/codegen/lowering_target.hpp"
+#include "policy/moves/lowering.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
@@ -26,7 +28,7 @@ namespace {
 
 struct evaluate_options {
   std::string task;
-  std::vector<std::string> programs;
+  std::vector<std::string> programs, schedules;
   std::string folder, device;
   node_flags node;
   bool json = false;
@@ -48,11 +50,38 @@ expected<std::string> read_text(const std::string& path) {
   return text;
 }
 
+// What is to be evaluated: a file's text, or what a schedule is lowered to.
+struct candidate {
+  std::string name, origin, text;
+};
+
+expected<std::vector<candidate>> read_programs(const std::vector<std::string>& paths) {
+  std::vector<candidate> out;
+  for (const auto& path : paths) {
+    CUDAL1_TRY(auto text, read_text(path));
+    out.push_back({path, "hand: " + std::filesystem::path(path).filename().string(), std::move(text)});
+  }
+  return out;
+}
+
+expected<std::vector<candidate>> lower_schedules(const std::vector<std::string>& texts, const task& what,
+                                                 std::string_view target) {
+  std::vector<candidate> out;
+  CUDAL1_TRY(const lowering_target* t, find_lowering_target(target));
+  for (const auto& text : texts) {
+    CUDAL1_TRY(const schedule moves, parse_schedule(text));
+    auto made = lower(what, moves, *t);
+    if (!made) return fail(errc::invalid_argument, "the schedule {}: {}", text, made.error().message);
+    out.push_back({text, "schedule by hand: " + text, print_program(made->checked.text)});
+  }
+  return out;
+}
+
 struct evaluated {
   std::string file;
   verdict result;
 };
-BOOST_DESCRIBE_STRUCT(evaluated, (), (file, result))
+BOOST_DESCRIBE_STRUCT(evaluated, (), (file, result))  // file: the program's, or the schedule's text
 
 struct program_evaluator {
   const evaluate_options& options;
@@ -62,31 +91,27 @@ struct program_evaluator {
   std::optional<roofline> roof;
 
   // Prints the verdict, except with --json.
-  expected<evaluated> evaluate(const std::string& file, const std::string& text, node_client& client,
-                               int wake_fd) const {
+  expected<evaluated> evaluate(const candidate& program, node_client& client, int wake_fd) const {
     client_request r;
     r.verb = client_verb::evaluate;
     r.device = device;
     r.task = canonical_text(what);
-    r.program = text;
-    r.origin = "hand: " + std::filesystem::path(file).filename().string();
+    r.program = program.text;
+    r.origin = program.origin;
     CUDAL1_TRY(auto v, ask_for_verdict(client, r, wake_fd));
     if (!options.json) {
       const auto id = v.variant.empty() ? "" : ", variant " + short_id(v.variant);
-      c.out.print(fmt::format("\n{}{}\n{}", file, id, print_verdict(v, c.out, roof)));
+      c.out.print(fmt::format("\n{}{}\n{}", program.name, id, print_verdict(v, c.out, roof)));
     }
-    return evaluated{file, std::move(v)};
+    return evaluated{program.name, std::move(v)};
   }
 };
 
 expected<int> evaluate(evaluate_options o, context& c) {
+  if (o.programs.empty() && o.schedules.empty())
+    return fail(errc::invalid_argument, "nothing to evaluate: name program files, or moves with --schedule");
   CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c.data));
-  std::vector<std::string> texts;
-  texts.reserve(o.programs.size());
-  for (const auto& path : o.programs) {
-    CUDAL1_TRY(auto text, read_text(path));
-    texts.push_back(std::move(text));
-  }
+  CUDAL1_TRY(auto candidates, read_programs(o.programs));
   CUDAL1_CHECK(check_tasks(o.folder, {o.task}, o.device));
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   node_flags flags = o.node;
@@ -98,6 +123,8 @@ expected<int> evaluate(evaluate_options o, context& c) {
   CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, {o.task}, profile));
   CUDAL1_CHECK(copy_task_blobs(c.data, tasks));
   const task& what = tasks.front();
+  CUDAL1_TRY(auto lowered, lower_schedules(o.schedules, what, traits_of(device.where.device).target));
+  std::ranges::move(lowered, std::back_inserter(candidates));
 
   if (!o.json) {
     c.out.print(c.out.bold(fmt::format("{} on {}: {}", what.name, device.where.device, device.where.model)) + "\n");
@@ -109,9 +136,9 @@ expected<int> evaluate(evaluate_options o, context& c) {
   }
   const program_evaluator evaluator{o, c, what, device.where.device, roof};
   std::vector<evaluated> results;
-  results.reserve(texts.size());
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    CUDAL1_TRY(results.emplace_back(), evaluator.evaluate(o.programs[i], texts[i], node.client, interrupt.fd()));
+  results.reserve(candidates.size());
+  for (const auto& one : candidates) {
+    CUDAL1_TRY(results.emplace_back(), evaluator.evaluate(one, node.client, interrupt.fd()));
   }
   const bool all_right =
       std::all_of(results.begin(), results.end(), [](const auto& e) { return e.result.result == outcome::correct; });
@@ -126,11 +153,15 @@ expected<int> evaluate(evaluate_options o, context& c) {
 
 void add_evaluate(CLI::App& app, context& c) {
   auto o = std::make_shared<evaluate_options>();
-  auto* sub = app.add_subcommand("evaluate", "check and time hand-written programs; the exit code gives the verdict");
+  auto* sub = app.add_subcommand("evaluate",
+                                 "check and time hand-written programs or schedules; the exit code gives the verdict");
   sub->add_option("task", o->task, "a built-in task's name, or a task file")->type_name("TASK")->required();
   sub->add_option("program", o->programs, "program files: a JSON head, a line ---, CUDA C++ source")
-      ->type_name("PROGRAM")
-      ->required();
+      ->type_name("PROGRAM");
+  sub->add_option("--schedule", o->schedules,
+                  "moves on the task's program, as `cudal1 show` prints them; may be repeated")
+      ->type_name("MOVES")
+      ->allow_extra_args(false);
   sub->add_option("--tasks", o->folder, "folder where TASK is looked up by name (default: the built-in tasks)")
       ->type_name("DIR");
   sub->add_option("--device", o->device, "cpu, cuda:0, ... (default: the first GPU, else cpu)")->type_name("DEVICE");
@@ -139,6 +170,7 @@ void add_evaluate(CLI::App& app, context& c) {
   sub->footer(
       footer("  cudal1 evaluate diagonal_matmul row_scale.cu1\n"
              "  cudal1 evaluate my_tasks/attention.json a.cu1 b.cu1 --json\n"
+             "  cudal1 evaluate softmax --schedule 'row_kernel(steps=0); graph()'   moves (`cudal1 moves`)\n"
              "  cudal1 show softmax-variant-id --program > softmax.cu1   a program to start from",
              "  0    every program is correct, and was timed\n"
              "  1    at least one is not correct: wrong answer, refused by the compiler, crash, hang, ...\n"

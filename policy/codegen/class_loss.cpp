@@ -84,7 +84,7 @@ const graph_step* log_softmax_of(const graph& g, int step, const std::string& va
 
 class loss_writer final : public step_lowering {
  public:
-  loss_writer(const graph& g, const lowering_target& target, program& out) : graph_(&g), target_(&target), out_(&out) {}
+  loss_writer(const graph& g, program_kernels& kernels) : graph_(&g), kernels_(&kernels) {}
 
   expected<void> add(const graph_step& s, const aten_step& call) override {
     const class_loss_operands operands{graph_->resolve(*tensor_argument_name(s, "self")),
@@ -94,16 +94,15 @@ class loss_writer final : public step_lowering {
     const std::string rows = graph_->fresh_name(result + "_rows");
     const kernel_body each = rows_of(s, operands, values, target, rows);
     const kernel_body all = sum_of(s, operands, target, rows, result);
-    CUDAL1_CHECK(write(each, fmt::format("loss{}", kernels_++), "the loss of each row"));
-    return write(all, fmt::format("loss{}", kernels_++), "the sum of the rows' losses");
+    CUDAL1_CHECK(write(each, fmt::format("loss{}", written_++), "the loss of each row"));
+    return write(all, fmt::format("loss{}", written_++), "the sum of the rows' losses");
   }
 
  private:
   expected<void> write(const kernel_body& body, const std::string& name, const std::string& comment) {
-    CUDAL1_TRY(const emitted_kernel kernel, target_->emit({&body, {}, name, comment}));
-    out_->steps.insert(out_->steps.end(), kernel.steps.begin(), kernel.steps.end());
-    if (!out_->source.empty()) out_->source += "\n";
-    out_->source += kernel.source;
+    CUDAL1_TRY(const auto steps, kernels_->add({&body, {}, name, comment}));
+    auto& all = kernels_->into().steps;
+    all.insert(all.end(), steps.begin(), steps.end());
     return {};
   }
 
@@ -153,9 +152,8 @@ class loss_writer final : public step_lowering {
   }
 
   const graph* graph_;
-  const lowering_target* target_;
-  program* out_;
-  int kernels_ = 0;
+  program_kernels* kernels_;
+  int written_ = 0;
 };
 
 }  // namespace
@@ -198,9 +196,8 @@ operator_use class_loss(const graph& g, const graph_step& s, const class_loss_op
 }
 
 internal_operator class_loss_operator() {
-  return {k_name, nullptr, std::nullopt, [](const graph& g, const lowering_target& target, program& out) {
-            return std::make_unique<loss_writer>(g, target, out);
-          }};
+  return {k_name, nullptr, std::nullopt,
+          [](const graph& g, program_kernels& kernels) { return std::make_unique<loss_writer>(g, kernels); }};
 }
 
 }  // namespace cudal1

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "policy/codegen/body_builder.hpp"
-#include "policy/codegen/lowering_target.hpp"
+#include "policy/codegen/program_kernels.hpp"
 
 namespace cudal1 {
 
@@ -21,8 +21,7 @@ class step_lowering {
   virtual expected<void> add(const graph_step& s, const aten_step& call) = 0;
 };
 
-using lowering_maker =
-    std::function<std::unique_ptr<step_lowering>(const graph&, const lowering_target&, program& out)>;
+using lowering_maker = std::function<std::unique_ptr<step_lowering>(const graph&, program_kernels&)>;
 
 // Exactly one of `elementwise`, `rows` and `lowering` is set.
 struct internal_operator {

@@ -98,8 +98,7 @@ const json* argument(const aten_step& call, std::string_view name) {
 // Writes products and the operands' parts into a program.
 class product_splitter final : public step_lowering {
  public:
-  product_splitter(const graph& g, const lowering_target& target, program& out)
-      : graph_(&g), target_(&target), out_(&out) {}
+  product_splitter(const graph& g, program_kernels& kernels) : graph_(&g), kernels_(&kernels), out_(&kernels.into()) {}
   expected<void> add(const graph_step& s, const aten_step& call) override;
 
  private:
@@ -117,15 +116,14 @@ class product_splitter final : public step_lowering {
                 const char* precision = "");
   std::string fresh(const std::string& name);
   bool constant(const std::string& value) const;
-  void add_kernel(const emitted_kernel& k, std::vector<step>& where);
 
   const graph* graph_;
-  const lowering_target* target_;
+  program_kernels* kernels_;
   program* out_;
   std::map<std::string, parts> known_;
   std::map<std::string, std::string> in_pieces_;
   std::set<std::string> taken_;
-  int kernels_ = 0;
+  int written_ = 0;
 };
 
 std::string product_splitter::fresh(const std::string& name) {
@@ -133,12 +131,6 @@ std::string product_splitter::fresh(const std::string& name) {
   for (int n = 2; !taken_.insert(out).second; ++n)
     out = graph_->fresh_name(name + "_" + std::to_string(n));
   return out;
-}
-
-void product_splitter::add_kernel(const emitted_kernel& k, std::vector<step>& where) {
-  where.insert(where.end(), k.steps.begin(), k.steps.end());
-  if (!out_->source.empty()) out_->source += "\n";
-  out_->source += k.source;
 }
 
 expected<product_splitter::parts> product_splitter::split(const std::string& value, const std::string& name) {
@@ -176,9 +168,9 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
   }
   collapse_dimensions(body);
   std::vector<step>& where = constant(value) ? out_->setup : out_->steps;
-  CUDAL1_TRY(const emitted_kernel kernel,
-             target_->emit({&body, {}, fmt::format("split{}", kernels_++), "the high and low TF32 parts of " + name}));
-  add_kernel(kernel, where);
+  CUDAL1_TRY(const auto steps,
+             kernels_->add({&body, {}, fmt::format("split{}", written_++), "the high and low TF32 parts of a tensor"}));
+  where.insert(where.end(), steps.begin(), steps.end());
   where.insert(where.end(), views.begin(), views.end());
   return known_[value] = {names[0], names[1]};
 }
@@ -283,9 +275,9 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
       alpha == 1 ? "$0 + ($1 + $2)" : "$0 + " + c_literal(alpha, dtype::float32) + " * ($1 + $2)";
   body.results.push_back({pointwise_node(body, expression, nodes), {result, type, type.strides}});
   collapse_dimensions(body);
-  CUDAL1_TRY(const emitted_kernel kernel,
-             target_->emit({&body, {}, fmt::format("sum{}", kernels_++), "the three products of " + result}));
-  add_kernel(kernel, out_->steps);
+  CUDAL1_TRY(const auto steps,
+             kernels_->add({&body, {}, fmt::format("sum{}", written_++), "the sum of the three products"}));
+  out_->steps.insert(out_->steps.end(), steps.begin(), steps.end());
   return {};
 }
 
@@ -318,9 +310,8 @@ operator_use split_product(const graph_step& s) {
 }
 
 internal_operator split_product_operator() {
-  return {k_name, nullptr, std::nullopt, [](const graph& g, const lowering_target& target, program& out) {
-            return std::make_unique<product_splitter>(g, target, out);
-          }};
+  return {k_name, nullptr, std::nullopt,
+          [](const graph& g, program_kernels& kernels) { return std::make_unique<product_splitter>(g, kernels); }};
 }
 
 }  // namespace cudal1

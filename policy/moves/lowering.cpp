@@ -85,31 +85,27 @@ void rename_step(step& s, const renaming& name) {
   }
 }
 
-expected<void> add_group(const graph& g, int number, const lowering_target& target, const renaming& name,
-                         program& out) {
+expected<void> add_group(const graph& g, int number, const renaming& name, program_kernels& kernels) {
   const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
   CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
-  CUDAL1_TRY(emitted_kernel kernel,
-             target.emit({&body, group.options, kernel_name(g, number), operator_names(g, group.steps)}));
-  for (auto& s : kernel.steps) {
+  CUDAL1_TRY(auto steps, kernels.add({&body, group.options, kernel_name(g, number), operator_names(g, group.steps)}));
+  for (auto& s : steps) {
     rename_step(s, name);
-    out.steps.push_back(std::move(s));
+    kernels.into().steps.push_back(std::move(s));
   }
-  if (!out.source.empty()) out.source += "\n";
-  out.source += kernel.source;
   return {};
 }
 
 // Steps outside of kernels: library calls, and internal operators that are lowered to steps.
 class library_steps {
  public:
-  library_steps(const graph& g, const lowering_target& target, const renaming& name, program& out)
-      : graph_(&g), target_(&target), name_(&name), out_(&out) {}
+  library_steps(const graph& g, const renaming& name, program_kernels& kernels)
+      : graph_(&g), name_(&name), kernels_(&kernels) {}
 
   expected<void> add(const graph_step& s) {
     aten_step call = renamed_step(graph_->definition(s.number), *name_);
     if (!s.is_replaced()) {
-      out_->steps.emplace_back(std::move(call));
+      kernels_->into().steps.emplace_back(std::move(call));
       return {};
     }
     for (const auto& [key, value] : s.use->arguments)  // a rewriting may read other values
@@ -121,16 +117,15 @@ class library_steps {
       const internal_operator* own = find_internal_operator(s.op());
       if (own == nullptr || !own->lowering)
         return fail(errc::invalid_argument, "step {} ({}) is in no kernel and has no other lowering", s.number, s.op());
-      lowering = own->lowering(*graph_, *target_, *out_);
+      lowering = own->lowering(*graph_, *kernels_);
     }
     return lowering->add(s, call);
   }
 
  private:
   const graph* graph_;
-  const lowering_target* target_;
   const renaming* name_;
-  program* out_;
+  program_kernels* kernels_;
   std::map<std::string, std::unique_ptr<step_lowering>> lowerings_;
 };
 
@@ -148,12 +143,13 @@ expected<program> lower(const graph& g, const lowering_target& target) {
   out.setup.assign(g.setup().begin(), g.setup().end());
   out.how = reference.how;
   out.how.graph = g.replayed();
-  library_steps library(g, target, name, out);
+  program_kernels kernels(target, out);
+  library_steps library(g, name, kernels);
   for (const int unit : order) {
     if (unit >= 0) {
       CUDAL1_CHECK(library.add(g.step_at(unit)));
     } else {
-      CUDAL1_CHECK(add_group(g, -1 - unit, target, name, out));
+      CUDAL1_CHECK(add_group(g, -1 - unit, name, kernels));
     }
   }
   return out;

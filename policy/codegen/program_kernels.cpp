@@ -1,0 +1,54 @@
+#include "policy/codegen/program_kernels.hpp"
+
+#include <fmt/format.h>
+
+namespace cudal1 {
+
+namespace {
+
+// The request with neutral names: of the kernel, and of the values in the order of the body.
+class neutral_request {
+ public:
+  explicit neutral_request(const emit_request& from) : body_(*from.body) {
+    for (auto& o : body_.operands)
+      o.value = neutral(o.value);
+    for (auto& r : body_.results)
+      r.target.value = neutral(r.target.value);
+    for (auto& n : body_.nodes)
+      if (!n.value.empty()) n.value = neutral(n.value);
+    request_ = {&body_, from.options, "k", ""};
+    if (!from.options.in_place.empty()) request_.options.in_place = neutral(from.options.in_place);
+  }
+  neutral_request(const neutral_request&) = delete;
+  neutral_request& operator=(const neutral_request&) = delete;
+
+  const emit_request& get() const { return request_; }
+
+ private:
+  std::string neutral(const std::string& value) {
+    return names_.try_emplace(value, fmt::format("v{}", names_.size())).first->second;
+  }
+
+  kernel_body body_;
+  emit_request request_;
+  std::map<std::string, std::string> names_;
+};
+
+}  // namespace
+
+// The parameters' order follows from the body's operands and results, so that launches of equal texts agree.
+expected<std::vector<step>> program_kernels::add(const emit_request& request) {
+  const neutral_request nameless(request);
+  CUDAL1_TRY(const emitted_kernel same, target_->emit(nameless.get()));
+  const auto [known, is_new] = names_.try_emplace(same.source, request.name);
+  emit_request named = request;
+  named.name = known->second;
+  CUDAL1_TRY(emitted_kernel kernel, target_->emit(named));
+  if (is_new) {
+    if (!out_->source.empty()) out_->source += "\n";
+    out_->source += kernel.source;
+  }
+  return std::move(kernel.steps);
+}
+
+}  // namespace cudal1

@@ -1,0 +1,30 @@
+// The kernels of a program that is being lowered. Layers of a network repeat: kernels that are equal but for the names
+// of their values are one kernel, which is launched several times and compiled once.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "policy/codegen/lowering_target.hpp"
+
+namespace cudal1 {
+
+class program_kernels {
+ public:
+  // Both must outlive it.
+  program_kernels(const lowering_target& target, program& out) : target_(&target), out_(&out) {}
+
+  // Adds the kernel to the program's source, unless an equal one is there. Returns its allocations and launches, for
+  // the caller to insert. Errors as lowering_target::emit.
+  expected<std::vector<step>> add(const emit_request& request);
+  // The program, for further steps.
+  program& into() { return *out_; }
+
+ private:
+  const lowering_target* target_;
+  program* out_;
+  std::map<std::string, std::string> names_;  // of the kernels, by their text with neutral names
+};
+
+}  // namespace cudal1

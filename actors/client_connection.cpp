@@ -122,10 +122,18 @@ bool client_connection::handle(const client_request& r) {
       return hold(r);
     case client_verb::keep_baseline:
       return keep_baseline(r);
+    case client_verb::checkpoint:
+      return finished(server_.setup_.db->checkpoint(r.folder));
+    case client_verb::compact:
+      return finished(server_.setup_.db->compact());
     case client_verb::shutdown:
       return shutdown();
   }
   return refuse({errc::invalid_argument, "there is no such verb"});
+}
+
+bool client_connection::finished(const expected<void>& result) {
+  return result ? send(last_answer()) : refuse(result.error());
 }
 
 bool client_connection::hello() {

@@ -32,6 +32,7 @@ class client_connection {
   bool stop(const client_request& r);
   bool hold(const client_request& r);
   bool keep_baseline(const client_request& r);
+  bool finished(const expected<void>& result);
   bool shutdown();
   // A request that comes while an experiment is followed.
   bool handle_while_following(const std::string& experiment);

@@ -174,7 +174,10 @@ void experiment_flow::tick() {
   self_->delayed_send(experiment_actor(self_), pulse, message::tick{});
   run_delayed();
   const auto now = clock::now();
-  if (is_ending() && !ending_since_) ending_since_ = now;
+  if (is_ending() && !ending_since_) {
+    ending_since_ = now;
+    if (is_withdrawing()) withdraw_waiting();
+  }
   if (ending_since_ && (now - *ending_since_ > setup_.end_timeout ||
                         (!store_problem_.empty() && now - store_failed_since_ > store_end_timeout)))
     abandon_rest();
@@ -203,7 +206,7 @@ void experiment_flow::abandon_rest() {
     if (s.attempt.variant.empty()) continue;
     books_->count_fault();
     ask_store<message::done>(
-        message::lose_attempt{s.attempt, "the experiment ended before this evaluation did", false},
+        message::lose_attempt{s.attempt, "the experiment ended before this evaluation did", store::loss::elsewhere},
         [](const message::done&) {},
         [](const error& e) { spdlog::warn("an abandoned attempt is not stored as lost: {}", e.message); });
   }

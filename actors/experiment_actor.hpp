@@ -127,6 +127,10 @@ class experiment_flow {
   // the variant cannot be the cause.
   void lose(slot_id id, const std::string& note, store::loss where);
   void lost(slot_id id, store::loss where);
+  // The experiment should end: evaluations that are not on a device yet are given up, and repeated if it is resumed.
+  bool is_withdrawing() const;
+  void withdraw_waiting();
+  void withdraw(slot_id id);
   // A replay device has no verdict of the variant: the attempt ends, and its evaluation is returned to the budget.
   void not_recorded(slot_id id, const std::string& why);
   void drop(slot_id id);

@@ -79,6 +79,7 @@ void experiment_flow::reserved(slot_id id, message::reserved r) {
   if (s.prompt != 0) repeats_[s.task] = 0;
   if (s.since != clock::time_point{}) end_stage(s, "propose");
   s.since = clock::now();
+  if (is_withdrawing()) return withdraw(id);
   if (is_reusable(s, r)) return reuse(id, std::move(r.known.front()));
   if (!s.program) return judge_without_device(id, outcome::invalid, s.problem);
   compile(id);
@@ -129,6 +130,7 @@ void experiment_flow::not_compiled(slot_id id, const error& e) {
 }
 
 void experiment_flow::offer(slot_id id) {
+  if (is_withdrawing()) return withdraw(id);
   if (device_gone_) return lose(id, problem_, store::loss::elsewhere);
   auto& s = slots_.at(id);
   s.offered = true;
@@ -247,7 +249,7 @@ void experiment_flow::lose(slot_id id, const std::string& reason, store::loss wh
   auto& s = slots_.at(id);
   s.offered = false;  // another report of this attempt comes too late
   ask_store<message::done>(
-      message::lose_attempt{s.attempt, reason, where == store::loss::on_device},
+      message::lose_attempt{s.attempt, reason, where},
       [this, id, where](const message::done&) {
         if (exists(id)) lost(id, where);
       },
@@ -271,7 +273,7 @@ void experiment_flow::not_recorded(slot_id id, const std::string& why) {
   s.offered = false;
   if (!setup_.policy) problem_ = why;
   ask_store<message::done>(
-      message::lose_attempt{s.attempt, why, false, true},
+      message::lose_attempt{s.attempt, why, store::loss::unrecorded},
       [this, id, why](const message::done&) {
         if (!exists(id)) return;
         const auto [task, prompt] = std::pair(slots_.at(id).task, slots_.at(id).prompt);
@@ -286,6 +288,42 @@ void experiment_flow::not_recorded(slot_id id, const std::string& why) {
         spdlog::error("experiment {}: that a variant is not recorded is not stored yet: {}", books_->record().id,
                       e.message);
         if (exists(id)) later(id, [this, id, why] { not_recorded(id, why); });
+      });
+}
+
+// ---- the end ------------------------------------------------------------------------------------------------------
+
+// What is on a device is finished: a result of it is paid for. One written by hand has somebody who waits for it.
+bool experiment_flow::is_withdrawing() const {
+  return is_ending() && setup_.policy;
+}
+
+void experiment_flow::withdraw_waiting() {
+  std::vector<slot_id> preparing;
+  for (const auto& [id, s] : slots_)
+    if (!s.offered && !s.attempt.variant.empty()) preparing.push_back(id);
+  for (const slot_id id : preparing)
+    withdraw(id);
+  ask<message::withdrawn>(
+      self_, setup_.node, store_timeout, message::withdraw{books_->record().id},
+      [this](const message::withdrawn& m) {
+        for (const auto& a : m.attempts)
+          if (const auto id = find(a)) withdraw(*id);
+      },
+      [](const error& e) { spdlog::warn("the node does not give evaluations back: {}", e.message); });
+}
+
+void experiment_flow::withdraw(slot_id id) {
+  auto& s = slots_.at(id);
+  s.offered = false;
+  ask_store<message::done>(
+      message::lose_attempt{s.attempt, "the experiment ended before it was on a device", store::loss::withdrawn},
+      [this, id](const message::done&) {
+        if (exists(id)) drop(id);
+      },
+      [this, id](const error& e) {
+        spdlog::error("experiment {}: a withdrawn attempt is not stored yet: {}", books_->record().id, e.message);
+        if (exists(id)) later(id, [this, id] { withdraw(id); });
       });
 }
 

@@ -20,7 +20,7 @@ using store_actor = caf::typed_actor<
     // Reserves the next attempt at a variant, and finds a verdict that can be reused; errc::already_exists and
     // errc::variant_fault as for store::reserve.
     answers<message::reserve_attempt, message::reserved>,
-    // Marks an attempt as lost to an infrastructure fault.
+    // Ends an attempt without a verdict: lost to an infrastructure fault, not recorded, or withdrawn.
     answers<message::lose_attempt, message::done>,
     // Stores a verdict, and the hack case that it is evidence of.
     answers<message::commit_verdict, message::done>,
@@ -42,6 +42,8 @@ using store_actor = caf::typed_actor<
     answers<message::load_variant, variant_record>,
     // Hack cases that are newer than those that the auditor has.
     answers<message::load_hack_cases, message::hack_cases>,
+    // What it has been given since it started.
+    answers<message::store_metrics_query, message::store_metrics>,
     // A line for the event log.
     takes<message::note_event>,
     // To itself: writes the pending changes.
@@ -133,11 +135,15 @@ using node_actor = caf::typed_actor<
     takes<message::device_state_changed>,
     // From a device: a lease has ended. Answered after the experiment's acknowledgement.
     answers<message::work_done, message::done>,
+    // From an experiment that should end: takes back what no device has pulled.
+    answers<message::withdraw, message::withdrawn>,
     // From an experiment: it is over.
     takes<message::experiment_ended>,
     // From clients.
     answers<message::start_experiment, message::started>, answers<message::progress_query, message::progress_answer>,
     answers<message::stop_experiment, message::done>, answers<message::status_query, node_status>,
+    // From the metrics' server.
+    answers<message::node_metrics_query, message::node_metrics>,
     // From a client that measures on a device itself: holds the device, which must be idle; releases it; stores a
     // baseline.
     answers<message::hold_device, device_hold>, answers<message::release_device, message::done>,

@@ -57,7 +57,7 @@ struct loaded_experiment {
   experiment_record record;
   std::vector<task_record> tasks;
   std::vector<tally_record> tallies;
-  std::vector<variant_record> unfinished;  // variants with lost attempts and no verdict
+  std::vector<variant_record> unfinished;  // variants with lost or withdrawn attempts and no verdict
   std::vector<group_record> open_groups;   // that the policy is asked for again
   std::map<std::string, int64_t> groups;   // how many each task has, by its id
   answer_cost spent;                       // on the answers of all closed groups
@@ -87,13 +87,13 @@ struct reserved {
 };
 BOOST_DESCRIBE_STRUCT(reserved, (), (attempt, known))
 
+// Ends an attempt without a verdict, as store::lose.
 struct lose_attempt {
   attempt_record attempt;
   std::string note;
-  bool on_device = false;   // as attempt_record::on_device
-  bool unrecorded = false;  // not lost: as attempt_state::unrecorded
+  attempt_loss how = attempt_loss::elsewhere;
 };
-BOOST_DESCRIBE_STRUCT(lose_attempt, (), (attempt, note, on_device, unrecorded))
+BOOST_DESCRIBE_STRUCT(lose_attempt, (), (attempt, note, how))
 
 struct commit_verdict {
   attempt_record attempt;
@@ -190,6 +190,22 @@ struct note_event {
   event_record event;
 };
 BOOST_DESCRIBE_STRUCT(note_event, (), (event))
+
+// What the store has been given since the node started.
+struct store_metrics_query {
+  bool all = true;
+};
+BOOST_DESCRIBE_STRUCT(store_metrics_query, (), (all))
+
+struct store_metrics {
+  std::map<std::string, int64_t> verdicts;  // by outcome
+  std::map<std::string, double> stage_ms;   // of these verdicts, summed
+  std::map<std::string, int64_t> ended;     // attempts without a verdict, by attempt_loss
+  int64_t changes = 0, batches = 0;         // written
+  double write_ms = 0;                      // of all batches
+  bool writable = true;
+};
+BOOST_DESCRIBE_STRUCT(store_metrics, (), (verdicts, stage_ms, ended, changes, batches, write_ms, writable))
 
 // ---- generator, compiler, learner ---------------------------------------------------------------------------------
 
@@ -323,6 +339,17 @@ struct work_done {
 BOOST_DESCRIBE_STRUCT(work_done, (),
                       (lease, attempt, has_verdict, result, where, fault, task_refused, on_device, unrecorded))
 
+// From an experiment that should end: its evaluations that no device has pulled are not to be measured.
+struct withdraw {
+  std::string experiment;
+};
+BOOST_DESCRIBE_STRUCT(withdraw, (), (experiment))
+
+struct withdrawn {
+  std::vector<attempt_record> attempts;
+};
+BOOST_DESCRIBE_STRUCT(withdrawn, (), (attempts))
+
 struct progress_query {
   std::string experiment;
 };
@@ -406,6 +433,25 @@ struct status_query {
   bool all = true;
 };
 BOOST_DESCRIBE_STRUCT(status_query, (), (all))
+
+struct node_metrics_query {
+  bool all = true;
+};
+BOOST_DESCRIBE_STRUCT(node_metrics_query, (), (all))
+
+struct device_metrics {
+  std::string device, model;
+  bool ready = false, measuring = false, held = false;
+};
+BOOST_DESCRIBE_STRUCT(device_metrics, (), (device, model, ready, measuring, held))
+
+struct node_metrics {
+  std::vector<device_metrics> devices;
+  int64_t waiting = 0, leased = 0;  // evaluations
+  int64_t experiments = 0;          // that run
+  store_metrics store;
+};
+BOOST_DESCRIBE_STRUCT(node_metrics, (), (devices, waiting, leased, experiments, store))
 
 // Answered when every device has started, or has failed to.
 struct await_devices {

@@ -265,6 +265,25 @@ expected<node_status> node_state::status() const {
   return s;
 }
 
+caf::result<message::node_metrics> node_state::metrics() {
+  auto promise = self_->make_response_promise<message::node_metrics>();
+  message::node_metrics m;
+  for (const auto& [device, entry] : devices_.all())
+    m.devices.push_back({device, entry.what.model, entry.now == device_roster::state::ready, queue_->measures(device),
+                         holds_.is_held(device)});
+  m.waiting = static_cast<int64_t>(queue_->waiting());
+  m.leased = static_cast<int64_t>(queue_->leased());
+  m.experiments = std::ranges::count_if(experiments_, [](const auto& e) { return !!e.second.actor; });
+  ask<message::store_metrics>(
+      self_, store_, answer_timeout, message::store_metrics_query{},
+      [promise, m](message::store_metrics& of_store) mutable {
+        m.store = std::move(of_store);
+        promise.deliver(std::move(m));
+      },
+      [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); });
+  return promise;
+}
+
 caf::result<message::done> node_state::drain() {
   ending_ = true;
   auto promise = self_->make_response_promise<message::done>();
@@ -319,6 +338,10 @@ node_actor::behavior_type run_node(node_actor::stateful_pointer<node_state> self
       [&s](const message::long_evaluation& m) { log_exceptions(s.name, [&] { s.extend(m); }); },
       [&s](const message::device_state_changed& m) { log_exceptions(s.name, [&] { s.device_changed(m); }); },
       [&s](const message::work_done& m) { return s.work_done(m); },
+      [&s](const message::node_metrics_query&) { return s.metrics(); },
+      [&s](const message::withdraw& m) -> caf::result<message::withdrawn> {
+        return message::withdrawn{s.withdraw(m.experiment)};
+      },
       [&s](const message::experiment_ended& m) { log_exceptions(s.name, [&] { s.experiment_ended(m); }); },
       [&s](const message::start_experiment& m) { return s.start(m); },
       [&s](const message::progress_query& m) { return s.progress(m); },

@@ -39,6 +39,8 @@ class node_state {
   caf::result<message::done> resume();
   caf::result<message::progress_answer> progress(const message::progress_query& m);
   caf::result<message::done> stop(const message::stop_experiment& m);
+  caf::result<message::node_metrics> metrics();
+  std::vector<attempt_record> withdraw(const std::string& experiment) { return queue_->withdraw(experiment); }
   void experiment_ended(const message::experiment_ended& m);
 
   // Clients that hold a device (node_actor_holds.cpp).

@@ -21,7 +21,7 @@
 
 namespace cudal1 {
 
-inline constexpr int client_protocol_version = 3;
+inline constexpr int client_protocol_version = 4;
 
 BOOST_DEFINE_ENUM_CLASS(client_verb,
                         hello,     // -> node_status
@@ -31,6 +31,8 @@ BOOST_DEFINE_ENUM_CLASS(client_verb,
                         stop,      // cancel an experiment: what is in flight ends, everything is kept
                         hold,      // a device for this client: only its own `evaluate` uses it until it disconnects
                         keep_baseline,  // store a baseline measured on the device that the client holds
+                        checkpoint,     // a copy of the store in a new folder
+                        compact,        // the store
                         shutdown)       // the node: finish what is in flight, flush, exit 0
 
 struct client_request {
@@ -56,10 +58,12 @@ struct client_request {
   std::string origin;
   // keep_baseline, with its task's text in `task`
   std::optional<baseline_record> baseline;
+  // checkpoint: an absolute path
+  std::string folder;
 };
 BOOST_DESCRIBE_STRUCT(client_request, (),
                       (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, fresh_policy, models,
-                       replays, device, experiment, stop_on_disconnect, task, program, origin, baseline))
+                       replays, device, experiment, stop_on_disconnect, task, program, origin, baseline, folder))
 
 struct task_progress {
   std::string task, name;

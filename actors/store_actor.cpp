@@ -5,6 +5,7 @@
 
 #include "actors/hack_cases.hpp"
 #include "config/base/blob.hpp"
+#include "config/base/stopwatch.hpp"
 
 namespace cudal1 {
 
@@ -39,10 +40,12 @@ void store_state::add(waiting_change c) {
 void store_state::write_waiting() {
   if (waiting.empty()) return;
   const std::vector<waiting_change> batch = std::exchange(waiting, {});
+  const stopwatch took;
   const auto written = db->write_together([&] {
     for (const auto& c : batch)
       c.make();
   });
+  counted.write_ms += took.ms();
   if (!written && !std::exchange(failed, true)) recover();
   for (const auto& c : batch)
     c.answer(written);
@@ -82,7 +85,7 @@ expected<message::loaded_experiment> store_state::load_experiment(const message:
   CUDAL1_TRY(all.tallies, db->tallies(m.experiment));
   CUDAL1_TRY(const auto unfinished, db->unfinished_attempts(m.experiment));
   for (const auto& a : unfinished) {
-    if (a.state != attempt_state::lost) continue;
+    if (a.state != attempt_state::lost && a.state != attempt_state::withdrawn) continue;
     CUDAL1_TRY(variant_record v, db->get_variant(a.variant));
     v.task = a.task;  // the record is that of the variant's first use, maybe for another task
     v.experiment = a.experiment;
@@ -108,14 +111,17 @@ expected<message::running_experiments> store_state::list_running() {
 }
 
 expected<message::done> store_state::lose(const message::lose_attempt& m) {
-  const auto how = m.on_device ? store::loss::on_device : store::loss::elsewhere;
-  CUDAL1_CHECK(db->lose(m.attempt, m.note, m.unrecorded ? store::loss::unrecorded : how));
+  CUDAL1_CHECK(db->lose(m.attempt, m.note, m.how));
+  ++counted.ended[std::string(enum_name(m.how))];
   return message::done{};
 }
 
 expected<message::done> store_state::commit(const message::commit_verdict& m) {
   CUDAL1_CHECK(db->commit(m.attempt, m.result, m.where));
   CUDAL1_CHECK(keep_hack_case(m));
+  ++counted.verdicts[std::string(enum_name(m.result.result))];
+  for (const auto& [stage, ms] : m.result.stage_ms)
+    counted.stage_ms[stage] += ms;
   return message::done{};
 }
 
@@ -227,6 +233,15 @@ void store_state::note_event(const message::note_event& m) {
        }});
 }
 
+message::store_metrics store_state::metrics() const {
+  message::store_metrics m = counted;
+  const store_statistics written = db->statistics();
+  m.changes = written.changes;
+  m.batches = written.synced_batches;
+  m.writable = !failed;
+  return m;
+}
+
 store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> self, std::shared_ptr<store> db,
                                      blobs files) {
   prepare(self);
@@ -243,6 +258,7 @@ store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> 
       [&s](const message::keep_task& m) { return s.read([&] { return s.keep_task(m); }); },
       [&s](const message::create_experiment& m) { return s.change([&s, m] { return s.create_experiment(m); }); },
       [&s](const message::save_experiment& m) { return s.change([&s, m] { return s.save_experiment(m); }); },
+      [&s](const message::store_metrics_query&) -> caf::result<message::store_metrics> { return s.metrics(); },
       [&s](const message::load_experiment& m) { return s.read([&] { return s.load_experiment(m); }); },
       [&s](const message::list_running&) { return s.read([&] { return s.list_running(); }); },
       [&s](const message::reserve_attempt& m) { return s.change([&s, m] { return s.reserve(m); }); },

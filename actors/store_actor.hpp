@@ -64,6 +64,9 @@ struct store_state {
   expected<message::done> save_policy(const message::save_policy& m);
   expected<message::policy_version> load_policy(const message::load_policy& m);
   void note_event(const message::note_event& m);
+  message::store_metrics metrics() const;
+
+  message::store_metrics counted;  // without what statistics() of the store counts
 };
 
 // To be spawned detached.

@@ -115,8 +115,14 @@ std::vector<std::pair<uint64_t, work_queue::lease>> work_queue::overdue(time_poi
   return result;
 }
 
-std::size_t work_queue::withdraw(const std::string& experiment) {
-  return std::erase_if(waiting_, [&](const auto& item) { return item.attempt.experiment == experiment; });
+std::vector<attempt_record> work_queue::withdraw(const std::string& experiment) {
+  std::vector<attempt_record> removed;
+  std::erase_if(waiting_, [&](const auto& item) {
+    const bool its = item.attempt.experiment == experiment;
+    if (its) removed.push_back(item.attempt);
+    return its;
+  });
+  return removed;
 }
 
 }  // namespace cudal1

@@ -54,15 +54,15 @@ class work_queue {
   // Leases past their limit, each reported once, and once more after a fifth of it (then cancelling did not
   // help). The device keeps its lease until it answers or dies.
   std::vector<std::pair<uint64_t, lease>> overdue(time_point now);
-  // Removes the evaluations of an experiment that no device has pulled.
-  std::size_t withdraw(const std::string& experiment);
+  // Removes the evaluations of an experiment that no device has pulled, and returns their attempts.
+  std::vector<attempt_record> withdraw(const std::string& experiment);
 
+  bool measures(const std::string& device) const;
   std::size_t waiting() const { return waiting_.size(); }
   std::size_t leased() const { return leases_.size(); }
 
  private:
   using waiting_items = std::deque<message::work_item>;
-  bool measures(const std::string& device) const;
   // The device that had its task last, if it is idle or measuring and may take it; else "".
   const std::string& preferred_device(const message::work_item& item) const;
   waiting_items::iterator best_for(const std::string& device);

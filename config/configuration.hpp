@@ -292,6 +292,18 @@ struct replaying_options {
 BOOST_DESCRIBE_STRUCT(replaying_options, (),
                       (source, environment, experiment, devices, latency, seed, in_flight, unrecorded_in_a_row))
 
+struct operation_options {
+  static constexpr std::string_view about = "The node as a service.";
+
+  std::string metrics = key("",
+                            "Address and port on this machine where the node serves metrics in the form of Prometheus, "
+                            "at /metrics, as in 127.0.0.1:9464 or [::1]:9464; \"\": nowhere.");
+  int64_t log_mb =
+      key(64, {1, 1 << 20, "MiB"}, "Size at which DATA/node.log becomes node.1.log and a new one is begun.");
+  int64_t log_files = key(4, {1, 1000, "files"}, "Older logs that are kept.");
+};
+BOOST_DESCRIBE_STRUCT(operation_options, (), (metrics, log_mb, log_files))
+
 struct configuration {
   verification_options verification;
   profiling_options timing;
@@ -301,8 +313,10 @@ struct configuration {
   reward_options reward;
   language_model_options llm;
   replaying_options replay;
+  operation_options operation;
 };
-BOOST_DESCRIBE_STRUCT(configuration, (), (verification, timing, device, compiler, search, reward, llm, replay))
+BOOST_DESCRIBE_STRUCT(configuration, (),
+                      (verification, timing, device, compiler, search, reward, llm, replay, operation))
 
 // The defaults for GPUs.
 configuration gpu_configuration();

@@ -88,6 +88,12 @@ class database final : public record_source {
   // For a reader: catches up with the writer.
   expected<void> catch_up();
 
+  // A consistent copy in a new folder, made of links where the file system allows it; errc::already_exists. For a
+  // writer.
+  expected<void> checkpoint(const std::string& to) const;
+  // Rewrites all tables without what was replaced or removed. For a writer.
+  expected<void> compact() const;
+
   // A whole family by name, also one of an older schema. For conversion, before other threads use the database: `visit`
   // may call it.
   expected<void> scan_alone(std::string_view name, const visitor& visit) const;

@@ -49,6 +49,7 @@ class store_queries : public store {
   expected<std::vector<reward_record>> rewards_of_experiment(const std::string& experiment) override;
   expected<std::vector<event_record>> events_after(int64_t sequence, std::size_t limit) override;
   expected<policy_state> get_policy(const std::string& name) override;
+  expected<store_check> verify() override;
 
  protected:
   explicit store_queries(std::unique_ptr<database> d) : database_(std::move(d)) {}

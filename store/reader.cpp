@@ -33,6 +33,8 @@ class store_reader final : public store_queries {
   expected<void> put_policy(const std::string&, const policy_state&) override { return refused(); }
   expected<void> write_together(const std::function<void()>&) override { return refused(); }
   expected<void> recover() override { return refused(); }
+  expected<void> checkpoint(const std::string&) override { return refused(); }
+  expected<void> compact() override { return refused(); }
   store_statistics statistics() const override { return {}; }
 
  private:

@@ -24,6 +24,7 @@
 #include "store/exemplars.hpp"
 #include "store/group_record.hpp"
 #include "store/hack_case.hpp"
+#include "store/maintenance.hpp"
 #include "store/opinion_record.hpp"
 
 namespace cudal1 {
@@ -99,14 +100,19 @@ BOOST_DESCRIBE_STRUCT(experiment_record, (),
                        created_unix_ms, finished_unix_ms, policy_wait_s, fresh_policy, models, replays, ended))
 
 BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost,
-                        unrecorded)  // the device replays stored verdicts, and there is none of the variant
+                        unrecorded,  // the device replays stored verdicts, and there is none of the variant
+                        withdrawn)   // the experiment ended before it was on a device
+// How an attempt ends without a verdict: lost to a fault, while the variant was resident on a device or elsewhere; or
+// as the states of these names.
+BOOST_DEFINE_ENUM_CLASS(attempt_loss, elsewhere, on_device, unrecorded, withdrawn)
 
 // One try at an evaluation. Its key is (experiment, task, variant, number).
 struct attempt_record {
   std::string experiment, task, variant;
   int number = 1;
   attempt_state state = attempt_state::leased;
-  std::string note;  // why it was lost (an infrastructure fault, never a variant's), or what is not recorded
+  std::string
+      note;  // why it was lost (an infrastructure fault, never a variant's) or withdrawn, or what is not recorded
   int64_t time_unix_ms = 0;
   bool on_device = true;  // if lost: while the variant was resident on a device, so it may be the cause
 };
@@ -132,7 +138,7 @@ BOOST_DESCRIBE_STRUCT(tally_record, (),
 struct event_record {
   int64_t sequence = 0;  // assigned by the store, ascending
   int64_t time_unix_ms = 0;
-  std::string kind;  // "experiment", "verdict", "best", "fault", "unrecorded", "node"
+  std::string kind;  // "experiment", "verdict", "best", "fault", "unrecorded", "withdrawn", "node"
   std::string experiment, task, variant;
   std::string text;  // one line
 };
@@ -168,8 +174,9 @@ class store {
   // experiment has a verdict of it, or an attempt in flight; errc::variant_fault if two attempts were lost while it was
   // resident on a device, or twenty in all (the caller commits a `quarantined` verdict).
   virtual expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) = 0;
-  // `unrecorded` is no loss: the attempt is over without a verdict, and is not repeated.
-  enum class loss { elsewhere, on_device, unrecorded };
+  // Ends an attempt without a verdict. A lost or withdrawn one is repeated when the experiment is resumed, an
+  // unrecorded one is not; only lost ones count.
+  using loss = attempt_loss;
   virtual expected<void> lose(const attempt_record& a, const std::string& note, loss where) = 0;
   // The verdict, its raw samples, its place in the score index, the attempt's end and the event: one synced batch, and
   // on disk when this returns. A second commit of the same attempt changes nothing.
@@ -289,6 +296,13 @@ class store {
   // After a failed write (a full disk): makes the store writable again; an error while that is not possible. Without a
   // failed write it does nothing. write_together() calls it.
   virtual expected<void> recover() = 0;
+
+  // A consistent copy of the store in a new folder, while it is written; errc::already_exists. On disk when it returns.
+  virtual expected<void> checkpoint(const std::string& folder) = 0;
+  // Rewrites all of it without what was replaced or removed. Others may read and write meanwhile.
+  virtual expected<void> compact() = 0;
+  // Reads every record. An error only where the store cannot be read at all; else what is damaged or missing.
+  virtual expected<store_check> verify() = 0;
 
   virtual store_statistics statistics() const = 0;
 };

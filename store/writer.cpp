@@ -108,6 +108,8 @@ class store_writer final : public store_queries {
 
   expected<void> write_together(const std::function<void()>& changes) override;
   expected<void> recover() override { return database_->recover(); }
+  expected<void> checkpoint(const std::string& folder) override { return database_->checkpoint(folder); }
+  expected<void> compact() override { return database_->compact(); }
 
   store_statistics statistics() const override { return statistics_; }
 
@@ -258,10 +260,11 @@ expected<void> store_writer::lose(const attempt_record& a, const std::string& no
   if (stored->state != attempt_state::leased)
     return {};  // it has ended already: the verdict, or the first loss, is kept
   if (where == loss::unrecorded) return end_unrecorded(std::move(*stored), note);
-  stored->state = attempt_state::lost;
+  stored->state = where == loss::withdrawn ? attempt_state::withdrawn : attempt_state::lost;
   stored->note = note;
   stored->on_device = where == loss::on_device;
   std::vector<put> puts = unfinished(*stored);
+  if (where == loss::withdrawn) return write(std::move(puts), {event_of(a, "withdrawn", note)});
   CUDAL1_TRY(put tally, record_of_loss(batch_, a.experiment, a.task));
   puts.push_back(std::move(tally));
   return write(std::move(puts), {event_of(a, "fault", fmt::format("attempt {} lost: {}", a.number, note))});
@@ -313,7 +316,7 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
     if (!stored)
       return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
                   short_id(a.variant), a.experiment);
-    if (stored->state == attempt_state::lost || stored->state == attempt_state::unrecorded)
+    if (stored->state != attempt_state::leased && stored->state != attempt_state::finished)
       return fail(errc::cancelled, "attempt {} at variant {} was lost ({}): its verdict comes too late", a.number,
                   short_id(a.variant), stored->note);
     ended = *stored;

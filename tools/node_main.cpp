@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <poll.h>
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
@@ -18,6 +18,7 @@
 #include "actors/cores.hpp"
 #include "actors/data_lock.hpp"
 #include "actors/machine_devices.hpp"
+#include "actors/metrics_server.hpp"
 #include "actors/node_actor.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/thread_cores.hpp"
@@ -52,7 +53,7 @@ constexpr const char* description =
     "stderr and DATA/node.log, and resumes the experiments that ran when the last node ended, also after a crash.\n";
 
 constexpr const char* footer =
-    "SIGINT or SIGTERM ends it cleanly: evaluations in flight are finished, and the next node resumes the\n"
+    "SIGINT or SIGTERM ends it cleanly: what is on a device is finished, and the next node resumes the\n"
     "experiments. A second signal ends it at once: nothing that was acknowledged is lost, and evaluations in flight\n"
     "are repeated.\n\n"
     "Exit codes: 0 ended as requested; 1 failed (the last lines of the log say why); 2 invalid flags or\n"
@@ -96,15 +97,17 @@ void define(CLI::App& app, flags& f) {
       ->capture_default_str();
 }
 
-// Logs to stderr and DATA/node.log; only to stderr if that is the same file.
-void start_log(const flags& f) {
-  std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
+// Logs to DATA/node.log, and to stderr unless that is the same file.
+void start_log(const flags& f, const operation_options& o) {
+  std::vector<spdlog::sink_ptr> sinks;
   const std::string path = f.data + "/node.log";
   struct stat log {
   }, error{};
   const bool same = ::stat(path.c_str(), &log) == 0 && ::fstat(STDERR_FILENO, &error) == 0 &&
                     log.st_dev == error.st_dev && log.st_ino == error.st_ino;
-  if (!same) sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
+  sinks.push_back(std::make_shared<spdlog::sinks::rotating_file_sink_mt>(path, static_cast<std::size_t>(o.log_mb) << 20,
+                                                                         static_cast<std::size_t>(o.log_files)));
+  if (!same) sinks.push_back(std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   auto logger = std::make_shared<spdlog::logger>("cudal1-node", sinks.begin(), sinks.end());
   logger->set_level(spdlog::level::from_str(f.log_level));
   logger->flush_on(spdlog::level::info);
@@ -253,6 +256,11 @@ void log_missing_confinement(const node_status& s) {
 expected<int> serve(const flags& f, caf::actor_system& system, const node_actor& node, const node_options& o,
                     const std::shared_ptr<store>& db) {
   caf::scoped_actor self(system);
+  std::unique_ptr<metrics_server> metrics;
+  if (const auto& where = o.settings.operation.metrics; !where.empty()) {
+    CUDAL1_TRY(metrics, metrics_server::listen(system, where, node));
+    spdlog::info("metrics are served at {}/metrics, port {}", where, metrics->port());
+  }
   CUDAL1_TRY(const node_status ready, ask_blocking<node_status>(self, node, 3min, message::await_devices{}));
   log_missing_confinement(ready);
   if (!f.no_resume) CUDAL1_CHECK(ask_blocking<message::done>(self, node, 5min, message::resume_experiments{}));
@@ -270,9 +278,10 @@ expected<int> serve(const flags& f, caf::actor_system& system, const node_actor&
 expected<int> run(const flags& f) {
   CUDAL1_CHECK(check_data_name(f.data));
   CUDAL1_TRY(const data_lock lock, data_lock::take(f.data));
-  start_log(f);
+  start_log(f, {});
   replay_devices replays;
   CUDAL1_TRY(node_options options, options_of(f, replays));
+  start_log(f, options.settings.operation);
   CUDAL1_CHECK(catch_signals());
   options.cores = reserve_timing_cores(options);
   const auto wanted = static_cast<int>(options.settings.compiler.workers);

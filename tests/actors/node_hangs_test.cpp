@@ -78,6 +78,7 @@ TEST_P(node_whose_actor_hangs, ends_an_experiment_at_its_deadline_and_goes_on_wi
   EXPECT_EQ(last.error, "");
   EXPECT_EQ(last.progress->state, "finished");
   EXPECT_LT(std::chrono::steady_clock::now() - hung, 30s);
+  EXPECT_LE(last.progress->infrastructure_faults, 1) << "what no device had pulled was not withdrawn";
 
   release();
   auto again = connect();

@@ -161,7 +161,7 @@ TEST_F(node, a_data_folder_whose_name_is_not_utf8_is_refused) {
   folder_.resize(folder_.size() - 2);
 }
 
-TEST_F(node, stop_ends_what_is_in_flight_keeps_everything_and_the_experiment_can_go_on) {
+TEST_F(node, stop_finishes_what_is_on_a_device_withdraws_the_rest_and_the_experiment_can_go_on) {
   start_node();
   auto client = connect();
   ASSERT_TRUE(client.send(run_request({relu_chain_task(), diagonal_task()}, 1000)));
@@ -177,8 +177,11 @@ TEST_F(node, stop_ends_what_is_in_flight_keeps_everything_and_the_experiment_can
   const auto s = read_store();
   const auto attempts = s->attempts(stop.experiment);
   ASSERT_TRUE(attempts);
-  EXPECT_EQ(static_cast<int64_t>(attempts->size()), last.progress->evaluations) << "nothing was lost";
-  EXPECT_EQ(variants_with_state(*attempts, attempt_state::finished).size(), attempts->size());
+  const auto finished = variants_with_state(*attempts, attempt_state::finished).size();
+  EXPECT_EQ(static_cast<int64_t>(finished), last.progress->evaluations);
+  EXPECT_EQ(finished + variants_with_state(*attempts, attempt_state::withdrawn).size(), attempts->size())
+      << "nothing was lost";
+  EXPECT_EQ(last.progress->infrastructure_faults, 0);
 
   client_request again;
   again.verb = client_verb::run;

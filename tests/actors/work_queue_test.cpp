@@ -120,7 +120,7 @@ TEST(work_queue, the_queued_work_of_an_ended_experiment_is_removed) {
   work_queue q(10s);
   q.offer(item("a", "e1"));
   q.offer(item("b", "e2"));
-  EXPECT_EQ(q.withdraw("e1"), 1U);
+  EXPECT_EQ(q.withdraw("e1").size(), 1U);
   q.idle("cpu");
   EXPECT_EQ(q.next(start)->item.attempt.experiment, "e2");
 }

@@ -239,6 +239,26 @@ TEST(store, two_lost_attempts_are_the_variants_fault_and_can_be_quarantined) {
   EXPECT_EQ(s->verdicts_of_variant(v.id).value().front().result, outcome::quarantined);
 }
 
+TEST(store, a_withdrawn_attempt_is_no_loss_and_can_be_made_again) {
+  temporary_folder folder;
+  auto s = open(folder);
+  const auto v = make_variant("v");
+  const auto first = s->reserve(v, "e1").value();
+  ASSERT_TRUE(holds(s->lose(first, "the experiment ended", store::loss::withdrawn)));
+  EXPECT_EQ(s->commit(first, make_verdict(first, 2), make_environment()).error().code, errc::cancelled);
+  EXPECT_TRUE(s->tallies("e1").value().empty());
+  const auto unfinished = s->unfinished_attempts("e1").value();
+  ASSERT_EQ(unfinished.size(), 1u);
+  EXPECT_EQ(unfinished[0].state, attempt_state::withdrawn);
+  for (int i = 0; i < 25; ++i) {
+    const auto again = s->reserve(v, "e1");
+    ASSERT_TRUE(holds(again)) << i;
+    ASSERT_TRUE(holds(s->lose(*again, "the experiment ended", store::loss::withdrawn)));
+  }
+  const auto last = s->reserve(v, "e1").value();
+  EXPECT_TRUE(holds(s->commit(last, make_verdict(last, 2), make_environment())));
+}
+
 TEST(store, losses_that_the_variant_cannot_have_caused_do_not_count_until_there_are_many) {
   temporary_folder folder;
   const auto v = make_variant("v");

@@ -620,8 +620,9 @@ TEST(arguments, help_of_each_command_has_examples_and_exit_codes) {
   const auto help = run_cudal1({"--help"});
   ASSERT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("A typical workflow"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
-  for (const auto* command : {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "failures",
-                              "audit", "export", "experiments", "stop", "moves", "operators", "config", "doctor"}) {
+  for (const auto* command :
+       {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "failures", "audit", "export",
+        "experiments", "stop", "store", "moves", "operators", "config", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command));
     const auto p = run_cudal1({command, "--help"});
     EXPECT_EQ(p.code, 0);

@@ -178,6 +178,19 @@ TEST_F(with_a_node, evaluate_lowers_a_schedule_and_judges_it_as_a_program) {
   EXPECT_THAT(illegal.err, AllOf(HasSubstr("row_kernel(steps=7)"), HasSubstr("move 0")));
 }
 
+TEST_F(with_a_node, a_backup_is_made_while_it_searches) {
+  running_program search(with_settings({"run", "--tasks", folder_ / "tasks", "--evaluations", "4"}));
+  ASSERT_TRUE(search.wait_for("variant ")) << "a first best";
+  const std::string copy = folder_ / "copy";
+  const auto made = run({"store", "backup", copy});
+  EXPECT_EQ(made.code, 0) << why(made);
+  EXPECT_THAT(made.out, HasSubstr("1 experiment"));
+  EXPECT_EQ(run({"store", "compact"}).code, 0);
+  EXPECT_EQ(search.finish().code, 0);
+  EXPECT_EQ(run({"store", "verify"}).code, 0);
+  EXPECT_EQ(run_cudal1({"experiments", "--data", copy}).code, 0);
+}
+
 TEST_F(with_a_node, the_blobs_of_an_imported_task_are_copied_to_the_data_folder) {
   const imported_example example;
   const task t = example.load();
@@ -217,7 +230,7 @@ TEST_F(with_a_node, ctrl_c_stops_cleanly_and_keeps_everything) {
   search.signal(SIGINT);
   const auto p = search.finish();
   EXPECT_EQ(p.code, 130) << why(p);
-  EXPECT_THAT(p.out, AllOf(HasSubstr("stopping: evaluations in flight are finished and kept"),
+  EXPECT_THAT(p.out, AllOf(HasSubstr("stopping: what is on a device is finished and kept"),
                            HasSubstr("Experiment e1 (cancelled)"), HasSubstr("beat the reference")));
   const auto kept = document_of(run({"experiments", "e1", "--json"}));
   EXPECT_EQ(at(kept, "tasks.0.is_reference"), json(false));

@@ -132,7 +132,7 @@ class followed_run {
   expected<void> stop(node_client& client) {
     interrupted_ = true;
     interrupt_.acknowledge();
-    view_.remark("stopping: evaluations in flight are finished and kept (Ctrl-C again exits at once)");
+    view_.remark("stopping: what is on a device is finished and kept (Ctrl-C again exits at once)");
     if (experiment_.empty()) return {};  // its id is not known yet: sent after its first progress
     stop_sent_ = true;
     client_request r;

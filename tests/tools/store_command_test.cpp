@@ -1,0 +1,109 @@
+// cudal1 store: backups of a data folder, and what a damaged one looks like.
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "store/blobs.hpp"
+#include "tests/tools/tools_fixture.hpp"
+
+namespace cudal1::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class store_command : public testing::Test {
+ protected:
+  store_command() : ids_(prepare_store(data())) {
+    blob_ = blobs(data()).put("weights of a model", ".bin").value();
+    write_file(data() + "/cudal1.toml", "[search]\ngroup_size = 4\n");
+  }
+  std::string data() const { return folder_ / "data"; }
+  static finished_program run_on(const std::string& folder, std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--data", folder});
+    return run_cudal1(arguments);
+  }
+  finished_program run(const std::vector<std::string>& arguments) const { return run_on(data(), arguments); }
+
+  temporary_folder folder_;
+  prepared ids_;
+  std::string blob_;
+};
+
+TEST_F(store_command, a_backup_is_a_data_folder_and_restores_one) {
+  const std::string copy = folder_ / "copy", restored = folder_ / "restored";
+  const auto made = run({"store", "backup", copy});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("1 experiment"), HasSubstr("1 blob"), HasSubstr("cudal1 --data " + copy)));
+  const auto best = run({"best"}).out;
+  EXPECT_EQ(run_on(copy, {"best"}).out, best);
+  EXPECT_EQ(run({"store", "backup", copy}).code, 2) << "it exists already";
+
+  // A copy of its own: what the original loses, it keeps.
+  std::filesystem::remove_all(data());
+  ASSERT_EQ(run_on(restored, {"store", "restore", copy}).code, 0);
+  EXPECT_EQ(run_on(restored, {"best"}).out, best);
+  EXPECT_TRUE(blobs(restored).has(blob_));
+  EXPECT_TRUE(std::filesystem::exists(restored + "/cudal1.toml"));
+  const auto again = run_on(restored, {"store", "restore", copy});
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, HasSubstr("has a store already"));
+  const auto verified = run_on(restored, {"store", "verify"});
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("is in order: 1 experiment"));
+}
+
+TEST_F(store_command, damage_is_listed_and_never_restored) {
+  const std::string copy = folder_ / "copy", restored = folder_ / "restored";
+  ASSERT_EQ(run({"store", "backup", copy}).code, 0);
+  // Blobs are shared with the data folder where links are possible: a file of its own is damaged here.
+  const auto path = blobs(copy).folder() + "/" + blob_;
+  std::filesystem::remove(path);
+  write_file(path, "weights of b model");
+  const auto verified = run({"store", "verify", copy});
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_THAT(verified.err, AllOf(HasSubstr(blob_), HasSubstr("is damaged: restore it")));
+  const auto refused = run_on(restored, {"store", "restore", copy});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_FALSE(std::filesystem::exists(restored + "/store"));
+  EXPECT_EQ(run({"store", "verify"}).code, 0);
+}
+
+TEST_F(store_command, a_damaged_table_is_found) {
+  {
+    auto s = store::open(data() + "/store").value();
+    ASSERT_TRUE(s->compact());
+  }
+  const auto compacted = run({"store", "compact"});
+  EXPECT_EQ(compacted.code, 0) << compacted.err;
+  EXPECT_THAT(compacted.out, AllOf(HasSubstr(" before, "), HasSubstr(" now")));
+  EXPECT_EQ(run({"store", "verify"}).code, 0);
+  // The largest table loses some bytes in its middle.
+  std::filesystem::path largest;
+  for (const auto& file : std::filesystem::directory_iterator(data() + "/store"))
+    if (file.path().extension() == ".sst" &&
+        (largest.empty() || file.file_size() > std::filesystem::file_size(largest)))
+      largest = file.path();
+  ASSERT_FALSE(largest.empty());
+  std::fstream table(largest, std::ios::in | std::ios::out | std::ios::binary);
+  table.seekp(static_cast<std::streamoff>(std::filesystem::file_size(largest) / 4));
+  table << std::string(64, '?');
+  table.close();
+  const auto verified = run({"store", "verify"});
+  EXPECT_THAT(verified.code, testing::AnyOf(1, 3)) << verified.out;
+  EXPECT_THAT(verified.err, HasSubstr("damaged"));
+  EXPECT_EQ(run({"store", "backup", folder_ / "copy"}).code, verified.code) << "a backup of it is not called one";
+}
+
+TEST_F(store_command, what_is_not_there_is_said) {
+  const std::string empty = folder_ / "empty";
+  EXPECT_EQ(run_on(empty, {"store", "backup", folder_ / "x"}).code, 2);
+  EXPECT_THAT(run_on(empty, {"store", "verify"}).err, HasSubstr("has no store"));
+  EXPECT_THAT(run_on(empty, {"store", "restore", folder_ / "nothing"}).err, HasSubstr("is no backup"));
+  EXPECT_EQ(run_on(empty, {"store"}).code, 2);
+}
+
+}  // namespace
+}  // namespace cudal1::cli

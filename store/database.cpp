@@ -28,6 +28,14 @@ bool is_disk_full(const rocksdb::Status& s) {
          says("File too large");
 }
 
+// A reader ignores tables that it cannot open, so that a damaged store may look like an empty one.
+bool has_tables(const std::string& folder) {
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator at(folder, ignored), end; !ignored && at != end; at.increment(ignored))
+    if (at->path().extension() == ".sst") return true;
+  return false;
+}
+
 }  // namespace
 
 // ---- opening and closing --------------------------------------------------------------------------------------------
@@ -43,10 +51,10 @@ bool database::exists() const {
 expected<int> database::check_schema(memory_access purpose) const {
   CUDAL1_TRY(const auto text, get(family::meta, schema_key));
   if (!text) {
-    if (purpose == memory_access::read_only)
+    if (purpose == memory_access::read_only && !has_tables(folder_))
       return fail(errc::not_found, "the store {} is still being created; try again", folder_);
     CUDAL1_TRY(const auto some_task, handle(family::tasks) ? last_key(family::tasks) : std::optional<std::string>());
-    if (!some_task) return 0;
+    if (!some_task && !has_tables(folder_)) return 0;
     return fail(errc::corrupt, "the store {} has records but no schema version; restore the folder from a copy",
                 folder_);
   }

@@ -2,7 +2,7 @@
 # What a change must show on a GPU, part by part, from the archive that tests/gpu/pack.sh made. Each part prints its
 # figures and one line with its time; all of them take about 25 minutes on an H200.
 #
-#   cudal1-gpu/accept.sh PART... [--device cuda:0] [--data DIR] [--problems FILE.jsonl|DIR]
+#   cudal1-gpu/accept.sh PART... [--device cuda:0] [--data DIR] [--problems FILE.jsonl|DIR] [--models DIR]
 #
 #   gates     programs that must be refused or accepted: state between calls, every honest surprise on 20 pools (3 min)
 #   clock     the reference against itself 100 times, known durations, 500 faults among evaluations (4 min)
@@ -10,23 +10,25 @@
 #   search    imports --problems and the models of accept_exports, searches them, lists all failures (9 min)
 #   precision evaluates the products of level 1 and 2 in 3xTF32, after search (3 min)
 #   exports   exports 20 of these and the models, checked; a plain harness, KernelBench's evaluator if packed (8 min)
+#   models    `cudal1 run` of each file of --models for 30 s as a user types it, then exports and the plain harness
 #   users     exported modules in a user's hands (4 min)
 #   operators PyTorch's operator database, a few samples of each operator (2 min)
 #
 # CUDAL1_PYTHON: a Python with torch 2.11 (default python3). Exits with 1 if a part failed.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-parts=() device=cuda:0 data=$here/data problems=""
+parts=() device=cuda:0 data=$here/data problems="" models=""
 while [ $# -gt 0 ]; do
   case "$1" in
     --device) device=$2 && shift 2 ;;
     --data) data=$2 && shift 2 ;;
     --problems) problems=$2 && shift 2 ;;
-    gates | clock | rate | search | precision | exports | users | operators) parts+=("$1") && shift ;;
-    *) sed -n '2,18s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    --models) models=$(realpath "$2") && shift 2 ;;
+    gates | clock | rate | search | precision | exports | models | users | operators) parts+=("$1") && shift ;;
+    *) sed -n '2,19s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || { sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ ${#parts[@]} -gt 0 ] || { sed -n '2,19s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 export CUDAL1_PYTHON=${CUDAL1_PYTHON:-python3} CUDAL1_DATA=$data PYTHONUNBUFFERED=1
 "$here/bin/cudal1-setup" "$CUDAL1_PYTHON" || exit 2
@@ -86,6 +88,18 @@ print(*[t for t in tasks if t in own], *others[:: max(1, len(others) // 20)][:20
   [ ! -d "$here/kernelbench" ] || evaluator=(--kernelbench "$here/kernelbench")
   lines=60 part accept 500 "$CUDAL1_PYTHON" "$here/tests/tools/accept_exports" "$data/exported" --device "$device" \
     --json "$data/accept.json" "${evaluator[@]}"
+fi
+if wanted models; then
+  [ -n "$models" ] || { echo "accept.sh: models: name a folder with --models (tests/tools/library_models writes one)" >&2; exit 2; }
+  found=()
+  for file in "$models"/*.py; do
+    name=$(basename "$file" .py)
+    found+=(--task "$name")
+    lines=70 part "run_$name" 120 cudal1 run "$file" --device "$device" --time 30s --against program
+  done
+  part export_models 300 cudal1 export "$data/exported_models" --format kernelbench --no-check --force "${found[@]}"
+  lines=60 part accept_models 400 "$CUDAL1_PYTHON" "$here/tests/tools/accept_exports" "$data/exported_models" \
+    --device "$device" --json "$data/accept_models.json"
 fi
 if wanted users; then
   part exported_module 300 "$CUDAL1_PYTHON" "$here/tests/tools/exported_module_test.py" "$here/bin/cudal1" "$here/bin/write_model_files"

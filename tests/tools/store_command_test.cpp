@@ -95,6 +95,12 @@ TEST_F(store_command, a_damaged_table_is_found) {
   EXPECT_THAT(verified.code, testing::AnyOf(1, 3)) << verified.out;
   EXPECT_THAT(verified.err, HasSubstr("damaged"));
   EXPECT_EQ(run({"store", "backup", folder_ / "copy"}).code, verified.code) << "a backup of it is not called one";
+
+  for (const auto& file : std::filesystem::directory_iterator(data() + "/store"))
+    if (file.path().extension() == ".sst") std::filesystem::resize_file(file.path(), file.file_size() / 2);
+  const auto cut_off = run({"store", "verify"});
+  EXPECT_EQ(cut_off.code, 3) << cut_off.out;
+  EXPECT_THAT(cut_off.err, HasSubstr("restore the folder from a copy"));
 }
 
 TEST_F(store_command, what_is_not_there_is_said) {

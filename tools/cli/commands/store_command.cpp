@@ -94,9 +94,12 @@ expected<void> take_files(const std::string& from, const std::string& to) {
   if (const auto answers = from + "/answers"; fs::exists(answers, problem))
     fs::copy(answers, to + "/answers", fs::copy_options::recursive, problem);
   CUDAL1_CHECK(io(problem, from + "/answers"));
-  for (const auto* file : kept_files)
-    if (const auto path = from + "/" + file; fs::exists(path, problem)) fs::copy_file(path, to + "/" + file, problem);
-  CUDAL1_CHECK(io(problem, to));
+  for (const auto* file : kept_files) {
+    const auto path = from + "/" + file;
+    if (!fs::exists(path, problem)) continue;
+    fs::copy_file(path, to + "/" + file, fs::copy_options::overwrite_existing, problem);
+    CUDAL1_CHECK(io(problem, path));
+  }
   return {};
 }
 

@@ -154,7 +154,7 @@ ticket llm_policy::propose(prompt p, int64_t n) {
              [context](const chat_answer& a) { return proposal_of(a.text, a.finish_reason, context); });
 }
 
-ticket llm_policy::give_opinion(std::shared_ptr<const task> what, const stored_exemplar& suspicious) {
+ticket llm_policy::give_opinion(const std::shared_ptr<const task>& what, const stored_exemplar& suspicious) {
   chat_request r;
   r.messages = opinion_messages(*what, suspicious);
   return ask(0, {std::move(r)}, false, [](const chat_answer& a) {

@@ -30,7 +30,7 @@ class llm_policy final : public policy {
   ticket propose(prompt p, int64_t n) override;
   void cancel(ticket t) override;
   // Of the first model.
-  ticket give_opinion(std::shared_ptr<const task> what, const stored_exemplar& suspicious) override;
+  ticket give_opinion(const std::shared_ptr<const task>& what, const stored_exemplar& suspicious) override;
   // It cannot be trained: the exemplars of its prompts do the work.
   expected<bool> learn(const std::vector<experience>&) override { return false; }
   std::string save() const override { return ""; }

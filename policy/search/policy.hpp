@@ -89,7 +89,7 @@ class policy {
 
   // Asks for an opinion of a suspicious variant, if the traits say that it gives any. One proposal is delivered to the
   // ticket: its analysis is the opinion's text, and it has a cost.
-  virtual ticket give_opinion(std::shared_ptr<const task>, const stored_exemplar&) { return 0; }
+  virtual ticket give_opinion(const std::shared_ptr<const task>&, const stored_exemplar&) { return 0; }
 
   // Experiences of one group (one task), with their rewards. Returns whether the policy changed.
   virtual expected<bool> learn(const std::vector<experience>& group) = 0;

@@ -104,6 +104,11 @@ bool client_connection::send(const client_answer& a) {
   return true;
 }
 
+template <class T>
+bool client_connection::finished(const expected<T>& result) {
+  return result ? send(last_answer()) : refuse(result.error());
+}
+
 // ---- verbs --------------------------------------------------------------------------------------------------------
 
 bool client_connection::handle(const client_request& r) {
@@ -130,10 +135,6 @@ bool client_connection::handle(const client_request& r) {
       return shutdown();
   }
   return refuse({errc::invalid_argument, "there is no such verb"});
-}
-
-bool client_connection::finished(const expected<void>& result) {
-  return result ? send(last_answer()) : refuse(result.error());
 }
 
 bool client_connection::hello() {
@@ -246,8 +247,7 @@ bool client_connection::evaluate(const client_request& r) {
 }
 
 bool client_connection::stop(const client_request& r) {
-  auto stopped = ask_node<message::done>(message::stop_experiment{r.experiment, false});
-  return stopped ? send(last_answer()) : refuse(stopped.error());
+  return finished(ask_node<message::done>(message::stop_experiment{r.experiment, false}));
 }
 
 bool client_connection::hold(const client_request& r) {
@@ -262,8 +262,7 @@ bool client_connection::hold(const client_request& r) {
 
 bool client_connection::keep_baseline(const client_request& r) {
   if (!r.baseline) return refuse({errc::invalid_argument, "keep_baseline needs a baseline"});
-  auto kept = ask_node<message::done>(message::keep_baseline{hold_, r.task, *r.baseline}, 2min);
-  return kept ? send(last_answer()) : refuse(kept.error());
+  return finished(ask_node<message::done>(message::keep_baseline{hold_, r.task, *r.baseline}, 2min));
 }
 
 bool client_connection::shutdown() {

@@ -32,7 +32,9 @@ class client_connection {
   bool stop(const client_request& r);
   bool hold(const client_request& r);
   bool keep_baseline(const client_request& r);
-  bool finished(const expected<void>& result);
+  // Answers a request that returns nothing.
+  template <class T>
+  bool finished(const expected<T>& result);
   bool shutdown();
   // A request that comes while an experiment is followed.
   bool handle_while_following(const std::string& experiment);

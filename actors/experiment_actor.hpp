@@ -123,6 +123,9 @@ class experiment_flow {
                      error e);
   void settled(slot_id id, const verdict& v);
   void log(const slot& s, const verdict& v) const;
+  // Stores that the attempt has ended without a verdict, trying again until that works, then calls `then` if the slot
+  // still exists.
+  void end_attempt(slot_id id, const std::string& why, store::loss how, const std::function<void()>& then);
   // An infrastructure fault ended the attempt: it is stored as lost, and the variant is tried again; after a while, if
   // the variant cannot be the cause.
   void lose(slot_id id, const std::string& note, store::loss where);

@@ -245,18 +245,24 @@ void experiment_flow::log(const slot& s, const verdict& v) const {
                fmt::join(stages, ", "));
 }
 
-void experiment_flow::lose(slot_id id, const std::string& reason, store::loss where) {
+void experiment_flow::end_attempt(slot_id id, const std::string& why, store::loss how,
+                                  const std::function<void()>& then) {
   auto& s = slots_.at(id);
   s.offered = false;  // another report of this attempt comes too late
   ask_store<message::done>(
-      message::lose_attempt{s.attempt, reason, where},
-      [this, id, where](const message::done&) {
-        if (exists(id)) lost(id, where);
+      message::lose_attempt{s.attempt, why, how},
+      [this, id, then](const message::done&) {
+        if (exists(id)) then();
       },
-      [this, id, reason, where](const error& e) {
-        spdlog::error("experiment {}: a lost attempt is not stored yet: {}", books_->record().id, e.message);
-        if (exists(id)) later(id, [this, id, reason, where] { lose(id, reason, where); });
+      [this, id, why, how, then](const error& e) {
+        spdlog::error("experiment {}: the end of an attempt ({}) is not stored yet: {}", books_->record().id,
+                      enum_name(how), e.message);
+        if (exists(id)) later(id, [this, id, why, how, then] { end_attempt(id, why, how, then); });
       });
+}
+
+void experiment_flow::lose(slot_id id, const std::string& reason, store::loss where) {
+  end_attempt(id, reason, where, [this, id, where] { lost(id, where); });
 }
 
 void experiment_flow::lost(slot_id id, store::loss where) {
@@ -269,26 +275,16 @@ void experiment_flow::lost(slot_id id, store::loss where) {
 }
 
 void experiment_flow::not_recorded(slot_id id, const std::string& why) {
-  auto& s = slots_.at(id);
-  s.offered = false;
   if (!setup_.policy) problem_ = why;
-  ask_store<message::done>(
-      message::lose_attempt{s.attempt, why, store::loss::unrecorded},
-      [this, id, why](const message::done&) {
-        if (!exists(id)) return;
-        const auto [task, prompt] = std::pair(slots_.at(id).task, slots_.at(id).prompt);
-        slots_.erase(id);
-        books_->not_recorded(task, setup_.unrecorded_allowed, why);
-        check_prompt(prompt);
-        if (!setup_.policy) books_->refuse_task(task, why);  // it has nothing else to evaluate
-        fill();
-        check_end();
-      },
-      [this, id, why](const error& e) {
-        spdlog::error("experiment {}: that a variant is not recorded is not stored yet: {}", books_->record().id,
-                      e.message);
-        if (exists(id)) later(id, [this, id, why] { not_recorded(id, why); });
-      });
+  end_attempt(id, why, store::loss::unrecorded, [this, id, why] {
+    const auto [task, prompt] = std::pair(slots_.at(id).task, slots_.at(id).prompt);
+    slots_.erase(id);
+    books_->not_recorded(task, setup_.unrecorded_allowed, why);
+    check_prompt(prompt);
+    if (!setup_.policy) books_->refuse_task(task, why);  // it has nothing else to evaluate
+    fill();
+    check_end();
+  });
 }
 
 // ---- the end ------------------------------------------------------------------------------------------------------
@@ -314,17 +310,7 @@ void experiment_flow::withdraw_waiting() {
 }
 
 void experiment_flow::withdraw(slot_id id) {
-  auto& s = slots_.at(id);
-  s.offered = false;
-  ask_store<message::done>(
-      message::lose_attempt{s.attempt, "the experiment ended before it was on a device", store::loss::withdrawn},
-      [this, id](const message::done&) {
-        if (exists(id)) drop(id);
-      },
-      [this, id](const error& e) {
-        spdlog::error("experiment {}: a withdrawn attempt is not stored yet: {}", books_->record().id, e.message);
-        if (exists(id)) later(id, [this, id] { withdraw(id); });
-      });
+  end_attempt(id, "the experiment ended before it was on a device", store::loss::withdrawn, [this, id] { drop(id); });
 }
 
 void experiment_flow::note(const char* kind, const slot& s, const std::string& text) {

@@ -21,6 +21,9 @@ struct emit_request {
   group_options options;
   std::string name;     // of the kernel; further kernels get a suffix
   std::string comment;  // what it computes
+  // Prefix of the names of values that one of its kernels computes for another: unique in a program, where several
+  // groups may share a kernel.
+  std::string values = name;
 };
 
 // Adds one column to a body that reduces only dimensions of size 1 (which were removed); empty for any other body.

@@ -42,7 +42,7 @@ expected<std::vector<step>> program_kernels::add(const emit_request& request) {
   CUDAL1_TRY(const emitted_kernel same, target_->emit(nameless.get()));
   const auto [known, is_new] = names_.try_emplace(same.source, request.name);
   emit_request named = request;
-  named.name = known->second;
+  named.name = known->second;  // its values keep the prefix of the request
   CUDAL1_TRY(emitted_kernel kernel, target_->emit(named));
   if (is_new) {
     if (!out_->source.empty()) out_->source += "\n";

@@ -53,7 +53,7 @@ class cpu_target final : public lowering_target {
 
   expected<emitted_kernel> emit(const emit_request& request) const override {
     if (!request.options.in_place.empty()) return emit_one(request);
-    const auto phases = split_single_row(*request.body, request.name);
+    const auto phases = split_single_row(*request.body, request.values);
     if (!phases) return emit_one(request);
     emit_request first = request, second = request;
     first.body = &phases->parts;

@@ -39,7 +39,7 @@ class cuda_target final : public lowering_target {
   expected<emitted_kernel> emit(const emit_request& request) const override {
     const std::string& in_place = request.options.in_place;
     std::vector<kernel_body> phases;
-    if (has_rows(*request.body)) phases = split_rows(*request.body, request.name);
+    if (has_rows(*request.body)) phases = split_rows(*request.body, request.values);
     if (phases.empty() || (!in_place.empty() && !may_end_in_place(phases, in_place))) return emit_one(request);
     emitted_kernel out;
     for (std::size_t i = 0; i < phases.size(); ++i) {

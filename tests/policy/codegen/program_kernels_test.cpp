@@ -34,6 +34,11 @@ std::size_t kernels_in(const program& p) {
   return count;
 }
 
+std::size_t launches_in(const program& p) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(p.steps, [](const step& s) { return std::holds_alternative<launch_step>(s); }));
+}
+
 TEST(ProgramKernels, EqualLayersShareOne) {
   const task t = layers();
   const char* fused = "fuse(steps=1..2); fuse(steps=4..5); fuse(steps=7..8); fuse(steps=10..11)";
@@ -62,6 +67,33 @@ TEST(ProgramKernels, OthersOptionsOrAnOverwrittenOperandMakeAnother) {
                                      "fuse(steps=1..2); fuse(steps=4..5); fuse(steps=7..8); in_place(group=0); "
                                      "items(group=1, elements=1)");
   EXPECT_EQ(kernels_in(p), 3U) << p.source;
+}
+
+// Of a few long rows each, so that two or three kernels compute the softmax: their values in between differ.
+TEST(ProgramKernels, EqualRowsThatAreSplitHaveValuesOfTheirOwn) {
+  const auto two = [](const char* shape, const char* op) {
+    std::string steps;
+    for (int n = 0; n < 2; ++n)
+      steps += fmt::format(R"({0}{{"aten":"aten::mul.Tensor","args":{{"self":"{1}","other":"{1}"}},"out":["q{2}"]}},)"
+                           R"({{"aten":"{3},"out":["h{2}"]}})",
+                           n == 0 ? "" : ",", n == 0 ? "x" : "y", n, fmt::format(fmt::runtime(op), fmt::arg("n", n)));
+    auto read = read_task(fmt::format(R"({{"format":1,"name":"two","inputs":[{{"name":"x","dtype":"float32","shape":{0}}},)"
+                                      R"({{"name":"y","dtype":"float32","shape":{0}}}],"steps":[{1}],)"
+                                      R"("outputs":["h0","h1"]}})",
+                                      shape, steps),
+                          "cuda");
+    if (!read) throw std::runtime_error(read.error().message);
+    return *read;
+  };
+  const task rows = two("[2,65536]", R"(aten::softmax.int","args":{{"self":"q{n}","dim":1}})");
+  const task row = two("[65536]", R"(aten::sum","args":{{"self":"q{n}"}})");
+  for (const auto& [t, target, kernels] :
+       {std::tuple{&rows, &for_cuda(), 3U}, std::tuple{&row, &for_cuda(), 2U}, std::tuple{&row, &for_cpu(), 2U}}) {
+    const auto made = lower(*t, parsed("row_kernel(steps=0..1); row_kernel(steps=2..3)"), *target);
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_GE(kernels_in(made->checked.text), kernels) << made->checked.text.source;
+    EXPECT_EQ(launches_in(made->checked.text), 2 * kernels_in(made->checked.text));
+  }
 }
 
 TEST(ProgramKernels, ProductsShareTheKernelsThatSplitThem) {

@@ -32,6 +32,7 @@ policy/moves
 policy/chat
 policy/prompt
 policy/search
+actors/transport
 actors
 tools/kernelbench/runtime
 tools/cli

@@ -73,7 +73,7 @@ void auditor_state::with_hack_cases(Then then, Else otherwise) {
   const auto now = std::chrono::steady_clock::now();
   if (refreshed && now - *refreshed < refreshed_every) return then();
   ask<message::hack_cases>(
-      self, setup.store, store_timeout,
+      self, setup.records, store_timeout,
       message::load_hack_cases{hacks.last(), static_cast<int64_t>(hack_index::most_cases)},
       [this, now, then](const message::hack_cases& newer) mutable {
         refreshed = now;
@@ -105,7 +105,7 @@ void auditor_state::answer_with_likeness(verdict v, const message::audit& m,
     return;
   }
   ask<variant_record>(
-      self, setup.store, store_timeout, message::load_variant{v.variant},
+      self, setup.records, store_timeout, message::load_variant{v.variant},
       [promise, likeness, v](const variant_record& written) mutable {
         if (written.schedule.empty()) v.suspicion += (v.suspicion.empty() ? "" : "; ") + likeness;
         promise.deliver(std::move(v));

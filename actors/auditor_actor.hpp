@@ -18,7 +18,7 @@ struct auditor_setup {
   profiling_options timing;
   reward_options reward;
   double hack_similarity = 0.8;  // as verification_options has it
-  store_actor store;
+  records_actor records;
 };
 
 struct auditor_state {

@@ -131,6 +131,8 @@ bool client_connection::handle(const client_request& r) {
       return finished(server_.setup_.db->checkpoint(r.folder));
     case client_verb::compact:
       return finished(server_.setup_.db->compact());
+    case client_verb::drain_machine:
+      return finished(ask_node<message::done>(message::drain_machine{r.machine, r.draining}));
     case client_verb::shutdown:
       return shutdown();
   }

@@ -19,7 +19,7 @@ namespace cudal1 {
 struct client_server_setup {
   std::string data;  // folder
   search_options search;
-  node_actor node;
+  coordinator_actor node;
   std::shared_ptr<store> db;       // only read
   std::function<void()> shutdown;  // called, from any thread, when a client has shut the node down and it is drained
 };

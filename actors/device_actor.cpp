@@ -89,7 +89,7 @@ void device_state::start_session() {
   message::device_state_changed m;
   m.device = setup_.session.device;
   m.report = session_->report();
-  self_->send(setup_.node, m);
+  self_->send(setup_.agent, m);
 }
 
 void device_state::start_failed(const error& e) {
@@ -97,7 +97,7 @@ void device_state::start_failed(const error& e) {
   given_up_ = lasts(e.code) || start_failures_ >= start_failures_allowed;
   spdlog::error("device {} does not start (attempt {}): {}", setup_.session.device, start_failures_, e.message);
   next_start_ = clock::now() + pulse * (1 << start_failures_);
-  self_->send(setup_.node, trouble(setup_.session.device, e, given_up_));
+  self_->send(setup_.agent, trouble(setup_.session.device, e, given_up_));
 }
 
 void device_state::tick() {
@@ -110,7 +110,7 @@ void device_state::tick() {
 // Not while two results wait for the node's acknowledgement.
 void device_state::pull() {
   if (session_ && !now_ && !given_up_ && unreported_.size() < 2)
-    self_->send(setup_.node, message::device_idle{setup_.session.device});
+    self_->send(setup_.agent, message::device_idle{setup_.session.device});
 }
 
 void device_state::probe() {
@@ -168,7 +168,8 @@ void device_state::answer_from(verdict_recording& recording) {
   }
   const double ms = device_ms_of(drawn->stage_ms);
   constexpr int64_t slack_ms = 60'000;
-  if (ms > 0) self_->send(setup_.node, message::long_evaluation{now_->item.lease, static_cast<int64_t>(ms) + slack_ms});
+  if (ms > 0)
+    self_->send(setup_.agent, message::long_evaluation{now_->item.lease, static_cast<int64_t>(ms) + slack_ms});
   if (auto waited = recording.wait(ms); !waited) return fault(waited.error(), fault_origin::node);
   drawn->attempt = now_->draft.attempt;
   drawn->environment_id = now_->draft.environment_id;
@@ -186,7 +187,7 @@ void device_state::not_recorded(const error& e) {
 
 void device_state::ask_for_time(double reference_ms) {
   now_->reference_ms = reference_ms;
-  self_->send(setup_.node,
+  self_->send(setup_.agent,
               message::long_evaluation{now_->item.lease, static_cast<int64_t>(longest_evaluation * reference_ms)});
 }
 
@@ -361,7 +362,7 @@ void device_state::fault(const error& e, fault_origin origin, bool task_refused)
     probe();
     if (++faults_in_a_row_ >= faults_in_a_row_allowed) {
       given_up_ = true;
-      self_->send(setup_.node, trouble(setup_.session.device, e, true));
+      self_->send(setup_.agent, trouble(setup_.session.device, e, true));
     }
   }
   report_to_node(std::move(m));
@@ -380,7 +381,7 @@ void device_state::report_first() {
   if (report_in_flight_ || unreported_.empty()) return;
   report_in_flight_ = true;
   ask<message::done>(
-      self_, setup_.node, commit_timeout, unreported_.front(),
+      self_, setup_.agent, commit_timeout, unreported_.front(),
       [this](const message::done&) {
         report_in_flight_ = false;
         unreported_.pop_front();

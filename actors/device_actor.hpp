@@ -35,7 +35,7 @@ struct device_setup {
   verification_options verification;  // for judging the draws of the timing pool
   core_layout cores;
   std::shared_ptr<device_control> control;
-  node_actor node;
+  agent_actor agent;
   verifier_actor verifier;
   profiler_actor profiler;
   auditor_actor auditor;

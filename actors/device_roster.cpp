@@ -9,7 +9,16 @@
 namespace cudal1 {
 
 void device_roster::add(const node_device& device) {
-  entries_[device.name].what = device;
+  auto& e = entries_[device.name];
+  e.what = device;
+  e.now = state::starting;
+  e.problem = {};
+}
+
+void device_roster::away(const std::string& device, const error& problem) {
+  auto& e = entries_.at(device);
+  e.now = state::away;
+  e.problem = problem;
 }
 
 void device_roster::restarted(const std::string& device) {
@@ -39,6 +48,13 @@ bool device_roster::is_ready(const std::string& device) const {
   return found != entries_.end() && found->second.now == state::ready;
 }
 
+std::vector<std::string> device_roster::of_machine(const std::string& machine) const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_)
+    if (cudal1::machine_of(name) == machine) names.push_back(name);
+  return names;
+}
+
 bool device_roster::any_usable(const std::string& devices) const {
   return std::ranges::any_of(entries_,
                              [&](const auto& d) { return names_device(devices, d.first) && d.second.usable(); });
@@ -57,7 +73,9 @@ expected<void> device_roster::any_ready() const {
 expected<std::string> device_roster::choose(const std::string& wanted) const {
   std::vector<std::string> chosen;
   if (wanted.empty()) {
-    const auto first = std::ranges::find_if(entries_, [](const auto& d) { return d.second.usable(); });
+    auto first = std::ranges::find_if(entries_, [](const auto& d) { return d.second.here(); });
+    if (first == entries_.end())
+      first = std::ranges::find_if(entries_, [](const auto& d) { return d.second.usable(); });
     if (first != entries_.end()) chosen.push_back(first->first);
   } else {
     CUDAL1_CHECK(kind_of_devices(wanted));
@@ -70,7 +88,9 @@ expected<std::string> device_roster::choose(const std::string& wanted) const {
       here.push_back(name);
     for (const auto& name : names)
       if (std::ranges::none_of(chosen, [&](const auto& c) { return names_device(name, c); }))
-        return fail(errc::invalid_argument, "this node has no device {}; it has {}", name, fmt::join(here, ", "));
+        return here.empty()
+                   ? fail(errc::invalid_argument, "there is no device {}: no machine has joined yet", name)
+                   : fail(errc::invalid_argument, "there is no device {}; there are {}", name, fmt::join(here, ", "));
   }
   if (chosen.empty())
     return fail(errc::infrastructure, "this node has no device that can be used; `cudal1 doctor` says why");
@@ -79,7 +99,9 @@ expected<std::string> device_roster::choose(const std::string& wanted) const {
     if (!at(name).usable())
       problems.push_back(fmt::format("device {} cannot be used: {}", name, at(name).problem.message));
   if (problems.size() == chosen.size()) return fail(errc::infrastructure, "{}", fmt::join(problems, "; "));
-  return fmt::format("{}", fmt::join(chosen, ","));
+  if (wanted.empty()) return chosen.front();
+  CUDAL1_TRY(const auto names, read_device_list(wanted));
+  return fmt::format("{}", fmt::join(names, ","));
 }
 
 expected<void> device_roster::check_one_model(const std::vector<std::string>& chosen) const {
@@ -96,12 +118,32 @@ expected<void> device_roster::check_one_model(const std::vector<std::string>& ch
 }
 
 const device_roster::entry& device_roster::first_of(const std::string& devices) const {
-  return std::ranges::find_if(entries_, [&](const auto& d) { return names_device(devices, d.first); })->second;
+  const auto is_named = [&](const auto& d) { return names_device(devices, d.first); };
+  const auto ready =
+      std::ranges::find_if(entries_, [&](const auto& d) { return is_named(d) && d.second.now == state::ready; });
+  return ready != entries_.end() ? ready->second : std::ranges::find_if(entries_, is_named)->second;
 }
 
-std::size_t device_roster::count(const std::string& devices) const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(entries_, [&](const auto& d) { return names_device(devices, d.first); }));
+std::string device_roster::of_model(const std::string& devices, const std::string& model) const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_)
+    if (names_device(devices, name) && entry.what.model == model) names.push_back(name);
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+std::size_t device_roster::count_here(const std::string& devices) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      entries_, [&](const auto& d) { return names_device(devices, d.first) && d.second.here(); }));
+}
+
+std::string device_roster::why_none_is_here(const std::string& devices) const {
+  std::vector<std::string> problems;
+  for (const auto& [name, entry] : entries_) {
+    if (!names_device(devices, name)) continue;
+    if (entry.here()) return "";
+    problems.push_back(fmt::format("device {}: {}", name, entry.problem.message));
+  }
+  return fmt::format("{}", fmt::join(problems, "; "));
 }
 
 }  // namespace cudal1

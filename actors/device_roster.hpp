@@ -1,5 +1,5 @@
-// The devices of a node: which exist, which work, and which an experiment may use. Plain logic, no actor. Not
-// thread-safe: for the node's actor only.
+// The devices of all machines: which exist, which work, and which an experiment may use. Plain logic, no actor. Not
+// thread-safe: for the coordinator's actor only.
 #pragma once
 
 #include <map>
@@ -22,18 +22,22 @@ struct device_order {
 
 class device_roster {
  public:
-  enum class state { starting, ready, given_up };
+  enum class state { starting, ready, away, given_up };  // away: its machine is
   struct entry {
     node_device what;
     state now = state::starting;
     device_report report;  // of the last start
-    error problem = {};    // of the last start that failed; "" if none did
+    error problem = {};    // of the last start that failed, or why it is away; "" if none did
     bool usable() const { return now != state::given_up; }
+    bool here() const { return usable() && now != state::away; }
   };
   using entries = std::map<std::string, entry, device_order>;
 
-  // The device must have been added.
+  // A device that was added before starts again.
   void add(const node_device& device);
+  // Its machine is cut off, or has left; then it is added again.
+  void away(const std::string& device, const error& problem);
+  // For those below, the device must have been added.
   void restarted(const std::string& device);
   void started(const std::string& device, const device_report& report);
   void failed(const std::string& device, const error& problem);  // it is tried again
@@ -41,19 +45,27 @@ class device_roster {
 
   const entries& all() const { return entries_; }
   const entry& at(const std::string& device) const { return entries_.at(device); }
+  bool has(const std::string& device) const { return entries_.contains(device); }
   bool is_ready(const std::string& device) const;
-  // Whether any of a list of devices ("cpu", "cuda", "cuda:0,cuda:1") may be used, now or once it has started.
+  // The names of a machine's devices ("": of the coordinator's).
+  std::vector<std::string> of_machine(const std::string& machine) const;
+  // Whether any of a list of devices ("cpu", "cuda", "cuda:0,cuda:1") may be used, now or once it has started or its
+  // machine is back.
   bool any_usable(const std::string& devices) const;
   // Whether every device has started or was given up.
   bool settled() const;
   // An error with the first device's problem, if none is ready.
   expected<void> any_ready() const;
-  // The names of the devices that an experiment asks for: all exist, they are of one model, and at least one is usable.
-  // "" chooses the first usable one.
+  // The list of devices that an experiment asks for: all exist, they are of one model, and at least one is usable. ""
+  // chooses the first usable one. The name of a kind stays, for those of machines that join later.
   expected<std::string> choose(const std::string& wanted) const;
-  // The first device of a list that choose() returned, for what is the same for all of them.
+  // The first device of a list that choose() returned, if possible one that is ready: for what is the same for all.
   const entry& first_of(const std::string& devices) const;
-  std::size_t count(const std::string& devices) const;
+  // Those of a list that are of a model, by their names.
+  std::string of_model(const std::string& devices, const std::string& model) const;
+  // How many of a list are here, and why none is ("" if one is).
+  std::size_t count_here(const std::string& devices) const;
+  std::string why_none_is_here(const std::string& devices) const;
 
  private:
   expected<void> check_one_model(const std::vector<std::string>& chosen) const;

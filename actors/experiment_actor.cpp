@@ -119,8 +119,16 @@ void experiment_flow::take_given() {
 
 experiment_progress experiment_flow::progress() const {
   auto p = books_->progress(clock::now());
-  p.problem = store_problem_;
+  p.problem = store_problem_.empty() ? waits_for_ : store_problem_;
   return p;
+}
+
+void experiment_flow::devices_changed(const message::devices_changed& m) {
+  if (ended_) return;
+  waits_for_ = m.waits_for;
+  setup_.credit = m.credit;
+  books_->count_devices(std::max<int64_t>(m.count, 1));
+  fill();
 }
 
 void experiment_flow::end_early(const std::string& problem, bool keep_running) {
@@ -267,6 +275,7 @@ experiment_actor::behavior_type run_experiment(experiment_actor::stateful_pointe
       [&s](const message::stop_experiment& m) { return reply_or_error(s.name, [&] { return s.stop(m); }); },
       [&s](const message::policy_restarted& m) { log_exceptions(s.name, [&] { s.policy_restarted(m); }); },
       [&s](const message::device_given_up& m) { log_exceptions(s.name, [&] { s.device_given_up(m); }); },
+      [&s](const message::devices_changed& m) { log_exceptions(s.name, [&] { s.devices_changed(m); }); },
       [&s](const message::tick&) { log_exceptions(s.name, [&] { s.tick(); }); },
   };
 }

@@ -27,6 +27,7 @@ class experiment_flow {
   expected<message::done> stop(const message::stop_experiment& m);
   void policy_restarted(const message::policy_restarted& m);
   void device_given_up(const message::device_given_up& m);
+  void devices_changed(const message::devices_changed& m);
   void tick();
 
  private:
@@ -205,6 +206,7 @@ class experiment_flow {
   std::vector<delayed_call> delayed_;
   clock::time_point saved_{};
   std::string store_problem_;  // "" while the store can be written
+  std::string waits_for_;      // machines that are away, if all its devices are; else ""
   clock::time_point store_failed_since_{};
   std::optional<clock::time_point> ending_since_;
   bool stopping_ = false, keep_running_ = false, ended_ = false, device_gone_ = false;

@@ -102,7 +102,7 @@ void experiment_flow::reuse(slot_id id, verdict known) {
 
 void experiment_flow::compile(slot_id id) {
   ask_for<shared_code>(
-      id, setup_.compiler, setup_.compile_timeout, message::compile{slots_.at(id).program, 0},
+      id, setup_.compiler, setup_.compile_timeout, message::compile{setup_.compile_target, slots_.at(id).program, 0},
       [this, id](shared_code& code) {
         auto& s = slots_.at(id);
         s.code = std::move(code);

@@ -50,12 +50,13 @@ struct experiment_setup {
   std::vector<given_variant> given;
   store_actor store;
   compiler_actor compiler;
-  node_actor node;
+  std::string compile_target;
+  coordinator_actor node;
   std::shared_ptr<policy_handles> policy;  // none if only given variants are evaluated
   environment where;                       // of a device that it runs on
   int64_t devices = 1;                     // that it runs on
   int64_t in_a_row = 1;                    // evaluations of a task in one turn
-  int credit = 2;                          // variants in preparation or on a device, at most
+  int64_t credit = 2;                      // variants in preparation or on a device, at most
   int proposals = 8;                       // in a row that bring nothing new, before a task is exhausted
   std::string reuse_class;                 // of environments whose verdicts are reused; "": none are
   std::vector<group_record> open_groups;   // of the last run, which the policy is asked for again

@@ -5,6 +5,7 @@
 
 #include "actors/generator_actor.hpp"
 #include "actors/learner_actor.hpp"
+#include "actors/machine_devices.hpp"
 #include "config/base/wall_clock.hpp"
 #include "sandbox/device/device_names.hpp"
 
@@ -22,6 +23,7 @@ void experiment_starter::start(message::start_experiment m, started_promise p) {
 expected<void> experiment_starter::begin_start(message::start_experiment m, const started_promise& p) {
   auto& record = m.record;
   CUDAL1_TRY(record.device, context_.devices->choose(record.device));
+  CUDAL1_CHECK(check_ready(record.device));
   CUDAL1_CHECK(context_.holds->check_free(record.device, m.hold));
   if (!m.experiment.empty()) {
     load(m.experiment, {}, p);
@@ -43,6 +45,13 @@ expected<void> experiment_starter::begin_start(message::start_experiment m, cons
   }
   keep_tasks(std::move(m), std::move(records), p);
   return {};
+}
+
+expected<void> experiment_starter::check_ready(const std::string& devices) const {
+  const auto& first = context_.devices->first_of(devices);
+  if (first.now == device_roster::state::ready) return {};
+  return fail(errc::infrastructure, "no device of {} is ready{}", devices,
+              first.problem.message.empty() ? "" : ": " + first.problem.message);
 }
 
 void experiment_starter::refuse(const std::string& id, started_promise& p, error e) {
@@ -95,22 +104,28 @@ expected<experiment_setup> experiment_starter::prepare(message::loaded_experimen
   const auto& device = context_.devices->first_of(s.record.device);
   const auto& options = *context_.options;
   s.store = context_.store;
-  s.node = node_actor(context_.node);
-  s.compiler = context_.compiler_for(device.what.architecture);
+  s.node = coordinator_actor(context_.node);
+  s.compiler = s.node;
+  s.compile_target = compile_target(device.what);
   s.where = device.report.where;
-  s.devices = static_cast<int64_t>(context_.devices->count(s.record.device));
+  s.devices = static_cast<int64_t>(context_.devices->count_here(s.record.device));
   s.in_a_row = options.settings_of(device.what.name).search.in_a_row;
-  // One on each device, and enough in preparation that no device waits for a compiler.
-  const int compiled_ahead = traits_of(device.what.name).compiled_ahead * static_cast<int>(s.devices);
-  const int ready = std::clamp(options.compile_workers, 2, std::max(2, compiled_ahead));
-  s.credit = static_cast<int>(s.devices) + ready;
-  const auto& replay = options.settings.replay;
-  if (is_replayed(s.where) && replay.in_flight > 0) s.credit = static_cast<int>(replay.in_flight);
-  s.unrecorded_allowed = replay.unrecorded_in_a_row;
-  s.compile_timeout = options.compile_timeout(s.credit);
+  s.credit = credit_for(s.record.device);
+  s.unrecorded_allowed = options.settings.replay.unrecorded_in_a_row;
+  s.compile_timeout = options.compile_timeout(static_cast<int>(s.credit));
   s.end_timeout = in_ms(options.settings.search.end_timeout_s);
   if (options.settings.search.reuse_verdicts && !is_replayed(s.where)) s.reuse_class = environment_class(s.where);
   return s;
+}
+
+// One on each device, and enough in preparation that no device waits for a compiler.
+int64_t experiment_starter::credit_for(const std::string& devices) const {
+  const auto& device = context_.devices->first_of(devices);
+  const auto& replay = context_.options->settings.replay;
+  if (!traits_of(device.what.name).replays.empty() && replay.in_flight > 0) return replay.in_flight;
+  const auto here = static_cast<int64_t>(context_.devices->count_here(devices));
+  const int64_t compiled_ahead = traits_of(device.what.name).compiled_ahead * here;
+  return here + std::clamp<int64_t>(context_.compilers->workers(), 2, std::max<int64_t>(2, compiled_ahead));
 }
 
 void experiment_starter::add_policy(experiment_setup setup, started_promise p) {
@@ -212,12 +227,13 @@ void experiment_starter::resume(done_promise p) {
           all.back().experiment = record.id;
           all.back().record.device = record.device;
         }
-        resume_next(std::move(all), p);
+        resume_next(std::move(all), [p]() mutable { p.deliver(message::done{}); });
       },
       [p](error e) mutable { p.deliver(to_caf(std::move(e))); });
 }
 
 void experiment_starter::cancel(const std::string& experiment, done_promise p) {
+  waiting_.erase(experiment);
   auto refuse_it = [p](error e) mutable { p.deliver(to_caf(std::move(e))); };
   ask<message::running_experiments>(
       context_.node, context_.store, store_timeout, message::list_running{},
@@ -235,18 +251,31 @@ void experiment_starter::cancel(const std::string& experiment, done_promise p) {
       refuse_it);
 }
 
-// One after the other. Answers when all are known to this node, so that no client asks for one too early.
-void experiment_starter::resume_next(std::vector<message::start_experiment> left, done_promise p) {
-  if (left.empty()) return static_cast<void>(p.deliver(message::done{}));
+void experiment_starter::device_ready() {
+  std::vector<message::start_experiment> all;
+  for (auto& [id, waiting] : std::exchange(waiting_, {}))
+    all.push_back(std::move(waiting.what));
+  resume_next(std::move(all), [] {});
+}
+
+std::string experiment_starter::why_waiting(const std::string& experiment) const {
+  const auto found = waiting_.find(experiment);
+  return found == waiting_.end() ? "" : found->second.why;
+}
+
+// One after the other. `ended` is called when all are known to this node, so that no client asks for one too early.
+void experiment_starter::resume_next(std::vector<message::start_experiment> left, const std::function<void()>& ended) {
+  if (left.empty()) return ended();
   const message::start_experiment m = std::move(left.back());
   left.pop_back();
   spdlog::info("node: resuming experiment {}", m.experiment);
   ask<message::started>(
-      context_.node, node_actor(context_.node), store_timeout, m,
-      [this, left, p](const message::started&) mutable { resume_next(std::move(left), p); },
-      [this, left, p](const error& e) mutable {
-        spdlog::error("node: an experiment cannot be resumed: {}", e.message);
-        resume_next(std::move(left), p);
+      context_.node, coordinator_actor(context_.node), store_timeout, m,
+      [this, left, ended](const message::started&) mutable { resume_next(std::move(left), ended); },
+      [this, m, left, ended](const error& e) mutable {
+        spdlog::error("node: experiment {} is not resumed yet: {}", m.experiment, e.message);
+        waiting_[m.experiment] = {m, e.message};
+        resume_next(std::move(left), ended);
       });
 }
 

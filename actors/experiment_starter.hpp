@@ -1,12 +1,14 @@
-// Starts experiments: loads each from the store, step by step, and passes it to the node. Part of the node's actor, on
-// which all of it runs.
+// Starts experiments: loads each from the store, step by step, and passes it to the coordinator.
+// Part of the coordinator's actor, on which all of it runs.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "actors/compile_pool.hpp"
 #include "actors/device_holds.hpp"
 #include "actors/device_roster.hpp"
 #include "actors/experiment_setup.hpp"
@@ -20,15 +22,15 @@ class experiment_starter {
  public:
   using started_promise = caf::typed_response_promise<message::started>;
   using done_promise = caf::typed_response_promise<message::done>;
-  // Owned by the node, which also owns the starter.
+  // Owned by the coordinator, which also owns the starter.
   struct surroundings {
-    node_actor::pointer node = nullptr;
+    coordinator_actor::pointer node = nullptr;
     store_actor store;
     const node_options* options = nullptr;
     const device_roster* devices = nullptr;
     const device_holds* holds = nullptr;
+    const compile_pool* compilers = nullptr;
     std::shared_ptr<cudal1::store> records;  // the same store, for reading
-    std::function<compiler_actor(const std::string& architecture)> compiler_for;
     std::function<auditor_actor(const std::string& device)> auditor_for;
     // Called with the id of each policy actor and its experiment.
     std::function<void(uint64_t actor, const std::string& experiment)> watch_policy;
@@ -37,13 +39,19 @@ class experiment_starter {
   };
 
   void begin(surroundings s) { context_ = std::move(s); }
+  // How many variants an experiment on these devices prepares or measures at a time.
+  int64_t credit_for(const std::string& devices) const;
   // The number of starts in progress.
   int starting() const { return starting_; }
 
   // Starts a new experiment, or (with an id) resumes one. The promise is answered when it is launched or has failed.
   void start(message::start_experiment m, started_promise p);
-  // Resumes the experiments that ran when the last node ended.
+  // Resumes the experiments that ran when the last node ended; those whose machines are not here yet, once they are.
   void resume(done_promise p);
+  // A device has become ready.
+  void device_ready();
+  // Why an experiment that should run does not run yet; "" if none of that id waits.
+  std::string why_waiting(const std::string& experiment) const;
   // Spawns the actors of a policy in its stored state.
   void start_policy(const experiment_record& record,
                     const std::function<void(expected<policy_handles::pair>)>& started);
@@ -66,11 +74,17 @@ class experiment_starter {
   void launch(experiment_setup setup, started_promise p);
   void refuse(const std::string& id, started_promise& p, error e);
 
-  void resume_next(std::vector<message::start_experiment> left, done_promise p);
+  void resume_next(std::vector<message::start_experiment> left, const std::function<void()>& ended);
+  expected<void> check_ready(const std::string& devices) const;
   void cancel_hand_written(experiment_record record);
 
   surroundings context_;
   int starting_ = 0;
+  struct waiting_experiment {
+    message::start_experiment what;
+    std::string why;
+  };
+  std::map<std::string, waiting_experiment> waiting_;  // to be resumed once a device is ready, by id
 };
 
 }  // namespace cudal1

@@ -63,7 +63,8 @@ using generator_actor = caf::typed_actor<
     // A new version of the policy, from the learner.
     takes<message::policy_version>>;
 
-// The front of a pool of workers, and a worker (detached).
+// The front of a machine's compilers for one target, one of its workers (detached), and the coordinator, which gives
+// programs to the machines that can compile them.
 using compiler_actor = caf::typed_actor<
     // Compiles a program to device code. Errors as for kernel_compiler.
     answers<message::compile, shared_code>>;
@@ -97,9 +98,18 @@ using auditor_actor = caf::typed_actor<
     // What the members of a group are paid.
     answers<message::reward_group, message::rewards>>;
 
+// What is asked of the coordinator's store while an evaluation is judged.
+using records_actor = caf::typed_actor<
+    // The best confirmed score of a task in an experiment.
+    answers<message::best_score, message::score>,
+    // A variant; errc::not_found.
+    answers<message::load_variant, variant_record>,
+    // Hack cases that are newer than those that the auditor has.
+    answers<message::load_hack_cases, message::hack_cases>>;
+
 // One per device: owns its session and runs one evaluation at a time. Detached: everything it does blocks.
 using device_actor = caf::typed_actor<
-    // An evaluation to run, under a lease. Its result is a work_done to the node.
+    // An evaluation to run, under a lease. Its result is a work_done to the agent.
     takes<message::work_item>,
     // A client holds it: no memory is kept from one evaluation to the next.
     takes<message::device_held>,
@@ -120,21 +130,56 @@ using experiment_actor = caf::typed_actor<
     takes<message::policy_restarted>,
     // No usable device is left.
     takes<message::device_given_up>,
+    // Machines have joined or left.
+    takes<message::devices_changed>,
     // Its own clock.
     takes<message::tick>>;
 
-// Devices, supervision, leases: one per process.
-using node_actor = caf::typed_actor<
-    // From an experiment: an evaluation that is ready for a device.
-    takes<message::work_item>,
-    // From a device: it asks for work.
-    takes<message::device_idle>,
-    // From a device: a lease needs more time.
-    takes<message::long_evaluation>,
-    // From a device: it has started, or cannot.
-    takes<message::device_state_changed>,
-    // From a device: a lease has ended. Answered after the experiment's acknowledgement.
+// Reads the blobs of the coordinator's machine. Detached: disks block.
+using blob_reader_actor = caf::typed_actor<
+    // errc::not_found.
+    answers<message::read_blob, message::blob_part>>;
+
+// One per machine: its devices, its compilers, and the verifier, profiler and auditor beside them. Detached: it reads
+// and writes the blobs of tasks. It speaks for its devices to the coordinator, in the same process or in another
+// machine's.
+using agent_actor = caf::typed_actor<
+    // From the coordinator: a task of the evaluations that follow; an evaluation for a device.
+    takes<message::know_task>, takes<message::work_item>,
+    // The call in which a device is blocked is to be cancelled; a client holds a device.
+    takes<message::cancel_call>, takes<message::device_held>,
+    // A program to compile for one of its targets; errc::not_found for another target.
+    answers<message::compile, shared_code>,
+    // The processes of its devices.
+    answers<message::processes_query, message::machine_processes>,
+    // From a device: it asks for work; a lease needs more time; it has started, or cannot; a lease has ended, answered
+    // after the coordinator's acknowledgement.
+    takes<message::device_idle>, takes<message::long_evaluation>, takes<message::device_state_changed>,
     answers<message::work_done, message::done>,
+    // From its profiler and auditors, answered by the coordinator's store.
+    answers<message::best_score, message::score>, answers<message::load_variant, variant_record>,
+    answers<message::load_hack_cases, message::hack_cases>,
+    // From its process, which should end.
+    answers<message::retire, message::done>,
+    // Its own timer: heartbeats, and joining again.
+    takes<message::tick>>;
+
+// Machines, leases, experiments: one per cluster.
+using coordinator_actor = caf::typed_actor<
+    // From an agent: it joins, is alive, or leaves.
+    answers<message::join, message::joined>, answers<message::heartbeat, message::done>,
+    answers<message::leave, message::done>,
+    // From an agent that lacks the blob of a task.
+    answers<message::read_blob, message::blob_part>,
+    // From an agent's profiler and auditors: answered by the store.
+    answers<message::best_score, message::score>, answers<message::load_variant, variant_record>,
+    answers<message::load_hack_cases, message::hack_cases>,
+    // From an agent, of one of its devices: it asks for work; a lease needs more time; it has started, or cannot; its
+    // actor died; a lease has ended, answered after the experiment's acknowledgement.
+    takes<message::device_idle>, takes<message::long_evaluation>, takes<message::device_state_changed>,
+    takes<message::device_died>, answers<message::work_done, message::done>,
+    // From an experiment: a program to compile; an evaluation that is ready for a device.
+    answers<message::compile, shared_code>, takes<message::work_item>,
     // From an experiment that should end: takes back what no device has pulled.
     answers<message::withdraw, message::withdrawn>,
     // From an experiment: it is over.
@@ -142,6 +187,7 @@ using node_actor = caf::typed_actor<
     // From clients.
     answers<message::start_experiment, message::started>, answers<message::progress_query, message::progress_answer>,
     answers<message::stop_experiment, message::done>, answers<message::status_query, node_status>,
+    answers<message::drain_machine, message::done>,
     // From the metrics' server.
     answers<message::node_metrics_query, message::node_metrics>,
     // From a client that measures on a device itself: holds the device, which must be idle; releases it; stores a
@@ -155,8 +201,9 @@ using node_actor = caf::typed_actor<
     takes<message::tick>>;
 
 // All types of messages. A new actor must be added here.
-using message_types = message_types_of<store_actor, generator_actor, compiler_actor, learner_actor, verifier_actor,
-                                       profiler_actor, auditor_actor, device_actor, experiment_actor, node_actor>;
+using message_types =
+    message_types_of<store_actor, generator_actor, compiler_actor, learner_actor, verifier_actor, profiler_actor,
+                     auditor_actor, device_actor, blob_reader_actor, agent_actor, experiment_actor, coordinator_actor>;
 
 // Registers all of them with CAF.
 void register_messages(caf::actor_system_config& config);

@@ -1,10 +1,18 @@
 #include "actors/machine_devices.hpp"
 
+#include <fmt/format.h>
+
 #include "sandbox/device/device_names.hpp"
 
 namespace cudal1 {
 
+std::string compile_target(const found_device& device) {
+  const bool any_model = traits_of(device.name).is_accelerator || device.model.empty();
+  return any_model ? device.architecture : fmt::format("{} ({})", device.architecture, device.model);
+}
+
 expected<std::vector<node_device>> devices_of_node(const std::string& wanted) {
+  if (wanted == "none") return std::vector<node_device>{};
   CUDAL1_TRY(const auto found, find_devices(wanted));
   std::vector<node_device> devices;
   for (const auto& device : found)

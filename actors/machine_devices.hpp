@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/node_actor.hpp"
+#include "actors/device_roster.hpp"
 #include "config/configuration.hpp"
 #include "policy/codegen/lowering_target.hpp"
 #include "sandbox/device/device_type.hpp"
@@ -13,8 +13,12 @@
 namespace cudal1 {
 
 // The devices that `wanted` ("auto", or a list of names) means on this machine; errc::invalid_argument if one does not
-// exist.
+// exist. "none" is an empty list: for a coordinator of other machines.
 expected<std::vector<node_device>> devices_of_node(const std::string& wanted);
+
+// What programs for a device are compiled for: its architecture, and for those of a processor its model too, since they
+// use all of its instructions.
+std::string compile_target(const found_device& device);
 
 std::vector<core_request> core_requests_of(const std::vector<node_device>& devices, const device_options& options);
 

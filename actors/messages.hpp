@@ -11,10 +11,18 @@
 
 #include "actors/inspect.hpp"
 #include "actors/protocol.hpp"
+#include "config/configuration.hpp"
 #include "policy/search/policy.hpp"
 #include "sandbox/evaluation.hpp"
 #include "sandbox/verify/rewards.hpp"
 #include "store/store.hpp"
+
+namespace cudal1 {
+
+// Of the messages between machines. Agents of another version are refused.
+inline constexpr int64_t cluster_protocol_version = 1;
+
+}  // namespace cudal1
 
 namespace cudal1::message {
 
@@ -267,10 +275,11 @@ struct policy_delivered {
 BOOST_DESCRIBE_STRUCT(policy_delivered, (), (all))
 
 struct compile {
+  std::string target;  // what it is compiled for, as compile_target() says
   shared_program program;
   double seconds = 0;  // how long it may take; 0: as long as any. The front sets it for its workers.
 };
-BOOST_DESCRIBE_STRUCT(compile, (), (program, seconds))
+BOOST_DESCRIBE_STRUCT(compile, (), (target, program, seconds))
 
 // A proposal of a group with its verdict.
 struct learned_member {
@@ -288,14 +297,128 @@ struct learn {
 };
 BOOST_DESCRIBE_STRUCT(learn, (), (what, device, group, members))
 
-// ---- node, device, experiment -------------------------------------------------------------------------------------
+// ---- agent --------------------------------------------------------------------------------------------------------
+
+// A device of a machine, as its agent reports it.
+struct offered_device {
+  std::string name;  // on that machine: "cuda:0"
+  std::string architecture, model;
+  std::string problem;  // why it cannot be used at all; "" if it can
+};
+BOOST_DESCRIBE_STRUCT(offered_device, (), (name, architecture, model, problem))
+
+// From an agent to the coordinator, which answers with `joined`. The sender is the agent. Sent again, with the same
+// incarnation, after their connection broke: the leases that are named then go on.
+struct join {
+  int64_t protocol = cluster_protocol_version;
+  std::string version;       // of the program, for messages
+  std::string name;          // of the machine; "": the coordinator's own
+  uint64_t incarnation = 0;  // random: of this agent process
+  std::vector<offered_device> devices;
+  int64_t compile_slots = 0;                 // programs that it should be given to compile at a time
+  std::vector<std::string> compile_targets;  // what it can compile for
+  std::vector<uint64_t> leases;              // that it has not reported yet
+};
+BOOST_DESCRIBE_STRUCT(join, (), (protocol, version, name, incarnation, devices, compile_slots, compile_targets, leases))
+
+// The coordinator's settings by which evaluations on devices of a kind are judged, on every machine alike.
+struct judging_settings {
+  std::string kind;
+  verification_options verification;
+  profiling_options timing;
+  reward_options reward;
+};
+BOOST_DESCRIBE_STRUCT(judging_settings, (), (kind, verification, timing, reward))
+
+struct joined {
+  uint64_t epoch = 0;  // of this membership: names it in what follows
+  double heartbeat_s = 1, failure_s = 5;
+  std::vector<judging_settings> settings;
+  std::vector<uint64_t> dropped;  // of the leases named: those that have ended meanwhile
+};
+BOOST_DESCRIBE_STRUCT(joined, (), (epoch, heartbeat_s, failure_s, settings, dropped))
+
+// From an agent, every heartbeat_s. errc::not_found: the membership has ended, join again.
+struct heartbeat {
+  std::string name;
+  uint64_t epoch = 0;
+};
+BOOST_DESCRIBE_STRUCT(heartbeat, (), (name, epoch))
+
+// From an agent: its devices take no more work, or (`left`) it is gone.
+struct leave {
+  std::string name;
+  uint64_t epoch = 0;
+  bool left = false;
+};
+BOOST_DESCRIBE_STRUCT(leave, (), (name, epoch, left))
+
+// From the coordinator, once a membership: evaluations of this task will follow.
+struct know_task {
+  shared_task what;
+};
+BOOST_DESCRIBE_STRUCT(know_task, (), (what))
+
+// A part of a blob: of the coordinator's, for an agent that lacks it.
+struct read_blob {
+  std::string name;
+  int64_t offset = 0;
+};
+BOOST_DESCRIBE_STRUCT(read_blob, (), (name, offset))
+
+struct blob_part {
+  int64_t size = 0;            // of the whole blob
+  std::vector<uint8_t> bytes;  // from the offset, at most most_bytes
+  static constexpr int64_t most_bytes = 4 << 20;
+};
+BOOST_DESCRIBE_STRUCT(blob_part, (), (size, bytes))
+
+// Cancels the call in which a device is blocked.
+struct cancel_call {
+  std::string device;
+};
+BOOST_DESCRIBE_STRUCT(cancel_call, (), (device))
+
+// The actor of a device died: its lease has ended.
+struct device_died {
+  std::string device, why;
+};
+BOOST_DESCRIBE_STRUCT(device_died, (), (device, why))
+
+struct processes_query {
+  bool all = true;
+};
+BOOST_DESCRIBE_STRUCT(processes_query, (), (all))
+
+// Ids of the processes of a machine's devices: "zygote", "referee", "runner".
+struct machine_processes {
+  std::map<std::string, std::vector<int>> ids;
+};
+BOOST_DESCRIBE_STRUCT(machine_processes, (), (ids))
+
+// From the coordinator's process to its agent: the machine leaves its cluster. Answered when nothing is on a device and
+// every result is acknowledged.
+struct retire {
+  bool all = true;
+};
+BOOST_DESCRIBE_STRUCT(retire, (), (all))
+
+// From a client: a machine's devices take no more work, or take work again.
+struct drain_machine {
+  std::string name;
+  bool draining = true;
+};
+BOOST_DESCRIBE_STRUCT(drain_machine, (), (name, draining))
+
+// ---- coordinator, device, experiment
+// -------------------------------------------------------------------------------------
 
 // A prepared evaluation, waiting for a device.
 struct work_item {
-  uint64_t lease = 0;  // assigned by the node when a device pulls it
-  std::string device;  // that may pull it: the experiment's (names_device)
+  uint64_t lease = 0;  // assigned by the coordinator when a device pulls it
+  std::string device;  // that may pull it: the experiment's (names_device); then the one that has
   attempt_record attempt;
-  shared_task what;
+  shared_task what;  // to an agent: empty, since it has the task by its id (know_task)
   shared_program program;
   shared_code code;
 };
@@ -368,6 +491,14 @@ struct device_given_up {
 };
 BOOST_DESCRIBE_STRUCT(device_given_up, (), (problem))
 
+// To an experiment: how many devices it may use now, and why it waits if none is here.
+struct devices_changed {
+  int64_t count = 0;
+  int64_t credit = 0;  // as in experiment_setup
+  std::string waits_for;
+};
+BOOST_DESCRIBE_STRUCT(devices_changed, (), (count, credit, waits_for))
+
 // From the node to an experiment. The actors that take their place are in the experiment's policy_handles.
 struct policy_restarted {
   std::string problem;  // why there are none; "" if there are
@@ -387,11 +518,12 @@ struct hold_device {
 };
 BOOST_DESCRIBE_STRUCT(hold_device, (), (device))
 
-// From the node to the device: whether a client holds it. If so, the device frees what it keeps for tasks.
+// To a device: whether a client holds it. If so, the device frees what it keeps for tasks.
 struct device_held {
+  std::string device;
   bool held = false;
 };
-BOOST_DESCRIBE_STRUCT(device_held, (), (held))
+BOOST_DESCRIBE_STRUCT(device_held, (), (device, held))
 
 struct release_device {
   uint64_t hold = 0;

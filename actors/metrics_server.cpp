@@ -53,7 +53,7 @@ expected<tcp::endpoint> read_address(const std::string& text) {
 
 class server final : public metrics_server {
  public:
-  server(caf::actor_system& system, node_actor node) : self_(system), node_(std::move(node)) {}
+  server(caf::actor_system& system, coordinator_actor node) : self_(system), node_(std::move(node)) {}
   ~server() override {
     io_.stop();
     if (thread_.joinable()) thread_.join();
@@ -152,7 +152,7 @@ class server final : public metrics_server {
   }
 
   caf::scoped_actor self_;
-  node_actor node_;
+  coordinator_actor node_;
   int exchanges_ = 0;
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
@@ -163,7 +163,7 @@ class server final : public metrics_server {
 }  // namespace
 
 expected<std::unique_ptr<metrics_server>> metrics_server::listen(caf::actor_system& system, const std::string& address,
-                                                                 node_actor node) {
+                                                                 coordinator_actor node) {
   CUDAL1_TRY(const tcp::endpoint where, read_address(address));
   auto made = std::make_unique<server>(system, std::move(node));
   CUDAL1_CHECK(made->start(where));

@@ -28,6 +28,7 @@ struct node_options {
   std::string worker;  // path of cudal1-worker; "" finds it beside this program
   core_layout cores;
   int compile_workers = 1;
+  std::string version;                   // of the program
   std::vector<std::string> environment;  // of the process, NAME=value: the keys of endpoints
 
   const configuration& settings_of(const std::string& device) const { return of_kind.at(traits_of(device).kind); }

@@ -30,7 +30,7 @@ caf::result<message::timing_step> profiler_state::begin(const message::begin_tim
   auto promise = self->make_response_promise<message::timing_step>();
   leases.insert_or_assign(m.lease, std::nullopt);
   ask<message::score>(
-      self, store, store_timeout, message::best_score{m.task, m.experiment},
+      self, records, store_timeout, message::best_score{m.task, m.experiment},
       [this, promise, lease = m.lease](const message::score& best) mutable {
         const auto found = leases.find(lease);
         if (found == leases.end()) {
@@ -51,12 +51,12 @@ expected<message::timing_step> profiler_state::add(const message::add_timing& m)
 }
 
 profiler_actor::behavior_type run_profiler(profiler_actor::stateful_pointer<profiler_state> self,
-                                           profiling_options options, store_actor store) {
+                                           profiling_options options, records_actor records) {
   prepare(self);
   auto& s = self->state;
   s.self = self;
   s.options = options;
-  s.store = std::move(store);
+  s.records = std::move(records);
   return {
       [&s](const message::begin_timing& m) { return s.begin(m); },
       [&s](const message::add_timing& m) { return reply_or_error(s.name, [&] { return s.add(m); }); },

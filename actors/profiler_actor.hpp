@@ -14,7 +14,7 @@ struct profiler_state {
   static constexpr const char* name = "profiler";
   profiler_actor::pointer self = nullptr;
   profiling_options options;
-  store_actor store;
+  records_actor records;
   std::map<uint64_t, std::optional<timing_decider>> leases;  // empty while the best score is being read
 
   caf::result<message::timing_step> begin(const message::begin_timing& m);
@@ -23,6 +23,6 @@ struct profiler_state {
 };
 
 profiler_actor::behavior_type run_profiler(profiler_actor::stateful_pointer<profiler_state> self,
-                                           profiling_options options, store_actor store);
+                                           profiling_options options, records_actor records);
 
 }  // namespace cudal1

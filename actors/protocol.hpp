@@ -21,7 +21,7 @@
 
 namespace cudal1 {
 
-inline constexpr int client_protocol_version = 4;
+inline constexpr int client_protocol_version = 5;
 
 BOOST_DEFINE_ENUM_CLASS(client_verb,
                         hello,     // -> node_status
@@ -33,6 +33,7 @@ BOOST_DEFINE_ENUM_CLASS(client_verb,
                         keep_baseline,  // store a baseline measured on the device that the client holds
                         checkpoint,     // a copy of the store in a new folder
                         compact,        // the store
+                        drain_machine,  // of a cluster: its devices take no more work, or take work again
                         shutdown)       // the node: finish what is in flight, flush, exit 0
 
 struct client_request {
@@ -60,10 +61,14 @@ struct client_request {
   std::optional<baseline_record> baseline;
   // checkpoint: an absolute path
   std::string folder;
+  // drain_machine
+  std::string machine;
+  bool draining = true;
 };
 BOOST_DESCRIBE_STRUCT(client_request, (),
                       (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, fresh_policy, models,
-                       replays, device, experiment, stop_on_disconnect, task, program, origin, baseline, folder))
+                       replays, device, experiment, stop_on_disconnect, task, program, origin, baseline, folder,
+                       machine, draining))
 
 struct task_progress {
   std::string task, name;
@@ -112,15 +117,28 @@ struct device_trouble {
 };
 BOOST_DESCRIBE_STRUCT(device_trouble, (), (device, problem, given_up))
 
+// A machine of a cluster.
+struct machine_status {
+  std::string name;   // "": the coordinator's own
+  std::string state;  // membership::state: present, away, absent, left
+  bool draining = false;
+  std::string version;  // of its program
+  double since_s = 0;   // how long it has been in that state
+  int64_t devices = 0;
+};
+BOOST_DESCRIBE_STRUCT(machine_status, (), (name, state, draining, version, since_s, devices))
+
 struct node_status {
   int pid = 0;
   std::string data;                    // folder
   std::vector<device_report> devices;  // that work, GPUs first
   std::vector<device_trouble> troubled;
   std::vector<std::string> experiments;               // running
-  std::map<std::string, std::vector<int>> processes;  // "zygote", "referee", "runner" -> pids
+  std::map<std::string, std::vector<int>> processes;  // "zygote", "referee", "runner" -> pids, of this machine
+  std::vector<machine_status> machines;
+  std::string listens;  // where other machines join; "": nowhere
 };
-BOOST_DESCRIBE_STRUCT(node_status, (), (pid, data, devices, troubled, experiments, processes))
+BOOST_DESCRIBE_STRUCT(node_status, (), (pid, data, devices, troubled, experiments, processes, machines, listens))
 
 // A device that a client holds, and the settings with which the node itself measures on it.
 struct device_hold {

@@ -46,6 +46,13 @@ bool work_queue::measures(const std::string& device) const {
   return std::ranges::any_of(leases_, [&](const auto& l) { return l.second.device == device && !l.second.measured; });
 }
 
+std::vector<uint64_t> work_queue::leases_of(const std::string& device) const {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, held] : leases_)
+    if (held.device == device) ids.push_back(id);
+  return ids;
+}
+
 const std::string& work_queue::preferred_device(const message::work_item& item) const {
   static const std::string none;
   const auto found = last_devices_.find(item.attempt.task);

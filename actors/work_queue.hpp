@@ -32,12 +32,16 @@ class work_queue {
     message::work_item item;  // with its lease
   };
 
-  explicit work_queue(std::chrono::milliseconds lease_limit) : lease_limit_(lease_limit) {}
+  // Leases are numbered from `first`: devices may still have those of an earlier process.
+  explicit work_queue(std::chrono::milliseconds lease_limit, uint64_t first = 0)
+      : lease_limit_(lease_limit), last_lease_(first) {}
 
   // Keeps an evaluation until one of its devices pulls it. An attempt that is kept or leased already is ignored.
   void offer(message::work_item item);
   // A device asks for work; ignored while it measures.
   void idle(const std::string& device);
+  // It does not, any more.
+  void not_idle(const std::string& device) { idle_.erase(device); }
   // Gives a lease this much time from its beginning, if that is more than it has.
   void extend(uint64_t id, std::chrono::milliseconds limit);
   // The device has measured it. The lease continues until release().
@@ -58,6 +62,7 @@ class work_queue {
   std::vector<attempt_record> withdraw(const std::string& experiment);
 
   bool measures(const std::string& device) const;
+  std::vector<uint64_t> leases_of(const std::string& device) const;
   std::size_t waiting() const { return waiting_.size(); }
   std::size_t leased() const { return leases_.size(); }
 
@@ -72,7 +77,7 @@ class work_queue {
   std::map<std::string, std::string> last_devices_;  // by task: the device that had it last
   std::set<std::string> idle_;
   std::map<uint64_t, lease> leases_;
-  uint64_t last_lease_ = 0;
+  uint64_t last_lease_;
 };
 
 // Whether two records are of the same attempt.

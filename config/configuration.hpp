@@ -304,6 +304,20 @@ struct operation_options {
 };
 BOOST_DESCRIBE_STRUCT(operation_options, (), (metrics, log_mb, log_files))
 
+struct cluster_options {
+  static constexpr std::string_view about = "Several machines that search together.";
+
+  std::string listen = key("",
+                           "Address and port where other machines join this one, as in 0.0.0.0:4977; they and this one "
+                           "need certificates (`cudal1 cluster init`); \"\": none can join.");
+  double heartbeat_s = key(1.0, {0.05, 60, "s"}, "How often a machine says that it is alive.");
+  double failure_s = key(5.0, {0.2, 600, "s"}, "A machine that is silent for this long is away.");
+  double rejoin_s = key(15.0, {0, 3600, "s"},
+                        "A machine that is away may come back with the results of its evaluations for this long; then "
+                        "others repeat them.");
+};
+BOOST_DESCRIBE_STRUCT(cluster_options, (), (listen, heartbeat_s, failure_s, rejoin_s))
+
 struct configuration {
   verification_options verification;
   profiling_options timing;
@@ -314,9 +328,10 @@ struct configuration {
   language_model_options llm;
   replaying_options replay;
   operation_options operation;
+  cluster_options cluster;
 };
 BOOST_DESCRIBE_STRUCT(configuration, (),
-                      (verification, timing, device, compiler, search, reward, llm, replay, operation))
+                      (verification, timing, device, compiler, search, reward, llm, replay, operation, cluster))
 
 // The defaults for GPUs.
 configuration gpu_configuration();

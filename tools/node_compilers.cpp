@@ -34,7 +34,7 @@ expected<std::map<std::string, std::shared_ptr<kernel_compiler>>> make_compilers
     if (const auto found = problems.find(architecture); found != problems.end())
       device.problem = "no compiler for this device: " + found->second.message;
   }
-  if (compilers.empty()) return tl::unexpected<error>(problems.begin()->second);
+  if (compilers.empty() && !problems.empty()) return tl::unexpected<error>(problems.begin()->second);
   return compilers;
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/node_actor.hpp"
+#include "actors/coordinator_actor.hpp"
 
 namespace cudal1 {
 

@@ -14,18 +14,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/agent_actor.hpp"
 #include "actors/client_server.hpp"
+#include "actors/coordinator_actor.hpp"
 #include "actors/cores.hpp"
 #include "actors/data_lock.hpp"
 #include "actors/machine_devices.hpp"
 #include "actors/metrics_server.hpp"
-#include "actors/node_actor.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/thread_cores.hpp"
 #include "config/configuration.hpp"
 #include "config/data_folder.hpp"
 #include "policy/search/policy_registry.hpp"
 #include "store/replay/replay_devices.hpp"
+#include "tools/node_cluster.hpp"
 #include "tools/node_compilers.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
@@ -40,7 +42,7 @@ using namespace std::chrono_literals;
 constexpr int exit_ok = 0, exit_failed = 1, exit_usage = 2, exit_weak_confinement = 3, exit_data_in_use = 4;
 
 struct flags {
-  std::string data, device, config, log_level = "info", worker;
+  std::string data, device, config, log_level = "info", worker, listen, join, identity;
   std::vector<std::string> settings;
   int threads = 0;
   double exit_when_idle_s = -1;
@@ -50,7 +52,10 @@ struct flags {
 constexpr const char* description =
     "The process that searches: it owns the store, the devices and the compilers of a data folder, and runs\n"
     "experiments for `cudal1`, which starts one if none runs. It listens on DATA/node.sock (this user only), logs to\n"
-    "stderr and DATA/node.log, and resumes the experiments that ran when the last node ended, also after a crash.\n";
+    "stderr and DATA/node.log, and resumes the experiments that ran when the last node ended, also after a crash.\n\n"
+    "With --listen, nodes on other machines can join it, and experiments use their devices and compilers too. With\n"
+    "--join it is such a node: it has no store, and works for the coordinator until it is stopped. Both need\n"
+    "certificates, which `cudal1 cluster` makes.\n";
 
 constexpr const char* footer =
     "SIGINT or SIGTERM ends it cleanly: what is on a device is finished, and the next node resumes the\n"
@@ -62,7 +67,9 @@ constexpr const char* footer =
     "Examples:\n"
     "  cudal1-node                                  a node for this user, until it is stopped\n"
     "  cudal1-node --data /var/tmp/search --device cuda:0,cuda:1\n"
-    "  cudal1-node --set timing.max_forks=20 --set search.group_size=16\n";
+    "  cudal1-node --set timing.max_forks=20 --set search.group_size=16\n"
+    "  cudal1-node --listen 0.0.0.0:4977            other machines can join\n"
+    "  cudal1-node --join gpu1:4977                 with this machine's certificate in DATA/cluster/identity.pem\n";
 
 void define(CLI::App& app, flags& f) {
   app.add_option("--data", f.data, "folder of the store, the log and the socket ($CUDAL1_DATA)")
@@ -73,6 +80,11 @@ void define(CLI::App& app, flags& f) {
                  "device.devices, which is every GPU, or cpu where there is none); replay answers from the stored "
                  "verdicts of replay.source")
       ->type_name("LIST");
+  app.add_option("--listen", f.listen, "where other machines join (cluster.listen)")->type_name("ADDRESS:PORT");
+  app.add_option("--join", f.join, "work for the coordinator there")->type_name("HOST:PORT")->excludes("--listen");
+  app.add_option("--identity", f.identity,
+                 "with --join: this machine's certificate (default: DATA/cluster/identity.pem)")
+      ->type_name("FILE");
   app.add_option("--threads", f.threads, "threads of a timed call (device.threads)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
@@ -193,6 +205,7 @@ expected<node_options> options_of(const flags& f, replay_devices& replays) {
     CUDAL1_TRY(auto c, load_configuration(file, f.data + "/cudal1.toml", environment, f.settings, std::move(defaults)));
     if (f.threads > 0) c.device.threads = f.threads;
     if (!f.device.empty()) c.device.devices = f.device;
+    if (!f.listen.empty()) c.cluster.listen = f.listen;
     c.device.allow_weak_confinement |= f.allow_weak_confinement;
     return c;
   };
@@ -209,16 +222,19 @@ expected<node_options> options_of(const flags& f, replay_devices& replays) {
   CUDAL1_TRY(o.settings.device.devices, open_replays(o, replays));
   CUDAL1_TRY(o.devices, devices_of_node(o.settings.device.devices));
   o.worker = f.worker;
+  o.version = CUDAL1_VERSION;
   return o;
 }
 
 // Returns when the process should end: true if it was asked to, false if it was idle for long enough.
-bool wait_for_shutdown(const flags& f, client_server& clients, caf::scoped_actor& self, const node_actor& node) {
+bool wait_for_shutdown(const flags& f, client_server& clients, caf::scoped_actor& self, const coordinator_actor& node,
+                       tls_transport* cluster) {
   using clock = std::chrono::steady_clock;
   auto busy = clock::now();
   for (;;) {
     pollfd end{end_fd, POLLIN, 0};
-    if (::poll(&end, 1, f.exit_when_idle_s >= 0 ? 250 : -1) > 0) return true;
+    if (::poll(&end, 1, f.exit_when_idle_s >= 0 ? 250 : 2000) > 0) return true;
+    if (cluster != nullptr) cluster->close_refused();
     if (f.exit_when_idle_s < 0) continue;
     const auto status = clients.connections() > 0 ? fail(errc::cancelled, "busy")
                                                   : ask_blocking<node_status>(self, node, 10s, message::status_query{});
@@ -253,7 +269,7 @@ void log_missing_confinement(const node_status& s) {
 }
 
 // Serves clients from the start of the node until it is drained.
-expected<int> serve(const flags& f, caf::actor_system& system, const node_actor& node, const node_options& o,
+expected<int> serve(const flags& f, caf::actor_system& system, const coordinator_actor& node, const node_options& o,
                     const std::shared_ptr<store>& db) {
   caf::scoped_actor self(system);
   std::unique_ptr<metrics_server> metrics;
@@ -265,14 +281,101 @@ expected<int> serve(const flags& f, caf::actor_system& system, const node_actor&
   log_missing_confinement(ready);
   if (!f.no_resume) CUDAL1_CHECK(ask_blocking<message::done>(self, node, 5min, message::resume_experiments{}));
   is_starting = false;
+  std::shared_ptr<tls_transport> cluster;
+  if (const auto& where = o.settings.cluster.listen; !where.empty()) {
+    CUDAL1_TRY(cluster, open_cluster(system, o.data, where, node));
+  }
   CUDAL1_TRY(auto clients, client_server::listen(system, {o.data, o.settings.search, node, db, request_shutdown}));
   spdlog::info("node {} is ready on {}", ::getpid(), o.data);
-  const bool asked = wait_for_shutdown(f, *clients, self, node);
+  const bool asked = wait_for_shutdown(f, *clients, self, node, cluster.get());
   spdlog::info(asked ? "ending: finishing the evaluations in flight; a second signal ends at once" : "idle: ending");
   clients->ending();
   if (auto drained = ask_blocking<message::done>(self, node, 5min, message::drain{}); !drained)
     spdlog::error("evaluations in flight did not finish; the next node repeats them: {}", drained.error().message);
   return exit_ok;
+}
+
+void configure(caf::actor_system_config& config, bool with_network) {
+  register_messages(config);
+  // The default scheduler polls, which would disturb the cores that are timing.
+  config.set("scheduler.policy", caf::atom("sharing"));
+  config.set("scheduler.max-threads", std::size_t{2});
+  if (with_network) use_network(config);
+}
+
+// Ends the process when an actor cannot continue.
+class fatal_problem {
+ public:
+  std::function<void(const std::string&)> handler() {
+    return [this](const std::string& why) {
+      spdlog::critical("{}", why);
+      seen_ = true;
+      request_shutdown();
+    };
+  }
+  explicit operator bool() const { return seen_; }
+
+ private:
+  std::atomic<bool> seen_ = false;
+};
+
+// As the coordinator of its cluster, which may be itself alone.
+expected<int> coordinate(const flags& f, const node_options& options,
+                         std::map<std::string, std::shared_ptr<kernel_compiler>> compilers) {
+  CUDAL1_TRY(std::shared_ptr<store> db, store::open(f.data + "/store"));
+  caf::actor_system_config config;
+  configure(config, !options.settings.cluster.listen.empty());
+  caf::actor_system system(config);
+  fatal_problem died;
+  auto setup = std::make_shared<node_setup>(node_setup{options, db, std::move(compilers), died.handler()});
+  const auto node = system.spawn(run_coordinator, setup);
+  setup.reset();
+  auto code = serve(f, system, node, options, db);
+  force_exit_after_timeout(code && !died ? *code : exit_failed);
+  caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+  system.await_all_actors_done();
+  if (died) return exit_failed;
+  return code;
+}
+
+// As one that works for the coordinator of another process.
+expected<int> work_for_coordinator(const flags& f, const node_options& options,
+                                   std::map<std::string, std::shared_ptr<kernel_compiler>> compilers) {
+  CUDAL1_TRY(const network_address where, read_address(f.join));
+  CUDAL1_TRY(identity own, read_identity(f.identity.empty() ? cluster_folder(f.data) + "/identity.pem" : f.identity));
+  if (own.role != peer_role::agent)
+    return fail(errc::invalid_argument, "the certificate is that of a {}; `cudal1 cluster add NAME` makes an agent's",
+                enum_name(own.role));
+  caf::actor_system_config config;
+  configure(config, true);
+  caf::actor_system system(config);
+  fatal_problem died;
+  auto setup = std::make_shared<agent_setup>();
+  setup->options = options;
+  setup->compilers = std::move(compilers);
+  setup->name = own.name;
+  setup->version = options.version;
+  setup->fatal = died.handler();
+  CUDAL1_TRY(auto transport, transport_of_agent(system, std::move(own)));
+  setup->address = {where, transport};
+  const auto agent = system.spawn<caf::detached>(run_agent, setup);
+  setup.reset();
+  is_starting = false;
+  spdlog::info("node {} joins the coordinator at {}", ::getpid(), f.join);
+  pollfd end{end_fd, POLLIN, 0};
+  while (::poll(&end, 1, -1) <= 0) {
+  }
+  if (!died) {
+    spdlog::info("ending: finishing the evaluations in flight; a second signal ends at once");
+    caf::scoped_actor self(system);
+    if (auto retired = ask_blocking<message::done>(self, agent, 5min, message::retire{}); !retired)
+      spdlog::error("evaluations in flight did not finish; others repeat them: {}", retired.error().message);
+  }
+  force_exit_after_timeout(died ? exit_failed : exit_ok);
+  caf::anon_send_exit(agent, caf::exit_reason::user_shutdown);
+  transport.reset();
+  system.await_all_actors_done();
+  return died ? exit_failed : exit_ok;
 }
 
 expected<int> run(const flags& f) {
@@ -286,29 +389,9 @@ expected<int> run(const flags& f) {
   options.cores = reserve_timing_cores(options);
   const auto wanted = static_cast<int>(options.settings.compiler.workers);
   options.compile_workers = wanted > 0 ? wanted : static_cast<int>(options.cores.others.size());
-  CUDAL1_TRY(std::shared_ptr<store> db, store::open(f.data + "/store"));
-  CUDAL1_TRY(const auto compilers, make_compilers(options));
-
-  caf::actor_system_config config;
-  register_messages(config);
-  // The default scheduler polls, which would disturb the cores that are timing.
-  config.set("scheduler.policy", caf::atom("sharing"));
-  config.set("scheduler.max-threads", std::size_t{2});
-  caf::actor_system system(config);
-  std::atomic<bool> died = false;
-  auto setup = std::make_shared<node_setup>(node_setup{options, db, compilers, [&died](const std::string& why) {
-                                                         spdlog::critical("{}", why);
-                                                         died = true;
-                                                         request_shutdown();
-                                                       }});
-  const auto node = system.spawn(run_node, setup);
-  setup.reset();
-  auto code = serve(f, system, node, options, db);
-  force_exit_after_timeout(code && !died ? *code : exit_failed);
-  caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
-  system.await_all_actors_done();
-  if (died) return exit_failed;
-  return code;
+  CUDAL1_TRY(auto compilers, make_compilers(options));
+  return f.join.empty() ? coordinate(f, options, std::move(compilers))
+                        : work_for_coordinator(f, options, std::move(compilers));
 }
 
 }  // namespace

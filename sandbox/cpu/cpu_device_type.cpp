@@ -4,6 +4,7 @@
 #include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/cpu/session/cpu_session.hpp"
 #include "sandbox/device/device_type.hpp"
+#include "sandbox/isolation/machine_info.hpp"
 
 namespace cudal1 {
 namespace {
@@ -22,7 +23,7 @@ class cpu_device_type final : public device_type {
   }
 
   expected<std::vector<found_device>> discover() const override {
-    return std::vector{found_device{.name = "cpu", .architecture = "cpu"}};
+    return std::vector{found_device{.name = "cpu", .architecture = "cpu", .model = processor_model()}};
   }
 
   core_request cores_for(const found_device& device, const device_options& options) const override {

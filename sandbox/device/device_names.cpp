@@ -24,8 +24,19 @@ std::string_view next_name(std::string_view& rest) {
   return name;
 }
 
+std::string_view machine_in(std::string_view name) {
+  const auto slash = name.find('/');
+  return slash == std::string_view::npos ? std::string_view() : name.substr(0, slash);
+}
+
+std::string_view local_in(std::string_view name) {
+  const auto slash = name.find('/');
+  return slash == std::string_view::npos ? name : name.substr(slash + 1);
+}
+
 std::string_view kind_in(std::string_view name) {
-  return name.substr(0, name.find(':'));
+  const auto local = local_in(name);
+  return local.substr(0, local.find(':'));
 }
 
 expected<std::string> checked_name(std::string_view name) {
@@ -33,7 +44,7 @@ expected<std::string> checked_name(std::string_view name) {
   if (type == nullptr)
     return fail(errc::invalid_argument, "there is no device \"{}\"; devices are {}", name, known_device_names());
   const int index = index_of_device(name);
-  return index < 0 ? std::string(name) : fmt::format("{}:{}", kind_in(name), index);
+  return index < 0 ? std::string(name) : device_on(machine_in(name), fmt::format("{}:{}", kind_in(name), index));
 }
 
 void add_once(std::vector<found_device>& devices, const found_device& device) {
@@ -61,7 +72,26 @@ expected<std::vector<found_device>> preferred_devices(const discovery& discover)
 
 }  // namespace
 
+std::string machine_of(std::string_view device) {
+  return std::string(machine_in(device));
+}
+
+std::string name_on_machine(std::string_view device) {
+  return std::string(local_in(device));
+}
+
+std::string device_on(std::string_view machine, std::string_view name) {
+  return machine.empty() ? std::string(name) : fmt::format("{}/{}", machine, name);
+}
+
+bool is_machine_name(std::string_view name) {
+  return !name.empty() && name.size() <= 63 && name.front() != '-' && name.back() != '-' &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
+}
+
 bool is_of_kind(std::string_view name, const device_traits& kind) {
+  if (name.find('/') != std::string_view::npos && !is_machine_name(machine_in(name))) return false;
+  name = local_in(name);
   return name == kind.kind || (kind.numbered && kind_in(name) == kind.kind && index_of_device(name) >= 0);
 }
 
@@ -101,6 +131,8 @@ bool names_device(std::string_view list, std::string_view device) {
   while (!list.empty()) {
     const auto name = next_name(list);
     if (name == device || name == kind_in(device)) return true;
+    if (!machine_in(name).empty() && machine_in(name) == machine_in(device) && local_in(name) == kind_in(device))
+      return true;
   }
   return false;
 }
@@ -144,7 +176,8 @@ expected<std::vector<found_device>> find_devices(std::string_view wanted) {
 
 bool comes_before(const std::string& a, const std::string& b) {
   const auto place = [](const std::string& device) {
-    return std::tuple(-traits_of(device).preference, index_of_device(device), std::string_view(device));
+    return std::tuple(-traits_of(device).preference, machine_in(device), index_of_device(device),
+                      std::string_view(device));
   };
   return place(a) < place(b);
 }

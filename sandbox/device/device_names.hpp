@@ -1,5 +1,6 @@
 // Names of devices: "cpu", "cuda:0", "cuda" (all of that kind), and lists of them, as in "cuda:0,cuda:1". The kinds are
-// those in device_type's registry.
+// those in device_type's registry. A device of another machine of a cluster has that machine's name before it:
+// "b/cuda:0", and "b/cuda" is all that b has.
 #pragma once
 
 #include <functional>
@@ -17,6 +18,14 @@ bool is_of_kind(std::string_view name, const device_traits& kind);
 // N of "cuda:N"; -1 for a name without a number.
 int index_of_device(std::string_view device);
 
+// "b" of "b/cuda:0", and "" of "cuda:0"; "cuda:0" of both.
+std::string machine_of(std::string_view device);
+std::string name_on_machine(std::string_view device);
+// The reverse; `machine` may be "".
+std::string device_on(std::string_view machine, std::string_view name);
+// Whether it may be a machine's name: 1 to 63 lower-case letters, digits and inner hyphens.
+bool is_machine_name(std::string_view name);
+
 // All legal names, as part of a sentence: "cpu, cuda:0, cuda:1, ... and cuda, which is every GPU".
 std::string known_device_names();
 
@@ -24,7 +33,8 @@ std::string known_device_names();
 // name.
 expected<std::vector<std::string>> read_device_list(std::string_view text);
 
-// Whether a list includes this device; `device` is one name, "cpu" or "cuda:N".
+// Whether a list includes this device; `device` is one name, "cpu" or "cuda:N". A kind without a machine, as in "cuda",
+// includes those of all machines.
 bool names_device(std::string_view list, std::string_view device);
 
 // The kind ("cpu", "cuda") of one name, or of a list whose devices are all of that kind. errc::invalid_argument.

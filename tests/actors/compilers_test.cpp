@@ -41,7 +41,7 @@ TEST(compilers, hostile_sources_hold_one_worker_at_a_time_after_their_first_seco
   {
     caf::scoped_actor self(system);
     const auto ask = [&](const char* body, int number) {
-      return self->request(front, caf::infinite, message::compile{program_of(body, number), 0});
+      return self->request(front, caf::infinite, message::compile{"cpu", program_of(body, number), 0});
     };
     std::vector<decltype(ask(honest, 0))> hostile, others;
     for (int i = 0; i < 2; ++i)

@@ -47,7 +47,7 @@ TEST_F(node_with_a_gpu, a_device_that_does_not_start_does_not_affect_the_others)
   on_gpu.device = "cuda:0";
   EXPECT_THAT(ask_once(on_gpu).error, HasSubstr("device cuda:0 cannot be used"));
   on_gpu.device = "cuda:7";
-  EXPECT_THAT(ask_once(on_gpu).error, HasSubstr("no device cuda:7; it has cuda:0, cpu"));
+  EXPECT_THAT(ask_once(on_gpu).error, HasSubstr("no device cuda:7; there are cuda:0, cpu"));
   on_gpu.device = "cpu,cuda:0";
   EXPECT_THAT(ask_once(on_gpu).error, HasSubstr("two kinds"));
 

@@ -34,6 +34,40 @@ bool is_dead(int pid) {
   return name_end != std::string::npos && text.compare(name_end + 2, 1, "Z") == 0;
 }
 
+int spawn_program(std::vector<std::string> words, const std::string& output) {
+  std::vector<char*> argv;
+  for (auto& w : words)
+    argv.push_back(w.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  int pid = -1;
+  const int problem = ::posix_spawnp(&pid, argv.front(), &files, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  if (problem != 0) throw std::runtime_error("cannot start " + words.front());
+  return pid;
+}
+
+int wait_program(int pid) {
+  int status = 0;
+  if (::waitpid(pid, &status, 0) != pid) return -1000;
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+std::vector<std::string> quick_settings() {
+  std::vector<std::string> arguments;
+  for (const char* setting : {"timing.screening_forks=1", "timing.screening_pairs=2", "timing.refinement_forks=1",
+                              "timing.refinement_pairs=4", "timing.max_forks=2", "timing.max_seconds=1",
+                              "device.flush_mb=4", "verification.declared_draws=2"}) {
+    arguments.emplace_back("--set");
+    arguments.emplace_back(setting);
+  }
+  arguments.emplace_back("--allow-weak-confinement");
+  return arguments;
+}
+
 void node_test::SetUp() {
   folder_ = std::string(::getenv("TMPDIR") != nullptr ? ::getenv("TMPDIR") : "/tmp") + "/cudal1-node-XXXXXX";
   ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
@@ -54,30 +88,11 @@ void node_test::spawn(const std::vector<std::string>& arguments) {
   if (std::find(arguments.begin(), arguments.end(), "--worker") == arguments.end())
     words.insert(words.end(), {"--worker", CUDAL1_WORKER});
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (auto& w : words)
-    argv.push_back(w.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  const std::string out = folder_ + "/output";
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  const int problem = ::posix_spawnp(&pid_, argv.front(), &files, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  ASSERT_EQ(problem, 0);
+  pid_ = spawn_program(std::move(words), folder_ + "/output");
 }
 
 void node_test::start_node(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments;
-  for (const char* setting : {"timing.screening_forks=1", "timing.screening_pairs=2", "timing.refinement_forks=1",
-                              "timing.refinement_pairs=4", "timing.max_forks=2", "timing.max_seconds=1",
-                              "device.flush_mb=4", "verification.declared_draws=2"}) {
-    arguments.emplace_back("--set");
-    arguments.emplace_back(setting);
-  }
-  // Small containers do not allow full confinement, which has tests of its own.
-  arguments.emplace_back("--allow-weak-confinement");
+  std::vector<std::string> arguments = quick_settings();
   // These tests of the node run on any machine.
   if (std::find(more.begin(), more.end(), "--device") == more.end())
     arguments.insert(arguments.end(), {"--device", "cpu"});
@@ -104,10 +119,7 @@ void node_test::kill_node(int signal) {
 }
 
 int node_test::wait_node() {
-  int status = 0;
-  const int pid = std::exchange(pid_, -1);
-  if (::waitpid(pid, &status, 0) != pid) return -1000;
-  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+  return wait_program(std::exchange(pid_, -1));
 }
 
 node_client node_test::connect() {

@@ -24,6 +24,13 @@ using namespace std::chrono_literals;
 bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds at_most = 30s);
 // Gone, or dead and not yet reaped.
 bool is_dead(int pid);
+// Starts a program, whose output goes to the end of a file; its process id. Throws if that fails.
+int spawn_program(std::vector<std::string> words, const std::string& output);
+// Waits for its end: its exit code, or minus the signal.
+int wait_program(int pid);
+// Settings with which evaluations are quick, as arguments of a node. Small containers do not allow full confinement,
+// which has tests of its own.
+std::vector<std::string> quick_settings();
 
 class node_test : public testing::Test {
  protected:

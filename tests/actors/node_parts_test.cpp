@@ -44,10 +44,10 @@ TEST(device_roster, gpus_come_before_the_cpu_in_their_order) {
 TEST(device_roster, a_request_is_resolved_to_names_of_devices) {
   const auto r = two_gpus_and_a_cpu();
   EXPECT_EQ(r.choose("").value(), "cuda:0");
-  EXPECT_EQ(r.choose("cuda").value(), "cuda:0,cuda:1");
+  EXPECT_EQ(r.choose("cuda").value(), "cuda") << "also those of machines that join later";
   EXPECT_EQ(r.choose("cuda:1").value(), "cuda:1");
   EXPECT_EQ(r.choose("cpu").value(), "cpu");
-  EXPECT_EQ(r.count("cuda"), 2u);
+  EXPECT_EQ(r.count_here("cuda"), 2u);
   EXPECT_EQ(r.first_of("cuda").what.name, "cuda:0");
 }
 
@@ -71,7 +71,7 @@ TEST(device_roster, a_device_that_was_given_up_is_never_used_again) {
   auto r = two_gpus_and_a_cpu();
   r.give_up("cuda:0", {errc::timeout, "it hangs"});
   EXPECT_EQ(r.choose("").value(), "cuda:1");
-  EXPECT_EQ(r.choose("cuda").value(), "cuda:0,cuda:1") << "one of them works";
+  EXPECT_TRUE(r.choose("cuda")) << "one of them works";
   EXPECT_THAT(r.choose("cuda:0").error().message, HasSubstr("it hangs"));
   EXPECT_TRUE(r.any_usable("cuda"));
   EXPECT_FALSE(r.any_usable("cuda:0"));
@@ -80,6 +80,31 @@ TEST(device_roster, a_device_that_was_given_up_is_never_used_again) {
   r.give_up("cuda:1", {});
   r.give_up("cpu", {});
   EXPECT_EQ(r.choose("").error().code, errc::infrastructure);
+}
+
+TEST(device_roster, devices_of_other_machines_come_after_ours_and_may_be_away) {
+  auto r = two_gpus_and_a_cpu();
+  r.add(node("b/cuda:0", "sm_90a", "H200"));
+  r.add(node("b/cuda:1", "sm_80", "A100"));
+  std::string names;
+  for (const auto& [name, entry] : r.all())
+    names += name + " ";
+  EXPECT_EQ(names, "cuda:0 cuda:1 b/cuda:0 b/cuda:1 cpu ");
+  EXPECT_THAT(r.of_machine("b"), testing::ElementsAre("b/cuda:0", "b/cuda:1"));
+  EXPECT_EQ(r.choose("cuda:0,b/cuda:0").value(), "cuda:0,b/cuda:0");
+  EXPECT_THAT(r.choose("b/cuda").error().message, HasSubstr("two models"));
+  EXPECT_EQ(r.of_model("cuda", "H200"), "cuda:0,cuda:1,b/cuda:0");
+  EXPECT_EQ(r.count_here("cuda:0,b/cuda:0"), 2u);
+  r.started("b/cuda:0", report_of("cuda:0"));
+  EXPECT_EQ(r.first_of("cuda").what.name, "b/cuda:0") << "the first that is ready";
+  EXPECT_EQ(r.why_none_is_here("b/cuda:0"), "");
+  r.away("b/cuda:0", {errc::infrastructure, "b is silent"});
+  EXPECT_TRUE(r.any_usable("b/cuda:0")) << "it may come back";
+  EXPECT_FALSE(r.is_ready("b/cuda:0"));
+  EXPECT_EQ(r.count_here("cuda:0,b/cuda:0"), 1u);
+  EXPECT_THAT(r.why_none_is_here("b/cuda:0"), HasSubstr("b is silent"));
+  r.add(node("b/cuda:0", "sm_90a", "H200"));
+  EXPECT_EQ(r.count_here("b/cuda:0"), 1u) << "it is back";
 }
 
 TEST(device_roster, is_settled_once_every_device_has_started_or_cannot) {

@@ -63,6 +63,12 @@ TEST(device_names, a_list_includes_its_devices_and_cuda_every_gpu) {
   EXPECT_TRUE(names_device("cuda:0, cuda:2", "cuda:2"));
   EXPECT_FALSE(names_device("cuda:0,cuda:2", "cuda:1"));
   EXPECT_FALSE(names_device("", "cpu"));
+  EXPECT_TRUE(names_device("cuda", "b/cuda:3")) << "of every machine";
+  EXPECT_TRUE(names_device("b/cuda", "b/cuda:3"));
+  EXPECT_FALSE(names_device("b/cuda", "c/cuda:3"));
+  EXPECT_FALSE(names_device("b/cuda", "cuda:3"));
+  EXPECT_FALSE(names_device("cuda:3", "b/cuda:3"));
+  EXPECT_TRUE(names_device("cuda:3,b/cuda:3", "b/cuda:3"));
 }
 
 TEST(device_names, only_kinds_in_the_list_are_discovered) {
@@ -76,10 +82,24 @@ TEST(device_names, only_kinds_in_the_list_are_discovered) {
 }
 
 TEST(device_names, a_search_runs_on_one_kind_of_device) {
+  EXPECT_EQ(*kind_of_devices("b/cpu,cpu"), "cpu");
+  EXPECT_THAT(problem_of(kind_of_devices("B_1/cpu")), HasSubstr("there is no device"));
   EXPECT_EQ(*kind_of_devices("cpu"), "cpu");
   EXPECT_EQ(*kind_of_devices("cuda:0,cuda"), "cuda");
   EXPECT_THAT(problem_of(kind_of_devices("cpu,cuda:0")),
               HasSubstr("two kinds: a search runs either on cpu or on GPUs"));
+}
+
+TEST(device_names, may_begin_with_a_machine) {
+  EXPECT_EQ(machine_of("gpu-7/cuda:1"), "gpu-7");
+  EXPECT_EQ(name_on_machine("gpu-7/cuda:1"), "cuda:1");
+  EXPECT_EQ(machine_of("cuda:1"), "");
+  EXPECT_EQ(device_on("", "cuda:1"), "cuda:1");
+  EXPECT_EQ(device_on("b", "cpu"), "b/cpu");
+  for (const char* name : {"", "-b", "b-", "B", "b.c", "b/c"})
+    EXPECT_FALSE(is_machine_name(name)) << name;
+  EXPECT_FALSE(is_machine_name(std::string(64, 'b')));
+  EXPECT_EQ(traits_of("b/cuda:1").kind, traits_of("cuda").kind);
 }
 
 }  // namespace

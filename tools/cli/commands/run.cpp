@@ -10,6 +10,7 @@
 #include "config/base/describe.hpp"
 #include "config/configuration.hpp"
 #include "policy/search/policy_registry.hpp"
+#include "sandbox/device/device_names.hpp"
 #include "tools/baseline/first_look.hpp"
 #include "tools/baseline/measure_baselines.hpp"
 #include "tools/cli/command.hpp"
@@ -250,7 +251,13 @@ expected<bool> measure_base(const run_options& o, const std::string& experiment,
                             const context& c, run_view& view, int wake_fd) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
-  CUDAL1_TRY(const auto devices, choose_devices(node, e.device));
+  CUDAL1_TRY(auto devices, choose_devices(node, e.device));
+  std::erase_if(devices, [](const auto& d) { return !machine_of(d.where.device).empty(); });
+  if (devices.empty())
+    return fail(errc::unsupported,
+                "{} is on another machine, and PyTorch is measured where this command runs; --against program compares "
+                "with the task's own program",
+                e.device);
   if (is_replayed(devices.front().where))
     return fail(errc::unsupported, "{} replays stored verdicts, and PyTorch is measured on real devices only",
                 e.device);

@@ -1,40 +1,57 @@
-// One per process: starts and supervises the other actors, and answers the clients. Its decisions are made by plain
-// classes: device_roster, device_holds, work_queue (leases), supervision; experiment_starter starts experiments.
+// One per cluster: the store, the experiments, the machines that have joined and the leases of their devices; it
+// answers the clients. Its decisions are made by plain classes: membership, device_roster, device_holds, work_queue
+// (leases), compile_pool, supervision; experiment_starter starts experiments.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "actors/device_actor.hpp"
+#include "actors/compile_pool.hpp"
 #include "actors/device_holds.hpp"
 #include "actors/device_roster.hpp"
 #include "actors/experiment_actor.hpp"
 #include "actors/experiment_starter.hpp"
 #include "actors/interfaces.hpp"
+#include "actors/membership.hpp"
 #include "actors/node_options.hpp"
 #include "actors/supervision.hpp"
 #include "actors/work_queue.hpp"
 
 namespace cudal1 {
 
-class node_state {
+class coordinator_state {
  public:
   static constexpr const char* name = "node";
 
-  void begin(node_actor::pointer self, node_setup setup);
+  void begin(coordinator_actor::pointer self, node_setup setup);
+  coordinator_actor::pointer self() const { return self_; }
 
-  // Devices.
+  // Machines (coordinator_machines.cpp).
+  expected<message::joined> join(const message::join& m, const agent_actor& agent);
+  expected<message::done> heartbeat(const message::heartbeat& m);
+  expected<message::done> leave(const message::leave& m);
+  expected<message::done> drain_machine(const message::drain_machine& m);
+  template <class Reply, class Question>
+  caf::result<Reply> ask_store(const Question& m) {
+    return self_->delegate(store_, m);
+  }
+  caf::result<message::blob_part> read_blob(const message::read_blob& m) { return self_->delegate(blob_reader_, m); }
+  caf::result<shared_code> compile(const message::compile& m) { return compilers_.compile(m); }
+
+  // Devices and leases.
   void offer(const message::work_item& item);
   void idle(const message::device_idle& m);
   void extend(const message::long_evaluation& m) { queue_->extend(m.lease, std::chrono::milliseconds(m.limit_ms)); }
   void device_changed(const message::device_state_changed& m);
+  void device_died(const message::device_died& m);
   caf::result<message::done> work_done(const message::work_done& m);
   caf::result<node_status> await_devices();
 
-  // Experiments (node_actor_experiments.cpp).
+  // Experiments (coordinator_experiments.cpp).
   caf::result<message::started> start(const message::start_experiment& m);
   caf::result<message::done> resume();
   caf::result<message::progress_answer> progress(const message::progress_query& m);
@@ -43,32 +60,28 @@ class node_state {
   std::vector<attempt_record> withdraw(const std::string& experiment) { return queue_->withdraw(experiment); }
   void experiment_ended(const message::experiment_ended& m);
 
-  // Clients that hold a device (node_actor_holds.cpp).
+  // Clients that hold a device (coordinator_holds.cpp).
   expected<device_hold> hold(const message::hold_device& m);
   expected<message::done> release(const message::release_device& m);
   caf::result<message::done> keep_baseline(const message::keep_baseline& m);
 
-  expected<node_status> status() const;
+  caf::result<node_status> status();
   caf::result<message::done> drain();
   void tick();
   void down(const caf::down_msg& m);
   void end(const caf::error& reason);
 
  private:
-  struct device_entry {
-    device_actor actor;
-    std::shared_ptr<device_control> control;
-  };
-  // The actors that plan and judge for devices of one kind, with that kind's settings.
-  struct judges {
-    verifier_actor verifier;
-    profiler_actor profiler;
-    auditor_actor auditor;
+  struct machine {
+    agent_actor agent;
+    std::string version;
+    std::set<std::string> known_tasks;  // that it has been told of in this membership
   };
   struct experiment_entry {
     experiment_actor actor;  // these two are empty once it has ended
     std::shared_ptr<policy_handles> policy;
     experiment_record record;
+    std::string model;  // of the devices that it may use
     std::optional<message::experiment_ended> last;
   };
   using done_promise = caf::typed_response_promise<message::done>;
@@ -80,15 +93,20 @@ class node_state {
     supervision_.watch(part.id(), {supervision::role::required_actor, ""});
     return part;
   }
-  void spawn_judges(const std::string& device);
-  device_setup setup_of_device(const std::string& device) const;
-  void spawn_device(const std::string& device);
+  void spawn_local_agent();
+  const agent_actor& agent_of(const std::string& device) const;
+  std::vector<uint64_t> take_over_leases(const message::join& m, membership::admission how);
+  std::vector<message::judging_settings> judging() const;
+  void machine_lost(const std::string& machine, const std::string& why);
+  void watch_machines();
+  void tell_experiments_of_devices();
   void hand_out();
   void lease_lost(const message::work_done& m);
-  void device_died(const std::string& device);
   // Its leases end, and their attempts are lost.
-  void drop_leases(const std::string& device, const std::string& why);
+  void drop_leases(const std::string& device, const std::string& why, bool on_device);
+  void lose(const work_queue::lease& lost, const std::string& why, bool on_device);
   void device_failed(const std::string& device, const error& problem);
+  node_status status_without_processes() const;
   void answer_awaiting();
   void check_drained();
 
@@ -100,12 +118,14 @@ class node_state {
   expected<void> check_unused(const std::string& device) const;
   expected<task> task_of_baseline(const message::keep_baseline& m) const;
 
-  node_actor::pointer self_ = nullptr;
+  coordinator_actor::pointer self_ = nullptr;
   node_setup setup_;
   store_actor store_;
-  std::map<std::string, compiler_actor> compilers_;  // by architecture
-  std::map<std::string, judges> judges_;             // by kind of device
-  std::map<std::string, device_entry> device_actors_;
+  blob_reader_actor blob_reader_;
+  std::map<std::string, auditor_actor> auditors_;  // of groups' rewards, by kind of device
+  std::map<std::string, machine> machines_;        // by name; "": this one
+  std::optional<membership> members_;
+  compile_pool compilers_;
   device_roster devices_;
   device_holds holds_;
   supervision supervision_;
@@ -118,7 +138,7 @@ class node_state {
   bool ending_ = false;
 };
 
-node_actor::behavior_type run_node(node_actor::stateful_pointer<node_state> self,
-                                   const std::shared_ptr<node_setup>& setup);
+coordinator_actor::behavior_type run_coordinator(coordinator_actor::stateful_pointer<coordinator_state> self,
+                                                 const std::shared_ptr<node_setup>& setup);
 
 }  // namespace cudal1

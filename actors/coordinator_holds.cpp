@@ -1,7 +1,7 @@
 // The node's handling of clients that hold a device, and of the baselines that they measure.
 #include <algorithm>
 
-#include "actors/node_actor.hpp"
+#include "actors/coordinator_actor.hpp"
 #include "sandbox/device/device_names.hpp"
 
 namespace cudal1 {
@@ -11,7 +11,7 @@ constexpr duration store_timeout{std::chrono::minutes(1)};
 }
 
 // A hold is given only for a device that no experiment uses or is about to use, so it is exclusive.
-expected<device_hold> node_state::hold(const message::hold_device& m) {
+expected<device_hold> coordinator_state::hold(const message::hold_device& m) {
   CUDAL1_CHECK(check_unused(m.device));
   const auto& settings = setup_.options.settings_of(m.device).device;
   device_hold h;
@@ -21,15 +21,21 @@ expected<device_hold> node_state::hold(const message::hold_device& m) {
   h.flush_bytes = settings.flush_mb << 20;
   h.cores = setup_.options.cores.timing_of(m.device);
   h.seen = setup_.options.cores.seen_by(m.device);
-  self_->send(device_actors_.at(m.device).actor, message::device_held{true});
+  self_->send(agent_of(m.device), message::device_held{m.device, true});
   spdlog::info("device {} is held by a client", m.device);
   return h;
 }
 
-expected<void> node_state::check_unused(const std::string& device) const {
+expected<void> coordinator_state::check_unused(const std::string& device) const {
   if (ending_) return fail(errc::cancelled, "the node is ending");
   if (!devices_.is_ready(device))
     return fail(errc::invalid_argument, "this node has no device \"{}\" that works", device);
+  if (const auto machine = machine_of(device); !machine.empty())
+    return fail(
+        errc::unsupported,
+        "device {} is on machine {}, where this client does not run: a baseline is measured on the device's own "
+        "machine",
+        device, machine);
   if (!traits_of(device).replays.empty())
     return fail(errc::refused, "device {} answers from stored verdicts: nothing can be measured on it", device);
   for (const auto& [id, e] : experiments_)
@@ -43,15 +49,15 @@ expected<void> node_state::check_unused(const std::string& device) const {
   return holds_.check_free(device, 0);
 }
 
-expected<message::done> node_state::release(const message::release_device& m) {
+expected<message::done> coordinator_state::release(const message::release_device& m) {
   if (const auto device = holds_.release(m.hold)) {
     spdlog::info("device {} is free again", *device);
-    if (const auto& actor = device_actors_.at(*device).actor) self_->send(actor, message::device_held{false});
+    self_->send(agent_of(*device), message::device_held{*device, false});
   }
   return message::done{};
 }
 
-expected<task> node_state::task_of_baseline(const message::keep_baseline& m) const {
+expected<task> coordinator_state::task_of_baseline(const message::keep_baseline& m) const {
   const auto held = holds_.device_of(m.hold);
   if (!held) return fail(errc::refused, "only a client that holds the device can store a baseline");
   CUDAL1_TRY(const std::string kind, kind_of_devices(*held));
@@ -61,7 +67,7 @@ expected<task> node_state::task_of_baseline(const message::keep_baseline& m) con
   return t;
 }
 
-caf::result<message::done> node_state::keep_baseline(const message::keep_baseline& m) {
+caf::result<message::done> coordinator_state::keep_baseline(const message::keep_baseline& m) {
   auto promise = self_->make_response_promise<message::done>();
   auto refuse_it = [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); };
   const auto t = task_of_baseline(m);

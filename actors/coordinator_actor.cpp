@@ -1,14 +1,15 @@
-#include "actors/node_actor.hpp"
+#include "actors/coordinator_actor.hpp"
 
 #include <algorithm>
 
 #include <unistd.h>
 
 #include "actors/auditor_actor.hpp"
-#include "actors/compiler_actor.hpp"
-#include "actors/profiler_actor.hpp"
+#include "actors/blob_reader.hpp"
+#include "actors/machine_devices.hpp"
 #include "actors/store_actor.hpp"
-#include "actors/verifier_actor.hpp"
+#include "config/base/wall_clock.hpp"
+#include "sandbox/device/device_names.hpp"
 #include "store/blobs.hpp"
 
 namespace cudal1 {
@@ -21,87 +22,43 @@ constexpr std::chrono::milliseconds pulse{1000};
 
 }  // namespace
 
-void node_state::begin(node_actor::pointer self, node_setup setup) {
+void coordinator_state::begin(coordinator_actor::pointer self, node_setup setup) {
   self_ = self;
   setup_ = std::move(setup);
   const auto& o = setup_.options;
-  queue_.emplace(in_ms(o.settings.device.time_limit_s));
+  const auto started = static_cast<uint64_t>(unix_ms());
+  queue_.emplace(in_ms(o.settings.device.time_limit_s), started << 20);
+  const auto& cluster = o.settings.cluster;
+  members_.emplace(membership::limits{in_ms(cluster.failure_s), in_ms(cluster.rejoin_s)}, started);
   self_->set_down_handler([this](caf::down_msg& m) { log_exceptions(name, [&] { down(m); }); });
   self_->set_exit_handler([this](caf::exit_msg& m) { log_exceptions(name, [&] { end(m.reason); }); });
   store_ = spawn_required_actor<caf::detached>(run_store, setup_.db, blobs(o.data));
-  const auto& compiling = o.settings.compiler;
-  const double first_s = compiling.first_limit_s < compiling.time_limit_s ? compiling.first_limit_s : 0;
-  for (const auto& [architecture, compiler] : setup_.compilers)
-    compilers_[architecture] =
-        spawn_required_actor(run_compiler, compiler, o.compile_workers, compiler_limits{first_s, o.compile_timeout()});
-  for (const auto& device : o.devices) {
+  blob_reader_ = spawn_required_actor<caf::detached>(run_blob_reader, blobs(o.data));
+  for (const auto& [kind, settings] : o.of_kind)
+    auditors_[kind] = spawn_required_actor(
+        run_auditor, auditor_setup{settings.timing, settings.reward, settings.verification.hack_similarity, store_});
+  compilers_.begin(self_, o.compile_timeout(o.compile_workers));
+  for (const auto& device : o.devices)
     devices_.add(device);
-    spawn_judges(device.name);
-    spawn_device(device.name);
-  }
-  starter_.begin({self_, store_, &setup_.options, &devices_, &holds_, setup_.db,
-                  [this](const std::string& architecture) { return compilers_.at(architecture); },
-                  [this](const std::string& device) { return judges_.at(traits_of(device).kind).auditor; },
+  starter_.begin({self_, store_, &setup_.options, &devices_, &holds_, &compilers_, setup_.db,
+                  [this](const std::string& device) { return auditors_.at(traits_of(device).kind); },
                   [this](uint64_t actor, const std::string& experiment) {
                     supervision_.watch(actor, {supervision::role::policy, experiment});
                   },
                   [this](experiment_setup ready) { return launch(std::move(ready)); }, [this] { check_drained(); }});
-  self_->send(node_actor(self_), message::tick{});
-}
-
-// Once for each kind of device.
-void node_state::spawn_judges(const std::string& device) {
-  if (judges_.contains(traits_of(device).kind)) return;
-  const auto& settings = setup_.options.settings_of(device);
-  auto& j = judges_[traits_of(device).kind];
-  j.verifier = spawn_required_actor(run_verifier, settings.verification);
-  j.profiler = spawn_required_actor(run_profiler, settings.timing, store_);
-  j.auditor = spawn_required_actor(
-      run_auditor, auditor_setup{settings.timing, settings.reward, settings.verification.hack_similarity, store_});
+  spawn_local_agent();
+  self_->send(coordinator_actor(self_), message::tick{});
 }
 
 // ---- devices ------------------------------------------------------------------------------------------------------
 
-device_setup node_state::setup_of_device(const std::string& device) const {
-  const auto& o = setup_.options;
-  const auto& settings = o.settings_of(device);
-  const auto& j = judges_.at(traits_of(device).kind);
-  device_setup d;
-  d.session.device = device;
-  d.session.worker = o.worker;
-  d.session.threads = static_cast<int>(settings.device.threads);
-  d.session.timing_core = static_cast<int>(settings.device.timing_core);
-  d.session.cores = o.cores.timing_of(device);
-  d.cores = o.cores;
-  d.session.flush_bytes = settings.device.flush_mb << 20;
-  d.session.blobs = blobs(o.data).folder();
-  d.verification = settings.verification;
-  d.session.allow_weak_confinement = settings.device.allow_weak_confinement;
-  d.control = std::make_shared<device_control>();
-  d.node = node_actor(self_);
-  d.verifier = j.verifier;
-  d.profiler = j.profiler;
-  d.auditor = j.auditor;
-  return d;
-}
-
-void node_state::spawn_device(const std::string& device) {
-  if (const auto& problem = devices_.at(device).what.problem; !problem.empty())
-    return device_failed(device, {errc::infrastructure, problem});
-  devices_.restarted(device);
-  auto& entry = device_actors_[device];
-  auto d = setup_of_device(device);
-  entry.control = d.control;
-  entry.actor = self_->spawn<caf::monitored + caf::detached>(run_device, std::move(d));
-  supervision_.watch(entry.actor.id(), {supervision::role::device, device});
-  if (holds_.is_held(device)) self_->send(entry.actor, message::device_held{true});
-}
-
-void node_state::device_changed(const message::device_state_changed& m) {
+void coordinator_state::device_changed(const message::device_state_changed& m) {
+  if (!devices_.has(m.device)) return;
   const error problem{m.code, m.problem};
   if (m.problem.empty()) {
     devices_.started(m.device, m.report);
     spdlog::info("device {} is ready: {} ({:.0f} ms)", m.device, m.report.where.model, m.report.start_ms);
+    if (!ending_) starter_.device_ready();
   } else if (m.given_up) {
     device_failed(m.device, problem);
   } else {
@@ -110,7 +67,7 @@ void node_state::device_changed(const message::device_state_changed& m) {
   answer_awaiting();
 }
 
-void node_state::device_failed(const std::string& device, const error& problem) {
+void coordinator_state::device_failed(const std::string& device, const error& problem) {
   devices_.give_up(device, problem);
   const auto text = fmt::format("device {} cannot be used: {}", device, problem.message);
   spdlog::critical("{}", text);
@@ -121,63 +78,71 @@ void node_state::device_failed(const std::string& device, const error& problem) 
   }
 }
 
-// Its leases end, and it gets another actor.
-void node_state::device_died(const std::string& device) {
-  device_actors_[device].actor = nullptr;
-  drop_leases(device, fmt::format("the actor of device {} died", device));
-  if (ending_ || !devices_.at(device).usable()) return;
-  if (supervision_.may_restart(device)) return spawn_device(device);
-  device_failed(device, {errc::infrastructure, "its actor died repeatedly"});
-  answer_awaiting();
+// Its agent starts another actor for it.
+void coordinator_state::device_died(const message::device_died& m) {
+  if (devices_.has(m.device)) drop_leases(m.device, m.why, true);
 }
 
-void node_state::drop_leases(const std::string& device, const std::string& why) {
-  for (const auto& lost : queue_->drop_device(device)) {
-    message::work_done m;
-    m.attempt = lost.attempt;
-    m.fault = why;
-    m.on_device = !lost.measured;
-    lease_lost(m);
-  }
+void coordinator_state::drop_leases(const std::string& device, const std::string& why, bool on_device) {
+  for (const auto& lost : queue_->drop_device(device))
+    lose(lost, why, on_device);
 }
 
-caf::result<node_status> node_state::await_devices() {
+void coordinator_state::lose(const work_queue::lease& lost, const std::string& why, bool on_device) {
+  message::work_done m;
+  m.attempt = lost.attempt;
+  m.fault = why;
+  m.on_device = on_device && !lost.measured;
+  lease_lost(m);
+}
+
+caf::result<node_status> coordinator_state::await_devices() {
   auto promise = self_->make_response_promise<node_status>();
   awaiting_.push_back(promise);
   answer_awaiting();
   return promise;
 }
 
-void node_state::answer_awaiting() {
+void coordinator_state::answer_awaiting() {
   if (!devices_.settled()) return;
   for (auto& promise : std::exchange(awaiting_, {})) {
-    if (auto ready = devices_.any_ready(); !ready) {
+    auto ready = devices_.any_ready();
+    if (!ready && !setup_.options.devices.empty())
       promise.deliver(to_caf(std::move(ready).error()));
-    } else {
-      promise.deliver(*status());
-    }
+    else
+      promise.deliver(status_without_processes());
   }
 }
 
 // ---- leases -------------------------------------------------------------------------------------------------------
 
-void node_state::offer(const message::work_item& item) {
-  queue_->offer(item);
+void coordinator_state::offer(const message::work_item& item) {
+  auto offered = item;
+  if (const auto e = experiments_.find(item.attempt.experiment); e != experiments_.end())
+    offered.device = devices_.of_model(item.device, e->second.model);
+  queue_->offer(std::move(offered));
   hand_out();
 }
 
-void node_state::idle(const message::device_idle& m) {
-  if (!devices_.at(m.device).usable()) return;  // it was given up while it did not answer
+void coordinator_state::idle(const message::device_idle& m) {
+  if (!devices_.is_ready(m.device)) return;  // it was given up while it did not answer
+  if (!members_->takes_work(machine_of(m.device))) return;
   queue_->idle(m.device);
   hand_out();
 }
 
-void node_state::hand_out() {
-  while (auto next = queue_->next(std::chrono::steady_clock::now()))
-    self_->send(device_actors_.at(next->device).actor, std::move(next->item));
+void coordinator_state::hand_out() {
+  while (auto next = queue_->next(std::chrono::steady_clock::now())) {
+    auto& machine = machines_.at(machine_of(next->device));
+    auto& item = next->item;
+    if (machine.known_tasks.insert(item.what->id).second) self_->send(machine.agent, message::know_task{item.what});
+    item.what = {};
+    item.device = next->device;
+    self_->send(machine.agent, std::move(item));
+  }
 }
 
-caf::result<message::done> node_state::work_done(const message::work_done& m) {
+caf::result<message::done> coordinator_state::work_done(const message::work_done& m) {
   auto promise = self_->make_response_promise<message::done>();
   queue_->measured(m.lease);
   const auto found = experiments_.find(m.attempt.experiment);
@@ -196,7 +161,7 @@ caf::result<message::done> node_state::work_done(const message::work_done& m) {
   return promise;
 }
 
-void node_state::lease_lost(const message::work_done& m) {
+void coordinator_state::lease_lost(const message::work_done& m) {
   const auto found = experiments_.find(m.attempt.experiment);
   if (found == experiments_.end() || !found->second.actor) return;
   ask<message::done>(
@@ -207,19 +172,20 @@ void node_state::lease_lost(const message::work_done& m) {
       });
 }
 
-void node_state::tick() {
-  self_->delayed_send(node_actor(self_), pulse, message::tick{});
+void coordinator_state::tick() {
+  self_->delayed_send(coordinator_actor(self_), pulse, message::tick{});
+  watch_machines();
   for (const auto& m : std::exchange(lost_, {}))
     lease_lost(m);
   for (const auto& [id, held] : queue_->overdue(std::chrono::steady_clock::now())) {
     if (held.reports == 1) {
       spdlog::error("node: {} on device {} took longer than its lease: the call is cancelled",
                     attempt_key(held.attempt), held.device);
-      device_actors_.at(held.device).control->cancel();
+      self_->send(agent_of(held.device), message::cancel_call{held.device});
     } else if (devices_.at(held.device).usable()) {
       const error problem{errc::timeout, "it does not answer, even after its call was cancelled"};
       // Its experiments go on with their other devices.
-      drop_leases(held.device, fmt::format("device {}: {}", held.device, problem.message));
+      drop_leases(held.device, fmt::format("device {}: {}", held.device, problem.message), true);
       device_failed(held.device, problem);
     }
   }
@@ -227,13 +193,16 @@ void node_state::tick() {
 
 // ---- supervision --------------------------------------------------------------------------------------------------
 
-void node_state::down(const caf::down_msg& m) {
+void coordinator_state::down(const caf::down_msg& m) {
+  for (const auto& [machine, entry] : machines_)
+    if (!machine.empty() && entry.agent && m.source == entry.agent.address())
+      return machine_lost(machine, "the connection broke");
   const auto child = supervision_.died(m.source.id());
   if (!child) return;
   const error why = from_caf(m.reason);
   switch (child->what) {
     case supervision::role::device:
-      return device_died(child->name);
+      return;  // the agent's
     case supervision::role::experiment:
       return experiment_died(child->name, m.source.id(), why);
     case supervision::role::policy:
@@ -244,28 +213,43 @@ void node_state::down(const caf::down_msg& m) {
   }
 }
 
-expected<node_status> node_state::status() const {
+caf::result<node_status> coordinator_state::status() {
+  auto promise = self_->make_response_promise<node_status>();
+  ask<message::machine_processes>(
+      self_, machines_.at("").agent, answer_timeout, message::processes_query{},
+      [this, promise](message::machine_processes& here) mutable {
+        node_status s = status_without_processes();
+        s.processes = std::move(here.ids);
+        promise.deliver(std::move(s));
+      },
+      [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); });
+  return promise;
+}
+
+node_status coordinator_state::status_without_processes() const {
   node_status s;
   s.pid = ::getpid();
   s.data = setup_.options.data;
+  s.listens = setup_.options.settings.cluster.listen;
   for (const auto& [device, entry] : devices_.all()) {
     if (entry.now == device_roster::state::ready) {
       s.devices.push_back(entry.report);
+      s.devices.back().where.device = device;
     } else if (!entry.problem.message.empty()) {
       s.troubled.push_back({device, entry.problem.message, !entry.usable()});
     }
   }
-  for (const auto& [device, entry] : device_actors_)
-    for (const auto& [kind, pids] : entry.control->processes()) {
-      auto& all = s.processes[kind];
-      all.insert(all.end(), pids.begin(), pids.end());
-    }
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& [machine, member] : members_->all())
+    s.machines.push_back({machine, enum_name(member.now), member.draining, machines_.at(machine).version,
+                          std::chrono::duration<double>(now - member.since).count(),
+                          static_cast<int64_t>(devices_.of_machine(machine).size())});
   for (const auto& [id, entry] : experiments_)
     if (entry.actor) s.experiments.push_back(id);
   return s;
 }
 
-caf::result<message::node_metrics> node_state::metrics() {
+caf::result<message::node_metrics> coordinator_state::metrics() {
   auto promise = self_->make_response_promise<message::node_metrics>();
   message::node_metrics m;
   for (const auto& [device, entry] : devices_.all())
@@ -284,7 +268,7 @@ caf::result<message::node_metrics> node_state::metrics() {
   return promise;
 }
 
-caf::result<message::done> node_state::drain() {
+caf::result<message::done> coordinator_state::drain() {
   ending_ = true;
   auto promise = self_->make_response_promise<message::done>();
   draining_.push_back(promise);
@@ -298,7 +282,7 @@ caf::result<message::done> node_state::drain() {
   return promise;
 }
 
-void node_state::check_drained() {
+void coordinator_state::check_drained() {
   const bool running =
       std::any_of(experiments_.begin(), experiments_.end(), [](const auto& e) { return !!e.second.actor; });
   if (!ending_ || running || starter_.starting() > 0) return;
@@ -308,31 +292,39 @@ void node_state::check_drained() {
 }
 
 // Ends the other actors too; the store last, so that what was sent to it before is written.
-void node_state::end(const caf::error& reason) {
+void coordinator_state::end(const caf::error& reason) {
   ending_ = true;
   for (auto& [id, e] : experiments_) {
     if (e.actor) self_->send_exit(e.actor, reason);
     if (e.policy) end_policy(*e.policy);
   }
-  for (auto& [device, d] : device_actors_)
-    if (d.actor) self_->send_exit(d.actor, reason);
-  for (const auto& [kind, j] : judges_) {
-    self_->send_exit(j.auditor, reason);
-    self_->send_exit(j.profiler, reason);
-    self_->send_exit(j.verifier, reason);
-  }
-  for (const auto& [architecture, compiler] : compilers_)
-    self_->send_exit(compiler, reason);
+  self_->send_exit(machines_.at("").agent, reason);
+  for (const auto& [kind, auditor] : auditors_)
+    self_->send_exit(auditor, reason);
+  self_->send_exit(blob_reader_, reason);
   self_->send_exit(store_, reason);
   self_->quit(reason);
 }
 
-node_actor::behavior_type run_node(node_actor::stateful_pointer<node_state> self,
-                                   const std::shared_ptr<node_setup>& setup) {
+coordinator_actor::behavior_type run_coordinator(coordinator_actor::stateful_pointer<coordinator_state> self,
+                                                 const std::shared_ptr<node_setup>& setup) {
   prepare(self);
   auto& s = self->state;
   s.begin(self, std::move(*setup));
   return {
+      [&s](const message::join& m) {
+        return reply_or_error(s.name,
+                              [&] { return s.join(m, caf::actor_cast<agent_actor>(s.self()->current_sender())); });
+      },
+      [&s](const message::heartbeat& m) { return reply_or_error(s.name, [&] { return s.heartbeat(m); }); },
+      [&s](const message::leave& m) { return reply_or_error(s.name, [&] { return s.leave(m); }); },
+      [&s](const message::drain_machine& m) { return reply_or_error(s.name, [&] { return s.drain_machine(m); }); },
+      [&s](const message::read_blob& m) { return s.read_blob(m); },
+      [&s](const message::best_score& m) { return s.ask_store<message::score>(m); },
+      [&s](const message::load_variant& m) { return s.ask_store<variant_record>(m); },
+      [&s](const message::load_hack_cases& m) { return s.ask_store<message::hack_cases>(m); },
+      [&s](const message::device_died& m) { log_exceptions(s.name, [&] { s.device_died(m); }); },
+      [&s](const message::compile& m) { return s.compile(m); },
       [&s](const message::work_item& m) { log_exceptions(s.name, [&] { s.offer(m); }); },
       [&s](const message::device_idle& m) { log_exceptions(s.name, [&] { s.idle(m); }); },
       [&s](const message::long_evaluation& m) { log_exceptions(s.name, [&] { s.extend(m); }); },
@@ -349,7 +341,7 @@ node_actor::behavior_type run_node(node_actor::stateful_pointer<node_state> self
       [&s](const message::hold_device& m) { return reply_or_error(s.name, [&] { return s.hold(m); }); },
       [&s](const message::release_device& m) { return reply_or_error(s.name, [&] { return s.release(m); }); },
       [&s](const message::keep_baseline& m) { return s.keep_baseline(m); },
-      [&s](const message::status_query&) { return reply_or_error(s.name, [&] { return s.status(); }); },
+      [&s](const message::status_query&) { return s.status(); },
       [&s](const message::await_devices&) { return s.await_devices(); },
       [&s](const message::resume_experiments&) { return s.resume(); },
       [&s](const message::drain&) { return s.drain(); },

@@ -1,7 +1,7 @@
 // The node's handling of experiments: start, progress, stop, end.
 #include <algorithm>
 
-#include "actors/node_actor.hpp"
+#include "actors/coordinator_actor.hpp"
 
 namespace cudal1 {
 
@@ -9,7 +9,7 @@ namespace {
 constexpr duration answer_timeout{std::chrono::seconds(10)};
 }
 
-caf::result<message::started> node_state::start(const message::start_experiment& m) {
+caf::result<message::started> coordinator_state::start(const message::start_experiment& m) {
   auto promise = self_->make_response_promise<message::started>();
   if (ending_) {
     promise.deliver(to_caf({errc::cancelled, "the node is ending"}));
@@ -21,19 +21,20 @@ caf::result<message::started> node_state::start(const message::start_experiment&
   return promise;
 }
 
-caf::result<message::done> node_state::resume() {
+caf::result<message::done> coordinator_state::resume() {
   auto promise = self_->make_response_promise<message::done>();
   starter_.resume(promise);
   return promise;
 }
 
-expected<void> node_state::launch(experiment_setup setup) {
+expected<void> coordinator_state::launch(experiment_setup setup) {
   if (ending_) return fail(errc::cancelled, "the node is ending");
   const std::string id = setup.record.id;
   auto& entry = experiments_[id];
   entry.last.reset();
   entry.policy = setup.policy;
   entry.record = setup.record;
+  entry.model = devices_.first_of(setup.record.device).what.model;
   int64_t verdicts = 0;
   for (const auto& t : setup.tallies)
     verdicts += t.evaluations;
@@ -44,11 +45,15 @@ expected<void> node_state::launch(experiment_setup setup) {
   return {};
 }
 
-caf::result<message::progress_answer> node_state::progress(const message::progress_query& m) {
+caf::result<message::progress_answer> coordinator_state::progress(const message::progress_query& m) {
   auto promise = self_->make_response_promise<message::progress_answer>();
   const auto found = experiments_.find(m.experiment);
   if (found == experiments_.end()) {
-    promise.deliver(to_caf({errc::not_found, fmt::format("no experiment \"{}\" runs on this node", m.experiment)}));
+    const auto why = starter_.why_waiting(m.experiment);
+    promise.deliver(to_caf(
+        why.empty()
+            ? error{errc::not_found, fmt::format("no experiment \"{}\" runs on this node", m.experiment)}
+            : error{errc::infrastructure, fmt::format("experiment {} waits for its devices: {}", m.experiment, why)}));
   } else if (const auto& last = found->second.last) {
     promise.deliver(message::progress_answer{last->last, true, last->problem});
   } else {
@@ -69,7 +74,7 @@ caf::result<message::progress_answer> node_state::progress(const message::progre
   return promise;
 }
 
-caf::result<message::done> node_state::stop(const message::stop_experiment& m) {
+caf::result<message::done> coordinator_state::stop(const message::stop_experiment& m) {
   auto promise = self_->make_response_promise<message::done>();
   const auto found = experiments_.find(m.experiment);
   if (found == experiments_.end()) {
@@ -91,13 +96,13 @@ caf::result<message::done> node_state::stop(const message::stop_experiment& m) {
   return promise;
 }
 
-void node_state::experiment_ended(const message::experiment_ended& m) {
+void coordinator_state::experiment_ended(const message::experiment_ended& m) {
   spdlog::info("experiment {}: {}, {} evaluations in {:.1f} s{}{}", m.last.experiment, m.last.state, m.last.evaluations,
                m.last.active_s, m.problem.empty() ? "" : ": ", m.problem);
   forget_experiment(m.last.experiment, m);
 }
 
-void node_state::experiment_died(const std::string& id, caf::actor_id actor, const error& why) {
+void coordinator_state::experiment_died(const std::string& id, caf::actor_id actor, const error& why) {
   const auto& entry = experiments_[id];
   if (!entry.actor || entry.actor.id() != actor) return;  // it had ended, and may have been started again
   spdlog::error("node: the actor of experiment {} died: {}", id, why.message);
@@ -108,7 +113,7 @@ void node_state::experiment_died(const std::string& id, caf::actor_id actor, con
   forget_experiment(id, std::move(last));
 }
 
-void node_state::end_policy(const policy_handles& policy) {
+void coordinator_state::end_policy(const policy_handles& policy) {
   const auto actors = policy.get();
   for (const uint64_t id : {actors.generator.id(), actors.learner.id()})
     supervision_.died(id);  // their ends are intended
@@ -117,7 +122,7 @@ void node_state::end_policy(const policy_handles& policy) {
 }
 
 // Both are started again, in the state that the store has.
-void node_state::policy_died(const std::string& experiment, uint64_t actor) {
+void coordinator_state::policy_died(const std::string& experiment, uint64_t actor) {
   const auto& entry = experiments_[experiment];
   if (ending_ || !entry.actor || !entry.policy) return;
   const auto dead = entry.policy->get();
@@ -137,7 +142,7 @@ void node_state::policy_died(const std::string& experiment, uint64_t actor) {
   });
 }
 
-void node_state::forget_experiment(const std::string& id, message::experiment_ended last) {
+void coordinator_state::forget_experiment(const std::string& id, message::experiment_ended last) {
   auto& entry = experiments_[id];
   entry.last = std::move(last);
   entry.actor = nullptr;

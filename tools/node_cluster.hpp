@@ -1,0 +1,29 @@
+// What a node's process does about other machines: CAF's network part, and mutual TLS with the cluster's certificates.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "actors/cluster_link.hpp"
+#include "actors/coordinator_actor.hpp"
+#include "actors/transport/tls_transport.hpp"
+
+namespace cudal1 {
+
+// Certificates of a data folder: of the authority and of the coordinator.
+inline std::string cluster_folder(const std::string& data) {
+  return data + "/cluster";
+}
+
+// Loads CAF's network part. To be called before the actor system is made.
+void use_network(caf::actor_system_config& config);
+
+// Lets machines with certificates of DATA/cluster join at an address, as in "0.0.0.0:4977". Revoked ones are closed by
+// close_refused(). Errors: no certificates (the message says how to make them), or the address cannot be used.
+expected<std::shared_ptr<tls_transport>> open_cluster(caf::actor_system& system, const std::string& data,
+                                                      const std::string& address, const coordinator_actor& coordinator);
+
+// For a machine that joins a coordinator.
+expected<std::shared_ptr<tls_transport>> transport_of_agent(caf::actor_system& system, identity own);
+
+}  // namespace cudal1

@@ -230,7 +230,8 @@ TEST_F(cluster_test, two_machines_of_one_name_are_not_mixed_up) {
   check_stored(run_on("b/cpu", {relu_chain_task()}, 2), 2);
 }
 
-// Random moments of a run at which something befalls a machine or the coordinator. CUDAL1_TEST_MOMENTS: how many.
+// Moments of searches at which a machine is killed, stopped or ended, or the coordinator is killed or stopped.
+// CUDAL1_TEST_MOMENTS: how many; CUDAL1_TEST_SEED: which.
 TEST_F(cluster_test, at_random_moments_nothing_is_lost_or_blamed_on_a_variant) {
   const char* wanted = std::getenv("CUDAL1_TEST_MOMENTS");
   const char* seed = std::getenv("CUDAL1_TEST_SEED");
@@ -291,7 +292,6 @@ TEST_F(cluster_test, at_random_moments_nothing_is_lost_or_blamed_on_a_variant) {
         },
         90s))
         << end.error;
-    // Verdicts of an earlier experiment of the same program are not reused: the seeds differ, and so may the variants.
     check_stored(end, 2 * evaluations);
     ASSERT_TRUE(wait_for_device("b/cpu") && wait_for_device("c/cpu"));
     if (HasFailure()) return;

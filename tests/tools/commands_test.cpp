@@ -551,7 +551,7 @@ TEST(without_a_store, the_printed_configuration_is_a_valid_file) {
   write_file(file, printed.out + "foks = 3\n");
   const auto unknown = run_cudal1({"config", "--check", file});
   EXPECT_EQ(unknown.code, 2);
-  EXPECT_THAT(unknown.err, AllOf(HasSubstr("foks"), HasSubstr("log_files")));
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("foks"), HasSubstr("rejoin_s")));
   write_file(file, "[timing]\nmax_forks = 0\n");
   EXPECT_THAT(run_cudal1({"config", "--check", file}).err, AllOf(HasSubstr("line 2"), HasSubstr("outside 1 to 1000")));
   EXPECT_EQ(run_cudal1({"config", "--check", folder / "missing.toml"}).code, 2);

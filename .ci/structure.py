@@ -32,7 +32,6 @@ policy/moves
 policy/chat
 policy/prompt
 policy/search
-actors/transport
 actors
 tools/kernelbench/runtime
 tools/cli

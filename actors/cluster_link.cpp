@@ -5,7 +5,7 @@
 
 #include <caf/io/all.hpp>
 
-#include "actors/transport/tls_transport.hpp"
+#include "actors/tls_transport.hpp"
 
 namespace cudal1 {
 

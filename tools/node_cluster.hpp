@@ -6,7 +6,7 @@
 
 #include "actors/cluster_link.hpp"
 #include "actors/coordinator_actor.hpp"
-#include "actors/transport/tls_transport.hpp"
+#include "actors/tls_transport.hpp"
 
 namespace cudal1 {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <ranges>
 #include <tuple>
 
 #include <fmt/ranges.h>
@@ -45,6 +44,12 @@ expected<std::string> checked_name(std::string_view name) {
     return fail(errc::invalid_argument, "there is no device \"{}\"; devices are {}", name, known_device_names());
   const int index = index_of_device(name);
   return index < 0 ? std::string(name) : device_on(machine_in(name), fmt::format("{}:{}", kind_in(name), index));
+}
+
+std::vector<const device_type*> least_preferred_first() {
+  auto types = device_types();
+  std::ranges::reverse(types);
+  return types;
 }
 
 void add_once(std::vector<found_device>& devices, const found_device& device) {
@@ -107,7 +112,7 @@ int index_of_device(std::string_view device) {
 std::string known_device_names() {
   std::vector<std::string> names;
   bool any_replay = false;
-  for (const auto* type : std::views::reverse(device_types())) {
+  for (const auto* type : least_preferred_first()) {
     const auto& t = type->traits();
     any_replay = any_replay || !t.replays.empty();
     if (t.replays.empty())
@@ -142,7 +147,7 @@ expected<std::string> kind_of_devices(std::string_view list) {
   const auto kind = kind_in(names.front());
   if (std::ranges::all_of(names, [&](const auto& name) { return kind_in(name) == kind; })) return std::string(kind);
   std::vector<std::string> kinds;
-  for (const auto* type : std::views::reverse(device_types()))
+  for (const auto* type : least_preferred_first())
     if (type->traits().replays.empty()) kinds.push_back(type->traits().noun + (type->traits().numbered ? "s" : ""));
   return fail(errc::invalid_argument,
               "\"{}\" names devices of two kinds: a search runs either on {}, since their times cannot be compared",

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/transport/certificates.hpp"
+#include "actors/certificates.hpp"
 #include "tests/actors/node_fixture.hpp"
 
 namespace cudal1 {

@@ -27,8 +27,8 @@
 #include <unistd.h>
 
 #include "actors/caf_layer.hpp"
-#include "actors/transport/certificates.hpp"
-#include "actors/transport/tls_transport.hpp"
+#include "actors/certificates.hpp"
+#include "actors/tls_transport.hpp"
 #include "config/base/unique_fd.hpp"
 
 namespace cudal1 {

@@ -77,11 +77,12 @@ TEST(ProgramKernels, EqualRowsThatAreSplitHaveValuesOfTheirOwn) {
       steps += fmt::format(R"({0}{{"aten":"aten::mul.Tensor","args":{{"self":"{1}","other":"{1}"}},"out":["q{2}"]}},)"
                            R"({{"aten":"{3},"out":["h{2}"]}})",
                            n == 0 ? "" : ",", n == 0 ? "x" : "y", n, fmt::format(fmt::runtime(op), fmt::arg("n", n)));
-    auto read = read_task(fmt::format(R"({{"format":1,"name":"two","inputs":[{{"name":"x","dtype":"float32","shape":{0}}},)"
-                                      R"({{"name":"y","dtype":"float32","shape":{0}}}],"steps":[{1}],)"
-                                      R"("outputs":["h0","h1"]}})",
-                                      shape, steps),
-                          "cuda");
+    auto read =
+        read_task(fmt::format(R"({{"format":1,"name":"two","inputs":[{{"name":"x","dtype":"float32","shape":{0}}},)"
+                              R"({{"name":"y","dtype":"float32","shape":{0}}}],"steps":[{1}],)"
+                              R"("outputs":["h0","h1"]}})",
+                              shape, steps),
+                  "cuda");
     if (!read) throw std::runtime_error(read.error().message);
     return *read;
   };

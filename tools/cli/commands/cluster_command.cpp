@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "actors/certificates.hpp"
 #include "actors/client.hpp"
-#include "actors/transport/certificates.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/wall_clock.hpp"
 #include "sandbox/device/device_names.hpp"

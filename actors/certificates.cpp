@@ -1,4 +1,4 @@
-#include "actors/transport/certificates.hpp"
+#include "actors/certificates.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -20,7 +20,7 @@
 #include <caf/fwd.hpp>
 #include <caf/io/middleman_actor.hpp>
 
-#include "actors/transport/certificates.hpp"
+#include "actors/certificates.hpp"
 #include "config/base/error.hpp"
 
 namespace cudal1 {

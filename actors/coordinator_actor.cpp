@@ -80,7 +80,9 @@ void coordinator_state::device_failed(const std::string& device, const error& pr
 
 // Its agent starts another actor for it.
 void coordinator_state::device_died(const message::device_died& m) {
-  if (devices_.has(m.device)) drop_leases(m.device, m.why, true);
+  if (!devices_.has(m.device)) return;
+  devices_.restarted(m.device);
+  drop_leases(m.device, m.why, true);
 }
 
 void coordinator_state::drop_leases(const std::string& device, const std::string& why, bool on_device) {

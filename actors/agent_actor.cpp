@@ -79,7 +79,7 @@ void agent_state::spawn_judges(const message::judging_settings& settings) {
   if (!is_here) return;
   auto& j = judges_[settings.kind];
   const records_actor records = agent_actor(self_);
-  verification_[settings.kind] = settings.verification;
+  j.verification = settings.verification;
   j.verifier = spawn_required_actor(run_verifier, settings.verification);
   j.profiler = spawn_required_actor(run_profiler, settings.timing, records);
   j.auditor = spawn_required_actor(
@@ -100,7 +100,7 @@ device_setup agent_state::setup_of_device(const std::string& device) const {
   d.cores = o.cores;
   d.session.flush_bytes = settings.device.flush_mb << 20;
   d.session.blobs = blobs(o.data).folder();
-  d.verification = verification_.at(kind);
+  d.verification = j.verification;
   d.session.allow_weak_confinement = settings.device.allow_weak_confinement;
   d.control = std::make_shared<device_control>();
   d.agent = agent_actor(self_);

@@ -83,6 +83,7 @@ class agent_state {
     verifier_actor verifier;
     profiler_actor profiler;
     auditor_actor auditor;
+    verification_options verification;  // with which they were started
   };
   using done_promise = caf::typed_response_promise<message::done>;
 
@@ -135,8 +136,7 @@ class agent_state {
   std::map<std::string, compiler_actor> compilers_;  // by target
   std::map<std::string, judges> judges_;             // by kind of device
   std::map<std::string, device_entry> devices_;
-  std::string settings_;                                      // by which the judges were started, as text
-  std::map<std::string, verification_options> verification_;  // by kind
+  std::string settings_;  // by which the judges were started, as text
   supervision supervision_;
 
   std::map<std::string, known_task> tasks_;  // by id

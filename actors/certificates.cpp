@@ -11,19 +11,16 @@
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
-#include <openssl/bio.h>
 #include <openssl/bn.h>
 #include <openssl/ec.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/rand.h>
-#include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/openssl_objects.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/unique_fd.hpp"
 
@@ -37,28 +34,10 @@ constexpr std::size_t most_name_characters = 63, serial_bytes = 16;
 constexpr off_t most_file_bytes = 16 << 20;
 constexpr std::chrono::hours backdating{24}, node_validity{3 * 365 * 24}, authority_validity{10 * 365 * 24};
 
-template <auto Free>
-struct freed_by {
-  template <class T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using bio_ptr = std::unique_ptr<BIO, freed_by<BIO_free>>;
 using bignum_ptr = std::unique_ptr<BIGNUM, freed_by<BN_free>>;
-using key_ptr = std::unique_ptr<EVP_PKEY, freed_by<EVP_PKEY_free>>;
-using certificate_ptr = std::unique_ptr<X509, freed_by<X509_free>>;
 using extension_ptr = std::unique_ptr<X509_EXTENSION, freed_by<X509_EXTENSION_free>>;
 using store_ptr = std::unique_ptr<X509_STORE, freed_by<X509_STORE_free>>;
 using store_context_ptr = std::unique_ptr<X509_STORE_CTX, freed_by<X509_STORE_CTX_free>>;
-
-// Empties OpenSSL's error queue.
-tl::unexpected<error> openssl_failed(const char* what) {
-  char reason[256] = "no reason given";
-  if (const unsigned long code = ERR_get_error()) ERR_error_string_n(code, reason, sizeof reason);
-  ERR_clear_error();
-  return fail(errc::infrastructure, "OpenSSL: {}: {}", what, reason);
-}
 
 tl::unexpected<error> file_failed(const std::string& path, const char* what) {
   return fail(errno == ENOENT ? errc::not_found : errc::io_error, "{} {}: {}", path, what, std::strerror(errno));
@@ -135,11 +114,6 @@ expected<unique_fd> lock_folder(const std::string& folder) {
 
 // ---- PEM ----------------------------------------------------------------------------------------------------------
 
-// OpenSSL's default would ask for a passphrase on the terminal.
-int no_passphrase(char*, int, int, void*) {
-  return -1;
-}
-
 template <class Write>
 expected<std::string> to_pem(const char* what, Write write) {
   ERR_clear_error();
@@ -160,15 +134,13 @@ expected<std::string> to_pem(EVP_PKEY* key) {
 }
 
 certificate_ptr read_certificate(const std::string& pem) {
-  const bio_ptr memory(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  certificate_ptr read(PEM_read_bio_X509(memory.get(), nullptr, no_passphrase, nullptr));
+  certificate_ptr read(read_pem(PEM_read_bio_X509, pem));
   ERR_clear_error();
   return read;
 }
 
 key_ptr read_key(const std::string& pem) {
-  const bio_ptr memory(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  key_ptr read(PEM_read_bio_PrivateKey(memory.get(), nullptr, no_passphrase, nullptr));
+  key_ptr read(read_pem(PEM_read_bio_PrivateKey, pem));
   ERR_clear_error();
   return read;
 }

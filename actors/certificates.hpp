@@ -55,6 +55,11 @@ struct issued_certificate {
   bool revoked = false;
 };
 
+// Where a coordinator's data folder has them.
+inline std::string cluster_folder(const std::string& data) {
+  return data + "/cluster";
+}
+
 // An authority whose key and lists are in a folder of their own (DATA/cluster, mode 0700). Every call reads the lists,
 // and every change holds a lock on the folder, so several processes can use it.
 class certificate_authority {

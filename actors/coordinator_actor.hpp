@@ -98,6 +98,7 @@ class coordinator_state {
   std::vector<uint64_t> take_over_leases(const message::join& m, membership::admission how);
   std::vector<message::judging_settings> judging() const;
   void machine_lost(const std::string& machine, const std::string& why);
+  void take_from_idle(const std::string& machine);
   void watch_machines();
   void tell_experiments_of_devices();
   void hand_out();

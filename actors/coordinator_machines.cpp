@@ -77,8 +77,8 @@ expected<message::joined> coordinator_state::join(const message::join& m, const 
 // The leases of a machine that joins go on if it still has them. Returns those that it has and that have ended here.
 std::vector<uint64_t> coordinator_state::take_over_leases(const message::join& m, membership::admission how) {
   std::vector<uint64_t> known;
+  take_from_idle(m.name);
   for (const auto& device : devices_.of_machine(m.name)) {
-    queue_->not_idle(device);
     for (const uint64_t lease : queue_->leases_of(device)) {
       const bool goes_on = how == membership::admission::again && std::ranges::count(m.leases, lease) > 0;
       if (goes_on)
@@ -104,8 +104,7 @@ expected<message::done> coordinator_state::heartbeat(const message::heartbeat& m
 expected<message::done> coordinator_state::leave(const message::leave& m) {
   CUDAL1_CHECK(heartbeat({m.name, m.epoch}));
   members_->leaves(m.name);
-  for (const auto& device : devices_.of_machine(m.name))
-    queue_->not_idle(device);
+  take_from_idle(m.name);
   if (!m.left) return message::done{};
   machine_lost(m.name, "it has left");
   members_->left(m.name, std::chrono::steady_clock::now());
@@ -118,12 +117,17 @@ void coordinator_state::machine_lost(const std::string& machine, const std::stri
   if (!members_->lost(machine, std::chrono::steady_clock::now())) return;
   spdlog::warn("node: {} is away: {}", shown(machine), why);
   compilers_.remove(machine);
-  for (const auto& device : devices_.of_machine(machine)) {
-    queue_->not_idle(device);
+  take_from_idle(machine);
+  for (const auto& device : devices_.of_machine(machine))
     if (devices_.at(device).usable())
       devices_.away(device, {errc::infrastructure, fmt::format("{} is away: {}", shown(machine), why)});
-  }
   tell_experiments_of_devices();
+}
+
+// Until they ask again, nothing is given to a machine's devices.
+void coordinator_state::take_from_idle(const std::string& machine) {
+  for (const auto& device : devices_.of_machine(machine))
+    queue_->not_idle(device);
 }
 
 void coordinator_state::watch_machines() {
@@ -151,9 +155,7 @@ void coordinator_state::tell_experiments_of_devices() {
 expected<message::done> coordinator_state::drain_machine(const message::drain_machine& m) {
   if (!members_->all().contains(m.name)) return fail(errc::not_found, "this cluster has no machine \"{}\"", m.name);
   members_->drain(m.name, m.draining);
-  if (m.draining)
-    for (const auto& device : devices_.of_machine(m.name))
-      queue_->not_idle(device);
+  if (m.draining) take_from_idle(m.name);
   spdlog::info("node: {} {}", shown(m.name), m.draining ? "gets no more work" : "gets work again");
   return message::done{};
 }

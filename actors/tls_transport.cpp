@@ -21,17 +21,14 @@
 #include <caf/io/network/doorman_impl.hpp>
 #include <caf/io/network/stream.hpp>
 #include <netdb.h>
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "actors/caf_layer.hpp"
+#include "actors/openssl_objects.hpp"
 #include "config/base/unique_fd.hpp"
 
 namespace cudal1 {
@@ -49,34 +46,8 @@ constexpr std::chrono::seconds close_port_limit{2};
 
 // ---- OpenSSL ------------------------------------------------------------------------------------------------------
 
-template <auto Free>
-struct freed_by {
-  template <class T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using bio_ptr = std::unique_ptr<BIO, freed_by<BIO_free>>;
 using ssl_ptr = std::unique_ptr<SSL, freed_by<SSL_free>>;
 using context_ptr = std::unique_ptr<SSL_CTX, freed_by<SSL_CTX_free>>;
-using certificate_ptr = std::unique_ptr<X509, freed_by<X509_free>>;
-using key_ptr = std::unique_ptr<EVP_PKEY, freed_by<EVP_PKEY_free>>;
-
-// Empties OpenSSL's error queue; the queue is one for all connections of a thread.
-std::string take_openssl_error() {
-  const unsigned long code = ERR_get_error();
-  const char* reason = code != 0 ? ERR_reason_error_string(code) : nullptr;
-  ERR_clear_error();
-  return reason != nullptr ? reason : "no reason given";
-}
-
-tl::unexpected<error> openssl_failed(const char* what) {
-  return fail(errc::infrastructure, "OpenSSL: {}: {}", what, take_openssl_error());
-}
-
-int no_passphrase(char*, int, int, void*) {
-  return -1;
-}
 
 // A BIO over a non-blocking socket that it does not own. Unlike OpenSSL's, it writes without raising SIGPIPE.
 namespace socket_bio {
@@ -130,12 +101,6 @@ BIO* make(int fd) {
 }
 
 }  // namespace socket_bio
-
-template <class Read>
-auto read_pem(Read read, const std::string& pem) {
-  const bio_ptr memory(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  return read(memory.get(), nullptr, no_passphrase, nullptr);
-}
 
 // TLS 1.3, a certificate from both sides, no session that could be resumed.
 expected<context_ptr> make_context(const identity& own) {

@@ -10,11 +10,6 @@
 
 namespace cudal1 {
 
-// Certificates of a data folder: of the authority and of the coordinator.
-inline std::string cluster_folder(const std::string& data) {
-  return data + "/cluster";
-}
-
 // Loads CAF's network part. To be called before the actor system is made.
 void use_network(caf::actor_system_config& config);
 

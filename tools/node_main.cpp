@@ -233,7 +233,7 @@ bool wait_for_shutdown(const flags& f, client_server& clients, caf::scoped_actor
   auto busy = clock::now();
   for (;;) {
     pollfd end{end_fd, POLLIN, 0};
-    if (::poll(&end, 1, f.exit_when_idle_s >= 0 ? 250 : 2000) > 0) return true;
+    if (::poll(&end, 1, f.exit_when_idle_s >= 0 ? 250 : cluster != nullptr ? 2000 : -1) > 0) return true;
     if (cluster != nullptr) cluster->close_refused();
     if (f.exit_when_idle_s < 0) continue;
     const auto status = clients.connections() > 0 ? fail(errc::cancelled, "busy")

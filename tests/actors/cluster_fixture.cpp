@@ -125,6 +125,23 @@ client_answer cluster_test::run_on(const std::string& devices, const std::vector
   });
 }
 
+client_answer cluster_test::follow_to_end(const std::string& experiment, std::chrono::milliseconds at_most) {
+  client_request follow;
+  follow.verb = client_verb::follow;
+  follow.experiment = experiment;
+  client_answer end;
+  EXPECT_TRUE(wait_until(
+      [&] {
+        auto client = connect();
+        EXPECT_TRUE(client.send(follow));
+        end = read_to_end(client);
+        return end.progress && end.progress->state == "finished";
+      },
+      at_most))
+      << end.error;
+  return end;
+}
+
 void cluster_test::check_stored(const client_answer& end, int64_t evaluations) {
   ASSERT_TRUE(end.progress) << end.error;
   EXPECT_EQ(end.error, "");

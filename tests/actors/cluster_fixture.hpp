@@ -34,6 +34,8 @@ class cluster_test : public node_test {
   // Runs an experiment; `now` gets every progress.
   client_answer run_on(const std::string& devices, const std::vector<task>& tasks, int64_t evaluations,
                        const std::function<void(const experiment_progress&)>& now = {});
+  // Follows an experiment that runs or is resumed, until it is finished; fails if it is not by then.
+  client_answer follow_to_end(const std::string& experiment, std::chrono::milliseconds at_most);
   // Checks that each evaluation of an experiment is stored once, and that no variant is blamed for what befell a
   // machine.
   void check_stored(const client_answer& end, int64_t evaluations);

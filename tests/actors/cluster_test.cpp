@@ -129,21 +129,8 @@ TEST_F(cluster_test, after_kill_9_of_the_coordinator_machines_join_the_next_one_
   EXPECT_EQ(wait_node(), -SIGKILL);
   start_coordinator();
   ASSERT_TRUE(wait_for_device("b/cpu"));
-  client_request follow;
-  follow.verb = client_verb::follow;
-  follow.experiment = experiment;
-  client_answer end;
   // It is resumed once its device is there.
-  ASSERT_TRUE(wait_until(
-      [&] {
-        auto client = connect();
-        EXPECT_TRUE(client.send(follow));
-        end = read_to_end(client);
-        return end.progress && end.progress->state == "finished";
-      },
-      60s))
-      << end.error;
-  check_stored(end, 20);
+  check_stored(follow_to_end(experiment, 60s), 20);
 }
 
 TEST_F(cluster_test, weights_are_copied_to_the_machine_that_evaluates) {
@@ -244,7 +231,6 @@ TEST_F(cluster_test, at_random_moments_nothing_is_lost_or_blamed_on_a_variant) {
   ASSERT_TRUE(wait_for_device("b/cpu") && wait_for_device("c/cpu"));
   for (int done = 0; done < moments;) {
     const int64_t evaluations = 12;
-    std::string experiment;
     auto client = connect();
     auto request = run_request(two_tasks(), evaluations);
     request.device = "cpu";
@@ -279,20 +265,7 @@ TEST_F(cluster_test, at_random_moments_nothing_is_lost_or_blamed_on_a_variant) {
       EXPECT_EQ(wait_node(), -SIGKILL);
       start_coordinator();
     }
-    client_request follow;
-    follow.verb = client_verb::follow;
-    follow.experiment = seen.progress->experiment;
-    client_answer end;
-    ASSERT_TRUE(wait_until(
-        [&] {
-          auto again = connect();
-          EXPECT_TRUE(again.send(follow));
-          end = read_to_end(again);
-          return end.progress && end.progress->state == "finished";
-        },
-        90s))
-        << end.error;
-    check_stored(end, 2 * evaluations);
+    check_stored(follow_to_end(seen.progress->experiment, 90s), 2 * evaluations);
     ASSERT_TRUE(wait_for_device("b/cpu") && wait_for_device("c/cpu"));
     if (HasFailure()) return;
   }

@@ -24,12 +24,8 @@ constexpr const char* exit_codes =
     "  2    an invalid or unknown name\n"
     "  3    no node runs, or its files cannot be read or written";
 
-std::string cluster_folder(const context& c) {
-  return c.data + "/cluster";
-}
-
 expected<certificate_authority> authority_of(const context& c) {
-  auto opened = certificate_authority::open(cluster_folder(c));
+  auto opened = certificate_authority::open(cluster_folder(c.data));
   if (opened || opened.error().code != errc::not_found) return opened;
   return fail(errc::not_found, "{} has no cluster yet: `cudal1 cluster init` makes its certificates", c.data);
 }
@@ -37,14 +33,14 @@ expected<certificate_authority> authority_of(const context& c) {
 // ---- certificates -------------------------------------------------------------------------------------------------
 
 expected<int> init(context& c) {
-  CUDAL1_TRY(const auto made, certificate_authority::create(cluster_folder(c), "coordinator"));
+  CUDAL1_TRY(const auto made, certificate_authority::create(cluster_folder(c.data), "coordinator"));
   c.out.print(
       fmt::format("The certificates of a cluster are in {0}; whoever has ca.key there can admit machines.\n\n"
                   "1. Start the coordinator here:    cudal1-node --data {1} --listen 0.0.0.0:4977\n"
                   "2. For each other machine:        cudal1 --data {1} cluster add NAME\n"
                   "   and copy NAME.pem to it, over a channel that nobody else reads.\n"
                   "3. There:                         cudal1-node --join THIS_MACHINE:4977 --identity NAME.pem\n",
-                  cluster_folder(c), c.data));
+                  cluster_folder(c.data), c.data));
   return exit_code::success;
 }
 

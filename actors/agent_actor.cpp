@@ -27,6 +27,10 @@ void agent_state::begin(agent_actor::pointer self, agent_setup setup) {
   self_->set_exit_handler([this](caf::exit_msg& m) { log_exceptions(name, [&] { end(m.reason); }); });
   for (const auto& device : setup_.options.devices)
     devices_[device.name];
+  if (!is_local()) spool_.emplace(setup_.options.data);
+  if (spool_)
+    for (auto& m : spool_->load())
+      left_.emplace(m.lease, std::move(m));
   spawn_compilers();
   self_->send(agent_actor(self_), message::tick{});
 }
@@ -277,9 +281,36 @@ void agent_state::device_changed(message::device_state_changed m) {
   if (coordinator_) self_->send(coordinator_, std::move(m));
 }
 
+void agent_state::acknowledged(uint64_t lease) {
+  in_flight_.erase(lease);
+  if (spool_) spool_->remove(lease);
+  check_retired();
+}
+
+// One at a time; after an error with the next tick.
+void agent_state::send_left_results() {
+  if (!coordinator_ || sending_left_ || left_.empty()) return;
+  sending_left_ = true;
+  const uint64_t lease = left_.begin()->first;
+  ask<message::done>(
+      self_, coordinator_, report_timeout, left_.begin()->second,
+      [this, lease](const message::done&) {
+        sending_left_ = false;
+        left_.erase(lease);
+        acknowledged(lease);
+        send_left_results();
+      },
+      [this](const error& e) {
+        sending_left_ = false;
+        spdlog::warn("agent: an earlier result is not acknowledged yet: {}", e.message);
+      });
+}
+
 // A device keeps its result, and sends it again after an error.
 caf::result<message::done> agent_state::work_done(const message::work_done& m) {
   auto promise = self_->make_response_promise<message::done>();
+  if (spool_ && m.has_verdict && in_flight_.contains(m.lease))
+    if (const auto kept = spool_->put(m); !kept) spdlog::warn("agent: {}", kept.error().message);
   if (!coordinator_) {
     promise.deliver(to_caf(no_coordinator()));
     return promise;
@@ -295,9 +326,8 @@ caf::result<message::done> agent_state::work_done(const message::work_done& m) {
   ask<message::done>(
       self_, coordinator_, report_timeout, m,
       [this, lease = m.lease, answer](const message::done&) {
-        in_flight_.erase(lease);
+        acknowledged(lease);
         answer(message::done{});
-        check_retired();
       },
       [answer](error e) { answer(to_caf(std::move(e))); });
   return promise;

@@ -18,6 +18,7 @@
 #include "actors/device_actor.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/node_options.hpp"
+#include "actors/result_spool.hpp"
 #include "actors/supervision.hpp"
 
 namespace cudal1 {
@@ -122,6 +123,8 @@ class agent_state {
   void hand_out_waiting();
   void hand_to_device(message::work_item item, const known_task& of);
   void refuse_work(const message::work_item& item, const std::string& why);
+  void acknowledged(uint64_t lease);
+  void send_left_results();
 
   agent_actor::pointer self_ = nullptr;
   agent_setup setup_;
@@ -144,6 +147,9 @@ class agent_state {
   std::deque<message::work_item> waiting_;     // for the blobs of their tasks
   std::map<uint64_t, std::string> in_flight_;  // leases whose end is not acknowledged, and their devices
   std::map<uint64_t, done_promise> reporting_;
+  std::optional<result_spool> spool_;            // if the coordinator is another process
+  std::map<uint64_t, message::work_done> left_;  // by lease: results that an earlier process of this machine left
+  bool sending_left_ = false;
   std::vector<done_promise> retired_;
 };
 

@@ -29,6 +29,7 @@ void agent_state::tick() {
   const auto now = clock::now();
   if (!coordinator_ && !connecting_ && !ending_ && now >= next_attempt_) connect();
   if (coordinator_ && !is_local() && now >= next_beat_) beat();
+  send_left_results();
   check_retired();
 }
 
@@ -57,6 +58,8 @@ void agent_state::join(const coordinator_actor& to) {
   m.compile_slots = 2 * static_cast<int64_t>(setup_.options.compile_workers);
   for (const auto& [lease, device] : in_flight_)
     m.leases.push_back(lease);
+  for (const auto& [lease, result] : left_)
+    m.leases.push_back(lease);
   ask<message::joined>(
       self_, to, join_timeout, std::move(m), [this, to](const message::joined& answer) { joined(to, answer); },
       [this](const error& e) {
@@ -75,8 +78,11 @@ void agent_state::joined(const coordinator_actor& to, const message::joined& m) 
   heartbeat_ = in_ms(m.heartbeat_s);
   failure_ = in_ms(m.failure_s);
   next_beat_ = clock::now() + heartbeat_;
-  for (const uint64_t lease : m.dropped)
+  for (const uint64_t lease : m.dropped) {
     in_flight_.erase(lease);
+    left_.erase(lease);
+    if (spool_) spool_->remove(lease);
+  }
   std::erase_if(waiting_, [&](const auto& item) { return !in_flight_.contains(item.lease); });
   if (!is_local()) spdlog::info("agent: joined as {}, membership {}", setup_.name, epoch_);
   fetcher_->connected(coordinator_);
@@ -143,7 +149,7 @@ void agent_state::announce_leave() {
 }
 
 void agent_state::check_retired() {
-  if (!retiring_ || retired_.empty() || !in_flight_.empty()) return;
+  if (!retiring_ || retired_.empty() || !in_flight_.empty() || !left_.empty()) return;
   const auto answer = [this] {
     for (auto& promise : std::exchange(retired_, {}))
       promise.deliver(message::done{});

@@ -56,11 +56,19 @@ void coordinator_state::device_changed(const message::device_state_changed& m) {
   if (!devices_.has(m.device)) return;
   const error problem{m.code, m.problem};
   if (m.problem.empty()) {
+    const bool was_away = devices_.at(m.device).now == device_roster::state::away;
     devices_.started(m.device, m.report);
     spdlog::info("device {} is ready: {} ({:.0f} ms)", m.device, m.report.where.model, m.report.start_ms);
+    if (was_away) tell_experiments_of_devices();
     if (!ending_) starter_.device_ready();
   } else if (m.given_up) {
     device_failed(m.device, problem);
+  } else if (m.away) {
+    if (!devices_.at(m.device).usable()) return;
+    spdlog::warn("device {} is away: {}", m.device, m.problem);
+    devices_.away(m.device, problem);
+    queue_->not_idle(m.device);
+    tell_experiments_of_devices();
   } else {
     devices_.failed(m.device, problem);
   }
@@ -120,8 +128,10 @@ void coordinator_state::answer_awaiting() {
 
 void coordinator_state::offer(const message::work_item& item) {
   auto offered = item;
-  if (const auto e = experiments_.find(item.attempt.experiment); e != experiments_.end())
+  if (const auto e = experiments_.find(item.attempt.experiment); e != experiments_.end()) {
     offered.device = devices_.of_model(item.device, e->second.model);
+    queue_->set_weight(item.attempt.experiment, weight_of(e->second.record.priority));
+  }
   queue_->offer(std::move(offered));
   hand_out();
 }
@@ -146,7 +156,7 @@ void coordinator_state::hand_out() {
 
 caf::result<message::done> coordinator_state::work_done(const message::work_done& m) {
   auto promise = self_->make_response_promise<message::done>();
-  queue_->measured(m.lease);
+  queue_->measured(m.lease, std::chrono::steady_clock::now());
   const auto found = experiments_.find(m.attempt.experiment);
   if (found == experiments_.end() || !found->second.actor) {
     queue_->release(m.lease);
@@ -257,6 +267,8 @@ caf::result<message::node_metrics> coordinator_state::metrics() {
   for (const auto& [device, entry] : devices_.all())
     m.devices.push_back({device, entry.what.model, entry.now == device_roster::state::ready, queue_->measures(device),
                          holds_.is_held(device)});
+  for (const auto& [machine, member] : members_->all())
+    m.machines.push_back({machine, enum_name(member.now), member.draining});
   m.waiting = static_cast<int64_t>(queue_->waiting());
   m.leased = static_cast<int64_t>(queue_->leased());
   m.experiments = std::ranges::count_if(experiments_, [](const auto& e) { return !!e.second.actor; });

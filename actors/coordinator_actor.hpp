@@ -95,7 +95,7 @@ class coordinator_state {
   }
   void spawn_local_agent();
   const agent_actor& agent_of(const std::string& device) const;
-  std::vector<uint64_t> take_over_leases(const message::join& m, membership::admission how);
+  std::vector<uint64_t> take_over_leases(const message::join& m);
   std::vector<message::judging_settings> judging() const;
   void machine_lost(const std::string& machine, const std::string& why);
   void take_from_idle(const std::string& machine);

@@ -50,7 +50,7 @@ expected<message::joined> coordinator_state::join(const message::join& m, const 
     return fail(errc::invalid_argument, "\"{}\" is not the name of a machine", m.name);
   CUDAL1_TRY(const auto how, members_->join(m.name, m.incarnation, std::chrono::steady_clock::now()));
   message::joined answer;
-  answer.dropped = take_over_leases(m, how);
+  answer.dropped = take_over_leases(m);
   for (const auto& d : m.devices) {
     node_device device;
     device.name = device_on(m.name, d.name);
@@ -74,13 +74,14 @@ expected<message::joined> coordinator_state::join(const message::join& m, const 
   return answer;
 }
 
-// The leases of a machine that joins go on if it still has them. Returns those that it has and that have ended here.
-std::vector<uint64_t> coordinator_state::take_over_leases(const message::join& m, membership::admission how) {
+// The leases of a machine that joins go on if it still has them, or their results (also those that an earlier process
+// of it left on disk). Returns those that it has and that have ended here.
+std::vector<uint64_t> coordinator_state::take_over_leases(const message::join& m) {
   std::vector<uint64_t> known;
   take_from_idle(m.name);
   for (const auto& device : devices_.of_machine(m.name)) {
     for (const uint64_t lease : queue_->leases_of(device)) {
-      const bool goes_on = how == membership::admission::again && std::ranges::count(m.leases, lease) > 0;
+      const bool goes_on = std::ranges::count(m.leases, lease) > 0;
       if (goes_on)
         known.push_back(lease);
       else if (const auto ended = queue_->release(lease))

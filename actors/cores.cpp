@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace cudal1 {
 
 namespace {
@@ -50,6 +52,26 @@ core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_reque
   for (auto& [device, cores] : l.timing)
     cores.clear();
   return l;
+}
+
+std::optional<core_layout> lay_out_unclaimed_cores(const std::vector<int>& allowed,
+                                                   const std::vector<core_request>& requests, machine_claims& claims) {
+  const auto claim_of = [](int core) { return fmt::format("core-{}", core); };
+  for (std::vector<int> left = allowed; !left.empty();) {
+    core_layout l = lay_out_cores(left, requests);
+    std::vector<int> ours, others;
+    for (const auto& [device, cores] : l.timing)
+      for (const int core : cores)
+        (claims.take(claim_of(core)) ? ours : others).push_back(core);
+    const bool all_served =
+        std::ranges::all_of(requests, [&](const auto& r) { return r.count == 0 || !l.timing_of(r.device).empty(); });
+    if (others.empty() && all_served) return l;
+    for (const int core : ours)
+      claims.give_back(claim_of(core));
+    if (others.empty()) break;
+    std::erase_if(left, [&](int core) { return holds(others, core); });
+  }
+  return std::nullopt;
 }
 
 std::vector<int> core_layout::timing_of(const std::string& device) const {

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sandbox/device/device_type.hpp"
+#include "sandbox/device/machine_claims.hpp"
 
 namespace cudal1 {
 
@@ -24,5 +26,10 @@ struct core_layout {
 // near ones first. Each gets as many as leave half of all cores to the rest; if that is too few, the least that it
 // requests, if that leaves any; else none.
 core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_request>& requests);
+
+// The same without the cores on which other nodes of this machine time calls, and with claims on those that it chooses.
+// Nothing if too few are left for that.
+std::optional<core_layout> lay_out_unclaimed_cores(const std::vector<int>& allowed,
+                                                   const std::vector<core_request>& requests, machine_claims& claims);
 
 }  // namespace cudal1

@@ -14,6 +14,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 constexpr duration commit_timeout{std::chrono::minutes(2)};  // of the node: the store syncs
 constexpr std::chrono::milliseconds pulse{1000};
+constexpr std::chrono::milliseconds ask_for_trouble{1000}, retry_of_used_device{3000}, rest_after_errors{10'000};
 constexpr int start_failures_allowed = 5;
 constexpr int faults_in_a_row_allowed = 6;
 // Times the reference's own time, where that is so long that the configured limits would not do.
@@ -24,6 +25,15 @@ constexpr double longest_evaluation = 400;  // draws in float32 and float64, che
 bool lasts(errc code) {
   return code == errc::refused || code == errc::unsupported || code == errc::not_found ||
          code == errc::invalid_argument;
+}
+
+message::device_state_changed disturbance(const std::string& device, const error& e) {
+  message::device_state_changed m;
+  m.device = device;
+  m.code = e.code;
+  m.problem = e.message;
+  m.away = true;
+  return m;
 }
 
 message::device_state_changed trouble(const std::string& device, const error& e, bool given_up) {
@@ -86,6 +96,11 @@ void device_state::start_session() {
   session_ = std::move(*started);
   setup_.control->attach(session_.get());
   start_failures_ = 0;
+  disturbed_ = false;
+  tell_ready();
+}
+
+void device_state::tell_ready() {
   message::device_state_changed m;
   m.device = setup_.session.device;
   m.report = session_->report();
@@ -93,6 +108,11 @@ void device_state::start_session() {
 }
 
 void device_state::start_failed(const error& e) {
+  if (e.code == errc::already_exists) {  // someone else uses it, and may end
+    if (!std::exchange(disturbed_, true)) self_->send(setup_.agent, disturbance(setup_.session.device, e));
+    next_start_ = clock::now() + retry_of_used_device;
+    return;
+  }
   ++start_failures_;
   given_up_ = lasts(e.code) || start_failures_ >= start_failures_allowed;
   spdlog::error("device {} does not start (attempt {}): {}", setup_.session.device, start_failures_, e.message);
@@ -109,15 +129,37 @@ void device_state::tick() {
 
 // Not while two results wait for the node's acknowledgement.
 void device_state::pull() {
-  if (session_ && !now_ && !given_up_ && unreported_.size() < 2)
+  if (session_ && !now_ && !given_up_ && unreported_.size() < 2 && !is_disturbed())
     self_->send(setup_.agent, message::device_idle{setup_.session.device});
+}
+
+bool device_state::is_disturbed() {
+  const auto now = clock::now();
+  if (held_ || now < trouble_asked_ + ask_for_trouble) return disturbed_;
+  trouble_asked_ = now;
+  const auto found = session_->current_trouble();
+  if (!found) {
+    if (std::exchange(disturbed_, false)) tell_ready();
+    return false;
+  }
+  if (!std::exchange(disturbed_, true) || found->needs_restart)
+    self_->send(setup_.agent, disturbance(setup_.session.device, {errc::infrastructure, found->what}));
+  if (found->needs_restart) {
+    end_session();
+    next_start_ = now + rest_after_errors;
+  }
+  return true;
+}
+
+void device_state::end_session() {
+  setup_.control->detach();
+  session_.reset();
 }
 
 void device_state::probe() {
   if (session_->open_task(*now_->item.what)) return;
   spdlog::warn("device {}: its session is broken and is restarted", setup_.session.device);
-  setup_.control->detach();
-  session_.reset();
+  end_session();
 }
 
 // ---- one evaluation -----------------------------------------------------------------------------------------------

@@ -94,6 +94,7 @@ class device_state {
   void start_session();
   expected<std::unique_ptr<device_session>> start_on_its_cores() const;
   void start_failed(const error& e);
+  void tell_ready();
   void pull();
 
   void open();
@@ -122,6 +123,10 @@ class device_state {
   void forget_tasks();
   // After a fault: if the session does not work any more, drops it, so that it is started again.
   void probe();
+  // Asks the session whether something else disturbs the device, and tells the node when that begins and ends. True if
+  // the device takes no work now.
+  bool is_disturbed();
+  void end_session();
   // Adds the milliseconds since `from` to a stage of the evaluation.
   void add_stage(const char* stage, std::chrono::steady_clock::time_point from);
 
@@ -133,7 +138,8 @@ class device_state {
   std::deque<message::work_done> unreported_;  // the first is sent with each tick until the node acknowledges it
   bool report_in_flight_ = false;
   int start_failures_ = 0, faults_in_a_row_ = 0;
-  bool given_up_ = false, held_ = false;
+  bool given_up_ = false, held_ = false, disturbed_ = false;
+  std::chrono::steady_clock::time_point trouble_asked_{};
   std::chrono::steady_clock::time_point next_start_{};
 };
 

@@ -20,7 +20,7 @@
 namespace cudal1 {
 
 // Of the messages between machines. Agents of another version are refused.
-inline constexpr int64_t cluster_protocol_version = 1;
+inline constexpr int64_t cluster_protocol_version = 2;
 
 }  // namespace cudal1
 
@@ -437,15 +437,16 @@ struct long_evaluation {
 };
 BOOST_DESCRIBE_STRUCT(long_evaluation, (), (lease, limit_ms))
 
-// A device is ready, or cannot be used: `code` and `problem` say why.
+// A device is ready, or cannot be used: `code` and `problem` say why; `given_up` and `away`, what becomes of it.
 struct device_state_changed {
   std::string device;
   device_report report;
   errc code = errc::infrastructure;
   std::string problem;
   bool given_up = false;  // it failed repeatedly
+  bool away = false;      // until it is ready again
 };
-BOOST_DESCRIBE_STRUCT(device_state_changed, (), (device, report, code, problem, given_up))
+BOOST_DESCRIBE_STRUCT(device_state_changed, (), (device, report, code, problem, given_up, away))
 
 // The result of a lease: a verdict, or an infrastructure fault, or that a replay device has no verdict of the variant.
 struct work_done {
@@ -577,13 +578,21 @@ struct device_metrics {
 };
 BOOST_DESCRIBE_STRUCT(device_metrics, (), (device, model, ready, measuring, held))
 
+struct machine_metrics {
+  std::string machine;  // "": the coordinator's own
+  std::string state;    // "present", "away", ...
+  bool draining = false;
+};
+BOOST_DESCRIBE_STRUCT(machine_metrics, (), (machine, state, draining))
+
 struct node_metrics {
   std::vector<device_metrics> devices;
+  std::vector<machine_metrics> machines;
   int64_t waiting = 0, leased = 0;  // evaluations
   int64_t experiments = 0;          // that run
   store_metrics store;
 };
-BOOST_DESCRIBE_STRUCT(node_metrics, (), (devices, waiting, leased, experiments, store))
+BOOST_DESCRIBE_STRUCT(node_metrics, (), (devices, machines, waiting, leased, experiments, store))
 
 // Answered when every device has started, or has failed to.
 struct await_devices {

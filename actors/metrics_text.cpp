@@ -98,6 +98,14 @@ std::string metrics_text(const message::node_metrics& node, const process_metric
   of_devices("device_measuring", "1 while the device runs an evaluation.", &message::device_metrics::measuring);
   of_devices("device_held", "1 while a client measures on the device itself.", &message::device_metrics::held);
 
+  w.begin("machine_present", "gauge",
+          "1 if the machine is a member of the cluster now; \"\" is the coordinator's own.");
+  for (const auto& m : node.machines)
+    w.value(m.state == "present" ? 1 : 0, label("machine", m.machine));
+  w.begin("machine_draining", "gauge", "1 if the machine gets no more work.");
+  for (const auto& m : node.machines)
+    w.value(m.draining ? 1 : 0, label("machine", m.machine));
+
   w.one("resident_bytes", "gauge", "Memory of the node's process.", process.resident_bytes);
   w.one("cpu_seconds_total", "counter", "CPU time of the node's process.", process.cpu_s);
   w.one("threads", "gauge", "Threads of the node's process.", static_cast<double>(process.threads));

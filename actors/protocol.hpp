@@ -18,10 +18,11 @@
 #include "sandbox/evaluation.hpp"
 #include "store/baseline_record.hpp"
 #include "store/group_record.hpp"
+#include "store/search_priority.hpp"
 
 namespace cudal1 {
 
-inline constexpr int client_protocol_version = 5;
+inline constexpr int client_protocol_version = 6;
 
 BOOST_DEFINE_ENUM_CLASS(client_verb,
                         hello,     // -> node_status
@@ -48,7 +49,8 @@ struct client_request {
   bool fresh_policy = false;        // the policy starts without what it learned in other experiments
   std::vector<std::string> models;  // language models that take turns
   std::string replays;              // experiment whose prompts are given again
-  std::string device;               // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
+  search_priority priority = search_priority::normal;
+  std::string device;  // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
   // follow, stop; run with an id resumes
   std::string experiment;
   // run, follow: the experiment stops when this client disconnects (a run in the foreground); else it continues
@@ -67,8 +69,8 @@ struct client_request {
 };
 BOOST_DESCRIBE_STRUCT(client_request, (),
                       (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, fresh_policy, models,
-                       replays, device, experiment, stop_on_disconnect, task, program, origin, baseline, folder,
-                       machine, draining))
+                       replays, priority, device, experiment, stop_on_disconnect, task, program, origin, baseline,
+                       folder, machine, draining))
 
 struct task_progress {
   std::string task, name;

@@ -1,14 +1,15 @@
-// Evaluations that are ready for a device, idle devices, and leases with their deadlines. Plain logic, no actor; time
-// is an argument. Not thread-safe: for the node's actor only.
+// Evaluations that are ready for a device, idle devices, and leases with their deadlines. Experiments share the devices
+// by their time and priority. Plain logic, no actor; time is an argument. Not thread-safe: for the coordinator's actor
+// only. With D devices and T tasks that wait, a call takes O(T + log D) steps, not one for each evaluation or lease.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -36,19 +37,22 @@ class work_queue {
   explicit work_queue(std::chrono::milliseconds lease_limit, uint64_t first = 0)
       : lease_limit_(lease_limit), last_lease_(first) {}
 
+  // How much of the devices' time an experiment gets beside others: twice the weight, twice the time. 1 if never set.
+  void set_weight(const std::string& experiment, double weight);
   // Keeps an evaluation until one of its devices pulls it. An attempt that is kept or leased already is ignored.
   void offer(message::work_item item);
   // A device asks for work; ignored while it measures.
   void idle(const std::string& device);
-  // It does not, any more.
-  void not_idle(const std::string& device) { idle_.erase(device); }
+  // It is away: it asks for nothing, and no task waits for it.
+  void not_idle(const std::string& device);
   // Gives a lease this much time from its beginning, if that is more than it has.
   void extend(uint64_t id, std::chrono::milliseconds limit);
   // The device has measured it. The lease continues until release().
-  void measured(uint64_t id);
-  // The next evaluation for an idle device, in the order of the offers: to be called after offer() and idle(), until it
-  // returns nothing. A task stays with the device that had it last, whose referee has its inputs and expected outputs;
-  // a device without work takes an evaluation that waits for another one if that one's queue is long.
+  void measured(uint64_t id, time_point now);
+  // The next evaluation for an idle device: to be called after offer() and idle(), until it returns nothing. Of the
+  // experiments with work for the device, it is that which had least of the devices' time for its weight; of its
+  // evaluations, the first offered. A task stays with the devices that had it, whose referees have its inputs and
+  // expected outputs; a device without work takes an evaluation that waits for another one if that one's queue is long.
   std::optional<assignment> next(time_point now);
 
   // Ends a lease and returns it; nothing if it had ended before.
@@ -63,21 +67,57 @@ class work_queue {
 
   bool measures(const std::string& device) const;
   std::vector<uint64_t> leases_of(const std::string& device) const;
-  std::size_t waiting() const { return waiting_.size(); }
+  std::size_t waiting() const { return waiting_; }
   std::size_t leased() const { return leases_.size(); }
 
  private:
-  using waiting_items = std::deque<message::work_item>;
-  // The device that had its task last, if it is idle or measuring and may take it; else "".
-  const std::string& preferred_device(const message::work_item& item) const;
-  waiting_items::iterator best_for(const std::string& device);
+  struct held_lease : lease {
+    std::string experiment;
+    double charged_s = 0;  // of the experiment's share: first an estimate, then what it took
+  };
+  // The evaluations of one experiment that wait for one list of devices.
+  struct lane {
+    std::map<std::string, bool> takes;                                    // device: whether the list names it
+    std::map<std::string, std::map<uint64_t, message::work_item>> tasks;  // by task and order of offer
+  };
+  struct share {
+    double weight = 1;
+    double served_s = 0;     // of devices, divided by the weight
+    double mean_s = 0.1;     // of its evaluations
+    std::size_t active = 0;  // evaluations that wait or are measured
+    bool ended = false;      // forgotten with its last lease
+    std::map<std::string, lane> lanes;
+  };
+  using devices = std::set<std::string>;
+  struct place {
+    lane* in;
+    std::string task;
+    uint64_t order;
+  };
+  static bool takes(lane& in, const std::string& list, const std::string& device);
+  std::optional<place> find_for(const std::string& device, const std::string& list, lane& in);
+  std::optional<place> find_in_long_queue(const std::string& device, const std::string& list, lane& in);
+  std::optional<std::pair<std::string, place>> best_for(const std::string& device);
+  message::work_item remove(const std::string& experiment, const place& where);
+  void try_for(const std::string& list, lane& in, const std::string& task);
+  void hold(const std::string& device, const std::string& task);
+  void enter(share& s);
+  void charge(held_lease& held, double seconds);
+  void end_measuring(const held_lease& held);
+  void forget(uint64_t id);
+  static std::string key_of(const attempt_record& a);
 
   std::chrono::milliseconds lease_limit_;
-  waiting_items waiting_;
-  std::map<std::string, std::string> last_devices_;  // by task: the device that had it last
-  std::set<std::string> idle_;
-  std::map<uint64_t, lease> leases_;
-  uint64_t last_lease_;
+  std::map<std::string, share> shares_;    // by experiment
+  std::unordered_set<std::string> known_;  // attempts that wait or are leased
+  std::size_t waiting_ = 0;
+  uint64_t last_offer_ = 0, last_lease_;
+  devices idle_, present_, to_try_;                        // to_try_: idle ones for which there may be work
+  std::map<std::string, devices> holders_;                 // by task: devices that had it
+  std::map<std::string, std::vector<std::string>> holds_;  // by device: its tasks, the last one at the end
+  std::map<uint64_t, held_lease> leases_;
+  std::map<std::string, std::set<uint64_t>> leases_on_;  // by device
+  std::map<std::string, int> measuring_;                 // by device
 };
 
 // Whether two records are of the same attempt.

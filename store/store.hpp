@@ -26,6 +26,7 @@
 #include "store/hack_case.hpp"
 #include "store/maintenance.hpp"
 #include "store/opinion_record.hpp"
+#include "store/search_priority.hpp"
 
 namespace cudal1 {
 
@@ -94,10 +95,12 @@ struct experiment_record {
   std::vector<std::string> models;           // of a policy that has several
   std::string replays;                       // experiment whose prompts are given again, in their order; "" for none
   std::map<std::string, std::string> ended;  // tasks that got no more evaluations before the limits: why
+  search_priority priority = search_priority::normal;
 };
 BOOST_DESCRIBE_STRUCT(experiment_record, (),
                       (id, device, policy, tasks, evaluations_per_task, time_limit_s, active_s, seed, state,
-                       created_unix_ms, finished_unix_ms, policy_wait_s, fresh_policy, models, replays, ended))
+                       created_unix_ms, finished_unix_ms, policy_wait_s, fresh_policy, models, replays, ended,
+                       priority))
 
 BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost,
                         unrecorded,  // the device replays stored verdicts, and there is none of the variant

@@ -170,7 +170,11 @@ void force_exit_after_timeout(int code) {
 // Reserves cores for timing: moves this thread, and so all that it starts later, to the other cores.
 core_layout reserve_timing_cores(const node_options& o) {
   const auto requests = core_requests_of(o.devices, o.settings.device);
-  core_layout cores = lay_out_cores(cores_of_this_thread(), requests);
+  const auto allowed = cores_of_this_thread();
+  const auto claims = claims_of_this_process();
+  auto unclaimed = claims ? lay_out_unclaimed_cores(allowed, requests, **claims) : std::nullopt;
+  if (!claims) spdlog::warn("other nodes of this machine may measure on the same cores: {}", claims.error().message);
+  core_layout cores = unclaimed ? std::move(*unclaimed) : lay_out_cores(allowed, requests);
   for (const auto& request : requests) {
     const auto own = cores.timing_of(request.device);
     if (!own.empty())

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,14 @@ class device_session {
   // of the timing pool.
   virtual expected<timing_report> time(const checked_program& variant, const compiled_code& code,
                                        const timing_plan& plan, int first_fork) = 0;
+
+  // Why nothing should be measured now, if something other than the session's own calls disturbs the device or broke
+  // it: other processes that use it, errors of its memory or driver.
+  struct trouble {
+    std::string what;
+    bool needs_restart = false;  // of the session; else it passes when that ends
+  };
+  virtual std::optional<trouble> current_trouble() { return std::nullopt; }
 
   // Process ids, for tests and status; 0 if there is no such process.
   virtual int zygote_pid() const = 0;

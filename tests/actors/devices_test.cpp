@@ -1,6 +1,12 @@
 // Which devices a node uses, and which cores they get.
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "actors/cores.hpp"
 #include "actors/machine_devices.hpp"
@@ -75,6 +81,39 @@ TEST(cores, each_gpu_gets_four_near_it) {
   const auto with_cpu = layout(cores_from(0, 31), "cpu,cuda", gpus);
   EXPECT_THAT(with_cpu.timing_of("cpu"), ElementsAre(31));
   EXPECT_THAT(with_cpu.timing_of("cuda:1"), ElementsAre(27, 28, 29, 30));
+}
+
+// Two nodes of one machine, a node a GPU, with all cores near both.
+TEST(cores, nodes_of_one_machine_do_not_time_on_the_same_ones) {
+  std::string folder = testing::TempDir() + "claims-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const auto request = [](const char* device, int64_t count) {
+    return std::vector<core_request>{{device, count, 1, cores_from(0, 31), -1}};
+  };
+  int answer[2];
+  ASSERT_EQ(::pipe(answer), 0);
+  const int other = ::fork();
+  if (other == 0) {
+    auto claims = machine_claims::open(folder);
+    const auto l = lay_out_unclaimed_cores(cores_from(0, 31), request("cuda:0", 4), *claims);
+    const bool right = l && l->timing_of("cuda:0") == std::vector<int>{28, 29, 30, 31};
+    if (::write(answer[1], right ? "y" : "n", 1) != 1) ::_exit(1);
+    for (;;)
+      ::pause();
+  }
+  char right = 'n';
+  ASSERT_EQ(::read(answer[0], &right, 1), 1);
+  EXPECT_EQ(right, 'y');
+  auto claims = machine_claims::open(folder);
+  ASSERT_TRUE(claims);
+  const auto l = lay_out_unclaimed_cores(cores_from(0, 31), request("cuda:1", 4), *claims);
+  ASSERT_TRUE(l);
+  EXPECT_THAT(l->timing_of("cuda:1"), ElementsAre(24, 25, 26, 27));
+  EXPECT_EQ(l->others, cores_from(0, 23)) << "compilers leave both nodes' cores alone";
+  EXPECT_FALSE(lay_out_unclaimed_cores(cores_from(28, 31), request("cuda:2", 4), *claims)) << "too few are left";
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(cores, a_fixed_core_is_given_to_no_other_device) {

@@ -15,6 +15,7 @@ using testing::HasSubstr;
 message::node_metrics example() {
   message::node_metrics m;
   m.devices = {{"cuda:0", "A \"model\"\\with\na name", true, true, false}, {"cuda:1", "B", false, false, true}};
+  m.machines = {{"", "present", false}, {"gpu7", "away", true}};
   m.waiting = 3;
   m.leased = 1;
   m.experiments = 2;
@@ -30,16 +31,27 @@ message::node_metrics example() {
 
 TEST(metrics_text, has_every_number_with_its_labels_in_seconds) {
   const std::string text = metrics_text(example(), {1e6, 2.5, 7});
-  for (const char* line :
-       {"cudal1_verdicts_total{outcome=\"correct\"} 12\n", "cudal1_verdicts_total{outcome=\"wrong_answer\"} 1\n",
-        "cudal1_stage_seconds_total{stage=\"check\"} 1.5\n", "cudal1_stage_seconds_total{stage=\"time\"} 2.5\n",
-        "cudal1_attempts_without_verdict_total{how=\"withdrawn\"} 4\n", "cudal1_store_changes_total 40\n",
-        "cudal1_store_batches_total 10\n", "cudal1_store_write_seconds_total 0.025\n", "cudal1_store_writable 0\n",
-        "cudal1_experiments_running 2\n", "cudal1_evaluations_waiting 3\n", "cudal1_leases 1\n",
-        "cudal1_device_ready{device=\"cuda:0\",model=\"A \\\"model\\\"\\\\with\\na name\"} 1\n",
-        "cudal1_device_measuring{device=\"cuda:1\",model=\"B\"} 0\n",
-        "cudal1_device_held{device=\"cuda:1\",model=\"B\"} 1\n", "cudal1_resident_bytes 1000000\n",
-        "cudal1_cpu_seconds_total 2.5\n", "cudal1_threads 7\n"})
+  for (const char* line : {"cudal1_verdicts_total{outcome=\"correct\"} 12\n",
+                           "cudal1_verdicts_total{outcome=\"wrong_answer\"} 1\n",
+                           "cudal1_stage_seconds_total{stage=\"check\"} 1.5\n",
+                           "cudal1_stage_seconds_total{stage=\"time\"} 2.5\n",
+                           "cudal1_attempts_without_verdict_total{how=\"withdrawn\"} 4\n",
+                           "cudal1_store_changes_total 40\n",
+                           "cudal1_store_batches_total 10\n",
+                           "cudal1_store_write_seconds_total 0.025\n",
+                           "cudal1_store_writable 0\n",
+                           "cudal1_experiments_running 2\n",
+                           "cudal1_evaluations_waiting 3\n",
+                           "cudal1_leases 1\n",
+                           "cudal1_device_ready{device=\"cuda:0\",model=\"A \\\"model\\\"\\\\with\\na name\"} 1\n",
+                           "cudal1_device_measuring{device=\"cuda:1\",model=\"B\"} 0\n",
+                           "cudal1_device_held{device=\"cuda:1\",model=\"B\"} 1\n",
+                           "cudal1_machine_present{machine=\"\"} 1\n",
+                           "cudal1_machine_present{machine=\"gpu7\"} 0\n",
+                           "cudal1_machine_draining{machine=\"gpu7\"} 1\n",
+                           "cudal1_resident_bytes 1000000\n",
+                           "cudal1_cpu_seconds_total 2.5\n",
+                           "cudal1_threads 7\n"})
     EXPECT_THAT(text, HasSubstr(line));
 }
 

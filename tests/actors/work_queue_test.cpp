@@ -1,5 +1,10 @@
 #include "actors/work_queue.hpp"
 
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace cudal1 {
@@ -52,7 +57,7 @@ TEST(work_queue, a_device_that_has_measured_pulls_while_its_verdict_is_stored) {
   q.offer(item("b"));
   q.idle("cpu");
   const auto first = q.next(start);
-  q.measured(first->item.lease);
+  q.measured(first->item.lease, start);
   EXPECT_TRUE(q.overdue(start + 100s).empty()) << "the device is not what takes so long";
   q.idle("cpu");
   const auto second = q.next(start);
@@ -223,6 +228,111 @@ TEST(work_queue, all_devices_of_an_experiment_pull_its_work_and_a_dead_one_gives
   EXPECT_EQ(q.next(start)->item.attempt.variant, "c");
   q.idle("cuda:0");
   EXPECT_FALSE(q.next(start));
+}
+
+TEST(work_queue, a_task_waits_for_its_device_also_while_that_devices_result_is_stored) {
+  work_queue q(10s);
+  q.offer(item_of("t", "a"));
+  q.idle("cuda:0");
+  const auto first = q.next(start);
+  q.offer(item_of("t", "b"));
+  q.measured(first->item.lease, start);
+  q.idle("cuda:1");
+  EXPECT_FALSE(q.next(start)) << "cuda:0 asks in a moment, and has the task's inputs";
+  q.idle("cuda:0");
+  EXPECT_EQ(q.next(start)->device, "cuda:0");
+}
+
+// How often each experiment is on the one device that two share, if an evaluation of theirs takes so long.
+std::map<std::string, int> turns_of(work_queue& q, std::chrono::seconds of_e1, std::chrono::seconds of_e2) {
+  std::map<std::string, int> turns;
+  auto now = start;
+  int offered = 0;
+  const auto offer = [&](const std::string& experiment) { q.offer(item("v" + std::to_string(offered++), experiment)); };
+  for (int i = 0; i < 4; ++i) {
+    offer("e1");
+    offer("e2");
+  }
+  for (int i = 0; i < 200; ++i) {
+    q.idle("cpu");
+    const auto next = q.next(now);
+    const auto& experiment = next->item.attempt.experiment;
+    ++turns[experiment];
+    now += experiment == "e1" ? of_e1 : of_e2;
+    q.measured(next->item.lease, now);
+    q.release(next->item.lease);
+    offer(experiment);
+  }
+  return turns;
+}
+
+TEST(work_queue, experiments_share_a_device_by_time_not_by_evaluations) {
+  work_queue q(100s);
+  const auto turns = turns_of(q, 3s, 1s);
+  EXPECT_NEAR(turns.at("e1"), 50, 5);
+  EXPECT_NEAR(turns.at("e2"), 150, 5);
+}
+
+TEST(work_queue, an_experiment_of_four_times_the_weight_gets_four_times_the_time) {
+  work_queue q(100s);
+  q.set_weight("e1", 4);
+  const auto turns = turns_of(q, 1s, 1s);
+  EXPECT_NEAR(turns.at("e1"), 160, 5);
+}
+
+TEST(work_queue, an_experiment_that_comes_later_does_not_make_up_for_the_time_before) {
+  work_queue q(100s);
+  auto now = start;
+  const auto evaluate = [&] {
+    q.idle("cpu");
+    const auto next = q.next(now);
+    now += 1s;
+    q.measured(next->item.lease, now);
+    q.release(next->item.lease);
+    return next->item.attempt.experiment;
+  };
+  for (int i = 0; i < 100; ++i)
+    q.offer(item("v" + std::to_string(i), "e1"));
+  for (int i = 0; i < 40; ++i)
+    evaluate();
+  for (int i = 0; i < 40; ++i)
+    q.offer(item("v" + std::to_string(i), "e2"));
+  int of_e2 = 0;
+  for (int i = 0; i < 20; ++i)
+    of_e2 += evaluate() == "e2" ? 1 : 0;
+  EXPECT_NEAR(of_e2, 10, 1);
+}
+
+TEST(work_queue, a_thousand_devices_are_handed_work_in_microseconds_each) {
+  work_queue q(10s);
+  constexpr int devices = 1000, tasks = 250, evaluations = 20'000;
+  std::deque<uint64_t> leases;
+  std::vector<std::string> names;
+  for (int i = 0; i < devices; ++i) {
+    names.push_back("n" + std::to_string(i / 8) + "/cuda:" + std::to_string(i % 8));
+    q.idle(names.back());
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  std::map<uint64_t, std::string> on;
+  int handed = 0;
+  for (int i = 0; i < evaluations; ++i) {
+    q.offer(item_of("t" + std::to_string(i % tasks), "v" + std::to_string(i)));
+    while (const auto next = q.next(start)) {
+      ++handed;
+      leases.push_back(next->item.lease);
+      on[next->item.lease] = next->device;
+    }
+    if (leases.size() < devices / 2) continue;
+    const uint64_t lease = leases.front();
+    leases.pop_front();
+    q.measured(lease, start);
+    q.idle(on.at(lease));
+    q.release(lease);
+  }
+  const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count();
+  EXPECT_GT(handed, evaluations / 2);
+  RecordProperty("us_per_evaluation", std::to_string(us / handed));
+  EXPECT_LT(us / handed, 1000) << "ten thousand a second would take a coordinator's whole time ten times over";
 }
 
 }  // namespace

@@ -53,6 +53,17 @@ struct throttle_judgement {
 };
 throttle_judgement judge_throttling(const gpu_condition& before, const gpu_condition& after, int tries_left);
 
+// What has befallen a GPU since `at_start`, or "" each: `broken` by an error, `used` by processes that were not there
+// then and are not `ours`. The latter is known only if the driver shows this machine's process ids (in a container it
+// may show others): if it lists the first of ours.
+struct gpu_disturbance {
+  std::string broken, used;
+};
+gpu_disturbance disturbance_since(const gpu_condition& at_start, const gpu_condition& now,
+                                  const std::vector<int>& ours);
+// "process 4711 (python3)".
+std::string describe_process(int pid);
+
 // Watches one GPU. Not thread-safe; a query takes well under a millisecond.
 class gpu_watch {
  public:
@@ -62,6 +73,8 @@ class gpu_watch {
   gpu_watch& operator=(gpu_watch&&) noexcept;
   ~gpu_watch();
   expected<gpu_condition> condition();
+  // Percent of the last sampling period (up to a second) in which a kernel ran; 0 if the driver does not say.
+  int utilisation() const;
 
  private:
   struct state;

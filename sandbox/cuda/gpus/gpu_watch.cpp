@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <fstream>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "sandbox/cuda/gpus/gpu.hpp"
 #include "sandbox/cuda/gpus/nvml.hpp"
@@ -42,6 +46,28 @@ throttle_judgement judge_throttling(const gpu_condition& before, const gpu_condi
   if (by_power_alone && tries_left == 0)
     return {"", fmt::format("the GPU was throttled all the time by the power that both sides' calls use ({})", how)};
   return {fmt::format("the GPU was throttled ({})", how), ""};
+}
+
+std::string describe_process(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/comm", pid));
+  std::string name;
+  std::getline(file, name);
+  return name.empty() ? fmt::format("process {}", pid) : fmt::format("process {} ({})", pid, name);
+}
+
+gpu_disturbance disturbance_since(const gpu_condition& at_start, const gpu_condition& now,
+                                  const std::vector<int>& ours) {
+  gpu_disturbance found;
+  if (now.uncorrected_ecc_errors > at_start.uncorrected_ecc_errors)
+    found.broken = "its memory had an uncorrected error (ECC)";
+  else if (now.xid_errors > at_start.xid_errors)
+    found.broken = "the driver reported an error of the GPU (Xid)";
+  const auto has = [](const std::vector<int>& all, int pid) { return std::ranges::find(all, pid) != all.end(); };
+  if (ours.empty() || !has(now.processes, ours.front())) return found;
+  for (const int pid : now.processes)
+    if (!has(ours, pid) && !has(at_start.processes, pid))
+      found.used += (found.used.empty() ? "used by " : ", ") + describe_process(pid);
+  return found;
 }
 
 struct gpu_watch::state {
@@ -112,6 +138,12 @@ gpu_watch& gpu_watch::operator=(gpu_watch&& other) noexcept {
 
 gpu_watch::~gpu_watch() {
   delete state_;
+}
+
+int gpu_watch::utilisation() const {
+  nvml_utilisation seen = {};
+  const bool known = state_->library->utilisation(state_->device, &seen) == nvml_status::success;
+  return known ? static_cast<int>(seen.gpu) : 0;
 }
 
 expected<gpu_condition> gpu_watch::condition() {

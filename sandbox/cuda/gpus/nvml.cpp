@@ -60,6 +60,7 @@ expected<void> nvml::find_functions() {
   // The older name of the same function.
   if (!find(library_, "nvmlDeviceGetCurrentClocksEventReasons", clock_reasons))
     need("nvmlDeviceGetCurrentClocksThrottleReasons", clock_reasons);
+  need("nvmlDeviceGetUtilizationRates", utilisation);
   need("nvmlDeviceGetComputeRunningProcesses_v3", processes);
   need("nvmlDeviceGetTotalEccErrors", ecc_errors);
   need("nvmlEventSetCreate", make_events);

@@ -31,6 +31,9 @@ struct nvml_pci_info {
 struct nvml_memory {
   unsigned long long total, free, used;  // bytes
 };
+struct nvml_utilisation {
+  unsigned gpu, memory;  // percent of the last sampling period, of up to a second
+};
 // Some drivers of the 535 series wrote 32 bytes each: buffers leave room for that.
 struct nvml_process {
   unsigned pid;
@@ -74,6 +77,7 @@ class nvml {
   nvml_status (*clock)(nvml_device device, int type, unsigned* mhz) = nullptr;
   nvml_status (*max_clock)(nvml_device device, int type, unsigned* mhz) = nullptr;
   nvml_status (*clock_reasons)(nvml_device device, unsigned long long* reasons) = nullptr;
+  nvml_status (*utilisation)(nvml_device device, nvml_utilisation* utilisation) = nullptr;
   nvml_status (*processes)(nvml_device device, unsigned* count, nvml_process* list) = nullptr;
   nvml_status (*ecc_errors)(nvml_device device, int error, int counter, unsigned long long* count) = nullptr;
   nvml_status (*make_events)(nvml_event_set* set) = nullptr;

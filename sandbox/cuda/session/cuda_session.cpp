@@ -9,6 +9,7 @@
 #include "config/base/thread_cores.hpp"
 #include "sandbox/cuda/gpus/gpu.hpp"
 #include "sandbox/device/device_names.hpp"
+#include "sandbox/device/machine_claims.hpp"
 #include "sandbox/device/process_session.hpp"
 #include "sandbox/isolation/machine_info.hpp"
 
@@ -23,13 +24,15 @@ constexpr std::chrono::milliseconds rest{250};
 class cuda_session final : public process_session {
  public:
   cuda_session(std::string worker, worker_settings settings, const session_options& options, unique_fd cancel,
-               const std::string& uuid, std::optional<gpu_watch> watch)
+               const std::string& uuid, std::optional<gpu_watch> watch, gpu_condition at_start)
       : process_session(std::move(worker), std::move(settings), options, std::move(cancel),
                         // The worker sees only that GPU, as its first. The driver's cache of machine code could keep
                         // state between calls.
                         {"CUDA_VISIBLE_DEVICES=" + uuid, "CUDA_CACHE_DISABLE=1"}),
-        watch_(std::move(watch)) {}
+        watch_(std::move(watch)),
+        at_start_(std::move(at_start)) {}
   ~cuda_session() override { end_runner(); }
+  std::optional<trouble> current_trouble() override;
 
  private:
   expected<check_report> ask_check(const variant_text& variant, const unique_fd& object,
@@ -55,6 +58,7 @@ class cuda_session final : public process_session {
 
   child_process runner_;
   std::optional<gpu_watch> watch_;
+  gpu_condition at_start_;  // before this session's processes were
   std::optional<gpu_condition> last_condition_;
   std::chrono::steady_clock::time_point asked_;
 };
@@ -115,6 +119,17 @@ std::optional<gpu_condition> cuda_session::condition(std::chrono::milliseconds a
   if (auto found = watch_->condition(); found) last_condition_ = std::move(*found);
   asked_ = now;
   return last_condition_;
+}
+
+std::optional<device_session::trouble> cuda_session::current_trouble() {
+  const auto now = condition(std::chrono::milliseconds(0));
+  if (!now) return std::nullopt;
+  std::vector<int> ours = runner_pids();
+  ours.insert(ours.begin(), referee_pid());
+  const auto found = disturbance_since(at_start_, *now, ours);
+  if (!found.broken.empty()) return trouble{found.broken, true};
+  if (!found.used.empty()) return trouble{found.used + "; it measures again when that has ended", false};
+  return std::nullopt;
 }
 
 bool cuda_session::judge_conditions(const gpu_condition& before, const gpu_condition& after, int tries_left,
@@ -197,6 +212,22 @@ expected<worker_settings> settings_of(const session_options& options) {
   return settings;
 }
 
+// Nobody else may measure on it, or keep it busy. Idle contexts of other programs, as of a notebook, are allowed.
+expected<gpu_condition> claim(const gpu_description& gpu, std::optional<gpu_watch>& watch) {
+  const std::string device = fmt::format("cuda:{}", gpu.index);
+  CUDAL1_TRY(auto* const claims, claims_of_this_process());
+  if (auto taken = claims->take(gpu.uuid); !taken)
+    return fail(taken.error().code, "{}: {}", device, taken.error().message);
+  if (!watch) return gpu_condition();
+  CUDAL1_TRY(auto found, watch->condition());
+  std::string others;
+  for (const int pid : found.processes)
+    others += (others.empty() ? "" : ", ") + describe_process(pid);
+  if (const int percent = watch->utilisation(); percent > 0 && !others.empty())
+    return fail(errc::already_exists, "{} is used by {} (utilisation {}%)", device, others, percent);
+  return found;
+}
+
 }  // namespace
 
 expected<std::unique_ptr<device_session>> start_cuda_session(const session_options& options) {
@@ -206,8 +237,9 @@ expected<std::unique_ptr<device_session>> start_cuda_session(const session_optio
   CUDAL1_TRY(unique_fd cancel, make_cancel_event());
   std::optional<gpu_watch> watch;
   if (auto opened = gpu_watch::open(gpu.uuid); opened) watch = std::move(*opened);
-  auto session =
-      std::make_unique<cuda_session>(worker, settings, options, std::move(cancel), gpu.uuid, std::move(watch));
+  CUDAL1_TRY(auto at_start, claim(gpu, watch));
+  auto session = std::make_unique<cuda_session>(worker, settings, options, std::move(cancel), gpu.uuid,
+                                                std::move(watch), std::move(at_start));
   CUDAL1_CHECK(session->start([&](const std::string& libraries) { return describe_gpu(options, gpu, libraries); }));
   return session;
 }

@@ -40,6 +40,7 @@ struct run_options {
   bool fresh = false;
   std::vector<std::string> models;
   std::string replays;
+  std::string priority = "normal";
   std::string device;
   std::string resume;
   std::string against;
@@ -52,6 +53,7 @@ expected<void> choose_policy(const run_options& o, const context& c, const std::
   r.policy = o.policy;
   r.models = o.models;
   r.replays = o.replays;
+  boost::describe::enum_from_string(o.priority, r.priority);
   if (!o.replays.empty()) {
     CUDAL1_TRY(const auto reader, open_for_reading(c));
     CUDAL1_TRY(const auto before, reader->get_experiment(o.replays));
@@ -368,11 +370,17 @@ void add_run(CLI::App& app, context& c) {
                   "give the policy the prompts of this experiment again, in their order; a language model is not "
                   "asked: its kept answers are read")
       ->type_name("EXPERIMENT");
+  sub->add_option("--priority", o->priority,
+                  "low, normal or high: its part of the devices' time beside other searches, a quarter or four times "
+                  "that of a normal one")
+      ->type_name("PRIORITY")
+      ->check(CLI::IsMember({"low", "normal", "high"}))
+      ->capture_default_str();
   auto* resume = sub->add_option("--resume", o->resume,
                                  "continue an experiment that was stopped, as in --resume e3, with its own limits");
   resume->type_name("EXPERIMENT");
   for (const auto* flag : {"source", "--inputs", "--weights", "--module", "--tasks", "--task", "--policy",
-                           "--evaluations", "--time", "--device", "--model", "--replay-prompts"})
+                           "--evaluations", "--time", "--device", "--model", "--replay-prompts", "--priority"})
     resume->excludes(sub->get_option(flag));
   for (const auto* flag : {"source", "--inputs", "--weights", "--module"})
     sub->get_option(flag)->excludes(sub->get_option("--tasks"));

@@ -113,6 +113,11 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, process_info
     list[i] = {1000 + i, 1, ~0U, ~0U};
   return 0;
 }
+int nvmlDeviceGetUtilizationRates(void*, unsigned* percent) {
+  percent[0] = static_cast<unsigned>(number("FAKE_NVML_UTILISATION"));
+  percent[1] = 0;
+  return 0;
+}
 int nvmlDeviceGetTotalEccErrors(void*, int error, int counter, unsigned long long* count) {
   *count = error == 1 && counter == 0 ? 3 : 99;
   return number("FAKE_NVML_ECC");

@@ -155,6 +155,34 @@ TEST(throttling, drops_samples_unless_a_power_cap_persists) {
   EXPECT_NE(judge_throttling(capped, hot, 0).dropped, "");
 }
 
+TEST(gpu_disturbance, names_new_errors_and_the_processes_of_others_that_came_later) {
+  gpu_condition at_start;
+  at_start.processes = {50};  // an idle notebook
+  gpu_condition now = at_start;
+  now.processes = {50, 7, 8};
+  EXPECT_EQ(disturbance_since(at_start, now, {7, 8}).used, "");
+  const int other = 1 << 30;  // there is no such process now
+  now.processes.push_back(other);
+  EXPECT_EQ(disturbance_since(at_start, now, {7, 8}).used, "used by process 1073741824");
+  now.processes = {99, other};
+  EXPECT_EQ(disturbance_since(at_start, now, {7, 8}).used, "") << "its ids are not those of this machine";
+  EXPECT_EQ(disturbance_since(at_start, now, {7, 8}).broken, "");
+  now.program_xid_errors = 3;
+  EXPECT_EQ(disturbance_since(at_start, now, {7, 8}).broken, "") << "a variant's own";
+  now.xid_errors = 1;
+  EXPECT_EQ(disturbance_since(at_start, now, {7, 8}).broken, "the driver reported an error of the GPU (Xid)");
+  now.uncorrected_ecc_errors = 1;
+  EXPECT_EQ(disturbance_since(at_start, now, {7, 8}).broken, "its memory had an uncorrected error (ECC)");
+}
+
+TEST_F(machine, reports_its_utilisation) {
+  set("FAKE_NVML_GPUS", "2");
+  set("FAKE_NVML_UTILISATION", "63");
+  const auto watch = gpu_watch::open(second_uuid);
+  ASSERT_TRUE(watch) << watch.error().message;
+  EXPECT_EQ(watch->utilisation(), 63);
+}
+
 TEST_F(machine, a_missing_gpu_cannot_be_watched) {
   set("FAKE_NVML_GPUS", "1");
   EXPECT_EQ(gpu_watch::open(second_uuid).error().code, errc::infrastructure);

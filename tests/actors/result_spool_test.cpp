@@ -1,0 +1,66 @@
+#include "actors/result_spool.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace cudal1 {
+namespace {
+
+class result_spool_test : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "spool-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+};
+
+message::work_done result_of(uint64_t lease) {
+  message::work_done m;
+  m.lease = lease;
+  m.attempt.experiment = "e1";
+  m.attempt.variant = "v" + std::to_string(lease);
+  m.has_verdict = true;
+  m.result.score = 1.5;
+  m.result.samples.resize(3);
+  return m;
+}
+
+TEST_F(result_spool_test, the_next_process_finds_what_was_not_removed) {
+  result_spool spool(folder_);
+  ASSERT_TRUE(spool.put(result_of(7)));
+  ASSERT_TRUE(spool.put(result_of(8)));
+  ASSERT_TRUE(spool.put(result_of(8))) << "a device sends a result again";
+  spool.remove(7);
+  spool.remove(9);
+  const auto left = result_spool(folder_).load();
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].lease, 8U);
+  EXPECT_EQ(left[0].attempt.variant, "v8");
+  EXPECT_EQ(left[0].result.score, 1.5);
+  EXPECT_EQ(left[0].result.samples.size(), 3U);
+}
+
+TEST_F(result_spool_test, damaged_and_unfinished_files_are_removed) {
+  result_spool spool(folder_);
+  ASSERT_TRUE(spool.put(result_of(1)));
+  std::ofstream(folder_ + "/results/2.json") << R"({"lease":2,"attempt":{"exper)";
+  std::ofstream(folder_ + "/results/3.json.part") << "{";
+  EXPECT_EQ(spool.load().size(), 1U);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/results/2.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/results/3.json.part"));
+}
+
+TEST_F(result_spool_test, a_folder_that_cannot_be_written_is_an_error) {
+  std::ofstream(folder_ + "/results") << "a file";
+  EXPECT_EQ(result_spool(folder_).put(result_of(1)).error().code, errc::io_error);
+  EXPECT_TRUE(result_spool(folder_).load().empty());
+}
+
+}  // namespace
+}  // namespace cudal1

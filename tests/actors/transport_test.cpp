@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "actors/caf_layer.hpp"
+#include "actors/certificate_authority.hpp"
 #include "actors/certificates.hpp"
 #include "actors/tls_transport.hpp"
 #include "config/base/unique_fd.hpp"

@@ -15,28 +15,13 @@
 
 #include "actors/certificate_making.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/durable_file.hpp"
 
 namespace cudal1 {
 
 namespace {
 
 constexpr off_t most_file_bytes = 16 << 20;
-
-expected<void> write_all(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return file_failed(path, "cannot be written");
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
-}
-
-expected<void> sync_folder(const std::string& folder) {
-  const unique_fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || ::fsync(fd.get()) != 0) return file_failed(folder, "cannot be synced");
-  return {};
-}
 
 bool is_serial(std::string_view text) {
   return text.size() == 2 * serial_bytes &&
@@ -99,19 +84,7 @@ expected<std::string> read_small_file(const std::string& path) {
 }
 
 expected<void> write_file(const std::string& folder, const char* name, std::string_view text) {
-  const std::string path = folder + "/" + name;
-  std::string temporary = path + ".XXXXXX";
-  const unique_fd fd(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!fd) return file_failed(temporary, "cannot be created");
-  const auto write = [&]() -> expected<void> {
-    CUDAL1_CHECK(write_all(fd.get(), text, temporary));
-    if (::fchmod(fd.get(), 0600) != 0 || ::fsync(fd.get()) != 0) return file_failed(temporary, "cannot be written");
-    if (::rename(temporary.c_str(), path.c_str()) != 0) return file_failed(path, "cannot be replaced");
-    return sync_folder(folder);
-  };
-  auto written = write();
-  if (!written) ::unlink(temporary.c_str());
-  return written;
+  return write_durably({folder + "/" + name, 0600}, text);
 }
 
 expected<unique_fd> lock_folder(const std::string& folder) {

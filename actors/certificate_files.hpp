@@ -21,7 +21,7 @@ tl::unexpected<error> file_failed(const std::string& path, const char* what);
 expected<std::string> read_small_file(const std::string& path);
 expected<std::string> read_small_file(int fd, const std::string& path);
 
-// Readers see the old content or the new one, also after a crash. Only the owner can read the file.
+// Durably, and for the owner only. Errors: io_error; to append, also not_found.
 expected<void> write_file(const std::string& folder, const char* name, std::string_view text);
 expected<void> append_to_file(const std::string& folder, const char* name, const std::string& text);
 

@@ -25,6 +25,8 @@
 
 namespace cudal1 {
 
+struct transport_state;
+
 // Thread-safe. Must be destroyed before the actor system; that closes its ports and connections.
 class tls_transport {
  public:
@@ -62,12 +64,11 @@ class tls_transport {
   void close_refused();
 
  private:
-  struct shared_state;
-  tls_transport(caf::actor_system& system, std::shared_ptr<shared_state> state, caf::actor broker,
+  tls_transport(caf::actor_system& system, std::shared_ptr<transport_state> state, caf::actor broker,
                 caf::io::middleman_actor middleman);
 
   caf::actor_system& system_;
-  std::shared_ptr<shared_state> state_;
+  std::shared_ptr<transport_state> state_;
   caf::actor broker_;
   caf::io::middleman_actor middleman_;
   std::mutex ports_mutex_;

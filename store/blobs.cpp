@@ -4,12 +4,12 @@
 #include <cstring>
 #include <filesystem>
 
-#include <fcntl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/base/blob.hpp"
+#include "config/base/durable_file.hpp"
 #include "config/base/hash.hpp"
 
 namespace cudal1 {
@@ -20,50 +20,14 @@ tl::unexpected<error> failed(const std::string& path, const char* what) {
   return fail(errc::io_error, "the blob {}: {}: {}", path, what, std::strerror(errno));
 }
 
-expected<void> sync_folder(const std::string& folder) {
-  const unique_fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || ::fsync(fd.get()) != 0) return failed(folder, "fsync");
-  return {};
-}
-
-// Written under another name first, so that no reader sees a partial file. `fill` writes the content to a descriptor.
-template <class Fill>
-expected<void> write_file(const std::string& target, Fill fill) {
-  std::string temporary = target + ".XXXXXX";
-  const unique_fd fd(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!fd) return failed(temporary, "cannot be created");
-  const auto write = [&]() -> expected<void> {
-    CUDAL1_CHECK(fill(fd.get(), temporary));
-    if (::fchmod(fd.get(), 0444) != 0) return failed(temporary, "chmod");
-    if (::fsync(fd.get()) != 0) return failed(temporary, "fsync");
-    if (::rename(temporary.c_str(), target.c_str()) != 0) return failed(target, "rename");
-    return {};
-  };
-  auto written = write();
-  if (!written) ::unlink(temporary.c_str());
-  return written;
-}
-
 expected<void> copy_file(int source, const std::string& target) {
-  return write_file(target, [source](int to, const std::string& path) -> expected<void> {
+  return write_durably({target, 0444}, [&](int to) -> expected<void> {
     struct stat status {};
-    if (::fstat(source, &status) != 0) return failed(path, "fstat");
+    if (::fstat(source, &status) != 0) return failed(target, "fstat");
     for (off_t at = 0; at < status.st_size;) {
       const ssize_t n = ::sendfile(to, source, &at, std::size_t{1} << 30);
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return failed(path, "copying");
-    }
-    return {};
-  });
-}
-
-expected<void> write_bytes(std::string_view bytes, const std::string& target) {
-  return write_file(target, [bytes](int to, const std::string& path) mutable -> expected<void> {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(to, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return failed(path, "writing");
-      bytes.remove_prefix(static_cast<std::size_t>(n));
+      if (n <= 0) return failed(target, "copying");
     }
     return {};
   });
@@ -87,8 +51,7 @@ expected<std::string> blobs::put(std::string_view bytes, std::string_view ending
   std::string name = sha256_hex(bytes) + std::string(ending);
   if (has(name)) return name;
   CUDAL1_CHECK(create_folder(folder_));
-  CUDAL1_CHECK(write_bytes(bytes, folder_ + "/" + name));
-  CUDAL1_CHECK(sync_folder(folder_));
+  CUDAL1_CHECK(write_durably({folder_ + "/" + name, 0444}, bytes));
   return name;
 }
 
@@ -113,7 +76,7 @@ expected<void> blobs::take(const std::string& from, const std::string& name) con
   if (::link((from + "/" + name).c_str(), target.c_str()) == 0) {
     if (::fsync(source.get()) != 0) return failed(target, "fsync");
   } else if (errno != EEXIST) {  // another file system, or one without links
-    CUDAL1_CHECK(copy_file(source.get(), target));
+    return copy_file(source.get(), target);
   }
   return sync_folder(folder_);
 }

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "actors/certificate_authority.hpp"
+
 namespace cudal1 {
 
 namespace {

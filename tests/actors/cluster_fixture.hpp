@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/certificate_authority.hpp"
 #include "actors/certificates.hpp"
 #include "tests/actors/node_fixture.hpp"
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "actors/certificate_authority.hpp"
 #include "actors/certificates.hpp"
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"

@@ -1,0 +1,58 @@
+// What a transport's connections, ports and middleman share. Internal to tls_transport.
+#pragma once
+
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include <sys/eventfd.h>
+
+#include "actors/caf_layer.hpp"
+#include "actors/connection_table.hpp"
+#include "actors/tls_session.hpp"
+#include "actors/tls_transport.hpp"
+#include "config/base/unique_fd.hpp"
+
+namespace cudal1 {
+
+// Thread-safe.
+struct transport_state {
+  transport_state(tls_transport::options o, tls_context c, unique_fd s)
+      : settings(std::move(o)),
+        context(std::move(c)),
+        stopping(std::move(s)),
+        connections(settings.most_handshakes, settings.handshake_limit) {}
+
+  // Who is at the other side, if it may be there.
+  expected<peer> admit(const tls_session& session, tls_side which) const {
+    const certificate_ptr certificate = session.peer_certificate();
+    CUDAL1_TRY(peer who, peer_of(certificate.get()));
+    if (which == tls_side::connecting && who.role != peer_role::coordinator)
+      return fail(errc::refused, "{} is not a coordinator", who.name);
+    CUDAL1_CHECK(ask(who));
+    return who;
+  }
+  expected<void> ask(const peer& who) const {
+    const std::shared_lock guard(asking_);
+    if (ended_) return fail(errc::cancelled, "this node is stopping");
+    return exceptions_as_errors("the admission of a peer", [&] { return settings.admit(who); });
+  }
+
+  // Afterwards nothing calls the options' functions, although connections can live on for a moment.
+  void end() {
+    const std::lock_guard guard(asking_);
+    ended_ = true;
+    ::eventfd_write(stopping.get(), 1);
+  }
+
+  const tls_transport::options settings;
+  const tls_context context;
+  const unique_fd stopping;  // readable once the transport ends
+  connection_table connections;
+
+ private:
+  mutable std::shared_mutex asking_;
+  bool ended_ = false;
+};
+
+}  // namespace cudal1

@@ -55,8 +55,9 @@ void work_queue::offer(message::work_item item) {
 }
 
 bool work_queue::takes(lane& in, const std::string& list, const std::string& device) {
-  const auto known = in.takes.find(device);
-  return known != in.takes.end() ? known->second : in.takes[device] = names_device(list, device);
+  const auto [known, is_new] = in.takes.try_emplace(device, false);
+  if (is_new) known->second = names_device(list, device);
+  return known->second;
 }
 
 // Marks an idle device that may take an evaluation of a task: one that has it, or any if none has it or their queues

@@ -21,7 +21,7 @@ TEST_F(cluster_test, a_machine_that_is_killed_with_results_delivers_them_when_it
   ASSERT_TRUE(wait_for_device("b/cpu"));
   const std::string results = folder_of("b") + "/results";
   bool killed = false;
-  const auto end = run_on("b/cpu", two_tasks(), 8, [&](const experiment_progress& p) {
+  const auto end = run_on("b/cpu", {relu_chain_task()}, 16, [&](const experiment_progress& p) {
     if (killed || p.evaluations < 3) return;
     killed = true;
     ASSERT_EQ(::kill(pid_, SIGSTOP), 0);

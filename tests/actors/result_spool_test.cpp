@@ -50,10 +50,10 @@ TEST_F(result_spool_test, damaged_and_unfinished_files_are_removed) {
   result_spool spool(folder_);
   ASSERT_TRUE(spool.put(result_of(1)));
   std::ofstream(folder_ + "/results/2.json") << R"({"lease":2,"attempt":{"exper)";
-  std::ofstream(folder_ + "/results/3.json.part") << "{";
+  std::ofstream(folder_ + "/results/unfinished-abcdef") << "{";
   EXPECT_EQ(spool.load().size(), 1U);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/results/2.json"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/results/3.json.part"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/results/unfinished-abcdef"));
 }
 
 TEST_F(result_spool_test, a_folder_that_cannot_be_written_is_an_error) {

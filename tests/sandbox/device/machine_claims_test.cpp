@@ -23,7 +23,7 @@ class machine_claims_test : public testing::Test {
   std::string folder_;
 };
 
-// A process that takes a claim and keeps it until it is killed.
+// A process that takes a claim and keeps it until it is killed; -1 if it cannot take it.
 int spawn_holder(const std::string& folder, const std::string& name) {
   int ready[2];
   if (::pipe(ready) != 0) return -1;
@@ -31,15 +31,17 @@ int spawn_holder(const std::string& folder, const std::string& name) {
   if (pid == 0) {
     auto claims = machine_claims::open(folder);
     const char took = claims && claims->take(name) ? 'y' : 'n';
-    if (::write(ready[1], &took, 1) != 1) ::_exit(1);
+    if (::write(ready[1], &took, 1) != 1 || took == 'n') ::_exit(1);
     for (;;)
       ::pause();
   }
   char took = 'n';
-  if (::read(ready[0], &took, 1) != 1 || took != 'y') return -1;
+  const bool answered = ::read(ready[0], &took, 1) == 1;
   ::close(ready[0]);
   ::close(ready[1]);
-  return pid;
+  if (answered && took == 'y') return pid;
+  ::waitpid(pid, nullptr, 0);
+  return -1;
 }
 
 TEST_F(machine_claims_test, what_another_process_has_is_refused_until_it_is_killed) {

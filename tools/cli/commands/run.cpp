@@ -53,7 +53,7 @@ expected<void> choose_policy(const run_options& o, const context& c, const std::
   r.policy = o.policy;
   r.models = o.models;
   r.replays = o.replays;
-  boost::describe::enum_from_string(o.priority, r.priority);
+  r.priority = enum_value<search_priority>(o.priority).value_or(r.priority);
   if (!o.replays.empty()) {
     CUDAL1_TRY(const auto reader, open_for_reading(c));
     CUDAL1_TRY(const auto before, reader->get_experiment(o.replays));

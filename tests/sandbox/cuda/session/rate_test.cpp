@@ -11,27 +11,25 @@
 namespace cudal1 {
 namespace {
 
-class rate : public gpu_session_test {
- public:
-  gpu_finding measure(const task& t, const std::string& program, const timing_plan& plan) {
-    return evaluate(t, program, plan);
-  }
-};
-
 std::string with_graph(std::string program) {
   const std::string outputs = R"("outputs":["y"])";
   return program.replace(program.find(outputs), outputs.size(), outputs + R"(,"execution":{"graph":true,"lanes":1})");
 }
 
-// The mean of evaluations of a task of so many elements, after the one that makes the draws.
-gpu_finding mean_evaluation(rate& test, int64_t elements, bool graph, const timing_plan& plan) {
+class rate : public gpu_session_test {
+ protected:
+  // The mean of evaluations of a task of so many elements, after the one that makes the draws.
+  static gpu_finding mean_evaluation(int64_t elements, bool graph, const timing_plan& plan);
+};
+
+gpu_finding rate::mean_evaluation(int64_t elements, bool graph, const timing_plan& plan) {
   constexpr int evaluations = 20;
   const task t = relu_task(elements);
   gpu_finding mean;
   for (int i = -1; i < evaluations; ++i) {
     const std::string program = relu_program(
         elements, fmt::format("  const float mark = {}.0f;\n  y[i] = fmaxf(x[i], 0.0f * mark);", i + 100 * graph));
-    const gpu_finding found = test.measure(t, graph ? with_graph(program) : program, plan);
+    const gpu_finding found = evaluate(t, graph ? with_graph(program) : program, plan);
     EXPECT_EQ(found.result, outcome::correct) << found.reason;
     if (i < 0) continue;
     mean.milliseconds += found.milliseconds / evaluations;
@@ -55,11 +53,11 @@ TEST_F(rate, evaluations_of_a_small_task_take_milliseconds) {
               "timing", "loads", "flushes");
   for (const int64_t elements : {small, large})
     for (const bool graph : {false, true}) {
-      const gpu_finding mean = mean_evaluation(*this, elements, graph, plan);
+      const gpu_finding mean = mean_evaluation(elements, graph, plan);
       std::printf("%-9ld  %-10s  %8.2f  %8.2f  %8.2f  %8.2f  %8.2f  %8.2f\n", static_cast<long>(elements),
                   graph ? "as a graph" : "by steps", mean.milliseconds, mean.checked.total_ms, mean.checked.load_ms,
                   mean.timed.total_ms, mean.timed.load_ms, mean.timed.flush_ms);
-      if (elements == small) EXPECT_LT(mean.milliseconds, 100);
+      EXPECT_LT(mean.milliseconds, elements == small ? 100 : 1000);
     }
 }
 

@@ -13,13 +13,12 @@
 #include "actors/certificate_making.hpp"
 #include "actors/openssl_objects.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/machine_name.hpp"
 #include "config/base/unique_fd.hpp"
 
 namespace cudal1 {
 
 namespace {
-
-constexpr std::size_t most_name_characters = 63;
 
 using store_ptr = std::unique_ptr<X509_STORE, freed_by<X509_STORE_free>>;
 using store_context_ptr = std::unique_ptr<X509_STORE_CTX, freed_by<X509_STORE_CTX_free>>;
@@ -103,11 +102,9 @@ std::string subject_field(const X509_NAME* subject, int kind) {
 }  // namespace
 
 expected<void> check_node_name(std::string_view name) {
-  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
-  if (name.empty() || name.size() > most_name_characters || !std::all_of(name.begin(), name.end(), allowed))
-    return fail(errc::invalid_argument, "a node's name has 1-{} characters of a-z, 0-9 and -: '{}'",
-                most_name_characters, name.substr(0, most_name_characters));
-  return {};
+  if (is_machine_name(name)) return {};
+  return fail(errc::invalid_argument, "a node's name has 1-{} lower-case letters, digits and inner hyphens: '{}'",
+              most_machine_name_characters, name.substr(0, most_machine_name_characters));
 }
 
 expected<peer> peer_of(const X509* certificate) {

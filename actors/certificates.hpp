@@ -17,12 +17,12 @@ BOOST_DEFINE_ENUM_CLASS(peer_role, coordinator, agent, client)
 
 // A certificate's subject and serial number.
 struct peer {
-  std::string name;  // 1-63 characters of [a-z0-9-]
+  std::string name;  // see is_machine_name (config/base/machine_name.hpp)
   peer_role role = peer_role::client;
   std::string serial;  // 32 lower-case hexadecimal digits
 };
 
-// errc::invalid_argument unless it has 1-63 characters of [a-z0-9-].
+// errc::invalid_argument unless it can be a machine's name.
 expected<void> check_node_name(std::string_view name);
 
 // Does not check who signed the certificate. errc::corrupt where its subject is not of this cluster's form.

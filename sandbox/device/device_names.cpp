@@ -89,11 +89,6 @@ std::string device_on(std::string_view machine, std::string_view name) {
   return machine.empty() ? std::string(name) : fmt::format("{}/{}", machine, name);
 }
 
-bool is_machine_name(std::string_view name) {
-  return !name.empty() && name.size() <= 63 && name.front() != '-' && name.back() != '-' &&
-         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
-}
-
 bool is_of_kind(std::string_view name, const device_traits& kind) {
   if (name.find('/') != std::string_view::npos && !is_machine_name(machine_in(name))) return false;
   name = local_in(name);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/base/machine_name.hpp"
 #include "sandbox/device/device_type.hpp"
 
 namespace cudal1 {
@@ -23,8 +24,6 @@ std::string machine_of(std::string_view device);
 std::string name_on_machine(std::string_view device);
 // The reverse; `machine` may be "".
 std::string device_on(std::string_view machine, std::string_view name);
-// Whether it may be a machine's name: 1 to 63 lower-case letters, digits and inner hyphens.
-bool is_machine_name(std::string_view name);
 
 // All legal names, as part of a sentence: "cpu, cuda:0, cuda:1, ... and cuda, which is every GPU".
 std::string known_device_names();

@@ -51,11 +51,23 @@ TEST(certificates, a_folder_has_one_authority) {
 
 TEST(certificates, names_are_checked) {
   const cluster c;
-  for (const std::string& name : {std::string(), std::string("GPU"), std::string("a b"), std::string("a/b"),
-                                  std::string("a\nb"), std::string(64, 'a'), std::string("a\0b", 3)})
+  for (const std::string& name :
+       {std::string(), std::string("GPU"), std::string("a b"), std::string("a/b"), std::string("a\nb"),
+        std::string(64, 'a'), std::string("-b"), std::string("b-"), std::string("a\0b", 3)})
     EXPECT_EQ(c.authority.issue(name, peer_role::agent).error().code, errc::invalid_argument) << name;
   EXPECT_TRUE(c.authority.issue(std::string(63, 'a'), peer_role::agent));
   EXPECT_EQ(c.authority.issue("head-2", peer_role::coordinator).error().code, errc::invalid_argument);
+}
+
+TEST(certificates, of_a_name_that_is_no_longer_legal_can_be_revoked) {
+  const cluster c;
+  const std::string serial(32, 'a'), path = c.data + "/issued";
+  write_text(path, read_text(path) + "-b agent " + serial + " 4102444800\n");
+  ASSERT_TRUE(c.authority.list());
+  EXPECT_EQ(c.authority.list()->at(1).name, "-b");
+  ASSERT_TRUE(c.authority.revoke("-b"));
+  EXPECT_TRUE(revocations(c.data).is_revoked(serial));
+  EXPECT_TRUE(c.authority.issue("b", peer_role::agent));
 }
 
 TEST(certificates, a_name_has_one_certificate_until_it_is_revoked_or_expired) {

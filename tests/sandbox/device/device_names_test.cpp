@@ -96,9 +96,6 @@ TEST(device_names, may_begin_with_a_machine) {
   EXPECT_EQ(machine_of("cuda:1"), "");
   EXPECT_EQ(device_on("", "cuda:1"), "cuda:1");
   EXPECT_EQ(device_on("b", "cpu"), "b/cpu");
-  for (const char* name : {"", "-b", "b-", "B", "b.c", "b/c"})
-    EXPECT_FALSE(is_machine_name(name)) << name;
-  EXPECT_FALSE(is_machine_name(std::string(64, 'b')));
   EXPECT_EQ(traits_of("b/cuda:1").kind, traits_of("cuda").kind);
 }
 

@@ -178,7 +178,8 @@ void add_cluster(CLI::App& app, context& c) {
   });
   auto o = std::make_shared<add_options>();
   auto* sub = all->add_subcommand("add", "make the certificate of one more machine");
-  sub->add_option("name", o->name, "of the machine: letters, digits and hyphens, as in gpu7")->required();
+  sub->add_option("name", o->name, "of the machine: lower-case letters, digits and inner hyphens, as in gpu7")
+      ->required();
   sub->add_option("--out", o->file, "the file to write (default: NAME.pem)")->type_name("FILE");
   sub->callback([o, &c] { finish(c, add(*o, c)); });
   auto name = std::make_shared<std::string>();

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -32,6 +33,14 @@ uint16_t free_port() {
 
 }  // namespace
 
+std::vector<task> two_tasks() {
+  std::string text = canonical_text(relu_chain_task());
+  for (auto at = text.find("256"); at != std::string::npos; at = text.find("256", at))
+    text.replace(at, 3, "512");
+  text.replace(text.find("small_relu_chain"), 16, "wider_relu_chain");
+  return {relu_chain_task(), read_task(text, "cpu").value()};
+}
+
 void cluster_test::SetUp() {
   node_test::SetUp();
   port_ = free_port();
@@ -51,11 +60,22 @@ void cluster_test::TearDown() {
   node_test::TearDown();
 }
 
+expected<void> cluster_test::use_network(const std::vector<std::string>& machines) {
+  std::vector<std::string> hosts = {"coordinator"};
+  hosts.insert(hosts.end(), machines.begin(), machines.end());
+  CUDAL1_TRY(network_, test_network::make(hosts));
+  wrapper_ = network_->words_on("coordinator");
+  return {};
+}
+
+std::string cluster_test::address() const {
+  return fmt::format("{}:{}", network_ ? network_->address_of("coordinator") : "127.0.0.1", port_);
+}
+
 void cluster_test::start_coordinator(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {"--listen", "127.0.0.1:" + std::to_string(port_),
-                                        "--set",    "cluster.heartbeat_s=0.2",
-                                        "--set",    "cluster.failure_s=1.5",
-                                        "--set",    "cluster.rejoin_s=3"};
+  std::vector<std::string> arguments = {
+      "--listen", address(),           "--set", "cluster.heartbeat_s=0.2", "--set", "cluster.failure_s=1.5",
+      "--set",    "cluster.rejoin_s=3"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   start_node(arguments);
 }
@@ -72,9 +92,9 @@ void cluster_test::start_machine(const std::string& name, const std::string& dat
   }
   const std::string folder = data.empty() ? folder_of(name) : data;
   std::filesystem::create_directories(folder);
-  std::vector<std::string> words = {CUDAL1_NODE,  "--data", folder,     "--join", "127.0.0.1:" + std::to_string(port_),
-                                    "--identity", identity, "--device", "cpu",    "--worker",
-                                    CUDAL1_WORKER};
+  std::vector<std::string> words = network_ ? network_->words_on(name) : std::vector<std::string>();
+  words.insert(words.end(), {CUDAL1_NODE, "--data", folder, "--join", address(), "--identity", identity, "--device",
+                             "cpu", "--worker", CUDAL1_WORKER});
   for (const auto& word : quick_settings())
     words.push_back(word);
   machines_[name] = spawn_program(std::move(words), folder_of(name) + "/output");
@@ -125,7 +145,7 @@ client_answer cluster_test::run_on(const std::string& devices, const std::vector
   });
 }
 
-client_answer cluster_test::follow_to_end(const std::string& experiment, std::chrono::milliseconds at_most) {
+client_answer cluster_test::follow_to_end(const std::string& experiment, std::chrono::seconds at_most) {
   client_request follow;
   follow.verb = client_verb::follow;
   follow.experiment = experiment;
@@ -134,7 +154,7 @@ client_answer cluster_test::follow_to_end(const std::string& experiment, std::ch
       [&] {
         auto client = connect();
         EXPECT_TRUE(client.send(follow));
-        end = read_to_end(client);
+        end = read_to_end(client, {}, at_most);
         return end.progress && end.progress->state == "finished";
       },
       at_most))

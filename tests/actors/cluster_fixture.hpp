@@ -1,21 +1,32 @@
-// A coordinator and the machines that join it, each a cudal1-node process in a folder of its own, over TLS on loopback.
+// A coordinator and the machines that join it, each a cudal1-node process in a folder of its own, over TLS on loopback
+// or on a network of the test.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/certificate_authority.hpp"
 #include "actors/certificates.hpp"
 #include "tests/actors/node_fixture.hpp"
+#include "tests/actors/test_network.hpp"
 
 namespace cudal1 {
+
+// With many variants each.
+std::vector<task> two_tasks();
 
 // The coordinator is the fixture's node, in folder_.
 class cluster_test : public node_test {
  protected:
   void SetUp() override;
   void TearDown() override;
+
+  // From now on the coordinator and machines of these names run on hosts of their own. An error where this system does
+  // not let us have a network.
+  expected<void> use_network(const std::vector<std::string>& machines);
+  std::string address() const;  // of the coordinator
 
   // Starts it without devices, unless there are others in `more`, and waits until it answers.
   void start_coordinator(const std::vector<std::string>& more = {"--device", "none"});
@@ -36,13 +47,14 @@ class cluster_test : public node_test {
   client_answer run_on(const std::string& devices, const std::vector<task>& tasks, int64_t evaluations,
                        const std::function<void(const experiment_progress&)>& now = {});
   // Follows an experiment that runs or is resumed, until it is finished; fails if it is not by then.
-  client_answer follow_to_end(const std::string& experiment, std::chrono::milliseconds at_most);
+  client_answer follow_to_end(const std::string& experiment, std::chrono::seconds at_most);
   // Checks that each evaluation of an experiment is stored once, and that no variant is blamed for what befell a
   // machine.
   void check_stored(const client_answer& end, int64_t evaluations);
 
   uint16_t port_ = 0;
-  std::map<std::string, int> machines_;  // process ids
+  std::unique_ptr<test_network> network_;  // of which the coordinator is the host "coordinator"
+  std::map<std::string, int> machines_;    // process ids
 };
 
 }  // namespace cudal1

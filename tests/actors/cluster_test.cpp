@@ -1,10 +1,8 @@
 // Several nodes: they join, work, are killed, stopped and cut off, come back, and leave.
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <random>
 #include <span>
 
 #include <fmt/format.h>
@@ -18,15 +16,6 @@ namespace cudal1 {
 namespace {
 
 using testing::HasSubstr;
-
-// With many variants each.
-std::vector<task> two_tasks() {
-  std::string text = canonical_text(relu_chain_task());
-  for (auto at = text.find("256"); at != std::string::npos; at = text.find("256", at))
-    text.replace(at, 3, "512");
-  text.replace(text.find("small_relu_chain"), 16, "wider_relu_chain");
-  return {relu_chain_task(), read_task(text, "cpu").value()};
-}
 
 TEST_F(cluster_test, a_machine_that_joins_evaluates_for_the_coordinator) {
   start_coordinator();
@@ -215,60 +204,6 @@ TEST_F(cluster_test, two_machines_of_one_name_are_not_mixed_up) {
   wait_machine("b");
   machines_["b"] = first;
   check_stored(run_on("b/cpu", {relu_chain_task()}, 2), 2);
-}
-
-// Moments of searches at which a machine is killed, stopped or ended, or the coordinator is killed or stopped.
-// CUDAL1_TEST_MOMENTS: how many; CUDAL1_TEST_SEED: which.
-TEST_F(cluster_test, at_random_moments_nothing_is_lost_or_blamed_on_a_variant) {
-  const char* wanted = std::getenv("CUDAL1_TEST_MOMENTS");
-  const char* seed = std::getenv("CUDAL1_TEST_SEED");
-  const int moments = wanted != nullptr ? std::atoi(wanted) : 4;
-  std::mt19937 random(seed != nullptr ? static_cast<unsigned>(std::atoi(seed)) : 7);
-  const auto pick = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
-  start_coordinator();
-  start_machine("b");
-  start_machine("c");
-  ASSERT_TRUE(wait_for_device("b/cpu") && wait_for_device("c/cpu"));
-  for (int done = 0; done < moments;) {
-    const int64_t evaluations = 12;
-    auto client = connect();
-    auto request = run_request(two_tasks(), evaluations);
-    request.device = "cpu";
-    request.seed = static_cast<uint64_t>(done) + 100;
-    ASSERT_TRUE(client.send(request));
-    auto seen = read_to_end(
-        client, [&, at = pick(2 * 12 - 4)](const client_answer& a) { return a.progress->evaluations < at; });
-    ASSERT_TRUE(seen.progress) << seen.error;
-    std::this_thread::sleep_for(std::chrono::milliseconds(pick(700)));
-    ++done;
-    const std::string victim = pick(2) == 0 ? "b" : "c";
-    const int what = pick(5);
-    SCOPED_TRACE(fmt::format("moment {}: {} of {}", done, what, victim));
-    if (what == 0) {
-      signal_machine(victim, SIGKILL);
-      wait_machine(victim);
-      start_machine(victim);
-    } else if (what == 1) {
-      signal_machine(victim, SIGSTOP);
-      std::this_thread::sleep_for(std::chrono::milliseconds(pick(7000)));
-      signal_machine(victim, SIGCONT);
-    } else if (what == 2) {
-      signal_machine(victim, SIGTERM);
-      EXPECT_EQ(wait_machine(victim), 0);
-      start_machine(victim);
-    } else if (what == 3) {
-      kill_node(SIGSTOP);
-      std::this_thread::sleep_for(std::chrono::milliseconds(pick(4000)));
-      kill_node(SIGCONT);
-    } else {
-      kill_node(SIGKILL);
-      EXPECT_EQ(wait_node(), -SIGKILL);
-      start_coordinator();
-    }
-    check_stored(follow_to_end(seen.progress->experiment, 90s), 2 * evaluations);
-    ASSERT_TRUE(wait_for_device("b/cpu") && wait_for_device("c/cpu"));
-    if (HasFailure()) return;
-  }
 }
 
 }  // namespace

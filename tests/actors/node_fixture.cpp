@@ -107,11 +107,12 @@ bool node_test::use_small_disk(int megabytes) {
   const std::string unshare = ::geteuid() == 0 ? "unshare -m" : "unshare -rm";
   if (std::system(fmt::format("{} sh -c \"{}\" 2>/dev/null", unshare, mount).c_str()) != 0) return false;
   wrapper_ = {"unshare", unshare.substr(8), "sh", "-c", mount + " && exec \"$@\"", "node"};
+  small_disk_ = true;
   return true;
 }
 
 std::string node_test::data() const {
-  return wrapper_.empty() ? folder_ : fmt::format("/proc/{}/root{}", pid_, folder_);
+  return small_disk_ ? fmt::format("/proc/{}/root{}", pid_, folder_) : folder_;
 }
 
 void node_test::kill_node(int signal) {
@@ -152,8 +153,9 @@ client_request node_test::run_request(const std::vector<task>& tasks, int64_t ev
   return r;
 }
 
-client_answer node_test::read_to_end(node_client& client, const std::function<bool(const client_answer&)>& each) {
-  const auto end = std::chrono::steady_clock::now() + 100s;
+client_answer node_test::read_to_end(node_client& client, const std::function<bool(const client_answer&)>& each,
+                                     std::chrono::seconds at_most) {
+  const auto end = std::chrono::steady_clock::now() + at_most;
   while (std::chrono::steady_clock::now() < end) {
     auto a = client.receive(60s);
     EXPECT_TRUE(a) << a.error().message;

@@ -53,9 +53,9 @@ class node_test : public testing::Test {
   node_client connect();
   node_status hello();
   client_request run_request(const std::vector<task>& tasks, int64_t evaluations) const;
-  // Follows a stream of answers to its end; `each` gets every answer and may return false to stop early. Fails
-  // after 100 s.
-  client_answer read_to_end(node_client& client, const std::function<bool(const client_answer&)>& each = {});
+  // Follows a stream of answers to its end; `each` gets every answer and may return false to stop early.
+  client_answer read_to_end(node_client& client, const std::function<bool(const client_answer&)>& each = {},
+                            std::chrono::seconds at_most = 100s);
   client_answer ask_once(const client_request& r, std::chrono::milliseconds limit = 60s);
 
   std::unique_ptr<store> read_store() const;
@@ -65,6 +65,7 @@ class node_test : public testing::Test {
   std::string folder_;
   int pid_ = -1;
   std::vector<std::string> wrapper_;  // the program and arguments that start the node's program
+  bool small_disk_ = false;
 };
 
 }  // namespace cudal1

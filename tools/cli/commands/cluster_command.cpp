@@ -36,7 +36,7 @@ expected<certificate_authority> authority_of(const context& c) {
 expected<int> init(context& c) {
   CUDAL1_TRY(const auto made, certificate_authority::create(cluster_folder(c.data), "coordinator"));
   c.out.print(
-      fmt::format("The certificates of a cluster are in {0}; whoever has ca.key there can admit machines.\n\n"
+      fmt::format("The certificates of a cluster are in {0}; whoever has authority.key there can admit machines.\n\n"
                   "1. Start the coordinator here:    cudal1-node --data {1} --listen 0.0.0.0:4977\n"
                   "2. For each other machine:        cudal1 --data {1} cluster add NAME\n"
                   "   and copy NAME.pem to it, over a channel that nobody else reads.\n"

@@ -170,7 +170,11 @@ void cluster_test::check_stored(const client_answer& end, int64_t evaluations) {
   for (const char* blamed : {"crash", "hang", "forbidden", "out_of_memory", "out_of_bounds", "quarantined",
                              "compile_timeout", "inconsistent", "wrong_answer"})
     EXPECT_FALSE(end.progress->outcomes.contains(blamed)) << blamed;
-  const auto attempts = read_store()->attempts(end.progress->experiment);
+  check_attempts(end.progress->experiment, evaluations);
+}
+
+void cluster_test::check_attempts(const std::string& experiment, int64_t evaluations) {
+  const auto attempts = read_store()->attempts(experiment);
   ASSERT_TRUE(attempts);
   int64_t finished = 0;
   std::set<std::string> variants;

@@ -51,6 +51,7 @@ class cluster_test : public node_test {
   // Checks that each evaluation of an experiment is stored once, and that no variant is blamed for what befell a
   // machine.
   void check_stored(const client_answer& end, int64_t evaluations);
+  void check_attempts(const std::string& experiment, int64_t evaluations);
 
   uint16_t port_ = 0;
   std::unique_ptr<test_network> network_;  // of which the coordinator is the host "coordinator"

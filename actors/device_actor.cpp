@@ -426,13 +426,16 @@ void device_state::report_first() {
       self_, setup_.agent, commit_timeout, unreported_.front(),
       [this](const message::done&) {
         report_in_flight_ = false;
+        report_failed_ = false;
         unreported_.pop_front();
         report_first();
         pull();
       },
       [this](const error& e) {
-        spdlog::warn("device {}: {} is not acknowledged yet: {}", setup_.session.device,
-                     attempt_key(unreported_.front().attempt), e.message);
+        // Once an outage: it is sent again each second.
+        spdlog::log(std::exchange(report_failed_, true) ? spdlog::level::debug : spdlog::level::warn,
+                    "device {}: {} is not acknowledged yet: {}", setup_.session.device,
+                    attempt_key(unreported_.front().attempt), e.message);
         report_in_flight_ = false;
       });
 }

@@ -136,7 +136,7 @@ class device_state {
   std::unique_ptr<evaluation> now_;
   std::map<std::string, std::optional<null_report>> null_reports_;  // by task
   std::deque<message::work_done> unreported_;  // the first is sent with each tick until the node acknowledges it
-  bool report_in_flight_ = false;
+  bool report_in_flight_ = false, report_failed_ = false;
   int start_failures_ = 0, faults_in_a_row_ = 0;
   bool given_up_ = false, held_ = false, disturbed_ = false;
   std::chrono::steady_clock::time_point trouble_asked_{};

@@ -78,7 +78,7 @@ port_attacker::identities cluster_attack_test::identities() {
 }
 
 std::string cluster_attack_test::record_session(const std::string& name) {
-  recording_relay between(port_);
+  relay between(port_);
   const uint16_t port = std::exchange(port_, between.port());
   start_machine(name);
   port_ = port;

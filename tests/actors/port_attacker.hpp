@@ -5,39 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
-#include <openssl/ssl.h>
-
-#include "actors/certificates.hpp"
-#include "config/base/unique_fd.hpp"
+#include "tests/actors/raw_peers.hpp"
 
 namespace cudal1 {
-
-// A connection to a port of loopback; none, with errno, if it is refused.
-unique_fd connect_to_port(uint16_t port);
-
-// Passes one connection on to a port of loopback and keeps what the client sends.
-class recording_relay {
- public:
-  explicit recording_relay(uint16_t to);
-  ~recording_relay();
-  uint16_t port() const { return port_; }
-  // Once the client has closed its connection.
-  std::string recorded();
-
- private:
-  void pass_on(uint16_t to);
-  unique_fd listening_;
-  uint16_t port_ = 0;
-  std::string recorded_;
-  std::thread thread_;
-};
 
 // Each fails the test if the coordinator answers as it must not. Not thread-safe.
 class port_attacker {
@@ -55,8 +30,6 @@ class port_attacker {
   const std::map<std::string, int64_t>& made() const { return made_; }
 
  private:
-  unique_fd connection();
-  std::string random_bytes(std::size_t count);
   void garbage();
   void changed_hello();
   void idle();

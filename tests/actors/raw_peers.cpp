@@ -15,11 +15,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "tests/actors/transport_fixture.hpp"
-
 namespace cudal1 {
 
 namespace {
+
+constexpr int patience_ms = 10'000;
 
 std::unique_ptr<BIO, decltype(&BIO_free)> memory(const std::string& text) {
   return {BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free};
@@ -58,7 +58,7 @@ bool is_readable(int fd, int timeout_ms) {
 std::optional<std::string> answer_until_closed(int fd) {
   std::string answer;
   char buffer[4096];
-  while (is_readable(fd, static_cast<int>(std::chrono::milliseconds(patience).count()))) {
+  while (is_readable(fd, patience_ms)) {
     const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
     if (n <= 0) return answer;
     answer.append(buffer, static_cast<std::size_t>(n));

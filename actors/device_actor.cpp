@@ -27,21 +27,15 @@ bool lasts(errc code) {
          code == errc::invalid_argument;
 }
 
-message::device_state_changed disturbance(const std::string& device, const error& e) {
-  message::device_state_changed m;
-  m.device = device;
-  m.code = e.code;
-  m.problem = e.message;
-  m.away = true;
-  return m;
-}
+enum class consequence { tried_again, away, given_up };
 
-message::device_state_changed trouble(const std::string& device, const error& e, bool given_up) {
+message::device_state_changed trouble(const std::string& device, const error& e, consequence next) {
   message::device_state_changed m;
   m.device = device;
   m.code = e.code;
   m.problem = e.message;
-  m.given_up = given_up;
+  m.given_up = next == consequence::given_up;
+  m.away = next == consequence::away;
   return m;
 }
 
@@ -109,7 +103,8 @@ void device_state::tell_ready() {
 
 void device_state::start_failed(const error& e) {
   if (e.code == errc::already_exists) {  // someone else uses it, and may end
-    if (!std::exchange(disturbed_, true)) self_->send(setup_.agent, disturbance(setup_.session.device, e));
+    if (!std::exchange(disturbed_, true))
+      self_->send(setup_.agent, trouble(setup_.session.device, e, consequence::away));
     next_start_ = clock::now() + retry_of_used_device;
     return;
   }
@@ -117,7 +112,8 @@ void device_state::start_failed(const error& e) {
   given_up_ = lasts(e.code) || start_failures_ >= start_failures_allowed;
   spdlog::error("device {} does not start (attempt {}): {}", setup_.session.device, start_failures_, e.message);
   next_start_ = clock::now() + pulse * (1 << start_failures_);
-  self_->send(setup_.agent, trouble(setup_.session.device, e, given_up_));
+  self_->send(setup_.agent,
+              trouble(setup_.session.device, e, given_up_ ? consequence::given_up : consequence::tried_again));
 }
 
 void device_state::tick() {
@@ -143,7 +139,7 @@ bool device_state::is_disturbed() {
     return false;
   }
   if (!std::exchange(disturbed_, true) || found->needs_restart)
-    self_->send(setup_.agent, disturbance(setup_.session.device, {errc::infrastructure, found->what}));
+    self_->send(setup_.agent, trouble(setup_.session.device, {errc::infrastructure, found->what}, consequence::away));
   if (found->needs_restart) {
     end_session();
     next_start_ = now + rest_after_errors;
@@ -404,7 +400,7 @@ void device_state::fault(const error& e, fault_origin origin, bool task_refused)
     probe();
     if (++faults_in_a_row_ >= faults_in_a_row_allowed) {
       given_up_ = true;
-      self_->send(setup_.agent, trouble(setup_.session.device, e, true));
+      self_->send(setup_.agent, trouble(setup_.session.device, e, consequence::given_up));
     }
   }
   report_to_node(std::move(m));

@@ -124,7 +124,7 @@ class filler {
     fill(x["b"]);
   }
 
-  int64_t last_ = 0;
+  int64_t last_ = 100;  // above the defaults
 };
 
 // The paths of the members that differ.

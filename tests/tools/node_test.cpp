@@ -147,6 +147,24 @@ TEST_F(with_a_node, run_searches_a_folder_of_tasks_and_prints_what_the_store_kee
   EXPECT_EQ(at(second, "state"), json("finished"));
 }
 
+TEST_F(with_a_node, port_measures_the_best_of_a_search_again_and_reports_both) {
+  EXPECT_EQ(run_with_node({"port"}).code, 2) << "there is no search yet";
+  const auto found = run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "4", "--priority", "high"});
+  ASSERT_EQ(found.code, 0) << why(found);
+  const auto p = run_with_node({"port"});
+  ASSERT_EQ(p.code, 0) << why(p);
+  EXPECT_THAT(p.out, AllOf(HasSubstr("tiny"), HasSubstr("Geometric means over 1 task: "), HasSubstr(" on cpu (")));
+  const auto again = document_of(run_with_node({"port", "e1", "--json"}));
+  EXPECT_EQ(at(again, "experiment"), json("e1"));
+  EXPECT_EQ(at(again, "tasks.0.task"), json("tiny"));
+  EXPECT_EQ(at(again, "tasks.0.elsewhere.0.device"), json("cpu"));
+  const auto outcome = at(again, "tasks.0.elsewhere.0.outcome").as_string();
+  EXPECT_TRUE(outcome == "correct" || outcome == "unmeasurable") << outcome;
+  const auto absent = run({"port", "e1", "--device", "gpu7/cuda:0"});
+  EXPECT_NE(absent.code, 0);
+  EXPECT_THAT(absent.err, HasSubstr("gpu7/cuda:0"));
+}
+
 TEST_F(with_a_node, evaluate_prints_the_verdict_and_returns_it_as_exit_code) {
   write_file(folder_ / "tiny.cu1", tiny_program);
   const auto right = evaluate({folder_ / "tasks/tiny.json", folder_ / "tiny.cu1"});

@@ -128,10 +128,8 @@ void coordinator_state::answer_awaiting() {
 
 void coordinator_state::offer(const message::work_item& item) {
   auto offered = item;
-  if (const auto e = experiments_.find(item.attempt.experiment); e != experiments_.end()) {
+  if (const auto e = experiments_.find(item.attempt.experiment); e != experiments_.end())
     offered.device = devices_.of_model(item.device, e->second.model);
-    queue_->set_weight(item.attempt.experiment, weight_of(e->second.record.priority));
-  }
   queue_->offer(std::move(offered));
   hand_out();
 }

@@ -34,6 +34,7 @@ expected<void> coordinator_state::launch(experiment_setup setup) {
   entry.last.reset();
   entry.policy = setup.policy;
   entry.record = setup.record;
+  queue_->set_weight(id, weight_of(setup.record.priority));
   entry.model = devices_.first_of(setup.record.device).what.model;
   int64_t verdicts = 0;
   for (const auto& t : setup.tallies)

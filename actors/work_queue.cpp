@@ -116,8 +116,7 @@ void work_queue::not_idle(const std::string& device) {
 }
 
 bool work_queue::measures(const std::string& device) const {
-  const auto found = measuring_.find(device);
-  return found != measuring_.end() && found->second > 0;
+  return measuring_.contains(device);
 }
 
 void work_queue::hold(const std::string& device, const std::string& task) {
@@ -207,9 +206,8 @@ std::optional<work_queue::assignment> work_queue::next(time_point now) {
     result.item.lease = ++last_lease_;
     auto& held = leases_[last_lease_];
     static_cast<lease&>(held) = {device, result.item.attempt, now, lease_limit_};
-    held.experiment = found->first;
     leases_on_[device].insert(last_lease_);
-    ++measuring_[device];
+    measuring_.insert(device);
     charge(held, shares_.at(found->first).mean_s);
     return result;
   }
@@ -219,13 +217,13 @@ std::optional<work_queue::assignment> work_queue::next(time_point now) {
 // ---- leases -------------------------------------------------------------------------------------------------------
 
 void work_queue::charge(held_lease& held, double seconds) {
-  auto& s = shares_.at(held.experiment);
+  auto& s = shares_.at(held.attempt.experiment);
   s.served_s += (seconds - held.charged_s) / s.weight;
   held.charged_s = seconds;
 }
 
 void work_queue::end_measuring(const held_lease& held) {
-  if (!held.measured) --measuring_.at(held.device);
+  if (!held.measured) measuring_.erase(held.device);
 }
 
 void work_queue::measured(uint64_t id, time_point now) {
@@ -233,7 +231,7 @@ void work_queue::measured(uint64_t id, time_point now) {
   if (found == leases_.end() || found->second.measured) return;
   auto& held = found->second;
   const double took_s = std::chrono::duration<double>(now - held.begun).count();
-  auto& mean_s = shares_.at(held.experiment).mean_s;
+  auto& mean_s = shares_.at(held.attempt.experiment).mean_s;
   mean_s += share_of_new * (took_s - mean_s);
   charge(held, took_s);
   end_measuring(held);
@@ -251,7 +249,8 @@ void work_queue::forget(uint64_t id) {
   end_measuring(held);
   known_.erase(key_of(held.attempt));
   leases_on_[held.device].erase(id);
-  if (const auto s = shares_.find(held.experiment); --s->second.active == 0 && s->second.ended) shares_.erase(s);
+  if (const auto s = shares_.find(held.attempt.experiment); --s->second.active == 0 && s->second.ended)
+    shares_.erase(s);
   leases_.erase(found);
 }
 

@@ -72,7 +72,6 @@ class work_queue {
 
  private:
   struct held_lease : lease {
-    std::string experiment;
     double charged_s = 0;  // of the experiment's share: first an estimate, then what it took
   };
   // The evaluations of one experiment that wait for one list of devices.
@@ -112,12 +111,11 @@ class work_queue {
   std::unordered_set<std::string> known_;  // attempts that wait or are leased
   std::size_t waiting_ = 0;
   uint64_t last_offer_ = 0, last_lease_;
-  devices idle_, present_, to_try_;                        // to_try_: idle ones for which there may be work
+  devices idle_, present_, measuring_, to_try_;            // to_try_: idle ones for which there may be work
   std::map<std::string, devices> holders_;                 // by task: devices that had it
   std::map<std::string, std::vector<std::string>> holds_;  // by device: its tasks, the last one at the end
   std::map<uint64_t, held_lease> leases_;
   std::map<std::string, std::set<uint64_t>> leases_on_;  // by device
-  std::map<std::string, int> measuring_;                 // by device
 };
 
 // Whether two records are of the same attempt.

@@ -79,7 +79,7 @@ class auditor_test : public testing::Test {
     return ask<verdict>(auditor_, m).value();
   }
 
-  temporary_folder folder_;
+  store_folder folder_;
   std::shared_ptr<store> db_ = store::open(folder_.store()).value();
   caf::actor_system_config config_;
   caf::actor_system system_{prepared(config_)};

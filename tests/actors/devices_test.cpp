@@ -1,7 +1,5 @@
 // Which devices a node uses, and which cores they get.
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +9,7 @@
 #include "actors/cores.hpp"
 #include "actors/machine_devices.hpp"
 #include "sandbox/device/device_names.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace cudal1 {
 namespace {
@@ -85,8 +84,7 @@ TEST(cores, each_gpu_gets_four_near_it) {
 
 // Two nodes of one machine, a node a GPU, with all cores near both.
 TEST(cores, nodes_of_one_machine_do_not_time_on_the_same_ones) {
-  std::string folder = testing::TempDir() + "claims-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const temporary_folder folder;
   const auto request = [](const char* device, int64_t count) {
     return std::vector<core_request>{{device, count, 1, cores_from(0, 31), -1}};
   };
@@ -94,7 +92,7 @@ TEST(cores, nodes_of_one_machine_do_not_time_on_the_same_ones) {
   ASSERT_EQ(::pipe(answer), 0);
   const int other = ::fork();
   if (other == 0) {
-    auto claims = machine_claims::open(folder);
+    auto claims = machine_claims::open(folder.path());
     const auto l = lay_out_unclaimed_cores(cores_from(0, 31), request("cuda:0", 4), *claims);
     const bool right = l && l->timing_of("cuda:0") == std::vector<int>{28, 29, 30, 31};
     if (::write(answer[1], right ? "y" : "n", 1) != 1) ::_exit(1);
@@ -104,7 +102,7 @@ TEST(cores, nodes_of_one_machine_do_not_time_on_the_same_ones) {
   char right = 'n';
   ASSERT_EQ(::read(answer[0], &right, 1), 1);
   EXPECT_EQ(right, 'y');
-  auto claims = machine_claims::open(folder);
+  auto claims = machine_claims::open(folder.path());
   ASSERT_TRUE(claims);
   const auto l = lay_out_unclaimed_cores(cores_from(0, 31), request("cuda:1", 4), *claims);
   ASSERT_TRUE(l);
@@ -113,7 +111,6 @@ TEST(cores, nodes_of_one_machine_do_not_time_on_the_same_ones) {
   EXPECT_FALSE(lay_out_unclaimed_cores(cores_from(28, 31), request("cuda:2", 4), *claims)) << "too few are left";
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(cores, a_fixed_core_is_given_to_no_other_device) {

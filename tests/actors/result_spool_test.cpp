@@ -5,20 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/temporary_folder.hpp"
+
 namespace cudal1 {
 namespace {
-
-class result_spool_test : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "spool-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_;
-};
 
 message::work_done result_of(uint64_t lease) {
   message::work_done m;
@@ -31,14 +21,15 @@ message::work_done result_of(uint64_t lease) {
   return m;
 }
 
-TEST_F(result_spool_test, the_next_process_finds_what_was_not_removed) {
-  result_spool spool(folder_);
+TEST(result_spool, the_next_process_finds_what_was_not_removed) {
+  const temporary_folder folder;
+  result_spool spool(folder.path());
   ASSERT_TRUE(spool.put(result_of(7)));
   ASSERT_TRUE(spool.put(result_of(8)));
   ASSERT_TRUE(spool.put(result_of(8))) << "a device sends a result again";
   spool.remove(7);
   spool.remove(9);
-  const auto left = result_spool(folder_).load();
+  const auto left = result_spool(folder.path()).load();
   ASSERT_EQ(left.size(), 1U);
   EXPECT_EQ(left[0].lease, 8U);
   EXPECT_EQ(left[0].attempt.variant, "v8");
@@ -46,20 +37,22 @@ TEST_F(result_spool_test, the_next_process_finds_what_was_not_removed) {
   EXPECT_EQ(left[0].result.samples.size(), 3U);
 }
 
-TEST_F(result_spool_test, damaged_and_unfinished_files_are_removed) {
-  result_spool spool(folder_);
+TEST(result_spool, damaged_and_unfinished_files_are_removed) {
+  const temporary_folder folder;
+  result_spool spool(folder.path());
   ASSERT_TRUE(spool.put(result_of(1)));
-  std::ofstream(folder_ + "/results/2.json") << R"({"lease":2,"attempt":{"exper)";
-  std::ofstream(folder_ + "/results/unfinished-abcdef") << "{";
+  std::ofstream(folder / "results/2.json") << R"({"lease":2,"attempt":{"exper)";
+  std::ofstream(folder / "results/unfinished-abcdef") << "{";
   EXPECT_EQ(spool.load().size(), 1U);
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/results/2.json"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/results/unfinished-abcdef"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "results/2.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "results/unfinished-abcdef"));
 }
 
-TEST_F(result_spool_test, a_folder_that_cannot_be_written_is_an_error) {
-  std::ofstream(folder_ + "/results") << "a file";
-  EXPECT_EQ(result_spool(folder_).put(result_of(1)).error().code, errc::io_error);
-  EXPECT_TRUE(result_spool(folder_).load().empty());
+TEST(result_spool, a_folder_that_cannot_be_written_is_an_error) {
+  const temporary_folder folder;
+  std::ofstream(folder / "results") << "a file";
+  EXPECT_EQ(result_spool(folder.path()).put(result_of(1)).error().code, errc::io_error);
+  EXPECT_TRUE(result_spool(folder.path()).load().empty());
 }
 
 }  // namespace

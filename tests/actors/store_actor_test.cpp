@@ -42,7 +42,7 @@ class store_actor_test : public testing::Test {
   }
   bool answered() { return !self_->mailbox().empty(); }
 
-  temporary_folder folder_;
+  store_folder folder_;
   std::shared_ptr<store> db_ = store::open(folder_.store()).value();
   caf::actor_system_config config_;
   caf::actor_system system_{prepared(config_)};

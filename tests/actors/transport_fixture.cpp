@@ -23,14 +23,6 @@ bool eventually(const std::function<bool()>& condition, steady_clock::duration l
   return true;
 }
 
-temporary_folder::temporary_folder() : path_(testing::TempDir() + "cudal1-transport-XXXXXX") {
-  if (::mkdtemp(path_.data()) == nullptr) std::abort();
-}
-
-temporary_folder::~temporary_folder() {
-  fs::remove_all(path_);
-}
-
 void write_text(const std::string& path, const std::string& text, mode_t mode) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
   ASSERT_EQ(::chmod(path.c_str(), mode), 0);

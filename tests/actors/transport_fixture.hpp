@@ -19,6 +19,7 @@
 #include "actors/certificate_authority.hpp"
 #include "actors/certificates.hpp"
 #include "actors/tls_transport.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace cudal1 {
 
@@ -30,16 +31,6 @@ constexpr duration answer_limit{5000};
 constexpr std::chrono::seconds patience{10};
 
 bool eventually(const std::function<bool()>& condition, steady_clock::duration limit = patience);
-
-class temporary_folder {
- public:
-  temporary_folder();
-  ~temporary_folder();
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 void write_text(const std::string& path, const std::string& text, mode_t mode = 0600);
 std::string read_text(const std::string& path);

@@ -21,7 +21,7 @@ std::string text_of(const fs::path& path) {
 
 // A data folder, and a blob in another folder, `from`.
 struct blobs_of_a_data_folder : testing::Test {
-  temporary_folder elsewhere, data;
+  store_folder elsewhere, data;
   const std::string from = elsewhere.store(), name = sha256_hex("content") + ".safetensors";
   const blobs kept{data.store()};
 

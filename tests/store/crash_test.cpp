@@ -81,7 +81,7 @@ TEST(store_crash, nothing_acknowledged_is_lost_by_kill_at_any_moment) {
   const auto seed = std::random_device{}();
   std::printf("seed %u\n", seed);
   std::mt19937 random(seed);
-  temporary_folder folder;
+  store_folder folder;
   acknowledged writes;
   for (int round = 0; round < rounds; ++round) {
     child_process child({CUDAL1_STORE_CHILD, "write", folder.store(), std::to_string(round)});
@@ -104,7 +104,7 @@ TEST(store_crash, nothing_acknowledged_is_lost_by_kill_at_any_moment) {
 }
 
 TEST(store_crash, a_refused_write_is_infrastructure_and_loses_nothing_acknowledged) {
-  temporary_folder folder;
+  store_folder folder;
   child_process child({CUDAL1_STORE_CHILD, "fill_quota", folder.store()});
   EXPECT_EQ(child.finish(false), 0) << child.text();
   EXPECT_NE(child.text().find("error infrastructure"), std::string::npos) << child.text();
@@ -120,7 +120,7 @@ TEST(store_crash, a_refused_write_is_infrastructure_and_loses_nothing_acknowledg
 }
 
 TEST(store_crash, goes_on_writing_when_a_full_disk_has_room_again) {
-  temporary_folder folder;
+  store_folder folder;
   child_process child({CUDAL1_STORE_CHILD, "fill_disk", folder.store()});
   const int status = child.finish(false);
   if (status == 77) GTEST_SKIP() << "no file system can be mounted here";
@@ -131,7 +131,7 @@ TEST(store_crash, goes_on_writing_when_a_full_disk_has_room_again) {
 }
 
 TEST(store_crash, a_second_writer_is_refused_here_and_in_another_process) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store());
   ASSERT_TRUE(holds(s));
   const auto twice = store::open(folder.store());

@@ -92,7 +92,7 @@ int noticed_flips(const std::string& folder, const std::map<std::string, std::st
 }
 
 TEST(store_damage, a_flipped_byte_in_the_log_is_an_error_and_never_a_lost_or_wrong_record) {
-  temporary_folder folder;
+  store_folder folder;
   const auto texts = fill(folder.store());
   const int noticed = noticed_flips(folder.store(), texts, ".log", 40);
   std::printf("%d of 40 flips in the log were noticed\n", noticed);
@@ -100,7 +100,7 @@ TEST(store_damage, a_flipped_byte_in_the_log_is_an_error_and_never_a_lost_or_wro
 }
 
 TEST(store_damage, a_flipped_byte_in_a_table_is_an_error_and_never_a_wrong_record) {
-  temporary_folder folder;
+  store_folder folder;
   const auto texts = fill(folder.store());
   ASSERT_TRUE(holds(store::open(folder.store()))) << "opening again moves the log into tables";
   const int noticed = noticed_flips(folder.store(), texts, ".sst", 40);
@@ -136,7 +136,7 @@ void set_schema(const std::string& folder, const std::function<void(rocksdb::DB&
 }
 
 TEST(store_schema, a_newer_one_is_refused_with_advice) {
-  temporary_folder folder;
+  store_folder folder;
   fill(folder.store());
   set_schema(folder.store(), [](auto& db, auto& meta) { EXPECT_TRUE(db.Put({}, &meta, "schema", "5").ok()); });
   for (const bool writer : {true, false}) {
@@ -150,7 +150,7 @@ TEST(store_schema, a_newer_one_is_refused_with_advice) {
 
 TEST(store_schema, records_without_a_readable_one_are_refused) {
   for (const char* text : {"", "two", "0", "1x"}) {
-    temporary_folder folder;
+    store_folder folder;
     fill(folder.store());
     set_schema(folder.store(), [&](auto& db, auto& meta) { EXPECT_TRUE(db.Put({}, &meta, "schema", text).ok()); });
     EXPECT_EQ(store::open(folder.store()).error().code, errc::corrupt) << text;
@@ -158,7 +158,7 @@ TEST(store_schema, records_without_a_readable_one_are_refused) {
 }
 
 TEST(store_schema, unknown_families_are_ignored) {
-  temporary_folder folder;
+  store_folder folder;
   const auto texts = fill(folder.store());
   set_schema(folder.store(), [](auto&, auto&) {});
   EXPECT_FALSE(first_problem(folder.store(), texts));
@@ -205,7 +205,7 @@ void make_schema_1(const std::string& folder, int variants, std::map<std::string
 }
 
 TEST(store_schema, a_store_of_schema_1_is_converted_by_its_next_writer) {
-  temporary_folder folder;
+  store_folder folder;
   std::map<std::string, std::string> texts;
   make_schema_1(folder.store(), 3000, texts);
   const auto reader = store::open_reader(folder.store());
@@ -231,7 +231,7 @@ TEST(store_schema, a_store_of_schema_1_is_converted_by_its_next_writer) {
 }
 
 TEST(store_schema, an_interrupted_conversion_starts_again) {
-  temporary_folder folder;
+  store_folder folder;
   std::map<std::string, std::string> texts;
   make_schema_1(folder.store(), 20, texts);
   {
@@ -263,7 +263,7 @@ void drop_family(const std::string& folder, const std::string& name) {
 }
 
 TEST(store_schema, an_older_store_is_read_without_baselines_and_gains_them_with_its_next_writer) {
-  temporary_folder folder;
+  store_folder folder;
   const auto texts = fill(folder.store());
   drop_family(folder.store(), "baselines");
   {
@@ -288,7 +288,7 @@ TEST(store_schema, an_older_store_is_read_without_baselines_and_gains_them_with_
 }
 
 TEST(store_open, a_folder_that_cannot_be_made_is_an_error_that_names_it) {
-  temporary_folder folder;
+  store_folder folder;
   std::ofstream(folder.store()) << "a file is here";
   const auto s = store::open(folder.store());
   ASSERT_FALSE(s);

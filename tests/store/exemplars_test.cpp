@@ -126,7 +126,7 @@ TEST(exemplar_draws, slots_are_distinct_and_uniform) {
 }
 
 TEST(exemplars, of_a_store_are_drawn_by_the_formula) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   const std::map<std::string, double> scores{{"a", 1.0},  {"b", 1.02}, {"c", 1.05}, {"d", 1.3},
                                              {"e", 1.75}, {"f", 1.8},  {"g", 2.6}};
@@ -185,7 +185,7 @@ void expect_index(const write_batch& batch, const exemplar_scope& scope, const s
 }
 
 TEST(exemplar_index, is_what_a_plain_model_has_after_any_verdicts) {
-  temporary_folder folder;
+  store_folder folder;
   const auto d = database::open_writer(folder.store()).value();
   write_batch batch(*d);
   const exemplar_scope scope{"task", "class"};
@@ -213,7 +213,7 @@ TEST(exemplar_index, is_what_a_plain_model_has_after_any_verdicts) {
 // ---- the store ------------------------------------------------------------------------------------------------------
 
 TEST(exemplars, come_from_all_experiments_of_a_class_with_their_verdicts) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   evaluate(*s, "a", 1.5, environment_of("cuda:0"), "e1");
   evaluate(*s, "b", 2.5, environment_of("cuda:1"), "e2");
@@ -235,7 +235,7 @@ TEST(exemplars, come_from_all_experiments_of_a_class_with_their_verdicts) {
 }
 
 TEST(exemplars, have_the_details_of_their_verdicts_and_the_same_seed_draws_the_same) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   for (int i = 0; i < 30; ++i) {
     const auto a = s->reserve(make_variant(std::to_string(i)), "e1").value();
@@ -258,7 +258,7 @@ TEST(exemplars, have_the_details_of_their_verdicts_and_the_same_seed_draws_the_s
 }
 
 TEST(exemplars, of_few_buckets_are_more_of_one_and_all_are_drawn_once) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   for (const auto& [name, score] : std::map<std::string, double>{{"a", 1.01}, {"b", 1.02}, {"c", 1.03}, {"d", 2}})
     evaluate(*s, name, score);
@@ -273,7 +273,7 @@ TEST(exemplars, of_few_buckets_are_more_of_one_and_all_are_drawn_once) {
 }
 
 TEST(exemplars, stand_by_the_newest_verdict_and_a_confirmed_one_stays) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   ASSERT_TRUE(holds(s->put_task(task_of("task-a", "row", softmax))));
   evaluate(*s, "a", 1.5, make_environment(), "e1");
@@ -290,7 +290,7 @@ TEST(exemplars, stand_by_the_newest_verdict_and_a_confirmed_one_stays) {
 }
 
 TEST(exemplars, of_a_malformed_query_are_an_error) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   auto q = query_of(1);
   q.temperature = 0;
@@ -302,7 +302,7 @@ TEST(exemplars, of_a_malformed_query_are_an_error) {
 }
 
 TEST(exemplars, are_read_in_another_process_and_from_a_store_of_schema_2) {
-  temporary_folder folder;
+  store_folder folder;
   {
     auto s = store::open(folder.store()).value();
     for (int i = 0; i < 50; ++i)
@@ -354,7 +354,7 @@ std::map<int64_t, std::set<std::string>> islands_of(store& s, int64_t islands) {
 }
 
 TEST(islands, hold_what_was_made_from_them_and_begin_with_what_all_have) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   evaluate(*s, "first", 1.1);
   for (const auto& [island, ids] : islands_of(*s, 4))
@@ -366,7 +366,7 @@ TEST(islands, hold_what_was_made_from_them_and_begin_with_what_all_have) {
 }
 
 TEST(islands, of_the_worse_half_are_reset_from_the_best_of_the_others) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   EXPECT_EQ(s->reset_islands("task-a", some_class, 1).error().code, errc::not_found);
   const std::array<double, 4> bests{1.5, 3.0, 1.2, 2.0};
@@ -391,7 +391,7 @@ TEST(islands, of_the_worse_half_are_reset_from_the_best_of_the_others) {
 }
 
 TEST(islands, forget_a_best_variant_that_was_found_to_be_wrong) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   evaluate(*s, "cheat", 9, make_environment(), "e1", "task-a", 0);
   evaluate(*s, "honest", 1.5, make_environment(), "e1", "task-a", 0);
@@ -415,7 +415,7 @@ TEST(similarity, is_one_for_equal_tasks_and_falls_with_operators_family_and_size
 }
 
 TEST(exemplars, of_a_task_without_any_are_borrowed_from_the_most_similar_one) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   for (const auto& t :
        {task_of("task-a", "row", softmax), task_of("alike", "row", norm), task_of("most alike", "row", softmax, 2048),

@@ -36,7 +36,7 @@ std::vector<std::string> ids_of(const std::vector<group_record>& groups) {
 // ---- groups ---------------------------------------------------------------------------------------------------------
 
 TEST(groups, have_ascending_ids_in_each_experiment_that_go_on_after_a_restart) {
-  temporary_folder folder;
+  store_folder folder;
   {
     auto s = store::open(folder.store()).value();
     for (int i = 1; i <= 11; ++i)
@@ -54,7 +54,7 @@ TEST(groups, have_ascending_ids_in_each_experiment_that_go_on_after_a_restart) {
 }
 
 TEST(groups, that_are_closed_are_no_longer_open_and_stay) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   for (int i = 0; i < 3; ++i)
     ASSERT_TRUE(holds(s->put_group(make_group())));
@@ -73,7 +73,7 @@ TEST(groups, that_are_closed_are_no_longer_open_and_stay) {
 }
 
 TEST(groups, know_their_variants_in_the_order_of_reservation) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   const auto g = s->put_group(make_group()).value(), other = s->put_group(make_group()).value();
   std::vector<std::string> wanted;
@@ -94,7 +94,7 @@ TEST(groups, know_their_variants_in_the_order_of_reservation) {
 }
 
 TEST(groups, of_another_experiment_get_no_variant_that_is_measured_again) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   const auto g = s->put_group(make_group()).value();
   ASSERT_TRUE(holds(s->reserve(member("a", g.id), "e1")));
@@ -104,7 +104,7 @@ TEST(groups, of_another_experiment_get_no_variant_that_is_measured_again) {
 }
 
 TEST(groups, that_do_not_exist_or_are_of_another_task_are_errors) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   for (const char* id : {"e1/1", "e1/0", "e1/01", "e1", "/1", "1/1", "e1/1/1", "e1/-1", ""}) {
     EXPECT_EQ(s->get_group(id).error().code, errc::not_found) << id;
@@ -124,7 +124,7 @@ TEST(groups, that_do_not_exist_or_are_of_another_task_are_errors) {
 }
 
 TEST(groups, of_a_reader_are_refused_to_be_written) {
-  temporary_folder folder;
+  store_folder folder;
   { ASSERT_TRUE(holds(store::open(folder.store()).value()->put_group(make_group()))); }
   auto r = store::open_reader(folder.store()).value();
   EXPECT_EQ(r->put_group(make_group()).error().code, errc::invalid_argument);
@@ -150,7 +150,7 @@ reward_record make_rewards(const std::string& group) {
 }
 
 TEST(rewards_of_groups, are_kept_to_the_last_bit) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   ASSERT_TRUE(holds(s->put_group(make_group())));
   ASSERT_TRUE(holds(s->put_group(make_group())));
@@ -169,7 +169,7 @@ TEST(rewards_of_groups, are_kept_to_the_last_bit) {
 }
 
 TEST(rewards_of_groups, need_their_group_and_a_number_for_each_variant) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   EXPECT_EQ(s->put_rewards(make_rewards("e1/1")).error().code, errc::not_found);
   ASSERT_TRUE(holds(s->put_group(make_group())));
@@ -198,7 +198,7 @@ std::optional<verdict> reusable(store& s, const environment& where) {
 }
 
 TEST(reused_verdicts, are_the_newest_of_the_class_with_details_and_their_experiment) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   const auto here = environment_of("cuda:0");
   EXPECT_FALSE(reusable(*s, here));
@@ -217,7 +217,7 @@ TEST(reused_verdicts, are_the_newest_of_the_class_with_details_and_their_experim
 }
 
 TEST(reused_verdicts, are_conclusive_and_were_measured) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   const auto here = environment_of("cuda:0");
   for (const auto result : {outcome::unmeasurable, outcome::unexplained, outcome::quarantined})
@@ -231,7 +231,7 @@ TEST(reused_verdicts, are_conclusive_and_were_measured) {
 }
 
 TEST(reused_verdicts, are_found_in_a_store_of_schema_3) {
-  temporary_folder folder;
+  store_folder folder;
   const auto here = environment_of("cuda:0");
   {
     auto s = store::open(folder.store()).value();

@@ -30,7 +30,7 @@ std::vector<std::string> ids_of(const std::vector<hack_case>& cases) {
 using ids = std::vector<std::string>;
 
 TEST(hack_cases_of_a_store, are_kept_as_they_are_with_ascending_ids) {
-  temporary_folder folder;
+  store_folder folder;
   hack_case second;
   {
     auto s = store::open(folder.store()).value();
@@ -45,7 +45,7 @@ TEST(hack_cases_of_a_store, are_kept_as_they_are_with_ascending_ids) {
 }
 
 TEST(hack_cases_of_a_store, are_one_for_a_variant_and_a_class) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   ASSERT_TRUE(holds(s->put_hack_case(make_case("a"))));
   auto again = make_case("a");
@@ -57,7 +57,7 @@ TEST(hack_cases_of_a_store, are_one_for_a_variant_and_a_class) {
 }
 
 TEST(hack_cases_of_a_store, are_listed_by_class_newest_first_and_by_number) {
-  temporary_folder folder;
+  store_folder folder;
   {
     auto s = store::open(folder.store()).value();
     for (int i = 1; i <= 12; ++i)
@@ -76,14 +76,14 @@ TEST(hack_cases_of_a_store, are_listed_by_class_newest_first_and_by_number) {
 }
 
 TEST(hack_cases_of_a_store, need_a_variant_and_a_task) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   EXPECT_EQ(s->put_hack_case({}).error().code, errc::invalid_argument);
   EXPECT_TRUE(s->newest_hack_cases(0, 9).value().empty());
 }
 
 TEST(uses_of_a_variant, have_their_own_groups_and_verdicts) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   auto v = make_variant("v");
   v.time_unix_ms = 2;

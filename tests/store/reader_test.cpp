@@ -16,7 +16,7 @@ double ms_since(clock::time_point t) {
 }
 
 TEST(store_reader, a_missing_store_is_reported_and_not_created) {
-  temporary_folder folder;
+  store_folder folder;
   const auto s = store::open_reader(folder.store());
   ASSERT_FALSE(s);
   EXPECT_EQ(s.error().code, errc::not_found);
@@ -25,7 +25,7 @@ TEST(store_reader, a_missing_store_is_reported_and_not_created) {
 }
 
 TEST(store_reader, reads_a_store_at_rest_and_refuses_to_write) {
-  temporary_folder folder;
+  store_folder folder;
   {
     auto s = store::open(folder.store()).value();
     const auto a = s->reserve(make_variant("v"), "e1").value();
@@ -42,7 +42,7 @@ TEST(store_reader, reads_a_store_at_rest_and_refuses_to_write) {
 
 // A writer that opens a store moves what its log holds into tables, from which a reader then reads.
 TEST(store_reader, reads_the_details_of_verdicts_that_are_in_tables) {
-  temporary_folder folder;
+  store_folder folder;
   for (int i = 0; i < 3; ++i) {
     auto s = store::open(folder.store()).value();
     const auto a = s->reserve(make_variant("v" + std::to_string(i)), "e1").value();
@@ -58,7 +58,7 @@ TEST(store_reader, reads_the_details_of_verdicts_that_are_in_tables) {
 }
 
 TEST(store_reader, sees_what_was_acknowledged_after_a_refresh_while_the_writer_runs) {
-  temporary_folder folder;
+  store_folder folder;
   auto w = store::open(folder.store()).value();
   auto r = store::open_reader(folder.store());
   ASSERT_TRUE(holds(r));
@@ -113,7 +113,7 @@ TEST(store_reader, sees_what_was_acknowledged_after_a_refresh_while_the_writer_r
 }
 
 TEST(store_reader, outlives_the_writer_and_the_next_one) {
-  temporary_folder folder;
+  store_folder folder;
   auto w = store::open(folder.store()).value();
   auto r = store::open_reader(folder.store()).value();
   for (int round = 0; round < 4; ++round) {

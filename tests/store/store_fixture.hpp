@@ -11,26 +11,13 @@
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
 #include "store/store.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace cudal1 {
 
-class temporary_folder {
+class store_folder : public temporary_folder {
  public:
-  temporary_folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "cudal1-store-test-XXXXXX").string();
-    if (!::mkdtemp(pattern.data())) ADD_FAILURE() << "no temporary folder: " << pattern;
-    path_ = pattern;
-  }
-  ~temporary_folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-  std::string store() const { return path_ + "/store"; }
-
- private:
-  std::string path_;
+  std::string store() const { return path() + "/store"; }
 };
 
 template <class T>

@@ -8,14 +8,14 @@
 namespace cudal1 {
 namespace {
 
-std::unique_ptr<store> open(const temporary_folder& f) {
+std::unique_ptr<store> open(const store_folder& f) {
   auto s = store::open(f.store());
   EXPECT_TRUE(holds(s));
   return s ? std::move(*s) : nullptr;
 }
 
 TEST(store, keeps_every_record_as_it_was_given) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   const task_record t{"id-1", "softmax", "a row softmax", "normalization", "cpu", "{\"format\": 1}"};
   ASSERT_TRUE(holds(s->put_task(t)));
@@ -48,7 +48,7 @@ TEST(store, keeps_every_record_as_it_was_given) {
 }
 
 TEST(store, missing_records_are_not_found) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   EXPECT_EQ(s->get_task("x").error().code, errc::not_found);
   EXPECT_EQ(s->get_variant("x").error().code, errc::not_found);
@@ -60,7 +60,7 @@ TEST(store, missing_records_are_not_found) {
 }
 
 TEST(store, a_verdict_is_the_same_after_reopening_to_the_last_bit) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   const auto a = s->reserve(make_variant("v"), "e1");
   ASSERT_TRUE(holds(a));
@@ -86,7 +86,7 @@ TEST(store, a_verdict_is_the_same_after_reopening_to_the_last_bit) {
 }
 
 TEST(store, baselines_of_a_task_are_kept_with_their_samples_and_environment_and_none_replaces_another) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   baseline_record b;
   b.task = "id-1";
@@ -124,7 +124,7 @@ TEST(store, baselines_of_a_task_are_kept_with_their_samples_and_environment_and_
 }
 
 TEST(store, a_best_that_was_measured_again_by_its_program_alone_keeps_its_schedule) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   const auto a = s->reserve(make_variant("v"), "e1").value();
   auto v = make_verdict(a, 2, true);
@@ -146,7 +146,7 @@ TEST(store, a_best_that_was_measured_again_by_its_program_alone_keeps_its_schedu
 }
 
 TEST(store, a_baseline_of_an_unknown_kind_or_of_another_environment_is_refused) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   baseline_record b;
   b.task = "id-1";
@@ -161,7 +161,7 @@ TEST(store, a_baseline_of_an_unknown_kind_or_of_another_environment_is_refused) 
 }
 
 TEST(store, a_compiler_log_that_is_not_utf8_does_not_break_a_verdict) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   const auto a = s->reserve(make_variant("v"), "e1").value();
   verdict v = make_verdict(a, 0);
@@ -179,7 +179,7 @@ TEST(store, a_compiler_log_that_is_not_utf8_does_not_break_a_verdict) {
 // ---- attempts -------------------------------------------------------------------------------------------------------
 
 TEST(store, a_variant_is_reserved_once_at_a_time_and_never_after_its_verdict) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   const auto v = make_variant("v");
   const auto a = s->reserve(v, "e1");
@@ -196,7 +196,7 @@ TEST(store, a_variant_is_reserved_once_at_a_time_and_never_after_its_verdict) {
 }
 
 TEST(store, a_second_commit_changes_nothing) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   const auto a = s->reserve(make_variant("v"), "e1").value();
   ASSERT_TRUE(holds(s->commit(a, make_verdict(a, 2), make_environment())));
@@ -208,7 +208,7 @@ TEST(store, a_second_commit_changes_nothing) {
 }
 
 TEST(store, two_lost_attempts_are_the_variants_fault_and_can_be_quarantined) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   const auto v = make_variant("v");
   const auto first = s->reserve(v, "e1").value();
@@ -240,7 +240,7 @@ TEST(store, two_lost_attempts_are_the_variants_fault_and_can_be_quarantined) {
 }
 
 TEST(store, a_withdrawn_attempt_is_no_loss_and_can_be_made_again) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   const auto v = make_variant("v");
   const auto first = s->reserve(v, "e1").value();
@@ -260,7 +260,7 @@ TEST(store, a_withdrawn_attempt_is_no_loss_and_can_be_made_again) {
 }
 
 TEST(store, losses_that_the_variant_cannot_have_caused_do_not_count_until_there_are_many) {
-  temporary_folder folder;
+  store_folder folder;
   const auto v = make_variant("v");
   int losses = 0;
   for (; losses < 14; ++losses) {
@@ -278,7 +278,7 @@ TEST(store, losses_that_the_variant_cannot_have_caused_do_not_count_until_there_
 }
 
 TEST(store, only_what_was_in_flight_is_lost_when_the_writer_ends) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   const auto done = s->reserve(make_variant("done"), "e1").value();
   ASSERT_TRUE(holds(s->commit(done, make_verdict(done, 2), make_environment())));
@@ -297,7 +297,7 @@ TEST(store, only_what_was_in_flight_is_lost_when_the_writer_ends) {
 }
 
 TEST(store, an_attempt_that_was_never_reserved_cannot_end) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   const attempt_record a{"e1", "task-a", make_variant("v").id, 1, attempt_state::leased, "", 0};
   EXPECT_EQ(s->commit(a, make_verdict(a, 2), make_environment()).error().code, errc::not_found);
@@ -319,7 +319,7 @@ void evaluate(store& s, const std::string& name, double score, bool confirmed, c
 }
 
 TEST(store, best_ranks_correct_variants_by_score) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   evaluate(*s, "slow", 0.5, false);
   evaluate(*s, "wrong", 0, false);
@@ -341,7 +341,7 @@ TEST(store, best_ranks_correct_variants_by_score) {
 }
 
 TEST(store, a_variant_is_ranked_by_its_newest_confirmed_verdict) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   evaluate(*s, "v", 5.0, false, "e3", 3000);  // never confirmed, although newest and highest
   evaluate(*s, "v", 2.0, true, "e1", 1000);
@@ -358,7 +358,7 @@ TEST(store, a_variant_is_ranked_by_its_newest_confirmed_verdict) {
 }
 
 TEST(store, a_variant_is_found_by_a_unique_prefix) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   auto v = make_variant("v"), w = make_variant("w");
   v.id = "abcdef01";
@@ -373,7 +373,7 @@ TEST(store, a_variant_is_found_by_a_unique_prefix) {
 }
 
 TEST(store, each_experiment_gets_its_own_trace_of_a_shared_variant) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   auto v = make_variant("v");
   const auto a = s->reserve(v, "e1").value();
@@ -386,7 +386,7 @@ TEST(store, each_experiment_gets_its_own_trace_of_a_shared_variant) {
 }
 
 TEST(store, a_variant_that_is_measured_again_has_one_place_in_each_ranking) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   evaluate(*s, "v", 2.0, true, "e1", 1000);
   evaluate(*s, "v", 1.5, true, "e2", 2000);
@@ -401,7 +401,7 @@ TEST(store, a_variant_that_is_measured_again_has_one_place_in_each_ranking) {
 }
 
 TEST(store, a_tally_sums_up_the_verdicts_of_a_task_in_an_experiment) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   EXPECT_TRUE(s->tallies("e1").value().empty());
   evaluate(*s, "a", 3, false);
@@ -426,7 +426,7 @@ TEST(store, a_tally_sums_up_the_verdicts_of_a_task_in_an_experiment) {
 }
 
 TEST(store, unfinished_attempts_are_those_at_variants_without_a_verdict) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   evaluate(*s, "done", 2, true);
   const auto lost_first = s->reserve(make_variant("lost first"), "e1").value();
@@ -447,7 +447,7 @@ TEST(store, unfinished_attempts_are_those_at_variants_without_a_verdict) {
 }
 
 TEST(store, a_summary_has_everything_but_the_details) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   const auto a = s->reserve(make_variant("v"), "e1").value();
   const auto v = make_full_verdict(a, 7);
@@ -462,7 +462,7 @@ TEST(store, a_summary_has_everything_but_the_details) {
 // ---- events ---------------------------------------------------------------------------------------------------------
 
 TEST(store, event_numbers_continue_after_a_restart) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = open(folder);
   event_record e;
   e.kind = "node";

@@ -10,7 +10,7 @@ namespace cudal1 {
 namespace {
 
 TEST(store_together, changes_are_one_synced_batch_and_events_keep_their_order) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   const auto before = s->statistics();
   std::vector<int64_t> numbers;
@@ -37,7 +37,7 @@ TEST(store_together, changes_are_one_synced_batch_and_events_keep_their_order) {
 }
 
 TEST(store_together, each_change_sees_those_before_it) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   const auto v = make_variant("v");
   const auto written = s->write_together([&] {
@@ -62,7 +62,7 @@ TEST(store_together, each_change_sees_those_before_it) {
 }
 
 TEST(store_together, a_refused_change_does_not_affect_the_others) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   expected<void> refused;
   ASSERT_TRUE(holds(s->write_together([&] {
@@ -77,7 +77,7 @@ TEST(store_together, a_refused_change_does_not_affect_the_others) {
 }
 
 TEST(store_together, without_changes_no_batch_is_written) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   const auto before = s->statistics();
   EXPECT_TRUE(holds(s->write_together([] {})));
@@ -85,7 +85,7 @@ TEST(store_together, without_changes_no_batch_is_written) {
 }
 
 TEST(store_together, of_a_batch_that_cannot_be_written_no_change_remains) {
-  temporary_folder folder;
+  store_folder folder;
   auto s = store::open(folder.store()).value();
   ASSERT_TRUE(holds(s->put_policy("before", {1, "b"})));
   const auto restore = std::signal(SIGXFSZ, SIG_IGN);
@@ -112,7 +112,7 @@ TEST(store_together, of_a_batch_that_cannot_be_written_no_change_remains) {
 }
 
 TEST(store_together, a_batch_and_the_disk_are_read_together_in_order_of_keys) {
-  temporary_folder folder;
+  store_folder folder;
   const auto d = database::open_writer(folder.store()).value();
   ASSERT_TRUE(holds(d->write({{family::policies, "b", "disk"}, {family::policies, "d", "disk"}})));
   write_batch batch(*d);

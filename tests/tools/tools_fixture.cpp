@@ -16,17 +16,6 @@
 
 namespace cudal1::cli {
 
-temporary_folder::temporary_folder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "cudal1-cli-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) ADD_FAILURE() << "no temporary folder " << pattern;
-  path_ = pattern;
-}
-
-temporary_folder::~temporary_folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) ADD_FAILURE() << "cannot read " << path;

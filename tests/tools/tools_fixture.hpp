@@ -11,21 +11,9 @@
 #include "config/base/json.hpp"
 #include "config/base/unique_fd.hpp"
 #include "store/store.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace cudal1::cli {
-
-class temporary_folder {
- public:
-  temporary_folder();
-  ~temporary_folder();
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 template <class T>
 testing::AssertionResult holds(const expected<T>& e) {

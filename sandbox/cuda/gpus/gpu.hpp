@@ -61,8 +61,9 @@ struct gpu_disturbance {
 };
 gpu_disturbance disturbance_since(const gpu_condition& at_start, const gpu_condition& now,
                                   const std::vector<int>& ours);
-// "process 4711 (python3)".
-std::string describe_process(int pid);
+// The processes with a context on the GPU that are not `ours`, and as text: "process 4711 (python3), process 4712".
+std::vector<int> processes_of_others(const gpu_condition& seen, const std::vector<int>& ours);
+std::string describe_processes(const std::vector<int>& pids);
 
 // Watches one GPU. Not thread-safe; a query takes well under a millisecond.
 class gpu_watch {

@@ -48,11 +48,22 @@ throttle_judgement judge_throttling(const gpu_condition& before, const gpu_condi
   return {fmt::format("the GPU was throttled ({})", how), ""};
 }
 
-std::string describe_process(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/comm", pid));
-  std::string name;
-  std::getline(file, name);
-  return name.empty() ? fmt::format("process {}", pid) : fmt::format("process {} ({})", pid, name);
+std::vector<int> processes_of_others(const gpu_condition& seen, const std::vector<int>& ours) {
+  std::vector<int> others;
+  for (const int pid : seen.processes)
+    if (std::ranges::count(ours, pid) == 0) others.push_back(pid);
+  return others;
+}
+
+std::string describe_processes(const std::vector<int>& pids) {
+  std::string text;
+  for (const int pid : pids) {
+    std::ifstream file(fmt::format("/proc/{}/comm", pid));
+    std::string name;
+    std::getline(file, name);
+    text += fmt::format("{}process {}{}", text.empty() ? "" : ", ", pid, name.empty() ? "" : " (" + name + ")");
+  }
+  return text;
 }
 
 gpu_disturbance disturbance_since(const gpu_condition& at_start, const gpu_condition& now,
@@ -62,11 +73,10 @@ gpu_disturbance disturbance_since(const gpu_condition& at_start, const gpu_condi
     found.broken = "its memory had an uncorrected error (ECC)";
   else if (now.xid_errors > at_start.xid_errors)
     found.broken = "the driver reported an error of the GPU (Xid)";
-  const auto has = [](const std::vector<int>& all, int pid) { return std::ranges::find(all, pid) != all.end(); };
-  if (ours.empty() || !has(now.processes, ours.front())) return found;
-  for (const int pid : now.processes)
-    if (!has(ours, pid) && !has(at_start.processes, pid))
-      found.used += (found.used.empty() ? "used by " : ", ") + describe_process(pid);
+  if (ours.empty() || std::ranges::count(now.processes, ours.front()) == 0) return found;
+  auto others = processes_of_others(now, ours);
+  std::erase_if(others, [&](int pid) { return std::ranges::count(at_start.processes, pid) > 0; });
+  if (!others.empty()) found.used = "used by " + describe_processes(others);
   return found;
 }
 

@@ -50,6 +50,7 @@ class cuda_session final : public process_session {
                                       std::chrono::milliseconds limit);
   expected<void> start_runner();
   void end_runner();
+  std::vector<int> our_pids() const;
   // Drops the samples if the GPU was throttled or had errors meanwhile. True if it was throttled, which may soon pass.
   bool judge_conditions(const gpu_condition& before, const gpu_condition& after, int tries_left, timing_report& report);
   // A query takes longer than a fork of a small task. A recent result is good enough as the condition before a timing,
@@ -121,12 +122,17 @@ std::optional<gpu_condition> cuda_session::condition(std::chrono::milliseconds a
   return last_condition_;
 }
 
+// With contexts on the GPU, the referee first, which has one as long as this session.
+std::vector<int> cuda_session::our_pids() const {
+  std::vector<int> ours = runner_pids();
+  ours.insert(ours.begin(), referee_pid());
+  return ours;
+}
+
 std::optional<device_session::trouble> cuda_session::current_trouble() {
   const auto now = condition(std::chrono::milliseconds(0));
   if (!now) return std::nullopt;
-  std::vector<int> ours = runner_pids();
-  ours.insert(ours.begin(), referee_pid());
-  const auto found = disturbance_since(at_start_, *now, ours);
+  const auto found = disturbance_since(at_start_, *now, our_pids());
   if (!found.broken.empty()) return trouble{found.broken, true};
   if (!found.used.empty()) return trouble{found.used + "; it measures again when that has ended", false};
   return std::nullopt;
@@ -144,10 +150,8 @@ bool cuda_session::judge_conditions(const gpu_condition& before, const gpu_condi
     report.samples.clear();
     report.notes.push_back("samples were dropped: " + why);
   }
-  const std::vector<int> ours = runner_pids();
-  for (const int process : after.processes)
-    if (process != referee_pid() && std::ranges::count(ours, process) == 0)
-      report.notes.push_back(fmt::format("process {} has a context on this GPU as well", process));
+  for (const int process : processes_of_others(after, our_pids()))
+    report.notes.push_back(fmt::format("process {} has a context on this GPU as well", process));
   return throttled;
 }
 
@@ -220,11 +224,9 @@ expected<gpu_condition> claim(const gpu_description& gpu, std::optional<gpu_watc
     return fail(taken.error().code, "{}: {}", device, taken.error().message);
   if (!watch) return gpu_condition();
   CUDAL1_TRY(auto found, watch->condition());
-  std::string others;
-  for (const int pid : found.processes)
-    others += (others.empty() ? "" : ", ") + describe_process(pid);
-  if (const int percent = watch->utilisation(); percent > 0 && !others.empty())
-    return fail(errc::already_exists, "{} is used by {} (utilisation {}%)", device, others, percent);
+  if (const int percent = watch->utilisation(); percent > 0 && !found.processes.empty())
+    return fail(errc::already_exists, "{} is used by {} (utilisation {}%)", device, describe_processes(found.processes),
+                percent);
   return found;
 }
 

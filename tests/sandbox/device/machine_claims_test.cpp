@@ -1,27 +1,15 @@
 // Claims between the processes of a machine.
 #include "sandbox/device/machine_claims.hpp"
 
-#include <filesystem>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/temporary_folder.hpp"
+
 namespace cudal1 {
 namespace {
-
-class machine_claims_test : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "claims-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_;
-};
 
 // A process that takes a claim and keeps it until it is killed; -1 if it cannot take it.
 int spawn_holder(const std::string& folder, const std::string& name) {
@@ -44,10 +32,11 @@ int spawn_holder(const std::string& folder, const std::string& name) {
   return -1;
 }
 
-TEST_F(machine_claims_test, what_another_process_has_is_refused_until_it_is_killed) {
-  const int holder = spawn_holder(folder_, "GPU-1");
+TEST(machine_claims, what_another_process_has_is_refused_until_it_is_killed) {
+  const temporary_folder folder;
+  const int holder = spawn_holder(folder.path(), "GPU-1");
   ASSERT_GT(holder, 0);
-  auto claims = machine_claims::open(folder_);
+  auto claims = machine_claims::open(folder.path());
   ASSERT_TRUE(claims) << claims.error().message;
   const auto refused = claims->take("GPU-1");
   ASSERT_FALSE(refused);
@@ -60,22 +49,24 @@ TEST_F(machine_claims_test, what_another_process_has_is_refused_until_it_is_kill
   EXPECT_TRUE(claims->take("GPU-1"));
 }
 
-TEST_F(machine_claims_test, what_is_given_back_can_be_taken_by_another_process) {
-  auto claims = machine_claims::open(folder_);
+TEST(machine_claims, what_is_given_back_can_be_taken_by_another_process) {
+  const temporary_folder folder;
+  auto claims = machine_claims::open(folder.path());
   ASSERT_TRUE(claims);
   ASSERT_TRUE(claims->take("core-1"));
-  EXPECT_EQ(spawn_holder(folder_, "core-1"), -1);
+  EXPECT_EQ(spawn_holder(folder.path(), "core-1"), -1);
   claims->give_back("core-1");
-  const int holder = spawn_holder(folder_, "core-1");
+  const int holder = spawn_holder(folder.path(), "core-1");
   ASSERT_GT(holder, 0);
   EXPECT_FALSE(claims->take("core-1"));
   ::kill(holder, SIGKILL);
   ::waitpid(holder, nullptr, 0);
 }
 
-TEST_F(machine_claims_test, a_link_in_the_folder_is_not_followed) {
-  ASSERT_EQ(::symlink("/etc/hostname", (folder_ + "/GPU-1").c_str()), 0);
-  auto claims = machine_claims::open(folder_);
+TEST(machine_claims, a_link_in_the_folder_is_not_followed) {
+  const temporary_folder folder;
+  ASSERT_EQ(::symlink("/etc/hostname", (folder / "GPU-1").c_str()), 0);
+  auto claims = machine_claims::open(folder.path());
   ASSERT_TRUE(claims);
   const auto refused = claims->take("GPU-1");
   ASSERT_FALSE(refused);

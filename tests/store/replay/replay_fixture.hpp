@@ -83,7 +83,7 @@ class recorded_search {
   store& records() { return *store_; }
 
  private:
-  temporary_folder folder_;
+  store_folder folder_;
   std::unique_ptr<store> store_;
   int64_t time_ = 1700000000000;
 };

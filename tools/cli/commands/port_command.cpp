@@ -1,6 +1,6 @@
 // cudal1 port: measures the best variants of a search again on other devices, and shows how far they carry.
 #include <algorithm>
-#include <cmath>
+#include <functional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,6 +14,7 @@
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/report/report.hpp"
+#include "tools/cli/report/speedup_statistics.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/verdict_request.hpp"
 
@@ -62,12 +63,12 @@ ported result_on(const device_report& device, const verdict& v) {
   return p;
 }
 
-// Of the tasks that are faster where they were found; one that is not correct elsewhere counts as 1.
+// By the rule of all reports: a task without a faster variant counts as 1.
 double geometric_mean(const std::vector<ported_row>& rows, const std::function<double(const ported_row&)>& speedup) {
-  double sum = 0;
+  std::vector<task_speedup> tasks;
   for (const auto& row : rows)
-    sum += std::log(std::max(speedup(row), 1.0));
-  return rows.empty() ? 1 : std::exp(sum / static_cast<double>(rows.size()));
+    tasks.push_back({.success = true, .measured = true, .speedup = speedup(row)});
+  return summarize(tasks).geometric_mean;
 }
 
 expected<search_report> report_of(store& s, const port_options& o) {

@@ -288,9 +288,14 @@ struct replaying_options {
       key(100, {1, 1e9, "variants"},
           "A task ends after so many proposals in a row of which no verdict is recorded; none of them counts in its "
           "budget.");
+  bool substitutes =
+      key(false,
+          "A variant of which no verdict is recorded gets that of another variant of its task, and a note says so: to "
+          "measure a cluster under load, never to compare searches.");
 };
 BOOST_DESCRIBE_STRUCT(replaying_options, (),
-                      (source, environment, experiment, devices, latency, seed, in_flight, unrecorded_in_a_row))
+                      (source, environment, experiment, devices, latency, seed, in_flight, unrecorded_in_a_row,
+                       substitutes))
 
 struct operation_options {
   static constexpr std::string_view about = "The node as a service.";

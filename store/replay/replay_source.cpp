@@ -122,8 +122,34 @@ expected<std::vector<store::recorded_verdict>> replay_source::candidates(const s
   return found;
 }
 
+expected<std::string> replay_source::substitute_for(const std::string& task, const std::string& wanted) {
+  std::unique_lock lock(mutex_);
+  auto known = known_.find(task);
+  if (known == known_.end()) {
+    lock.unlock();
+    CUDAL1_TRY(const auto all, records_->verdicts_of_task(task, options_.experiment));
+    std::vector<std::string> variants;
+    for (const auto& v : all) {
+      CUDAL1_TRY(const bool matches, is_of_class(v.environment_id));
+      if (matches) variants.push_back(v.variant);
+    }
+    lock.lock();
+    known = known_.emplace(task, std::move(variants)).first;
+  }
+  const auto& variants = known->second;
+  uint64_t random = fingerprint_of(wanted.data(), wanted.size(), static_cast<uint64_t>(options_.seed)).low;
+  return variants.empty() ? std::string() : variants[draw_below(variants.size(), random)];
+}
+
 expected<verdict> replay_source::draw(const std::string& task, const std::string& variant) {
   CUDAL1_TRY(auto found, candidates(task, variant));
+  std::string substitute;
+  if (found.empty() && options_.substitutes && !task.empty()) {
+    CUDAL1_TRY(substitute, substitute_for(task, variant));
+    if (!substitute.empty()) {
+      CUDAL1_TRY(found, candidates(task, substitute));
+    }
+  }
   if (found.empty())
     return fail(errc::not_found, "variant {} is not recorded: it has no verdict among {}", variant.substr(0, 12),
                 describe());
@@ -133,6 +159,11 @@ expected<verdict> replay_source::draw(const std::string& task, const std::string
   draw_times(v, usual_bias_, random);
   v.notes.push_back(fmt::format("replayed from stored verdicts, not measured: from attempt {} of experiment {} in {}",
                                 v.attempt, chosen.experiment, folder_));
+  if (!substitute.empty()) {
+    v.variant = variant;
+    v.notes.push_back(
+        fmt::format("this variant is not recorded: it has the verdict of variant {}", substitute.substr(0, 12)));
+  }
   std::erase_if(v.stage_ms, [](const auto& s) { return std::ranges::count(stages_of_search, s.first) > 0; });
   for (auto& [stage, ms] : v.stage_ms)
     ms *= options_.latency;

@@ -32,7 +32,7 @@ class replay_source {
 
   // A stored verdict of a variant of a task (""  is any), with times drawn anew: a function of the seed, the variant
   // and the stored verdicts. Of several verdicts one is drawn. Its stages are those of the device and `compile`, times
-  // the latency. errc::not_found if there is none. Thread-safe.
+  // the latency. errc::not_found if there is none, and, where replay.substitutes is set, none of its task. Thread-safe.
   expected<verdict> draw(const std::string& task, const std::string& variant);
 
  private:
@@ -46,6 +46,8 @@ class replay_source {
   bool is_wanted(const environment& e) const;
   expected<bool> is_of_class(const std::string& environment_id);
   expected<std::vector<store::recorded_verdict>> candidates(const std::string& task, const std::string& variant);
+  // A variant of the task that has a verdict of the class, drawn by `wanted`; "" if none has.
+  expected<std::string> substitute_for(const std::string& task, const std::string& wanted);
 
   replaying_options options_;
   std::string folder_;
@@ -53,8 +55,9 @@ class replay_source {
   environment recorded_;
   std::string kind_, class_;
   double usual_bias_ = 0;
-  std::mutex mutex_;                         // guards is_of_class_
-  std::map<std::string, bool> is_of_class_;  // by the id of an environment
+  std::mutex mutex_;                                       // guards those below
+  std::map<std::string, bool> is_of_class_;                // by the id of an environment
+  std::map<std::string, std::vector<std::string>> known_;  // variants with verdicts of the class, by task
 };
 
 }  // namespace cudal1

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "store/exemplars.hpp"
@@ -14,6 +15,7 @@ namespace {
 using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
@@ -73,6 +75,30 @@ TEST(replay_source, replays_failures_as_they_were) {
     EXPECT_EQ(v->gates.size(), 1U);
     EXPECT_EQ(v->score, 0);
   }
+}
+
+TEST(replay_source, substitutes_a_verdict_of_the_same_task_where_that_is_asked_for) {
+  recorded_search search;
+  const auto e = search.begin();
+  search.add_timed(e, "fast", 2);
+  search.add_timed(e, "slow", 0.5);
+  replaying_options o;
+  o.substitutes = true;
+  const auto source = search.replay(o);
+  ASSERT_TRUE(holds(source));
+  std::set<double> scores;
+  for (int i = 0; i < 20; ++i) {
+    const auto id = id_of(fmt::format("unknown {}", i));
+    const auto v = (*source)->draw("task-a", id);
+    ASSERT_TRUE(holds(v));
+    EXPECT_EQ(v->variant, id);
+    EXPECT_THAT(v->notes, Contains(HasSubstr("it has the verdict of variant")));
+    EXPECT_EQ(v->score, (*source)->draw("task-a", id)->score) << "the same variant, another verdict";
+    scores.insert(v->score > 1 ? 2 : 0.5);
+  }
+  EXPECT_EQ(scores.size(), 2U) << "always the same variant's verdict";
+  EXPECT_THAT((*source)->draw("task-a", id_of("fast"))->notes, Not(Contains(HasSubstr("it has the verdict"))));
+  EXPECT_FALSE((*source)->draw("task-b", id_of("unknown"))) << "of another task";
 }
 
 TEST(replay_source, says_where_it_looked_for_what_is_not_recorded) {

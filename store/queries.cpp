@@ -160,10 +160,12 @@ expected<variant_record> store_queries::load_use(const record_source& from, cons
 }
 
 expected<variant_record> store_queries::load_with_schedule(const keys::verdict_key& k) {
-  CUDAL1_TRY(auto variant, load_use(*database_, k));
-  if (!variant.schedule.empty()) return variant;
-  CUDAL1_TRY(auto first, get_variant(variant.id));
-  return first.task == variant.task && !first.schedule.empty() ? std::move(first) : std::move(variant);
+  return variants_.get(keys::variant_use(k.variant, k.task, k.experiment), [&]() -> expected<variant_record> {
+    CUDAL1_TRY(auto variant, load_use(*database_, k));
+    if (!variant.schedule.empty()) return variant;
+    CUDAL1_TRY(auto first, get_variant(variant.id));
+    return first.task == variant.task && !first.schedule.empty() ? std::move(first) : std::move(variant);
+  });
 }
 
 // ---- verdicts -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include "store/database.hpp"
 #include "store/keys.hpp"
 #include "store/store.hpp"
+#include "store/variant_cache.hpp"
 
 namespace cudal1 {
 
@@ -77,6 +78,8 @@ class store_queries : public store {
   expected<variant_record> load_with_schedule(const keys::verdict_key& k);
   expected<std::vector<stored_exemplar>> load_exemplars(const std::vector<keys::verdict_key>& which, double similarity);
   expected<std::vector<stored_exemplar>> borrow_exemplars(const exemplar_query& q, uint64_t& random);
+
+  variant_cache variants_{512};  // with their schedules
 };
 
 // "abcdef012345": an id as people are shown it.

@@ -14,6 +14,7 @@
 #include "actors/experiment_setup.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/node_options.hpp"
+#include "actors/worker_pool.hpp"
 #include "policy/search/policy_registry.hpp"
 
 namespace cudal1 {
@@ -36,6 +37,7 @@ class experiment_starter {
     std::function<void(uint64_t actor, const std::string& experiment)> watch_policy;
     std::function<expected<void>(experiment_setup)> launch;  // an error if it is too late
     std::function<void()> start_ended;                       // called when a start has failed
+    std::shared_ptr<worker_pool> workers;                    // of all policies
   };
 
   void begin(surroundings s) { context_ = std::move(s); }

@@ -78,6 +78,17 @@ expected<message::proposed> read_proposal(proposal idea, const proposal_context&
   return result;
 }
 
+void proposal_replies::expect(bool last) {
+  const std::lock_guard lock(mutex_);
+  if (!last) ++open_;
+}
+
+void proposal_replies::send(message::proposed m) {
+  const std::lock_guard lock(mutex_);
+  m.last = --open_ == 0;
+  if (!*ended_) caf::anon_send(asker_, std::move(m));
+}
+
 caf::result<message::ticket> generator_state::propose(const message::propose& m) {
   // First, since a promise takes the sender over.
   const auto asker = caf::actor_cast<experiment_actor>(self->current_sender());
@@ -89,7 +100,7 @@ caf::result<message::ticket> generator_state::propose(const message::propose& m)
   }
   p->group.lineage = lineage;
   const bool is_stored = !p->group.id.empty();
-  asked a{asker,
+  asked a{std::make_shared<proposal_replies>(asker, ended),
           m.count,
           {m.what, m.device, writer->name(), writer->version(), std::move(p->group), std::move(p->analysis)}};
   if (is_stored || !writer->traits().keeps_groups)
@@ -121,13 +132,6 @@ void generator_state::cancel(const message::cancel_ticket& m) {
   if (open.erase(m.number) > 0) writer->cancel(m.number);
 }
 
-expected<message::proposed> generator_state::read(const asked& a, const delivery& d) {
-  return exceptions_as_errors(name, [&]() -> expected<message::proposed> {
-    CUDAL1_TRY(auto idea, d.read());
-    return read_proposal(std::move(idea), a.context);
-  });
-}
-
 void generator_state::send_delivered() {
   for (const auto& d : delivered->take()) {
     if (const auto found = opinions.find(d.to); found != opinions.end()) {
@@ -135,24 +139,32 @@ void generator_state::send_delivered() {
       opinions.erase(found);
       keep_opinion(std::move(a), d);
     } else {
-      send_proposal(d.to, d);
+      pass_on(d.to, d);
     }
   }
 }
 
-void generator_state::send_proposal(ticket number, const delivery& d) {
+void generator_state::pass_on(ticket number, delivery d) {
   const auto found = open.find(number);
   if (found == open.end()) return;  // it was cancelled
-  message::proposed m;
-  if (auto made = read(found->second, d)) {
-    m = std::move(*made);
-  } else {
-    m.none = std::move(made.error().message);
-    m.code = made.error().code;
-  }
-  m.ticket = number;
-  m.last = d.last;
-  self->send(found->second.asker, std::move(m));
+  const auto replies = found->second.replies;
+  replies->expect(d.last);
+  // The policy must live until the proposal has been read.
+  workers->post([number, read = std::move(d.read), kept = writer, context = found->second.context, replies] {
+    message::proposed m;
+    auto made = exceptions_as_errors(name, [&]() -> expected<message::proposed> {
+      CUDAL1_TRY(auto idea, read());
+      return read_proposal(std::move(idea), context);
+    });
+    if (made) {
+      m = std::move(*made);
+    } else {
+      m.none = std::move(made.error().message);
+      m.code = made.error().code;
+    }
+    m.ticket = number;
+    replies->send(std::move(m));
+  });
   if (d.last) open.erase(found);
 }
 

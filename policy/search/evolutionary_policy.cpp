@@ -79,27 +79,32 @@ schedule_builder mutated(const prompt& p, const schedule& s, random_source& rand
 
 }  // namespace
 
-std::vector<evolutionary_policy::starting_schedule>& evolutionary_policy::whole_of(const prompt& p) {
-  auto& found = firsts_[{p.what->id, p.target}].whole;
-  if (!found) {
-    found.emplace();
-    for (auto& s : whole_schedules(*p.what, *p.target))
-      found->push_back({std::move(s), ""});
-  }
-  return *found;
+evolutionary_policy::starting_lists& evolutionary_policy::lists_of(const prompt& p) {
+  const std::lock_guard lock(mutex_);
+  return firsts_[{p.what->id, p.target}];
 }
 
-std::vector<evolutionary_policy::starting_schedule>& evolutionary_policy::further_of(const prompt& p) {
-  auto& found = firsts_[{p.what->id, p.target}].further;
-  if (!found) {
-    std::vector<schedule> whole;
-    for (const auto& s : whole_of(p))
-      whole.push_back(s.plan);
-    found.emplace();
-    for (auto& s : further_schedules(*p.what, *p.target, whole))
-      found->push_back({std::move(s), ""});
+std::vector<evolutionary_policy::starting_schedule>& evolutionary_policy::whole_of(const prompt& p,
+                                                                                   starting_lists& lists) {
+  if (!lists.whole) {
+    lists.whole.emplace();
+    for (auto& s : whole_schedules(*p.what, *p.target))
+      lists.whole->push_back({std::move(s), ""});
   }
-  return *found;
+  return *lists.whole;
+}
+
+std::vector<evolutionary_policy::starting_schedule>& evolutionary_policy::further_of(const prompt& p,
+                                                                                     starting_lists& lists) {
+  if (!lists.further) {
+    std::vector<schedule> whole;
+    for (const auto& s : whole_of(p, lists))
+      whole.push_back(s.plan);
+    lists.further.emplace();
+    for (auto& s : further_schedules(*p.what, *p.target, whole))
+      lists.further->push_back({std::move(s), ""});
+  }
+  return *lists.further;
 }
 
 bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, starting_schedule& s) {
@@ -117,6 +122,8 @@ std::optional<schedule> evolutionary_policy::next_starting_schedule(const prompt
   std::size_t later = 0;
   while (random.chance(k_later))
     ++later;
+  auto& lists = lists_of(p);
+  const std::lock_guard lock(lists.used);
   const schedule* chosen = nullptr;
   const auto look_through = [&](std::vector<starting_schedule>& list) {
     for (auto& s : list) {
@@ -126,7 +133,7 @@ std::optional<schedule> evolutionary_policy::next_starting_schedule(const prompt
     }
     return false;
   };
-  if (!look_through(whole_of(p)) && !any_correct) look_through(further_of(p));
+  if (!look_through(whole_of(p, lists)) && !any_correct) look_through(further_of(p, lists));
   return chosen == nullptr ? std::nullopt : std::optional(*chosen);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,19 +28,23 @@ class evolutionary_policy final : public search_policy {
     std::string program;  // its id; "" until it is needed
   };
   struct starting_lists {
+    std::mutex used;
     std::optional<std::vector<starting_schedule>> whole, further;
   };
   struct attempt {
     proposal made;
     bool is_new = false;  // this program was not proposed before
   };
-  std::vector<starting_schedule>& whole_of(const prompt& p);
-  std::vector<starting_schedule>& further_of(const prompt& p);
+  starting_lists& lists_of(const prompt& p);
+  // With the lists' lock held.
+  static std::vector<starting_schedule>& whole_of(const prompt& p, starting_lists& lists);
+  static std::vector<starting_schedule>& further_of(const prompt& p, starting_lists& lists);
   static bool is_new(const prompt& p, const known_variants& known, starting_schedule& s);
   std::optional<schedule> next_starting_schedule(const prompt& p, const known_variants& known, bool any_correct,
                                                  random_source& random);
   attempt try_once(const prompt& p, const known_variants& known, random_source& random);
 
+  std::mutex mutex_;                                                                 // guards the map
   std::map<std::pair<std::string, const lowering_target*>, starting_lists> firsts_;  // by task id and target
 };
 

@@ -1,4 +1,5 @@
-// The base of policies that answer at once: each proposal is delivered within propose().
+// The base of policies that need no other program: each proposal is delivered within propose(), and made when it is
+// read.
 #pragma once
 
 #include "policy/search/policy.hpp"
@@ -8,10 +9,10 @@ namespace cudal1 {
 class immediate_policy : public policy {
  public:
   void connect(delivery_sink sink) override { sink_ = std::move(sink); }
-  // The proposals of a group differ in their seeds. The first error ends the ticket.
+  // The proposals of a group differ in their seeds. A prompt without a task or a target ends the ticket.
   ticket propose(prompt p, int64_t n) final;
   void cancel(ticket) final {}
-  // One proposal. errc::invalid_argument for prompts without a task or a target.
+  // One proposal. errc::invalid_argument for prompts without a task or a target. Thread-safe, also beside load().
   virtual expected<proposal> propose_one(const prompt& p) = 0;
 
  private:

@@ -1,6 +1,7 @@
 // What all policies share: the variants proposed so far, the random source of a proposal, and saved seeds.
 #pragma once
 
+#include <atomic>
 #include <set>
 #include <string>
 
@@ -36,7 +37,7 @@ class search_policy : public immediate_policy {
   expected<void> load(const std::string& blob, int64_t version) override;
 
  protected:
-  uint64_t seed_;
+  std::atomic<uint64_t> seed_;
 
  private:
   int64_t exemplars_;

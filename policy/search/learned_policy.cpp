@@ -188,8 +188,14 @@ policy_traits learned_policy::traits() const {
   return t;
 }
 
+int64_t learned_policy::version() const {
+  const std::shared_lock lock(mutex_);
+  return version_;
+}
+
 expected<proposal> learned_policy::propose_one(const prompt& p) {
   CUDAL1_CHECK(check_prompt(p));
+  const std::shared_lock lock(mutex_);
   random_source random = random_for(seed_, p);
   const known_variants known(p);
   proposal out;
@@ -277,6 +283,7 @@ expected<void> learned_policy::load(const std::string& blob, int64_t version) {
   for (const auto& [feature, value] : weights->as_object()) {
     CUDAL1_TRY(read[feature], number_of(value, "weight " + feature));
   }
+  const std::lock_guard lock(mutex_);
   seed_ = seed;
   weights_ = std::move(read);
   version_ = version;

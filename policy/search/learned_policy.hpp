@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ class learned_policy final : public immediate_policy {
   explicit learned_policy(const policy_setup& setup);
   std::string name() const override { return "learned"; }
   policy_traits traits() const override;
-  int64_t version() const override { return version_; }
+  int64_t version() const override;
   expected<proposal> propose_one(const prompt& p) override;
   expected<bool> learn(const std::vector<experience>& group) override;
   std::string save() const override;
@@ -46,6 +47,7 @@ class learned_policy final : public immediate_policy {
   // Adds reward * d log p(schedule) / d weights to the gradient.
   void add_gradient(const experience& e, double reward, std::map<std::string, double>& gradient) const;
 
+  mutable std::shared_mutex mutex_;  // shared to propose, exclusive to load; to learn takes a policy of its own
   uint64_t seed_;
   int64_t group_, exemplars_;
   int64_t version_ = 0;

@@ -50,7 +50,8 @@ using ticket = int64_t;
 struct delivery {
   ticket to = 0;
   // Reads the proposal from what the policy answered, or says why it will not come: errc::not_found if the policy has
-  // nothing to propose. To be called once, by the receiver: the thread that delivers only sends.
+  // nothing to propose. To be called once, in any thread, also while other proposals are read and the policy is used:
+  // the thread that delivers only sends. The policy must live until it returns.
   std::function<expected<proposal>()> read;
   bool last = false;  // no more will come
 };

@@ -42,7 +42,8 @@ class learning : public testing::Test {
     where.device = "cpu";
     generator_ = system_.spawn<caf::detached>(
         run_generator, new_policy(),
-        generator_setup{store_, prompt_source(db_, blobs(folder_), where, ""), "learned/e1"});
+        generator_setup{store_, prompt_source(db_, blobs(folder_), where, ""), "learned/e1",
+                        std::make_shared<worker_pool>(2)});
     learner_ =
         system_.spawn<caf::detached>(run_learner, new_policy(), learner_setup{store_, generator_, auditor_, "e1", 0});
   }

@@ -1,7 +1,9 @@
 // Policies on a cheap objective: programs with few steps.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -359,6 +361,29 @@ TEST(ImmediatePolicy, DeliversAGroupOfDifferentProposalsToOneTicket) {
   ASSERT_EQ(got.size(), 1u) << "an error ends the ticket";
   EXPECT_FALSE(got[0].read());
   EXPECT_TRUE(got[0].last);
+}
+
+TEST(ImmediatePolicy, MakesTheSameProposalsInSeveralThreads) {
+  for (const auto& name : {"random", "evolutionary", "learned"}) {
+    std::vector<std::pair<const task*, uint64_t>> asked;
+    for (const auto& what : {"softmax", "rms_norm", "gelu_by_hand"})
+      for (uint64_t seed = 0; seed < 40; ++seed)
+        asked.emplace_back(&builtin(what), seed);
+    auto alone = made(name), shared = made(name);
+    std::vector<std::string> one_by_one, at_once(asked.size());
+    for (const auto& [what, seed] : asked)
+      one_by_one.push_back(print_schedule(alone->propose_one(prompt_of(*what, seed))->plan));
+    std::atomic<std::size_t> next = 0;
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < 4; ++i)
+        threads.emplace_back([&] {
+          for (std::size_t at = next++; at < asked.size(); at = next++)
+            at_once[at] = print_schedule(shared->propose_one(prompt_of(*asked[at].first, asked[at].second))->plan);
+        });
+    }
+    EXPECT_EQ(at_once, one_by_one) << name;
+  }
 }
 
 TEST(LearnedPolicy, ProposesTheSameAfterSavingAndLoading) {

@@ -278,6 +278,77 @@ expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s) {
   return no("no operand is known to be diagonal");
 }
 
+namespace {
+
+struct constant_value {
+  double base = 0;
+  std::vector<int> chain;
+  std::string why;
+};
+
+// A softmax over one element is 1, and its logarithm 0.
+std::optional<double> softmax_of_one(const graph& g, const graph_step& s) {
+  const auto& rows = s.record().traits.rows;
+  const bool log = rows && rows->form == row_form::log_softmax;
+  if (!log && (!rows || rows->form != row_form::softmax)) return std::nullopt;
+  const tensor_type& type = g.type_of(operand_of(g, s, "self"));
+  const auto dim = integer_argument(s, "dim");
+  if (!dim || type.dim() == 0) return std::nullopt;
+  if (type.shape[static_cast<std::size_t>(*dim < 0 ? *dim + type.dim() : *dim)] != 1) return std::nullopt;
+  return log ? 0.0 : 1.0;
+}
+
+// The number that all elements of a value are, if every value before it is finite.
+std::optional<constant_value> constant_of(const graph& g, const std::string& name) {
+  const std::string& value = g.resolve(name);
+  const graph_step* s = definition_of(g, value);
+  if (s == nullptr || s->result_types.size() != 1 || s->result_types[0].type != dtype::float32) return std::nullopt;
+  const operator_traits& traits = s->record().traits;
+  const auto operands = s->operands();
+  const auto finite = [&](double base, std::string_view reason) {
+    return constant_value{base, {}, fmt::format("step {} ({}) {}", s->number, s->op(), reason)};
+  };
+  if (const auto one = softmax_of_one(g, *s)) return finite(*one, "is over one element");
+  if (traits.clips) {
+    if (const value_range range = range_of(g, value); range.low == range.high)
+      return finite(range.low, fmt::format("clamps what is never on the other side to {}", range.low));
+  }
+  if (s->op() == "aten::sub.Tensor" && operand_of(g, *s, "self") == operand_of(g, *s, "other") &&
+      number_argument(*s, "alpha").value_or(1) == 1)
+    return finite(0, "subtracts a value from itself");
+  if (s->op() == "aten::mul.Scalar" && number_argument(*s, "other") == 0.0) return finite(0, "multiplies by 0");
+  const bool one_by_one = s->record().kind == operator_kind::pointwise && traits.kernel && operands.size() == 1;
+  if (!one_by_one || traits.partial) return std::nullopt;
+  auto before = constant_of(g, operands.front());
+  if (before) before->chain.push_back(s->number);
+  return before;
+}
+
+}  // namespace
+
+expected<constant_proof> prove_constant(const graph& g, const graph_step& s) {
+  const auto no = [&](const std::string& why) {
+    return fail(errc::invalid_argument, "step {} ({}) is not known to be constant: {}", s.number, s.op(), why);
+  };
+  if (s.dropped || s.group >= 0 || s.is_replaced()) return no("it is dropped, in a group or replaced");
+  if (s.text->results.size() != 1 || s.text->results[0].empty()) return no("it has not one result");
+  const std::string& value = s.text->results[0];
+  const auto found = constant_of(g, value);
+  if (!found) return no("no rule says so");
+  const auto& readers = g.readers(value);
+  const bool needed = g.is_output(value) || std::ranges::any_of(readers, [&](int n) {
+                        const auto& results = g.step_at(n).text->results;
+                        return results.size() != 1 || !constant_of(g, results[0]);
+                      });
+  if (!needed) return no("only steps read it that are constant too");
+  constant_proof proof{found->base, found->chain, ""};
+  proof.certificate = fmt::format(
+      "step {} ({}) is the same number everywhere, whatever the inputs hold: {}; assumes that all values "
+      "before it are finite",
+      s.number, s.op(), found->why);
+  return proof;
+}
+
 expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s) {
   const auto no = [&](const std::string& why) {
     return fail(errc::invalid_argument, "step {} ({}) is not a sum that can be pulled through a linear layer: {}",

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "policy/graph/graph.hpp"
 
@@ -35,6 +36,15 @@ struct diagonal_proof {
   std::string certificate;
 };
 expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s);
+
+// All elements of the step's result are one number, whatever the inputs and weights hold.
+struct constant_proof {
+  double base = 0;         // where the number comes from
+  std::vector<int> chain;  // steps of one operand that are applied to it, in order; the last one is the step itself
+  std::string certificate;
+};
+// Where a step after it is not constant too, or nothing is: else the proof belongs to that step.
+expected<constant_proof> prove_constant(const graph& g, const graph_step& s);
 
 // The step sums (or averages) the features of a linear layer with constant weights whose result nothing else reads.
 struct linear_sum_proof {

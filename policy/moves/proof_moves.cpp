@@ -1,5 +1,6 @@
 #include "policy/moves/proof_moves.hpp"
 
+#include "policy/codegen/constant_fill.hpp"
 #include "policy/codegen/interleave.hpp"
 #include "policy/codegen/row_dot.hpp"
 #include "policy/codegen/row_scale.hpp"
@@ -29,6 +30,40 @@ expected<std::string> apply_diagonal(graph& g, const move& m, const lowering_tar
   CUDAL1_CHECK(check_group(g, group, target));
   return fmt::format("group {}: step {} ({}) scales the {} of {} by the diagonal, without the product", group,
                      s->number, s->task_op(), proof.scales_rows ? "rows" : "columns", proof.matrix);
+}
+
+// Adds setup steps that compute the number in one element, as the task's own steps do; returns its name.
+std::string constant_number(graph& g, const constant_proof& proof) {
+  const tensor_type one = contiguous(dtype::float32, {1});
+  aten_step base;
+  base.op = "aten::full";
+  base.args = {{"size", json(json::array{json(1)})}, {"fill_value", json(proof.base)}, {"dtype", json("float32")}};
+  base.results = {g.fresh_name("constant")};
+  std::string name = base.results[0];
+  g.add_setup(std::move(base), one);
+  for (const int number : proof.chain) {
+    const graph_step& definition = g.definition(number);
+    aten_step next = *definition.text;
+    for (auto& [key, value] : next.args)
+      if (const auto* typed = definition.argument(key);
+          typed != nullptr && std::holds_alternative<tensor_argument>(*typed))
+        value = json(name);
+    next.results = {g.fresh_name("constant")};
+    name = next.results[0];
+    g.add_setup(std::move(next), one);
+  }
+  return name;
+}
+
+expected<std::string> apply_constant(graph& g, const move& m, const lowering_target& target) {
+  CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
+  CUDAL1_TRY(const constant_proof proof, prove_constant(g, *s));
+  const std::string number = constant_number(g, proof);
+  g.rewrite(s->number, {.by = constant_fill(g, number), .certificate = proof.certificate});
+  CUDAL1_TRY(const int group, make_group(g, {s->number}, group_kind::pointwise));
+  CUDAL1_CHECK(check_group(g, group, target));
+  return fmt::format("group {}: step {} ({}) is a number that set-up computes once; nothing before it is needed for it",
+                     group, s->number, s->task_op());
 }
 
 // Adds a setup step that sums a weight over its first dimension in double; returns the name of the sum.
@@ -79,7 +114,7 @@ std::vector<move_kind> proof_moves() {
        .summary = "a dead or idempotent operator is left out, with a proof that nothing changes",
        .parameters = {"step"},
        .phase = move_phase::always,
-       .order = 2,
+       .order = 3,
        .parts = {starting_part::proofs},
        .candidates = [](const graph& g, const lowering_target&) { return each_step("drop", g); },
        .apply = apply_drop},
@@ -91,11 +126,19 @@ std::vector<move_kind> proof_moves() {
        .parts = {starting_part::proofs},
        .candidates = [](const graph& g, const lowering_target&) { return each_step("diagonal_matmul", g); },
        .apply = apply_diagonal},
+      {.name = "constant",
+       .summary = "a value that no input changes is written as the number that it is, with a proof",
+       .parameters = {"step"},
+       .phase = move_phase::always,
+       .order = 2,
+       .parts = {starting_part::proofs},
+       .candidates = [](const graph& g, const lowering_target&) { return each_step("constant", g); },
+       .apply = apply_constant},
       {.name = "interleave",
        .summary = "a stack whose last two dimensions are merged becomes part of a kernel over the elements",
        .parameters = {"step"},
        .phase = move_phase::always,
-       .order = 3,
+       .order = 4,
        .parts = {starting_part::proofs},
        .candidates = [](const graph& g, const lowering_target&) { return each_step("interleave", g); },
        .apply = apply_interleave},

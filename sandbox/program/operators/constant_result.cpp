@@ -60,6 +60,27 @@ bool is_clamp_without_room(const operator_call& call) {
            number_of(call, clips->high_argument).value_or(clips->limits.high));
 }
 
+// The argument as a number; the default where it is not given, and nothing where it is no number.
+std::optional<double> limit_of(const operator_call& call, std::string_view name, double otherwise) {
+  const auto& declared = call.op->schema.arguments;
+  for (std::size_t i = 0; i < declared.size(); ++i)
+    if (declared[i].name == name && call.arguments[i].index() != 0) return number_of(call, name);
+  return otherwise;
+}
+
+// Where the elements of a value are that are not NaN, after the clamps that it went through.
+using ranges = std::map<std::string, bounds>;
+bounds range_after(const operator_call& call, const std::string& operand, const ranges& known) {
+  const auto& clips = record_of(call).traits.clips;
+  if (!clips) return {};
+  const auto low = limit_of(call, clips->low_argument, clips->limits.low);
+  const auto high = limit_of(call, clips->high_argument, clips->limits.high);
+  if (!low || !high || *low > *high) return {};
+  const auto found = known.find(operand);
+  const bounds before = found == known.end() ? bounds{} : found->second;
+  return {std::clamp(before.low, *low, *high), std::clamp(before.high, *low, *high)};
+}
+
 }  // namespace
 
 const std::string& value_relations::origin_of(const std::string& value) const {
@@ -70,19 +91,22 @@ const std::string& value_relations::origin_of(const std::string& value) const {
 value_relations relations_of(const checked_program& p) {
   value_relations known;
   if (!p.is_pure_aten()) return known;
+  ranges within;
   for (std::size_t i = 0; i < p.calls.size(); ++i) {
     const operator_call& call = p.calls[i];
     const auto& results = std::get<aten_step>(p.text.steps[i]).results;
     const auto operands = operands_of(call);
     const auto type_of = [&](const std::string& value) -> const tensor_type& { return p.types.at(value); };
-    const bool constant = std::ranges::all_of(operands, [&](const auto& o) { return known.is_constant(o); }) ||
-                          traits_of(call).reads == reading::shape_only ||
-                          has_single_rows(call, type_of(operands.front())) ||
-                          subtracts_itself(call, operands, known, p) || is_clamp_without_room(call) ||
-                          (record_of(call).name() == "aten::mul.Scalar" && number_of(call, "other") == 0.0);
+    const bounds range = operands.empty() ? bounds{} : range_after(call, known.origin_of(operands.front()), within);
+    const bool constant =
+        range.low == range.high || std::ranges::all_of(operands, [&](const auto& o) { return known.is_constant(o); }) ||
+        traits_of(call).reads == reading::shape_only || has_single_rows(call, type_of(operands.front())) ||
+        subtracts_itself(call, operands, known, p) || is_clamp_without_room(call) ||
+        (record_of(call).name() == "aten::mul.Scalar" && number_of(call, "other") == 0.0);
     for (const auto& result : results) {
       if (result.empty()) continue;
       if (constant) known.constant.insert(result);
+      within[result] = range;
       if (results.size() == 1 && !operands.empty() && keeps_elements(call, type_of(operands.front()), type_of(result)))
         known.same[result] = known.origin_of(operands.front());
     }

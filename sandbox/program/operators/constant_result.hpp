@@ -20,7 +20,8 @@ struct value_relations {
 };
 
 // Rules: a step whose tensor operands are all constant; a softmax or a variance over one element; x - x; a product with
-// the number 0; a clamp without room. Equal values: views and copies, and reductions over dimensions of size 1.
+// the number 0; a clamp without room, or to one side of a limit that an earlier clamp keeps. Equal values: views and
+// copies, and reductions over dimensions of size 1.
 value_relations relations_of(const checked_program& p);
 
 }  // namespace cudal1

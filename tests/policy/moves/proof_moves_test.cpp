@@ -54,5 +54,49 @@ TEST(Moves, ASumIsPulledThroughALinearLayerWithConstantWeightsOnly) {
   EXPECT_THAT(pulled->certificates[0], HasSubstr("assumes that x is finite"));
 }
 
+task constant_task(const std::string& steps) {
+  const auto t = read_task(
+      R"({"format": 1, "name": "constant", "summary": "s", "family": "f",
+          "inputs": [{"name": "x", "dtype": "float32", "shape": [4, 1, 64]}], "steps": [)" +
+          steps + R"(], "outputs": ["y"]})",
+      "cpu");
+  EXPECT_TRUE(t) << t.error().message;
+  return *t;
+}
+
+TEST(Moves, AConstantIsComputedAtSetUpAndWhatItNeededIsLeftOut) {
+  const task softmax_of_one = constant_task(
+      R"({"aten": "aten::exp", "args": {"self": "x"}, "out": ["e"]},
+         {"aten": "aten::softmax.int", "args": {"self": "e", "dim": 1}, "out": ["s"]},
+         {"aten": "aten::tanh", "args": {"self": "s"}, "out": ["t"]},
+         {"aten": "aten::mul.Scalar", "args": {"self": "t", "other": 2.0}, "out": ["y"]})");
+  EXPECT_THAT(refusal(softmax_of_one, "constant(step=1)"), HasSubstr("only steps read it that are constant too"));
+  EXPECT_THAT(refusal(softmax_of_one, "constant(step=0)"), HasSubstr("no rule"));
+  const auto l = lower(softmax_of_one, parsed("constant(step=3); drop(step=2); drop(step=1); drop(step=0)"), for_cpu());
+  ASSERT_TRUE(l) << l.error().message;
+  EXPECT_EQ(l->checked.text.setup.size(), 3u) << "the number 1, its tanh, and twice that";
+  EXPECT_THAT(l->certificates[0], AllOf(HasSubstr("over one element"), HasSubstr("assumes that all values")));
+  for (const auto& s : l->checked.text.steps)
+    EXPECT_FALSE(std::holds_alternative<aten_step>(s)) << "a step of the task is left";
+  const task clamped = constant_task(
+      R"({"aten": "aten::clamp_max", "args": {"self": "x", "max": 0.0}, "out": ["m"]},
+         {"aten": "aten::clamp", "args": {"self": "m", "min": 0.0, "max": 1.0}, "out": ["y"]})");
+  EXPECT_TRUE(offers(clamped, "constant"));
+}
+
+TEST(Moves, NothingIsConstantThatAnInputCanChange) {
+  for (const char* steps :
+       {R"({"aten": "aten::softmax.int", "args": {"self": "x", "dim": 2}, "out": ["y"]})",
+        R"({"aten": "aten::clamp_max", "args": {"self": "x", "max": 0.5}, "out": ["m"]},
+              {"aten": "aten::clamp", "args": {"self": "m", "min": 0.0, "max": 1.0}, "out": ["y"]})",
+        R"({"aten": "aten::relu", "args": {"self": "x"}, "out": ["r"]},
+              {"aten": "aten::clamp", "args": {"self": "r", "min": 0.0, "max": 1.0}, "out": ["y"]})",
+        R"({"aten": "aten::relu", "args": {"self": "x"}, "out": ["r"]},
+              {"aten": "aten::sub.Tensor", "args": {"self": "r", "other": "x"}, "out": ["y"]})",
+        R"({"aten": "aten::mul.Scalar", "args": {"self": "x", "other": 1e-30}, "out": ["y"]})",
+        R"({"aten": "aten::sub.Tensor", "args": {"self": "x", "other": "x", "alpha": 2}, "out": ["y"]})"})
+    EXPECT_FALSE(offers(constant_task(steps), "constant")) << steps;
+}
+
 }  // namespace
 }  // namespace cudal1::test

@@ -76,7 +76,11 @@ TEST_F(null_models, that_pass_are_explained_by_a_proof) {
                               R"({"aten":"aten::sub.Tensor","args":{"self":"a","other":"m"},"out":["d"]},)"
                               R"({"aten":"aten::gelu","args":{"self":"d"},"out":["y"]})",
                               R"("y")");
-  for (const task& t : {constant, zero}) {
+  const task clamped = make_task(R"({"name":"a","dtype":"float32","shape":[64,8]})",
+                                 R"({"aten":"aten::clamp_max","args":{"self":"a","max":0.0},"out":["m"]},)"
+                                 R"({"aten":"aten::clamp","args":{"self":"m","min":0.0,"max":1.0},"out":["y"]})",
+                                 R"("y")");
+  for (const task& t : {constant, zero, clamped}) {
     const null_report r = report_of(t);
     EXPECT_FALSE(r.passed.empty());
     EXPECT_FALSE(r.is_unexplained());

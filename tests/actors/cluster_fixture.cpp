@@ -93,7 +93,7 @@ void cluster_test::start_machine(const std::string& name, const std::string& dat
   const std::string folder = data.empty() ? folder_of(name) : data;
   std::filesystem::create_directories(folder);
   std::vector<std::string> words = network_ ? network_->words_on(name) : std::vector<std::string>();
-  words.insert(words.end(), {CUDAL1_NODE, "--data", folder, "--join", address(), "--identity", identity, "--device",
+  words.insert(words.end(), {program_, "--data", folder, "--join", address(), "--identity", identity, "--device",
                              "cpu", "--worker", CUDAL1_WORKER});
   for (const auto& word : quick_settings())
     words.push_back(word);

@@ -69,6 +69,7 @@ std::vector<std::string> quick_settings() {
 }
 
 void node_test::SetUp() {
+  program_ = CUDAL1_NODE;
   folder_ = std::string(::getenv("TMPDIR") != nullptr ? ::getenv("TMPDIR") : "/tmp") + "/cudal1-node-XXXXXX";
   ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
 }
@@ -84,7 +85,7 @@ void node_test::TearDown() {
 
 void node_test::spawn(const std::vector<std::string>& arguments) {
   std::vector<std::string> words = wrapper_;
-  words.insert(words.end(), {CUDAL1_NODE, "--data", folder_});
+  words.insert(words.end(), {program_, "--data", folder_});
   if (std::find(arguments.begin(), arguments.end(), "--worker") == arguments.end())
     words.insert(words.end(), {"--worker", CUDAL1_WORKER});
   words.insert(words.end(), arguments.begin(), arguments.end());

@@ -63,6 +63,7 @@ class node_test : public testing::Test {
   std::set<std::string> variants_with_state(const std::vector<attempt_record>& all, attempt_state state) const;
 
   std::string folder_;
+  std::string program_;  // cudal1-node, of which nodes are started
   int pid_ = -1;
   std::vector<std::string> wrapper_;  // the program and arguments that start the node's program
   bool small_disk_ = false;

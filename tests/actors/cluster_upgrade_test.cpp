@@ -1,0 +1,61 @@
+// A rolling upgrade: the machines of a cluster, then its coordinator, are replaced by another version of the program
+// with the same protocol, one after the other, while a search runs.
+#include <csignal>
+
+#include <gmock/gmock.h>
+
+#include "tests/actors/cluster_fixture.hpp"
+
+namespace cudal1 {
+namespace {
+
+class cluster_upgrade_test : public cluster_test {
+ protected:
+  std::string version_of(const std::string& machine) {
+    for (const auto& m : hello().machines)
+      if (m.name == machine) return m.version;
+    return "";
+  }
+  void upgrade(const std::string& machine) {
+    signal_machine(machine, SIGTERM);
+    ASSERT_EQ(wait_machine(machine), 0) << log_of(machine);
+    start_machine(machine);
+    ASSERT_TRUE(wait_for_device(machine + "/cpu"));
+    EXPECT_EQ(version_of(machine), CUDAL1_NEXT_VERSION);
+  }
+};
+
+TEST_F(cluster_upgrade_test, replaces_machines_and_the_coordinator_while_a_search_runs) {
+  start_coordinator();
+  start_machine("b");
+  start_machine("c");
+  ASSERT_TRUE(wait_for_device("b/cpu") && wait_for_device("c/cpu"));
+  ASSERT_NE(version_of("b"), CUDAL1_NEXT_VERSION);
+  constexpr int64_t evaluations = 20;
+  std::string experiment;
+  {
+    auto client = connect();
+    auto request = run_request(two_tasks(), evaluations);
+    request.device = "cpu";
+    ASSERT_TRUE(client.send(request));
+    const auto seen =
+        read_to_end(client, [](const client_answer& a) { return !a.progress || a.progress->evaluations < 3; });
+    ASSERT_TRUE(seen.progress) << seen.error;
+    experiment = seen.progress->experiment;
+  }
+  program_ = CUDAL1_NEXT_NODE;
+  upgrade("b");
+  EXPECT_NE(version_of("c"), CUDAL1_NEXT_VERSION) << "both versions work at the same time";
+  upgrade("c");
+  kill_node(SIGTERM);
+  EXPECT_EQ(wait_node(), 0);
+  start_coordinator();
+  ASSERT_TRUE(wait_for_device("b/cpu") && wait_for_device("c/cpu"));
+  EXPECT_EQ(version_of(""), CUDAL1_NEXT_VERSION);
+  const auto end = follow_to_end(experiment, 200s);
+  check_stored(end, 2 * evaluations);
+  EXPECT_EQ(end.progress->infrastructure_faults, 0) << "nothing is lost by an upgrade";
+}
+
+}  // namespace
+}  // namespace cudal1

@@ -18,6 +18,8 @@ namespace {
 // Latencies that are the search's own, not the device's or the compiler's.
 constexpr std::array<std::string_view, 3> stages_of_search = {"propose", "wait", "commit"};
 
+constexpr std::size_t most_read = 2048;  // variants whose verdicts are kept in memory
+
 std::string kind_of(const environment& e) {
   return e.device.substr(0, e.device.find(':'));
 }
@@ -107,8 +109,8 @@ expected<bool> replay_source::is_of_class(const std::string& environment_id) {
   return is_of_class_[environment_id] = where && environment_class(*where) == class_;
 }
 
-expected<std::vector<store::recorded_verdict>> replay_source::candidates(const std::string& task,
-                                                                         const std::string& variant) {
+expected<std::vector<store::recorded_verdict>> replay_source::load_candidates(const std::string& task,
+                                                                              const std::string& variant) {
   CUDAL1_TRY(auto all, records_->recorded_verdicts(task, variant));
   std::vector<store::recorded_verdict> found;
   for (auto& r : all) {
@@ -120,6 +122,23 @@ expected<std::vector<store::recorded_verdict>> replay_source::candidates(const s
   const auto is_copy = [](const store::recorded_verdict& r) { return !r.result.reused_from.empty(); };
   if (!std::ranges::all_of(found, is_copy)) std::erase_if(found, is_copy);
   return found;
+}
+
+// Reading a verdict with its samples takes longer than drawing from it, and the source does not change.
+expected<replay_source::recorded_verdicts> replay_source::candidates(const std::string& task,
+                                                                     const std::string& variant) {
+  const std::pair key(task, variant);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = read_.find(key); found != read_.end()) return found->second;
+  }
+  CUDAL1_TRY(auto loaded, load_candidates(task, variant));
+  auto kept = std::make_shared<const std::vector<store::recorded_verdict>>(std::move(loaded));
+  if (kept->empty()) return kept;
+  const std::lock_guard lock(mutex_);
+  if (read_.size() >= most_read) read_.clear();
+  read_[key] = kept;
+  return kept;
 }
 
 expected<std::string> replay_source::substitute_for(const std::string& task, const std::string& wanted) {
@@ -144,18 +163,18 @@ expected<std::string> replay_source::substitute_for(const std::string& task, con
 expected<verdict> replay_source::draw(const std::string& task, const std::string& variant) {
   CUDAL1_TRY(auto found, candidates(task, variant));
   std::string substitute;
-  if (found.empty() && options_.substitutes && !task.empty()) {
+  if (found->empty() && options_.substitutes && !task.empty()) {
     CUDAL1_TRY(substitute, substitute_for(task, variant));
     if (!substitute.empty()) {
       CUDAL1_TRY(found, candidates(task, substitute));
     }
   }
-  if (found.empty())
+  if (found->empty())
     return fail(errc::not_found, "variant {} is not recorded: it has no verdict among {}", variant.substr(0, 12),
                 describe());
   uint64_t random = fingerprint_of(variant.data(), variant.size(), static_cast<uint64_t>(options_.seed)).low;
-  auto& chosen = found[draw_below(found.size(), random)];
-  verdict v = std::move(chosen.result);
+  const auto& chosen = (*found)[draw_below(found->size(), random)];
+  verdict v = chosen.result;
   draw_times(v, usual_bias_, random);
   v.notes.push_back(fmt::format("replayed from stored verdicts, not measured: from attempt {} of experiment {} in {}",
                                 v.attempt, chosen.experiment, folder_));

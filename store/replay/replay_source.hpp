@@ -45,7 +45,9 @@ class replay_source {
   expected<std::optional<environment>> environment_of(const experiment_record& e);
   bool is_wanted(const environment& e) const;
   expected<bool> is_of_class(const std::string& environment_id);
-  expected<std::vector<store::recorded_verdict>> candidates(const std::string& task, const std::string& variant);
+  using recorded_verdicts = std::shared_ptr<const std::vector<store::recorded_verdict>>;
+  expected<recorded_verdicts> candidates(const std::string& task, const std::string& variant);
+  expected<std::vector<store::recorded_verdict>> load_candidates(const std::string& task, const std::string& variant);
   // A variant of the task that has a verdict of the class, drawn by `wanted`; "" if none has.
   expected<std::string> substitute_for(const std::string& task, const std::string& wanted);
 
@@ -58,6 +60,7 @@ class replay_source {
   std::mutex mutex_;                                       // guards those below
   std::map<std::string, bool> is_of_class_;                // by the id of an environment
   std::map<std::string, std::vector<std::string>> known_;  // variants with verdicts of the class, by task
+  std::map<std::pair<std::string, std::string>, recorded_verdicts> read_;  // those drawn from lately, by task, variant
 };
 
 }  // namespace cudal1

@@ -357,8 +357,27 @@ expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s)
   const bool mean = s.op() == "aten::mean.dim";
   if (s.op() != "aten::sum.dim_IntList" && !mean) return no("only aten::sum.dim_IntList and aten::mean.dim are");
   if (s.dropped || s.group >= 0) return no("it is dropped or in a group");
-  const std::string sum_of = operand_of(g, s, "self");
+  linear_sum_proof out;
+  const auto constant = [&](const std::string& value) {
+    const auto& weights = g.origin().reference.text.weights;
+    return std::any_of(weights.begin(), weights.end(), [&](const auto& w) { return w.name == value; });
+  };
+  std::string sum_of = operand_of(g, s, "self");
   const graph_step* layer = g.producer(sum_of);
+  for (; layer != nullptr; layer = g.producer(sum_of)) {
+    const bool subtracts = layer->op() == "aten::sub.Tensor";
+    const std::string other = operand_of(g, *layer, "other");
+    if ((!subtracts && layer->op() != "aten::add.Tensor") || layer->group >= 0 || !constant(other) ||
+        number_argument(*layer, "alpha").value_or(1) != 1)
+      break;
+    const std::string before = operand_of(g, *layer, "self");
+    const std::vector<int64_t> features = {g.type_of(sum_of).shape.back()};
+    if (g.type_of(before) != g.type_of(sum_of) || g.type_of(other) != contiguous(dtype::float32, features)) break;
+    if (g.is_output(sum_of) || g.readers(sum_of).size() != 1) return no("what it sums is read elsewhere too");
+    out.added.push_back({other, subtracts});
+    out.between.push_back(layer->number);
+    sum_of = before;
+  }
   if (layer == nullptr || layer->op() != "aten::linear" || layer->group >= 0)
     return no("its operand is not the result of aten::linear");
   const tensor_type& type = g.type_of(sum_of);
@@ -367,23 +386,26 @@ expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s)
     return no("it does not reduce exactly the layer's features");
   if (type.type != dtype::float32 || s.result_types[0].type != dtype::float32) return no("it is not in float32");
   if (g.is_output(sum_of) || g.readers(sum_of).size() != 1) return no("the layer's result is read elsewhere too");
-  linear_sum_proof out;
   out.linear = layer->number;
   out.values = operand_of(g, *layer, "input");
   out.weight = operand_of(g, *layer, "weight");
   out.bias = operand_of(g, *layer, "bias");
-  const auto constant = [&](const std::string& value) {
-    const auto& weights = g.origin().reference.text.weights;
-    return std::any_of(weights.begin(), weights.end(), [&](const auto& w) { return w.name == value; });
-  };
   if (!constant(out.weight) || (!out.bias.empty() && !constant(out.bias)))
     return no("the layer's parameters are not the task's weights");
   if (g.type_of(out.weight).dim() != 2) return no("the layer's weight is not a matrix");
   if (mean) out.factor = 1 / static_cast<double>(type.shape.back());
+  std::string weights = out.weight;
+  if (!out.bias.empty()) weights += ", " + out.bias;
+  for (const auto& w : out.added)
+    weights += ", " + w.name;
   out.certificate = fmt::format(
-      "step {} ({}) sums the features of step {} (aten::linear) alone, and sum_j (x . w_j + b_j) = x . (sum_j w_j) + "
-      "sum_j b_j; {}{} are weights of the task, so their sums are made once; assumes that {} is finite",
-      s.number, s.op(), layer->number, out.weight, out.bias.empty() ? "" : " and " + out.bias, out.values);
+      "step {} ({}) sums the features of step {} (aten::linear){} alone, and sum_j (x . w_j + b_j) = x . (sum_j w_j) + "
+      "sum_j b_j; {} {} of the task, so the sums are made once; assumes that {} is finite",
+      s.number, s.op(), layer->number,
+      out.between.empty()
+          ? ""
+          : fmt::format(" and what step {} adds", print_steps({out.between.rbegin(), out.between.rend()})),
+      weights, weights.find(',') == std::string::npos ? "is a weight" : "are weights", out.values);
   return out;
 }
 

@@ -46,10 +46,17 @@ struct constant_proof {
 // Where a step after it is not constant too, or nothing is: else the proof belongs to that step.
 expected<constant_proof> prove_constant(const graph& g, const graph_step& s);
 
-// The step sums (or averages) the features of a linear layer with constant weights whose result nothing else reads.
+// The step sums (or averages) the features of a linear layer with constant weights, to which weights may have been
+// added; nothing else reads any of that.
 struct linear_sum_proof {
   int linear = -1;                   // the layer's step
-  std::string values, weight, bias;  // its operands; bias "" for none
+  std::vector<int> between;          // the steps that add weights to its result
+  std::string values, weight, bias;  // the layer's operands; bias "" for none
+  struct added_weight {
+    std::string name;
+    bool subtracted = false;
+  };
+  std::vector<added_weight> added;  // one number a feature each
   double factor = 1;
   std::string certificate;
 };

@@ -78,14 +78,40 @@ std::string summed_weight(graph& g, const std::string& weight) {
   return name;
 }
 
+// The sum of the layer's bias and of the weights that are added to its result; "" if there are none.
+std::string summed_offset(graph& g, const linear_sum_proof& proof) {
+  std::string offset = proof.bias.empty() ? "" : summed_weight(g, proof.bias);
+  for (const auto& weight : proof.added) {
+    const std::string sum = summed_weight(g, weight.name);
+    aten_step combined;
+    combined.results = {g.fresh_name("offset")};
+    if (offset.empty() && !weight.subtracted) {
+      offset = sum;
+      continue;
+    }
+    if (offset.empty()) {
+      combined.op = "aten::neg";
+      combined.args = {{"self", json(sum)}};
+    } else {
+      combined.op = weight.subtracted ? "aten::sub.Tensor" : "aten::add.Tensor";
+      combined.args = {{"self", json(offset)}, {"other", json(sum)}};
+    }
+    offset = combined.results[0];
+    g.add_setup(std::move(combined), contiguous(dtype::float64, {}));
+  }
+  return offset;
+}
+
 expected<std::string> apply_pull_sum(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
   CUDAL1_TRY(const linear_sum_proof proof, prove_linear_sum(g, *s));
   const std::string weights = summed_weight(g, proof.weight);
-  const std::string offset = proof.bias.empty() ? "" : summed_weight(g, proof.bias);
+  const std::string offset = summed_offset(g, proof);
+  std::vector<int> left_out = proof.between;
+  left_out.push_back(proof.linear);
   g.rewrite(s->number, {.by = row_dot(g, proof.values, weights, offset, proof.factor),
                         .certificate = proof.certificate,
-                        .left_out = {proof.linear}});
+                        .left_out = std::move(left_out)});
   CUDAL1_TRY(const int group, make_group(g, {s->number}, group_kind::rows));
   CUDAL1_CHECK(check_group(g, group, target));
   return fmt::format(

@@ -245,7 +245,7 @@ std::vector<operator_record> reduction_records() {
       {"aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", norm_reduction(), {.changes = {effect::reduced, effect_condition::several}}},
       {"aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", norm_reduction(), {.changes = {effect::reduced, effect_condition::several}, .rows = row_kernel{row_form::vector_norm, row_extent::dim_list}}},
       {"aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", frobenius(), {.changes = {effect::reduced, effect_condition::several}}},
-      {"aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", logsumexp(), {.changes = {effect::reduced, effect_condition::several}, .rows = row_kernel{row_form::log_sum_exp, row_extent::dim_list}}},
+      {"aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", logsumexp(), {.changes = {effect::reduced, effect_condition::several}, .is_noop_on_size_one = true, .rows = row_kernel{row_form::log_sum_exp, row_extent::dim_list}}},
       {"aten::trace(Tensor self) -> Tensor", trace(), {.reads = reading::diagonal}},
   });
   // clang-format on

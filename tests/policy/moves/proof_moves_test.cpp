@@ -54,6 +54,38 @@ TEST(Moves, ASumIsPulledThroughALinearLayerWithConstantWeightsOnly) {
   EXPECT_THAT(pulled->certificates[0], HasSubstr("assumes that x is finite"));
 }
 
+// A linear layer from which a weight is subtracted, before `steps`.
+task shifted_layer(const std::string& steps, const std::string& outputs = R"("y")") {
+  const auto t = read_task(
+      R"({"format": 1, "name": "shifted", "summary": "s", "family": "f",
+          "inputs": [{"name": "x", "dtype": "float32", "shape": [16, 32]}],
+          "weights": [{"name": "w", "dtype": "float32", "shape": [24, 32]},
+                      {"name": "b", "dtype": "float32", "shape": [24]}, {"name": "c", "dtype": "float32", "shape": [24]}],
+          "steps": [{"aten": "aten::linear", "args": {"input": "x", "weight": "w", "bias": "b"}, "out": ["l"]},
+                    {"aten": "aten::sub.Tensor", "args": {"self": "l", "other": "c"}, "out": ["d"]},)" +
+          steps + R"(], "outputs": [)" + outputs + "]}",
+      "cpu");
+  EXPECT_TRUE(t) << t.error().message;
+  return *t;
+}
+
+TEST(Moves, ASumIsPulledThroughWeightsThatAreAddedToTheLayer) {
+  const std::string mean =
+      R"({"aten": "aten::mean.dim", "args": {"self": "d", "dim": [1], "keepdim": true}, "out": ["y"]})";
+  const task t = shifted_layer(mean);
+  const auto pulled = lower(t, parsed("pull_sum_through_linear(step=2)"), for_cpu());
+  ASSERT_TRUE(pulled) << pulled.error().message;
+  EXPECT_EQ(pulled->checked.text.setup.size(), 4u) << "three sums, and their difference";
+  EXPECT_THAT(pulled->certificates[0], AllOf(HasSubstr("what step 1 adds"), HasSubstr("w, b, c are weights")));
+  const task read_elsewhere =
+      shifted_layer(mean + R"(, {"aten": "aten::relu", "args": {"self": "d"}, "out": ["z"]})", R"("y", "z")");
+  EXPECT_FALSE(offers(read_elsewhere, "pull_sum_through_linear"));
+  const task by_an_input = shifted_layer(
+      R"({"aten": "aten::sub.Tensor", "args": {"self": "d", "other": "d"}, "out": ["e"]},
+         {"aten": "aten::mean.dim", "args": {"self": "e", "dim": [1], "keepdim": true}, "out": ["y"]})");
+  EXPECT_FALSE(offers(by_an_input, "pull_sum_through_linear"));
+}
+
 task constant_task(const std::string& steps) {
   const auto t = read_task(
       R"({"format": 1, "name": "constant", "summary": "s", "family": "f",

@@ -31,7 +31,7 @@ expected<void> index_conclusion(write_batch& batch, const keys::verdict_key& key
   return {};
 }
 
-expected<std::optional<conclusion_record>> read_conclusion(const record_source& from, const database& on_disk,
+expected<std::optional<conclusion_record>> read_conclusion(const record_source& from, const stored_records& on_disk,
                                                            const std::string& task,
                                                            const std::string& environment_class,
                                                            const std::string& variant) {

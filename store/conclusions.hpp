@@ -29,7 +29,7 @@ BOOST_DESCRIBE_STRUCT(conclusion_record, (), (experiment, attempt, time_unix_ms)
 // Adds a verdict to the index, in the batch, unless it is not conclusive or older than the one that is there.
 expected<void> index_conclusion(write_batch& batch, const keys::verdict_key& key, const verdict& v,
                                 const std::string& environment_class);
-expected<std::optional<conclusion_record>> read_conclusion(const record_source& from, const database& on_disk,
+expected<std::optional<conclusion_record>> read_conclusion(const record_source& from, const stored_records& on_disk,
                                                            const std::string& task,
                                                            const std::string& environment_class,
                                                            const std::string& variant);

@@ -40,33 +40,33 @@ bool has_tables(const std::string& folder) {
 
 // ---- opening and closing --------------------------------------------------------------------------------------------
 
-database::database(std::string folder) : folder_(std::move(folder)) {}
+database::database(std::string folder) : stored_records(std::move(folder)) {}
 
 bool database::exists() const {
   std::error_code ignored;
-  return std::filesystem::exists(std::filesystem::path(folder_) / "CURRENT", ignored);
+  return std::filesystem::exists(std::filesystem::path(folder()) / "CURRENT", ignored);
 }
 
 // A store without a version was being created when its writer died: only a writer may complete it.
 expected<int> database::check_schema(memory_access purpose) const {
   CUDAL1_TRY(const auto text, get(family::meta, schema_key));
   if (!text) {
-    if (purpose == memory_access::read_only && !has_tables(folder_))
-      return fail(errc::not_found, "the store {} is still being created; try again", folder_);
+    if (purpose == memory_access::read_only && !has_tables(folder()))
+      return fail(errc::not_found, "the store {} is still being created; try again", folder());
     CUDAL1_TRY(const auto some_task, handle(family::tasks) ? last_key(family::tasks) : std::optional<std::string>());
-    if (!some_task && !has_tables(folder_)) return 0;
+    if (!some_task && !has_tables(folder())) return 0;
     return fail(errc::corrupt, "the store {} has records but no schema version; restore the folder from a copy",
-                folder_);
+                folder());
   }
   int version = 0;
   const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), version);
   if (problem != std::errc{} || end != text->data() + text->size() || version < 1)
-    return fail(errc::corrupt, "the store {} has no readable schema version; restore the folder from a copy", folder_);
+    return fail(errc::corrupt, "the store {} has no readable schema version; restore the folder from a copy", folder());
   if (version > store_schema_version)
     return fail(errc::corrupt,
                 "the store {} was written by a newer cudal1: its schema is {}, and this one knows up to {}; use the "
                 "newer cudal1, or choose another data folder",
-                folder_, version, store_schema_version);
+                folder(), version, store_schema_version);
   if (purpose == memory_access::read_only && version < store_schema_version) return tl::unexpected(older_schema());
   return version;
 }
@@ -147,7 +147,7 @@ expected<std::optional<std::string>> database::last_key(family f) const {
 // ---- errors ---------------------------------------------------------------------------------------------------------
 
 error database::describe(const rocksdb::Status& s, std::string_view doing) const {
-  const std::string where = fmt::format("the store {}, {}", folder_, doing);
+  const std::string where = fmt::format("the store {}, {}", folder(), doing);
   if (is_disk_full(s))
     return {errc::infrastructure,
             fmt::format("{}: no space left ({}); free some disk space; no acknowledged write is lost", where,
@@ -166,19 +166,19 @@ error database::older_schema() const {
   return {errc::unsupported,
           fmt::format("the store {} was written by an older cudal1; a node converts it when it starts, as `cudal1 "
                       "doctor` with this data folder starts one",
-                      folder_)};
+                      folder())};
 }
 
 tl::unexpected<error> database::closed() const {
   return fail(errc::infrastructure,
-              "the store {} could not be reopened after a failed write; the next write tries again", folder_);
+              "the store {} could not be reopened after a failed write; the next write tries again", folder());
 }
 
-error database::damaged(family f, std::string_view what, const std::string& why) const {
+error stored_records::damaged(family f, std::string_view what, const std::string& why) const {
   return {errc::corrupt,
           fmt::format("the store {}: the record {} in \"{}\" cannot be read: {}; restore the folder from "
                       "a copy",
-                      folder_, what, family_names[static_cast<std::size_t>(f)], why)};
+                      folder(), what, family_names[static_cast<std::size_t>(f)], why)};
 }
 
 }  // namespace cudal1

@@ -3,7 +3,6 @@
 // Thread-safe, except that write() and recover(), and catch_up(), may be called by one thread at a time only.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
@@ -13,6 +12,7 @@
 
 #include "config/base/error.hpp"
 #include "config/base/memory_access.hpp"
+#include "store/record_source.hpp"
 
 namespace rocksdb {
 class ColumnFamilyHandle;
@@ -22,49 +22,13 @@ class Status;
 
 namespace cudal1 {
 
-// In the order of family_names in database_options.hpp.
-enum class family {
-  meta,
-  tasks,
-  variants,
-  results,
-  details,  // large values
-  standings,
-  rankings,
-  tallies,
-  experiments,
-  attempts,
-  unfinished,
-  events,
-  policies,
-  environments,
-  baselines,
-  exemplars,
-  conclusions,
-  groups,
-  hacks,
-  opinions
-};
-
 struct put {
   family where;
   std::string key;
   std::optional<std::string> value;  // nothing: the entry is removed
 };
 
-// What records can be read from.
-class record_source {
- public:
-  virtual ~record_source() = default;
-  virtual expected<std::optional<std::string>> get(family f, std::string_view key) const = 0;
-  // Calls `visit` for each entry whose key begins with `prefix`, in order of the keys, from `start` on if that is
-  // later; `visit` returns false to stop, and must not call this source.
-  using visitor = std::function<expected<bool>(std::string_view key, std::string_view value)>;
-  virtual expected<void> scan(family f, std::string_view prefix, const visitor& visit,
-                              std::string_view start = {}) const = 0;
-};
-
-class database final : public record_source {
+class database final : public stored_records {
  public:
   // Creates the folder and what is missing in it, and converts an older schema; refuses a newer one and a second
   // writer.
@@ -86,7 +50,7 @@ class database final : public record_source {
   // For the writing thread.
   expected<void> recover();
   // For a reader: catches up with the writer.
-  expected<void> catch_up();
+  expected<void> catch_up() override;
 
   // A consistent copy in a new folder, made of links where the file system allows it; errc::already_exists. For a
   // writer.
@@ -97,10 +61,6 @@ class database final : public record_source {
   // A whole family by name, also one of an older schema. For conversion, before other threads use the database: `visit`
   // may call it.
   expected<void> scan_alone(std::string_view name, const visitor& visit) const;
-
-  const std::string& folder() const { return folder_; }
-  // The error for a record that cannot be read.
-  error damaged(family f, std::string_view what, const std::string& why) const;
 
  private:
   static constexpr const char* schema_key = "schema";
@@ -124,7 +84,7 @@ class database final : public record_source {
   tl::unexpected<error> closed() const;
   error older_schema() const;
 
-  std::string folder_, scratch_;
+  std::string scratch_;              // of a reader
   mutable std::shared_mutex guard_;  // shared to use db_ and the families, exclusive to replace them
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // by family; owned

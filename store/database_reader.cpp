@@ -44,7 +44,7 @@ expected<std::unique_ptr<database>> database::open_reader(const std::string& fol
 
 expected<void> database::open_as_secondary() {
   std::vector<std::string> names;
-  if (const auto s = rocksdb::DB::ListColumnFamilies(database_options(), folder_, &names); !s.ok())
+  if (const auto s = rocksdb::DB::ListColumnFamilies(database_options(), folder(), &names); !s.ok())
     return tl::unexpected(describe(s, "reading the list of column families"));
   std::vector<std::string> wanted{rocksdb::kDefaultColumnFamilyName};
   std::vector<std::size_t> places;
@@ -55,7 +55,7 @@ expected<void> database::open_as_secondary() {
     } else if (std::ranges::count(names, families_of_schema_1.front()) > 0) {
       return tl::unexpected(older_schema());
     } else if (i < first_families) {
-      return fail(errc::not_found, "the store {} is still being created, or was not made by cudal1", folder_);
+      return fail(errc::not_found, "the store {} is still being created, or was not made by cudal1", folder());
     }
   }
   if (scratch_.empty()) {
@@ -69,7 +69,7 @@ expected<void> database::open_as_secondary() {
   options.max_open_files = -1;  // the writer may unlink a table that we still read
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  const auto s = rocksdb::DB::OpenAsSecondary(options, folder_, scratch_, descriptors(wanted), &handles, &db);
+  const auto s = rocksdb::DB::OpenAsSecondary(options, folder(), scratch_, descriptors(wanted), &handles, &db);
   if (!s.ok()) return tl::unexpected(describe(s, "opening for reading"));
   db_.reset(db);
   others_ = {handles.front()};
@@ -84,14 +84,14 @@ expected<void> database::open_as_secondary() {
 expected<void> database::catch_up() {
   constexpr int tries = 30;
   rocksdb::Status s;
-  std::set<std::string> before = logs_in(folder_);
+  std::set<std::string> before = logs_in(folder());
   for (int i = 0; i < tries; ++i) {
     s = db_->TryCatchUpWithPrimary();
-    std::set<std::string> after = logs_in(folder_);
+    std::set<std::string> after = logs_in(folder());
     if (s.ok() && std::includes(after.begin(), after.end(), before.begin(), before.end())) return {};
     before = std::move(after);
   }
-  if (s.ok()) return fail(errc::infrastructure, "the store {} changes too fast to be read; try again", folder_);
+  if (s.ok()) return fail(errc::infrastructure, "the store {} changes too fast to be read; try again", folder());
   return tl::unexpected(describe(s, "catching up with the writer"));
 }
 

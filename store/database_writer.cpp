@@ -47,7 +47,7 @@ expected<void> database::open_as_writer(log_replay replay) {
   std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
   if (exists()) {
     // RocksDB requires all existing families to be opened, also those of a newer schema: the version is stored inside.
-    if (const auto s = rocksdb::DB::ListColumnFamilies(database_options(), folder_, &names); !s.ok())
+    if (const auto s = rocksdb::DB::ListColumnFamilies(database_options(), folder(), &names); !s.ok())
       return tl::unexpected(describe(s, "reading the list of column families"));
   }
   auto options = database_options();
@@ -56,13 +56,13 @@ expected<void> database::open_as_writer(log_replay replay) {
   options.listeners = {std::make_shared<no_background_recovery>()};
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  const auto s = rocksdb::DB::Open(options, folder_, descriptors(names), &handles, &db);
+  const auto s = rocksdb::DB::Open(options, folder(), descriptors(names), &handles, &db);
   if (!s.ok()) {
     if (s.IsIOError() && s.ToString().find("lock") != std::string::npos)
       return fail(errc::already_exists,
                   "another cudal1-node has the store {} open; stop it (cudal1 status shows it) or choose another "
                   "data folder",
-                  folder_);
+                  folder());
     return tl::unexpected(describe(s, "opening"));
   }
   db_.reset(db);
@@ -101,7 +101,7 @@ expected<void> database::prepare_schema() {
   }
   if (version == store_schema_version) return drop_old_families();
   if (version > 0) {
-    spdlog::info("the store {} is converted from schema {} to {}", folder_, version, store_schema_version);
+    spdlog::info("the store {} is converted from schema {} to {}", folder(), version, store_schema_version);
     CUDAL1_CHECK(convert_store(*this, version));
   }
   CUDAL1_CHECK(write({{family::meta, schema_key, std::to_string(store_schema_version)}}));
@@ -148,14 +148,14 @@ expected<void> database::recover() {
   close();
   CUDAL1_CHECK(open_as_writer(log_replay::into_memory));
   failed_ = false;
-  spdlog::info("the store {} can be written again", folder_);
+  spdlog::info("the store {} can be written again", folder());
   return {};
 }
 
 // Writes a small file: statvfs knows nothing of quotas and of limits of a file's size.
 expected<void> database::check_space() const {
   constexpr std::size_t needed = std::size_t{1} << 20;  // bytes: more than opening the database writes
-  const std::string path = folder_ + "/space-check";
+  const std::string path = folder() + "/space-check";
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << std::string(needed, 's') << std::flush;
   const bool fits = file.good();
@@ -164,7 +164,7 @@ expected<void> database::check_space() const {
   if (fits) return {};
   return fail(errc::infrastructure,
               "the store {} cannot be written: no space left; free some disk space; no acknowledged write is lost",
-              folder_);
+              folder());
 }
 
 }  // namespace cudal1

@@ -108,22 +108,22 @@ std::string population_of(int64_t island, int64_t epoch) {
   return island == no_island ? "" : fmt::format("{}/{}", island, epoch);
 }
 
-expected<exemplar_lists> read_lists(const record_source& from, const database& on_disk, const exemplar_scope& scope,
-                                    const std::string& population) {
+expected<exemplar_lists> read_lists(const record_source& from, const stored_records& on_disk,
+                                    const exemplar_scope& scope, const std::string& population) {
   const auto key = keys::exemplar_lists(scope.task, scope.environment_class, population);
   CUDAL1_TRY(auto stored,
              read_record<exemplar_lists>(from, on_disk, family::exemplars, key, "of the lists of a population"));
   return stored ? std::move(*stored) : exemplar_lists();
 }
 
-expected<std::optional<exemplar_place>> read_place(const record_source& from, const database& on_disk,
+expected<std::optional<exemplar_place>> read_place(const record_source& from, const stored_records& on_disk,
                                                    const exemplar_scope& scope, const std::string& population,
                                                    const std::string& variant) {
   const auto key = keys::exemplar_place(scope.task, scope.environment_class, population, variant);
   return read_record<exemplar_place>(from, on_disk, family::exemplars, key, variant);
 }
 
-expected<std::string> read_slot(const record_source& from, const database& on_disk, const exemplar_scope& scope,
+expected<std::string> read_slot(const record_source& from, const stored_records& on_disk, const exemplar_scope& scope,
                                 const std::string& population, const std::string& list, int64_t slot) {
   const auto key = keys::exemplar_slot(scope.task, scope.environment_class, population, list, slot);
   CUDAL1_TRY(auto variant, from.get(family::exemplars, key));
@@ -133,7 +133,8 @@ expected<std::string> read_slot(const record_source& from, const database& on_di
   return std::move(*variant);
 }
 
-expected<islands_record> read_islands(const record_source& from, const database& on_disk, const exemplar_scope& scope) {
+expected<islands_record> read_islands(const record_source& from, const stored_records& on_disk,
+                                      const exemplar_scope& scope) {
   const auto key = keys::islands(scope.task, scope.environment_class);
   CUDAL1_TRY(auto stored,
              read_record<islands_record>(from, on_disk, family::exemplars, key, "of the islands of a task"));

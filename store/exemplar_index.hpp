@@ -62,14 +62,15 @@ struct exemplar_scope {
 };
 
 // Reading; an empty record where there is none.
-expected<exemplar_lists> read_lists(const record_source& from, const database& on_disk, const exemplar_scope& scope,
-                                    const std::string& population);
-expected<std::optional<exemplar_place>> read_place(const record_source& from, const database& on_disk,
+expected<exemplar_lists> read_lists(const record_source& from, const stored_records& on_disk,
+                                    const exemplar_scope& scope, const std::string& population);
+expected<std::optional<exemplar_place>> read_place(const record_source& from, const stored_records& on_disk,
                                                    const exemplar_scope& scope, const std::string& population,
                                                    const std::string& variant);
-expected<std::string> read_slot(const record_source& from, const database& on_disk, const exemplar_scope& scope,
+expected<std::string> read_slot(const record_source& from, const stored_records& on_disk, const exemplar_scope& scope,
                                 const std::string& population, const std::string& list, int64_t slot);
-expected<islands_record> read_islands(const record_source& from, const database& on_disk, const exemplar_scope& scope);
+expected<islands_record> read_islands(const record_source& from, const stored_records& on_disk,
+                                      const exemplar_scope& scope);
 
 // Adds a verdict to the index, in the batch: of all variants, and of the island if it has one. What is not the
 // variant's own doing (quarantined) is left out.

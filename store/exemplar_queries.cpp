@@ -17,7 +17,7 @@ struct drawn_variant {
 
 class population_reader {
  public:
-  population_reader(const database& d, exemplar_scope scope, std::string population)
+  population_reader(const stored_records& d, exemplar_scope scope, std::string population)
       : database_(d), scope_(std::move(scope)), population_(std::move(population)) {}
 
   expected<exemplar_lists> lists() const { return read_lists(database_, database_, scope_, population_); }
@@ -73,7 +73,7 @@ class population_reader {
     return {};
   }
 
-  const database& database_;
+  const stored_records& database_;
   exemplar_scope scope_;
   std::string population_;
 };

@@ -39,7 +39,7 @@ expected<keys::group_key> group_key_of(const std::string& id) {
   return std::move(*key);
 }
 
-expected<group_record> read_group(const record_source& from, const database& on_disk, const std::string& id) {
+expected<group_record> read_group(const record_source& from, const stored_records& on_disk, const std::string& id) {
   CUDAL1_TRY(const auto key, group_key_of(id));
   CUDAL1_TRY(auto found, read_record<group_record>(from, on_disk, family::groups, keys::group(key), id));
   if (!found) return fail(errc::not_found, "the store {} has no group {}", on_disk.folder(), id);

@@ -12,7 +12,7 @@ namespace cudal1 {
 // The key of a group's id; errc::not_found if it is not the id of a group.
 expected<keys::group_key> group_key_of(const std::string& id);
 // errc::not_found.
-expected<group_record> read_group(const record_source& from, const database& on_disk, const std::string& id);
+expected<group_record> read_group(const record_source& from, const stored_records& on_disk, const std::string& id);
 
 // As store::put_group.
 expected<group_record> add_group(write_batch& batch, group_record g);

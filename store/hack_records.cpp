@@ -16,7 +16,7 @@ expected<uint64_t> last_number(const record_source& from) {
   return last ? keys::reader(*last).number() : 0;
 }
 
-expected<hack_case> read_case(const record_source& from, const database& on_disk, uint64_t number) {
+expected<hack_case> read_case(const record_source& from, const stored_records& on_disk, uint64_t number) {
   const std::string id = fmt::format("h{}", number);
   CUDAL1_TRY(auto found, read_record<hack_case>(from, on_disk, family::hacks, keys::hack(number), id));
   if (!found) return fail(errc::not_found, "the store {} has no hack case {}", on_disk.folder(), id);
@@ -24,7 +24,7 @@ expected<hack_case> read_case(const record_source& from, const database& on_disk
 }
 
 // Those whose numbers the entries with this prefix end with.
-expected<std::vector<uint64_t>> numbers_behind(const database& d, const std::string& prefix, std::size_t limit) {
+expected<std::vector<uint64_t>> numbers_behind(const stored_records& d, const std::string& prefix, std::size_t limit) {
   std::vector<uint64_t> numbers;
   if (limit == 0) return numbers;
   CUDAL1_CHECK(d.scan(family::hacks, prefix, [&](std::string_view, std::string_view value) -> expected<bool> {
@@ -34,7 +34,7 @@ expected<std::vector<uint64_t>> numbers_behind(const database& d, const std::str
   return numbers;
 }
 
-expected<std::vector<hack_case>> read_cases(const database& d, const std::vector<uint64_t>& numbers) {
+expected<std::vector<hack_case>> read_cases(const stored_records& d, const std::vector<uint64_t>& numbers) {
   std::vector<hack_case> out;
   for (const uint64_t n : numbers) {
     CUDAL1_TRY(auto c, read_case(d, d, n));

@@ -19,7 +19,7 @@ constexpr std::size_t problems_listed = 20;
 // Collects what is wrong with the records of a store.
 class record_checker {
  public:
-  record_checker(const database& from, store_check& found) : from_(&from), found_(&found) {}
+  record_checker(const stored_records& from, store_check& found) : from_(&from), found_(&found) {}
 
   // Reads the bytes of every record of a family, and calls `check` with each record.
   template <class T, class Check>
@@ -62,7 +62,7 @@ class record_checker {
     if (found_->problems.size() < problems_listed) found_->problems.push_back(std::move(problem));
   }
 
-  const database* from_;
+  const stored_records* from_;
   store_check* found_;
 };
 

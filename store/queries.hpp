@@ -53,7 +53,7 @@ class store_queries : public store {
   expected<store_check> verify() override;
 
  protected:
-  explicit store_queries(std::unique_ptr<database> d) : database_(std::move(d)) {}
+  explicit store_queries(std::unique_ptr<stored_records> d) : database_(std::move(d)) {}
 
   // The record at `key`, or nothing. `what` names it in errors.
   template <class T>
@@ -69,7 +69,7 @@ class store_queries : public store {
   // The variant as it was reserved for that task and experiment.
   expected<variant_record> load_use(const record_source& from, const keys::verdict_key& k);
 
-  std::unique_ptr<database> database_;
+  std::unique_ptr<stored_records> database_;
 
  private:
   expected<void> load_details(const std::string& key, verdict& into);

@@ -1,4 +1,6 @@
-// A read-only store, for the command line beside a running node.
+// A read-only store, for the command line beside a running node or on another machine.
+#include "store/reader.hpp"
+
 #include <mutex>
 
 #include "store/queries.hpp"
@@ -9,7 +11,7 @@ namespace {
 
 class store_reader final : public store_queries {
  public:
-  explicit store_reader(std::unique_ptr<database> d) : store_queries(std::move(d)) {}
+  explicit store_reader(std::unique_ptr<stored_records> d) : store_queries(std::move(d)) {}
 
   expected<void> refresh() override {
     const std::lock_guard one_at_a_time(catching_up_);
@@ -49,7 +51,11 @@ class store_reader final : public store_queries {
 
 expected<std::unique_ptr<store>> store::open_reader(const std::string& folder) {
   CUDAL1_TRY(auto d, database::open_reader(folder));
-  return std::make_unique<store_reader>(std::move(d));
+  return make_reader(std::move(d));
+}
+
+std::unique_ptr<store> make_reader(std::unique_ptr<stored_records> records) {
+  return std::make_unique<store_reader>(std::move(records));
 }
 
 }  // namespace cudal1

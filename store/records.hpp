@@ -11,7 +11,7 @@ namespace cudal1 {
 
 // The record at `key`, or nothing. `what` names it in errors; `on_disk` is the database behind `from`.
 template <class T>
-expected<std::optional<T>> read_record(const record_source& from, const database& on_disk, family f,
+expected<std::optional<T>> read_record(const record_source& from, const stored_records& on_disk, family f,
                                        const std::string& key, const std::string& what) {
   CUDAL1_TRY(const auto value, from.get(f, key));
   if (!value) return std::optional<T>();

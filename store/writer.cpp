@@ -107,15 +107,18 @@ class store_writer final : public store_queries {
   }
 
   expected<void> write_together(const std::function<void()>& changes) override;
-  expected<void> recover() override { return database_->recover(); }
-  expected<void> checkpoint(const std::string& folder) override { return database_->checkpoint(folder); }
-  expected<void> compact() override { return database_->compact(); }
+  expected<void> recover() override { return disk().recover(); }
+  expected<void> checkpoint(const std::string& folder) override { return disk().checkpoint(folder); }
+  expected<void> compact() override { return disk().compact(); }
 
   store_statistics statistics() const override { return statistics_; }
 
  private:
   store_writer(std::unique_ptr<database> d, int64_t next_event, uint64_t next_experiment)
-      : store_queries(std::move(d)), batch_(*database_), next_event_(next_event), next_experiment_(next_experiment) {}
+      : store_queries(std::move(d)), batch_(disk()), next_event_(next_event), next_experiment_(next_experiment) {}
+
+  // What open() has made it of.
+  database& disk() { return static_cast<database&>(*database_); }
 
   // One change that `make` puts into a batch; the answer is what it returns.
   template <class Make>

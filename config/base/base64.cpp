@@ -17,4 +17,23 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
+expected<std::string> from_base64(std::string_view text) {
+  constexpr std::size_t part_bytes = 4 << 20;
+  const auto invalid = [] { return fail(errc::parse_error, "it is not base64"); };
+  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+  // OpenSSL would ignore white space around the text.
+  if (text.size() % 4 != 0 || text.find_first_of(" \t\r\n") != std::string_view::npos ||
+      text.substr(0, text.size() - padding).find('=') != std::string_view::npos)
+    return invalid();
+  std::string bytes(text.size() / 4 * 3, '\0');
+  for (std::size_t i = 0; i < text.size(); i += part_bytes) {
+    const auto part = text.substr(i, part_bytes);
+    if (EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data() + i / 4 * 3),
+                        reinterpret_cast<const unsigned char*>(part.data()), static_cast<int>(part.size())) < 0)
+      return invalid();
+  }
+  bytes.resize(bytes.size() - padding);
+  return bytes;
+}
+
 }  // namespace cudal1

@@ -115,12 +115,26 @@ expected<node_client> node_client::connect(const std::string& data_folder) {
   }
   if (::fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0)
     return fail(errc::io_error, "cannot make the node's socket non-blocking: {}", std::strerror(errno));
-  return node_client(std::move(fd));
+  return node_client(std::move(fd), nullptr);
+}
+
+node_client node_client::over(unique_fd fd, std::shared_ptr<void> transport) {
+  return {std::move(fd), std::move(transport)};
+}
+
+node_client& node_client::operator=(node_client&& other) noexcept {
+  fd_ = std::move(other.fd_);
+  transport_ = std::move(other.transport_);
+  lines_ = std::move(other.lines_);
+  return *this;
 }
 
 expected<void> node_client::send(const client_request& r, std::chrono::milliseconds limit) {
+  return send_line(encode(r), limit);
+}
+
+expected<void> node_client::send_line(std::string_view line, std::chrono::milliseconds limit) {
   const auto end = clock::now() + limit;
-  const std::string line = encode(r);
   std::string_view rest = line;
   while (!rest.empty()) {
     const auto sent = ::send(fd_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
@@ -139,9 +153,14 @@ expected<void> node_client::send(const client_request& r, std::chrono::milliseco
 }
 
 expected<client_answer> node_client::receive(std::chrono::milliseconds limit, int wake_fd) {
+  CUDAL1_TRY(const std::string line, receive_line(limit, wake_fd));
+  return decode_answer(line);
+}
+
+expected<std::string> node_client::receive_line(std::chrono::milliseconds limit, int wake_fd) {
   const auto end = clock::now() + limit;
   for (;;) {
-    if (const auto line = lines_.next()) return decode_answer(*line);
+    if (auto line = lines_.next()) return std::move(*line);
     pollfd waiting[2] = {{fd_.get(), POLLIN, 0}, {wake_fd, POLLIN, 0}};  // poll() ignores a descriptor of -1
     const int ready = ::poll(waiting, 2, milliseconds_until(end));
     if (ready < 0 && errno == EINTR) continue;

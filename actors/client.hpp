@@ -7,9 +7,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <sys/un.h>
 
@@ -55,21 +57,30 @@ struct node_address {
 };
 expected<node_address> address_of_node(const std::string& data_folder);
 
-// A connection to a node. For one thread only.
+// A connection to a node, here or (remote_node.hpp) on another machine. For one thread only.
 class node_client {
  public:
   // errc::not_found if no node listens there.
   static expected<node_client> connect(const std::string& data_folder);
 
+  // Over a connected socket. `transport` is what serves its other end, and is released after the socket.
+  static node_client over(unique_fd fd, std::shared_ptr<void> transport);
+  node_client(node_client&&) = default;
+  node_client& operator=(node_client&& other) noexcept;
+
   expected<void> send(const client_request& r, std::chrono::milliseconds limit = std::chrono::seconds(10));
   // The next answer, which may carry an error. errc::timeout after `limit` (the connection remains usable);
   // errc::cancelled as soon as `wake_fd` is readable; errc::infrastructure if the connection is lost.
   expected<client_answer> receive(std::chrono::milliseconds limit, int wake_fd = -1);
+  // A line with its newline, and the next line without it: for the requests of record_protocol.hpp. Errors as above.
+  expected<void> send_line(std::string_view line, std::chrono::milliseconds limit);
+  expected<std::string> receive_line(std::chrono::milliseconds limit, int wake_fd = -1);
   // For requests with one answer: sends, receives, and turns an answer with an error into that error.
   expected<client_answer> ask(const client_request& r, std::chrono::milliseconds limit);
 
  private:
-  explicit node_client(unique_fd fd) : fd_(std::move(fd)) {}
+  node_client(unique_fd fd, std::shared_ptr<void> transport) : transport_(std::move(transport)), fd_(std::move(fd)) {}
+  std::shared_ptr<void> transport_;  // destroyed after fd_
   unique_fd fd_;
   line_splitter lines_;
 };

@@ -17,6 +17,8 @@ using clock = std::chrono::steady_clock;
 constexpr auto progress_interval = 500ms;
 constexpr auto write_limit = 10s;   // a client that reads nothing for this long is disconnected
 constexpr auto request_limit = 1h;  // between requests
+// Of clients on other machines: until the first request, and for one that is turned away to leave.
+constexpr auto first_request_limit = 10s, leaving_limit = 2s;
 constexpr auto drain_limit = 5min;
 
 client_answer last_answer() {
@@ -27,8 +29,16 @@ client_answer last_answer() {
 
 }  // namespace
 
-client_connection::client_connection(client_server& server, unique_fd fd)
-    : server_(server), fd_(std::move(fd)), self_(server.system_) {}
+client_connection::client_connection(client_server& server, unique_fd fd, std::optional<peer> remote)
+    : server_(server), fd_(std::move(fd)), remote_(std::move(remote)), self_(server.system_) {
+  if (remote_) records_.emplace(server.setup_.data);
+}
+
+// Closing the connection before the client's request is read could take the answer away from it.
+void client_connection::turn_away(const error& why) {
+  if (wait(first_request_limit) == wake::line) refuse(why);
+  wait(leaving_limit);
+}
 
 void client_connection::run() {
   serve();
@@ -38,8 +48,8 @@ void client_connection::run() {
 }
 
 void client_connection::serve() {
-  for (;;) {
-    switch (wait(request_limit)) {
+  for (bool first = true;; first = false) {
+    switch (wait(first && remote_ ? first_request_limit : request_limit)) {
       case wake::line:
         break;
       case wake::stop:
@@ -49,14 +59,30 @@ void client_connection::serve() {
         if (broken_) refuse(*broken_);
         return;
     }
-    auto request = decode_request(line_);
-    if (!request) {
-      spdlog::warn("a client was refused: {}", request.error().message);
-      refuse(request.error());
-      return;
-    }
-    if (!handle(*request)) return;
+    if (!handle_line()) return;
   }
+}
+
+bool client_connection::handle_line() {
+  if (records_ && is_record_request(line_)) return send_line(encode(records_->answer(line_)));
+  auto request = decode_request(line_);
+  if (!request) {
+    spdlog::warn("a client was refused: {}", request.error().message);
+    refuse(request.error());
+    return false;
+  }
+  if (auto problem = forbidden(*request)) return refuse(*problem);
+  return handle(*request);
+}
+
+// What writes to a path of this machine, or measures on it in the client's own process.
+std::optional<error> client_connection::forbidden(const client_request& r) const {
+  if (!remote_) return std::nullopt;
+  if (r.verb == client_verb::checkpoint)
+    return error{errc::invalid_argument, "a copy of the store is made on the coordinator's machine only"};
+  if (r.verb == client_verb::hold || r.verb == client_verb::keep_baseline)
+    return error{errc::invalid_argument, "PyTorch is measured on the device's own machine only"};
+  return std::nullopt;
 }
 
 client_connection::wake client_connection::wait(std::chrono::milliseconds at_most) {
@@ -86,8 +112,7 @@ client_connection::wake client_connection::wait(std::chrono::milliseconds at_mos
   }
 }
 
-bool client_connection::send(const client_answer& a) {
-  const std::string line = encode(a);
+bool client_connection::send_line(const std::string& line) {
   std::string_view rest = line;
   const auto end = clock::now() + write_limit;
   while (!rest.empty()) {
@@ -152,7 +177,7 @@ bool client_connection::run_experiment(const client_request& r) {
   m.experiment = r.experiment;
   m.tasks = r.tasks;
   m.record.device = r.device;
-  m.record.policy = r.policy;
+  m.record.policy = r.policy.empty() ? server_.setup_.search.policy : r.policy;
   m.record.evaluations_per_task = r.evaluations_per_task;
   m.record.time_limit_s = r.time_limit_s;
   m.record.seed = r.seed;
@@ -160,8 +185,10 @@ bool client_connection::run_experiment(const client_request& r) {
   m.record.models = r.models;
   m.record.replays = r.replays;
   m.record.priority = r.priority;
-  if (r.evaluations_per_task <= 0 && r.time_limit_s <= 0)
+  if (r.evaluations_per_task <= 0 && r.time_limit_s <= 0) {
     m.record.evaluations_per_task = server_.setup_.search.evaluations_per_task;
+    m.record.time_limit_s = server_.setup_.search.time_limit_s;
+  }
   auto started = ask_node<message::started>(std::move(m), 2min);
   if (!started) return refuse(started.error());
   return follow(started->experiment, r);

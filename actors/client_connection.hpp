@@ -6,25 +6,34 @@
 #include <string>
 
 #include "actors/client_server.hpp"
+#include "actors/record_server.hpp"
 
 namespace cudal1 {
 
 class client_connection {
  public:
-  client_connection(client_server& server, unique_fd fd);
+  // `remote`: the client, if it is on another machine.
+  client_connection(client_server& server, unique_fd fd, std::optional<peer> remote);
   // Serves until the client disconnects, breaks the protocol, or the server ends. Then releases the device it held.
   void run();
+
+  // Answers the first request with an error.
+  void turn_away(const error& why);
 
  private:
   void serve();
   enum class wake { line, gone, stop, time };
   // Waits for a line, which is then in line_.
   wake wait(std::chrono::milliseconds at_most);
-  bool send(const client_answer& a);
+  bool send(const client_answer& a) { return send_line(encode(a)); }
+  bool send_line(const std::string& line);
   bool refuse(const error& e) { return send(refusal(e)); }
 
   // Each answers a request; false ends the connection.
   bool handle(const client_request& r);
+  bool handle_line();
+  // Why a client on another machine may not ask for this.
+  std::optional<error> forbidden(const client_request& r) const;
   bool hello();
   bool run_experiment(const client_request& r);
   bool evaluate(const client_request& r);
@@ -47,6 +56,8 @@ class client_connection {
 
   client_server& server_;
   unique_fd fd_;
+  std::optional<peer> remote_;
+  std::optional<record_server> records_;  // of a client on another machine
   caf::scoped_actor self_;
   line_splitter lines_;
   std::string line_;

@@ -1,16 +1,19 @@
-// The node's side of DATA/node.sock: one thread accepts, and each connection has a thread of its own, whose blocking
-// calls all have a timeout. A client that breaks the protocol gets an error and is disconnected.
+// The node's side of DATA/node.sock and of clients on other machines: one thread accepts, and each connection has a
+// thread of its own, whose blocking calls all have a timeout. A client that breaks the protocol gets an error and is
+// disconnected.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 
 #include "actors/client.hpp"
 #include "actors/interfaces.hpp"
+#include "actors/tls_client.hpp"
 #include "config/base/unique_fd.hpp"
 #include "config/configuration.hpp"
 
@@ -26,11 +29,16 @@ struct client_server_setup {
 
 class client_server {
  public:
+  client_server(caf::actor_system& system, client_server_setup setup);
+  ~client_server() { stop(); }
+
   // Binds DATA/node.sock with mode 0600. The caller holds the folder's lock, so an existing socket is that of a dead
   // node.
-  static expected<std::unique_ptr<client_server>> listen(caf::actor_system& system, client_server_setup setup);
-  // Sends each client its last answer, and joins the threads.
-  ~client_server();
+  expected<void> listen();
+  // Serves a client on another machine, from now until stop(). Does not block; from any thread.
+  void serve_remote(tls_client client);
+  // Sends each client its last answer, and joins the threads. Later clients are disconnected.
+  void stop();
 
   int connections() const { return connections_; }
   // Experiments that end after this call are reported as cancelled, since the node ends.
@@ -38,9 +46,10 @@ class client_server {
 
  private:
   friend class client_connection;
-  client_server(caf::actor_system& system, client_server_setup setup) : system_(system), setup_(std::move(setup)) {}
   void accept_clients();
-  void serve(unique_fd client);
+  // False if there are too many clients, or the server has ended.
+  bool start_worker(std::function<void()> work);
+  void talk_to(tls_client client);
 
   caf::actor_system& system_;
   client_server_setup setup_;
@@ -51,7 +60,9 @@ class client_server {
     std::thread thread;
     std::shared_ptr<std::atomic<bool>> finished;
   };
-  std::list<worker> workers_;  // only for the accepting thread
+  std::mutex workers_mutex_;
+  bool stopped_ = false;  // no more workers
+  std::list<worker> workers_;
   std::thread acceptor_;
 };
 

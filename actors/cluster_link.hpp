@@ -1,23 +1,15 @@
 // How an agent reaches the coordinator of another machine.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "actors/interfaces.hpp"
+#include "actors/network_address.hpp"
 
 namespace cudal1 {
 
 class tls_transport;
-
-struct network_address {
-  std::string host;
-  uint16_t port = 0;
-};
-// "gpu7:4977", "10.0.0.4:4977", "[::1]:4977"; errc::invalid_argument.
-expected<network_address> read_address(const std::string& text);
 
 struct coordinator_address {
   network_address where;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <caf/io/basp/header.hpp>
 #include <caf/io/network/doorman_impl.hpp>
 #include <caf/io/network/stream.hpp>
+#include <fcntl.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
@@ -40,6 +42,24 @@ uint16_t port_of(int fd) {
   auto port = network::remote_port_of_fd(fd);
   return port ? *port : uint16_t{0};
 }
+
+// How CAF's stream reads and writes; "success" without bytes means that the socket would block.
+struct stream_policy {
+  static network::rw_state state_of(std::optional<std::size_t> moved, std::size_t& bytes) {
+    bytes = moved.value_or(0);
+    return moved ? network::rw_state::success : network::rw_state::failure;
+  }
+  network::rw_state read_some(std::size_t& bytes, network::native_socket, void* to, std::size_t most) const {
+    return state_of(session.read_some(to, most), bytes);
+  }
+  network::rw_state write_some(std::size_t& bytes, network::native_socket, const void* from, std::size_t most) const {
+    return state_of(session.write_some(from, most), bytes);
+  }
+  // Bytes that OpenSSL has taken from the socket do not wake the I/O thread again.
+  bool must_read_more(network::native_socket, std::size_t threshold) const { return session.has_buffered(threshold); }
+
+  tls_session& session;
+};
 
 // Everything here runs in the I/O thread, except the constructors.
 class tls_scribe final : public caf::io::scribe {
@@ -105,7 +125,8 @@ class tls_scribe final : public caf::io::scribe {
     tls_stream(network::default_multiplexer& backend, int fd, tls_scribe& owner) : stream(backend, fd), owner_(owner) {}
     void handle_event(network::operation op) override {
       if (op == network::operation::read && owner_.arrived_ && !owner_.finish_handshake()) return;
-      handle_event_impl(op, owner_.session_);
+      stream_policy policy{owner_.session_};
+      handle_event_impl(op, policy);
       if (wr_buf().empty()) free_if_large(wr_buf());
     }
 
@@ -126,7 +147,12 @@ class tls_scribe final : public caf::io::scribe {
       spdlog::debug("a handshake with {} failed: {}", addr(), session_.problem());
       return true;
     }
-    const auto who = state_->admit(session_, tls_side::accepting);
+    const auto known = transport_state::peer_at(session_);
+    const auto who = known ? state_->admit(session_, tls_side::accepting) : known;
+    if (known && known->role == peer_role::client) {
+      hand_over(*known, who ? std::nullopt : std::optional(who.error()));
+      return true;
+    }
     if (!who) {
       spdlog::warn("a connection of {} is refused: {}", addr(), who.error().message);
       break_off();
@@ -136,6 +162,24 @@ class tls_scribe final : public caf::io::scribe {
     state_->connections.enter(stream_.fd(), stage::first_message);
     if (!arrived(this)) break_off();
     return true;
+  }
+
+  // The connection of a client goes on over another descriptor. This one is closed, which does not end it.
+  void hand_over(const peer& who, std::optional<error> refusal) {
+    unique_fd fd(::fcntl(stream_.fd(), F_DUPFD_CLOEXEC, 0));
+    if (!fd || !state_->settings.serve_client) {
+      spdlog::warn("a connection of {} is closed: {}", who.name, fd ? "no clients are served here" : "no descriptor");
+      return break_off();
+    }
+    if (refusal) spdlog::warn("a connection of {} is refused: {}", who.name, refusal->message);
+    session_.move_to(fd.get());
+    state_->connections.leave(stream_.fd());  // its limit of time is not the client's
+    const int number = fd.get();
+    state_->connections.enter(number, refusal ? stage::closing : stage::open);
+    state_->connections.set_peer(number, who);
+    std::shared_ptr<void> entry(nullptr, [state = state_, number](void*) { state->connections.leave(number); });
+    state_->serve({who, std::move(refusal), std::move(fd), std::move(session_), std::move(entry)});
+    session_.break_off();
   }
 
   void break_off() {

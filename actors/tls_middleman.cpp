@@ -3,11 +3,10 @@
 #include <chrono>
 #include <utility>
 
-#include <poll.h>
-
 #include "actors/caf_layer.hpp"
 #include "actors/tcp_sockets.hpp"
 #include "actors/tls_connection.hpp"
+#include "actors/tls_steps.hpp"
 
 namespace cudal1 {
 
@@ -15,18 +14,6 @@ namespace {
 
 namespace network = caf::io::network;
 using std::chrono::steady_clock;
-
-// Repeats a step of the session until it is done.
-template <class Step>
-expected<void> finish(tls_session& session, Step step, int fd, int stopping, steady_clock::time_point deadline) {
-  for (;;) {
-    const tls_session::step reached = step();
-    if (reached == tls_session::step::done) return {};
-    if (reached == tls_session::step::failed) return fail(errc::io_error, "{}", session.problem());
-    const short events = reached == tls_session::step::wants_write ? POLLOUT : POLLIN;
-    CUDAL1_CHECK(wait_until_ready(fd, events, stopping, deadline));
-  }
-}
 
 network::default_multiplexer& backend_of(caf::actor_system& system) {
   return static_cast<network::default_multiplexer&>(system.middleman().backend());  // start() has checked it
@@ -94,7 +81,7 @@ class tls_middleman final : public caf::io::middleman_actor::base {
     CUDAL1_TRY(unique_fd fd, connect_to(host, port, stopping, deadline));
     network::keepalive(fd.get(), true);
     CUDAL1_TRY(tls_session session, tls_session::make(state_->context.get(), fd.get(), tls_side::connecting));
-    const auto take = [&](auto step) { return finish(session, step, fd.get(), stopping, deadline); };
+    const auto take = [&](auto step) { return finish_step(session, step, fd.get(), stopping, deadline); };
     CUDAL1_CHECK(take([&] { return session.handshake(); }));
     CUDAL1_TRY(const peer who, state_->admit(session, tls_side::connecting));
     // The server checks this node's certificate after this side's handshake, and greets if it accepts it. CAF gets the

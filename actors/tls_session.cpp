@@ -9,8 +9,6 @@
 
 namespace cudal1 {
 
-namespace network = caf::io::network;
-
 namespace {
 
 constexpr long most_certificate_list_bytes = 16 << 10;
@@ -58,11 +56,15 @@ const BIO_METHOD* method() {
   return made;
 }
 
+void use(BIO* bio, int fd) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a pointer is all that a BIO keeps for its method
+  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(fd)));
+}
+
 BIO* make(int fd) {
   BIO* made = method() != nullptr ? BIO_new(method()) : nullptr;
   if (made == nullptr) return nullptr;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): a pointer is all that a BIO keeps for its method
-  BIO_set_data(made, reinterpret_cast<void*>(static_cast<intptr_t>(fd)));
+  use(made, fd);
   BIO_set_init(made, 1);
   return made;
 }
@@ -133,21 +135,17 @@ tls_session::step tls_session::take_step(Call call) {
 }
 
 template <class Call>
-network::rw_state tls_session::transfer(std::size_t& bytes, std::size_t most, Call call) {
-  bytes = 0;
-  if (broken_) return network::rw_state::failure;
-  if (most == 0) return network::rw_state::success;
+std::optional<std::size_t> tls_session::transfer(std::size_t most, Call call) {
+  if (broken_) return std::nullopt;
+  if (most == 0) return 0;
   ERR_clear_error();
   const int result = call(static_cast<int>(std::min(most, most_bytes_a_call)));
-  if (result > 0) {
-    bytes = static_cast<std::size_t>(result);
-    return network::rw_state::success;
-  }
+  if (result > 0) return static_cast<std::size_t>(result);
   const int reason = SSL_get_error(ssl_.get(), result);
   ERR_clear_error();
-  if (reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE) return network::rw_state::success;
+  if (reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE) return 0;
   broken_ = true;
-  return network::rw_state::failure;
+  return std::nullopt;
 }
 
 tls_session::step tls_session::handshake() {
@@ -159,13 +157,23 @@ tls_session::step tls_session::wait_for_data() {
   return take_step([&] { return SSL_peek(ssl_.get(), &byte, 1); });
 }
 
-network::rw_state tls_session::read_some(std::size_t& bytes, network::native_socket, void* to, std::size_t most) {
-  return transfer(bytes, most, [&](int n) { return SSL_read(ssl_.get(), to, n); });
+void tls_session::move_to(int fd) {
+  socket_bio::use(SSL_get_rbio(ssl_.get()), fd);
 }
 
-network::rw_state tls_session::write_some(std::size_t& bytes, network::native_socket, const void* from,
-                                          std::size_t most) {
-  return transfer(bytes, most, [&](int n) { return SSL_write(ssl_.get(), from, n); });
+std::optional<std::size_t> tls_session::read_some(void* to, std::size_t most) {
+  return transfer(most, [&](int n) { return SSL_read(ssl_.get(), to, n); });
+}
+
+std::optional<std::size_t> tls_session::write_some(const void* from, std::size_t most) {
+  return transfer(most, [&](int n) { return SSL_write(ssl_.get(), from, n); });
+}
+
+void tls_session::say_goodbye() {
+  if (broken_) return;
+  SSL_shutdown(ssl_.get());
+  ERR_clear_error();
+  broken_ = true;
 }
 
 }  // namespace cudal1

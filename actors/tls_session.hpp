@@ -1,12 +1,11 @@
-// One connection's TLS over a non-blocking socket. Internal to tls_transport.
+// One connection's TLS over a non-blocking socket, of a transport or a client. No CAF: the command line links it.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include <caf/io/network/native_socket.hpp>
-#include <caf/io/network/rw_state.hpp>
 #include <openssl/ssl.h>
 
 #include "actors/certificates.hpp"
@@ -22,7 +21,6 @@ expected<tls_context> make_tls_context(const identity& own);
 
 enum class tls_side { accepting, connecting };
 
-// Also the policy by which caf::io::network::stream reads and writes.
 class tls_session {
  public:
   enum class step { done, wants_read, wants_write, failed };
@@ -37,19 +35,21 @@ class tls_session {
   // Why the last step failed.
   const std::string& problem() const { return problem_; }
   certificate_ptr peer_certificate() const { return certificate_ptr(SSL_get1_peer_certificate(ssl_.get())); }
-  // Whether bytes have been taken from the socket that nobody has read.
-  bool has_buffered() const { return SSL_pending(ssl_.get()) > 0; }
   // From now on every read and write fails.
   void break_off() { broken_ = true; }
 
-  // ---- the policy of a stream; "success" without bytes means that the socket would block ----
-  caf::io::network::rw_state read_some(std::size_t& bytes, caf::io::network::native_socket, void* to, std::size_t most);
-  caf::io::network::rw_state write_some(std::size_t& bytes, caf::io::network::native_socket, const void* from,
-                                        std::size_t most);
-  // Bytes that OpenSSL has taken from the socket do not wake the I/O thread again.
-  bool must_read_more(caf::io::network::native_socket, std::size_t threshold) const {
-    return !broken_ && static_cast<std::size_t>(SSL_pending(ssl_.get())) >= threshold;
+  // From now on over another descriptor of the same socket.
+  void move_to(int fd);
+
+  // What was transferred, 0 if the socket would block; nothing once the connection is closed or broken.
+  std::optional<std::size_t> read_some(void* to, std::size_t most);
+  std::optional<std::size_t> write_some(const void* from, std::size_t most);
+  // Whether that many bytes have been taken from the socket, which does not become readable for them again.
+  bool has_buffered(std::size_t bytes = 1) const {
+    return !broken_ && static_cast<std::size_t>(SSL_pending(ssl_.get())) >= bytes;
   }
+  // Tells the peer that nothing follows, if the socket takes it.
+  void say_goodbye();
 
  private:
   explicit tls_session(SSL* ssl) : ssl_(ssl) {}
@@ -57,7 +57,7 @@ class tls_session {
   template <class Call>
   step take_step(Call call);
   template <class Call>
-  caf::io::network::rw_state transfer(std::size_t& bytes, std::size_t most, Call call);
+  std::optional<std::size_t> transfer(std::size_t most, Call call);
 
   std::unique_ptr<SSL, freed_by<SSL_free>> ssl_;
   bool broken_ = false;

@@ -2,8 +2,8 @@
 //
 // CAF's own ports are plain text and its TLS module is not used: an unauthenticated peer could end actors or the
 // process. Here CAF hears of a connection only after its peer has proven to hold a certificate of the cluster's
-// authority and `admit` has accepted it. The holder of a certificate is trusted with everything that CAF's protocol can
-// do, within a limit on the size of a message.
+// authority and `admit` has accepted it; those of the command line's users are not for CAF (serve_client). The holder
+// of a certificate is trusted with everything that CAF's protocol can do, within a limit on the size of a message.
 #pragma once
 
 #include <chrono>
@@ -21,6 +21,7 @@
 #include <caf/io/middleman_actor.hpp>
 
 #include "actors/certificates.hpp"
+#include "actors/tls_client.hpp"
 #include "config/base/error.hpp"
 
 namespace cudal1 {
@@ -37,6 +38,9 @@ class tls_transport {
     // same time: it must be thread-safe, and must not block or call this transport. Must check the peer's role: an
     // outgoing connection's peer is always a coordinator, an incoming one's can have any role.
     std::function<expected<void>(const peer&)> admit;
+    // Gets the connections of clients (peer_role::client), of which CAF never hears; without it they are closed. Called
+    // from the I/O thread: must not block or call this transport.
+    std::function<void(tls_client)> serve_client;
     std::size_t most_handshakes = 64;  // incoming ones at a time; one more closes the oldest
     // For a handshake and the first message after it, for an attempt to connect, and for what is unsent at a close.
     std::chrono::seconds handshake_limit{10};

@@ -1,6 +1,7 @@
 // What a transport's connections, ports and middleman share. Internal to tls_transport.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
@@ -25,17 +26,32 @@ struct transport_state {
 
   // Who is at the other side, if it may be there.
   expected<peer> admit(const tls_session& session, tls_side which) const {
-    const certificate_ptr certificate = session.peer_certificate();
-    CUDAL1_TRY(peer who, peer_of(certificate.get()));
+    CUDAL1_TRY(peer who, peer_at(session));
     if (which == tls_side::connecting && who.role != peer_role::coordinator)
       return fail(errc::refused, "{} is not a coordinator", who.name);
     CUDAL1_CHECK(ask(who));
     return who;
   }
+  static expected<peer> peer_at(const tls_session& session) {
+    const certificate_ptr certificate = session.peer_certificate();
+    return peer_of(certificate.get());
+  }
   expected<void> ask(const peer& who) const {
     const std::shared_lock guard(asking_);
     if (ended_) return fail(errc::cancelled, "this node is stopping");
     return exceptions_as_errors("the admission of a peer", [&] { return settings.admit(who); });
+  }
+
+  // False if nobody serves clients.
+  bool serve(tls_client client) const {
+    const std::shared_lock guard(asking_);
+    if (ended_ || !settings.serve_client) return false;
+    return exceptions_as_errors("the server of clients",
+                                [&]() -> expected<void> {
+                                  settings.serve_client(std::move(client));
+                                  return {};
+                                })
+        .has_value();
   }
 
   // Afterwards nothing calls the options' functions, although connections can live on for a moment.

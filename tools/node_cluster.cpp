@@ -25,8 +25,8 @@ void use_network(caf::actor_system_config& config) {
 }
 
 expected<std::shared_ptr<tls_transport>> open_cluster(caf::actor_system& system, const std::string& data,
-                                                      const std::string& address,
-                                                      const coordinator_actor& coordinator) {
+                                                      const std::string& address, const coordinator_actor& coordinator,
+                                                      client_server& clients) {
   CUDAL1_TRY(const network_address where, read_address(address));
   const std::string folder = cluster_folder(data);
   auto own = read_identity(folder + "/coordinator.pem");
@@ -38,11 +38,12 @@ expected<std::shared_ptr<tls_transport>> open_cluster(caf::actor_system& system,
   tls_transport::options o;
   o.own = std::move(*own);
   o.admit = [revoked = std::make_shared<revocations>(folder)](const peer& p) -> expected<void> {
-    if (p.role != peer_role::agent)
-      return fail(errc::refused, "{} is a {}, and only agents join", p.name, enum_name(p.role));
+    if (p.role == peer_role::coordinator)
+      return fail(errc::refused, "{} is a {}, and only agents and clients connect", p.name, enum_name(p.role));
     if (revoked->is_revoked(p.serial)) return fail(errc::refused, "the certificate of {} is revoked", p.name);
     return {};
   };
+  o.serve_client = [&clients](tls_client client) { clients.serve_remote(std::move(client)); };
   CUDAL1_TRY(std::shared_ptr<tls_transport> transport, tls_transport::start(system, std::move(o)));
   CUDAL1_TRY(const uint16_t port, transport->publish(caf::actor_cast<caf::strong_actor_ptr>(coordinator),
                                                      system.message_types(coordinator), where.host, where.port));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "actors/client_server.hpp"
 #include "actors/cluster_link.hpp"
 #include "actors/coordinator_actor.hpp"
 #include "actors/tls_transport.hpp"
@@ -13,10 +14,12 @@ namespace cudal1 {
 // Loads CAF's network part. To be called before the actor system is made.
 void use_network(caf::actor_system_config& config);
 
-// Lets machines with certificates of DATA/cluster join at an address, as in "0.0.0.0:4977". Revoked ones are closed by
-// close_refused(). Errors: no certificates (the message says how to make them), or the address cannot be used.
+// Lets machines with certificates of DATA/cluster join at an address, as in "0.0.0.0:4977", and clients talk to
+// `clients`, which outlives the transport. Revoked ones are closed by close_refused(). Errors: no certificates (the
+// message says how to make them), or the address cannot be used.
 expected<std::shared_ptr<tls_transport>> open_cluster(caf::actor_system& system, const std::string& data,
-                                                      const std::string& address, const coordinator_actor& coordinator);
+                                                      const std::string& address, const coordinator_actor& coordinator,
+                                                      client_server& clients);
 
 // For a machine that joins a coordinator.
 expected<std::shared_ptr<tls_transport>> transport_of_agent(caf::actor_system& system, identity own);

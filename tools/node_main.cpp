@@ -285,17 +285,19 @@ expected<int> serve(const flags& f, caf::actor_system& system, const coordinator
   log_missing_confinement(ready);
   if (!f.no_resume) CUDAL1_CHECK(ask_blocking<message::done>(self, node, 5min, message::resume_experiments{}));
   is_starting = false;
+  client_server clients(system, {o.data, o.settings.search, node, db, request_shutdown});
   std::shared_ptr<tls_transport> cluster;
   if (const auto& where = o.settings.cluster.listen; !where.empty()) {
-    CUDAL1_TRY(cluster, open_cluster(system, o.data, where, node));
+    CUDAL1_TRY(cluster, open_cluster(system, o.data, where, node, clients));
   }
-  CUDAL1_TRY(auto clients, client_server::listen(system, {o.data, o.settings.search, node, db, request_shutdown}));
+  CUDAL1_CHECK(clients.listen());
   spdlog::info("node {} is ready on {}", ::getpid(), o.data);
-  const bool asked = wait_for_shutdown(f, *clients, self, node, cluster.get());
+  const bool asked = wait_for_shutdown(f, clients, self, node, cluster.get());
   spdlog::info(asked ? "ending: finishing the evaluations in flight; a second signal ends at once" : "idle: ending");
-  clients->ending();
+  clients.ending();
   if (auto drained = ask_blocking<message::done>(self, node, 5min, message::drain{}); !drained)
     spdlog::error("evaluations in flight did not finish; the next node repeats them: {}", drained.error().message);
+  clients.stop();  // while they are connected
   return exit_ok;
 }
 

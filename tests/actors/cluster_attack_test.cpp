@@ -67,7 +67,7 @@ port_attacker::identities cluster_attack_test::identities() {
   port_attacker::identities all;
   all.valid = issue("/cluster", "attacker", peer_role::agent);
   all.foreign = issue("/other", "foreigner", peer_role::agent);
-  all.wrong_role = issue("/cluster", "client", peer_role::client);
+  all.client = issue("/cluster", "client", peer_role::client);
   all.expired = all.valid;
   const auto long_ago = std::chrono::system_clock::now() - std::chrono::hours(4 * 365 * 24);
   const auto old = *certificate_authority::open(folder_ + "/cluster")->issue("old", peer_role::agent, long_ago);

@@ -32,7 +32,7 @@ void port_attacker::attack() {
   make("no certificate", [this] { refused_peer(nullptr); });
   make("foreign certificate", [this] { refused_peer(&known_.foreign); });
   make("expired certificate", [this] { refused_peer(&known_.expired); });
-  make("certificate of a client", [this] { refused_peer(&known_.wrong_role); });
+  make("client that speaks of no request", [this] { client(); });
   make("TLS 1.2", [this] { old_version(); });
   make("announcement of 4 GiB", [this] { admitted_peer(greeting_header(0xffffffff), false); });
   make("death in mid message",
@@ -76,6 +76,14 @@ void port_attacker::refused_peer(const identity* who) {
   raw_tls peer(who);
   peer.connect(port_);  // which can succeed: the server checks the certificate afterwards
   EXPECT_EQ(peer.receive(), "");
+}
+
+// What it sends is for CAF, which does not get it.
+void port_attacker::client() {
+  raw_tls peer(&known_.client);
+  if (!peer.connect(port_) || !peer.send(greeting_header(100) + random_bytes(random_, 100) + '\n')) return;
+  const auto answer = peer.receive();
+  EXPECT_TRUE(answer.empty() || answer.find(R"("error_code":")") != std::string::npos) << answer;
 }
 
 void port_attacker::old_version() {

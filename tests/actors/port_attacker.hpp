@@ -18,7 +18,7 @@ namespace cudal1 {
 class port_attacker {
  public:
   struct identities {
-    identity valid, foreign, expired, wrong_role;
+    identity valid, foreign, expired, client;
   };
   // `session`: what a machine sent when it joined.
   port_attacker(uint16_t port, identities known, std::string session, uint64_t seed);
@@ -35,6 +35,7 @@ class port_attacker {
   void idle();
   void replay();
   void refused_peer(const identity* who);
+  void client();
   void old_version();
   void admitted_peer(const std::string& sends, bool resets);
 

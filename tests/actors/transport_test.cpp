@@ -1,9 +1,13 @@
 // Connections over TLS between the nodes of a cluster, and who is admitted.
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
@@ -244,6 +248,53 @@ TEST(tls_transport, a_peer_with_the_wrong_role_reaches_no_actor) {
   EXPECT_TRUE(raw.connect(head.port));
   EXPECT_EQ(raw.receive(), "");
   EXPECT_EQ(*head.texts + *head.blobs, 0);
+}
+
+TEST(tls_transport, clients_are_served_apart_and_reach_no_actor) {
+  const cluster c;
+  const identity own = c.issue("laptop", peer_role::client);
+  std::mutex mutex;
+  std::vector<tls_client> served;
+  const auto serve = [&](tls_client client) {
+    const std::lock_guard guard(mutex);
+    served.push_back(std::move(client));
+  };
+  const auto admit = [&](const peer& who) -> expected<void> {
+    if (who.name == "stranger") return fail(errc::refused, "nobody knows you");
+    return {};
+  };
+  const server head(c, admit, [&](tls_transport::options& o) { o.serve_client = serve; });
+  const auto arrived = [&](std::size_t count) {
+    return eventually([&] {
+      const std::lock_guard guard(mutex);
+      return served.size() == count;
+    });
+  };
+  raw_tls raw(&own);
+  ASSERT_TRUE(raw.connect(head.port));
+  ASSERT_TRUE(arrived(1));
+  EXPECT_EQ(served[0].who.name, "laptop");
+  EXPECT_FALSE(served[0].refusal);
+  // The session goes on in other hands.
+  ASSERT_TRUE(raw.send("question"));
+  char question[8];
+  std::optional<std::size_t> got = 0;
+  ASSERT_TRUE(eventually([&] { return !(got = served[0].session.read_some(question, sizeof question)) || *got > 0; }));
+  EXPECT_EQ(std::string_view(question, got.value_or(0)), "question");
+  EXPECT_EQ(served[0].session.write_some("answer", 6), 6u);
+  EXPECT_EQ(raw.receive(), "answer");
+
+  const identity unknown = c.issue("stranger", peer_role::client);
+  raw_tls stranger(&unknown);
+  ASSERT_TRUE(stranger.connect(head.port));
+  ASSERT_TRUE(arrived(2));
+  ASSERT_TRUE(served[1].refusal);
+  EXPECT_EQ(served[1].refusal->message, "nobody knows you");
+  EXPECT_EQ(*head.texts + *head.blobs, 0);
+  head.transport->close_refused();
+  EXPECT_EQ(stranger.receive(), "") << "its connection is closed";
+  ASSERT_EQ(served[0].session.write_some("more", 4), 4u);
+  EXPECT_EQ(raw.receive(), "more") << "the other one's is not";
 }
 
 TEST(tls_transport, an_agent_cannot_pass_for_a_coordinator) {

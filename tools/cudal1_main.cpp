@@ -4,9 +4,12 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <string>
 
 #include <fmt/format.h>
 
+#include "actors/certificates.hpp"
+#include "actors/remote_node.hpp"
 #include "config/base/utf8.hpp"
 #include "config/data_folder.hpp"
 #include "store/replay/replay_devices.hpp"
@@ -35,7 +38,10 @@ A typical workflow:
 Everything is kept in the data folder; reading it (best, show, export, ...) needs no node. `cudal1 run`, `evaluate`,
 `baseline` and `doctor` start a node (cudal1-node) if none runs on the folder; it exits when it is idle.
 
-Environment: CUDAL1_DATA (the data folder), CUDAL1_TASKS (the built-in tasks), NO_COLOR, COLUMNS.
+With --cluster HOST:PORT the commands work on a coordinator on another machine (`cudal1-node --listen`), as its
+certificate NAME.pem of `cudal1 cluster add NAME --client` allows. Files that you name are those of this machine.
+
+Environment: CUDAL1_DATA (the data folder), CUDAL1_COORDINATOR (--cluster), CUDAL1_TASKS (the built-in tasks), NO_COLOR, COLUMNS.
 
 Exit codes: 0 done; 1 a negative result (a wrong variant, a missing requirement); 2 the command line, or a file or name
 on it, is invalid; 3 infrastructure (no node, a corrupt store, a full disk); 130 Ctrl-C.
@@ -54,7 +60,32 @@ class plain_formatter : public CLI::Formatter {
   }
 };
 
-void add_everything(CLI::App& app, context& c) {
+// What the command line says of a coordinator on another machine.
+struct remote_flags {
+  std::string address, identity;
+  // Which flags are given, and not only their variables.
+  bool names_data = false, names_cluster = false;
+};
+
+void use_coordinator(const remote_flags& r, context& c) {
+  if (r.names_data)
+    throw CLI::ValidationError("--cluster",
+                               "--data is a folder of this machine, and --cluster another one's: give one");
+  const std::string file = r.identity.empty() ? cluster_folder(c.data) + "/client.pem" : r.identity;
+  auto own = read_identity(file);
+  if (!own && own.error().code == errc::not_found)
+    throw CLI::ValidationError(
+        "--identity", fmt::format("{} is not there: `cudal1 cluster add NAME --client` on the coordinator's machine "
+                                  "makes your certificate, NAME.pem; copy it there, or name it with --identity",
+                                  file));
+  if (!own) throw CLI::ValidationError("--identity", own.error().message);
+  auto made = remote_node::make(r.address, *own);
+  if (!made) throw CLI::ValidationError("--cluster", made.error().message);
+  c.coordinator = std::move(*made);
+  c.data += "/remote";  // where blobs of other machines are kept
+}
+
+void add_everything(CLI::App& app, context& c, remote_flags& r) {
   app.formatter(std::make_shared<plain_formatter>());
   app.require_subcommand(1);
   app.fallthrough();  // --data may come before or after the command
@@ -64,13 +95,18 @@ void add_everything(CLI::App& app, context& c) {
       ->type_name("DIR")
       ->envname("CUDAL1_DATA")
       ->capture_default_str();
+  app.add_option("--cluster", r.address, "the coordinator of another machine; also $CUDAL1_COORDINATOR")
+      ->type_name("HOST:PORT")
+      ->envname("CUDAL1_COORDINATOR");
+  app.add_option("--identity", r.identity, "with --cluster: your certificate (default: DATA/cluster/client.pem)")
+      ->type_name("FILE");
   app.footer(journey);
   app.get_formatter()->column_width(30);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.get_formatter()->label("Subcommands", "Commands");
   add_registered_commands(app, c);
   // Called before the callback of the command, which needs an absolute path.
-  app.parse_complete_callback([&c] {
+  app.parse_complete_callback([&c, &r] {
     // It stands in JSON, which is UTF-8.
     if (!is_valid_utf8(c.data))
       throw CLI::ValidationError(
@@ -80,6 +116,10 @@ void add_everything(CLI::App& app, context& c) {
     if (!problem) c.data = absolute.lexically_normal().string();
     while (c.data.size() > 1 && c.data.back() == '/')
       c.data.pop_back();
+    if (r.names_data && !r.names_cluster) r.address.clear();  // a flag overrides a variable
+    if (!r.address.empty()) use_coordinator(r, c);
+    if (r.address.empty() && !r.identity.empty())
+      throw CLI::ValidationError("--identity", "it is the certificate for --cluster, which is not given");
   });
 }
 
@@ -107,7 +147,14 @@ int run_command_line(int argc, char** argv) {
   c.err = examine(stderr);
   c.data = default_data_folder();
   CLI::App app(description, "cudal1");
-  add_everything(app, c);
+  remote_flags remote;
+  const auto names = [argc, argv](const std::string& flag) {
+    return std::any_of(argv + std::min(argc, 1), argv + argc,
+                       [&](const std::string& word) { return word == flag || word.starts_with(flag + "="); });
+  };
+  remote.names_data = names("--data");
+  remote.names_cluster = names("--cluster");
+  add_everything(app, c, remote);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version

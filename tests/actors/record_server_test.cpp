@@ -46,8 +46,11 @@ class record_server_test : public testing::Test {
     const auto writer = store::open(folder_ / "store");
     ASSERT_TRUE(writer) << writer.error().message;
     ASSERT_TRUE((*writer)->write_together([&] {
+      event_record e;
+      e.kind = "node";
+      e.text = text;
       for (int i = 0; i < events; ++i)
-        EXPECT_TRUE((*writer)->add_event({.kind = "node", .text = text}));
+        EXPECT_TRUE((*writer)->add_event(e));
     }));
   }
   std::size_t files_of_data() const {

@@ -61,7 +61,7 @@ node::node(identity own, admission admit, const std::function<void(tls_transport
   config.add_message_type<blob>("blob");
   config.set("scheduler.max-threads", std::size_t{2});
   system = std::make_unique<caf::actor_system>(config);
-  tls_transport::options o{std::move(own), std::move(admit)};
+  tls_transport::options o{std::move(own), std::move(admit), {}};
   o.handshake_limit = 1s;
   if (change) change(o);
   auto started = tls_transport::start(*system, std::move(o));

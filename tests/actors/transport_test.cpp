@@ -106,12 +106,12 @@ TEST(tls_transport, a_system_without_a_middleman_or_with_automatic_connections_i
   const cluster c;
   caf::actor_system_config plain;
   caf::actor_system without(plain);
-  EXPECT_EQ(tls_transport::start(without, {c.coordinator(), admit_agents}).error().code, errc::invalid_argument);
+  EXPECT_EQ(tls_transport::start(without, {c.coordinator(), admit_agents, {}}).error().code, errc::invalid_argument);
   caf::actor_system_config automatic;
   automatic.load<caf::io::middleman>();
   automatic.set("middleman.enable-automatic-connections", true);
   caf::actor_system with(automatic);
-  EXPECT_EQ(tls_transport::start(with, {c.coordinator(), admit_agents}).error().code, errc::invalid_argument);
+  EXPECT_EQ(tls_transport::start(with, {c.coordinator(), admit_agents, {}}).error().code, errc::invalid_argument);
 }
 
 TEST(tls_transport, a_silent_server_is_given_up_and_delays_nothing_else) {

@@ -8,6 +8,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "actors/remote_node.hpp"
+#include "actors/remote_records.hpp"
+#include "store/reader.hpp"
+
 namespace cudal1::cli {
 
 namespace {
@@ -35,6 +39,16 @@ void add_registered_commands(CLI::App& app, context& c) {
   std::ranges::sort(all, {}, &registered_command::place);
   for (const auto& command : all)
     command.add(command.parent.empty() ? app : *app.get_subcommand(command.parent), c);
+}
+
+std::string place_of(const context& c) {
+  return c.coordinator ? c.coordinator->address() : c.data;
+}
+
+expected<void> refuse_remote(const context& c, const std::string& what) {
+  if (!c.coordinator) return {};
+  return fail(errc::invalid_argument, "{}: run it on the coordinator's machine, without --cluster ({} is another one)",
+              what, c.coordinator->address());
 }
 
 int exit_code_of(const error& e) {
@@ -85,11 +99,23 @@ void print_json(const context& c, const json& document) {
 }
 
 bool store_exists(const context& c) {
+  if (c.coordinator) {
+    const auto opened = remote_records::open(c.coordinator);
+    return opened || opened.error().code != errc::not_found;
+  }
   std::error_code ignored;
   return std::filesystem::exists(store_folder(c.data), ignored);
 }
 
 expected<std::unique_ptr<store>> open_for_reading(const context& c) {
+  if (c.coordinator) {
+    auto records = remote_records::open(c.coordinator);
+    if (records) return make_reader(std::move(*records));
+    if (records.error().code == errc::not_found)
+      return fail(errc::not_found, "the coordinator at {} has no store yet; `cudal1 run` creates one",
+                  c.coordinator->address());
+    return tl::unexpected<error>(std::move(records).error());
+  }
   if (!store_exists(c))
     return fail(errc::not_found, "there is no store in {} yet; `cudal1 run` creates one, --data chooses another folder",
                 c.data);

@@ -1,4 +1,5 @@
-// What all subcommands share: the data folder, error reports, exit codes, and the registration of subcommands.
+// What all subcommands share: the data folder or the coordinator of another machine, error reports, exit codes, and the
+// registration of subcommands.
 #pragma once
 
 #include <memory>
@@ -14,6 +15,10 @@
 #include "store/store.hpp"
 #include "tools/cli/terminal.hpp"
 
+namespace cudal1 {
+class remote_node;
+}
+
 namespace cudal1::cli {
 
 // The same for all subcommands; each --help documents them.
@@ -26,10 +31,18 @@ inline constexpr int interrupted = 130;   // Ctrl-C
 }  // namespace exit_code
 
 struct context {
-  std::string data;  // the data folder; absolute when a command runs
+  // The data folder; absolute when a command runs. With a coordinator: where blobs of its data folder are kept.
+  std::string data;
+  std::shared_ptr<const remote_node> coordinator;  // on another machine (--cluster); none: what runs on `data` is meant
   int exit = exit_code::success;
   terminal out, err;
 };
+
+// What is worked on, for messages: the data folder, or the coordinator's address.
+std::string place_of(const context& c);
+// For commands that need files or devices of the coordinator's machine: an error with --cluster, which says to run them
+// there. `what`: "`cudal1 store` ...".
+expected<void> refuse_remote(const context& c, const std::string& what);
 
 int exit_code_of(const error& e);
 // Called at the end of a subcommand: sets the exit code, and prints an error on stderr.

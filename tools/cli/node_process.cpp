@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "actors/remote_node.hpp"
 #include "config/base/deadline.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "tools/cli/arguments.hpp"
@@ -213,13 +214,25 @@ std::vector<std::string> names_of(const std::vector<device_report>& devices) {
   return names;
 }
 
-expected<connected_node> connect_to_node(const std::string& data) {
-  CUDAL1_TRY(node_client client, node_client::connect(data));
+expected<node_client> connect_client(const context& c) {
+  return c.coordinator ? c.coordinator->connect() : node_client::connect(c.data);
+}
+
+expected<connected_node> connect_to_node(const context& c) {
+  CUDAL1_TRY(node_client client, connect_client(c));
   return greet(std::move(client), std::chrono::seconds(30), -1);
 }
 
-expected<connected_node> connect_or_start(const std::string& data, const node_flags& flags,
+expected<connected_node> connect_or_start(const context& c, const node_flags& flags,
                                           const std::function<void(const std::string&)>& progress, int wake_fd) {
+  const std::string& data = c.data;
+  if (c.coordinator) {
+    if (!flags.settings.empty())
+      return fail(errc::invalid_argument,
+                  "--set is for a node that this command would start; the settings of {} are in its own cudal1.toml",
+                  c.coordinator->address());
+    return connect_to_node(c);
+  }
   CUDAL1_CHECK(make_data_folder(data));
   const auto end =
       clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(flags.start_limit_s));

@@ -1,4 +1,4 @@
-// Finds the node that runs on a data folder, or starts one.
+// Finds the node that runs on a data folder, or starts one; or reaches the coordinator of another machine.
 #pragma once
 
 #include <functional>
@@ -10,6 +10,7 @@
 
 #include "actors/client.hpp"
 #include "config/configuration.hpp"
+#include "tools/cli/command.hpp"
 
 namespace cudal1::cli {
 
@@ -39,14 +40,17 @@ expected<device_report> choose_device(const node_status& status, const std::stri
 // "cuda:0" and so on.
 std::vector<std::string> names_of(const std::vector<device_report>& devices);
 
-// Connects to a running node and gets its status. errc::not_found if none runs.
-expected<connected_node> connect_to_node(const std::string& data);
+// Connects to a running node. errc::not_found if none runs on the data folder.
+expected<node_client> connect_client(const context& c);
+// The same, and gets its status.
+expected<connected_node> connect_to_node(const context& c);
 
-// The same, but starts cudal1-node if none runs, in a session of its own: it logs to DATA/node.log, may outlive this
-// process and exits when idle. `progress` is called with a description of each wait. errc::cancelled once `wake_fd` is
-// readable. If the node does not start, the error has the end of its log: errc::refused if the system lacks a required
-// confinement, errc::invalid_argument for a flag or setting, else errc::infrastructure.
-expected<connected_node> connect_or_start(const std::string& data, const node_flags& flags,
+// The same, but starts cudal1-node if none runs on the data folder (never on another machine), in a session of its own:
+// it logs to DATA/node.log, may outlive this process and exits when idle. `progress` is called with a description of
+// each wait. errc::cancelled once `wake_fd` is readable. If the node does not start, the error has the end of its log:
+// errc::refused if the system lacks a required confinement, errc::invalid_argument for a flag or setting, else
+// errc::infrastructure.
+expected<connected_node> connect_or_start(const context& c, const node_flags& flags,
                                           const std::function<void(const std::string&)>& progress, int wake_fd = -1);
 
 // The path of another of our programs (cudal1-node, cudal1-worker), which must be in this program's folder.

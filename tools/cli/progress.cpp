@@ -77,7 +77,8 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
                                         const std::string& remark) {
   const std::size_t width = t.width > 0 ? t.width - 1 : 79;
   std::vector<std::string> lines;
-  const auto left = fmt::format("{} on {}, policy {}", p.experiment, limits.device, limits.policy);
+  const auto left =
+      fmt::format("{} on {}{}", p.experiment, limits.device, limits.policy.empty() ? "" : ", policy " + limits.policy);
   const auto right = clock_of(p, limits);
   const auto between = width > left.size() + right.size() + 1 ? width - left.size() - right.size() : 2;
   lines.push_back(t.bold(left) + std::string(between, ' ') + right);

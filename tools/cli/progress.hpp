@@ -13,8 +13,8 @@ namespace cudal1::cli {
 
 // The user's settings, which experiment_progress does not contain.
 struct run_limits {
-  std::string device, policy;
-  double time_limit_s = 0;  // 0: none
+  std::string device, policy;  // "": the node's choice
+  double time_limit_s = 0;     // 0: none
 };
 
 // The lines of a frame, cut to the terminal's width and height. `remark` is the last line; "" for none.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/remote_records.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "store/blobs.hpp"
 
@@ -77,15 +78,33 @@ expected<std::vector<task>> choose_tasks(const std::string& folder, const std::v
   return chosen;
 }
 
-expected<void> copy_task_blobs(const std::string& data, const std::vector<task>& tasks) {
-  const blobs kept(data);
+expected<void> copy_task_blobs(const context& c, const std::vector<task>& tasks) {
+  const blobs kept(c.data);
+  const auto take = [&](const std::string& from, const std::string& name) {
+    return c.coordinator ? send_blob(from, name, *c.coordinator) : kept.take(from, name);
+  };
   for (const auto& t : tasks) {
     const std::string beside = t.folder + "/blobs";
     for (const auto& file : t.content_files())
-      if (auto taken = kept.take(beside, file); !taken) return fail_in("the weights of " + t.name, taken.error());
+      if (auto taken = take(beside, file); !taken) return fail_in("the weights of " + t.name, taken.error());
     std::error_code ignored;
     if (t.origin && std::filesystem::exists(beside + "/" + t.origin->source, ignored))
-      CUDAL1_CHECK(kept.take(beside, t.origin->source));
+      CUDAL1_CHECK(take(beside, t.origin->source));
+  }
+  return {};
+}
+
+expected<void> fetch_task_blobs(const context& c, const std::vector<task>& tasks) {
+  if (!c.coordinator) return {};
+  const blobs here(c.data);
+  for (const auto& t : tasks) {
+    for (const auto& file : t.content_files())
+      CUDAL1_CHECK(fetch_blob(*c.coordinator, here, file));
+    if (!t.origin || t.origin->source.empty()) continue;
+    // It may be missing there, too.
+    if (auto source = fetch_blob(*c.coordinator, here, t.origin->source);
+        !source && source.error().code != errc::not_found)
+      return source;
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sandbox/program/task.hpp"
+#include "tools/cli/command.hpp"
 
 namespace cudal1::cli {
 
@@ -22,8 +23,11 @@ expected<void> check_tasks(const std::string& folder, const std::vector<std::str
                            const std::string& devices);
 
 // Links or copies the tasks' blobs (weights, sources) from the folder blobs/ beside the task files into the data
-// folder, where a node finds them. A file of weights that is in neither is errc::not_found; a source may be missing.
-expected<void> copy_task_blobs(const std::string& data, const std::vector<task>& tasks);
+// folder, where a node finds them, or sends them to the coordinator of another machine. A file of weights that is in
+// neither is errc::not_found; a source may be missing.
+expected<void> copy_task_blobs(const context& c, const std::vector<task>& tasks);
+// With a coordinator on another machine: brings the tasks' blobs into the data folder of the context.
+expected<void> fetch_task_blobs(const context& c, const std::vector<task>& tasks);
 
 // "KernelBench level 1, problem 23".
 std::string origin_text(const task_origin& origin);

@@ -155,12 +155,13 @@ expected<baseline_plan> plan_of(const baseline_options& o, std::vector<std::stri
     CUDAL1_TRY(plan.tasks, stored_tasks(o, c, profile));
   } else {
     CUDAL1_TRY(plan.tasks, choose_tasks(o.folder, o.names, profile));
-    CUDAL1_CHECK(copy_task_blobs(c.data, plan.tasks));
+    CUDAL1_CHECK(copy_task_blobs(c, plan.tasks));
   }
   return plan;
 }
 
 expected<int> baseline(const baseline_options& o, context& c) {
+  CUDAL1_CHECK(refuse_remote(c, "`cudal1 baseline` measures PyTorch on the device's own machine"));
   double time_limit_s = 0;
   if (!o.time.empty()) {
     CUDAL1_TRY(time_limit_s, parse_duration(o.time));
@@ -182,7 +183,7 @@ expected<int> baseline(const baseline_options& o, context& c) {
   if (o.folder.empty() && !store_exists(c)) CUDAL1_CHECK(open_for_reading(c));
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   CUDAL1_TRY(connected_node node, connect_or_start(
-                                      c.data, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
+                                      c, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
   CUDAL1_TRY(const auto devices, devices_of_a_kind(node.status, wanted));
   CUDAL1_TRY(const auto plan, plan_of(o, names_of(devices), time_limit_s, c));
   if (!o.json)

@@ -25,7 +25,10 @@ constexpr const char* exit_codes =
     "  2    an invalid or unknown name\n"
     "  3    no node runs, or its files cannot be read or written";
 
+constexpr const char* certificates_are_local = "`cudal1 cluster` works on the certificates of the coordinator";
+
 expected<certificate_authority> authority_of(const context& c) {
+  CUDAL1_CHECK(refuse_remote(c, certificates_are_local));
   auto opened = certificate_authority::open(cluster_folder(c.data));
   if (opened || opened.error().code != errc::not_found) return opened;
   return fail(errc::not_found, "{} has no cluster yet: `cudal1 cluster init` makes its certificates", c.data);
@@ -34,19 +37,22 @@ expected<certificate_authority> authority_of(const context& c) {
 // ---- certificates -------------------------------------------------------------------------------------------------
 
 expected<int> init(context& c) {
+  CUDAL1_CHECK(refuse_remote(c, certificates_are_local));
   CUDAL1_TRY(const auto made, certificate_authority::create(cluster_folder(c.data), "coordinator"));
   c.out.print(
       fmt::format("The certificates of a cluster are in {0}; whoever has authority.key there can admit machines.\n\n"
                   "1. Start the coordinator here:    cudal1-node --data {1} --listen 0.0.0.0:4977\n"
                   "2. For each other machine:        cudal1 --data {1} cluster add NAME\n"
                   "   and copy NAME.pem to it, over a channel that nobody else reads.\n"
-                  "3. There:                         cudal1-node --join THIS_MACHINE:4977 --identity NAME.pem\n",
+                  "3. There:                         cudal1-node --join THIS_MACHINE:4977 --identity NAME.pem\n"
+                  "4. For each user elsewhere:       cudal1 --data {1} cluster add NAME --client\n",
                   cluster_folder(c.data), c.data));
   return exit_code::success;
 }
 
 struct add_options {
   std::string name, file;
+  bool is_client = false;  // else a machine that works
 };
 
 // The file is created readable for this user only: it has the key.
@@ -65,8 +71,17 @@ expected<void> write_identity(const std::string& path, const std::string& text) 
 expected<int> add(const add_options& o, context& c) {
   CUDAL1_TRY(const auto authority, authority_of(c));
   const std::string path = o.file.empty() ? o.name + ".pem" : o.file;
-  CUDAL1_TRY(const std::string text, authority.issue(o.name, peer_role::agent));
+  CUDAL1_TRY(const std::string text, authority.issue(o.name, o.is_client ? peer_role::client : peer_role::agent));
   CUDAL1_CHECK(write_identity(path, text));
+  if (o.is_client) {
+    c.out.print(fmt::format(
+        "{0} has the certificate and the key of {1}, which nobody else has; with it, everything can be\n"
+        "asked of the coordinator that its own user can. On {1}'s machine, as {2}\n"
+        "or by its name:\n\n"
+        "  cudal1 --cluster COORDINATOR:4977 --identity {3} status\n",
+        path, o.name, "~/.local/share/cudal1/cluster/client.pem", std::filesystem::path(path).filename().string()));
+    return exit_code::success;
+  }
   c.out.print(
       fmt::format("{} has the certificate and the key of {}, which nobody else has. On that machine:\n\n"
                   "  cudal1-node --join COORDINATOR:4977 --identity {}\n",
@@ -104,7 +119,7 @@ struct list_options {
 };
 
 expected<node_status> status_of_node(const context& c) {
-  auto node = connect_to_node(c.data);
+  auto node = connect_to_node(c);
   if (!node && node.error().code == errc::not_found)
     return fail(errc::infrastructure, "no node runs on {}; `cudal1-node --data {}` starts one", c.data, c.data);
   if (!node) return tl::unexpected<error>(std::move(node).error());
@@ -157,7 +172,7 @@ expected<int> drain(const drain_options& o, context& c) {
   r.verb = client_verb::drain_machine;
   r.machine = o.name == "(coordinator)" ? "" : o.name;
   r.draining = !o.undo;
-  CUDAL1_TRY(auto node, node_client::connect(c.data));
+  CUDAL1_TRY(auto node, connect_client(c));
   CUDAL1_CHECK(node.ask(r, std::chrono::seconds(10)));
   c.out.print(o.name + (o.undo ? " gets work again.\n" : " finishes what it has and gets no more work.\n"));
   return exit_code::success;
@@ -166,25 +181,28 @@ expected<int> drain(const drain_options& o, context& c) {
 // ---- the command line ---------------------------------------------------------------------------------------------
 
 void add_cluster(CLI::App& app, context& c) {
-  auto* all = app.add_subcommand("cluster", "make, list and revoke the certificates of machines that search together");
+  auto* all = app.add_subcommand(
+      "cluster", "make, list and revoke the certificates of machines that search together, and of users elsewhere");
   all->require_subcommand(1);
   all->footer(
       footer("  cudal1 cluster init\n"
              "  cudal1 cluster add gpu7              gpu7.pem, for `cudal1-node --join` on that machine\n"
+             "  cudal1 cluster add ann --client      ann.pem, for `cudal1 --cluster` on Ann's machine\n"
              "  cudal1 cluster revoke gpu7",
              exit_codes));
   all->add_subcommand("init", "make the authority and the coordinator's certificate")->callback([&c] {
     finish(c, init(c));
   });
   auto o = std::make_shared<add_options>();
-  auto* sub = all->add_subcommand("add", "make the certificate of one more machine");
-  sub->add_option("name", o->name, "of the machine: lower-case letters, digits and inner hyphens, as in gpu7")
+  auto* sub = all->add_subcommand("add", "make the certificate of one more machine, or of a user elsewhere");
+  sub->add_option("name", o->name, "of the machine or user: lower-case letters, digits and inner hyphens, as in gpu7")
       ->required();
+  sub->add_flag("--client", o->is_client, "for the commands of a user on another machine (`cudal1 --cluster`)");
   sub->add_option("--out", o->file, "the file to write (default: NAME.pem)")->type_name("FILE");
   sub->callback([o, &c] { finish(c, add(*o, c)); });
   auto name = std::make_shared<std::string>();
-  sub = all->add_subcommand("revoke", "refuse a machine's certificates from now on");
-  sub->add_option("name", *name, "of the machine")->required();
+  sub = all->add_subcommand("revoke", "refuse the certificates of a machine or user from now on");
+  sub->add_option("name", *name, "of the machine or user")->required();
   sub->callback([name, &c] { finish(c, revoke(*name, c)); });
   all->add_subcommand("list", "the certificates made so far")->callback([&c] { finish(c, list(c)); });
 }

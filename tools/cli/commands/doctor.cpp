@@ -84,7 +84,8 @@ doctor_item check_store(const context& c) {
   if (!reader)
     return {"store", true, false, reader.error().message,
             "use the cudal1 that wrote it, or choose another folder with --data"};
-  return {"store", true, true, fmt::format("{}, {}", store_folder(c.data), schema), ""};
+  return {"store", true, true,
+          fmt::format("{}, {}", c.coordinator ? "of " + place_of(c) : store_folder(c.data), schema), ""};
 }
 
 doctor_item check_tasks() {
@@ -144,11 +145,11 @@ void add_confinement(doctor_report& r, const device_report& d) {
 void ask_node(doctor_report& r, node_flags flags, const context& c, int wake_fd) {
   const auto progress = [&](const std::string& what) { note(c, what + ", to check its devices"); };
   flags.resume = false;
-  auto node = connect_or_start(c.data, flags, progress, wake_fd);
-  if (!node && node.error().code == errc::refused) {
+  auto node = connect_or_start(c, flags, progress, wake_fd);
+  if (!node && node.error().code == errc::refused && !c.coordinator) {
     // A node that does without a required confinement reports which one is missing. It runs nothing and ends at once.
     flags.settings.emplace_back("device.allow_weak_confinement=true");
-    node = connect_or_start(c.data, flags, progress, wake_fd);
+    node = connect_or_start(c, flags, progress, wake_fd);
     if (node && node->started) {
       client_request leave;
       leave.verb = client_verb::shutdown;
@@ -156,7 +157,8 @@ void ask_node(doctor_report& r, node_flags flags, const context& c, int wake_fd)
     }
   }
   if (!node) {
-    r.items.push_back({"node", true, false, node.error().message, "see the log above"});
+    r.items.push_back({"node", true, false, node.error().message,
+                       c.coordinator ? "ask who runs the coordinator" : "see the log above"});
     return;
   }
   r.items.push_back(
@@ -194,9 +196,8 @@ struct doctor_options {
   bool json = false;
 };
 
-expected<int> doctor(const doctor_options& o, context& c) {
-  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
-  doctor_report r;
+// What is checked without a node; the result is the place of the compiler among the items.
+std::size_t check_this_machine(doctor_report& r, const context& c) {
   r.items = {check_program("cudal1-node"),
              check_program("cudal1-worker"),
              check_data(c),
@@ -212,10 +213,22 @@ expected<int> doctor(const doctor_options& o, context& c) {
     if (const auto found = type->discover(); found && !found->empty())
       r.items.push_back(check_program(type->traits().worker));
   }
-  ask_node(r, o.node, c, interrupt.fd());
-  // A machine that only uses accelerators needs no host compiler.
-  const auto needs_it = [](const device_report& d) { return !traits_of(d.where.device).is_accelerator; };
-  r.items[compiler].required = r.devices.empty() || std::any_of(r.devices.begin(), r.devices.end(), needs_it);
+  return compiler;
+}
+
+expected<int> doctor(const doctor_options& o, context& c) {
+  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
+  doctor_report r;
+  if (c.coordinator) {
+    r.items = {check_tasks(), check_store(c)};
+    ask_node(r, o.node, c, interrupt.fd());
+  } else {
+    const std::size_t compiler = check_this_machine(r, c);
+    ask_node(r, o.node, c, interrupt.fd());
+    // A machine that only uses accelerators needs no host compiler.
+    const auto needs_it = [](const device_report& d) { return !traits_of(d.where.device).is_accelerator; };
+    r.items[compiler].required = r.devices.empty() || std::any_of(r.devices.begin(), r.devices.end(), needs_it);
+  }
   r.ok = std::all_of(r.items.begin(), r.items.end(), [](const auto& item) { return item.ok || !item.required; });
   if (o.json) {
     print_json(c, to_json(r));

@@ -110,18 +110,18 @@ struct program_evaluator {
 expected<int> evaluate(evaluate_options o, context& c) {
   if (o.programs.empty() && o.schedules.empty())
     return fail(errc::invalid_argument, "nothing to evaluate: name program files, or moves with --schedule");
-  CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c.data));
+  CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c));
   CUDAL1_TRY(auto candidates, read_programs(o.programs));
   CUDAL1_CHECK(check_tasks(o.folder, {o.task}, o.device));
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   node_flags flags = o.node;
   flags.device = o.device;
   CUDAL1_TRY(connected_node node, connect_or_start(
-                                      c.data, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
+                                      c, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
   CUDAL1_TRY(const device_report device, choose_device(node.status, o.device));
   CUDAL1_TRY(const std::string profile, profile_of(device.where.device));
   CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, {o.task}, profile));
-  CUDAL1_CHECK(copy_task_blobs(c.data, tasks));
+  CUDAL1_CHECK(copy_task_blobs(c, tasks));
   const task& what = tasks.front();
   CUDAL1_TRY(auto lowered, lower_schedules(o.schedules, what, traits_of(device.where.device).target));
   std::ranges::move(lowered, std::back_inserter(candidates));

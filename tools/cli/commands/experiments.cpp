@@ -76,7 +76,7 @@ struct stop_options {
 };
 
 expected<void> stop_one(const std::string& experiment, const context& c) {
-  CUDAL1_TRY(auto client, node_client::connect(c.data));
+  CUDAL1_TRY(auto client, connect_client(c));
   client_request r;
   r.verb = client_verb::stop;
   r.experiment = experiment;
@@ -94,7 +94,7 @@ expected<void> stop_one(const std::string& experiment, const context& c) {
 }
 
 expected<int> stop(const stop_options& o, context& c) {
-  auto node = connect_to_node(c.data);
+  auto node = connect_to_node(c);
   if (!node && node.error().code == errc::not_found) {
     if (!o.experiment.empty())
       return fail(errc::infrastructure, "no node runs on {}, so there is nothing to stop", c.data);

@@ -11,6 +11,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/report.hpp"
+#include "tools/cli/task_source.hpp"
 #include "tools/kernelbench/export_kernelbench.hpp"
 
 namespace cudal1::cli {
@@ -186,8 +187,20 @@ void say_about_models(const kernelbench_files& made, const context& c) {
                             format_count(library_only, "model")));
 }
 
+// The sources and weights that the files are made of.
+expected<void> fetch_reported_blobs(store& s, const search_report& report, const context& c) {
+  if (!c.coordinator) return {};
+  std::vector<task> tasks;
+  for (const auto& row : report.tasks) {
+    CUDAL1_TRY(const task_record record, s.get_task(row.task));
+    CUDAL1_TRY(tasks.emplace_back(), read_task(record.text, record.profile));
+  }
+  return fetch_task_blobs(c, tasks);
+}
+
 expected<int> export_models(store& s, const search_report& report, const export_options& o, const context& c) {
   CUDAL1_CHECK(prepare_folder(o));  // before minutes of checks
+  CUDAL1_CHECK(fetch_reported_blobs(s, report, c));
   kernelbench_request request{.data = c.data,
                               .which = o.all ? exported_tasks::all : exported_tasks::improved,
                               .check = !o.no_check,
@@ -238,7 +251,7 @@ expected<int> export_best(const export_options& o, context& c) {
     return fail(errc::invalid_argument, "--for-cpu and --gradients go with --format kernelbench");
   CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
   if (report.tasks.empty())
-    return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` starts a search", c.data);
+    return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` starts a search", place_of(c));
   CUDAL1_CHECK(select_tasks(report, o.tasks));
   return o.format == "kernelbench" ? export_models(*reader, report, o, c) : export_programs(*reader, report, o, c);
 }

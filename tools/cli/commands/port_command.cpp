@@ -148,7 +148,7 @@ expected<int> port(const port_options& o, context& c) {
   node_flags flags = o.node;
   flags.device = o.devices;
   CUDAL1_TRY(connected_node node, connect_or_start(
-                                      c.data, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
+                                      c, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
   CUDAL1_TRY(const auto devices, choose_devices(node.status, o.devices));
   CUDAL1_CHECK(check_same_kind(found, devices));
   std::vector<ported_row> rows;

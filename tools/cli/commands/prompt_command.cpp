@@ -152,6 +152,7 @@ expected<int> show_prompt(const prompt_options& o, context& c) {
   CUDAL1_TRY(auto library, load_example_library(traits.profile));
   CUDAL1_TRY(auto sources, gather_sources(p, *enum_value<answer_form>(o.form), folder + "/blobs", std::move(library)));
   if (!sources.source) {
+    CUDAL1_CHECK(fetch_task_blobs(c, {*p.what}));
     CUDAL1_TRY(sources.source, source_of(*p.what, blobs(c.data).folder()));
   }
   sources.verification = default_configuration(traits.kind).verification;

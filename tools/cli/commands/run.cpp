@@ -69,15 +69,20 @@ expected<void> choose_policy(const run_options& o, const context& c, const std::
 
 // The request that the flags describe, with defaults from the configuration's [search].
 expected<client_request> make_request(const run_options& o, const context& c) {
-  CUDAL1_TRY(const configuration defaults, configuration_of(o.node, c.data));
+  // A coordinator on another machine has a configuration of its own: 0 and "" leave the choice to it.
+  search_options defaults{.policy = "", .evaluations_per_task = 0, .time_limit_s = 0};
+  if (!c.coordinator) {
+    CUDAL1_TRY(const configuration local, configuration_of(o.node, c.data));
+    defaults = local.search;
+  }
   client_request r;
   r.verb = client_verb::run;
-  CUDAL1_CHECK(choose_policy(o, c, defaults.search.policy, r));
+  CUDAL1_CHECK(choose_policy(o, c, defaults.policy, r));
   // Before a node is started.
-  CUDAL1_CHECK(check_policy_name(r.policy));
+  if (!r.policy.empty()) CUDAL1_CHECK(check_policy_name(r.policy));
   // A flag for one limit disables the default of the other.
-  r.time_limit_s = o.evaluations ? 0 : defaults.search.time_limit_s;
-  r.evaluations_per_task = o.time.empty() ? defaults.search.evaluations_per_task : 0;
+  r.time_limit_s = o.evaluations ? 0 : defaults.time_limit_s;
+  r.evaluations_per_task = o.time.empty() ? defaults.evaluations_per_task : 0;
   if (o.evaluations) r.evaluations_per_task = *o.evaluations;
   if (!o.time.empty()) {
     CUDAL1_TRY(r.time_limit_s, parse_duration(o.time));
@@ -187,7 +192,7 @@ expected<chosen_work> complete(client_request& r, run_options& o, const context&
   r.device = o.device.empty() ? device.where.device : o.device;
   CUDAL1_TRY(const std::string profile, profile_of(r.device));
   CUDAL1_TRY(auto tasks, choose_tasks(o.folder, o.names, profile));
-  CUDAL1_CHECK(copy_task_blobs(c.data, tasks));
+  CUDAL1_CHECK(copy_task_blobs(c, tasks));
   if (o.against.empty()) o.against = base_of(tasks);
   r.tasks.clear();
   for (const auto& t : tasks)
@@ -227,7 +232,7 @@ expected<run_options> with_imported_tasks(run_options o, const context& c) {
 // For one model, if the devices are idle: shows where its time goes, and chooses a part of one that is too slow.
 expected<void> look_first(chosen_work& work, client_request& r, run_options& o, const context& c,
                           const node_status& node, run_view& view) {
-  if (is_replayed(work.where)) return {};
+  if (is_replayed(work.where) || c.coordinator) return {};  // it is measured where this command runs
   if (o.model.source.empty() || work.tasks.size() != 1 || !is_worth_a_look(work.tasks[0]) || !node.experiments.empty())
     return {};
   view.remark("measuring each step with PyTorch");
@@ -251,6 +256,10 @@ expected<void> look_first(chosen_work& work, client_request& r, run_options& o, 
 // False if interrupted.
 expected<bool> measure_base(const run_options& o, const std::string& experiment, const node_status& node,
                             const context& c, run_view& view, int wake_fd) {
+  if (c.coordinator)
+    return fail(errc::unsupported,
+                "PyTorch is measured on the device's own machine: `cudal1 baseline --experiment {}` there does it",
+                experiment);
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
   CUDAL1_TRY(auto devices, choose_devices(node, e.device));
@@ -283,7 +292,8 @@ expected<void> print_result(const run_options& o, const std::string& experiment,
     print_json(c, to_json(report));
   } else {
     c.out.print((c.out.live ? "" : "\n") + print_report(report, examine(c.out.stream)));
-    c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", c.data)) + "\n");
+    c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", place_of(c))) +
+                "\n");
   }
   return {};
 }
@@ -293,7 +303,7 @@ expected<int> run(run_options o, context& c) {
     CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
   }
   CUDAL1_TRY(client_request request, make_request(o, c));
-  CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c.data));
+  CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c));
   // Checks what needs no node before starting one.
   node_flags flags = o.node;
   flags.device = o.device;
@@ -306,9 +316,8 @@ expected<int> run(run_options o, context& c) {
   }
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   run_view view(o.json ? c.err : c.out, {});
-  CUDAL1_TRY(connected_node node,
-             connect_or_start(
-                 c.data, flags, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
+  CUDAL1_TRY(connected_node node, connect_or_start(
+                                      c, flags, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
   CUDAL1_TRY(auto work, complete(request, o, c, node.status));
   view.set_limits(work.limits);
   note_other_experiments(o, node, view);

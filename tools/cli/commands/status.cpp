@@ -58,7 +58,8 @@ void print_node(const status_report& r, const terminal& t) {
     t.print(fmt::format("No node runs on {}. `cudal1 run` starts one.\n", r.data));
     return;
   }
-  t.print(t.bold(fmt::format("A node runs on {} (pid {})", r.data, r.node->pid)) + "\n");
+  const auto place = r.data == r.node->data ? r.data : fmt::format("{}, folder {}", r.data, r.node->data);
+  t.print(t.bold(fmt::format("A node runs on {} (pid {})", place, r.node->pid)) + "\n");
   for (const auto& d : r.node->devices) {
     t.print(wrap(describe_device(d.where), t.width, 2) + "\n");
     const auto& remark =
@@ -93,8 +94,8 @@ struct status_options {
 
 expected<int> status(const status_options& o, context& c) {
   status_report r;
-  r.data = c.data;
-  if (auto node = connect_to_node(c.data)) {
+  r.data = place_of(c);
+  if (auto node = connect_to_node(c)) {
     r.node = std::move(node->status);
     r.node_runs = true;
   } else if (node.error().code != errc::not_found) {

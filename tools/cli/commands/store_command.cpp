@@ -59,12 +59,12 @@ expected<std::vector<std::string>> blobs_in(const std::string& folder) {
 // Has the node that runs on the folder do it; without one, opens the store here.
 expected<void> change_store(const context& c, const client_request& request,
                             const std::function<expected<void>(store&)>& change) {
-  auto node = node_client::connect(c.data);
+  auto node = connect_client(c);
   if (node) {
     CUDAL1_CHECK(node->ask(request, longest_work));
     return {};
   }
-  if (node.error().code != errc::not_found) return tl::unexpected<error>(std::move(node).error());
+  if (c.coordinator || node.error().code != errc::not_found) return tl::unexpected<error>(std::move(node).error());
   CUDAL1_TRY(const auto lock, data_lock::take(c.data));
   CUDAL1_TRY(const auto opened, store::open(store_folder(c.data)));
   return change(*opened);
@@ -72,7 +72,7 @@ expected<void> change_store(const context& c, const client_request& request,
 
 expected<void> require_store(const context& c) {
   if (store_exists(c)) return {};
-  return fail(errc::not_found, "{} has no store; `cudal1 run` makes one", c.data);
+  return fail(errc::not_found, "{} has no store; `cudal1 run` makes one", place_of(c));
 }
 
 expected<void> require_new(const std::string& folder) {
@@ -138,7 +138,10 @@ void print_problems(const store_check& found, const std::string& data, const con
                        data));
 }
 
+constexpr const char* files_are_local = "this command of `cudal1 store` works on the files of the data folder";
+
 expected<int> backup(const store_options& o, context& c) {
+  CUDAL1_CHECK(refuse_remote(c, files_are_local));
   CUDAL1_CHECK(require_store(c));
   const std::string to = fs::absolute(o.folder).lexically_normal().string();
   CUDAL1_CHECK(require_new(to));
@@ -159,6 +162,7 @@ expected<int> backup(const store_options& o, context& c) {
 }
 
 expected<int> restore(const store_options& o, context& c) {
+  CUDAL1_CHECK(refuse_remote(c, files_are_local));
   const std::string from = fs::absolute(o.folder).lexically_normal().string();
   std::error_code problem;
   if (!fs::exists(store_folder(from), problem))
@@ -190,12 +194,17 @@ expected<int> compact(context& c) {
   client_request request;
   request.verb = client_verb::compact;
   CUDAL1_CHECK(change_store(c, request, [](store& s) { return s.compact(); }));
+  if (c.coordinator) {
+    c.out.print(fmt::format("the store of {} is compacted\n", place_of(c)));
+    return exit_code::success;
+  }
   c.out.print(fmt::format("{}: {} before, {} now\n", store_folder(c.data), format_bytes(static_cast<double>(before)),
                           format_bytes(static_cast<double>(size_of(store_folder(c.data))))));
   return exit_code::success;
 }
 
 expected<int> verify(const store_options& o, context& c) {
+  CUDAL1_CHECK(refuse_remote(c, files_are_local));
   const std::string data = o.folder.empty() ? c.data : fs::absolute(o.folder).lexically_normal().string();
   if (o.folder.empty()) CUDAL1_CHECK(require_store(c));
   CUDAL1_TRY(const store_check found, checked_store(data));

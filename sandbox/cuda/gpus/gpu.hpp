@@ -40,10 +40,11 @@ struct gpu_condition {
   int64_t uncorrected_ecc_errors = 0;  // since the driver was loaded; -1 if not counted
   int64_t xid_errors = 0;              // of the GPU or its driver, since the watch began; -1 if not available
   int64_t program_xid_errors = 0;      // the same for those that faulty kernels cause (of any process)
+  bool is_partitioned = false;         // its MIG mode is on
 };
 BOOST_DESCRIBE_STRUCT(gpu_condition, (),
                       (sm_clock_mhz, max_sm_clock_mhz, throttled, at_power_cap, throttle_reasons, processes,
-                       uncorrected_ecc_errors, xid_errors, program_xid_errors))
+                       uncorrected_ecc_errors, xid_errors, program_xid_errors, is_partitioned))
 
 // Judges throttling from the conditions before and after a batch of timed calls: why the samples are dropped, or what
 // is noted with them; "" for neither. Work that always reaches the power limit cannot be measured otherwise: with no
@@ -52,6 +53,9 @@ struct throttle_judgement {
   std::string dropped, noted;
 };
 throttle_judgement judge_throttling(const gpu_condition& before, const gpu_condition& after, int tries_left);
+
+// Why nothing can be measured on a GPU whose MIG mode is on, and what to do.
+std::string describe_partitioning(int index);
 
 // What has befallen a GPU since `at_start`, or "" each: `broken` by an error, `used` by processes that were not there
 // then and are not `ours`. The latter is known only if the driver shows this machine's process ids (in a container it

@@ -66,6 +66,13 @@ std::string describe_processes(const std::vector<int>& pids) {
   return text;
 }
 
+std::string describe_partitioning(int index) {
+  return fmt::format(
+      "its MIG mode is on: the slices of a GPU share memory bandwidth, caches, power and clocks, so that times on one "
+      "depend on what its neighbours do; `nvidia-smi -i {} -mig 0` turns the mode off",
+      index);
+}
+
 gpu_disturbance disturbance_since(const gpu_condition& at_start, const gpu_condition& now,
                                   const std::vector<int>& ours) {
   gpu_disturbance found;
@@ -174,6 +181,12 @@ expected<gpu_condition> gpu_watch::condition() {
   c.throttled = throttling != 0;
   c.at_power_cap = throttling == power_cap;
   CUDAL1_TRY(c.processes, state_->processes());
+  unsigned partitioned = 0, pending = 0;
+  if (library.mig_mode != nullptr) {
+    const nvml_status known = library.mig_mode(state_->device, &partitioned, &pending);
+    if (known != nvml_status::not_supported) CUDAL1_CHECK(library.check(known, "a GPU's MIG mode"));
+    c.is_partitioned = known == nvml_status::success && partitioned != 0;
+  }
   unsigned long long ecc = 0;
   const nvml_status counted = library.ecc_errors(state_->device, nvml_uncorrected_error, nvml_since_load, &ecc);
   if (counted != nvml_status::not_supported) CUDAL1_CHECK(library.check(counted, "a GPU's ECC errors"));

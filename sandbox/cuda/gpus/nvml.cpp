@@ -62,6 +62,7 @@ expected<void> nvml::find_functions() {
     need("nvmlDeviceGetCurrentClocksThrottleReasons", clock_reasons);
   need("nvmlDeviceGetUtilizationRates", utilisation);
   need("nvmlDeviceGetComputeRunningProcesses_v3", processes);
+  find(library_, "nvmlDeviceGetMigMode", mig_mode);
   need("nvmlDeviceGetTotalEccErrors", ecc_errors);
   need("nvmlEventSetCreate", make_events);
   need("nvmlDeviceRegisterEvents", register_events);

@@ -79,6 +79,8 @@ class nvml {
   nvml_status (*clock_reasons)(nvml_device device, unsigned long long* reasons) = nullptr;
   nvml_status (*utilisation)(nvml_device device, nvml_utilisation* utilisation) = nullptr;
   nvml_status (*processes)(nvml_device device, unsigned* count, nvml_process* list) = nullptr;
+  // Null where the driver has no such function (before 450): it has no such mode either.
+  nvml_status (*mig_mode)(nvml_device device, unsigned* current, unsigned* pending) = nullptr;
   nvml_status (*ecc_errors)(nvml_device device, int error, int counter, unsigned long long* count) = nullptr;
   nvml_status (*make_events)(nvml_event_set* set) = nullptr;
   nvml_status (*register_events)(nvml_device device, unsigned long long types, nvml_event_set set) = nullptr;

@@ -24,11 +24,12 @@ constexpr std::chrono::milliseconds rest{250};
 class cuda_session final : public process_session {
  public:
   cuda_session(std::string worker, worker_settings settings, const session_options& options, unique_fd cancel,
-               const std::string& uuid, std::optional<gpu_watch> watch, gpu_condition at_start)
+               const gpu_description& gpu, std::optional<gpu_watch> watch, gpu_condition at_start)
       : process_session(std::move(worker), std::move(settings), options, std::move(cancel),
                         // The worker sees only that GPU, as its first. The driver's cache of machine code could keep
                         // state between calls.
-                        {"CUDA_VISIBLE_DEVICES=" + uuid, "CUDA_CACHE_DISABLE=1"}),
+                        {"CUDA_VISIBLE_DEVICES=" + gpu.uuid, "CUDA_CACHE_DISABLE=1"}),
+        index_(gpu.index),
         watch_(std::move(watch)),
         at_start_(std::move(at_start)) {}
   ~cuda_session() override { end_runner(); }
@@ -58,6 +59,7 @@ class cuda_session final : public process_session {
   std::optional<gpu_condition> condition(std::chrono::milliseconds at_most_old);
 
   child_process runner_;
+  int index_;
   std::optional<gpu_watch> watch_;
   gpu_condition at_start_;  // before this session's processes were
   std::optional<gpu_condition> last_condition_;
@@ -132,6 +134,7 @@ std::vector<int> cuda_session::our_pids() const {
 std::optional<device_session::trouble> cuda_session::current_trouble() {
   const auto now = condition(std::chrono::milliseconds(0));
   if (!now) return std::nullopt;
+  if (now->is_partitioned) return trouble{describe_partitioning(index_), true};
   const auto found = disturbance_since(at_start_, *now, our_pids());
   if (!found.broken.empty()) return trouble{found.broken, true};
   if (!found.used.empty()) return trouble{found.used + "; it measures again when that has ended", false};
@@ -224,6 +227,7 @@ expected<gpu_condition> claim(const gpu_description& gpu, std::optional<gpu_watc
     return fail(taken.error().code, "{}: {}", device, taken.error().message);
   if (!watch) return gpu_condition();
   CUDAL1_TRY(auto found, watch->condition());
+  if (found.is_partitioned) return fail(errc::already_exists, "{}: {}", device, describe_partitioning(gpu.index));
   if (const int percent = watch->utilisation(); percent > 0 && !found.processes.empty())
     return fail(errc::already_exists, "{} is used by {} (utilisation {}%)", device, describe_processes(found.processes),
                 percent);
@@ -240,8 +244,8 @@ expected<std::unique_ptr<device_session>> start_cuda_session(const session_optio
   std::optional<gpu_watch> watch;
   if (auto opened = gpu_watch::open(gpu.uuid); opened) watch = std::move(*opened);
   CUDAL1_TRY(auto at_start, claim(gpu, watch));
-  auto session = std::make_unique<cuda_session>(worker, settings, options, std::move(cancel), gpu.uuid,
-                                                std::move(watch), std::move(at_start));
+  auto session = std::make_unique<cuda_session>(worker, settings, options, std::move(cancel), gpu, std::move(watch),
+                                                std::move(at_start));
   CUDAL1_CHECK(session->start([&](const std::string& libraries) { return describe_gpu(options, gpu, libraries); }));
   return session;
 }

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <unistd.h>
+
 namespace {
 
 struct pci_info {
@@ -117,6 +119,13 @@ int nvmlDeviceGetUtilizationRates(void*, unsigned* percent) {
   percent[0] = static_cast<unsigned>(number("FAKE_NVML_UTILISATION"));
   percent[1] = 0;
   return 0;
+}
+int nvmlDeviceGetMigMode(void*, unsigned* current, unsigned* pending) {
+  const char* while_there = std::getenv("FAKE_NVML_MIG_FILE");
+  const bool is_there = while_there != nullptr && ::access(while_there, F_OK) == 0;
+  *current = is_there || number("FAKE_NVML_MIG") == 1 ? 1 : 0;
+  *pending = 1;
+  return number("FAKE_NVML_MIG") == 3 ? 3 : 0;
 }
 int nvmlDeviceGetTotalEccErrors(void*, int error, int counter, unsigned long long* count) {
   *count = error == 1 && counter == 0 ? 3 : 99;

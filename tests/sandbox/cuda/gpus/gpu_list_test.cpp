@@ -133,6 +133,21 @@ TEST_F(machine, an_idle_gpu_is_not_throttled_and_missing_counters_are_minus_one)
   EXPECT_EQ(c.processes.size(), 500U) << "more than the first buffer holds";
 }
 
+TEST_F(machine, a_gpu_whose_mig_mode_is_on_is_partitioned_until_it_is_off) {
+  set("FAKE_NVML_GPUS", "2");
+  auto watch = gpu_watch::open(second_uuid);
+  ASSERT_TRUE(watch) << watch.error().message;
+  const std::map<std::string, bool> modes = {{"0", false}, {"1", true}, {"3", false}};  // 3: not supported
+  for (const auto& [mode, partitioned] : modes) {
+    set("FAKE_NVML_MIG", mode);
+    const auto c = watch->condition();
+    ASSERT_TRUE(c) << c.error().message;
+    EXPECT_EQ(c->is_partitioned, partitioned) << mode;
+  }
+  EXPECT_THAT(describe_partitioning(1),
+              testing::AllOf(HasSubstr("MIG mode is on"), HasSubstr("nvidia-smi -i 1 -mig 0")));
+}
+
 TEST(throttling, drops_samples_unless_a_power_cap_persists) {
   const auto throttled = [](int mhz, bool by_power, const std::string& reasons) {
     gpu_condition c;

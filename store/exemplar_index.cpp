@@ -49,6 +49,17 @@ class population_index {
     return {};
   }
 
+  // Whether it was there.
+  expected<bool> erase(const std::string& variant) {
+    CUDAL1_TRY(const auto before, read_place(batch_, batch_.on_disk(), scope_, population_, variant));
+    if (!before) return false;
+    CUDAL1_TRY(auto lists, read_lists(batch_, batch_.on_disk(), scope_, population_));
+    CUDAL1_CHECK(remove(lists, *before));
+    put(keys::exemplar_place(scope_.task, scope_.environment_class, population_, variant), std::nullopt);
+    put(keys::exemplar_lists(scope_.task, scope_.environment_class, population_), encode(lists));
+    return true;
+  }
+
  private:
   // The list's last variant takes the slot that becomes free.
   expected<void> remove(exemplar_lists& lists, const exemplar_place& place) {
@@ -161,6 +172,22 @@ expected<void> index_verdict(write_batch& batch, const exemplar_scope& scope, co
     std::tie(own.best_variant, own.best) = std::tie(variant, entry.score);
   }
   put_islands(batch, scope, all);
+  return {};
+}
+
+expected<void> unindex_variant(write_batch& batch, const exemplar_scope& scope, const std::string& variant) {
+  CUDAL1_CHECK(population_index(batch, scope, "").erase(variant));
+  CUDAL1_TRY(auto all, read_islands(batch, batch.on_disk(), scope));
+  bool changed = false;
+  for (std::size_t i = 0; i < all.islands.size(); ++i) {
+    auto& island = all.islands[i];
+    const auto population = population_of(static_cast<int64_t>(i), island.epoch);
+    CUDAL1_TRY(const bool was_there, population_index(batch, scope, population).erase(variant));
+    if (!was_there || variant != island.best_variant) continue;
+    CUDAL1_TRY(std::tie(island.best_variant, island.best), find_best(batch, scope, population));
+    changed = true;
+  }
+  if (changed) put_islands(batch, scope, all);
   return {};
 }
 

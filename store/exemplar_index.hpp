@@ -77,6 +77,9 @@ expected<islands_record> read_islands(const record_source& from, const stored_re
 expected<void> index_verdict(write_batch& batch, const exemplar_scope& scope, const std::string& variant,
                              int64_t island, const exemplar_entry& entry);
 
+// Takes a variant out of the index, in the batch: of all variants, and of the islands that it is on.
+expected<void> unindex_variant(write_batch& batch, const exemplar_scope& scope, const std::string& variant);
+
 // As store::reset_islands.
 expected<void> reset_islands(write_batch& batch, const exemplar_scope& scope, uint64_t seed);
 

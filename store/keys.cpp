@@ -206,7 +206,11 @@ std::string exemplar_slot(std::string_view task, std::string_view environment_cl
 
 std::string exemplar_place(std::string_view task, std::string_view environment_class, std::string_view population,
                            std::string_view variant) {
-  return writer().text(task).text(environment_class).text("places").text(population).text(variant).take();
+  return exemplar_places_of(task, environment_class, population) + writer().text(variant).take();
+}
+
+std::string exemplar_places_of(std::string_view task, std::string_view environment_class, std::string_view population) {
+  return writer().text(task).text(environment_class).text("places").text(population).take();
 }
 
 std::string islands(std::string_view task, std::string_view environment_class) {

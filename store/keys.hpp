@@ -96,6 +96,8 @@ std::string exemplar_slot(std::string_view task, std::string_view environment_cl
                           std::string_view list, int64_t slot);
 std::string exemplar_place(std::string_view task, std::string_view environment_class, std::string_view population,
                            std::string_view variant);
+// All places of a population; the rest of the key is the variant.
+std::string exemplar_places_of(std::string_view task, std::string_view environment_class, std::string_view population);
 std::string islands(std::string_view task, std::string_view environment_class);
 
 // conclusions: task, class of environments, variant.

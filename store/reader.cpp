@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "store/pruner.hpp"
 #include "store/queries.hpp"
 
 namespace cudal1 {
@@ -11,7 +12,8 @@ namespace {
 
 class store_reader final : public store_queries {
  public:
-  explicit store_reader(std::unique_ptr<stored_records> d) : store_queries(std::move(d)) {}
+  // `disk`: the records, if they are on this machine.
+  store_reader(std::unique_ptr<stored_records> d, database* disk) : store_queries(std::move(d)), disk_(disk) {}
 
   expected<void> refresh() override {
     const std::lock_guard one_at_a_time(catching_up_);
@@ -37,6 +39,12 @@ class store_reader final : public store_queries {
   expected<void> recover() override { return refused(); }
   expected<void> checkpoint(const std::string&) override { return refused(); }
   expected<void> compact() override { return refused(); }
+  expected<prune_report> prune(const prune_rule& rule, const std::string& from) override {
+    if (!rule.dry_run) return refused();
+    if (disk_ == nullptr)
+      return fail(errc::unsupported, "the store {} is pruned on the coordinator's machine", database_->folder());
+    return prune_step(*disk_, rule, from);
+  }
   store_statistics statistics() const override { return {}; }
 
  private:
@@ -45,17 +53,19 @@ class store_reader final : public store_queries {
   }
 
   std::mutex catching_up_;
+  database* disk_;
 };
 
 }  // namespace
 
 expected<std::unique_ptr<store>> store::open_reader(const std::string& folder) {
   CUDAL1_TRY(auto d, database::open_reader(folder));
-  return make_reader(std::move(d));
+  database* const disk = d.get();
+  return std::make_unique<store_reader>(std::move(d), disk);
 }
 
 std::unique_ptr<store> make_reader(std::unique_ptr<stored_records> records) {
-  return std::make_unique<store_reader>(std::move(records));
+  return std::make_unique<store_reader>(std::move(records), nullptr);
 }
 
 }  // namespace cudal1

@@ -26,6 +26,7 @@
 #include "store/hack_case.hpp"
 #include "store/maintenance.hpp"
 #include "store/opinion_record.hpp"
+#include "store/pruning.hpp"
 #include "store/search_priority.hpp"
 
 namespace cudal1 {
@@ -96,11 +97,14 @@ struct experiment_record {
   std::string replays;                       // experiment whose prompts are given again, in their order; "" for none
   std::map<std::string, std::string> ended;  // tasks that got no more evaluations before the limits: why
   search_priority priority = search_priority::normal;
+  std::string model;           // of the devices that it uses, since scores of two models are not comparable
+  std::string lead;            // the experiment that leads, if this is one of a search over several models; else ""
+  int64_t pruned_unix_ms = 0;  // when its records were pruned: what is left is what was worth keeping; 0: never
 };
 BOOST_DESCRIBE_STRUCT(experiment_record, (),
                       (id, device, policy, tasks, evaluations_per_task, time_limit_s, active_s, seed, state,
-                       created_unix_ms, finished_unix_ms, policy_wait_s, fresh_policy, models, replays, ended,
-                       priority))
+                       created_unix_ms, finished_unix_ms, policy_wait_s, fresh_policy, models, replays, ended, priority,
+                       model, lead, pruned_unix_ms))
 
 BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost,
                         unrecorded,  // the device replays stored verdicts, and there is none of the variant
@@ -306,6 +310,10 @@ class store {
   virtual expected<void> compact() = 0;
   // Reads every record. An error only where the store cannot be read at all; else what is damaged or missing.
   virtual expected<store_check> verify() = 0;
+
+  // One step of pruning (pruning.hpp): as much as can be removed without delaying other writers for long. `from`: the
+  // last step's `next`. A reader can do a dry run, which is one step.
+  virtual expected<prune_report> prune(const prune_rule& rule, const std::string& from) = 0;
 
   virtual store_statistics statistics() const = 0;
 };

@@ -110,6 +110,17 @@ expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, ver
   return {};
 }
 
+expected<void> unrank(write_batch& batch, const std::string& task, const std::string& scope,
+                      const std::string& variant) {
+  const std::string key = keys::standing(task, scope, variant);
+  CUDAL1_TRY(const auto before, read_record<standing_record>(batch, batch.on_disk(), family::standings, key, variant));
+  if (!before) return {};
+  for (auto& place : places_of({variant, scope, task, 1}, scope, *before))
+    batch.add({family::rankings, std::move(place), std::nullopt});
+  batch.add({family::standings, key, std::nullopt});
+  return {};
+}
+
 expected<put> record_of_loss(const write_batch& from, const std::string& experiment, const std::string& task) {
   CUDAL1_TRY(tally_record tally, read_tally(from, experiment, task));
   ++tally.lost;

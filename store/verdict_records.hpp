@@ -48,6 +48,9 @@ enum class verdict_source { measured, replayed };
 expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, verdict v,
                            const std::string& environment_class, int64_t island,
                            verdict_source source = verdict_source::measured);
+// Takes a variant of a task out of the rankings of a scope, an experiment or "" for all.
+expected<void> unrank(write_batch& batch, const std::string& task, const std::string& scope,
+                      const std::string& variant);
 // The tally with one more lost attempt, or one that is not recorded, likewise.
 expected<put> record_of_loss(const write_batch& from, const std::string& experiment, const std::string& task);
 expected<put> record_of_unrecorded(const write_batch& from, const std::string& experiment, const std::string& task);

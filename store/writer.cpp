@@ -10,6 +10,7 @@
 #include "store/exemplar_index.hpp"
 #include "store/group_records.hpp"
 #include "store/hack_records.hpp"
+#include "store/pruner.hpp"
 #include "store/queries.hpp"
 #include "store/verdict_records.hpp"
 #include "store/write_batch.hpp"
@@ -110,6 +111,11 @@ class store_writer final : public store_queries {
   expected<void> recover() override { return disk().recover(); }
   expected<void> checkpoint(const std::string& folder) override { return disk().checkpoint(folder); }
   expected<void> compact() override { return disk().compact(); }
+
+  expected<prune_report> prune(const prune_rule& rule, const std::string& from) override {
+    CUDAL1_CHECK(recover());
+    return prune_step(disk(), rule, from);
+  }
 
   store_statistics statistics() const override { return statistics_; }
 

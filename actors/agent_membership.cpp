@@ -51,7 +51,9 @@ void agent_state::join(const coordinator_actor& to) {
   m.name = setup_.name;
   m.incarnation = incarnation_;
   for (const auto& d : setup_.options.devices)
-    m.devices.push_back({d.name, d.architecture, d.model, d.problem});
+    m.devices.push_back({d.name, d.architecture, d.model, d.problem, device_role::measure});
+  for (const auto& d : setup_.options.policy_devices)
+    m.devices.push_back({d.name, d.architecture, d.model, d.problem, device_role::policy});
   for (const auto& [target, compiler] : compilers_)
     m.compile_targets.push_back(target);
   // As many again wait here, so that no worker waits for a message.

@@ -1,6 +1,7 @@
 #include "actors/client_connection.hpp"
 
 #include <cerrno>
+#include <tuple>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -156,6 +157,8 @@ bool client_connection::handle(const client_request& r) {
       return finished(server_.setup_.db->checkpoint(r.folder));
     case client_verb::compact:
       return finished(server_.setup_.db->compact());
+    case client_verb::prune:
+      return prune(r);
     case client_verb::drain_machine:
       return finished(ask_node<message::done>(message::drain_machine{r.machine, r.draining}));
     case client_verb::shutdown:
@@ -191,6 +194,16 @@ bool client_connection::run_experiment(const client_request& r) {
   }
   auto started = ask_node<message::started>(std::move(m), 2min);
   if (!started) return refuse(started.error());
+  if (!r.experiment.empty()) {
+    const auto search = search_of(r.experiment);
+    if (!search) return refuse(search.error());
+    for (std::size_t i = 1; i < search->size(); ++i) {
+      message::start_experiment other;
+      other.experiment = search->at(i);
+      other.may_wait = true;
+      if (auto resumed = ask_node<message::started>(std::move(other), 2min); !resumed) return refuse(resumed.error());
+    }
+  }
   return follow(started->experiment, r);
 }
 
@@ -205,37 +218,82 @@ client_answer client_connection::answer_of(message::progress_answer p) const {
   return a;
 }
 
+expected<std::vector<std::string>> client_connection::search_of(const std::string& experiment) const {
+  std::vector<std::string> search{experiment};
+  CUDAL1_TRY(const auto all, server_.setup_.db->experiments());
+  for (const auto& e : all)
+    if (!e.lead.empty() && e.lead == experiment) search.push_back(e.id);
+  return search;
+}
+
+// The answer is the last one once all have ended.
+expected<client_answer> client_connection::progress_of(const std::vector<std::string>& search) {
+  client_answer all;
+  all.last = true;
+  for (const auto& id : search) {
+    auto now = ask_node<message::progress_answer>(message::progress_query{id});
+    const bool unknown = !now && now.error().code == errc::not_found;  // it ended before this node started
+    if (!now && (search.size() == 1 || (unknown && !all.progress)))
+      return tl::unexpected<error>(std::move(now).error());
+    if (unknown) continue;
+    if (!now) {  // it waits for its devices
+      message::progress_answer waiting;
+      waiting.progress.experiment = id;
+      waiting.progress.problem = now.error().message;
+      now = std::move(waiting);
+    }
+    auto its = answer_of(std::move(*now));
+    all.last = all.last && its.last;
+    if (all.error.empty()) std::tie(all.error_code, all.error) = std::tie(its.error_code, its.error);
+    if (all.progress)
+      all.others.push_back(std::move(*its.progress));
+    else
+      all.progress = std::move(its.progress);
+  }
+  if (!all.last) all.error_code = all.error = "";
+  return all;
+}
+
+expected<message::done> client_connection::stop_all(const std::vector<std::string>& search) {
+  expected<message::done> stopped;
+  for (const auto& id : search) {
+    auto one = ask_node<message::done>(message::stop_experiment{id, false});
+    if (!one && (id == search.front() || one.error().code != errc::not_found)) stopped = std::move(one);
+  }
+  return stopped;
+}
+
 bool client_connection::follow(const std::string& experiment, const client_request& asked) {
+  const auto search = search_of(experiment);
+  if (!search) return refuse(search.error());
   for (auto next = clock::now();;) {
-    auto now = ask_node<message::progress_answer>(message::progress_query{experiment});
+    auto now = progress_of(*search);
     if (!now) return refuse(now.error());
-    const bool ended = now->ended;
-    bool there = send(answer_of(std::move(*now)));
-    if (there && ended) return true;
+    bool there = send(*now);
+    if (there && now->last) return true;
     next += progress_interval;
     while (there && clock::now() < next) {
       const wake why = wait(std::chrono::milliseconds(milliseconds_until(next)));
       if (why == wake::time) break;
-      if (why == wake::line) there = handle_while_following(experiment);
+      if (why == wake::line) there = handle_while_following(*search);
       if (why == wake::gone) there = false;
       if (why == wake::stop) {  // the node is drained: the progress is final
-        auto last = ask_node<message::progress_answer>(message::progress_query{experiment});
+        auto last = progress_of(*search);
         if (!last) return false;
-        auto a = answer_of(std::move(*last));
-        a.last = true;
-        return send(a) && false;
+        last->last = true;
+        return send(*last) && false;
       }
     }
     if (there) continue;
     if (!asked.stop_on_disconnect) return false;
     spdlog::info("experiment {}: its client disconnected, so it is stopped", experiment);
-    if (auto stopped = ask_node<message::done>(message::stop_experiment{experiment, false}); !stopped)
+    if (auto stopped = stop_all(*search); !stopped)
       spdlog::warn("experiment {}: it could not be stopped: {}", experiment, stopped.error().message);
     return false;
   }
 }
 
-bool client_connection::handle_while_following(const std::string& experiment) {
+bool client_connection::handle_while_following(const std::vector<std::string>& search) {
   const auto request = decode_request(line_);
   if (!request || request->verb != client_verb::stop) {
     refuse(request
@@ -243,8 +301,8 @@ bool client_connection::handle_while_following(const std::string& experiment) {
                : request.error());
     return false;
   }
-  const auto& id = request->experiment.empty() ? experiment : request->experiment;
-  auto stopped = ask_node<message::done>(message::stop_experiment{id, false});
+  const bool is_other = !request->experiment.empty() && request->experiment != search.front();
+  auto stopped = stop_all(is_other ? std::vector{request->experiment} : search);
   return stopped || refuse(stopped.error());
 }
 
@@ -277,7 +335,25 @@ bool client_connection::evaluate(const client_request& r) {
 }
 
 bool client_connection::stop(const client_request& r) {
-  return finished(ask_node<message::done>(message::stop_experiment{r.experiment, false}));
+  const auto search = search_of(r.experiment);
+  if (!search) return refuse(search.error());
+  return finished(stop_all(*search));
+}
+
+bool client_connection::prune(const client_request& r) {
+  if (!r.pruning) return refuse({errc::invalid_argument, "prune needs a rule"});
+  prune_report all;
+  message::prune_store step{*r.pruning, ""};
+  do {
+    auto done = ask_node<prune_report>(step, 10min);
+    if (!done) return refuse(done.error());
+    all.add(*done);
+    step.from = done->next;
+  } while (!step.from.empty());
+  if (auto compacted = server_.setup_.db->compact(); !compacted) return refuse(compacted.error());
+  auto a = last_answer();
+  a.pruned = std::move(all);
+  return send(a);
 }
 
 bool client_connection::hold(const client_request& r) {

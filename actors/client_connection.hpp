@@ -39,6 +39,7 @@ class client_connection {
   bool evaluate(const client_request& r);
   bool follow(const std::string& experiment, const client_request& asked);
   bool stop(const client_request& r);
+  bool prune(const client_request& r);
   bool hold(const client_request& r);
   bool keep_baseline(const client_request& r);
   // Answers a request that returns nothing.
@@ -46,8 +47,12 @@ class client_connection {
   bool finished(const expected<T>& result);
   bool shutdown();
   // A request that comes while an experiment is followed.
-  bool handle_while_following(const std::string& experiment);
+  bool handle_while_following(const std::vector<std::string>& search);
   client_answer answer_of(message::progress_answer p) const;
+  // The experiments of a search: the one of that id, and those that it leads.
+  expected<std::vector<std::string>> search_of(const std::string& experiment) const;
+  expected<client_answer> progress_of(const std::vector<std::string>& search);
+  expected<message::done> stop_all(const std::vector<std::string>& search);
 
   template <class Reply, class Message>
   expected<Reply> ask_node(Message m, duration timeout = std::chrono::seconds(30)) {

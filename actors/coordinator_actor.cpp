@@ -6,6 +6,7 @@
 
 #include "actors/auditor_actor.hpp"
 #include "actors/blob_reader.hpp"
+#include "actors/housekeeper_actor.hpp"
 #include "actors/machine_devices.hpp"
 #include "actors/store_actor.hpp"
 #include "config/base/wall_clock.hpp"
@@ -34,12 +35,16 @@ void coordinator_state::begin(coordinator_actor::pointer self, node_setup setup)
   self_->set_exit_handler([this](caf::exit_msg& m) { log_exceptions(name, [&] { end(m.reason); }); });
   store_ = spawn_required_actor<caf::detached>(run_store, setup_.db, blobs(o.data));
   blob_reader_ = spawn_required_actor<caf::detached>(run_blob_reader, blobs(o.data));
+  housekeeper_ = spawn_required_actor<caf::detached>(
+      run_housekeeper, housekeeper_setup{o.data, o.settings.operation, store_, setup_.db, coordinator_actor(self_)});
   for (const auto& [kind, settings] : o.of_kind)
     auditors_[kind] = spawn_required_actor(
         run_auditor, auditor_setup{settings.timing, settings.reward, settings.verification.hack_similarity, store_});
   compilers_.begin(self_, o.compile_timeout(o.compile_workers));
   for (const auto& device : o.devices)
     devices_.add(device);
+  for (const auto& device : o.policy_devices)
+    devices_.add(device, device_role::policy);
   starter_.begin({self_, store_, &setup_.options, &devices_, &holds_, &compilers_, setup_.db,
                   [this](const std::string& device) { return auditors_.at(traits_of(device).kind); },
                   [this](uint64_t actor, const std::string& experiment) {
@@ -81,7 +86,8 @@ void coordinator_state::device_failed(const std::string& device, const error& pr
   const auto text = fmt::format("device {} cannot be used: {}", device, problem.message);
   spdlog::critical("{}", text);
   for (const auto& [id, e] : experiments_) {
-    if (!e.actor || !names_device(e.record.device, device) || devices_.any_usable(e.record.device)) continue;
+    if (!e.actor || !may_use(e, device) || devices_.any_usable(devices_.of_model(e.record.device, e.record.model)))
+      continue;
     queue_->withdraw(id);
     self_->send(e.actor, message::device_given_up{text});
   }
@@ -130,7 +136,7 @@ void coordinator_state::answer_awaiting() {
 void coordinator_state::offer(const message::work_item& item) {
   auto offered = item;
   if (const auto e = experiments_.find(item.attempt.experiment); e != experiments_.end())
-    offered.device = devices_.of_model(item.device, e->second.model);
+    offered.device = devices_.of_model(item.device, e->second.record.model);
   queue_->offer(std::move(offered));
   hand_out();
 }
@@ -250,6 +256,8 @@ node_status coordinator_state::status_without_processes() const {
       s.troubled.push_back({device, entry.problem.message, !entry.usable()});
     }
   }
+  for (const auto& [device, reserved] : devices_.reserved())
+    s.reserved.push_back(reserved);
   const auto now = std::chrono::steady_clock::now();
   for (const auto& [machine, member] : members_->all())
     s.machines.push_back({machine, enum_name(member.now), member.draining, machines_.at(machine).version,
@@ -265,7 +273,9 @@ caf::result<message::node_metrics> coordinator_state::metrics() {
   message::node_metrics m;
   for (const auto& [device, entry] : devices_.all())
     m.devices.push_back({device, entry.what.model, entry.now == device_roster::state::ready, queue_->measures(device),
-                         holds_.is_held(device)});
+                         holds_.is_held(device), false});
+  for (const auto& [device, reserved] : devices_.reserved())
+    m.devices.push_back({device, reserved.model, false, false, false, true});
   for (const auto& [machine, member] : members_->all())
     m.machines.push_back({machine, enum_name(member.now), member.draining});
   m.waiting = static_cast<int64_t>(queue_->waiting());
@@ -315,6 +325,7 @@ void coordinator_state::end(const caf::error& reason) {
   for (const auto& [kind, auditor] : auditors_)
     self_->send_exit(auditor, reason);
   self_->send_exit(blob_reader_, reason);
+  self_->send_exit(housekeeper_, reason);
   self_->send_exit(store_, reason);
   self_->quit(reason);
 }
@@ -343,6 +354,7 @@ coordinator_actor::behavior_type run_coordinator(coordinator_actor::stateful_poi
       [&s](const message::long_evaluation& m) { log_exceptions(s.name, [&] { s.extend(m); }); },
       [&s](const message::device_state_changed& m) { log_exceptions(s.name, [&] { s.device_changed(m); }); },
       [&s](const message::work_done& m) { return s.work_done(m); },
+      [&s](const message::prune_store& m) { return s.prune(m); },
       [&s](const message::node_metrics_query&) { return s.metrics(); },
       [&s](const message::withdraw& m) -> caf::result<message::withdrawn> {
         return message::withdrawn{s.withdraw(m.experiment)};

@@ -57,6 +57,8 @@ class coordinator_state {
   caf::result<message::progress_answer> progress(const message::progress_query& m);
   caf::result<message::done> stop(const message::stop_experiment& m);
   caf::result<message::node_metrics> metrics();
+  // The rule also spares the experiments that run.
+  caf::result<prune_report> prune(message::prune_store m);
   std::vector<attempt_record> withdraw(const std::string& experiment) { return queue_->withdraw(experiment); }
   void experiment_ended(const message::experiment_ended& m);
 
@@ -81,7 +83,6 @@ class coordinator_state {
     experiment_actor actor;  // these two are empty once it has ended
     std::shared_ptr<policy_handles> policy;
     experiment_record record;
-    std::string model;  // of the devices that it may use
     std::optional<message::experiment_ended> last;
   };
   using done_promise = caf::typed_response_promise<message::done>;
@@ -94,6 +95,9 @@ class coordinator_state {
     return part;
   }
   void spawn_local_agent();
+  bool may_use(const experiment_entry& e, const std::string& device) const {
+    return names_device(e.record.device, device) && devices_.at(device).what.model == e.record.model;
+  }
   const agent_actor& agent_of(const std::string& device) const;
   std::vector<uint64_t> take_over_leases(const message::join& m);
   std::vector<message::judging_settings> judging() const;
@@ -123,6 +127,7 @@ class coordinator_state {
   node_setup setup_;
   store_actor store_;
   blob_reader_actor blob_reader_;
+  housekeeper_actor housekeeper_;
   std::map<std::string, auditor_actor> auditors_;  // of groups' rewards, by kind of device
   std::map<std::string, machine> machines_;        // by name; "": this one
   std::optional<membership> members_;

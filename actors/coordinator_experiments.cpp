@@ -35,7 +35,6 @@ expected<void> coordinator_state::launch(experiment_setup setup) {
   entry.policy = setup.policy;
   entry.record = setup.record;
   queue_->set_weight(id, weight_of(setup.record.priority));
-  entry.model = devices_.first_of(setup.record.device).what.model;
   int64_t verdicts = 0;
   for (const auto& t : setup.tallies)
     verdicts += t.evaluations;
@@ -95,6 +94,12 @@ caf::result<message::done> coordinator_state::stop(const message::stop_experimen
         });
   }
   return promise;
+}
+
+caf::result<prune_report> coordinator_state::prune(message::prune_store m) {
+  for (const auto& [id, entry] : experiments_)
+    if (entry.actor) m.rule.in_use.push_back(id);
+  return self_->delegate(store_, std::move(m));
 }
 
 void coordinator_state::experiment_ended(const message::experiment_ended& m) {

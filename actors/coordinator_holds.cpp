@@ -39,7 +39,7 @@ expected<void> coordinator_state::check_unused(const std::string& device) const 
   if (!traits_of(device).replays.empty())
     return fail(errc::refused, "device {} answers from stored verdicts: nothing can be measured on it", device);
   for (const auto& [id, e] : experiments_)
-    if (e.actor && names_device(e.record.device, device))
+    if (e.actor && may_use(e, device))
       return fail(errc::refused,
                   "experiment {} runs on {}, so nothing else can be measured there; wait for its end, or `cudal1 stop "
                   "{}`",

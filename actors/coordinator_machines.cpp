@@ -57,7 +57,9 @@ expected<message::joined> coordinator_state::join(const message::join& m, const 
     device.architecture = d.architecture;
     device.model = d.model;
     device.problem = d.problem;
-    devices_.add(device);
+    if (d.role != device_role::measure && devices_.has(device.name))
+      drop_leases(device.name, "it is reserved now", false);
+    devices_.add(device, d.role);
   }
   auto& here = machines_[m.name];
   if (!is_own && here.agent != agent) self_->monitor(agent);
@@ -147,9 +149,13 @@ void coordinator_state::watch_machines() {
 void coordinator_state::tell_experiments_of_devices() {
   for (const auto& [id, e] : experiments_) {
     if (!e.actor) continue;
-    const std::string devices = devices_.of_model(e.record.device, e.model);
-    self_->send(e.actor, message::devices_changed{static_cast<int64_t>(devices_.count_here(devices)),
-                                                  starter_.credit_for(devices), devices_.why_none_is_here(devices)});
+    const std::string devices = devices_.of_model(e.record.device, e.record.model);
+    message::devices_changed m;
+    m.count = static_cast<int64_t>(devices_.count_here(devices));
+    m.credit = devices.empty() ? 0 : starter_.credit_for(devices);
+    m.waits_for = devices.empty() ? "no device of the model " + e.record.model + " measures any more"
+                                  : devices_.why_none_is_here(devices);
+    self_->send(e.actor, std::move(m));
   }
 }
 

@@ -8,7 +8,13 @@
 
 namespace cudal1 {
 
-void device_roster::add(const node_device& device) {
+void device_roster::add(const node_device& device, device_role role) {
+  if (role != device_role::measure) {
+    entries_.erase(device.name);
+    reserved_[device.name] = {device.name, device.model, role};
+    return;
+  }
+  reserved_.erase(device.name);
   auto& e = entries_[device.name];
   e.what = device;
   e.now = state::starting;
@@ -81,8 +87,9 @@ expected<std::string> device_roster::choose(const std::string& wanted) const {
     CUDAL1_CHECK(kind_of_devices(wanted));
     for (const auto& [name, device] : entries_)
       if (names_device(wanted, name)) chosen.push_back(name);
-    CUDAL1_CHECK(check_one_model(chosen));
     CUDAL1_TRY(const auto names, read_device_list(wanted));
+    for (const auto& name : names)
+      CUDAL1_CHECK(check_measures(name));
     std::vector<std::string> here;
     for (const auto& [name, device] : entries_)
       here.push_back(name);
@@ -104,17 +111,24 @@ expected<std::string> device_roster::choose(const std::string& wanted) const {
   return fmt::format("{}", fmt::join(names, ","));
 }
 
-expected<void> device_roster::check_one_model(const std::vector<std::string>& chosen) const {
-  for (const auto& name : chosen) {
-    const auto& first = at(chosen.front()).what;
-    const auto& other = at(name).what;
-    if (other.architecture != first.architecture || other.model != first.model)
-      return fail(
-          errc::invalid_argument,
-          "{} and {} are of two models ({} and {}), and their times cannot be compared: choose devices of one model",
-          first.name, name, first.model, other.model);
-  }
-  return {};
+// `name` is that of a device, or of all of a kind.
+expected<void> device_roster::check_measures(const std::string& name) const {
+  const auto is_meant = [&](const auto& d) { return names_device(name, d.first); };
+  if (std::ranges::any_of(entries_, is_meant)) return {};
+  const auto kept = std::ranges::find_if(reserved_, is_meant);
+  if (kept == reserved_.end()) return {};
+  return fail(errc::invalid_argument,
+              "device {} does not measure: it is reserved for the policy's models (device.policy_devices of its node); "
+              "`cudal1 devices` lists the others",
+              kept->first);
+}
+
+std::vector<std::string> device_roster::models_of(const std::string& devices) const {
+  std::vector<std::string> models;
+  for (const auto& [name, entry] : entries_)
+    if (names_device(devices, name) && entry.usable() && std::ranges::count(models, entry.what.model) == 0)
+      models.push_back(entry.what.model);
+  return models;
 }
 
 const device_roster::entry& device_roster::first_of(const std::string& devices) const {

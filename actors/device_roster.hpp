@@ -33,8 +33,8 @@ class device_roster {
   };
   using entries = std::map<std::string, entry, device_order>;
 
-  // A device that was added before starts again.
-  void add(const node_device& device);
+  // A device that was added before starts again. One that does not measure is only kept by its name.
+  void add(const node_device& device, device_role role = device_role::measure);
   // Its machine is cut off, or has left; then it is added again.
   void away(const std::string& device, const error& problem);
   // For those below, the device must have been added.
@@ -44,6 +44,8 @@ class device_roster {
   void give_up(const std::string& device, const error& problem);
 
   const entries& all() const { return entries_; }
+  // Those with another role than to measure.
+  const std::map<std::string, reserved_device, device_order>& reserved() const { return reserved_; }
   const entry& at(const std::string& device) const { return entries_.at(device); }
   bool has(const std::string& device) const { return entries_.contains(device); }
   bool is_ready(const std::string& device) const;
@@ -56,21 +58,24 @@ class device_roster {
   bool settled() const;
   // An error with the first device's problem, if none is ready.
   expected<void> any_ready() const;
-  // The list of devices that an experiment asks for: all exist, they are of one model, and at least one is usable. ""
-  // chooses the first usable one. The name of a kind stays, for those of machines that join later.
+  // The list of devices that an experiment asks for: all exist and measure, and at least one is usable. "" chooses the
+  // first usable one. The name of a kind stays, for those of machines that join later.
   expected<std::string> choose(const std::string& wanted) const;
+  // The models of those of a list that may be used, now or later, in the order of the devices.
+  std::vector<std::string> models_of(const std::string& devices) const;
   // The first device of a list that choose() returned, if possible one that is ready: for what is the same for all.
   const entry& first_of(const std::string& devices) const;
-  // Those of a list that are of a model, by their names.
+  // Those of a list that are of a model, by their names; "" if none is.
   std::string of_model(const std::string& devices, const std::string& model) const;
-  // How many of a list are here, and why none is ("" if one is).
+  // How many of a list are here, and why none is ("" if one is, or if the list is empty).
   std::size_t count_here(const std::string& devices) const;
   std::string why_none_is_here(const std::string& devices) const;
 
  private:
-  expected<void> check_one_model(const std::vector<std::string>& chosen) const;
+  expected<void> check_measures(const std::string& name) const;
 
   entries entries_;
+  std::map<std::string, reserved_device, device_order> reserved_;
 };
 
 }  // namespace cudal1

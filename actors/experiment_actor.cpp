@@ -41,7 +41,7 @@ void experiment_flow::begin(experiment_actor::pointer self, experiment_setup set
     const auto before = setup_.groups.find(t->id);
     turns_.push_back(before == setup_.groups.end() ? 0 : before->second);
   }
-  saved_ = now;
+  save();  // that it runs: one that was stopped is resumed by the next node, too
   self_->send(experiment_actor(self_), message::tick{});
 }
 

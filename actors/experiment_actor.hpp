@@ -207,6 +207,7 @@ class experiment_flow {
   clock::time_point saved_{};
   std::string store_problem_;  // "" while the store can be written
   std::string waits_for_;      // machines that are away, if all its devices are; else ""
+  std::string not_reserved_;   // why, as it was logged last
   clock::time_point store_failed_since_{};
   std::optional<clock::time_point> ending_since_;
   bool stopping_ = false, keep_running_ = false, ended_ = false, device_gone_ = false;

@@ -10,6 +10,7 @@ namespace cudal1 {
 namespace {
 
 constexpr std::chrono::milliseconds first_delay_after_loss{500}, longest_delay_after_loss{30'000};
+constexpr std::chrono::milliseconds delay_without_store{500};
 
 // Errors of a commit that trying again does not fix: the attempt does not exist or is lost.
 bool is_permanent_refusal(errc code) {
@@ -69,11 +70,16 @@ void experiment_flow::not_reserved(slot_id id, const error& e) {
     books_->refuse_task(s.task, e.message);
     return drop(id);
   }
-  spdlog::warn("experiment {}: no attempt could be reserved, trying again: {}", books_->record().id, e.message);
-  later(id, [this, id] { reserve(id); });
+  // Once an outage: a full disk may last.
+  const bool logged = std::exchange(not_reserved_, e.message) == e.message;
+  spdlog::log(logged ? spdlog::level::debug : spdlog::level::warn,
+              "experiment {}: no attempt could be reserved, trying again: {}", books_->record().id, e.message);
+  later(
+      id, [this, id] { reserve(id); }, delay_without_store);
 }
 
 void experiment_flow::reserved(slot_id id, message::reserved r) {
+  not_reserved_.clear();
   auto& s = slots_.at(id);
   s.attempt = r.attempt;
   if (s.prompt != 0) repeats_[s.task] = 0;

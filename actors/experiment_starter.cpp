@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/ranges.h>
+
 #include "actors/generator_actor.hpp"
 #include "actors/learner_actor.hpp"
 #include "actors/machine_devices.hpp"
@@ -13,27 +15,39 @@ namespace cudal1 {
 
 namespace {
 constexpr duration store_timeout{std::chrono::minutes(1)};
+
+expected<void> check_not_pruned(const experiment_record& e, const char* consequence) {
+  if (e.pruned_unix_ms == 0) return {};
+  return fail(errc::invalid_argument, "the records of experiment {} were pruned: {}", e.id, consequence);
 }
 
-void experiment_starter::start(message::start_experiment m, started_promise p) {
+}  // namespace
+
+void experiment_starter::start(const message::start_experiment& m, started_promise p) {
   ++starting_;
-  if (auto begun = begin_start(std::move(m), p); !begun) refuse("", p, std::move(begun).error());
+  auto begun = begin_start(m, p);
+  if (begun) return;
+  if (!m.may_wait || begun.error().code != errc::infrastructure) return refuse("", p, std::move(begun).error());
+  waiting_[m.experiment] = {m, begun.error().message};
+  --starting_;
+  p.deliver(message::started{m.experiment});
+  context_.start_ended();
 }
 
 expected<void> experiment_starter::begin_start(message::start_experiment m, const started_promise& p) {
+  if (!m.experiment.empty()) return begin_resume(m.experiment, m.hold, p);
   auto& record = m.record;
   CUDAL1_TRY(record.device, context_.devices->choose(record.device));
-  CUDAL1_CHECK(check_ready(record.device));
-  CUDAL1_CHECK(context_.holds->check_free(record.device, m.hold));
-  if (!m.experiment.empty()) {
-    load(m.experiment, {}, p);
-    return {};
-  }
+  CUDAL1_TRY(const auto of_models, records_of(m));
+  CUDAL1_CHECK(check_ready(of_models.front(), m.hold));
   // Before anything is created: an experiment that cannot start would be resumed by each later node.
   if (m.program.empty()) {
     CUDAL1_TRY(const policy_setup setup, policy_setup_of(record));
     CUDAL1_CHECK(make_policy(record.policy, setup));
-    if (!record.replays.empty()) CUDAL1_CHECK(context_.records->get_experiment(record.replays));
+    if (!record.replays.empty()) {
+      CUDAL1_TRY(const auto replayed, context_.records->get_experiment(record.replays));
+      CUDAL1_CHECK(check_not_pruned(replayed, "its prompts cannot be given again"));
+    }
   }
   CUDAL1_TRY(const std::string kind, kind_of_devices(record.device));
   CUDAL1_TRY(const std::vector<task> tasks,
@@ -47,11 +61,54 @@ expected<void> experiment_starter::begin_start(message::start_experiment m, cons
   return {};
 }
 
-expected<void> experiment_starter::check_ready(const std::string& devices) const {
+expected<void> experiment_starter::begin_resume(const std::string& experiment, uint64_t hold,
+                                                const started_promise& p) {
+  CUDAL1_TRY(experiment_record record, context_.records->get_experiment(experiment));
+  CUDAL1_CHECK(check_not_pruned(record, "it cannot go on; start a new search"));
+  CUDAL1_CHECK(context_.devices->choose(record.device));
+  choose_model(record);
+  CUDAL1_CHECK(check_ready(record, hold));
+  load(experiment, {}, p);
+  return {};
+}
+
+// Those that can start now first: one of them leads.
+expected<std::vector<experiment_record>> experiment_starter::records_of(const message::start_experiment& m) const {
+  const auto models = context_.devices->models_of(m.record.device);
+  if (models.size() > 1 && !m.program.empty())
+    return fail(errc::invalid_argument,
+                "{} names devices of several models ({}), and a program is measured on one: name one device",
+                m.record.device, fmt::join(models, ", "));
+  std::vector<experiment_record> records;
+  for (const auto& model : models) {
+    records.push_back(m.record);
+    records.back().model = model;
+  }
+  std::ranges::stable_partition(records, [&](const auto& r) { return check_ready(r, m.hold).has_value(); });
+  if (records.empty()) return fail(errc::infrastructure, "no device of {} can be used", m.record.device);
+  return records;
+}
+
+// Records of earlier versions do not say it.
+void experiment_starter::choose_model(experiment_record& record) const {
+  if (record.model.empty()) record.model = context_.devices->first_of(record.device).what.model;
+}
+
+expected<std::string> experiment_starter::devices_of(const experiment_record& record) const {
+  auto devices = context_.devices->of_model(record.device, record.model);
+  if (devices.empty())
+    return fail(errc::infrastructure, "no device of {} is of the model {}: its machine has not joined", record.device,
+                record.model);
+  return devices;
+}
+
+expected<void> experiment_starter::check_ready(const experiment_record& record, uint64_t hold) const {
+  CUDAL1_TRY(const std::string devices, devices_of(record));
   const auto& first = context_.devices->first_of(devices);
-  if (first.now == device_roster::state::ready) return {};
-  return fail(errc::infrastructure, "no device of {} is ready{}", devices,
-              first.problem.message.empty() ? "" : ": " + first.problem.message);
+  if (first.now != device_roster::state::ready)
+    return fail(errc::infrastructure, "no device of {} is ready{}", devices,
+                first.problem.message.empty() ? "" : ": " + first.problem.message);
+  return context_.holds->check_free(devices, hold);
 }
 
 void experiment_starter::refuse(const std::string& id, started_promise& p, error e) {
@@ -73,16 +130,24 @@ void experiment_starter::keep_tasks(message::start_experiment m, std::vector<tas
       [this, p](error e) mutable { refuse("", p, std::move(e)); });
 }
 
-void experiment_starter::create(message::start_experiment m, started_promise p) {
-  m.record.created_unix_ms = unix_ms();
-  m.record.state = experiment_state::running;
-  if (!m.program.empty()) m.record.policy = hand_policy;
-  ask<experiment_record>(
-      context_.node, context_.store, store_timeout, message::create_experiment{m.record},
-      [this, m, p](const experiment_record& created) mutable {
+void experiment_starter::create(const message::start_experiment& m, started_promise p) {
+  auto records = records_of(m);
+  if (!records) return refuse("", p, std::move(records).error());
+  for (auto& r : *records) {
+    r.created_unix_ms = unix_ms();
+    r.state = experiment_state::running;
+    if (!m.program.empty()) r.policy = hand_policy;
+  }
+  ask<message::created_experiments>(
+      context_.node, context_.store, store_timeout, message::create_experiments{std::move(*records)},
+      [this, m, p](const message::created_experiments& created) mutable {
+        const auto& lead = created.records.front();
         given_variants given;
-        if (!m.program.empty()) given.push_back(hand_written_variant(created, m.program, m.origin));
-        load(created.id, std::move(given), p);
+        if (!m.program.empty()) given.push_back(hand_written_variant(lead, m.program, m.origin));
+        std::vector<message::start_experiment> others;
+        for (std::size_t i = 1; i < created.records.size(); ++i)
+          others.emplace_back().experiment = created.records[i].id;
+        resume_next(std::move(others), [this, id = lead.id, given, p]() mutable { load(id, std::move(given), p); });
       },
       [this, p](error e) mutable { refuse("", p, std::move(e)); });
 }
@@ -101,16 +166,18 @@ void experiment_starter::load(const std::string& id, given_variants given, start
 expected<experiment_setup> experiment_starter::prepare(message::loaded_experiment all, given_variants given) const {
   CUDAL1_TRY(experiment_setup s, setup_of(std::move(all), std::move(given)));
   CUDAL1_CHECK(context_.devices->choose(s.record.device));
-  const auto& device = context_.devices->first_of(s.record.device);
+  choose_model(s.record);
+  CUDAL1_TRY(const std::string devices, devices_of(s.record));
+  const auto& device = context_.devices->first_of(devices);
   const auto& options = *context_.options;
   s.store = context_.store;
   s.node = coordinator_actor(context_.node);
   s.compiler = s.node;
   s.compile_target = compile_target(device.what);
   s.where = device.report.where;
-  s.devices = static_cast<int64_t>(context_.devices->count_here(s.record.device));
+  s.devices = static_cast<int64_t>(context_.devices->count_here(devices));
   s.in_a_row = options.settings_of(device.what.name).search.in_a_row;
-  s.credit = credit_for(s.record.device);
+  s.credit = credit_for(devices);
   s.unrecorded_allowed = options.settings.replay.unrecorded_in_a_row;
   s.compile_timeout = options.compile_timeout(static_cast<int>(s.credit));
   s.end_timeout = in_ms(options.settings.search.end_timeout_s);
@@ -177,7 +244,8 @@ expected<policy_handles::pair> experiment_starter::spawn_policy(const experiment
     one = std::make_shared<std::unique_ptr<policy>>(std::move(made));
   }
   const auto& options = *context_.options;
-  const auto& device = context_.devices->first_of(record.device);
+  CUDAL1_TRY(const std::string devices, devices_of(record));
+  const auto& device = context_.devices->first_of(devices);
   policy_handles::pair actors;
   actors.traits = (*policies[0])->traits();
   if (!record.replays.empty()) actors.traits.repair_rounds = 0;  // they are among the prompts that are given again
@@ -223,9 +291,7 @@ void experiment_starter::resume(done_promise p) {
             cancel_hand_written(record);
             continue;
           }
-          all.push_back({});
-          all.back().experiment = record.id;
-          all.back().record.device = record.device;
+          all.emplace_back().experiment = record.id;
         }
         resume_next(std::move(all), [p]() mutable { p.deliver(message::done{}); });
       },

@@ -47,7 +47,7 @@ class experiment_starter {
   int starting() const { return starting_; }
 
   // Starts a new experiment, or (with an id) resumes one. The promise is answered when it is launched or has failed.
-  void start(message::start_experiment m, started_promise p);
+  void start(const message::start_experiment& m, started_promise p);
   // Resumes the experiments that ran when the last node ended; those whose machines are not here yet, once they are.
   void resume(done_promise p);
   // A device has become ready.
@@ -65,8 +65,13 @@ class experiment_starter {
 
   // Each step runs when the store has answered the previous one.
   expected<void> begin_start(message::start_experiment m, const started_promise& p);
+  expected<void> begin_resume(const std::string& experiment, uint64_t hold, const started_promise& p);
+  // The records of a new search: one for each model of its devices, which differ in that only.
+  expected<std::vector<experiment_record>> records_of(const message::start_experiment& m) const;
+  // Those that a record's experiment may use now, by their names; errc::infrastructure if there are none.
+  expected<std::string> devices_of(const experiment_record& record) const;
   void keep_tasks(message::start_experiment m, std::vector<task_record> tasks, started_promise p);
-  void create(message::start_experiment m, started_promise p);
+  void create(const message::start_experiment& m, started_promise p);
   void load(const std::string& id, given_variants given, started_promise p);
   expected<experiment_setup> prepare(message::loaded_experiment all, given_variants given) const;
   void add_policy(experiment_setup setup, started_promise p);
@@ -77,7 +82,8 @@ class experiment_starter {
   void refuse(const std::string& id, started_promise& p, error e);
 
   void resume_next(std::vector<message::start_experiment> left, const std::function<void()>& ended);
-  expected<void> check_ready(const std::string& devices) const;
+  void choose_model(experiment_record& record) const;
+  expected<void> check_ready(const experiment_record& record, uint64_t hold) const;
   void cancel_hand_written(experiment_record record);
 
   surroundings context_;

@@ -9,8 +9,8 @@ namespace cudal1 {
 using store_actor = caf::typed_actor<
     // Stores a task; one that is stored already is not changed.
     answers<message::keep_task, message::done>,
-    // Creates an experiment; the answer has its id.
-    answers<message::create_experiment, experiment_record>,
+    // Creates an experiment, or those of a search over several models, in one change; the answer has their ids.
+    answers<message::create_experiments, message::created_experiments>,
     // Saves an experiment's state and active time.
     answers<message::save_experiment, message::done>,
     // Loads an experiment with its tasks, tallies and unfinished variants; errc::not_found.
@@ -46,6 +46,10 @@ using store_actor = caf::typed_actor<
     answers<message::store_metrics_query, message::store_metrics>,
     // A line for the event log.
     takes<message::note_event>,
+    // Removes what a step of pruning may remove.
+    answers<message::prune_store, prune_report>,
+    // Whether the data folder has room: while it has none, no experiments are created and no attempts reserved.
+    takes<message::disk_usage>,
     // To itself: writes the pending changes.
     takes<message::tick>>;
 
@@ -164,6 +168,11 @@ using agent_actor = caf::typed_actor<
     // Its own timer: heartbeats, and joining again.
     takes<message::tick>>;
 
+// Watches the size of the data folder, and keeps it under its quota. Detached: disks block.
+using housekeeper_actor = caf::typed_actor<
+    // Its own clock.
+    takes<message::tick>>;
+
 // Machines, leases, experiments: one per cluster.
 using coordinator_actor = caf::typed_actor<
     // From an agent: it joins, is alive, or leaves.
@@ -188,6 +197,8 @@ using coordinator_actor = caf::typed_actor<
     answers<message::start_experiment, message::started>, answers<message::progress_query, message::progress_answer>,
     answers<message::stop_experiment, message::done>, answers<message::status_query, node_status>,
     answers<message::drain_machine, message::done>,
+    // From a client or the housekeeper: a step of pruning, which spares the experiments that run.
+    answers<message::prune_store, prune_report>,
     // From the metrics' server.
     answers<message::node_metrics_query, message::node_metrics>,
     // From a client that measures on a device itself: holds the device, which must be idle; releases it; stores a
@@ -201,9 +212,9 @@ using coordinator_actor = caf::typed_actor<
     takes<message::tick>>;
 
 // All types of messages. A new actor must be added here.
-using message_types =
-    message_types_of<store_actor, generator_actor, compiler_actor, learner_actor, verifier_actor, profiler_actor,
-                     auditor_actor, device_actor, blob_reader_actor, agent_actor, experiment_actor, coordinator_actor>;
+using message_types = message_types_of<store_actor, generator_actor, compiler_actor, learner_actor, verifier_actor,
+                                       profiler_actor, auditor_actor, device_actor, blob_reader_actor, agent_actor,
+                                       experiment_actor, housekeeper_actor, coordinator_actor>;
 
 // Registers all of them with CAF.
 void register_messages(caf::actor_system_config& config);

@@ -161,6 +161,7 @@ std::optional<std::size_t> ledger::index_of(const std::string& task) const {
 experiment_progress ledger::progress(time_point now) const {
   experiment_progress p;
   p.experiment = record_.id;
+  p.model = record_.model;
   p.state = enum_name(record_.state);
   p.active_s = active_s(now);
   for (const auto& b : books_) {

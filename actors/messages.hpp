@@ -20,7 +20,7 @@
 namespace cudal1 {
 
 // Of the messages between machines. Agents of another version are refused.
-inline constexpr int64_t cluster_protocol_version = 2;
+inline constexpr int64_t cluster_protocol_version = 3;
 
 }  // namespace cudal1
 
@@ -45,10 +45,16 @@ struct keep_task {
 };
 BOOST_DESCRIBE_STRUCT(keep_task, (), (record))
 
-struct create_experiment {
-  experiment_record record;
+// Of a search over several models: the first experiment leads, and the records of the others will name it.
+struct create_experiments {
+  std::vector<experiment_record> records;
 };
-BOOST_DESCRIBE_STRUCT(create_experiment, (), (record))
+BOOST_DESCRIBE_STRUCT(create_experiments, (), (records))
+
+struct created_experiments {
+  std::vector<experiment_record> records;
+};
+BOOST_DESCRIBE_STRUCT(created_experiments, (), (records))
 
 struct save_experiment {
   experiment_record record;
@@ -199,6 +205,14 @@ struct note_event {
 };
 BOOST_DESCRIBE_STRUCT(note_event, (), (event))
 
+// The data folder. While `problem` says that there is no room, the store takes no new experiments and attempts.
+struct disk_usage {
+  int64_t used_bytes = 0, free_bytes = 0;
+  int64_t quota_bytes = 0;  // 0: none
+  std::string problem;      // "" while there is room
+};
+BOOST_DESCRIBE_STRUCT(disk_usage, (), (used_bytes, free_bytes, quota_bytes, problem))
+
 // What the store has been given since the node started.
 struct store_metrics_query {
   bool all = true;
@@ -212,8 +226,16 @@ struct store_metrics {
   int64_t changes = 0, batches = 0;         // written
   double write_ms = 0;                      // of all batches
   bool writable = true;
+  disk_usage disk;
 };
-BOOST_DESCRIBE_STRUCT(store_metrics, (), (verdicts, stage_ms, ended, changes, batches, write_ms, writable))
+BOOST_DESCRIBE_STRUCT(store_metrics, (), (verdicts, stage_ms, ended, changes, batches, write_ms, writable, disk))
+
+// One step of pruning, as store::prune.
+struct prune_store {
+  prune_rule rule;
+  std::string from;
+};
+BOOST_DESCRIBE_STRUCT(prune_store, (), (rule, from))
 
 // ---- generator, compiler, learner ---------------------------------------------------------------------------------
 
@@ -304,8 +326,9 @@ struct offered_device {
   std::string name;  // on that machine: "cuda:0"
   std::string architecture, model;
   std::string problem;  // why it cannot be used at all; "" if it can
+  device_role role = device_role::measure;
 };
-BOOST_DESCRIBE_STRUCT(offered_device, (), (name, architecture, model, problem))
+BOOST_DESCRIBE_STRUCT(offered_device, (), (name, architecture, model, problem, role))
 
 // From an agent to the coordinator, which answers with `joined`. The sender is the agent. Sent again, with the same
 // incarnation, after their connection broke: the leases that are named then go on.
@@ -546,8 +569,9 @@ struct start_experiment {
   std::vector<std::string> tasks;  // canonical texts
   std::string program, origin;     // of a hand-written variant
   uint64_t hold = 0;               // that the client has; 0: none
+  bool may_wait = false;           // one that is resumed starts once its devices are here; else that is an error
 };
-BOOST_DESCRIBE_STRUCT(start_experiment, (), (experiment, record, tasks, program, origin, hold))
+BOOST_DESCRIBE_STRUCT(start_experiment, (), (experiment, record, tasks, program, origin, hold, may_wait))
 
 struct started {
   std::string experiment;
@@ -575,8 +599,9 @@ BOOST_DESCRIBE_STRUCT(node_metrics_query, (), (all))
 struct device_metrics {
   std::string device, model;
   bool ready = false, measuring = false, held = false;
+  bool reserved = false;  // for the policy's models: it never measures
 };
-BOOST_DESCRIBE_STRUCT(device_metrics, (), (device, model, ready, measuring, held))
+BOOST_DESCRIBE_STRUCT(device_metrics, (), (device, model, ready, measuring, held, reserved))
 
 struct machine_metrics {
   std::string machine;  // "": the coordinator's own

@@ -84,6 +84,14 @@ std::string metrics_text(const message::node_metrics& node, const process_metric
   w.one("store_write_seconds_total", "counter", "Time of these batches.", store.write_ms / second);
   w.one("store_writable", "gauge", "0 while the store cannot be written (a full disk).", store.writable ? 1 : 0);
 
+  w.one("data_folder_bytes", "gauge", "Size of the files in the data folder.",
+        static_cast<double>(store.disk.used_bytes));
+  w.one("data_folder_quota_bytes", "gauge", "Its quota (operation.disk_quota_gb); 0: none.",
+        static_cast<double>(store.disk.quota_bytes));
+  w.one("data_folder_has_room", "gauge", "0 while evaluations wait because the quota is reached.",
+        store.disk.problem.empty() ? 1 : 0);
+  w.one("disk_free_bytes", "gauge", "Free space where the data folder is.", static_cast<double>(store.disk.free_bytes));
+
   w.one("experiments_running", "gauge", "Experiments that run.", static_cast<double>(node.experiments));
   w.one("evaluations_waiting", "gauge", "Compiled evaluations that wait for a device.",
         static_cast<double>(node.waiting));
@@ -96,6 +104,8 @@ std::string metrics_text(const message::node_metrics& node, const process_metric
   };
   of_devices("device_ready", "1 if the device can be used now.", &message::device_metrics::ready);
   of_devices("device_measuring", "1 while the device runs an evaluation.", &message::device_metrics::measuring);
+  of_devices("device_reserved", "1 if the device is reserved for the policy's models: it never measures.",
+             &message::device_metrics::reserved);
   of_devices("device_held", "1 while a client measures on the device itself.", &message::device_metrics::held);
 
   w.begin("machine_present", "gauge",

@@ -24,8 +24,9 @@ struct node_options {
   std::string data;                              // folder
   configuration settings;                        // of the node
   std::map<std::string, configuration> of_kind;  // of each kind of device: the same with other defaults
-  std::vector<node_device> devices;
-  std::string worker;  // path of cudal1-worker; "" finds it beside this program
+  std::vector<node_device> devices;              // that measure
+  std::vector<node_device> policy_devices;       // that are reserved for the policy's models
+  std::string worker;                            // path of cudal1-worker; "" finds it beside this program
   core_layout cores;
   int compile_workers = 1;
   std::string version;                   // of the program

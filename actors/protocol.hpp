@@ -18,11 +18,12 @@
 #include "sandbox/evaluation.hpp"
 #include "store/baseline_record.hpp"
 #include "store/group_record.hpp"
+#include "store/pruning.hpp"
 #include "store/search_priority.hpp"
 
 namespace cudal1 {
 
-inline constexpr int client_protocol_version = 6;
+inline constexpr int client_protocol_version = 7;
 
 BOOST_DEFINE_ENUM_CLASS(client_verb,
                         hello,     // -> node_status
@@ -34,6 +35,7 @@ BOOST_DEFINE_ENUM_CLASS(client_verb,
                         keep_baseline,  // store a baseline measured on the device that the client holds
                         checkpoint,     // a copy of the store in a new folder
                         compact,        // the store
+                        prune,          // the records of experiments that ended long ago
                         drain_machine,  // of a cluster: its devices take no more work, or take work again
                         shutdown)       // the node: finish what is in flight, flush, exit 0
 
@@ -66,11 +68,13 @@ struct client_request {
   // drain_machine
   std::string machine;
   bool draining = true;
+  // prune
+  std::optional<prune_rule> pruning;
 };
 BOOST_DESCRIBE_STRUCT(client_request, (),
                       (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, fresh_policy, models,
                        replays, priority, device, experiment, stop_on_disconnect, task, program, origin, baseline,
-                       folder, machine, draining))
+                       folder, machine, draining, pruning))
 
 struct task_progress {
   std::string task, name;
@@ -106,11 +110,12 @@ struct experiment_progress {
   double policy_wait = 0;                  // share of the active time in which only the policy's answers were missing
   answer_cost answers;                     // of language models
   std::string problem;                     // why it does not get on: the store cannot be written; "" if it does
+  std::string model;                       // of the devices that it uses
 };
 BOOST_DESCRIBE_STRUCT(experiment_progress, (),
                       (experiment, state, active_s, evaluations, planned, evaluations_per_s, outcomes,
                        infrastructure_faults, unrecorded, tasks, stage_ms, device_busy, reused, policy_wait, answers,
-                       problem))
+                       problem, model))
 
 // A device that does not work (yet), and why.
 struct device_trouble {
@@ -118,6 +123,16 @@ struct device_trouble {
   bool given_up = false;  // else it is tried again
 };
 BOOST_DESCRIBE_STRUCT(device_trouble, (), (device, problem, given_up))
+
+// What a device is for: to measure variants, or to run the policy's models.
+BOOST_DEFINE_ENUM_CLASS(device_role, measure, policy)
+
+// A device that is reserved for another role than to measure.
+struct reserved_device {
+  std::string device, model;
+  device_role role = device_role::policy;
+};
+BOOST_DESCRIBE_STRUCT(reserved_device, (), (device, model, role))
 
 // A machine of a cluster.
 struct machine_status {
@@ -135,12 +150,14 @@ struct node_status {
   std::string data;                    // folder
   std::vector<device_report> devices;  // that work, GPUs first
   std::vector<device_trouble> troubled;
+  std::vector<reserved_device> reserved;
   std::vector<std::string> experiments;               // running
   std::map<std::string, std::vector<int>> processes;  // "zygote", "referee", "runner" -> pids, of this machine
   std::vector<machine_status> machines;
   std::string listens;  // where other machines join; "": nowhere
 };
-BOOST_DESCRIBE_STRUCT(node_status, (), (pid, data, devices, troubled, experiments, processes, machines, listens))
+BOOST_DESCRIBE_STRUCT(node_status, (),
+                      (pid, data, devices, troubled, reserved, experiments, processes, machines, listens))
 
 // A device that a client holds, and the settings with which the node itself measures on it.
 struct device_hold {
@@ -158,9 +175,11 @@ struct client_answer {
   std::string error_code, error;  // "" if there is none
   std::optional<node_status> status;
   std::optional<experiment_progress> progress;
+  std::vector<experiment_progress> others;  // of a search over several models: of the experiments that `progress` leads
   std::optional<verdict> result;
   std::optional<device_hold> hold;
+  std::optional<prune_report> pruned;
 };
-BOOST_DESCRIBE_STRUCT(client_answer, (), (last, error_code, error, status, progress, result, hold))
+BOOST_DESCRIBE_STRUCT(client_answer, (), (last, error_code, error, status, progress, others, result, hold, pruned))
 
 }  // namespace cudal1

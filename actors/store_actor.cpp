@@ -66,8 +66,20 @@ expected<message::done> store_state::keep_task(const message::keep_task& m) {
   return message::done{};
 }
 
-expected<experiment_record> store_state::create_experiment(const message::create_experiment& m) {
-  return db->create_experiment(m.record);
+// errc::io_error, as of a full disk: experiments try again.
+expected<void> store_state::check_room() const {
+  if (disk.problem.empty()) return {};
+  return fail(errc::io_error, "{}", disk.problem);
+}
+
+expected<message::created_experiments> store_state::create_experiments(const message::create_experiments& m) {
+  CUDAL1_CHECK(check_room());
+  message::created_experiments created;
+  for (experiment_record record : m.records) {
+    if (!created.records.empty()) record.lead = created.records.front().id;
+    CUDAL1_TRY(created.records.emplace_back(), db->create_experiment(std::move(record)));
+  }
+  return created;
 }
 
 expected<message::done> store_state::save_experiment(const message::save_experiment& m) {
@@ -145,6 +157,7 @@ expected<message::done> store_state::put_baseline(const message::put_baseline& m
 }
 
 expected<message::reserved> store_state::reserve(const message::reserve_attempt& m) {
+  CUDAL1_CHECK(check_room());
   message::reserved r;
   CUDAL1_TRY(r.attempt, db->reserve(m.variant, m.experiment));
   if (m.reuse_class.empty()) return r;
@@ -239,6 +252,7 @@ message::store_metrics store_state::metrics() const {
   m.changes = written.changes;
   m.batches = written.synced_batches;
   m.writable = !failed;
+  m.disk = disk;
   return m;
 }
 
@@ -256,7 +270,7 @@ store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> 
   });
   return {
       [&s](const message::keep_task& m) { return s.read([&] { return s.keep_task(m); }); },
-      [&s](const message::create_experiment& m) { return s.change([&s, m] { return s.create_experiment(m); }); },
+      [&s](const message::create_experiments& m) { return s.change([&s, m] { return s.create_experiments(m); }); },
       [&s](const message::save_experiment& m) { return s.change([&s, m] { return s.save_experiment(m); }); },
       [&s](const message::store_metrics_query&) -> caf::result<message::store_metrics> { return s.metrics(); },
       [&s](const message::load_experiment& m) { return s.read([&] { return s.load_experiment(m); }); },
@@ -281,6 +295,8 @@ store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> 
       [&s](const message::load_variant& m) { return s.read([&] { return s.db->get_variant(m.variant); }); },
       [&s](const message::load_hack_cases& m) { return s.read([&] { return s.load_hack_cases(m); }); },
       [&s](const message::note_event& m) { s.note_event(m); },
+      [&s](const message::prune_store& m) { return s.read([&] { return s.db->prune(m.rule, m.from); }); },
+      [&s](const message::disk_usage& m) { s.disk = m; },
       [&s](const message::tick& m) { m.number == store_state::recovery ? s.recover() : s.write_waiting(); },
   };
 }

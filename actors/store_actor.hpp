@@ -44,7 +44,7 @@ struct store_state {
   auto read(Read body) -> caf::result<typename std::invoke_result_t<Read>::value_type>;
 
   expected<message::done> keep_task(const message::keep_task& m);
-  expected<experiment_record> create_experiment(const message::create_experiment& m);
+  expected<message::created_experiments> create_experiments(const message::create_experiments& m);
   expected<message::done> save_experiment(const message::save_experiment& m);
   expected<message::loaded_experiment> load_experiment(const message::load_experiment& m);
   expected<message::running_experiments> list_running();
@@ -66,6 +66,9 @@ struct store_state {
   void note_event(const message::note_event& m);
   message::store_metrics metrics() const;
 
+  expected<void> check_room() const;
+
+  message::disk_usage disk;        // as the housekeeper saw it last
   message::store_metrics counted;  // without what statistics() of the store counts
 };
 

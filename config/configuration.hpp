@@ -97,6 +97,10 @@ struct device_options {
 
   std::string devices =
       key("auto", "\"auto\": all GPUs, or cpu where there is none. Else a list, as in \"cpu,cuda:0\".");
+  std::string policy_devices =
+      key("",
+          "Devices of this machine that are reserved for the policy's models and never measure, as in "
+          "\"cuda:1\"; \"\": none.");
   int64_t threads = key(1, {1, 1024, "threads"}, "Threads of a timed call on `cpu`.");
   int64_t timing_core =
       key(-1, {-1, 4095, ""}, "Number of the core that `cpu` is timed on; -1: the last one that this process may use.");
@@ -117,8 +121,8 @@ struct device_options {
   bool allow_weak_confinement = key(false, "Runs untrusted code even if the system refuses a required confinement.");
 };
 BOOST_DESCRIBE_STRUCT(device_options, (),
-                      (devices, threads, timing_core, cores_per_gpu, flush_mb, gpu_memory_limit_mb, time_limit_s,
-                       allow_weak_confinement))
+                      (devices, policy_devices, threads, timing_core, cores_per_gpu, flush_mb, gpu_memory_limit_mb,
+                       time_limit_s, allow_weak_confinement))
 
 struct compiler_options {
   static constexpr std::string_view about = "The compilation of variants.";
@@ -306,8 +310,16 @@ struct operation_options {
   int64_t log_mb =
       key(64, {1, 1 << 20, "MiB"}, "Size at which DATA/node.log becomes node.1.log and a new one is begun.");
   int64_t log_files = key(4, {1, 1000, "files"}, "Older logs that are kept.");
+  double disk_quota_gb = key(
+      0.0, {0, 1e7, "GB"},
+      "Size of the data folder at which the node deletes what can be made again (compiled code, older logs), compacts "
+      "the store, and then pauses: no new experiments, and those that run wait until there is room. 0: no quota.");
+  int64_t keep_days = key(
+      0, {0, 36500, "days"},
+      "Once a day the records of experiments that ended earlier than this are pruned, as `cudal1 store prune` does; "
+      "0: never.");
 };
-BOOST_DESCRIBE_STRUCT(operation_options, (), (metrics, log_mb, log_files))
+BOOST_DESCRIBE_STRUCT(operation_options, (), (metrics, log_mb, log_files, disk_quota_gb, keep_days))
 
 struct cluster_options {
   static constexpr std::string_view about = "Several machines that search together.";

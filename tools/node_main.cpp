@@ -26,9 +26,9 @@
 #include "config/configuration.hpp"
 #include "config/data_folder.hpp"
 #include "policy/search/policy_registry.hpp"
-#include "store/replay/replay_devices.hpp"
 #include "tools/node_cluster.hpp"
 #include "tools/node_compilers.hpp"
+#include "tools/node_devices.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
@@ -189,16 +189,6 @@ core_layout reserve_timing_cores(const node_options& o) {
 
 // ---- the process --------------------------------------------------------------------------------------------------
 
-// The devices with their full names, if any of them replays; from then on they exist.
-expected<std::string> open_replays(const node_options& o, replay_devices& replays) {
-  const auto& devices = o.settings.device.devices;
-  if (!names_replay(devices)) return devices;
-  CUDAL1_TRY(const auto source, replay_source::open(o.settings.replay, o.data));
-  spdlog::info("replaying {}", source->describe());
-  replays.use(source);
-  return with_replayed_kind(devices, source->kind());
-}
-
 expected<node_options> options_of(const flags& f, replay_devices& replays) {
   std::vector<std::string> environment;
   for (char** e = environ; *e != nullptr; ++e)
@@ -223,8 +213,9 @@ expected<node_options> options_of(const flags& f, replay_devices& replays) {
   }
   o.data = f.data;
   o.environment = std::move(environment);
-  CUDAL1_TRY(o.settings.device.devices, open_replays(o, replays));
+  CUDAL1_CHECK(open_replays(o.settings, o.data, replays));
   CUDAL1_TRY(o.devices, devices_of_node(o.settings.device.devices));
+  CUDAL1_CHECK(reserve_policy_devices(o));
   o.worker = f.worker;
   o.version = CUDAL1_VERSION;
   return o;

@@ -80,7 +80,8 @@ void cluster_test::start_coordinator(const std::vector<std::string>& more) {
   start_node(arguments);
 }
 
-void cluster_test::start_machine(const std::string& name, const std::string& data) {
+void cluster_test::start_machine(const std::string& name, const std::string& data,
+                                 const std::vector<std::string>& devices) {
   const std::string identity = folder_of(name) + ".pem";
   if (!std::filesystem::exists(identity)) {
     const auto authority = certificate_authority::open(folder_ + "/cluster");
@@ -93,8 +94,9 @@ void cluster_test::start_machine(const std::string& name, const std::string& dat
   const std::string folder = data.empty() ? folder_of(name) : data;
   std::filesystem::create_directories(folder);
   std::vector<std::string> words = network_ ? network_->words_on(name) : std::vector<std::string>();
-  words.insert(words.end(), {program_, "--data", folder, "--join", address(), "--identity", identity, "--device",
-                             "cpu", "--worker", CUDAL1_WORKER});
+  words.insert(words.end(),
+               {program_, "--data", folder, "--join", address(), "--identity", identity, "--worker", CUDAL1_WORKER});
+  words.insert(words.end(), devices.begin(), devices.end());
   for (const auto& word : quick_settings())
     words.push_back(word);
   machines_[name] = spawn_program(std::move(words), folder_of(name) + "/output");

@@ -31,8 +31,9 @@ class cluster_test : public node_test {
   // Starts it without devices, unless there are others in `more`, and waits until it answers.
   void start_coordinator(const std::vector<std::string>& more = {"--device", "none"});
   // Starts a machine with a cpu, whose certificate it makes if there is none yet. `data`: its folder, if not
-  // folder_of().
-  void start_machine(const std::string& name, const std::string& data = "");
+  // folder_of(). `devices`: its flags.
+  void start_machine(const std::string& name, const std::string& data = "",
+                     const std::vector<std::string>& devices = {"--device", "cpu"});
   // Sends its process a signal.
   void signal_machine(const std::string& name, int signal);
   int wait_machine(const std::string& name);

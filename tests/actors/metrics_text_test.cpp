@@ -26,6 +26,8 @@ message::node_metrics example() {
   m.store.batches = 10;
   m.store.write_ms = 25;
   m.store.writable = false;
+  m.store.disk = {300, 500, 200, "the quota is reached"};
+  m.devices.push_back({"cuda:2", "B", false, false, false, true});
   return m;
 }
 
@@ -46,6 +48,12 @@ TEST(metrics_text, has_every_number_with_its_labels_in_seconds) {
                            "cudal1_device_ready{device=\"cuda:0\",model=\"A \\\"model\\\"\\\\with\\na name\"} 1\n",
                            "cudal1_device_measuring{device=\"cuda:1\",model=\"B\"} 0\n",
                            "cudal1_device_held{device=\"cuda:1\",model=\"B\"} 1\n",
+                           "cudal1_device_reserved{device=\"cuda:1\",model=\"B\"} 0\n",
+                           "cudal1_device_reserved{device=\"cuda:2\",model=\"B\"} 1\n",
+                           "cudal1_data_folder_bytes 300\n",
+                           "cudal1_data_folder_quota_bytes 200\n",
+                           "cudal1_data_folder_has_room 0\n",
+                           "cudal1_disk_free_bytes 500\n",
                            "cudal1_machine_present{machine=\"\"} 1\n",
                            "cudal1_machine_present{machine=\"gpu7\"} 0\n",
                            "cudal1_machine_draining{machine=\"gpu7\"} 1\n",

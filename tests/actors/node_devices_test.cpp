@@ -1,6 +1,7 @@
 // A node with several devices, on a machine whose driver (a fake library) reports one GPU.
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 
@@ -57,6 +58,26 @@ TEST_F(node_with_a_gpu, a_device_that_does_not_start_does_not_affect_the_others)
   ASSERT_TRUE(last.progress) << last.error;
   EXPECT_EQ(last.progress->state, "finished");
   EXPECT_EQ(read_store()->get_experiment("e1")->device, "cpu") << "the first device that works";
+}
+
+TEST_F(node_with_a_gpu, a_gpu_whose_mig_mode_is_on_is_away_until_it_is_off) {
+  const std::string worker = lone_worker(), mode = folder_ + "/mig";
+  // It is not a GPU's worker: the session would start as far as there.
+  std::filesystem::create_symlink(CUDAL1_WORKER, programs_ + "/cudal1-cuda-worker");
+  std::ofstream(mode) << "on";
+  ::setenv("FAKE_NVML_MIG_FILE", mode.c_str(), 1);
+  start_node({"--device", "cpu,cuda:0", "--worker", worker});
+  ::unsetenv("FAKE_NVML_MIG_FILE");
+  const auto problem = [&] {
+    const auto status = hello();
+    return status.troubled.empty() ? device_trouble{} : status.troubled.front();
+  };
+  ASSERT_TRUE(wait_until([&] { return !problem().problem.empty(); }));
+  EXPECT_THAT(problem().problem,
+              testing::AllOf(HasSubstr("cuda:0: its MIG mode is on"), HasSubstr("nvidia-smi -i 0 -mig 0")));
+  EXPECT_FALSE(problem().given_up);
+  std::filesystem::remove(mode);
+  EXPECT_TRUE(wait_until([&] { return problem().problem.find("MIG") == std::string::npos; })) << problem().problem;
 }
 
 TEST_F(node_with_a_gpu, a_node_without_a_working_device_ends_and_reports_why) {

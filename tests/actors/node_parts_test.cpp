@@ -60,11 +60,35 @@ TEST(device_roster, a_device_that_is_not_here_is_refused_with_those_that_are) {
   EXPECT_FALSE(r.choose("tpu"));
 }
 
-TEST(device_roster, devices_of_two_models_are_not_used_together) {
+TEST(device_roster, devices_of_two_models_are_used_by_experiments_of_their_own) {
   auto r = two_gpus_and_a_cpu();
   r.add(node("cuda:2", "sm_80", "A100"));
-  EXPECT_THAT(r.choose("cuda").error().message, testing::AllOf(HasSubstr("H200"), HasSubstr("A100")));
-  EXPECT_EQ(r.choose("cuda:0,cuda:1").value(), "cuda:0,cuda:1");
+  EXPECT_EQ(r.choose("cuda").value(), "cuda");
+  EXPECT_THAT(r.models_of("cuda"), testing::ElementsAre("H200", "A100"));
+  EXPECT_THAT(r.models_of("cuda:0,cuda:1"), testing::ElementsAre("H200"));
+  EXPECT_EQ(r.of_model("cuda", "A100"), "cuda:2");
+  EXPECT_EQ(r.of_model("cuda:0", "A100"), "");
+  r.give_up("cuda:2", {errc::infrastructure, "it hangs"});
+  EXPECT_THAT(r.models_of("cuda"), testing::ElementsAre("H200"));
+}
+
+TEST(device_roster, a_device_that_is_reserved_for_the_policy_never_measures) {
+  auto r = two_gpus_and_a_cpu();
+  r.add(node("cuda:0", "sm_90a", "H200"), device_role::policy);
+  EXPECT_FALSE(r.has("cuda:0"));
+  EXPECT_EQ(r.choose("").value(), "cuda:1");
+  EXPECT_EQ(r.choose("cuda").value(), "cuda");
+  EXPECT_EQ(r.of_model("cuda", "H200"), "cuda:1");
+  const auto refused = r.choose("cuda:0,cuda:1");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, errc::invalid_argument);
+  EXPECT_THAT(refused.error().message,
+              testing::AllOf(HasSubstr("cuda:0 does not measure"), HasSubstr("device.policy_devices")));
+  ASSERT_EQ(r.reserved().size(), 1u);
+  r.add(node("cuda:1", "sm_90a", "H200"), device_role::policy);
+  EXPECT_THAT(r.choose("cuda").error().message, HasSubstr("does not measure"));
+  r.add(node("cuda:1", "sm_90a", "H200"));
+  EXPECT_EQ(r.choose("cuda:1").value(), "cuda:1") << "its machine has joined again, with another role for it";
 }
 
 TEST(device_roster, a_device_that_was_given_up_is_never_used_again) {
@@ -92,7 +116,7 @@ TEST(device_roster, devices_of_other_machines_come_after_ours_and_may_be_away) {
   EXPECT_EQ(names, "cuda:0 cuda:1 b/cuda:0 b/cuda:1 cpu ");
   EXPECT_THAT(r.of_machine("b"), testing::ElementsAre("b/cuda:0", "b/cuda:1"));
   EXPECT_EQ(r.choose("cuda:0,b/cuda:0").value(), "cuda:0,b/cuda:0");
-  EXPECT_THAT(r.choose("b/cuda").error().message, HasSubstr("two models"));
+  EXPECT_EQ(r.choose("b/cuda").value(), "b/cuda");
   EXPECT_EQ(r.of_model("cuda", "H200"), "cuda:0,cuda:1,b/cuda:0");
   EXPECT_EQ(r.count_here("cuda:0,b/cuda:0"), 2u);
   r.started("b/cuda:0", report_of("cuda:0"));

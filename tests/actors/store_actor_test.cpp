@@ -102,12 +102,12 @@ TEST_F(store_actor_test, a_refused_change_is_an_error_and_the_others_are_stored)
   auto good = ask_store<message::reserved>(message::reserve_attempt{make_variant("good"), "e1", ""});
   auto bad = ask_store<message::reserved>(message::reserve_attempt{variant_record{}, "e1", ""});
   auto lost = ask_store<message::done>(message::lose_attempt{});
-  auto experiment = ask_store<experiment_record>(message::create_experiment{});
+  auto experiment = ask_store<message::created_experiments>(message::create_experiments{{experiment_record{}}});
   scheduler().run();
   EXPECT_TRUE(holds(answer<message::reserved>(good)));
   EXPECT_EQ(answer<message::reserved>(bad).error().code, errc::invalid_argument);
   EXPECT_EQ(answer<message::done>(lost).error().code, errc::not_found);
-  EXPECT_EQ(answer<experiment_record>(experiment)->id, "e1");
+  EXPECT_EQ(answer<message::created_experiments>(experiment)->records.front().id, "e1");
   EXPECT_EQ(db_->statistics().synced_batches - before.synced_batches, 1);
 }
 
@@ -135,10 +135,10 @@ TEST_F(store_actor_test, if_a_batch_cannot_be_written_all_its_requests_get_an_er
 }
 
 TEST_F(store_actor_test, a_read_sees_every_change_that_was_sent_before_it) {
-  auto created = ask_store<experiment_record>(message::create_experiment{});
+  auto created = ask_store<message::created_experiments>(message::create_experiments{{experiment_record{}}});
   auto loaded = ask_store<message::loaded_experiment>(message::load_experiment{"e1"});
   scheduler().run();
-  EXPECT_TRUE(holds(answer<experiment_record>(created)));
+  EXPECT_TRUE(holds(answer<message::created_experiments>(created)));
   EXPECT_TRUE(holds(answer<message::loaded_experiment>(loaded)));
 }
 
@@ -153,10 +153,10 @@ TEST_F(store_actor_test, a_batch_is_bounded) {
 
 TEST_F(store_actor_test, what_was_sent_before_an_exit_is_written) {
   self_->send(actor_, message::note_event{});
-  auto created = ask_store<experiment_record>(message::create_experiment{});
+  auto created = ask_store<message::created_experiments>(message::create_experiments{{experiment_record{}}});
   caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
   scheduler().run();
-  EXPECT_TRUE(holds(answer<experiment_record>(created)));
+  EXPECT_TRUE(holds(answer<message::created_experiments>(created)));
   EXPECT_EQ(db_->events_after(0, 10)->size(), 1u);
 }
 

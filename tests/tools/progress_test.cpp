@@ -61,6 +61,19 @@ TEST(progress, a_frame_fits_every_width_and_height) {
       }
 }
 
+TEST(progress, of_several_models_has_a_frame_for_each) {
+  auto lead = some_progress(20), other = some_progress(20);
+  lead.model = "H200";
+  other.model = "H100";
+  other.experiment = "e4";
+  const auto lines = search_frame(lead, {other}, {"cuda", "evolutionary", 240}, size(80, 40), "stopping");
+  EXPECT_LT(lines.size(), 40U);
+  EXPECT_THAT(lines.front(), HasSubstr("e3 on cuda (H200)"));
+  EXPECT_THAT(lines, testing::Contains(HasSubstr("e4 on cuda (H100)")));
+  EXPECT_THAT(lines.back(), HasSubstr("stopping"));
+  EXPECT_THAT(search_frame(lead, {}, {"cuda", "random", 0}, size(80, 40), "").front(), Not(HasSubstr("H200")));
+}
+
 TEST(progress, a_wide_terminal_shows_the_same_tasks_in_fewer_lines) {
   const auto narrow = progress_frame(some_progress(30), {"cpu", "random", 0}, size(60, 0), "");
   const auto wide = progress_frame(some_progress(30), {"cpu", "random", 0}, size(160, 0), "");
@@ -113,6 +126,23 @@ TEST(progress, a_pipe_gets_each_new_best_once_and_no_escape_sequences) {
             "   0:42  task_number_2 2.50x, variant 0123456789ab\n"
             "   0:42  312 of 480 evaluations, 7.41/s, 2 of 3 tasks faster; failed: wrong_answer 8, hang 4\n"
             "   0:43  task_number_1 3.21x, variant 0123456789ab\n");
+}
+
+TEST(progress, a_pipe_says_which_model_a_best_is_of) {
+  captured out;
+  run_view view(examine(out.stream()), {"cuda", "random", 240});
+  auto lead = some_progress(1), other = some_progress(1);
+  lead.model = "H200";
+  other.model = "H100";
+  other.experiment = "e4";
+  other.tasks[0].best = 1.5;
+  view.update(lead, {other});
+  view.update(lead, {other});
+  EXPECT_EQ(out.text(),
+            "   0:42  task_number_0 2.50x on H200, variant 0123456789ab\n"
+            "   0:42  312 of 480 evaluations, 7.41/s, 1 of 1 tasks faster; failed: wrong_answer 8, hang 4 on H200\n"
+            "   0:42  task_number_0 1.50x on H100, variant 0123456789ab\n"
+            "   0:42  312 of 480 evaluations, 7.41/s, 1 of 1 tasks faster; failed: wrong_answer 8, hang 4 on H100\n");
 }
 
 TEST(live_area, redraws_in_one_place_and_shows_the_cursor_again) {

@@ -49,6 +49,21 @@ TEST_F(replay_command, evaluates_a_recorded_program_as_it_was) {
   EXPECT_EQ(at(document, "programs.0.result.reason"), json("gate 2: 163840 of 327680 elements outside 1e-4"));
 }
 
+TEST_F(replay_command, leaves_out_what_is_reserved_for_the_policy) {
+  const std::vector<std::string> settings = {"replay.devices=2", "device.policy_devices=replay:1",
+                                             "replay.unrecorded_in_a_row=4"};
+  const auto searched = replay({"run", "--task", "softmax", "--policy", "random", "--evaluations", "3"}, settings);
+  EXPECT_EQ(searched.code, 0) << searched.err;
+  const auto listed = run({"devices"});
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("replay-cpu:0"), HasSubstr("ready"), HasSubstr("replay-cpu:1"),
+                                HasSubstr("reserved"), HasSubstr("it does not measure")));
+  EXPECT_EQ(at(document_of(run({"devices", "--json"})), "reserved.0.role"), json("policy"));
+  const auto refused =
+      run({"run", "--device", "replay-cpu:1", "--task", "softmax"}, {"replay.source=" + source_.path()});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("device replay-cpu:1 does not measure: it is reserved for the policy's models"));
+}
+
 TEST_F(replay_command, is_named_wherever_it_shows) {
   const auto searched = replay({"run", "--task", "softmax", "--policy", "random", "--evaluations", "3"},
                                {"replay.unrecorded_in_a_row=4"});

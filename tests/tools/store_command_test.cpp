@@ -55,6 +55,44 @@ TEST_F(store_command, a_backup_is_a_data_folder_and_restores_one) {
   EXPECT_THAT(verified.out, HasSubstr("is in order: 1 experiment"));
 }
 
+TEST_F(store_command, prune_says_what_it_would_remove_and_keeps_the_best) {
+  {
+    // As many variants that none of the rules keeps all of them.
+    const auto s = store::open(data() + "/store").value();
+    for (int i = 0; i < 60; ++i) {
+      variant_record v = s->get_variant(ids_.wrong).value();
+      v.id = std::string(60, 'a') + std::to_string(1000 + i);
+      v.task = ids_.diagonal;
+      const auto a = s->reserve(v, ids_.experiment);
+      ASSERT_TRUE(holds(a));
+      verdict wrong;
+      wrong.task = v.task;
+      wrong.variant = v.id;
+      wrong.result = outcome::wrong_answer;
+      wrong.environment_id = "environment-1";
+      ASSERT_TRUE(holds(s->commit(*a, wrong, s->get_environment("environment-1").value())));
+    }
+    auto e = s->get_experiment(ids_.experiment).value();
+    e.state = experiment_state::finished;
+    ASSERT_TRUE(holds(s->update_experiment(e)));
+  }
+  const auto best = run({"best"}).out;
+  const auto planned = run({"store", "prune", "--days", "0", "--dry-run"});
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.out,
+              AllOf(HasSubstr("1 experiment"), HasSubstr("would remove 5"), HasSubstr("Nothing was changed")));
+  const auto done = run({"store", "prune", "--days", "0"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("removed 5"));
+  EXPECT_EQ(run({"store", "verify"}).code, 0);
+  EXPECT_EQ(run({"show", ids_.best}).code, 0);
+  EXPECT_THAT(run({"best"}).out, HasSubstr("diagonal_matmul"));
+  EXPECT_THAT(run({"experiments"}).out, HasSubstr("finished, pruned"));
+  EXPECT_THAT(run({"experiments", ids_.experiment}).out, AllOf(HasSubstr("were pruned on"), HasSubstr("22.9x")));
+  EXPECT_THAT(run({"store", "prune", "--days", "0"}).out, HasSubstr("removed 0 variants"));
+  EXPECT_EQ(run({"store", "prune"}).code, 2) << "the days must be named";
+}
+
 TEST_F(store_command, damage_is_listed_and_never_restored) {
   const std::string copy = folder_ / "copy", restored = folder_ / "restored";
   ASSERT_EQ(run({"store", "backup", copy}).code, 0);

@@ -179,10 +179,19 @@ expected<std::string> find_sibling(const std::string& name) {
 
 expected<std::vector<device_report>> choose_devices(const node_status& status, const std::string& wanted) {
   const auto& devices = status.devices;
+  std::vector<std::string> asked;
+  if (!wanted.empty()) {
+    CUDAL1_TRY(asked, read_device_list(wanted));
+  }
+  for (const auto& r : status.reserved)
+    if (std::ranges::count(asked, r.device) > 0)
+      return fail(errc::invalid_argument,
+                  "device {} does not measure: it is reserved for the policy's models (device.policy_devices of its "
+                  "node); `cudal1 devices` lists the others",
+                  r.device);
   if (devices.empty())
     return fail(errc::infrastructure, "the node on {} has no working device; `cudal1 doctor` says why", status.data);
   if (wanted.empty()) return std::vector{devices.front()};
-  CUDAL1_TRY(const auto asked, read_device_list(wanted));
   for (const auto& name : asked) {
     const auto is_meant = [&](const device_report& d) { return names_device(name, d.where.device); };
     if (std::any_of(devices.begin(), devices.end(), is_meant)) continue;

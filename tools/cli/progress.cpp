@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -109,6 +110,23 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
   return lines;
 }
 
+std::vector<std::string> search_frame(const experiment_progress& lead, const std::vector<experiment_progress>& others,
+                                      const run_limits& limits, const terminal& t, const std::string& remark) {
+  if (others.empty()) return progress_frame(lead, limits, t, remark);
+  terminal part = t;
+  if (t.height > 0) part.height = std::max<std::size_t>(t.height / (others.size() + 1), 4);
+  std::vector<std::string> lines;
+  const auto add = [&](const experiment_progress& p, const std::string& last) {
+    run_limits own = limits;
+    if (!p.model.empty()) own.device += " (" + p.model + ")";
+    std::ranges::move(progress_frame(p, own, part, last), std::back_inserter(lines));
+  };
+  add(lead, "");
+  for (const auto& p : others)
+    add(p, &p == &others.back() ? remark : "");
+  return lines;
+}
+
 std::string progress_line(const experiment_progress& p) {
   const auto failures = format_failures(p.outcomes);
   return fmt::format("{:>7}  {}, {} of {} tasks faster{}", format_clock(p.active_s), counts(p), faster(p),
@@ -132,12 +150,13 @@ void run_view::note(const std::string& what) {
     terminal_.print(what + "\n");
 }
 
-void run_view::update(const experiment_progress& p) {
+void run_view::update(const experiment_progress& p, std::vector<experiment_progress> others) {
   last_ = p;
-  if (terminal_.live)
-    draw();
-  else
-    print_lines(p);
+  others_ = std::move(others);
+  if (terminal_.live) return draw();
+  print_lines(p, others_.empty() ? "" : p.model);
+  for (const auto& other : others_)
+    print_lines(other, other.model);
 }
 
 void run_view::draw() {
@@ -145,21 +164,22 @@ void run_view::draw() {
   if (last_.experiment.empty())
     area_.draw({now.bold(remark_)});
   else
-    area_.draw(progress_frame(last_, limits_, now, remark_));
+    area_.draw(search_frame(last_, others_, limits_, now, remark_));
 }
 
-void run_view::print_lines(const experiment_progress& p) {
+void run_view::print_lines(const experiment_progress& p, const std::string& model) {
   std::string text;
+  const std::string on = model.empty() ? "" : " on " + model;
   for (const auto& task : p.tasks) {
-    auto& printed = printed_best_[task.task];
+    auto& printed = printed_best_[p.experiment + "/" + task.task];
     if (task.best <= 1 || task.best <= printed) continue;
     printed = task.best;
-    text += fmt::format("{:>7}  {} {}, variant {}\n", format_clock(p.active_s), task.name, format_speedup(task.best),
-                        short_id(task.best_variant));
+    text += fmt::format("{:>7}  {} {}{}, variant {}\n", format_clock(p.active_s), task.name, format_speedup(task.best),
+                        on, short_id(task.best_variant));
   }
-  if (p.active_s - printed_at_s_ >= seconds_between_lines) {
-    printed_at_s_ = p.active_s;
-    text += progress_line(p) + "\n";
+  if (auto& printed_at_s = printed_at_s_[p.experiment]; p.active_s - printed_at_s >= seconds_between_lines) {
+    printed_at_s = p.active_s;
+    text += progress_line(p) + on + "\n";
   }
   if (!text.empty()) terminal_.print(text);
 }

@@ -20,6 +20,9 @@ struct run_limits {
 // The lines of a frame, cut to the terminal's width and height. `remark` is the last line; "" for none.
 std::vector<std::string> progress_frame(const experiment_progress& p, const run_limits& limits, const terminal& t,
                                         const std::string& remark);
+// The same for a search over several models, one frame under the other.
+std::vector<std::string> search_frame(const experiment_progress& lead, const std::vector<experiment_progress>& others,
+                                      const run_limits& limits, const terminal& t, const std::string& remark);
 // "0:42  312 evaluations, 7.41/s, 12 of 16 tasks faster; failed: hang 1".
 std::string progress_line(const experiment_progress& p);
 
@@ -33,20 +36,22 @@ class run_view {
   // Prints a line that is not redrawn.
   void note(const std::string& what);
   void forget_remark() { remark_.clear(); }  // from the next frame on
-  void update(const experiment_progress& p);
+  // `others`: of a search over several models, the experiments that `p` leads.
+  void update(const experiment_progress& p, std::vector<experiment_progress> others = {});
   // Erases the frame.
   void close() { area_.erase(); }
 
  private:
   void draw();
-  void print_lines(const experiment_progress& p);
+  void print_lines(const experiment_progress& p, const std::string& model);
   terminal terminal_;
   run_limits limits_;
   live_area area_;
   experiment_progress last_;
+  std::vector<experiment_progress> others_;
   std::string remark_;
-  std::map<std::string, double> printed_best_;  // by task
-  double printed_at_s_ = 0;
+  std::map<std::string, double> printed_best_;  // by experiment and task
+  std::map<std::string, double> printed_at_s_;  // by experiment
 };
 
 }  // namespace cudal1::cli

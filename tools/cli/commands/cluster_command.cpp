@@ -149,7 +149,9 @@ expected<int> nodes(const list_options& o, context& c) {
 expected<int> devices(const list_options& o, context& c) {
   CUDAL1_TRY(const node_status s, status_of_node(c));
   if (o.json) {
-    print_json(c, json::make_object({{"devices", to_json(s.devices)}, {"troubled", to_json(s.troubled)}}));
+    print_json(c, json::make_object({{"devices", to_json(s.devices)},
+                                     {"troubled", to_json(s.troubled)},
+                                     {"reserved", to_json(s.reserved)}}));
     return exit_code::success;
   }
   table t({{"device"}, {"state"}, {"model", false, 12}, {"", false, 20}});
@@ -157,6 +159,8 @@ expected<int> devices(const list_options& o, context& c) {
     t.add({d.where.device, "ready", d.where.model, ""});
   for (const auto& d : s.troubled)
     t.add({d.device, d.given_up ? "given up" : "not ready", "", d.problem});
+  for (const auto& d : s.reserved)
+    t.add({d.device, "reserved", d.model, "for the policy's models: it does not measure"});
   c.out.print(t.text(c.out));
   return exit_code::success;
 }

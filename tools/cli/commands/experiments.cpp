@@ -1,4 +1,5 @@
 // cudal1 experiments and cudal1 stop.
+#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -59,8 +60,12 @@ expected<int> experiments(const experiments_options& o, context& c) {
       ++by_hand;
       continue;
     }
-    t.add({e.id, enum_name(e.state), e.policy, e.device, std::to_string(e.tasks.size()), budget_of(e),
-           format_clock(e.active_s), format_date(e.created_unix_ms)});
+    const bool leads = std::ranges::any_of(all, [&](const auto& other) { return other.lead == e.id; });
+    const bool is_alone = e.lead.empty() && !leads;
+    t.add({e.lead.empty() ? e.id : fmt::format("{} (of {})", e.id, e.lead),
+           enum_name(e.state) + std::string(e.pruned_unix_ms > 0 ? ", pruned" : ""), e.policy,
+           is_alone ? e.device : fmt::format("{} ({})", e.device, e.model), std::to_string(e.tasks.size()),
+           budget_of(e), format_clock(e.active_s), format_date(e.created_unix_ms)});
   }
   const auto listed = static_cast<int64_t>(all.size()) - by_hand;
   c.out.print(listed == 0 ? "No experiments yet; `cudal1 run` starts one.\n" : t.text(c.out));

@@ -12,8 +12,8 @@
 #include "policy/search/policy_registry.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "tools/baseline/first_look.hpp"
-#include "tools/baseline/measure_baselines.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/commands/finished_search.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/node_process.hpp"
@@ -93,16 +93,6 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   return r;
 }
 
-expected<std::vector<task>> tasks_of(store& s, const experiment_record& e) {
-  std::vector<task> tasks;
-  for (const auto& id : e.tasks) {
-    CUDAL1_TRY(const auto record, s.get_task(id));
-    CUDAL1_TRY(task t, read_task(record.text, record.profile));
-    tasks.push_back(std::move(t));
-  }
-  return tasks;
-}
-
 // Follows a running search: receives its progress, handles Ctrl-C and updates the view.
 class followed_run {
  public:
@@ -127,7 +117,7 @@ class followed_run {
       if (!interrupted_) view_.forget_remark();
       if (answer->progress) {
         experiment_ = answer->progress->experiment;
-        view_.update(*answer->progress);
+        view_.update(*answer->progress, answer->others);
       }
       if (answer->last) return experiment_;
       if (interrupted_ && !stop_sent_ && !experiment_.empty()) CUDAL1_CHECK(stop(client));
@@ -252,52 +242,6 @@ expected<void> look_first(chosen_work& work, client_request& r, run_options& o, 
   return {};
 }
 
-// Measures PyTorch and the best variants just found, on their devices. What cannot be measured is missing in the table.
-// False if interrupted.
-expected<bool> measure_base(const run_options& o, const std::string& experiment, const node_status& node,
-                            const context& c, run_view& view, int wake_fd) {
-  if (c.coordinator)
-    return fail(errc::unsupported,
-                "PyTorch is measured on the device's own machine: `cudal1 baseline --experiment {}` there does it",
-                experiment);
-  CUDAL1_TRY(const auto reader, open_for_reading(c));
-  CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
-  CUDAL1_TRY(auto devices, choose_devices(node, e.device));
-  std::erase_if(devices, [](const auto& d) { return !machine_of(d.where.device).empty(); });
-  if (devices.empty())
-    return fail(errc::unsupported,
-                "{} is on another machine, and PyTorch is measured where this command runs; --against program compares "
-                "with the task's own program",
-                e.device);
-  if (is_replayed(devices.front().where))
-    return fail(errc::unsupported, "{} replays stored verdicts, and PyTorch is measured on real devices only",
-                e.device);
-  baseline_plan plan;
-  plan.kinds = {o.against};
-  plan.devices = names_of(devices);
-  plan.experiment = e.id;
-  CUDAL1_TRY(plan.tasks, tasks_of(*reader, e));
-  baseline_observer observer;
-  observer.doing = [&](const std::string& what) { view.remark("measuring PyTorch: " + what); };
-  CUDAL1_TRY(const auto measured, measure_baselines(c.data, plan, observer, wake_fd));
-  if (measured.fault) return tl::unexpected<error>(*measured.fault);
-  return !measured.interrupted;
-}
-
-expected<void> print_result(const run_options& o, const std::string& experiment, const context& c) {
-  CUDAL1_TRY(const auto reader, open_for_reading(c));
-  CUDAL1_TRY(auto report, report_experiment(*reader, experiment));
-  CUDAL1_CHECK(compare_with_base(*reader, report, o.against));
-  if (o.json) {
-    print_json(c, to_json(report));
-  } else {
-    c.out.print((c.out.live ? "" : "\n") + print_report(report, examine(c.out.stream)));
-    c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", place_of(c))) +
-                "\n");
-  }
-  return {};
-}
-
 expected<int> run(run_options o, context& c) {
   if (!o.model.source.empty()) {
     CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
@@ -330,14 +274,14 @@ expected<int> run(run_options o, context& c) {
   followed_run follower(interrupt, view);
   auto experiment = follower.follow(node.client);
   bool interrupted = follower.interrupted();
+  const finished_search finished{experiment.value_or(""), o.against, o.json};
   if (experiment && o.against != against_program && !interrupted) {
-    const auto measured = measure_base(o, *experiment, node.status, c, view, interrupt.fd());
-    if (!measured) view.note(fmt::format("{} was not measured: {}", o.against, measured.error().message));
-    interrupted = measured && !*measured;
+    CUDAL1_TRY(const bool measured, measure_base(finished, node.status, c, view, interrupt.fd()));
+    interrupted = !measured;
   }
   view.close();
   CUDAL1_CHECK(experiment);
-  CUDAL1_CHECK(print_result(o, *experiment, c));
+  CUDAL1_CHECK(print_result(finished, node.status, c));
   return interrupted ? exit_code::interrupted : exit_code::success;
 }
 
@@ -366,10 +310,11 @@ void add_run(CLI::App& app, context& c) {
   sub->add_option("--seed", o->seed, "seed of all random choices; the same seed gives the same proposals")
       ->capture_default_str()
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62));
-  sub->add_option(
-         "--device", o->device,
-         "cpu, cuda:0, ..., a list as in cuda:0,cuda:1, or cuda: every GPU (default: the first GPU, else cpu); "
-         "replay answers from the verdicts of --set replay.source=DIR instead of measuring")
+  sub->add_option("--device", o->device,
+                  "cpu, cuda:0, ..., a list as in cuda:0,cuda:1, or cuda: every GPU (default: the first GPU, else "
+                  "cpu); devices of "
+                  "several models are searched by an experiment each, with a table each; "
+                  "replay answers from the verdicts of --set replay.source=DIR instead of measuring")
       ->type_name("DEVICE");
   sub->add_option("--model", o->models,
                   "a language model of the policy llm, as its endpoint names it or as a table of models.toml; if "
@@ -401,20 +346,21 @@ void add_run(CLI::App& app, context& c) {
                     "; a baseline is measured at the end of the search");
   sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
   add_node_flags(*sub, o->node);
-  sub->footer(
-      footer("  cudal1 run                                    all built-in tasks\n"
-             "  cudal1 run --time 4m                          ... for four minutes\n"
-             "  cudal1 run --task softmax --task layer_norm   two of them\n"
-             "  cudal1 run model.py                           your own PyTorch model\n"
-             "  cudal1 run model.py --module encoder.layers.0 ... one module of it (.: the whole, even if it is slow)\n"
-             "  cudal1 run model.py:Block                     ... a class, an object, a factory or a function in it\n"
-             "  cudal1 run --tasks my_tasks --evaluations 50  your own tasks\n"
-             "  cudal1 run --resume e3                        after Ctrl-C or a power cut\n"
-             "  cudal1 run --device replay --set replay.source=OTHER   what OTHER measured, replayed in seconds",
-             "  0    the search reached its limit; the table was printed\n"
-             "  2    the command line, or a task file or name on it, is invalid\n"
-             "  3    no node could be reached or started, or the node was lost\n"
-             "  130  Ctrl-C: finished evaluations were kept, and the table so far printed"));
+  sub->footer(footer(
+      "  cudal1 run                                    all built-in tasks\n"
+      "  cudal1 run --time 4m                          ... for four minutes\n"
+      "  cudal1 run --task softmax --task layer_norm   two of them\n"
+      "  cudal1 run model.py                           your own PyTorch model\n"
+      "  cudal1 run model.py --module encoder.layers.0 ... one module of it (.: the whole, even if it is slow)\n"
+      "  cudal1 run model.py:Block                     ... a class, an object, a factory or a function in it\n"
+      "  cudal1 run --tasks my_tasks --evaluations 50  your own tasks\n"
+      "  cudal1 run --device cuda                      every GPU of every machine; each model has its own table\n"
+      "  cudal1 run --resume e3                        after Ctrl-C or a power cut\n"
+      "  cudal1 run --device replay --set replay.source=OTHER   what OTHER measured, replayed in seconds",
+      "  0    the search reached its limit; the table was printed\n"
+      "  2    the command line, or a task file or name on it, is invalid\n"
+      "  3    no node could be reached or started, or the node was lost\n"
+      "  130  Ctrl-C: finished evaluations were kept, and the table so far printed"));
   sub->callback([o, &c] { finish(c, run(*o, c)); });
 }
 

@@ -1,4 +1,6 @@
 // cudal1 status: the node, its devices, and what the store holds.
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -72,8 +74,12 @@ void print_node(const status_report& r, const terminal& t) {
             "\n");
   for (const auto& [role, pids] : r.node->processes)
     t.print(fmt::format("    {}: {}\n", role, pids.empty() ? "-" : fmt::format("{}", fmt::join(pids, ", "))));
-  t.print(r.node->experiments.empty() ? "  no experiment runs\n"
-                                      : fmt::format("  running: {}\n", fmt::join(r.node->experiments, ", ")));
+  std::vector<std::string> running;
+  for (const auto& id : r.node->experiments) {
+    const auto e = std::ranges::find(r.experiments, id, &experiment_record::id);
+    running.push_back(e == r.experiments.end() || e->lead.empty() ? id : fmt::format("{} (of {})", id, e->lead));
+  }
+  t.print(running.empty() ? "  no experiment runs\n" : fmt::format("  running: {}\n", fmt::join(running, ", ")));
 }
 
 void print_store(const status_report& r, const terminal& t) {

@@ -10,6 +10,7 @@
 #include "actors/data_lock.hpp"
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/wall_clock.hpp"
 #include "store/blobs.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
@@ -28,6 +29,11 @@ constexpr const char* kept_files[] = {"cudal1.toml", "models.toml"};
 struct store_options {
   std::string folder;
   bool json = false;
+};
+
+struct prune_options {
+  int64_t days = 0;
+  bool dry_run = false, json = false;
 };
 
 expected<void> io(const std::error_code& problem, const std::string& what) {
@@ -218,12 +224,68 @@ expected<int> verify(const store_options& o, context& c) {
   return found.problem_count == 0 ? exit_code::success : exit_code::negative;
 }
 
+expected<prune_report> pruned_here(store& s, const prune_rule& rule) {
+  prune_report all;
+  std::string from;
+  do {
+    CUDAL1_TRY(const prune_report step, s.prune(rule, from));
+    all.add(step);
+    from = step.next;
+  } while (!from.empty());
+  return all;
+}
+
+// By the node that runs on the folder, which spares its experiments; without one, here.
+expected<prune_report> pruned(const prune_rule& rule, const context& c) {
+  if (rule.dry_run) {
+    CUDAL1_TRY(const auto reader, open_for_reading(c));
+    return pruned_here(*reader, rule);
+  }
+  auto node = node_client::connect(c.data);
+  if (node) {
+    client_request request;
+    request.verb = client_verb::prune;
+    request.pruning = rule;
+    CUDAL1_TRY(const client_answer answer, node->ask(request, longest_work));
+    if (answer.pruned) return *answer.pruned;
+    return fail(errc::infrastructure, "the node's answer does not say what was pruned");
+  }
+  if (node.error().code != errc::not_found) return tl::unexpected<error>(std::move(node).error());
+  CUDAL1_TRY(const auto lock, data_lock::take(c.data));
+  CUDAL1_TRY(const auto opened, store::open(store_folder(c.data)));
+  CUDAL1_TRY(auto report, pruned_here(*opened, rule));
+  CUDAL1_CHECK(opened->compact());
+  return report;
+}
+
+expected<int> prune(const prune_options& o, context& c) {
+  CUDAL1_CHECK(require_store(c));
+  constexpr int64_t ms_per_day = 86'400'000;
+  prune_rule rule;
+  rule.ended_before_unix_ms = unix_ms() - o.days * ms_per_day;
+  rule.dry_run = o.dry_run;
+  CUDAL1_TRY(const prune_report report, pruned(rule, c));
+  if (o.json) {
+    print_json(c, to_json(report));
+    return exit_code::success;
+  }
+  c.out.print(fmt::format("{} that ended more than {} ago: {} {}, {}, {}, {} and {}; {} before compression\n",
+                          format_count(static_cast<int64_t>(report.experiments.size()), "experiment"),
+                          format_count(o.days, "day"), o.dry_run ? "would remove" : "removed",
+                          format_count(report.variants, "variant"), format_count(report.verdicts, "verdict"),
+                          format_count(report.attempts, "attempt"), format_count(report.groups, "group"),
+                          format_count(report.events, "event"), format_bytes(static_cast<double>(report.bytes))));
+  if (o.dry_run && report.bytes > 0) c.out.print("Nothing was changed; without --dry-run it is.\n");
+  return exit_code::success;
+}
+
 void add_store(CLI::App& app, context& c) {
-  auto* all = app.add_subcommand("store", "back up, restore, compact and verify the data folder");
+  auto* all = app.add_subcommand("store", "back up, restore, compact, prune and verify the data folder");
   all->require_subcommand(1);
   all->footer(
       footer("  cudal1 store backup /backups/monday     also while a node searches\n"
              "  cudal1 store verify /backups/monday\n"
+             "  cudal1 store prune --days 90 --dry-run  what searches that ended 90 days ago left, but for the best\n"
              "  cudal1 --data new store restore /backups/monday",
              "  0    done\n"
              "  1    damaged: the records and files that are wrong were listed\n"
@@ -244,6 +306,19 @@ void add_store(CLI::App& app, context& c) {
 
   sub = all->add_subcommand("compact", "rewrite the store without what was replaced or removed");
   sub->callback([&c] { finish(c, compact(c)); });
+
+  auto p = std::make_shared<prune_options>();
+  sub = all->add_subcommand(
+      "prune",
+      "remove the records of experiments that ended long ago, except their best variants, exemplars, baselines "
+      "and what policies learned");
+  sub->add_option("--days", p->days, "that ended more than so many days ago")
+      ->type_name("N")
+      ->required()
+      ->check(CLI::Range(int64_t{0}, int64_t{36500}));
+  sub->add_flag("--dry-run", p->dry_run, "only say what would be removed");
+  sub->add_flag("--json", p->json, "one JSON document");
+  sub->callback([p, &c] { finish(c, prune(*p, c)); });
 
   auto v = std::make_shared<store_options>();
   sub = all->add_subcommand("verify", "read every record and every blob; list what is damaged or missing");

@@ -15,6 +15,7 @@
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/move_failures.hpp"
+#include "tools/cli/report/search_models.hpp"
 
 namespace cudal1::cli {
 
@@ -199,6 +200,10 @@ expected<search_report> report_experiment(store& s, const std::string& experimen
   r.state = enum_name(e.state);
   r.policy = e.policy;
   r.device = e.device;
+  r.model = e.model;
+  r.pruned_unix_ms = e.pruned_unix_ms;
+  CUDAL1_TRY(const auto search, experiments_of_search(s, e.id));
+  r.search = members_of(search);
   r.active_s = e.active_s;
   for (const auto& id : e.tasks) {
     CUDAL1_TRY(const task_record t, s.get_task(id));

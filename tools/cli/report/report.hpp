@@ -47,6 +47,12 @@ BOOST_DESCRIBE_STRUCT(best_row, (),
                        beats_reference, variant, origin, schedule, explanation, environment_id, reference_device_us,
                        best_device_us, floor_us, roof_us, roof_limit, roof_share, family, level, against, remark))
 
+// One experiment of a search over several models.
+struct search_member {
+  std::string experiment, model;
+};
+BOOST_DESCRIBE_STRUCT(search_member, (), (experiment, model))
+
 struct search_report {
   std::string experiment, state, policy, device;  // "" in a report on the whole store
   std::vector<environment> environments;          // of the rows
@@ -69,12 +75,15 @@ struct search_report {
   double policy_wait = 0;                   // share of the active time in which only the policy's answers were missing
   int64_t reused = 0;                       // of the evaluations: verdicts of other experiments
   std::vector<model_row> models;            // of an experiment with language models
+  std::string model;                        // of the experiment's devices
+  std::vector<search_member> search;  // over several models: its experiments, the one that leads first; else empty
+  int64_t pruned_unix_ms = 0;         // when all but the best was removed; 0: never
 };
 BOOST_DESCRIBE_STRUCT(search_report, (),
                       (experiment, state, policy, device, environments, tasks, beat_reference, geometric_mean,
                        evaluations, active_s, evaluations_per_s, outcomes, move_failures, infrastructure_faults,
                        unrecorded, stage_ms, devices, device_busy, gap_closed, unknown_models, against, over,
-                       policy_wait, reused, models))
+                       policy_wait, reused, models, model, search, pruned_unix_ms))
 
 // One experiment, with its tasks in its order.
 expected<search_report> report_experiment(store& s, const std::string& experiment);

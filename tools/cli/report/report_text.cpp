@@ -1,11 +1,13 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sandbox/device/device_type.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
+#include "tools/cli/report/search_models.hpp"
 #include "tools/cli/table.hpp"
 
 namespace cudal1::cli {
@@ -117,10 +119,20 @@ std::string timing_remark(const std::string& device) {
 std::string print_title(const search_report& r) {
   std::string text;
   if (!r.experiment.empty())
-    text = fmt::format("Experiment {} ({}), policy {}, device {}", r.experiment, r.state, r.policy, r.device);
+    text = fmt::format("Experiment {} ({}), policy {}, device {}", r.experiment, r.state, r.policy, device_of(r));
   else
     text = fmt::format("Best confirmed variants of {}{}", format_count(static_cast<int64_t>(r.tasks.size()), "task"),
                        r.device.empty() ? "" : ", device " + r.device);
+  if (!r.search.empty()) {
+    std::vector<std::string> all;
+    for (const auto& m : r.search)
+      all.push_back(fmt::format("{} on {}", m.experiment, m.model));
+    text += fmt::format("\nOne search over several models: {}. Scores of two models are not comparable.",
+                        fmt::join(all, ", "));
+  }
+  if (r.pruned_unix_ms > 0)
+    text += fmt::format("\nIts records were pruned on {}: what follows is about the variants that were kept.",
+                        format_date(r.pruned_unix_ms));
   for (const auto& e : r.environments)
     text += "\n" + describe_device(e);
   std::string about = timing_remark(r.device);

@@ -1,0 +1,106 @@
+#include "tools/cli/commands/finished_search.hpp"
+
+#include <algorithm>
+
+#include "config/base/describe.hpp"
+#include "sandbox/device/device_names.hpp"
+#include "tools/baseline/measure_baselines.hpp"
+#include "tools/cli/node_process.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/cli/report/search_models.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+// The devices of one experiment that are of this machine.
+expected<std::vector<device_report>> own_devices(const experiment_record& e, const node_status& node, bool is_alone) {
+  CUDAL1_TRY(auto devices, choose_devices(node, e.device));
+  if (!is_alone) std::erase_if(devices, [&](const auto& d) { return d.where.model != e.model; });
+  std::erase_if(devices, [](const auto& d) { return !machine_of(d.where.device).empty(); });
+  if (devices.empty())
+    return fail(errc::unsupported,
+                "{} is on another machine, and PyTorch is measured where this command runs; --against program compares "
+                "with the task's own program",
+                is_alone ? e.device : fmt::format("{} ({})", e.device, e.model));
+  if (is_replayed(devices.front().where))
+    return fail(errc::unsupported, "{} replays stored verdicts, and PyTorch is measured on real devices only",
+                e.device);
+  return devices;
+}
+
+expected<bool> measure_one(const experiment_record& e, bool is_alone, const finished_search& f, store& s,
+                           const node_status& node, const context& c, run_view& view, int wake_fd) {
+  CUDAL1_TRY(const auto devices, own_devices(e, node, is_alone));
+  baseline_plan plan;
+  plan.kinds = {f.against};
+  plan.devices = names_of(devices);
+  plan.experiment = e.id;
+  CUDAL1_TRY(plan.tasks, tasks_of(s, e));
+  baseline_observer observer;
+  observer.doing = [&](const std::string& what) { view.remark("measuring PyTorch: " + what); };
+  CUDAL1_TRY(const auto measured, measure_baselines(c.data, plan, observer, wake_fd));
+  if (measured.fault) return tl::unexpected<error>(*measured.fault);
+  return !measured.interrupted;
+}
+
+json document_of(const std::vector<search_report>& reports) {
+  json document = to_json(reports.front());
+  if (reports.size() > 1)
+    document.set("others", to_json(std::vector<search_report>(reports.begin() + 1, reports.end())));
+  return document;
+}
+
+}  // namespace
+
+expected<std::vector<task>> tasks_of(store& s, const experiment_record& e) {
+  std::vector<task> tasks;
+  for (const auto& id : e.tasks) {
+    CUDAL1_TRY(const auto record, s.get_task(id));
+    CUDAL1_TRY(task t, read_task(record.text, record.profile));
+    tasks.push_back(std::move(t));
+  }
+  return tasks;
+}
+
+expected<bool> measure_base(const finished_search& f, const node_status& node, const context& c, run_view& view,
+                            int wake_fd) {
+  if (c.coordinator)
+    return fail(errc::unsupported,
+                "PyTorch is measured on the device's own machine: `cudal1 baseline --experiment {}` there does it",
+                f.experiment);
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(const auto search, experiments_of_search(*reader, f.experiment));
+  for (const auto& e : search) {
+    const auto measured = measure_one(e, search.size() == 1, f, *reader, node, c, view, wake_fd);
+    if (measured && !*measured) return false;
+    if (!measured) view.note(fmt::format("{} was not measured: {}", f.against, measured.error().message));
+  }
+  return true;
+}
+
+expected<void> print_result(const finished_search& f, const node_status& node, const context& c) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(const auto search, experiments_of_search(*reader, f.experiment));
+  std::vector<search_report> reports;
+  for (const auto& e : search) {
+    CUDAL1_TRY(reports.emplace_back(), report_experiment(*reader, e.id));
+    CUDAL1_CHECK(compare_with_base(*reader, reports.back(), f.against));
+  }
+  if (f.json) {
+    print_json(c, document_of(reports));
+    return {};
+  }
+  bool is_first = true;
+  for (const auto& r : reports)
+    c.out.print((std::exchange(is_first, false) && c.out.live ? "" : "\n") + print_report(r, examine(c.out.stream)));
+  c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", place_of(c))) + "\n");
+  const auto ports = port_commands(search, node.devices);
+  if (ports.empty()) return {};
+  c.out.print("Each model's variants were measured on that model only. The best of one on another:\n");
+  for (const auto& command : ports)
+    c.out.print("  " + command + "\n");
+  return {};
+}
+
+}  // namespace cudal1::cli

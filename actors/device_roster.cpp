@@ -9,6 +9,7 @@
 namespace cudal1 {
 
 void device_roster::add(const node_device& device, device_role role) {
+  of_model_.clear();
   if (role != device_role::measure) {
     entries_.erase(device.name);
     reserved_[device.name] = {device.name, device.model, role};
@@ -139,10 +140,12 @@ const device_roster::entry& device_roster::first_of(const std::string& devices) 
 }
 
 std::string device_roster::of_model(const std::string& devices, const std::string& model) const {
+  const auto [known, is_new] = of_model_.try_emplace({devices, model});
+  if (!is_new) return known->second;
   std::vector<std::string> names;
   for (const auto& [name, entry] : entries_)
     if (names_device(devices, name) && entry.what.model == model) names.push_back(name);
-  return fmt::format("{}", fmt::join(names, ","));
+  return known->second = fmt::format("{}", fmt::join(names, ","));
 }
 
 std::size_t device_roster::count_here(const std::string& devices) const {

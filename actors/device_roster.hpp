@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/protocol.hpp"
@@ -75,6 +76,7 @@ class device_roster {
   expected<void> check_measures(const std::string& name) const;
 
   entries entries_;
+  mutable std::map<std::pair<std::string, std::string>, std::string> of_model_;  // what of_model() found since add()
   std::map<std::string, reserved_device, device_order> reserved_;
 };
 

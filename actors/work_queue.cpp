@@ -12,7 +12,9 @@ namespace {
 // So many waiting evaluations take one device longer than another one needs for new draws.
 constexpr double long_queue = 3;
 constexpr std::size_t most_held = 32;  // tasks that a device is taken to have ready
-constexpr double share_of_new = 0.1;   // of the last evaluation in the mean duration
+// Holders of waiting tasks, each counted once a task, up to which the queue of every device is looked at.
+constexpr std::size_t most_compared = 64;
+constexpr double share_of_new = 0.1;  // of the last evaluation in the mean duration
 }  // namespace
 
 bool same_attempt(const attempt_record& a, const attempt_record& b) {
@@ -101,7 +103,7 @@ void work_queue::idle(const std::string& device) {
   if (measures(device)) return;
   if (present_.insert(device).second)
     for (const auto& task : holds_[device])
-      holders_[task].insert(device);
+      add_holder(task, device);
   idle_.insert(device);
   to_try_.insert(device);
 }
@@ -111,7 +113,7 @@ void work_queue::not_idle(const std::string& device) {
   to_try_.erase(device);
   if (present_.erase(device) == 0) return;
   for (const auto& task : holds_[device])
-    holders_[task].erase(device);
+    remove_holder(task, device);
   to_try_ = idle_;
 }
 
@@ -119,13 +121,23 @@ bool work_queue::measures(const std::string& device) const {
   return measuring_.contains(device);
 }
 
+void work_queue::add_holder(const std::string& task, const std::string& device) {
+  auto& all = holders_[task];
+  if (all.insert(device).second) ++all.version;
+}
+
+void work_queue::remove_holder(const std::string& task, const std::string& device) {
+  auto& all = holders_[task];
+  if (all.erase(device) > 0) ++all.version;
+}
+
 void work_queue::hold(const std::string& device, const std::string& task) {
   auto& tasks = holds_[device];
   std::erase(tasks, task);
   tasks.push_back(task);
-  holders_[task].insert(device);
+  add_holder(task, device);
   if (tasks.size() <= most_held) return;
-  holders_[tasks.front()].erase(device);
+  remove_holder(tasks.front(), device);
   tasks.erase(tasks.begin());
 }
 
@@ -145,9 +157,40 @@ std::optional<work_queue::place> work_queue::find_for(const std::string& device,
   return first ? first : find_in_long_queue(device, list, in);
 }
 
-// The evaluation that would wait longest: the last one of the longest queue.
+std::size_t work_queue::able_devices(const std::string& list, lane& in, const std::string& task) const {
+  const auto found = holders_.find(task);
+  if (found == holders_.end()) return 0;
+  auto& [version, count] = in.able[task];
+  if (version != found->second.version) {
+    version = found->second.version;
+    count = static_cast<std::size_t>(
+        std::ranges::count_if(found->second, [&](const auto& device) { return takes(in, list, device); }));
+  }
+  return count;
+}
+
 std::optional<work_queue::place> work_queue::find_in_long_queue(const std::string& device, const std::string& list,
                                                                 lane& in) {
+  std::size_t holders = 0;
+  for (const auto& [task, items] : in.tasks)
+    holders += able_devices(list, in, task);
+  if (holders <= most_compared) return find_in_longest_queue(device, list, in);
+  // Of many devices, those of one task have queues of about the same length.
+  std::optional<place> last;
+  double longest = long_queue;
+  for (const auto& [task, items] : in.tasks) {
+    const auto able = static_cast<double>(std::max<std::size_t>(able_devices(list, in, task), 1));
+    const double length = static_cast<double>(items.size()) / able;
+    if (length < longest) continue;
+    longest = length;
+    last = place{&in, task, items.rbegin()->first};
+  }
+  return last;
+}
+
+// The evaluation that would wait longest: the last one of the longest queue.
+std::optional<work_queue::place> work_queue::find_in_longest_queue(const std::string& device, const std::string& list,
+                                                                   lane& in) {
   std::map<std::string, double> queues;
   for (const auto& [task, items] : in.tasks) {
     devices able;

@@ -77,6 +77,8 @@ class work_queue {
   // The evaluations of one experiment that wait for one list of devices.
   struct lane {
     std::map<std::string, bool> takes;                                    // device: whether the list names it
+    std::map<std::string, std::pair<uint64_t, std::size_t>> able;         // by task: its holders' version, and how many
+                                                                          // of them the list names
     std::map<std::string, std::map<uint64_t, message::work_item>> tasks;  // by task and order of offer
   };
   struct share {
@@ -94,8 +96,11 @@ class work_queue {
     uint64_t order;
   };
   static bool takes(lane& in, const std::string& list, const std::string& device);
+  // How many of the devices that have a task the list names.
+  std::size_t able_devices(const std::string& list, lane& in, const std::string& task) const;
   std::optional<place> find_for(const std::string& device, const std::string& list, lane& in);
   std::optional<place> find_in_long_queue(const std::string& device, const std::string& list, lane& in);
+  std::optional<place> find_in_longest_queue(const std::string& device, const std::string& list, lane& in);
   std::optional<std::pair<std::string, place>> best_for(const std::string& device);
   message::work_item remove(const std::string& experiment, const place& where);
   void try_for(const std::string& list, lane& in, const std::string& task);
@@ -111,8 +116,13 @@ class work_queue {
   std::unordered_set<std::string> known_;  // attempts that wait or are leased
   std::size_t waiting_ = 0;
   uint64_t last_offer_ = 0, last_lease_;
-  devices idle_, present_, measuring_, to_try_;            // to_try_: idle ones for which there may be work
-  std::map<std::string, devices> holders_;                 // by task: devices that had it
+  devices idle_, present_, measuring_, to_try_;  // to_try_: idle ones for which there may be work
+  struct holders : devices {
+    uint64_t version = 0;  // grows with each change
+  };
+  void add_holder(const std::string& task, const std::string& device);
+  void remove_holder(const std::string& task, const std::string& device);
+  std::map<std::string, holders> holders_;                 // by task: devices that had it
   std::map<std::string, std::vector<std::string>> holds_;  // by device: its tasks, the last one at the end
   std::map<uint64_t, held_lease> leases_;
   std::map<std::string, std::set<uint64_t>> leases_on_;  // by device

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace cudal1 {
@@ -197,6 +198,25 @@ TEST(work_queue, a_device_without_work_takes_from_another_ones_long_queue) {
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->device, "cuda:1");
   EXPECT_EQ(taken->item.attempt.variant, "d") << "the one that would have waited longest";
+}
+
+TEST(work_queue, a_device_without_work_takes_from_the_long_queue_of_many_devices) {
+  constexpr int many = 100;
+  work_queue q(10s);
+  int offered = 0;
+  const auto offer = [&] { q.offer(item_of("t", std::to_string(offered++))); };
+  for (int i = 0; i < 4 * many - 1; ++i)
+    offer();
+  for (int i = 0; i < many; ++i)
+    q.idle(fmt::format("cuda:{}", i));
+  for (int i = 0; i < many; ++i)
+    ASSERT_TRUE(q.next(start)) << "each takes one from the queue, which is long";
+  q.idle(fmt::format("cuda:{}", many));
+  EXPECT_FALSE(q.next(start)) << "fewer than three wait for each device that has the task";
+  offer();
+  const auto taken = q.next(start);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->device, fmt::format("cuda:{}", many));
 }
 
 TEST(work_queue, a_task_does_not_wait_for_a_dead_device) {

@@ -94,7 +94,8 @@ expected<void> print_result(const finished_search& f, const node_status& node, c
   bool is_first = true;
   for (const auto& r : reports)
     c.out.print((std::exchange(is_first, false) && c.out.live ? "" : "\n") + print_report(r, examine(c.out.stream)));
-  c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", place_of(c))) + "\n");
+  c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", place_of(c))) +
+              "\n");
   const auto ports = port_commands(search, node.devices);
   if (ports.empty()) return {};
   c.out.print("Each model's variants were measured on that model only. The best of one on another:\n");

@@ -4,10 +4,12 @@
 #include <memory>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "actors/protocol.hpp"
 #include "tests/actors/raw_peers.hpp"
 #include "tests/tools/remote_fixture.hpp"
 
@@ -17,7 +19,9 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr const char* hello = R"({"version":6,"verb":"hello"})";
+std::string request(const std::string& verb, const std::string& more = "") {
+  return fmt::format(R"({{"version":{},"verb":"{}"{}}})", client_protocol_version, verb, more) + "\n";
+}
 
 bool is_refusal(const std::string& answer) {
   return answer.find(R"("last":true)") != std::string::npos && answer.find(R"("error_code":"")") == std::string::npos;
@@ -67,7 +71,7 @@ TEST_F(remote_test, a_client_that_is_revoked_is_disconnected) {
   ASSERT_TRUE(holds(own));
   raw_tls peer(&*own);
   ASSERT_TRUE(peer.connect(port_));
-  ASSERT_TRUE(peer.send(hello + std::string("\n")));
+  ASSERT_TRUE(peer.send(request("hello")));
   EXPECT_THAT(peer.receive(), HasSubstr(R"("status":)"));
   ASSERT_EQ(run_here({"cluster", "revoke", "ann"}).code, 0);
   EXPECT_EQ(peer.receive(), "");
@@ -127,8 +131,10 @@ TEST_F(remote_test, what_needs_the_coordinators_machine_says_so) {
   for (const std::string verb : {"checkpoint", "hold", "keep_baseline"}) {
     raw_tls peer(&*own);
     ASSERT_TRUE(peer.connect(port_));
-    ASSERT_TRUE(peer.send(R"({"version":6,"verb":")" + verb + R"(","folder":"/tmp/x"})" + "\n"));
-    EXPECT_TRUE(is_refusal(peer.receive())) << verb;
+    ASSERT_TRUE(peer.send(request(verb, R"(,"folder":"/tmp/x")")));
+    const std::string answer = peer.receive();
+    EXPECT_TRUE(is_refusal(answer)) << verb;
+    EXPECT_THAT(answer, testing::Not(HasSubstr("version"))) << "another reason";
   }
 }
 

@@ -83,7 +83,7 @@ TEST(metrics_text, every_line_is_of_the_format_and_every_metric_has_help_and_typ
       ++samples;
     }
   }
-  EXPECT_EQ(samples, 26);
+  EXPECT_EQ(samples, 36);
 }
 
 TEST(metrics_text, those_of_this_process_are_read) {

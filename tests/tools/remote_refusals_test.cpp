@@ -120,6 +120,10 @@ TEST_F(remote_test, what_needs_the_coordinators_machine_says_so) {
     EXPECT_THAT(p.err, HasSubstr("run it on the coordinator's machine, without --cluster")) << command.back();
   }
   EXPECT_EQ(run_elsewhere({"store", "compact"}).code, 0);
+  const auto pruned = run_elsewhere({"store", "prune", "--days", "1"});
+  EXPECT_EQ(pruned.code, 0) << pruned.err;
+  EXPECT_THAT(pruned.out, HasSubstr("removed"));
+  EXPECT_FALSE(std::filesystem::exists(home() + "/store")) << "it pruned a store of the user's machine";
   const auto set = run_elsewhere({"run", "--set", "search.group_size=4"});
   EXPECT_EQ(set.code, 2);
   EXPECT_THAT(set.err, HasSubstr("the settings of " + address() + " are in its own cudal1.toml"));

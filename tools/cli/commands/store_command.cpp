@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -62,18 +63,16 @@ expected<std::vector<std::string>> blobs_in(const std::string& folder) {
   return names;
 }
 
-// Has the node that runs on the folder do it; without one, opens the store here.
-expected<void> change_store(const context& c, const client_request& request,
-                            const std::function<expected<void>(store&)>& change) {
+// Has the node that runs on the folder do it, whose answer is returned; without one, opens the store here.
+expected<std::optional<client_answer>> change_store(const context& c, const client_request& request,
+                                                    const std::function<expected<void>(store&)>& change) {
   auto node = connect_client(c);
-  if (node) {
-    CUDAL1_CHECK(node->ask(request, longest_work));
-    return {};
-  }
+  if (node) return node->ask(request, longest_work);
   if (c.coordinator || node.error().code != errc::not_found) return tl::unexpected<error>(std::move(node).error());
   CUDAL1_TRY(const auto lock, data_lock::take(c.data));
   CUDAL1_TRY(const auto opened, store::open(store_folder(c.data)));
-  return change(*opened);
+  CUDAL1_CHECK(change(*opened));
+  return std::optional<client_answer>();
 }
 
 expected<void> require_store(const context& c) {
@@ -241,21 +240,17 @@ expected<prune_report> pruned(const prune_rule& rule, const context& c) {
     CUDAL1_TRY(const auto reader, open_for_reading(c));
     return pruned_here(*reader, rule);
   }
-  auto node = node_client::connect(c.data);
-  if (node) {
-    client_request request;
-    request.verb = client_verb::prune;
-    request.pruning = rule;
-    CUDAL1_TRY(const client_answer answer, node->ask(request, longest_work));
-    if (answer.pruned) return *answer.pruned;
-    return fail(errc::infrastructure, "the node's answer does not say what was pruned");
-  }
-  if (node.error().code != errc::not_found) return tl::unexpected<error>(std::move(node).error());
-  CUDAL1_TRY(const auto lock, data_lock::take(c.data));
-  CUDAL1_TRY(const auto opened, store::open(store_folder(c.data)));
-  CUDAL1_TRY(auto report, pruned_here(*opened, rule));
-  CUDAL1_CHECK(opened->compact());
-  return report;
+  client_request request;
+  request.verb = client_verb::prune;
+  request.pruning = rule;
+  prune_report here;
+  CUDAL1_TRY(const auto answer, change_store(c, request, [&](store& s) -> expected<void> {
+               CUDAL1_TRY(here, pruned_here(s, rule));
+               return s.compact();
+             }));
+  if (!answer) return here;
+  if (answer->pruned) return *answer->pruned;
+  return fail(errc::infrastructure, "the node's answer does not say what was pruned");
 }
 
 expected<int> prune(const prune_options& o, context& c) {

@@ -8,11 +8,11 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/base/base64.hpp"
 #include "config/base/blob.hpp"
+#include "config/base/durable_file.hpp"
 #include "store/database.hpp"
 #include "store/store.hpp"
 
@@ -25,32 +25,8 @@ constexpr std::size_t most_entry_bytes = std::size_t{1} << 20;
 constexpr int64_t most_entries = 4096;
 constexpr std::string_view incoming_prefix = "incoming-";
 
-expected<void> check_blob_name(const std::string& name) {
-  const auto ending = name.substr(std::min(name.find('.'), name.size()));
-  const bool plain =
-      std::ranges::all_of(ending, [](char c) { return c == '.' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
-  if (is_blob_name(name, ending) && plain) return {};
-  return fail(errc::invalid_argument, "\"{}\" is not the name of a blob", name);
-}
-
 tl::unexpected<error> blob_failed(const std::string& name, const char* what) {
   return fail(errc::io_error, "the blob {} cannot be {}: {}", name, what, std::strerror(errno));
-}
-
-expected<int64_t> size_of(const unique_fd& file, const std::string& name) {
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return blob_failed(name, "read");
-  return status.st_size;
-}
-
-expected<void> write_all(int fd, std::string_view bytes, const std::string& name) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return blob_failed(name, "written");
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
 }
 
 }  // namespace
@@ -131,21 +107,10 @@ expected<record_answer> record_server::scan(const record_request& r) const {
 // ---- blobs ----------------------------------------------------------------------------------------------------------
 
 expected<record_answer> record_server::read_blob(const record_request& r) const {
-  CUDAL1_CHECK(check_blob_name(r.blob));
-  CUDAL1_TRY(const unique_fd file, open_blob(kept_.folder(), r.blob));
+  CUDAL1_TRY(const blob_section part, read_blob_section(kept_.folder(), r.blob, r.offset, most_part_bytes));
   record_answer a;
-  CUDAL1_TRY(a.size, size_of(file, r.blob));
-  if (r.offset < 0 || r.offset > a.size)
-    return fail(errc::invalid_argument, "the blob {} has {} bytes, not {}", r.blob, a.size, r.offset);
-  std::string bytes(static_cast<std::size_t>(std::min(a.size - r.offset, most_part_bytes)), '\0');
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t n = ::pread(file.get(), bytes.data() + done, bytes.size() - done,
-                              static_cast<off_t>(r.offset) + static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return blob_failed(r.blob, "read");
-    done += static_cast<std::size_t>(n);
-  }
-  a.bytes = base64(bytes);
+  a.size = part.size;
+  a.bytes = base64(part.bytes);
   return a;
 }
 
@@ -154,7 +119,7 @@ expected<record_answer> record_server::find_blob(const record_request& r) const 
   record_answer a;
   if (!kept_.has(r.blob)) return a;
   CUDAL1_TRY(const unique_fd file, open_blob(kept_.folder(), r.blob));
-  CUDAL1_TRY(a.size, size_of(file, r.blob));
+  CUDAL1_TRY(a.size, size_of_blob(file, r.blob));
   a.found = true;
   return a;
 }
@@ -165,7 +130,7 @@ expected<record_answer> record_server::write_blob(const record_request& r) {
   if (!incoming_ || incoming_->name != r.blob || incoming_->bytes != r.offset)
     return fail(errc::invalid_argument, "byte {} of the blob {} is not the next one", r.offset, r.blob);
   CUDAL1_TRY(const std::string bytes, from_base64(r.bytes));
-  if (auto written = write_all(incoming_->file.get(), bytes, r.blob); !written) {
+  if (auto written = write_all(incoming_->file.get(), bytes, "the blob " + r.blob); !written) {
     drop_blob();
     return tl::unexpected<error>(std::move(written).error());
   }

@@ -120,11 +120,7 @@ expected<void> fetch_blob(const remote_node& from, const blobs& to, const std::s
     for (;;) {
       CUDAL1_TRY(const record_answer a, ask_once(client, r));
       CUDAL1_TRY(const std::string bytes, from_base64(a.bytes));
-      for (std::string_view rest = bytes; !rest.empty();) {
-        const ssize_t n = ::write(file, rest.data(), rest.size());
-        if (n < 0 && errno != EINTR) return fail(errc::io_error, "the blob {}: {}", name, std::strerror(errno));
-        if (n > 0) rest.remove_prefix(static_cast<std::size_t>(n));
-      }
+      if (auto written = write_all(file, bytes, "the blob " + name); !written) return written;
       r.offset += static_cast<int64_t>(bytes.size());
       if (r.offset >= a.size) return {};
       if (bytes.empty()) return fail(errc::infrastructure, "the blob {} ended after {} bytes", name, r.offset);

@@ -76,9 +76,9 @@ class work_queue {
   };
   // The evaluations of one experiment that wait for one list of devices.
   struct lane {
-    std::map<std::string, bool> takes;                                    // device: whether the list names it
-    std::map<std::string, std::pair<uint64_t, std::size_t>> able;         // by task: its holders' version, and how many
-                                                                          // of them the list names
+    std::map<std::string, bool> takes;  // device: whether the list names it
+    // By task: its holders' version, and how many of them the list names.
+    std::map<std::string, std::pair<uint64_t, std::size_t>> able;
     std::map<std::string, std::map<uint64_t, message::work_item>> tasks;  // by task and order of offer
   };
   struct share {
@@ -90,6 +90,9 @@ class work_queue {
     std::map<std::string, lane> lanes;
   };
   using devices = std::set<std::string>;
+  struct holders : devices {
+    uint64_t version = 0;  // grows with each change
+  };
   struct place {
     lane* in;
     std::string task;
@@ -105,6 +108,8 @@ class work_queue {
   message::work_item remove(const std::string& experiment, const place& where);
   void try_for(const std::string& list, lane& in, const std::string& task);
   void hold(const std::string& device, const std::string& task);
+  void add_holder(const std::string& task, const std::string& device);
+  void remove_holder(const std::string& task, const std::string& device);
   void enter(share& s);
   void charge(held_lease& held, double seconds);
   void end_measuring(const held_lease& held);
@@ -116,12 +121,7 @@ class work_queue {
   std::unordered_set<std::string> known_;  // attempts that wait or are leased
   std::size_t waiting_ = 0;
   uint64_t last_offer_ = 0, last_lease_;
-  devices idle_, present_, measuring_, to_try_;  // to_try_: idle ones for which there may be work
-  struct holders : devices {
-    uint64_t version = 0;  // grows with each change
-  };
-  void add_holder(const std::string& task, const std::string& device);
-  void remove_holder(const std::string& task, const std::string& device);
+  devices idle_, present_, measuring_, to_try_;            // to_try_: idle ones for which there may be work
   std::map<std::string, holders> holders_;                 // by task: devices that had it
   std::map<std::string, std::vector<std::string>> holds_;  // by device: its tasks, the last one at the end
   std::map<uint64_t, held_lease> leases_;

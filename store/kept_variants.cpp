@@ -125,20 +125,11 @@ class task_survey {
     return {};
   }
 
-  expected<bool> has_any(family f, const std::string& prefix) const {
-    bool found = false;
-    CUDAL1_CHECK(from_.scan(f, prefix, [&](std::string_view, std::string_view) -> expected<bool> {
-      found = true;
-      return false;
-    }));
-    return found;
-  }
-
   expected<bool> is_kept(const std::string& id, const judged_variant& v, const std::set<std::string>& shown) const {
     if (v.elsewhere || kept_.contains(id) || shown.contains(id)) return true;
-    CUDAL1_TRY(const bool is_hack, has_any(family::hacks, keys::hacks_of_variant(id)));
+    CUDAL1_TRY(const bool is_hack, any_record(from_, family::hacks, keys::hacks_of_variant(id)));
     if (is_hack) return true;
-    return has_any(family::opinions, keys::opinions_of(id));
+    return any_record(from_, family::opinions, keys::opinions_of(id));
   }
 
   const database& from_;

@@ -134,9 +134,9 @@ class pruner {
     report_.attempts += static_cast<int64_t>(attempts.size());
     CUDAL1_CHECK(remove(family::unfinished, keys::attempts_of(experiment, task, id)));
     CUDAL1_CHECK(remove(family::variants, keys::variant_use(id, task, experiment)));
-    CUDAL1_TRY(const bool used, has_any(family::variants, keys::uses_of(id)));
-    CUDAL1_TRY(const bool is_hack, has_any(family::hacks, keys::hacks_of_variant(id)));
-    CUDAL1_TRY(const bool has_opinion, has_any(family::opinions, keys::opinions_of(id)));
+    CUDAL1_TRY(const bool used, any_record(batch_, family::variants, keys::uses_of(id)));
+    CUDAL1_TRY(const bool is_hack, any_record(batch_, family::hacks, keys::hacks_of_variant(id)));
+    CUDAL1_TRY(const bool has_opinion, any_record(batch_, family::opinions, keys::opinions_of(id)));
     if (used || is_hack || has_opinion) return {};
     ++report_.variants;
     return remove(family::variants, keys::variant(id));
@@ -175,7 +175,7 @@ class pruner {
                                   return true;
                                 }));
     for (const auto& [task, id] : unjudged) {
-      CUDAL1_TRY(const bool judged, has_any(family::results, keys::verdicts_of(task, experiment, id)));
+      CUDAL1_TRY(const bool judged, any_record(batch_, family::results, keys::verdicts_of(task, experiment, id)));
       if (!judged) CUDAL1_CHECK(remove_use(experiment, task, id));
       CUDAL1_CHECK(write_if_full());
     }
@@ -259,15 +259,6 @@ class pruner {
   }
 
   // ---- records
-
-  expected<bool> has_any(family f, const std::string& prefix) const {
-    bool found = false;
-    CUDAL1_CHECK(batch_.scan(f, prefix, [&](std::string_view, std::string_view) -> expected<bool> {
-      found = true;
-      return false;
-    }));
-    return found;
-  }
 
   expected<void> remove(family f, std::string key) {
     CUDAL1_TRY(const auto value, batch_.get(f, key));

@@ -49,15 +49,6 @@ template expected<std::vector<attempt_record>> store_queries::load_all(const rec
 template expected<std::vector<group_record>> store_queries::load_all(const record_source&, family, const std::string&);
 template expected<std::vector<reward_record>> store_queries::load_all(const record_source&, family, const std::string&);
 
-expected<bool> store_queries::any(const record_source& from, family f, const std::string& prefix) {
-  bool found = false;
-  CUDAL1_CHECK(from.scan(f, prefix, [&](std::string_view, std::string_view) -> expected<bool> {
-    found = true;
-    return false;
-  }));
-  return found;
-}
-
 expected<task_record> store_queries::get_task(const std::string& id) {
   CUDAL1_TRY(auto found, load<task_record>(*database_, family::tasks, id, id));
   if (!found) return fail(errc::not_found, "the store {} has no task {}", database_->folder(), short_id(id));

@@ -62,7 +62,6 @@ class store_queries : public store {
   expected<T> decode(family f, std::string_view value, const std::string& what) const;
   template <class T>
   expected<std::vector<T>> load_all(const record_source& from, family f, const std::string& prefix);
-  static expected<bool> any(const record_source& from, family f, const std::string& prefix);
   // All verdicts whose key begins with `prefix`.
   expected<std::vector<verdict>> load_verdicts(const std::string& prefix, verdict_parts parts);
   expected<verdict> load_summary(const keys::verdict_key& k);

@@ -20,4 +20,14 @@ expected<std::optional<T>> read_record(const record_source& from, const stored_r
   return std::optional<T>(std::move(*record));
 }
 
+// Whether there is a record whose key begins with `prefix`.
+inline expected<bool> any_record(const record_source& from, family f, const std::string& prefix) {
+  bool found = false;
+  CUDAL1_CHECK(from.scan(f, prefix, [&](std::string_view, std::string_view) -> expected<bool> {
+    found = true;
+    return false;
+  }));
+  return found;
+}
+
 }  // namespace cudal1

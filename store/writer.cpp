@@ -12,6 +12,7 @@
 #include "store/hack_records.hpp"
 #include "store/pruner.hpp"
 #include "store/queries.hpp"
+#include "store/records.hpp"
 #include "store/verdict_records.hpp"
 #include "store/write_batch.hpp"
 
@@ -228,7 +229,7 @@ expected<attempt_record> store_writer::reserve(const variant_record& v, const st
   };
   CUDAL1_TRY(const auto earlier, attempts_at(experiment, v.task, v.id));
   if (!earlier.empty()) {
-    CUDAL1_TRY(const bool judged, any(batch_, family::results, keys::verdicts_of(v.task, experiment, v.id)));
+    CUDAL1_TRY(const bool judged, any_record(batch_, family::results, keys::verdicts_of(v.task, experiment, v.id)));
     if (judged) return known("a verdict");
   }
   int lost = 0, lost_on_device = 0;
@@ -315,7 +316,8 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
   CUDAL1_TRY(const auto stored, load<attempt_record>(batch_, family::attempts, key_of(a), short_id(a.variant)));
   // While an attempt is leased there is no verdict.
   if (!stored || stored->state != attempt_state::leased) {
-    CUDAL1_TRY(const bool judged, any(batch_, family::results, keys::verdicts_of(a.task, a.experiment, a.variant)));
+    CUDAL1_TRY(const bool judged,
+               any_record(batch_, family::results, keys::verdicts_of(a.task, a.experiment, a.variant)));
     if (judged) return {};
   }
   attempt_record ended = a;

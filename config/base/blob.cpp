@@ -90,4 +90,38 @@ expected<std::string> read_blob(const std::string& folder, const std::string& na
   }
 }
 
+expected<void> check_blob_name(const std::string& name) {
+  const auto ending = name.substr(std::min(name.find('.'), name.size()));
+  const bool plain =
+      std::ranges::all_of(ending, [](char c) { return c == '.' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
+  if (is_blob_name(name, ending) && plain) return {};
+  return fail(errc::invalid_argument, "\"{}\" is not the name of a blob", name);
+}
+
+expected<int64_t> size_of_blob(const unique_fd& file, const std::string& name) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0)
+    return fail(errc::io_error, "the blob {} cannot be read: {}", name, std::strerror(errno));
+  return status.st_size;
+}
+
+expected<blob_section> read_blob_section(const std::string& folder, const std::string& name, int64_t offset,
+                                         int64_t most_bytes) {
+  CUDAL1_CHECK(check_blob_name(name));
+  CUDAL1_TRY(const unique_fd file, open_blob(folder, name));
+  blob_section part;
+  CUDAL1_TRY(part.size, size_of_blob(file, name));
+  if (offset < 0 || offset > part.size)
+    return fail(errc::invalid_argument, "the blob {} has {} bytes, not {}", name, part.size, offset);
+  part.bytes.resize(static_cast<std::size_t>(std::min(part.size - offset, most_bytes)));
+  for (std::size_t done = 0; done < part.bytes.size();) {
+    const ssize_t n = ::pread(file.get(), part.bytes.data() + done, part.bytes.size() - done,
+                              static_cast<off_t>(offset) + static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fail(errc::io_error, "the blob {} cannot be read: {}", name, std::strerror(errno));
+    done += static_cast<std::size_t>(n);
+  }
+  return part;
+}
+
 }  // namespace cudal1

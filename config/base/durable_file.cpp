@@ -50,15 +50,17 @@ expected<void> write_durably(const durable_file& file, const std::function<expec
 }
 
 expected<void> write_durably(const durable_file& file, std::string_view content) {
-  return write_durably(file, [&](int fd) -> expected<void> {
-    while (!content.empty()) {
-      const ssize_t n = ::write(fd, content.data(), content.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return failed(file.path, "cannot be written");
-      content.remove_prefix(static_cast<std::size_t>(n));
-    }
-    return {};
-  });
+  return write_durably(file, [&](int fd) { return write_all(fd, content, file.path); });
+}
+
+expected<void> write_all(int fd, std::string_view content, const std::string& what) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return failed(what, "cannot be written");
+    content.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
 }
 
 }  // namespace cudal1

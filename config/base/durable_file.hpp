@@ -25,6 +25,9 @@ struct durable_file {
 expected<void> write_durably(const durable_file& file, const std::function<expected<void>(int)>& fill);
 expected<void> write_durably(const durable_file& file, std::string_view content);
 
+// Writes all of it to a descriptor. errc::io_error, which names `what` is written.
+expected<void> write_all(int fd, std::string_view content, const std::string& what);
+
 // Afterwards the names in a folder are on disk, as in it now. errc::io_error.
 expected<void> sync_folder(const std::string& folder);
 

@@ -131,51 +131,38 @@ expected<std::string> apply_interleave(graph& g, const move& m, const lowering_t
       group, s->number, s->task_op(), proof.stack);
 }
 
+// A rewriting of one step.
+move_kind proof_move(std::string name, std::string summary, int order, decltype(move_kind::apply) apply) {
+  return {.name = name,
+          .summary = std::move(summary),
+          .parameters = {"step"},
+          .phase = move_phase::always,
+          .order = order,
+          .parts = {starting_part::proofs},
+          .candidates = [name](const graph& g, const lowering_target&) { return each_step(name, g); },
+          .apply = std::move(apply)};
+}
+
 }  // namespace
 
 // In a whole schedule the rewriting of products comes before `drop`, which removes the steps that it leaves dead.
 std::vector<move_kind> proof_moves() {
+  move_kind pull_sum = proof_move("pull_sum_through_linear",
+                                  "a sum over the features of a linear layer becomes one product with the sum of its "
+                                  "weights, with a proof that nothing else reads the layer's result",
+                                  0, apply_pull_sum);
+  pull_sum.parts = {};
   return {
-      {.name = "drop",
-       .summary = "a dead or idempotent operator is left out, with a proof that nothing changes",
-       .parameters = {"step"},
-       .phase = move_phase::always,
-       .order = 3,
-       .parts = {starting_part::proofs},
-       .candidates = [](const graph& g, const lowering_target&) { return each_step("drop", g); },
-       .apply = apply_drop},
-      {.name = "diagonal_matmul",
-       .summary = "a product with a diagonal matrix scales rows or columns instead, with a proof that it is diagonal",
-       .parameters = {"step"},
-       .phase = move_phase::always,
-       .order = 1,
-       .parts = {starting_part::proofs},
-       .candidates = [](const graph& g, const lowering_target&) { return each_step("diagonal_matmul", g); },
-       .apply = apply_diagonal},
-      {.name = "constant",
-       .summary = "a value that no input changes is written as the number that it is, with a proof",
-       .parameters = {"step"},
-       .phase = move_phase::always,
-       .order = 2,
-       .parts = {starting_part::proofs},
-       .candidates = [](const graph& g, const lowering_target&) { return each_step("constant", g); },
-       .apply = apply_constant},
-      {.name = "interleave",
-       .summary = "a stack whose last two dimensions are merged becomes part of a kernel over the elements",
-       .parameters = {"step"},
-       .phase = move_phase::always,
-       .order = 4,
-       .parts = {starting_part::proofs},
-       .candidates = [](const graph& g, const lowering_target&) { return each_step("interleave", g); },
-       .apply = apply_interleave},
-      {.name = "pull_sum_through_linear",
-       .summary = "a sum over the features of a linear layer becomes one product with the sum of its weights, with a "
-                  "proof that nothing else reads the layer's result",
-       .parameters = {"step"},
-       .phase = move_phase::always,
-       .order = 0,
-       .candidates = [](const graph& g, const lowering_target&) { return each_step("pull_sum_through_linear", g); },
-       .apply = apply_pull_sum},
+      proof_move("drop", "a dead or idempotent operator is left out, with a proof that nothing changes", 3, apply_drop),
+      proof_move("diagonal_matmul",
+                 "a product with a diagonal matrix scales rows or columns instead, with a proof that it is diagonal", 1,
+                 apply_diagonal),
+      proof_move("constant", "a value that no input changes is written as the number that it is, with a proof", 2,
+                 apply_constant),
+      proof_move("interleave",
+                 "a stack whose last two dimensions are merged becomes part of a kernel over the elements", 4,
+                 apply_interleave),
+      std::move(pull_sum),
   };
 }
 

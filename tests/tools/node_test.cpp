@@ -26,14 +26,6 @@ const std::vector<std::string> settings = {"--device", "cpu",
                                            "--set",    "timing.max_seconds=2",
                                            "--set",    "timing.target_half_width=0.05"};
 
-// A small diagonal matmul: an evaluation takes a fraction of a second, and row scaling is much faster.
-constexpr const char* tiny_task =
-    R"({"format": 1, "name": "tiny", "summary": "a small diagonal matmul", "family": "matmul",
-  "inputs": [{"name": "a", "dtype": "float32", "shape": [192, 192], "facts": ["diagonal"]},
-             {"name": "b", "dtype": "float32", "shape": [192, 256]}],
-  "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "b"}, "out": ["y"]}],
-  "outputs": ["y"]})";
-
 // row_scale.cu1 with the sizes of tiny_task.
 constexpr const char* tiny_program = R"({"format": 1, "name": "tiny_row_scale",
   "inputs": [{"name": "a", "dtype": "float32", "shape": [192, 192]}, {"name": "b", "dtype": "float32", "shape": [192, 256]}],

@@ -16,13 +16,6 @@ using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 
-constexpr const char* tiny_task =
-    R"({"format": 1, "name": "tiny", "summary": "a small diagonal matmul", "family": "matmul",
-  "inputs": [{"name": "a", "dtype": "float32", "shape": [192, 192], "facts": ["diagonal"]},
-             {"name": "b", "dtype": "float32", "shape": [192, 256]}],
-  "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "b"}, "out": ["y"]}],
-  "outputs": ["y"]})";
-
 // The contents of a folder by their names in it.
 std::map<std::string, std::string> files_in(const std::string& folder) {
   std::map<std::string, std::string> files;

@@ -81,4 +81,12 @@ std::string prepare_imported_store(const std::string& data);
 // The same task with two confirmed variants of library calls alone: at 3x one that is off by 5e-4, at 2x a right one.
 void prepare_library_store(const std::string& data);
 
+// A small diagonal matmul: an evaluation takes a fraction of a second, and row scaling is much faster.
+inline constexpr const char* tiny_task =
+    R"({"format": 1, "name": "tiny", "summary": "a small diagonal matmul", "family": "matmul",
+  "inputs": [{"name": "a", "dtype": "float32", "shape": [192, 192], "facts": ["diagonal"]},
+             {"name": "b", "dtype": "float32", "shape": [192, 256]}],
+  "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "b"}, "out": ["y"]}],
+  "outputs": ["y"]})";
+
 }  // namespace cudal1::cli

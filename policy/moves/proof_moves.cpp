@@ -132,7 +132,7 @@ expected<std::string> apply_interleave(graph& g, const move& m, const lowering_t
 }
 
 // A rewriting of one step.
-move_kind proof_move(std::string name, std::string summary, int order, decltype(move_kind::apply) apply) {
+move_kind proof_move(const std::string& name, std::string summary, int order, decltype(move_kind::apply) apply) {
   return {.name = name,
           .summary = std::move(summary),
           .parameters = {"step"},

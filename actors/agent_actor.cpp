@@ -151,6 +151,7 @@ void agent_state::device_died(const std::string& device) {
 
 void agent_state::down(const caf::down_msg& m) {
   if (coordinator_ && m.source == coordinator_.address()) return parted("the connection to the coordinator broke");
+  if (m.source.node() != self_->node()) return;  // an earlier coordinator, whose actors' ids are not ours
   const auto child = supervision_.died(m.source.id());
   if (!child) return;
   if (child->what == supervision::role::device) return device_died(child->name);

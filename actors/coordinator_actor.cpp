@@ -214,6 +214,8 @@ void coordinator_state::down(const caf::down_msg& m) {
   for (const auto& [machine, entry] : machines_)
     if (!machine.empty() && entry.agent && m.source == entry.agent.address())
       return machine_lost(machine, "the connection broke");
+  // An earlier process of a machine that has joined again: its actors' ids are not ours.
+  if (m.source.node() != self_->node()) return;
   const auto child = supervision_.died(m.source.id());
   if (!child) return;
   const error why = from_caf(m.reason);

@@ -22,7 +22,7 @@ class supervision {
     std::string name;  // of the device, or id of the experiment
   };
 
-  // `id`: of the actor, unique in this process.
+  // `id`: of the actor. It is unique in this process only: an actor of another one may have the same.
   void watch(uint64_t id, child c);
   // The child with that id, which is no longer watched; nothing if it was not watched.
   std::optional<child> died(uint64_t id);

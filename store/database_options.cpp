@@ -29,10 +29,11 @@ class log_bridge : public rocksdb::Logger {
   }
 };
 
-rocksdb::CompressionType best_compression() {
+// The first of these that this RocksDB was built with.
+rocksdb::CompressionType first_supported(std::initializer_list<rocksdb::CompressionType> wanted) {
   const auto supported = rocksdb::GetSupportedCompressions();
-  for (const auto wanted : {rocksdb::kZSTD, rocksdb::kLZ4Compression, rocksdb::kSnappyCompression})
-    if (std::find(supported.begin(), supported.end(), wanted) != supported.end()) return wanted;
+  for (const auto w : wanted)
+    if (std::ranges::find(supported, w) != supported.end()) return w;
   return rocksdb::kNoCompression;
 }
 
@@ -45,8 +46,10 @@ rocksdb::ColumnFamilyOptions family_options() {
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   rocksdb::ColumnFamilyOptions o;
   o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  o.compression = best_compression();
-  o.write_buffer_size = std::size_t{16} << 20;
+  // What will be rewritten soon is compressed quickly, what stays is compressed well.
+  o.compression = first_supported({rocksdb::kLZ4Compression, rocksdb::kSnappyCompression, rocksdb::kZSTD});
+  o.bottommost_compression = first_supported({rocksdb::kZSTD, rocksdb::kLZ4Compression, rocksdb::kSnappyCompression});
+  o.write_buffer_size = std::size_t{32} << 20;
   // No blob files, not for details either: RocksDB 7.8's secondaries read them through references to strings that no
   // longer exist (the ids of ReactiveVersionSet), and crash.
   return o;
@@ -58,7 +61,8 @@ rocksdb::DBOptions database_options() {
   // A torn record at the log's end is a write that was never acknowledged; any other failed checksum is an error.
   // (RocksDB's default would silently drop what follows a damaged record.)
   o.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  o.max_total_wal_size = uint64_t{64} << 20;
+  // When it is reached, all families are written into tables, also those that hold little; a start reads this much.
+  o.max_total_wal_size = uint64_t{192} << 20;
   o.max_open_files = 512;
   o.info_log = std::make_shared<log_bridge>();
   return o;

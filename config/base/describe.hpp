@@ -177,10 +177,59 @@ expected<void> from_json(const json& source, T& target, const std::string& where
   return {};
 }
 
+// Appends the text of to_json(value), without making the document.
+template <class T>
+void append_text(std::string& out, const T& value) {
+  if constexpr (std::is_same_v<T, json>) {
+    out += value.text();
+  } else if constexpr (std::is_same_v<T, bool>) {
+    out += value ? "true" : "false";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    json::append_string(out, value);
+  } else if constexpr (described_enum<T>) {
+    json::append_string(out, enum_name(value));
+  } else if constexpr (std::is_integral_v<T>) {
+    out += std::to_string(static_cast<int64_t>(value));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    json::append_double(out, static_cast<double>(value));
+  } else if constexpr (detail::is_optional<T>::value) {
+    value ? append_text(out, *value) : void(out += "null");
+  } else if constexpr (detail::is_vector<T>::value || detail::is_array<T>::value) {
+    out += '[';
+    for (bool first = true; const auto& item : value) {
+      if (!std::exchange(first, false)) out += ',';
+      append_text(out, static_cast<const typename T::value_type&>(item));
+    }
+    out += ']';
+  } else if constexpr (detail::is_string_map<T>::value) {
+    out += '{';
+    for (bool first = true; const auto& [key, item] : value) {
+      if (!std::exchange(first, false)) out += ',';
+      json::append_string(out, key);
+      out += ':';
+      append_text(out, item);
+    }
+    out += '}';
+  } else {
+    static_assert(described_struct<T>, "describe this type with BOOST_DESCRIBE_STRUCT");
+    out += '{';
+    bool first = true;
+    boost::mp11::mp_for_each<boost::describe::describe_members<T, boost::describe::mod_any_access>>([&](auto d) {
+      if (!std::exchange(first, false)) out += ',';
+      json::append_string(out, d.name);
+      out += ':';
+      append_text(out, value.*d.pointer);
+    });
+    out += '}';
+  }
+}
+
 // The record as one line of JSON, and back.
 template <class T>
 std::string to_text(const T& value) {
-  return to_json(value).text();
+  std::string text;
+  append_text(text, value);
+  return text;
 }
 template <class T>
 expected<T> from_text(std::string_view text) {

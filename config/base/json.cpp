@@ -1,6 +1,7 @@
 #include "config/base/json.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -112,48 +113,38 @@ struct builder {
   bool on_comment(boost::json::string_view, code&) { return true; }
 };
 
-void write_string(std::string& out, std::string_view s) {
-  static constexpr char hex[] = "0123456789abcdef";
-  out += '"';
-  for (const char c : s) {
-    const auto u = static_cast<unsigned char>(c);
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default:
-        if (u < 0x20 || u == 0x7f) {
-          out += "\\u00";
-          out += hex[u >> 4];
-          out += hex[u & 15];
-        } else {
-          out += c;
-        }
-    }
-  }
-  out += '"';
-}
+// Whether a character of a string is written as itself.
+constexpr std::array<bool, 256> written_as_is = [] {
+  std::array<bool, 256> as_is{};
+  for (std::size_t c = 0x20; c < as_is.size(); ++c)
+    as_is[c] = c != '"' && c != '\\' && c != 0x7f;
+  return as_is;
+}();
 
-void write_double(std::string& out, double d) {
-  if (std::isnan(d)) return write_string(out, "nan");
-  if (std::isinf(d)) return write_string(out, d > 0 ? "inf" : "-inf");
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, d).ptr;
-  const std::string_view digits(buffer, static_cast<std::size_t>(end - buffer));
-  out += digits;
-  if (digits.find_first_of(".e") == std::string_view::npos) out += ".0";
+void append_escaped(std::string& out, char c) {
+  static constexpr char hex[] = "0123456789abcdef";
+  switch (c) {
+    case '"':
+      out += "\\\"";
+      break;
+    case '\\':
+      out += "\\\\";
+      break;
+    case '\n':
+      out += "\\n";
+      break;
+    case '\r':
+      out += "\\r";
+      break;
+    case '\t':
+      out += "\\t";
+      break;
+    default:
+      const auto u = static_cast<unsigned char>(c);
+      out += "\\u00";
+      out += hex[u >> 4];
+      out += hex[u & 15];
+  }
 }
 
 bool is_scalar(const json& v) {
@@ -171,9 +162,9 @@ void write(std::string& out, const json& v, int indent, int depth) {
   } else if (v.is_int()) {
     out += std::to_string(v.as_int());
   } else if (v.is_double()) {
-    write_double(out, v.as_double());
+    json::append_double(out, v.as_double());
   } else if (v.is_string()) {
-    write_string(out, v.as_string());
+    json::append_string(out, v.as_string());
   } else if (v.is_array()) {
     const auto& items = v.as_array();
     const bool flat = std::all_of(items.begin(), items.end(), is_scalar);
@@ -191,7 +182,7 @@ void write(std::string& out, const json& v, int indent, int depth) {
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (i > 0) out += ',';
       newline(depth + 1);
-      write_string(out, members[i].first);
+      json::append_string(out, members[i].first);
       out += indent > 0 ? ": " : ":";
       write(out, members[i].second, indent, depth + 1);
     }
@@ -201,6 +192,29 @@ void write(std::string& out, const json& v, int indent, int depth) {
 }
 
 }  // namespace
+
+void json::append_string(std::string& out, std::string_view s) {
+  out += '"';
+  for (std::size_t from = 0; from < s.size();) {
+    std::size_t to = from;
+    while (to < s.size() && written_as_is[static_cast<unsigned char>(s[to])])
+      ++to;
+    out.append(s, from, to - from);
+    if (to < s.size()) append_escaped(out, s[to++]);
+    from = to;
+  }
+  out += '"';
+}
+
+void json::append_double(std::string& out, double d) {
+  if (std::isnan(d)) return append_string(out, "nan");
+  if (std::isinf(d)) return append_string(out, d > 0 ? "inf" : "-inf");
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, d).ptr;
+  const std::string_view digits(buffer, static_cast<std::size_t>(end - buffer));
+  out += digits;
+  if (digits.find_first_of(".e") == std::string_view::npos) out += ".0";
+}
 
 const json* json::find(std::string_view key) const {
   if (!is_object()) return nullptr;

@@ -78,6 +78,9 @@ class json {
   // doubles become the strings "nan", "inf" and "-inf". indent > 0: one member per line, an array of scalars on one
   // line.
   std::string text(int indent = 0) const;
+  // Append what text() writes for such a value.
+  static void append_string(std::string& out, std::string_view s);
+  static void append_double(std::string& out, double d);
 
  private:
   std::variant<std::monostate, bool, int64_t, double, std::string, array, object> value_;

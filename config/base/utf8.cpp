@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace cudal1 {
 
@@ -24,11 +25,27 @@ std::size_t sequence_bytes(std::string_view text) {
   return too_long || surrogate || point > 0x10ffff ? 0 : bytes;
 }
 
+// The bytes of `text` at its beginning that are ASCII, in whole words: most texts are nothing else.
+std::size_t ascii_words(std::string_view text) {
+  constexpr uint64_t high_bits = 0x8080808080808080;
+  std::size_t done = 0;
+  for (uint64_t word = 0; done + sizeof word <= text.size(); done += sizeof word) {
+    std::memcpy(&word, text.data() + done, sizeof word);
+    if ((word & high_bits) != 0) break;
+  }
+  return done;
+}
+
 // The size of the longest prefix of `text` that is UTF-8.
 std::size_t valid_prefix(std::string_view text) {
   std::size_t valid = 0;
-  for (std::size_t bytes; valid < text.size() && (bytes = sequence_bytes(text.substr(valid))) > 0;)
+  while (valid < text.size()) {
+    valid += ascii_words(text.substr(valid));
+    if (valid == text.size()) break;
+    const std::size_t bytes = sequence_bytes(text.substr(valid));
+    if (bytes == 0) break;
     valid += bytes;
+  }
   return valid;
 }
 

@@ -1,6 +1,9 @@
 #include "config/base/json.hpp"
 
+#include <array>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <optional>
 #include <random>
 
@@ -74,6 +77,31 @@ TEST(describe, records_survive_a_round_trip) {
   const auto back = from_text<outer>(text);
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(to_text(*back), text);
+}
+
+struct everything {
+  bool yes = true;
+  int64_t number = -7;
+  uint64_t seed = 0xffffffffffffffff;
+  double half = 0.5, none = std::numeric_limits<double>::quiet_NaN(), low = -std::numeric_limits<double>::infinity();
+  std::string text =
+      "a \"quote\", \\, tab\t, line\n, bell\a, delete\x7f, Gr\xc3\xb6\xc3\x9f"
+      "e";
+  std::optional<inner> absent, present = inner{};
+  std::vector<inner> list{{}, {}};
+  std::vector<std::string> empty;
+  std::array<int, 3> fixed{1, 2, 3};
+  std::map<std::string, double> table{{"", 1.0}, {"key\n", 2.5e300}};
+  json document = json::make_object({{"k", json::make_array({json(1), json(2.0), json()})}});
+};
+BOOST_DESCRIBE_STRUCT(everything, (),
+                      (yes, number, seed, half, none, low, text, absent, present, list, empty, fixed, table, document))
+
+TEST(describe, text_is_that_of_the_document) {
+  const everything all;
+  EXPECT_EQ(to_text(all), to_json(all).text());
+  EXPECT_EQ(to_text(all.list), to_json(all.list).text());
+  EXPECT_EQ(to_text(all.text), to_json(all.text).text());
 }
 
 TEST(describe, a_wrong_member_is_named) {

@@ -40,6 +40,21 @@ TEST(utf8, has_no_stray_bytes_and_ends_with_a_complete_sequence) {
     EXPECT_FALSE(is_valid_utf8(text)) << text;
 }
 
+// Most bytes are read eight at a time.
+TEST(utf8, has_stray_bytes_found_at_every_place) {
+  for (std::size_t size = 1; size < 40; ++size) {
+    for (std::size_t at = 0; at < size; ++at) {
+      std::string text(size, 'a');
+      EXPECT_TRUE(is_valid_utf8(text));
+      text[at] = '\x80';
+      EXPECT_FALSE(is_valid_utf8(text)) << at << " of " << size;
+      std::string replaced(size, 'a');
+      replaced.replace(at, 1, "\xef\xbf\xbd");
+      EXPECT_EQ(replace_invalid_utf8(text), replaced);
+    }
+  }
+}
+
 TEST(utf8, has_each_byte_outside_a_sequence_replaced) {
   const std::string sign = "\xef\xbf\xbd";
   EXPECT_EQ(replace_invalid_utf8(""), "");

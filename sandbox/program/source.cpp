@@ -255,6 +255,12 @@ bool uses_half_types(std::string_view source) {
   return source.find("float_of_") != std::string_view::npos || source.find("_of_float") != std::string_view::npos;
 }
 
+bool uses_tensor_cores(std::string_view source) {
+  for (const std::string_view word : {"mma_m16n8k", "load_matrix_x", "copy_async", "tf32_of_float"})
+    if (source.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
 expected<std::vector<kernel_signature>> find_kernels(std::string_view source) {
   const auto joined = join_lines(source);
   CUDAL1_TRY(auto tokens, legal_tokens(source, joined));

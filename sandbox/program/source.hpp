@@ -40,5 +40,7 @@ expected<std::vector<kernel_signature>> find_kernels(std::string_view source);
 bool uses_atomics(std::string_view source);
 // Whether it may use the functions that convert half types.
 bool uses_half_types(std::string_view source);
+// Whether it may use the functions for tensor cores and asynchronous copies.
+bool uses_tensor_cores(std::string_view source);
 
 }  // namespace cudal1

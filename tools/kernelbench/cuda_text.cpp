@@ -92,6 +92,7 @@ expected<std::string> cuda_text(const checked_program& p) {
   std::string text = std::string(k_head) + includes + prologue();
   if (source.find("atomic") != std::string::npos) text += texts::atomics();
   if (uses_half_types(source)) text += texts::prologue_half();
+  if (uses_tensor_cores(source)) text += texts::prologue_tensor_cores();
   text += "\n// The program's kernels.\n#line 1 \"program.cu\"\n" + source + "\n";
   text += "const void* const* program_kernels() {\n  static const void* const all[] = {";
   for (const auto& kernel : kernels)

@@ -30,6 +30,7 @@ std::string_view measuring();
 // CUDA: the texts before a program's kernels for NVRTC (sandbox/cuda/compiler), and what nvcc lacks besides.
 std::string_view prologue();
 std::string_view prologue_half();
+std::string_view prologue_tensor_cores();
 std::string_view atomics();
 
 }  // namespace cudal1::kernelbench::texts

@@ -216,6 +216,9 @@ bool is_allowed_import(std::string_view symbol) {
                                                             "cudal1_rt_barrier",
                                                             "cudal1_rt_warp",
                                                             "cudal1_rt_active_mask",
+                                                            "cudal1_rt_copy",
+                                                            "cudal1_rt_copy_commit",
+                                                            "cudal1_rt_copy_wait",
                                                             "cudal1_rt_shared"};
   return allowed.contains(symbol);
 }

@@ -14,7 +14,11 @@ bool is_cooperative(std::string_view word) {
       "__ballot_sync",     "__any_sync",        "__all_sync",          "__activemask",      "__match_any_sync",
       "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync",   "__reduce_and_sync", "__reduce_or_sync",
       "__reduce_xor_sync"};
-  return words.contains(word);
+  static const std::unordered_set<std::string_view> tensor_cores{
+      "mma_m16n8k8_tf32",  "mma_m16n8k16_half", "mma_m16n8k16_bfloat16", "load_matrix_x2_transposed",
+      "load_matrix_x2",    "load_matrix_x4",    "copy_async_wait",       "load_matrix_x4_transposed",
+      "copy_async_commit", "copy_async"};
+  return words.contains(word) || tensor_cores.contains(word);
 }
 
 class splitter {
@@ -52,6 +56,9 @@ class splitter {
     while (is(at_, "template"))
       skip_angles();
     CUDAL1_CHECK(finish(found));
+    if (is_cooperative(found.name))
+      return fail(errc::compile_failed, "line {} of the source: \"{}\" is a function of the dialect; use another name",
+                  tokens_[found.name_at].line, found.name);
     for (std::size_t i = found.begin; i < found.end; ++i)
       if (tokens_[i].is_name()) found.words.insert(tokens_[i].text);
     found.is_kernel = found.kind == item_kind::function && !is_template && declares(found, "__global__");

@@ -45,7 +45,26 @@ enum cudal1_warp_operation {
   cudal1_warp_max_unsigned,
   cudal1_warp_and,
   cudal1_warp_or,
-  cudal1_warp_xor
+  cudal1_warp_xor,
+  // Of whole warps: the value is the address of the lane's part.
+  cudal1_warp_mma_tf32,
+  cudal1_warp_mma_half,
+  cudal1_warp_mma_bfloat16,
+  cudal1_warp_load_x2,
+  cudal1_warp_load_x4,
+  cudal1_warp_load_x2_transposed,
+  cudal1_warp_load_x4_transposed
+};
+
+// One lane's part of a product of matrices, its fragments, and of a load of matrices, of which it names one row.
+struct cudal1_product_part {
+  float* d;
+  const unsigned* a;
+  const unsigned* b;
+};
+struct cudal1_load_part {
+  unsigned* loaded;
+  const void* row;
 };
 
 enum cudal1_barrier_operation { cudal1_barrier_sync, cudal1_barrier_count, cudal1_barrier_and, cudal1_barrier_or };
@@ -55,6 +74,11 @@ extern "C" {
 int cudal1_rt_barrier(void* fiber, int operation, int predicate);
 unsigned long long cudal1_rt_warp(void* fiber, int operation, unsigned mask, unsigned long long value, int lane);
 unsigned cudal1_rt_active_mask(void* fiber);
+// Asynchronous copies: one of 4, 8 or 16 bytes to shared memory (zeros unless `real`), the end of a group, and the wait
+// until at most `groups` groups are under way.
+void cudal1_rt_copy(void* fiber, void* shared, const void* global, int bytes, int real);
+void cudal1_rt_copy_commit(void* fiber);
+void cudal1_rt_copy_wait(void* fiber, int groups);
 // The block's copy of a `__shared__` variable: `site` and `instance` tell the declarations apart.
 void* cudal1_rt_shared(void* fiber, int site, const char* instance, unsigned long bytes, unsigned long alignment);
 }

@@ -85,6 +85,45 @@ struct cudal1_state {
   unsigned __reduce_and_sync(unsigned mask, unsigned v) const { return cudal1_warp(cudal1_warp_and, mask, v); }
   unsigned __reduce_or_sync(unsigned mask, unsigned v) const { return cudal1_warp(cudal1_warp_or, mask, v); }
   unsigned __reduce_xor_sync(unsigned mask, unsigned v) const { return cudal1_warp(cudal1_warp_xor, mask, v); }
+
+  // Tensor cores: the runtime computes what the 32 lanes get when the last of them arrives.
+  template <class Part>
+  void cudal1_whole_warp(int operation, const Part& part) const {
+    cudal1_rt_warp(cudal1_fiber, operation, 0xffffffffu, (unsigned long long)&part, 0);
+  }
+  void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) const {
+    cudal1_whole_warp(cudal1_warp_mma_tf32, cudal1_product_part{d, a, b});
+  }
+  void mma_m16n8k16_half(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) const {
+    cudal1_whole_warp(cudal1_warp_mma_half, cudal1_product_part{d, a, b});
+  }
+  void mma_m16n8k16_bfloat16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) const {
+    cudal1_whole_warp(cudal1_warp_mma_bfloat16, cudal1_product_part{d, a, b});
+  }
+  void load_matrix_x2(unsigned (&r)[2], const void* row) const {
+    cudal1_whole_warp(cudal1_warp_load_x2, cudal1_load_part{r, row});
+  }
+  void load_matrix_x4(unsigned (&r)[4], const void* row) const {
+    cudal1_whole_warp(cudal1_warp_load_x4, cudal1_load_part{r, row});
+  }
+  void load_matrix_x2_transposed(unsigned (&r)[2], const void* row) const {
+    cudal1_whole_warp(cudal1_warp_load_x2_transposed, cudal1_load_part{r, row});
+  }
+  void load_matrix_x4_transposed(unsigned (&r)[4], const void* row) const {
+    cudal1_whole_warp(cudal1_warp_load_x4_transposed, cudal1_load_part{r, row});
+  }
+
+  template <int BYTES>
+  void copy_async(void* shared, const void* global, bool real) const {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "copy_async copies 4, 8 or 16 bytes");
+    cudal1_rt_copy(cudal1_fiber, shared, global, BYTES, real);
+  }
+  void copy_async_commit() const { cudal1_rt_copy_commit(cudal1_fiber); }
+  template <int GROUPS>
+  void copy_async_wait() const {
+    static_assert(GROUPS >= 0);
+    cudal1_rt_copy_wait(cudal1_fiber, GROUPS);
+  }
 };
 
 // What a kernel's parameters are: its entry point reads them from the launch's argument pointers.

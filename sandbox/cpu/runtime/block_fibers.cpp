@@ -1,6 +1,7 @@
 #include "sandbox/cpu/runtime/block_fibers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "sandbox/cpu/runtime/kernel_fault.hpp"
+#include "sandbox/cpu/runtime/warp_matrices.hpp"
 
 namespace cudal1 {
 namespace {
@@ -268,6 +270,7 @@ void block_fibers::complete_warp(int warp, unsigned mask) {
       kernel_fault("lanes of one warp meet in different warp operations with the same mask");
     operation = f.operation;
   }
+  if (operation >= cudal1_warp_mma_tf32) complete_whole_warp(first, lanes, operation);
   const uint64_t common = reduce_warp(first, lanes, operation);
   for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
     auto& f = first[std::countr_zero(rest)];
@@ -279,6 +282,62 @@ void block_fibers::complete_warp(int warp, unsigned mask) {
   }
   for (unsigned rest = lanes; rest != 0; rest &= rest - 1)
     make_ready(first[std::countr_zero(rest)]);
+}
+
+// The parts of all lanes are local variables of theirs, which wait in this operation.
+void block_fibers::complete_whole_warp(const block_fiber* first, unsigned lanes, int operation) const {
+  if (lanes != 0xffffffffu)
+    kernel_fault(
+        fmt::format("mma or load_matrix by a warp that has only the lanes {:#x}: all 32 must take part", lanes));
+  const auto parts = [first]<class Part>(const Part*) {
+    std::array<const Part*, warp_lanes> all{};
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = reinterpret_cast<const Part*>(first[i].value);
+    return all;
+  };
+  if (operation == cudal1_warp_mma_tf32) return multiply_tf32(parts(static_cast<const cudal1_product_part*>(nullptr)));
+  if (operation == cudal1_warp_mma_half || operation == cudal1_warp_mma_bfloat16)
+    return multiply_half_types(parts(static_cast<const cudal1_product_part*>(nullptr)),
+                               static_cast<cudal1_warp_operation>(operation));
+  const auto loads = parts(static_cast<const cudal1_load_part*>(nullptr));
+  const bool two = operation == cudal1_warp_load_x2 || operation == cudal1_warp_load_x2_transposed;
+  for (std::size_t i = 0; i < (two ? 16u : 32u); ++i) {
+    if (!is_shared(loads[i]->row, 16))
+      kernel_fault(fmt::format("load_matrix: the row that lane {} names is not in shared memory", i));
+    if (reinterpret_cast<uintptr_t>(loads[i]->row) % 16 != 0)
+      kernel_fault(fmt::format("load_matrix: the address of lane {}'s row is no multiple of 16", i));
+  }
+  load_matrices(loads, two ? 2 : 4,
+                operation == cudal1_warp_load_x2_transposed || operation == cudal1_warp_load_x4_transposed);
+}
+
+bool block_fibers::is_shared(const void* address, std::size_t bytes) const {
+  const auto at = reinterpret_cast<uintptr_t>(address), begin = reinterpret_cast<uintptr_t>(shared_memory_ + page);
+  return at >= begin && at + bytes <= begin + shared_used_;
+}
+
+void block_fibers::copy(block_fiber& f, char* to, const char* from, int bytes, bool real) {
+  constexpr std::size_t most = 1 << 14;
+  const auto size = static_cast<std::size_t>(bytes);
+  if (bytes != 4 && bytes != 8 && bytes != 16) kernel_fault(fmt::format("copy_async of {} bytes", bytes));
+  if (!is_shared(to, size)) kernel_fault(fmt::format("copy_async<{}>: the target is not in shared memory", bytes));
+  if (reinterpret_cast<uintptr_t>(to) % size != 0 || (real && reinterpret_cast<uintptr_t>(from) % size != 0))
+    kernel_fault(fmt::format("copy_async<{0}>: an address is no multiple of {0}", bytes));
+  if (f.copies.size() == most)
+    kernel_fault(fmt::format("a thread has {} asynchronous copies under way and waits for none", most));
+  std::memset(to, shared_poison, size);
+  f.copies.push_back({to, real ? from : nullptr, size, f.groups});
+}
+
+void block_fibers::wait_for_copies(block_fiber& f, int groups) {
+  auto done = f.copies.begin();
+  for (; done != f.copies.end() && done->group < f.groups - groups; ++done) {
+    if (done->from == nullptr)
+      std::memset(done->to, 0, done->bytes);
+    else
+      std::memcpy(done->to, done->from, done->bytes);
+  }
+  f.copies.erase(f.copies.begin(), done);
 }
 
 unsigned block_fibers::active_mask(block_fiber& f) {

@@ -22,6 +22,14 @@ class block_fibers;
 
 enum class fiber_state : uint8_t { ready, at_barrier, at_warp_operation, at_active_mask, exited };
 
+// An asynchronous copy that its thread has not waited for.
+struct pending_copy {
+  char* to;
+  const char* from;  // null: zeros
+  std::size_t bytes;
+  int group;
+};
+
 struct block_fiber {
   block_fibers* owner = nullptr;
   boost::context::detail::fcontext_t context = nullptr;
@@ -35,6 +43,8 @@ struct block_fiber {
   unsigned mask = 0;
   uint64_t value = 0;
   uint64_t result = 0;
+  std::vector<pending_copy> copies;  // in order
+  int groups = 0;                    // of copies, that it has closed
 };
 
 class block_fibers {
@@ -57,6 +67,10 @@ class block_fibers {
   int barrier(block_fiber& f, int operation, int predicate);
   uint64_t warp(block_fiber& f, int operation, unsigned mask, uint64_t value, int lane);
   unsigned active_mask(block_fiber& f);
+  // A copy is made as late as it may be, when it is waited for, and until then its target holds no useful value: a
+  // kernel that reads too early is wrong, and so is one that has others still read what the copy overwrites.
+  void copy(block_fiber& f, char* to, const char* from, int bytes, bool real);
+  void wait_for_copies(block_fiber& f, int groups);
   void* shared(int site, const char* instance, std::size_t bytes, std::size_t alignment);
 
  private:
@@ -75,6 +89,8 @@ class block_fibers {
   void exited(block_fiber& f);
   void complete_barrier();
   void complete_warp(int warp, unsigned mask);
+  void complete_whole_warp(const block_fiber* first, unsigned lanes, int operation) const;
+  bool is_shared(const void* address, std::size_t bytes) const;
   bool release_active_masks();
   unsigned lanes_of(int warp) const;  // that exist and have not exited
   [[noreturn]] void deadlock() const;

@@ -38,6 +38,20 @@ unsigned cudal1_rt_active_mask(void* fiber) {
   return f.owner->active_mask(f);
 }
 
+void cudal1_rt_copy(void* fiber, void* shared, const void* global, int bytes, int real) {
+  auto& f = *static_cast<cudal1::block_fiber*>(fiber);
+  f.owner->copy(f, static_cast<char*>(shared), static_cast<const char*>(global), bytes, real != 0);
+}
+
+void cudal1_rt_copy_commit(void* fiber) {
+  ++static_cast<cudal1::block_fiber*>(fiber)->groups;
+}
+
+void cudal1_rt_copy_wait(void* fiber, int groups) {
+  auto& f = *static_cast<cudal1::block_fiber*>(fiber);
+  f.owner->wait_for_copies(f, groups);
+}
+
 void* cudal1_rt_shared(void* fiber, int site, const char* instance, unsigned long bytes, unsigned long alignment) {
   auto& f = *static_cast<cudal1::block_fiber*>(fiber);
   return f.owner->shared(site, instance, bytes, alignment);

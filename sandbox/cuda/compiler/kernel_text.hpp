@@ -16,5 +16,6 @@ expected<std::string> cuda_kernel_text(std::string_view source);
 std::string_view cuda_prologue();
 std::string_view cuda_prologue_of_atomics();
 std::string_view cuda_prologue_of_half_types();
+std::string_view cuda_prologue_of_tensor_cores();
 
 }  // namespace cudal1

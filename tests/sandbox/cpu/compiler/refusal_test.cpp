@@ -29,7 +29,7 @@ TEST(UnsupportedFeature, SaysWhatToWriteInstead) {
       {in_kernel("float* p = new float[3];"), "alloc a tensor as a step"},
       {in_kernel("auto g = cooperative_groups::this_grid();"), "use __syncthreads()"},
       {in_kernel("nvcuda::wmma::fragment<int> f;"), "an aten::mm step"},
-      {in_kernel("__pipeline_memcpy_async(y, y, 16);"), "copy by assignments"},
+      {in_kernel("__pipeline_memcpy_async(y, y, 16);"), "use copy_async, copy_async_commit"},
       {in_kernel("__half2 h;"), "float_of_half and half_of_float convert"},
       {in_kernel("y[0] = tex2D<float>(t, 0, 0);"), "read through a pointer"},
       {in_kernel("y[0] = std::min(1, 2);"), "exist without std::"},

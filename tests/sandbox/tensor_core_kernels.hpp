@@ -1,0 +1,144 @@
+// Kernels that call each function of the dialect for tensor cores and asynchronous copies, for the tests of both
+// devices. All run in one block; `products` and `loads` in one warp, `pipeline` in four.
+#pragma once
+
+namespace cudal1::test {
+
+inline constexpr const char* tensor_core_kernels = R"(
+__global__ void round_to_tf32(const float* x, unsigned* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = tf32_of_float(x[i]);
+}
+
+// d = c + a b, of raw operands: `a` 16 x K by rows, `b` K x 8 by rows, c and d 16 x 8.
+__device__ void read_sum(float (&d)[4], const float* c) {
+  const int r = threadIdx.x / 4, q = threadIdx.x % 4;
+  for (int e = 0; e < 4; ++e) d[e] = c[(r + e / 2 * 8) * 8 + 2 * q + e % 2];
+}
+__device__ void write_sum(const float (&d)[4], float* y) {
+  const int r = threadIdx.x / 4, q = threadIdx.x % 4;
+  for (int e = 0; e < 4; ++e) y[(r + e / 2 * 8) * 8 + 2 * q + e % 2] = d[e];
+}
+__device__ unsigned pair(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }
+__global__ void product_tf32(const unsigned* a, const unsigned* b, const float* c, float* y) {
+  const int r = threadIdx.x / 4, q = threadIdx.x % 4;
+  float d[4];
+  read_sum(d, c);
+  const unsigned fa[4] = {a[r * 8 + q], a[(r + 8) * 8 + q], a[r * 8 + q + 4], a[(r + 8) * 8 + q + 4]};
+  const unsigned fb[2] = {b[q * 8 + r], b[(q + 4) * 8 + r]};
+  mma_m16n8k8_tf32(d, fa, fb);
+  write_sum(d, y);
+}
+__global__ void products_of_half_types(const unsigned short* a, const unsigned short* b, const float* c, float* y,
+                                       float* z) {
+  const int r = threadIdx.x / 4, q = threadIdx.x % 4;
+  unsigned fa[4], fb[2];
+  for (int e = 0; e < 4; ++e) {
+    const unsigned short* p = a + (r + e % 2 * 8) * 16 + 2 * q + e / 2 * 8;
+    fa[e] = pair(p[0], p[1]);
+  }
+  for (int e = 0; e < 2; ++e) fb[e] = pair(b[(2 * q + e * 8) * 8 + r], b[(2 * q + e * 8 + 1) * 8 + r]);
+  float d[4];
+  read_sum(d, c);
+  mma_m16n8k16_half(d, fa, fb);
+  write_sum(d, y);
+  read_sum(d, c);
+  mma_m16n8k16_bfloat16(d, fa, fb);
+  write_sum(d, z);
+}
+
+// Four 8x8 matrices, one below the other; 12 words of each lane.
+__global__ void loads(const unsigned short* x, unsigned* y) {
+  __shared__ __align__(16) unsigned short rows[32 * 8];
+  for (int i = threadIdx.x; i < 256; i += 32) rows[i] = x[i];
+  __syncwarp();
+  unsigned four[4], four_transposed[4], two[2], two_transposed[2];
+  load_matrix_x4(four, rows + threadIdx.x * 8);
+  load_matrix_x4_transposed(four_transposed, rows + threadIdx.x * 8);
+  load_matrix_x2(two, rows + threadIdx.x % 16 * 8);
+  load_matrix_x2_transposed(two_transposed, rows + threadIdx.x % 16 * 8);
+  unsigned* z = y + threadIdx.x * 12;
+  for (int i = 0; i < 4; ++i) z[i] = four[i];
+  for (int i = 0; i < 4; ++i) z[4 + i] = four_transposed[i];
+  for (int i = 0; i < 2; ++i) z[8 + i] = two[i];
+  for (int i = 0; i < 2; ++i) z[10 + i] = two_transposed[i];
+}
+
+// Thread i copies words i, 2i and 2i + 1, and 4i to 4i + 3; those of the threads from `real` on are zeros, and nothing
+// of `x` is read for them.
+__global__ void copies(const unsigned* x, unsigned* y, int real) {
+  __shared__ __align__(16) unsigned one[32], two[64], four[128];
+  const int i = threadIdx.x;
+  copy_async<4>(one + i, x + i, i < real);
+  copy_async<8>(two + 2 * i, x + 2 * i, i < real);
+  copy_async_commit();
+  copy_async<16>(four + 4 * i, x + 4 * i, i < real);
+  copy_async_commit();
+  copy_async_wait<1>();
+  __syncthreads();
+  y[i] = one[31 - i];
+  for (int j = 0; j < 2; ++j) y[32 + 2 * i + j] = two[63 - 2 * i - j];
+  copy_async_wait<0>();
+  __syncthreads();
+  for (int j = 0; j < 4; ++j) y[96 + 4 * i + j] = four[127 - 4 * i - j];
+}
+
+// y = a b^T of 32 x 32 elements, K of them in each row of a and b: three stages of 8 columns are under way or in use.
+// Each of four warps computes 16 x 16 elements.
+template <bool ROUNDS>
+__device__ unsigned operand(unsigned bits) {
+  return ROUNDS ? tf32_of_float(__uint_as_float(bits)) : bits;
+}
+template <bool ROUNDS>
+__device__ void multiply(const float* a, const float* b, float* y, int k) {
+  __shared__ __align__(16) float tiles[3][2][32][8];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, top = warp / 2 * 16, left = warp % 2 * 16;
+  const int row = threadIdx.x / 2 % 32, column = threadIdx.x % 2 * 4, operand_of = threadIdx.x / 64;
+  const float* from = (operand_of == 0 ? a : b) + row * k + column;
+  const auto fetch = [&](int tile) {
+    copy_async<16>(&tiles[tile % 3][operand_of][row][column], from + tile * 8, tile * 8 < k);
+    copy_async_commit();
+  };
+  float d[2][4] = {};
+  fetch(0);
+  fetch(1);
+  for (int tile = 0; tile * 8 < k; ++tile) {
+    copy_async_wait<1>();
+    __syncthreads();
+    fetch(tile + 2);  // over the tile that all have read before the barrier
+    const auto& now = tiles[tile % 3];
+    unsigned fa[4], fb[2];
+    load_matrix_x4(fa, &now[0][top + lane % 16][lane / 16 * 4]);
+    for (int e = 0; e < 4; ++e) fa[e] = operand<ROUNDS>(fa[e]);
+    for (int n = 0; n < 2; ++n) {
+      load_matrix_x2(fb, &now[1][left + n * 8 + lane % 8][lane / 8 % 2 * 4]);
+      for (int e = 0; e < 2; ++e) fb[e] = operand<ROUNDS>(fb[e]);
+      mma_m16n8k8_tf32(d[n], fa, fb);
+    }
+  }
+  for (int n = 0; n < 2; ++n)
+    for (int e = 0; e < 4; ++e)
+      y[(top + lane / 4 + e / 2 * 8) * 32 + left + n * 8 + lane % 4 * 2 + e % 2] = d[n][e];
+}
+__global__ void pipeline(const float* a, const float* b, float* y, int k) { multiply<true>(a, b, y, k); }
+__global__ void pipeline_unrounded(const float* a, const float* b, float* y, int k) { multiply<false>(a, b, y, k); }
+
+// 16 x 8 x 16 of half types with both operands from shared memory, b by rows.
+__global__ void product_from_shared(const unsigned short* a, const unsigned short* b, float* y) {
+  __shared__ __align__(16) unsigned short sa[16][16], sb[16][8];
+  const int lane = threadIdx.x;
+  copy_async<16>(&sa[lane / 2][lane % 2 * 8], a + lane * 8, true);
+  if (lane < 16) copy_async<16>(sb[lane], b + lane * 8, true);
+  copy_async_commit();
+  copy_async_wait<0>();
+  __syncwarp();
+  unsigned fa[4], fb[2];
+  load_matrix_x4(fa, &sa[lane % 16][lane / 16 * 8]);
+  load_matrix_x2_transposed(fb, sb[lane % 16]);
+  float d[4] = {};
+  mma_m16n8k16_half(d, fa, fb);
+  write_sum(d, y);
+}
+)";
+
+}  // namespace cudal1::test

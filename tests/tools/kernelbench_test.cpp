@@ -253,6 +253,37 @@ __global__ void k(int64_t* y) { y[0] = 0; atomicAdd(y, 1ll); }
 )";
 }
 
+TEST(cuda_text, has_the_functions_for_tensor_cores_where_they_are_used) {
+  const std::string head = R"({"format": 1, "name": "p", "inputs": [{"name": "x", "dtype": "float32", "shape": [32]}],
+    "steps": [{"alloc": "y", "dtype": "float32", "shape": [32]},
+              {"launch": "k", "grid": [1, 1, 1], "block": [32, 1, 1], "args": [{"in": "x"}, {"out": "y"}]}],
+    "outputs": ["y"]}
+---
+__global__ void k(const float* x, float* y) {
+)";
+  const auto made = cuda_text(checked(head + R"(
+  __shared__ __align__(16) float s[128];
+  if (threadIdx.x < 8) copy_async<16>(s + 4 * threadIdx.x, x + 4 * threadIdx.x, true);
+  copy_async_commit();
+  copy_async_wait<0>();
+  __syncwarp();
+  unsigned a[4], b[2] = {tf32_of_float(1.0f), tf32_of_float(1.0f)};
+  load_matrix_x4(a, s + threadIdx.x % 8 * 4);
+  float d[4] = {};
+  mma_m16n8k8_tf32(d, a, b);
+  y[threadIdx.x] = d[0];
+})"));
+  ASSERT_TRUE(holds(made));
+  for (const char* text : {"mma.sync.aligned.", "m16n8k8.row.col.f32.tf32.tf32.f32", "ldmatrix.sync.aligned.m8n8.x4",
+                           "cp.async.cg.shared.global", "cp.async.commit_group", "cp.async.wait_group",
+                           "cvt.rna.tf32.f32", "mma_m16n8k8_tf32(d, a, b);"})
+    EXPECT_THAT(*made, HasSubstr(text));
+  EXPECT_LT(made->find("static __device__ __forceinline__ void copy_async_commit()"), made->find("__global__ void k("));
+  const auto without = cuda_text(checked(head + "  y[threadIdx.x] = x[threadIdx.x];\n}"));
+  ASSERT_TRUE(holds(without));
+  EXPECT_THAT(*without, Not(HasSubstr("cp.async")));
+}
+
 TEST(cuda_text, includes_first_and_refuses_what_no_toolkit_has) {
   const auto made = cuda_text(checked(with_headers("cub", "cub/cub.cuh")));
   ASSERT_TRUE(holds(made));

@@ -4,6 +4,7 @@
 
 #include "policy/codegen/interleave.hpp"
 #include "policy/codegen/internal_operators.hpp"
+#include "policy/codegen/product_operators.hpp"
 #include "policy/graph/alignment.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -20,7 +21,7 @@ std::size_t at(int64_t index) {
 // Internal operators have their own registry; ATen operators are found by their records.
 const operator_builder* find_elementwise_builder(const graph_step& s) {
   const internal_operator* own = find_internal_operator(s.op());
-  if (own == nullptr) return find_pointwise(s);
+  if (own == nullptr) return is_own_product(s) ? &product_builder() : find_pointwise(s);
   return own->elementwise ? &own->elementwise : nullptr;
 }
 
@@ -246,6 +247,27 @@ int body_builder::pointwise(std::string expression, std::vector<int> operands, d
   return add_node(std::move(n));
 }
 
+expected<int> body_builder::product(const product_factor& left, const product_factor& right, int64_t depth) {
+  if (body_.product) return fail(errc::unsupported, "a kernel computes one product only");
+  body_product made;
+  made.depth = depth;
+  const auto add = [&](const product_factor& f) -> expected<int> {
+    if (bound_.contains(f.value)) return fail(errc::unsupported, "the product's operand {} is not in memory", f.value);
+    body_.operands.push_back(
+        {f.value, graph_->type_of(f.value), domain_strides(f.strides), starts_aligned(*graph_, f.value)});
+    return static_cast<int>(body_.operands.size()) - 1;
+  };
+  CUDAL1_TRY(made.left, add(left));
+  CUDAL1_TRY(made.right, add(right));
+  made.left_step = left.step;
+  made.right_step = right.step;
+  body_.product = made;
+  body_node n;
+  n.kind = node_kind::product;
+  n.cost = 1000;
+  return add_node(std::move(n));
+}
+
 int body_builder::reduce(reduction_kind how, int of) {
   body_node n;
   n.kind = node_kind::reduce;
@@ -390,7 +412,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
   if (joined && domain) return fail(errc::unsupported, "a kernel that joins tensors cannot reduce");
   if (joined) domain = joined;
   if (!domain) {
-    // Pointwise steps only: all results have one shape.
+    // Pointwise steps and products only: all results have one shape.
     domain = row_domain{g.step_at(steps.back()).result_types[0].shape, {}, -1, 1};
   }
   body_builder builder(g, *domain);
@@ -409,6 +431,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
 }
 
 operator_family family_of(const graph_step& s) {
+  if (is_own_product(s)) return operator_family::product;
   if (find_elementwise_builder(s) != nullptr) return operator_family::pointwise;
   if (const auto* row = find_row_builder(s)) return row->family;
   return operator_family::other;

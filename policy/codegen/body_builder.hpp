@@ -67,6 +67,13 @@ class body_builder {
   expected<int> table_load(const table& from);
   int constant(double v, dtype type = dtype::float32);
   int pointwise(std::string expression, std::vector<int> operands, dtype type = dtype::float32, int cost = 1);
+  // The product of two values in memory; strides by dimension of the full shape.
+  struct product_factor {
+    std::string value;
+    std::vector<int64_t> strides;
+    int64_t step = 0;  // from one term to the next, in elements
+  };
+  expected<int> product(const product_factor& left, const product_factor& right, int64_t depth);
   int reduce(reduction_kind how, int node);
   int scan(int node);
   // Binds a result of the step to its node.

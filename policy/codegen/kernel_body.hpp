@@ -2,6 +2,7 @@
 // Values are per element or per row; reductions and scans are over the columns of a row.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@
 
 namespace cudal1 {
 
-enum class node_kind { load, constant, pointwise, reduce, scan };
+enum class node_kind { load, constant, pointwise, reduce, scan, product };
 enum class reduction_kind { sum, max, min, product };
 
 struct body_node {
@@ -44,12 +45,21 @@ struct body_result {
   body_operand target;  // strides of 0 over all columns: one value per row; several may be parts of one tensor
 };
 
+// A product of matrices: each element is a sum of `depth` terms, left times right. Along the domain, an operand's
+// strides are 0 in the dimensions that only the other one has.
+struct body_product {
+  int left = -1, right = -1;  // operands
+  int64_t depth = 0;
+  int64_t left_step = 0, right_step = 0;  // how far the factors of neighbouring terms are apart, in elements
+};
+
 struct kernel_body {
   std::vector<int64_t> domain;
   int row_dims = 0;              // how many leading dimensions index the rows
   std::vector<body_node> nodes;  // operands before their users
   std::vector<body_operand> operands;
   std::vector<body_result> results;
+  std::optional<body_product> product;  // what a node of that kind is; there is at most one
 
   int64_t rows() const;
   int64_t columns() const;
@@ -64,7 +74,7 @@ struct kernel_body {
 expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps);
 
 // The role of an operator in a kernel; `other` cannot be in one.
-enum class operator_family { other, pointwise, reduction, normalization, scan, view };
+enum class operator_family { other, pointwise, reduction, normalization, scan, view, product };
 operator_family family_of(const graph_step& s);
 
 // Whether rows are adjacent in memory and columns are not: then a thread takes a tile of rows.

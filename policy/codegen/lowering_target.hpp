@@ -13,7 +13,7 @@
 namespace cudal1 {
 
 // The numeric members of group_options, which moves choose.
-enum class tuning_option { threads, items, accumulators, row_threads };
+enum class tuning_option { threads, items, accumulators, row_threads, tile_rows, tile_columns, depth_parts };
 
 class lowering_target {
  public:

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "policy/codegen/product_operators.hpp"
 #include "policy/graph/alignment.hpp"
 
 namespace cudal1 {
@@ -13,21 +14,6 @@ namespace cudal1 {
 namespace {
 
 constexpr const char* k_name = "cudal1::tf32x3_product";
-
-struct product_line {
-  std::string_view op, left, right, plain;  // `plain`: the operator without an added term (bias)
-};
-constexpr product_line k_products[] = {
-    {"aten::mm", "self", "mat2", "aten::mm"},          {"aten::bmm", "self", "mat2", "aten::bmm"},
-    {"aten::matmul", "self", "other", "aten::matmul"}, {"aten::linear", "input", "weight", "aten::linear"},
-    {"aten::addmm", "mat1", "mat2", "aten::mm"},       {"aten::baddbmm", "batch1", "batch2", "aten::bmm"},
-};
-
-const product_line* line_of(std::string_view op) {
-  const auto* found =
-      std::find_if(std::begin(k_products), std::end(k_products), [&](const auto& l) { return l.op == op; });
-  return found == std::end(k_products) ? nullptr : found;
-}
 
 // Rounded to TF32, half away from zero as cvt.rna does; values that are not finite or would overflow are unchanged.
 constexpr const char* k_rounded = "fabsf($0) < 3.4e38f ? __int_as_float((__float_as_int($0) + 0x1000) & ~0x1fff) : $0";
@@ -106,9 +92,9 @@ class product_splitter final : public step_lowering {
     std::string high, low;
   };
   expected<parts> split(const std::string& value, const std::string& name);
-  void multiply(const product_line& line, const std::string& x, const std::string& y, const std::string& into);
+  void multiply(const product_signature& line, const std::string& x, const std::string& y, const std::string& into);
   // The same as so many products of pieces, added up.
-  void multiply_in_pieces(const product_line& line, int64_t pieces, const std::string& x, const std::string& y,
+  void multiply_in_pieces(const product_signature& line, int64_t pieces, const std::string& x, const std::string& y,
                           const std::string& into);
   // `value` with the pieces of `dim` as the first of three dimensions.
   std::string in_pieces(const std::string& value, int64_t dim, int64_t pieces);
@@ -192,9 +178,9 @@ void product_splitter::add_step(const char* op, std::vector<std::pair<std::strin
   out_->steps.emplace_back(std::move(added));
 }
 
-void product_splitter::multiply(const product_line& line, const std::string& x, const std::string& y,
+void product_splitter::multiply(const product_signature& line, const std::string& x, const std::string& y,
                                 const std::string& into) {
-  const product_line* plain = line_of(line.plain);
+  const product_signature* plain = find_product_signature(line.plain);
   add_step(line.plain.data(), {{std::string(plain->left), json(x)}, {std::string(plain->right), json(y)}}, into,
            "tf32");
 }
@@ -217,7 +203,7 @@ std::string product_splitter::in_pieces(const std::string& value, int64_t dim, i
   return known;
 }
 
-void product_splitter::multiply_in_pieces(const product_line& line, int64_t pieces, const std::string& x,
+void product_splitter::multiply_in_pieces(const product_signature& line, int64_t pieces, const std::string& x,
                                           const std::string& y, const std::string& into) {
   const std::string left = in_pieces(x, 1, pieces), products = fresh(into + "_pieces");
   std::string right;
@@ -234,7 +220,7 @@ void product_splitter::multiply_in_pieces(const product_line& line, int64_t piec
 
 expected<void> product_splitter::add(const graph_step& s, const aten_step& call) {
   CUDAL1_TRY(const product_operands operands, operands_of_product(*graph_, s));
-  const product_line* line = line_of(s.task_op());
+  const product_signature* line = find_product_signature(s.task_op());
   const std::string left = argument(call, line->left)->as_string(), right = argument(call, line->right)->as_string();
   CUDAL1_TRY(const parts a, split(operands.left, left));
   CUDAL1_TRY(const parts b, split(operands.right, right));
@@ -284,11 +270,11 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
 }  // namespace
 
 bool is_product_operator(std::string_view op) {
-  return line_of(op) != nullptr;
+  return find_product_signature(op) != nullptr;
 }
 
 expected<product_operands> operands_of_product(const graph& g, const graph_step& s) {
-  const product_line* line = line_of(s.task_op());
+  const product_signature* line = find_product_signature(s.task_op());
   if (line == nullptr)
     return fail(errc::invalid_argument, "step {} ({}) is not a matrix product", s.number, s.task_op());
   product_operands out;

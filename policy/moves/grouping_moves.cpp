@@ -20,7 +20,7 @@ bool has_rows(const graph& g, const std::vector<int>& steps) {
 
 // Steps that a new group may contain: those in no group, or in a pointwise group that it would absorb.
 bool is_free(const graph& g, const graph_step& s) {
-  if (s.dropped || family_of(s) == operator_family::other) return false;
+  if (s.dropped || family_of(s) == operator_family::other || family_of(s) == operator_family::product) return false;
   return s.group < 0 || g.groups()[static_cast<std::size_t>(s.group)].kind == group_kind::pointwise;
 }
 
@@ -124,7 +124,7 @@ expected<std::vector<int>> free_steps(const graph& g, const move& m) {
   CUDAL1_TRY(auto steps, steps_parameter(g, m, "steps"));
   for (const int number : steps) {
     const graph_step& s = g.step_at(number);
-    if (family_of(s) == operator_family::other)
+    if (family_of(s) == operator_family::other || family_of(s) == operator_family::product)
       return fail(errc::invalid_argument, "step {} ({}) cannot be part of a kernel", number, s.op());
   }
   return steps;

@@ -25,7 +25,7 @@ expected<std::string> apply_precision(graph& g, const move& m, const lowering_ta
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
   CUDAL1_TRY(const std::string as, text_parameter(m, "as"));
   if (as != "tf32x3") return fail(errc::invalid_argument, "as={} is not one of tf32x3", as);
-  if (s->dropped || s->is_replaced())
+  if (s->dropped || s->is_replaced() || s->group >= 0)
     return fail(errc::invalid_argument, "step {} ({}) is not a library product any more", s->number, s->task_op());
   CUDAL1_TRY(const product_operands operands, operands_of_product(g, *s));
   g.rewrite(s->number,

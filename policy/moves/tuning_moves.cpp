@@ -58,6 +58,14 @@ const std::vector<tuning>& tunings() {
        "how many partial results of a reduction a thread accumulates, so that they vectorise; on cuda how many "
        "vectors of a row a thread reads before it computes",
        tuning_option::accumulators, &group_options::accumulators, "{} partial results per thread"},
+      {"tile_rows", "rows", "how many rows of a product's result a block computes (cuda)", tuning_option::tile_rows,
+       &group_options::tile_rows, "tiles of {} rows"},
+      {"tile_columns", "columns", "how many columns of a product's result a block computes (cuda)",
+       tuning_option::tile_columns, &group_options::tile_columns, "tiles of {} columns"},
+      {"depth_parts", "parts",
+       "into how many parts the sums of a small product are cut, so that all processors have work; a second kernel "
+       "adds them up (cuda)",
+       tuning_option::depth_parts, &group_options::depth_parts, "sums cut into {} parts"},
   };
   return all;
 }

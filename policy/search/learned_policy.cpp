@@ -27,6 +27,8 @@ std::string family_name(operator_family f) {
       return "scan";
     case operator_family::view:
       return "view";
+    case operator_family::product:
+      return "product";
     case operator_family::other:
       return "other";
   }

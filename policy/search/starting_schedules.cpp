@@ -1,6 +1,7 @@
 #include "policy/search/starting_schedules.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -56,8 +57,12 @@ kind_list kinds_of(std::initializer_list<move_phase> phases, const move_kind* bu
 
 std::vector<schedule> whole_schedules(const task& t, const lowering_target& target) {
   using enum move_phase;
-  std::vector<kind_list> lists = {kinds_of({always, grouping, execution}),
-                                  kinds_of({always, grouping, implementation, execution})};
+  std::vector<kind_list> lists = {kinds_of({always, grouping, execution})};
+  for (const move_kind* each : moves_of(implementation)) {
+    lists.push_back(kinds_of({always, grouping}));
+    lists.back().push_back(each);
+    std::ranges::copy(moves_of(execution), std::back_inserter(lists.back()));
+  }
   for (const move_kind* each : moves_of(execution))
     lists.push_back(kinds_of({always, grouping, execution}, each));
   lists.push_back(moves_of(starting_part::plain_kernels));

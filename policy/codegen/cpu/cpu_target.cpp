@@ -52,6 +52,7 @@ class cpu_target final : public lowering_target {
   std::string_view name() const override { return "cpu"; }
 
   expected<emitted_kernel> emit(const emit_request& request) const override {
+    if (request.body->product) return fail(errc::unsupported, "products are library calls on the CPU");
     if (!request.options.in_place.empty()) return emit_one(request);
     const auto phases = split_single_row(*request.body, request.values);
     if (!phases) return emit_one(request);
@@ -78,10 +79,9 @@ class cpu_target final : public lowering_target {
         return items;
       case tuning_option::accumulators:
         return accumulators;
-      case tuning_option::row_threads:
+      default:
         return {};  // one thread computes a whole row
     }
-    return {};
   }
 
   bool is_useful(tuning_option option, int64_t value, const kernel_body& body,
@@ -95,10 +95,9 @@ class cpu_target final : public lowering_target {
         return body.is_elementwise() ? loop : has_adjacent_rows(body);
       case tuning_option::accumulators:
         return body.has(node_kind::reduce) && !has_adjacent_rows(body);
-      case tuning_option::row_threads:
+      default:
         return false;
     }
-    return false;
   }
 };
 

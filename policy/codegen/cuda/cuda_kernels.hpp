@@ -1,11 +1,14 @@
 // The kernel forms for GPUs. Private to this folder.
 #pragma once
 
+#include "policy/codegen/cuda/product_tiling.hpp"
 #include "policy/codegen/emit_kernel.hpp"
 
 namespace cudal1 {
 
 expected<emitted_kernel> emit_cuda_elements(const emit_request& request);  // vectors of neighbouring elements
 expected<emitted_kernel> emit_cuda_rows(const emit_request& request);      // several threads per row
+// Tiles of a product, and what follows it per element.
+emitted_kernel emit_cuda_product(const emit_request& request, const product_tiling& tiling);
 
 }  // namespace cudal1

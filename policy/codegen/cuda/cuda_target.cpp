@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
+#include "policy/codegen/cuda/split_depth.hpp"
 #include "policy/codegen/cuda/split_rows.hpp"
 
 namespace cudal1 {
@@ -31,28 +33,79 @@ bool has_rows(const kernel_body& body) {
   return body.has_reduction() && !body.is_elementwise();
 }
 
+// One kernel, or several phases where one kernel would have too few blocks.
+expected<emitted_kernel> emit_without_product(const emit_request& request) {
+  const std::string& in_place = request.options.in_place;
+  std::vector<kernel_body> phases;
+  if (has_rows(*request.body)) phases = split_rows(*request.body, request.values);
+  if (phases.empty() || (!in_place.empty() && !may_end_in_place(phases, in_place))) return emit_one(request);
+  emitted_kernel out;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    emit_request phase = request;
+    phase.body = &phases[i];
+    phase.name = i + 1 == phases.size() ? request.name : fmt::format("{}_phase{}", request.name, i);
+    phase.comment = fmt::format("{}: phase {} of {}", request.comment, i + 1, phases.size());
+    if (i > 0) phase.options = {};  // the options are for the kernel that reads all elements
+    phase.options.in_place = i + 1 == phases.size() ? in_place : "";
+    CUDAL1_TRY(emitted_kernel kernel, emit_one(phase));
+    out.append(std::move(kernel));
+  }
+  return out;
+}
+
+// Whether the product's kernel computes the rest too, per element; otherwise a second one adds the parts' sums up.
+bool is_one_kernel(const kernel_body& body, const product_tiling& t) {
+  return t.parts == 1 && body.is_elementwise() && !body.has_reduction();
+}
+
+expected<emitted_kernel> emit_product(const emit_request& request) {
+  const kernel_body& body = *request.body;
+  const std::string& in_place = request.options.in_place;
+  for (const int factor : {body.product->left, body.product->right})
+    if (!in_place.empty() && body.operands[static_cast<std::size_t>(factor)].value == in_place)
+      return fail(errc::unsupported, "blocks of the product read {} after others would have overwritten it", in_place);
+  CUDAL1_TRY(const product_tiling whole, tiling_of(body, request.options));
+  if (is_one_kernel(body, whole)) return emit_cuda_product(request, whole);
+  const auto [product, rest] = split_depth(body, whole.parts, request.values);
+  emit_request first = request, second = request;
+  first.body = &product;
+  first.name = request.name + "_product";
+  first.comment = request.comment + ": the product";
+  first.options = {};
+  first.options.tile_rows = whole.rows;
+  first.options.tile_columns = whole.columns;
+  first.options.depth_parts = whole.parts;
+  CUDAL1_TRY(const product_tiling tiling, tiling_of(product, first.options));
+  emitted_kernel out = emit_cuda_product(first, tiling);
+  second.body = &rest;
+  second.comment = request.comment + ": the rest";
+  CUDAL1_TRY(emitted_kernel last, emit_without_product(second));
+  out.append(std::move(last));
+  return out;
+}
+
+bool divides_product(tuning_option option) {
+  return option == tuning_option::tile_rows || option == tuning_option::tile_columns ||
+         option == tuning_option::depth_parts;
+}
+
+bool is_useful_to_product(tuning_option option, int64_t value, const kernel_body& body, const group_options& now) {
+  const auto before = tiling_of(body, now);
+  group_options chosen = now;
+  (option == tuning_option::tile_rows      ? chosen.tile_rows
+   : option == tuning_option::tile_columns ? chosen.tile_columns
+                                           : chosen.depth_parts) = value;
+  const auto after = tiling_of(body, chosen);
+  return before && after &&
+         std::tie(before->rows, before->columns, before->parts) != std::tie(after->rows, after->columns, after->parts);
+}
+
 class cuda_target final : public lowering_target {
  public:
   std::string_view name() const override { return "cuda"; }
 
-  // One kernel, or several phases where one kernel would have too few blocks.
   expected<emitted_kernel> emit(const emit_request& request) const override {
-    const std::string& in_place = request.options.in_place;
-    std::vector<kernel_body> phases;
-    if (has_rows(*request.body)) phases = split_rows(*request.body, request.values);
-    if (phases.empty() || (!in_place.empty() && !may_end_in_place(phases, in_place))) return emit_one(request);
-    emitted_kernel out;
-    for (std::size_t i = 0; i < phases.size(); ++i) {
-      emit_request phase = request;
-      phase.body = &phases[i];
-      phase.name = i + 1 == phases.size() ? request.name : fmt::format("{}_phase{}", request.name, i);
-      phase.comment = fmt::format("{}: phase {} of {}", request.comment, i + 1, phases.size());
-      if (i > 0) phase.options = {};  // the options are for the kernel that reads all elements
-      phase.options.in_place = i + 1 == phases.size() ? in_place : "";
-      CUDAL1_TRY(emitted_kernel kernel, emit_one(phase));
-      out.append(std::move(kernel));
-    }
-    return out;
+    return request.body->product ? emit_product(request) : emit_without_product(request);
   }
 
   std::span<const int64_t> values(tuning_option option) const override {
@@ -68,12 +121,24 @@ class cuda_target final : public lowering_target {
         return vectors;
       case tuning_option::row_threads:
         return row_threads;
+      case tuning_option::tile_rows:
+        return product_tile_rows;
+      case tuning_option::tile_columns:
+        return product_tile_columns;
+      case tuning_option::depth_parts:
+        return product_depth_parts;
     }
     return {};
   }
 
   bool is_useful(tuning_option option, int64_t value, const kernel_body& body,
                  const group_options& now) const override {
+    if (divides_product(option)) return body.product && is_useful_to_product(option, value, body, now);
+    if (body.product) {
+      const auto tiling = tiling_of(body, now);
+      return tiling && !is_one_kernel(body, *tiling) &&
+             is_useful(option, value, split_depth(body, tiling->parts, "").second, now);
+    }
     group_options chosen = now;
     switch (option) {
       case tuning_option::threads:
@@ -89,6 +154,8 @@ class cuda_target final : public lowering_target {
         if (value < 32 && !has_adjacent_rows(body) && row_layout_of(body, now).vectors > 64 * value) return false;
         chosen.row_threads = value;
         return row_layout_of(body, chosen).row_threads == value && row_layout_of(body, now).row_threads != value;
+      default:
+        break;
     }
     return false;
   }

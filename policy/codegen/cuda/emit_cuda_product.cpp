@@ -1,0 +1,314 @@
+// A product of matrices on tensor cores, with what follows it per element: a block computes a tile of the result. Tiles
+// of both operands are copied to shared memory, several stages ahead. Each float32 factor is a high and a low TF32
+// part; the product of the low parts is below float32's precision and is left out. Sums of 32 terms are added in
+// float32, since tensor cores truncate when they accumulate.
+#include <algorithm>
+#include <set>
+
+#include "policy/codegen/c_text.hpp"
+#include "policy/codegen/cuda/cuda_kernels.hpp"
+#include "policy/codegen/kernel_writer.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+class cuda_product_writer {
+ public:
+  cuda_product_writer(const emit_request& request, const product_tiling& t)
+      : w_(request), t_(t), threads_(32 * t.warps()) {}
+
+  emitted_kernel write() {
+    w_.open_kernel(threads_);
+    write_place();
+    write_copies(t_.left, t_.rows, "left", "first_row");
+    write_copies(t_.right, t_.columns, "right", "first_column");
+    write_sums();
+    write_results();
+    w_.close();
+    emitted_kernel out = w_.finished(t_.blocks, threads_);
+    std::get<launch_step>(out.steps.back()).shared_bytes = 4 * t_.stages * stage_floats();
+    return out;
+  }
+
+ private:
+  int64_t left_floats() const { return tile_floats(t_.left, t_.rows, t_.stage_depth); }
+  int64_t stage_floats() const { return left_floats() + tile_floats(t_.right, t_.columns, t_.stage_depth); }
+  int64_t row_tiles() const { return (t_.left.size + t_.rows - 1) / t_.rows; }
+  int64_t column_tiles() const { return (t_.right.size + t_.columns - 1) / t_.columns; }
+  bool has_part(const product_side& side, int64_t tile) const { return side.size % tile != 0; }
+  const body_operand& operand(int n) const { return w_.body().operands[static_cast<std::size_t>(n)]; }
+
+  // The tile of this block. Neighbouring blocks share their columns, whose tiles are then in the cache.
+  void write_place() {
+    w_.line("extern __shared__ float tiles[];");
+    w_.line("const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;");
+    w_.line(fmt::format("int block = (int)blockIdx.x;"));
+    const auto take = [&](const char* name, int64_t count, int64_t size, bool last) {
+      if (count == 1) return w_.line(fmt::format("const int {} = 0;", name));
+      const std::string at = last ? "block" : fmt::format("block % {}", count);
+      w_.line(fmt::format("const int {} = {};", name, size == 1 ? at : fmt::format("({}) * {}", at, size)));
+      if (!last) w_.line(fmt::format("block /= {};", count));
+    };
+    take("first_row", row_tiles(), t_.rows, false);
+    take("first_column", column_tiles(), t_.columns, false);
+    take("part", t_.parts, 1, false);
+    take("batch", t_.batches, 1, true);
+    w_.line(fmt::format("const int begin = part * {0}, end = min(begin + {0}, {1});", t_.part_depth, t_.depth));
+  }
+
+  // The offset of an index that runs over some dimensions of the domain.
+  std::string offset(const std::vector<int64_t>& strides, const std::vector<int>& dims,
+                     const std::string& index) const {
+    std::string out;
+    int64_t below = 1;
+    for (std::size_t i = dims.size(); i-- > 0;) {
+      const int64_t size = w_.body().domain[static_cast<std::size_t>(dims[i])];
+      const int64_t stride = strides[static_cast<std::size_t>(dims[i])];
+      std::string at = below == 1 ? index : fmt::format("{} / {}", index, below);
+      if (i > 0) at = below == 1 ? fmt::format("{} % {}", at, size) : fmt::format("({}) % {}", at, size);
+      const bool is_name = below == 1 && i == 0;
+      below *= size;
+      if (stride == 0) continue;
+      if (stride != 1) at = is_name ? fmt::format("{} * {}", at, stride) : fmt::format("({}) * {}", at, stride);
+      out += (out.empty() ? "" : " + ") + at;
+    }
+    return out.empty() ? "0" : out;
+  }
+
+  // Where the elements that this thread copies begin, and whether they exist.
+  void write_copies(const product_side& side, int64_t rows, const char* name, const char* first) {
+    const auto& strides = operand(side.operand).strides;
+    const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
+    const int64_t count = rows * t_.stage_depth / side.width / threads_;
+    const std::string in_batch = t_.batches > 1 ? " + " + offset(strides, t_.batch, "batch") : "";
+    w_.line(fmt::format("const float* const {}_matrix = {}{};", name, w_.pointer(side.operand), in_batch));
+    w_.line(
+        fmt::format("const int {0}_line = thread / {1}, {0}_place = thread % {1} * {2};", name, in_line, side.width));
+    const int64_t own = side.along_depth ? count : 1;
+    w_.line(fmt::format("int {}_from[{}];", name, own));
+    const bool guarded = has_part(side, rows);
+    if (guarded) w_.line(fmt::format("bool {}_exists[{}];", name, own));
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int i = 0; i < {}; ++i)", own));
+    w_.line(fmt::format(
+        "const int at = {} + {};", first,
+        side.along_depth ? fmt::format("{}_line + i * {}", name, threads_ / in_line) : fmt::format("{}_place", name)));
+    if (guarded) w_.line(fmt::format("{}_exists[i] = at < {};", name, side.size));
+    w_.line(fmt::format("{}_from[i] = {};", name, offset(strides, side.dims, "at")));
+    w_.close();
+  }
+
+  void write_copy(const product_side& side, int64_t rows, const char* name, int64_t floats_before) {
+    const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
+    const int64_t count = rows * t_.stage_depth / side.width / threads_;
+    const std::string i = side.along_depth ? "i" : "0";
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int i = 0; i < {}; ++i)", count));
+    w_.line(fmt::format("const int line = {}_line + i * {};", name, threads_ / in_line));
+    w_.line(fmt::format("const int term = from + {};", side.along_depth ? fmt::format("{}_place", name) : "line"));
+    std::string real = "term < end";
+    if (has_part(side, rows)) real += fmt::format(" && {}_exists[{}]", name, i);
+    const std::string at = side.step == 1 ? "term" : fmt::format("term * {}", side.step);
+    w_.line(fmt::format("copy_async<{}>(&stage[{} + line * {} + {}_place], {}_matrix + {}_from[{}] + {}, {});",
+                        4 * side.width, floats_before, tile_line(side, rows, t_.stage_depth), name, name, name, i, at,
+                        real));
+    w_.close();
+  }
+
+  void write_stage_copy(const std::string& number) {
+    w_.line(fmt::format("float* const stage = tiles + ({}) % {} * {};", number, t_.stages, stage_floats()));
+    w_.line(fmt::format("const int from = begin + ({}) * {};", number, t_.stage_depth));
+    write_copy(t_.left, t_.rows, "left", 0);
+    write_copy(t_.right, t_.columns, "right", left_floats());
+  }
+
+  // The elements of `count` fragments in shared memory, and their two parts: of the left operand 16 rows each, of the
+  // right one 8 columns. Where a tile's lines lie along the depth, ldmatrix reads several fragments' elements at once.
+  void write_factors(const product_side& side, int64_t rows, bool left, int64_t count, int64_t floats_before) {
+    const std::string name = left ? "a" : "b", from = left ? "warp_row" : "warp_column";
+    const int64_t line = tile_line(side, rows, t_.stage_depth), size = left ? 16 : 8, elements = left ? 4 : 2;
+    const int64_t together = !left && count % 2 == 0 ? 2 : 1, loaded = elements * together;
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int f = 0; f < {}; f += {})", count, side.along_depth ? together : 1));
+    if (side.along_depth) {
+      const char* row = left ? "lane % 16" : together == 2 ? "lane / 16 * 8 + lane % 8" : "lane % 8";
+      const char* term = left ? "lane / 16 * 4" : "lane / 8 % 2 * 4";
+      w_.line(fmt::format("unsigned bits[{}];", loaded));
+      w_.line(fmt::format("load_matrix_x{}(bits, &stage[{} + ({} + f * {} + {}) * {} + term + {}]);", loaded,
+                          floats_before, from, size, row, line, term));
+    }
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int e = 0; e < {}; ++e)", side.along_depth ? loaded : elements));
+    std::string at = fmt::format("{}[f][e]", name);
+    if (side.along_depth) {
+      if (together == 2) at = fmt::format("{}[f + e / 2][e % 2]", name);
+      w_.line("const float factor = __uint_as_float(bits[e]);");
+    } else {
+      w_.line(fmt::format("const float factor = stage[{} + (term + quad + {}) * {} + {} + f * {} + group{}];",
+                          floats_before, left ? "e / 2 * 4" : "e * 4", line, from, size, left ? " + e % 2 * 8" : ""));
+    }
+    // Rounded half away from zero, as tf32_of_float does in four times as many cycles. A NaN stays one in the low part.
+    w_.line(fmt::format("high_{} = (__float_as_uint(factor) + 0x1000u) & 0xffffe000u;", at));
+    w_.line(fmt::format("low_{0} = __float_as_uint(factor - __uint_as_float(high_{0}));", at));
+    w_.close();
+    w_.close();
+  }
+
+  void write_sums() {
+    const int64_t down = t_.warp_rows / 16, across = t_.warp_columns / 8, in_row = t_.columns / t_.warp_columns;
+    const int64_t shares = t_.warps() / t_.slices, terms = t_.stage_depth / t_.slices;
+    w_.line("const int group = lane / 4, quad = lane % 4;  // as the fragments have them");
+    w_.line(fmt::format("const int share = warp % {0}, slice = warp / {0};", shares));
+    w_.line(fmt::format("const int warp_row = share / {} * {}, warp_column = share % {} * {};", in_row, t_.warp_rows,
+                        in_row, t_.warp_columns));
+    w_.line(fmt::format("float sums[{}][{}][4] = {{}};", down, across));
+    w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_depth - 1, t_.stage_depth));
+    w_.open(fmt::format("for (int ahead = 0; ahead < {}; ++ahead)", t_.stages - 1));
+    w_.open("if (ahead < steps)");
+    write_stage_copy("ahead");
+    w_.close();
+    w_.line("copy_async_commit();");
+    w_.close();
+    w_.open("for (int step = 0; step < steps; ++step)");
+    w_.line(fmt::format("copy_async_wait<{}>();", t_.stages - 2));
+    w_.line("__syncthreads();");
+    w_.open(fmt::format("if (step + {} < steps)", t_.stages - 1));
+    write_stage_copy(fmt::format("step + {}", t_.stages - 1));
+    w_.close();
+    w_.line("copy_async_commit();");
+    w_.line(fmt::format("const float* const stage = tiles + step % {} * {};", t_.stages, stage_floats()));
+    w_.line(fmt::format("float of_step[{}][{}][4] = {{}};", down, across));
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int eight = 0; eight < {}; eight += 8)", terms));
+    w_.line(fmt::format("const int term = slice * {} + eight;", terms));
+    w_.line(fmt::format("unsigned high_a[{0}][4], low_a[{0}][4], high_b[{1}][2], low_b[{1}][2];", down, across));
+    write_factors(t_.left, t_.rows, true, down, 0);
+    write_factors(t_.right, t_.columns, false, across, left_floats());
+    for (const char* factors : {"low_a[r], high_b[c]", "high_a[r], low_b[c]", "high_a[r], high_b[c]"}) {
+      w_.line("#pragma unroll");
+      w_.open(fmt::format("for (int r = 0; r < {}; ++r)", down));
+      w_.line("#pragma unroll");
+      w_.open(fmt::format("for (int c = 0; c < {}; ++c)", across));
+      w_.line(fmt::format("mma_m16n8k8_tf32(of_step[r][c], {});", factors));
+      w_.close();
+      w_.close();
+    }
+    w_.close();
+    write_fragments_loop(down, across);
+    w_.line("sums[r][c][e] += of_step[r][c][e];");
+    close_fragments_loop();
+    w_.close();
+    if (t_.slices > 1) write_sum_of_slices(down, across);
+  }
+
+  // The first slice's warps get the sums of the others, through the memory of the stages.
+  void write_sum_of_slices(int64_t down, int64_t across) {
+    const int64_t lanes = threads_ / t_.slices;
+    const auto place = [&](const char* slice) {
+      return fmt::format("tiles[((({} * {} + r) * {} + c) * 4 + e) * {} + thread % {}]", slice, down, across, lanes,
+                         lanes);
+    };
+    w_.line("copy_async_wait<0>();");
+    w_.line("__syncthreads();");
+    w_.open("if (slice > 0)");
+    write_fragments_loop(down, across);
+    w_.line(place("(slice - 1)") + " = sums[r][c][e];");
+    close_fragments_loop();
+    w_.close();
+    w_.line("__syncthreads();");
+    w_.line("if (slice > 0) return;");
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int other = 0; other < {}; ++other)", t_.slices - 1));
+    write_fragments_loop(down, across);
+    w_.line("sums[r][c][e] += " + place("other") + ";");
+    close_fragments_loop();
+    w_.close();
+  }
+
+  void write_fragments_loop(int64_t down, int64_t across) {
+    for (const auto& [name, count] : {std::pair<const char*, int64_t>{"r", down}, {"c", across}, {"e", 4}}) {
+      w_.line("#pragma unroll");
+      w_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, count));
+    }
+  }
+  void close_fragments_loop() {
+    for (int i = 0; i < 3; ++i)
+      w_.close();
+  }
+
+  // The element of an operand or result for this row and column.
+  std::string element(const body_operand& o) const {
+    std::string out;
+    const auto add = [&](const std::vector<int>& dims, const char* index) {
+      if (const auto at = offset(o.strides, dims, index); at != "0") out += (out.empty() ? "" : " + ") + at;
+    };
+    if (t_.batches > 1) add(t_.batch, "batch");
+    add(t_.left.dims, "row");
+    add(t_.right.dims, "column");
+    return out.empty() ? "0" : out;
+  }
+
+  bool is_needed(int n) {
+    if (needed_.empty()) {
+      std::vector<int> reach;
+      for (const auto& r : w_.body().results)
+        reach.push_back(r.node);
+      while (!reach.empty()) {
+        const int at = reach.back();
+        reach.pop_back();
+        if (!needed_.insert(at).second) continue;
+        reach.insert(reach.end(), w_.node(at).operands.begin(), w_.node(at).operands.end());
+      }
+    }
+    return needed_.contains(n);
+  }
+
+  void write_results() {
+    write_fragments_loop(t_.warp_rows / 16, t_.warp_columns / 8);
+    w_.line("const int row = first_row + warp_row + r * 16 + group + e / 2 * 8;");
+    w_.line("const int column = first_column + warp_column + c * 8 + quad * 2 + e % 2;");
+    std::string inside;
+    if (has_part(t_.left, t_.rows)) inside = fmt::format("row < {}", t_.left.size);
+    if (has_part(t_.right, t_.columns))
+      inside += (inside.empty() ? "" : " && ") + fmt::format("column < {}", t_.right.size);
+    w_.open(inside.empty() ? "" : fmt::format("if ({})", inside));
+    const auto& body = w_.body();
+    const auto spell = [&](int n) {
+      return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
+    };
+    for (std::size_t each = 0; each < body.nodes.size(); ++each) {
+      const int n = static_cast<int>(each);
+      const body_node& from = w_.node(n);
+      if (!is_needed(n) || from.kind == node_kind::constant) continue;
+      std::string value = "sums[r][c][e]";
+      if (from.kind == node_kind::load)
+        value = w_.element(n, w_.pointer(from.operand), element(operand(from.operand)), spell);
+      else if (from.kind != node_kind::product)
+        value = w_.expression(n, spell);
+      w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
+    }
+    for (std::size_t i = 0; i < body.results.size(); ++i) {
+      const auto& r = body.results[i];
+      std::string at = element(r.target);
+      if (t_.parts > 1) at += fmt::format(" + part * {}", t_.batches * t_.left.size * t_.right.size);
+      w_.line(
+          fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), at, stored(r.target.type.type, spell(r.node))));
+    }
+    w_.close();
+    close_fragments_loop();
+  }
+
+  kernel_writer w_;
+  const product_tiling& t_;
+  int64_t threads_;
+  std::set<int> needed_;
+};
+
+}  // namespace
+
+emitted_kernel emit_cuda_product(const emit_request& request, const product_tiling& tiling) {
+  return cuda_product_writer(request, tiling).write();
+}
+
+}  // namespace cudal1

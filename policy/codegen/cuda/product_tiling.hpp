@@ -1,0 +1,51 @@
+// How the work of a product is divided on a GPU: a block computes a tile of the result from a part of the depth, its
+// warps equal shares of the tile, or of the depth.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policy/codegen/kernel_body.hpp"
+
+namespace cudal1 {
+
+// One of a product's operands, seen from its tiles in shared memory.
+struct product_side {
+  int operand = -1;
+  std::vector<int> dims;     // of the domain, which its rows (the left operand) or columns (the right one) are
+  int64_t size = 1;          // of these dimensions together
+  int64_t step = 0;          // from one term to the next, in elements
+  bool along_depth = false;  // what a thread copies lies along the depth, and so does a tile in shared memory
+  int64_t width = 1;         // elements that a thread copies at once: 4 or 1
+};
+
+struct product_tiling {
+  product_side left, right;
+  std::vector<int> batch;  // dimensions that both operands have
+  int64_t batches = 1, depth = 0;
+  int64_t rows = 0, columns = 0;            // of a tile
+  int64_t warp_rows = 0, warp_columns = 0;  // of a warp's share of it
+  int64_t slices = 1;                       // warps that share it: each takes other terms of a stage
+  int64_t parts = 1, part_depth = 0;        // of the depth; a multiple of `stage_depth`
+  int64_t stages = 0, stage_depth = 0;      // tiles in flight, and the terms of one
+  int64_t blocks = 0;
+
+  int64_t warps() const { return rows / warp_rows * (columns / warp_columns) * slices; }
+};
+
+inline constexpr std::array<int64_t, 4> product_tile_rows{16, 32, 64, 128};
+inline constexpr std::array<int64_t, 3> product_tile_columns{32, 64, 128};
+inline constexpr std::array<int64_t, 6> product_depth_parts{1, 2, 3, 4, 8, 16};
+
+// Floats of one stage of an operand's tile of so many rows (or columns) and terms, and from one of its lines to the
+// next.
+int64_t tile_line(const product_side& side, int64_t rows, int64_t terms);
+int64_t tile_floats(const product_side& side, int64_t rows, int64_t terms);
+
+// The tiling that the options choose, with estimates for what they leave open. errc::unsupported with the reason where
+// there is none.
+expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options);
+
+}  // namespace cudal1

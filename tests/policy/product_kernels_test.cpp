@@ -1,0 +1,154 @@
+// Products as kernels of our own: every layout, odd sizes, what follows them, every way to divide their work. The gates
+// judge them, with CUDA's kernels compiled for the host, where tensor cores are emulated.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "policy/moves/lowering.hpp"
+#include "policy/moves/move_registry.hpp"
+#include "tests/policy/judged_task.hpp"
+#include "tests/policy/task_texts.hpp"
+#include "tests/sandbox/cuda/compiler/harness.hpp"
+
+namespace cudal1::test {
+namespace {
+
+task made(const std::string& name, const std::string& inputs, const std::string& weights, const std::string& steps,
+          const std::string& outputs) {
+  auto read = read_task(fmt::format(R"({{"format": 1, "name": "{}", "summary": "a test", "family": "test",)"
+                                    R"("inputs": [{}], "weights": [{}], "steps": [{}], "outputs": [{}]}})",
+                                    name, inputs, weights, steps, outputs),
+                        "cpu");
+  if (!read) throw std::runtime_error(name + ": " + read.error().message);
+  return std::move(*read);
+}
+
+std::string tensor(const std::string& name, const std::string& shape) {
+  return fmt::format(R"({{"name": "{}", "dtype": "float32", "shape": [{}]}})", name, shape);
+}
+
+std::string step(const std::string& op, const std::string& args, const std::string& out) {
+  return fmt::format(R"({{"aten": "aten::{}", "args": {{{}}}, "out": ["{}"]}})", op, args, out);
+}
+
+struct product_case {
+  std::string name;
+  task what;
+  std::string schedule;  // of the product's kernel
+  int kernels = 1;
+};
+
+product_case linear_case(const std::string& name, int64_t rows, int64_t depth, int64_t columns,
+                         const std::string& tuning = "", int kernels = 1) {
+  return {name,
+          made(name, tensor("x", fmt::format("{}, {}", rows, depth)),
+               tensor("w", fmt::format("{}, {}", columns, depth)) + ", " + tensor("b", std::to_string(columns)),
+               step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " +
+                   step("relu", R"("self": "h")", "y"),
+               R"("y")"),
+          "fuse(steps=1); product_kernel(steps=0..1)" + (tuning.empty() ? "" : "; " + tuning), kernels};
+}
+
+product_case one_step(const std::string& name, const std::string& inputs, const std::string& steps, int last) {
+  return {name, made(name, inputs, "", steps, R"("y")"), fmt::format("product_kernel(steps={})", last)};
+}
+
+std::vector<product_case> cases() {
+  std::vector<product_case> out;
+  out.push_back(linear_case("aligned", 64, 64, 64));
+  out.push_back(linear_case("odd_sizes", 17, 41, 23));
+  out.push_back(linear_case("one_row", 1, 100, 50));
+  out.push_back(linear_case("one_column", 50, 100, 1));
+  out.push_back(linear_case("one_term", 20, 1, 12));
+  out.push_back(
+      linear_case("several_tiles", 70, 36, 150, "tile_rows(group=0, rows=32); tile_columns(group=0, columns=64)"));
+  for (const int64_t rows : {16, 32, 64, 128})
+    for (const int64_t columns : {32, 64, 128})
+      out.push_back(
+          linear_case(fmt::format("tile_{}_{}", rows, columns), 130, 40, 132,
+                      fmt::format("tile_rows(group=0, rows={}); tile_columns(group=0, columns={})", rows, columns)));
+  for (const int64_t parts : {2, 3, 8})
+    out.push_back(linear_case(fmt::format("parts_{}", parts), 33, 250, 36,
+                              fmt::format("depth_parts(group=0, parts={})", parts), 2));
+  out.push_back(linear_case("many_stages", 16, 700, 32, "depth_parts(group=0, parts=1)"));
+  out.push_back(one_step("mm", tensor("a", "40, 36") + ", " + tensor("b", "36, 52"),
+                         step("mm", R"("self": "a", "mat2": "b")", "y"), 0));
+  out.push_back(one_step("mm_odd", tensor("a", "39, 35") + ", " + tensor("b", "35, 51"),
+                         step("mm", R"("self": "a", "mat2": "b")", "y"), 0));
+  out.push_back(one_step("transposed_left", tensor("a", "36, 40") + ", " + tensor("b", "36, 52"),
+                         step("t", R"("self": "a")", "at") + ", " + step("mm", R"("self": "at", "mat2": "b")", "y"),
+                         1));
+  out.push_back(one_step("transposed_both", tensor("a", "36, 40") + ", " + tensor("b", "52, 36"),
+                         step("t", R"("self": "a")", "at") + ", " + step("t", R"("self": "b")", "bt") + ", " +
+                             step("mm", R"("self": "at", "mat2": "bt")", "y"),
+                         2));
+  out.push_back(one_step("bmm", tensor("a", "3, 20, 36") + ", " + tensor("b", "3, 36, 24"),
+                         step("bmm", R"("self": "a", "mat2": "b")", "y"), 0));
+  out.push_back(one_step("matmul_spreads_left", tensor("a", "20, 36") + ", " + tensor("b", "3, 36, 24"),
+                         step("matmul", R"("self": "a", "other": "b")", "y"), 0));
+  out.push_back(one_step("matmul_spreads_right", tensor("a", "2, 3, 20, 36") + ", " + tensor("b", "3, 36, 24"),
+                         step("matmul", R"("self": "a", "other": "b")", "y"), 0));
+  out.push_back(one_step("addmm", tensor("c", "40, 52") + ", " + tensor("a", "40, 36") + ", " + tensor("b", "36, 52"),
+                         step("addmm", R"("self": "c", "mat1": "a", "mat2": "b", "beta": 0.5, "alpha": -2.0)", "y"),
+                         0));
+  out.push_back(
+      {"residual_and_scale",
+       made("residual_and_scale", tensor("x", "4, 10, 36") + ", " + tensor("r", "10, 20") + ", " + tensor("s", "20"),
+            tensor("w", "20, 36"),
+            step("linear", R"("input": "x", "weight": "w")", "h") + ", " +
+                step("mul.Tensor", R"("self": "h", "other": "s")", "m") + ", " +
+                step("add.Tensor", R"("self": "m", "other": "r")", "a") + ", " + step("gelu", R"("self": "a")", "y"),
+            R"("y", "h")"),
+       "fuse(steps=1..3); product_kernel(steps=0..3)"});
+  out.push_back({"softmax",
+                 made("softmax", tensor("x", "30, 64"), tensor("w", "70, 64"),
+                      step("linear", R"("input": "x", "weight": "w")", "h") + ", " +
+                          step("mul.Scalar", R"("self": "h", "other": 0.5)", "m") + ", " +
+                          step("softmax.int", R"("self": "m", "dim": -1)", "y"),
+                      R"("y")"),
+                 "row_kernel(steps=1..2); product_kernel(steps=0..2); depth_parts(group=0, parts=2)", 2});
+  out.push_back({"sum_over_rows",
+                 made("sum_over_rows", tensor("x", "30, 64"), tensor("w", "70, 64"),
+                      step("linear", R"("input": "x", "weight": "w")", "h") + ", " +
+                          step("sum.dim_IntList", R"("self": "h", "dim": [0])", "y"),
+                      R"("y")"),
+                 "row_kernel(steps=1); product_kernel(steps=0..1)", 2});
+  return out;
+}
+
+// The schedule without the values that are the default already.
+schedule without_defaults(const task& t, const std::string& text) {
+  auto plan = parse_schedule(text);
+  if (!plan) throw std::runtime_error(plan.error().message);
+  graph g(t);
+  schedule out;
+  for (const auto& m : plan->moves) {
+    graph next = g;
+    const auto applied = apply_move(next, m, for_cuda());
+    if (!applied && applied.error().message.find("would not help") == std::string::npos)
+      throw std::runtime_error(t.name + ": " + applied.error().message);
+    if (!applied) continue;
+    g = std::move(next);
+    out.moves.push_back(m);
+  }
+  return out;
+}
+
+TEST(ProductKernels, AreAcceptedByTheGates) {
+  use_judging_arena();
+  for (const auto& c : cases()) {
+    auto lowered = lower(c.what, without_defaults(c.what, c.schedule), for_cuda());
+    ASSERT_TRUE(lowered) << c.name << ": " << lowered.error().message;
+    int kernels = 0, calls = 0;
+    for (const auto& s : lowered->checked.text.steps) {
+      kernels += std::holds_alternative<launch_step>(s) ? 1 : 0;
+      if (const auto* call = std::get_if<aten_step>(&s)) calls += call->op != "aten::t";
+    }
+    EXPECT_EQ(kernels, c.kernels) << c.name;
+    EXPECT_EQ(calls, 0) << c.name;
+    judged_task judged(c.what);
+    EXPECT_EQ(judged.problem_of(lowered->checked.text), "") << c.name;
+  }
+}
+
+}  // namespace
+}  // namespace cudal1::test

@@ -77,12 +77,14 @@ const device_guide& cpu_guide() {
               "Functions that use threadIdx, barriers or shuffles are free functions (no members of structs).",
               "Dynamic shared memory: `extern __shared__ float buffer[];` with \"shared_bytes\" in the launch. Static "
               "`__shared__` at most 48 KiB, without initialisers.",
+              "The functions for a GPU's tensor cores (`mma_m16n8k8_tf32`, `load_matrix_x4`, `copy_async` ...) give "
+              "the same results here, very slowly: they are for tests of programs for GPUs.",
           },
       .refused =
           {
               {"inline assembly, `__attribute__`, x86 intrinsics (`_mm256_...`), `__builtin_...` but __builtin_expect",
                "the object code is checked; plain loops vectorise"},
-              {"NVIDIA's headers, `__half`, `half2`, wmma, cooperative groups, cp.async, textures, the CUDA runtime",
+              {"NVIDIA's headers, `__half`, `half2`, wmma, cooperative groups, textures, the CUDA runtime",
                "this device does not have them"},
               {"exceptions, virtual functions, function pointers, thread_local", "kernels are plain code"},
           },

@@ -51,7 +51,27 @@ const device_guide& cuda_guide() {
               "Dynamic shared memory: `extern __shared__ float buffer[];` with \"shared_bytes\" in the launch, up to "
               "227 KiB; "
               "static `__shared__` up to 48 KiB.",
-              "Tensor cores, half arithmetic or CUB need NVIDIA's headers: `\"headers\": [\"cuda\"]` in the head "
+              "Tensor cores without headers, by a whole warp: `mma_m16n8k8_tf32(d, a, b)`, `mma_m16n8k16_half(d, a, "
+              "b)`, "
+              "`mma_m16n8k16_bfloat16(d, a, b)`: d += a b with `float d[4]`, `unsigned a[4], b[2]`; "
+              "`tf32_of_float(v)` rounds an operand's bits (without it the low 13 bits are cut off).",
+              "Fragments of lane i, r = i / 4, c = i % 4: d is (r, 2c), (r, 2c + 1), (r + 8, 2c), (r + 8, 2c + 1). "
+              "tf32: "
+              "a is (r, c), (r + 8, c), (r, c + 4), (r + 8, c + 4), b is (k = c, n = r), (c + 4, r). half and "
+              "bfloat16, "
+              "in pairs along k: a is (r, 2c), (r + 8, 2c), (r, 2c + 8), (r + 8, 2c + 8), b is (2c, r), (2c + 8, r).",
+              "`load_matrix_x4(a, row)`, `load_matrix_x2(b, row)` (ldmatrix) read such fragments from shared memory: "
+              "lane i "
+              "passes the address of row i % 8, of 16 bytes, of matrix i / 8. A tf32 tile `float t[16][8]` as a: "
+              "`&t[i % "
+              "16][i / 16 * 4]`; b kept as `float t[8 of n][8 of k]`: `&t[i % 8][i / 8 % 2 * 4]`; `_transposed` "
+              "variants "
+              "for 16-bit operands that lie the other way. Pad or swizzle rows against bank conflicts.",
+              "`copy_async<16>(shared, global, real)` (4, 8 or 16 bytes, zeros where `!real`), `copy_async_commit()`, "
+              "`copy_async_wait<N>()` (until at most N groups of this thread are under way; then `__syncthreads()`): "
+              "for "
+              "pipelines of 3 or 4 stages in shared memory.",
+              "Half arithmetic or CUB need NVIDIA's headers: `\"headers\": [\"cuda\"]` in the head "
               "allows "
               "`#include <cuda_fp16.h>`, `<mma.h>`; further sets are \"libcu++\", \"cub\", \"cutlass\". Such a program "
               "compiles in seconds instead of 50 ms: only where it pays.",

@@ -136,10 +136,10 @@ CUDAL1_INLINE unsigned bfloat16_pair_of_floats(float low, float high) {
   return bfloat16_of_float(low) | (unsigned)bfloat16_of_float(high) << 16;
 }
 
-// The bits of a TF32 number: rounded to nearest, ties away from zero.
+// The bits of a TF32 number: rounded to nearest, ties away from zero. Of a NaN, GPUs only cut bits off.
 CUDAL1_INLINE unsigned tf32_of_float(float v) {
   const unsigned bits = __float_as_uint(v);
-  return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : (bits + 0x1000u) & 0xffffe000u;
+  return ((bits & 0x7fffffffu) > 0x7f800000u ? bits : bits + 0x1000u) & 0xffffe000u;
 }
 
 // Cache hints mean nothing here.

@@ -122,11 +122,12 @@ TEST_F(tensor_cores, round_floats_as_the_cpu_device_does) {
   words x = random_floats(250, -3, 3);
   for (uint32_t bits = 0x3f800000u; x.size() < 700; bits += 0x7ffu)
     x.push_back(bits ^ (x.size() % 2 << 31));
-  for (const uint32_t bits : {0u, 0x80000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00001u, 0x7f7fffffu, 1u,
-                              0x1000u, 0xfffu, 0x807fffffu})
+  for (const uint32_t bits : {0u, 0x80000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00001u, 0x7f800001u,
+                              0x7f7fffffu, 1u, 0x1000u, 0xfffu, 0x807fffffu})
     x.push_back(bits);
   const auto y = run("round_to_tf32", 1024, {x, words(x.size())}, static_cast<int>(x.size()));
-  EXPECT_EQ(y.cpu[1], y.gpu[1]);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    EXPECT_EQ(y.cpu[1][i], y.gpu[1][i]) << fmt::format("{:#x}: {:#x} and {:#x}", x[i], y.cpu[1][i], y.gpu[1][i]);
 }
 
 TEST_F(tensor_cores, multiply_as_the_cpu_device_does) {

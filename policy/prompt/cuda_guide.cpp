@@ -71,6 +71,11 @@ const device_guide& cuda_guide() {
               "`copy_async_wait<N>()` (until at most N groups of this thread are under way; then `__syncthreads()`): "
               "for "
               "pipelines of 3 or 4 stages in shared memory.",
+              "Clusters of up to 8 blocks (compute capability 9.0): `__global__ void __cluster_dims__(x, y, z) "
+              "k(...)`, "
+              "`cluster_rank()`, `cluster_size()`, `cluster_sync()`, `load_cluster(shared, rank)` and "
+              "`store_cluster(shared, rank, v)` of a float in another block's shared memory; end with "
+              "`cluster_sync()`.",
               "Half arithmetic or CUB need NVIDIA's headers: `\"headers\": [\"cuda\"]` in the head "
               "allows "
               "`#include <cuda_fp16.h>`, `<mma.h>`; further sets are \"libcu++\", \"cub\", \"cutlass\". Such a program "

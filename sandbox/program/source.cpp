@@ -213,11 +213,14 @@ std::vector<kernel_signature> kernels_among(std::span<const token> tokens) {
   const auto opens = [&] { return at < tokens.size() && tokens[at].is("("); };
   const auto next_name = [&] { return at < tokens.size() && tokens[at].is_name() ? tokens[at++].text : ""; };
   const auto next_behind_bounds = [&] {
-    const auto name = next_name();
-    const auto end = name == "__launch_bounds__" && opens() ? after_matching_bracket(tokens, at) : tokens.size() + 1;
-    if (end > tokens.size()) return name;
-    at = end;
-    return next_name();
+    auto name = next_name();
+    while ((name == "__launch_bounds__" || name == "__cluster_dims__") && opens()) {
+      const auto end = after_matching_bracket(tokens, at);
+      if (end > tokens.size()) break;
+      at = end;
+      name = next_name();
+    }
+    return name;
   };
   while (at < tokens.size()) {
     if (!tokens[at++].is("__global__") || next_behind_bounds() != "void") continue;
@@ -258,6 +261,15 @@ bool uses_half_types(std::string_view source) {
 bool uses_tensor_cores(std::string_view source) {
   for (const std::string_view word : {"mma_m16n8k", "load_matrix_x", "copy_async", "tf32_of_float"})
     if (source.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
+bool uses_clusters(std::string_view source) {
+  for (const std::string_view word : {"cluster_rank", "cluster_size", "cluster_sync", "load_cluster", "store_cluster"})
+    for (auto at = source.find(word); at != std::string_view::npos; at = source.find(word, at + 1)) {
+      const auto next = source.find_first_not_of(" \t\r\n", at + word.size());
+      if (next != std::string_view::npos && source[next] == '(') return true;  // not a variable of that name
+    }
   return false;
 }
 

@@ -30,9 +30,9 @@ struct kernel_signature {
 // continuation. Errors name the line.
 expected<void> check_source(std::string_view source, std::span<const std::string> headers = {});
 
-// What a launch can name: each `__global__ void NAME(...)`, with __launch_bounds__(...) on either side of void, in
-// order, those in the branches of an #if and in macros too. Errors: those of check_source, except for preprocessor
-// lines.
+// What a launch can name: each `__global__ void NAME(...)`, with __launch_bounds__(...) and __cluster_dims__(...) on
+// either side of void, in order, those in the branches of an #if and in macros too. Errors: those of check_source,
+// except for preprocessor lines.
 expected<std::vector<kernel_signature>> find_kernels(std::string_view source);
 
 // Whether kernels may use atomic operations, in CUDA C++ or in inline assembly: then the order of their sums varies
@@ -42,5 +42,7 @@ bool uses_atomics(std::string_view source);
 bool uses_half_types(std::string_view source);
 // Whether it may use the functions for tensor cores and asynchronous copies.
 bool uses_tensor_cores(std::string_view source);
+// Whether it may call those of clusters of blocks.
+bool uses_clusters(std::string_view source);
 
 }  // namespace cudal1

@@ -141,4 +141,27 @@ __global__ void product_from_shared(const unsigned short* a, const unsigned shor
 }
 )";
 
+// Of a grid of 6 x 4 blocks of 64 threads in clusters of 3 x 2: the sum of the elements of its threads in all blocks of
+// the cluster, and the next block's element, which that block has stored here; rank and size of the block.
+inline constexpr const char* cluster_kernels = R"(
+__global__ void __cluster_dims__(3, 2, 1) exchange(const float* x, float* y, unsigned* ranks) {
+  __shared__ float mine[64], theirs[64];
+  const int t = threadIdx.x, block = blockIdx.y * gridDim.x + blockIdx.x;
+  const unsigned rank = cluster_rank(), size = cluster_size();
+  mine[t] = x[block * 64 + t];
+  cluster_sync();
+  float sum = 0;
+  for (unsigned r = 0; r < size; ++r) sum += load_cluster(mine + t, r);
+  store_cluster(theirs + 63 - t, (rank + size - 1) % size, mine[t]);
+  cluster_sync();
+  y[block * 128 + t] = sum;
+  y[block * 128 + 64 + t] = theirs[t];
+  if (t == 0) ranks[block] = rank * 100 + size;
+}
+__global__ void alone(unsigned* ranks) {
+  cluster_sync();
+  ranks[blockIdx.x] = cluster_rank() * 100 + cluster_size();
+}
+)";
+
 }  // namespace cudal1::test

@@ -279,8 +279,12 @@ __global__ void k(const float* x, float* y) {
                            "cvt.rna.tf32.f32", "mma_m16n8k8_tf32(d, a, b);"})
     EXPECT_THAT(*made, HasSubstr(text));
   EXPECT_LT(made->find("static __device__ __forceinline__ void copy_async_commit()"), made->find("__global__ void k("));
+  const auto clusters = cuda_text(checked(head + "  cluster_sync();\n  y[threadIdx.x] = x[threadIdx.x];\n}"));
+  ASSERT_TRUE(holds(clusters));
+  EXPECT_THAT(*clusters, HasSubstr("barrier.cluster.arrive"));
   const auto without = cuda_text(checked(head + "  y[threadIdx.x] = x[threadIdx.x];\n}"));
   ASSERT_TRUE(holds(without));
+  EXPECT_THAT(*without, Not(HasSubstr("barrier.cluster")));
   EXPECT_THAT(*without, Not(HasSubstr("cp.async")));
 }
 

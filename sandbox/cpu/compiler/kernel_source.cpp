@@ -201,8 +201,19 @@ class assembler {
     return {};
   }
 
+  // The arguments of its __cluster_dims__, if it has one.
+  std::string cluster_of(const source_item& item) const {
+    for (std::size_t i = item.begin; i + 1 < item.name_at; ++i)
+      if (tokens_[i].is("__cluster_dims__") && tokens_[i + 1].is("("))
+        return words(i + 2, after_closing(tokens_, i + 1) - 1);
+    return "";
+  }
+
   std::string entry_of(const source_item& item) {
-    if (item.cooperates) return fmt::format("CUDAL1_FIBER_KERNEL({})\n", item.name);
+    if (item.cooperates) {
+      const auto cluster = cluster_of(item);
+      return fmt::format("CUDAL1_FIBER_KERNEL({}{}{})\n", item.name, cluster.empty() ? "" : ", ", cluster);
+    }
     const guard_plan plan = plan_guards(tokens_, item);
     for (const auto& r : plan.replacements)
       rewriter_.replace(r.first, r.last, r.text);

@@ -219,6 +219,9 @@ bool is_allowed_import(std::string_view symbol) {
                                                             "cudal1_rt_copy",
                                                             "cudal1_rt_copy_commit",
                                                             "cudal1_rt_copy_wait",
+                                                            "cudal1_rt_cluster_rank",
+                                                            "cudal1_rt_cluster_size",
+                                                            "cudal1_rt_cluster_address",
                                                             "cudal1_rt_shared"};
   return allowed.contains(symbol);
 }

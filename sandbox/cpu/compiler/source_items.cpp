@@ -14,11 +14,12 @@ bool is_cooperative(std::string_view word) {
       "__ballot_sync",     "__any_sync",        "__all_sync",          "__activemask",      "__match_any_sync",
       "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync",   "__reduce_and_sync", "__reduce_or_sync",
       "__reduce_xor_sync"};
-  static const std::unordered_set<std::string_view> tensor_cores{
+  static const std::unordered_set<std::string_view> newer{
       "mma_m16n8k8_tf32",  "mma_m16n8k16_half", "mma_m16n8k16_bfloat16", "load_matrix_x2_transposed",
       "load_matrix_x2",    "load_matrix_x4",    "copy_async_wait",       "load_matrix_x4_transposed",
-      "copy_async_commit", "copy_async"};
-  return words.contains(word) || tensor_cores.contains(word);
+      "copy_async_commit", "copy_async",        "cluster_rank",          "cluster_size",
+      "cluster_sync",      "load_cluster",      "store_cluster"};
+  return words.contains(word) || newer.contains(word);
 }
 
 class splitter {
@@ -91,8 +92,9 @@ class splitter {
   }
 
   static bool is_annotation(std::string_view word) {
-    return word == "__launch_bounds__" || word == "__align__" || word == "alignas" || word == "decltype" ||
-           word == "explicit" || word == "requires" || word == "noexcept" || word == "static_assert";
+    return word == "__launch_bounds__" || word == "__cluster_dims__" || word == "__align__" || word == "alignas" ||
+           word == "decltype" || word == "explicit" || word == "requires" || word == "noexcept" ||
+           word == "static_assert";
   }
 
   // True if the declaration that begins here is one of a struct, class, union or enum.

@@ -50,7 +50,7 @@ const std::unordered_map<std::string_view, unsupported_feature>& unsupported_wor
          "surf1Dwrite", "surf2Dwrite", "surf3Dwrite"});
     add("textures and surfaces", type, {"texture", "surface"});
     add("managed memory", anywhere, {"__managed__"});
-    add("thread block clusters", anywhere, {"__cluster_dims__", "__cluster_map_shared_rank"});
+    add("thread block clusters", anywhere, {"__cluster_map_shared_rank"});
     add("the libraries std::, cuda:: and thrust::", scope, {"std", "cuda", "thrust", "cub", "cute", "cutlass"});
     add("namespaces (the dialect has none)", anywhere, {"namespace"});
     add("modules", anywhere, {"export"});

@@ -27,9 +27,10 @@ struct cudal1_kernel_info {
   int abi;
   int kind;
   int parameters;
+  int cluster[3];  // blocks of the grid that run at the same time and see each other's shared memory
 };
 
-enum { cudal1_abi_version = 1 };
+enum { cudal1_abi_version = 2 };
 
 enum cudal1_warp_operation {
   cudal1_warp_sync,
@@ -67,7 +68,13 @@ struct cudal1_load_part {
   const void* row;
 };
 
-enum cudal1_barrier_operation { cudal1_barrier_sync, cudal1_barrier_count, cudal1_barrier_and, cudal1_barrier_or };
+enum cudal1_barrier_operation {
+  cudal1_barrier_sync,
+  cudal1_barrier_count,
+  cudal1_barrier_and,
+  cudal1_barrier_or,
+  cudal1_barrier_cluster  // of all blocks of the cluster
+};
 
 // The runtime: the only functions, beside a few of the C library's, that an object may import.
 extern "C" {
@@ -79,6 +86,11 @@ unsigned cudal1_rt_active_mask(void* fiber);
 void cudal1_rt_copy(void* fiber, void* shared, const void* global, int bytes, int real);
 void cudal1_rt_copy_commit(void* fiber);
 void cudal1_rt_copy_wait(void* fiber, int groups);
+// The block's place in its cluster, the cluster's blocks, and where a variable in the block's shared memory lies in
+// that of the block `rank`.
+unsigned cudal1_rt_cluster_rank(void* fiber);
+unsigned cudal1_rt_cluster_size(void* fiber);
+void* cudal1_rt_cluster_address(void* fiber, const void* shared, unsigned long bytes, unsigned rank);
 // The block's copy of a `__shared__` variable: `site` and `instance` tell the declarations apart.
 void* cudal1_rt_shared(void* fiber, int site, const char* instance, unsigned long bytes, unsigned long alignment);
 }

@@ -41,9 +41,16 @@ CUDAL1_INLINE void cudal1_blocks(const cudal1_launch* launch, long long first, l
 }
 
 #define CUDAL1_EXPORT extern "C" __attribute__((visibility("default")))
-#define CUDAL1_INFO(NAME, KIND)                                 \
-  CUDAL1_EXPORT const cudal1_kernel_info cudal1_info_##NAME = { \
-      cudal1_abi_version, KIND, cudal1_parameters<decltype(&cudal1_program::NAME)>::count};
+struct cudal1_dimensions {
+  int x = 1, y = 1, z = 1;
+};
+#define CUDAL1_INFO(NAME, KIND, ...)                                     \
+  static constexpr cudal1_dimensions cudal1_cluster_##NAME{__VA_ARGS__}; \
+  CUDAL1_EXPORT const cudal1_kernel_info cudal1_info_##NAME = {          \
+      cudal1_abi_version,                                                \
+      KIND,                                                              \
+      cudal1_parameters<decltype(&cudal1_program::NAME)>::count,         \
+      {cudal1_cluster_##NAME.x, cudal1_cluster_##NAME.y, cudal1_cluster_##NAME.z}};
 
 // Threads [from, to) of a row. HINT stands before the loop, INSIDE in it.
 #define CUDAL1_ROW(NAME, FUNCTION, FULL, HINT, INSIDE)                                                                 \
@@ -90,8 +97,9 @@ CUDAL1_INLINE void cudal1_blocks(const cudal1_launch* launch, long long first, l
     });                                                                                                                \
   }
 
-#define CUDAL1_FIBER_KERNEL(NAME)                                                                                    \
-  CUDAL1_INFO(NAME, cudal1_fiber_kernel)                                                                             \
+// Behind the name: the arguments of its __cluster_dims__.
+#define CUDAL1_FIBER_KERNEL(NAME, ...)                                                                               \
+  CUDAL1_INFO(NAME, cudal1_fiber_kernel, __VA_ARGS__)                                                                \
   CUDAL1_EXPORT void cudal1_run_##NAME(const cudal1_fiber_start* start) {                                            \
     const cudal1_launch* const launch = start->launch;                                                               \
     const dim3 grid((unsigned)launch->grid[0], (unsigned)launch->grid[1], (unsigned)launch->grid[2]);                \

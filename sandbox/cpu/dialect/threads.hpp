@@ -124,6 +124,16 @@ struct cudal1_state {
     static_assert(GROUPS >= 0);
     cudal1_rt_copy_wait(cudal1_fiber, GROUPS);
   }
+
+  unsigned cluster_rank() const { return cudal1_rt_cluster_rank(cudal1_fiber); }
+  unsigned cluster_size() const { return cudal1_rt_cluster_size(cudal1_fiber); }
+  void cluster_sync() const { cudal1_rt_barrier(cudal1_fiber, cudal1_barrier_cluster, 0); }
+  float load_cluster(const float* shared, unsigned rank) const {
+    return *(const float*)cudal1_rt_cluster_address(cudal1_fiber, shared, sizeof *shared, rank);
+  }
+  void store_cluster(float* shared, unsigned rank, float v) const {
+    *(float*)cudal1_rt_cluster_address(cudal1_fiber, shared, sizeof *shared, rank) = v;
+  }
 };
 
 // What a kernel's parameters are: its entry point reads them from the launch's argument pointers.

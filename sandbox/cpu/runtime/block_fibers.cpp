@@ -135,6 +135,40 @@ void block_fibers::prepare(block_fiber& f, int index, const cudal1_launch& launc
 
 void block_fibers::run_block(entry_point entry, const cudal1_launch& launch, const unsigned block[3],
                              int64_t dynamic_bytes) {
+  block_cluster alone{{this}};
+  begin(alone, entry, launch, block, dynamic_bytes);
+  while (exited_ < count_) {
+    if (ready_count_ > 0)
+      resume_ready();
+    else if (!release_active_masks())
+      deadlock();
+  }
+}
+
+void block_fibers::run_cluster(block_cluster& cluster, entry_point entry, const cudal1_launch& launch,
+                               const std::vector<std::array<unsigned, 3>>& places, int64_t dynamic_bytes) {
+  for (std::size_t i = 0; i < cluster.blocks.size(); ++i)
+    cluster.blocks[i]->begin(cluster, entry, launch, places[i].data(), dynamic_bytes);
+  while (true) {
+    block_fibers* waiting = nullptr;
+    bool progress = false;
+    for (auto* const b : cluster.blocks) {
+      progress = progress || b->ready_count_ > 0;
+      while (b->ready_count_ > 0)
+        b->resume_ready();
+      if (b->exited_ < b->count_) waiting = b;
+    }
+    if (waiting == nullptr) return;
+    if (progress) continue;
+    for (auto* const b : cluster.blocks)
+      progress = b->release_active_masks() || progress;
+    if (!progress) waiting->deadlock();
+  }
+}
+
+void block_fibers::begin(block_cluster& cluster, entry_point entry, const cudal1_launch& launch,
+                         const unsigned block[3], int64_t dynamic_bytes) {
+  cluster_ = &cluster;
   entry_ = entry;
   count_ = launch.block[0] * launch.block[1] * launch.block[2];
   used_ = std::max(used_, count_);
@@ -149,12 +183,6 @@ void block_fibers::run_block(entry_point entry, const cudal1_launch& launch, con
   std::memset(shared_memory_ + page, shared_poison, dynamic_bytes_);
   for (int i = 0; i < count_; ++i)
     prepare(fibers_[static_cast<std::size_t>(turn(i))], turn(i), launch, block);
-  while (exited_ < count_) {
-    if (ready_count_ > 0)
-      resume_ready();
-    else if (!release_active_masks())
-      deadlock();
-  }
 }
 
 // The top page of a stack, which is all that most threads use, is overwritten; the rest is dropped.
@@ -201,6 +229,7 @@ void block_fibers::exited(block_fiber& f) {
   f.state = fiber_state::exited;
   ++exited_;
   if (arrived_ > 0 && arrived_ + exited_ == count_) complete_barrier();
+  complete_cluster_barrier();
   const int warp = f.index / 32;
   for (int i = warp * 32; i < std::min(count_, warp * 32 + 32); ++i) {
     const auto& other = fibers_[static_cast<std::size_t>(i)];
@@ -211,6 +240,13 @@ void block_fibers::exited(block_fiber& f) {
 int block_fibers::barrier(block_fiber& f, int operation, int predicate) {
   f.operation = operation;
   f.predicate = predicate;
+  if (operation == cudal1_barrier_cluster) {
+    f.state = fiber_state::at_cluster_barrier;
+    ++cluster_->arrived;
+    complete_cluster_barrier();
+    wait();
+    return 0;
+  }
   f.state = fiber_state::at_barrier;
   if (++arrived_ + exited_ == count_) complete_barrier();
   wait();
@@ -234,6 +270,36 @@ void block_fibers::complete_barrier() {
     make_ready(f);
   }
   arrived_ = 0;
+}
+
+// When all threads of the cluster's blocks that have not exited wait at it.
+void block_fibers::complete_cluster_barrier() {
+  if (cluster_->arrived == 0) return;
+  int missing = -cluster_->arrived;
+  for (const auto* const b : cluster_->blocks)
+    missing += b->count_ - b->exited_;
+  if (missing > 0) return;
+  cluster_->arrived = 0;
+  for (auto* const b : cluster_->blocks)
+    for (int i = 0; i < b->count_; ++i) {
+      auto& f = b->fibers_[static_cast<std::size_t>(b->turn(i))];
+      if (f.state == fiber_state::at_cluster_barrier) b->make_ready(f);
+    }
+}
+
+unsigned block_fibers::cluster_rank() const {
+  return static_cast<unsigned>(std::find(cluster_->blocks.begin(), cluster_->blocks.end(), this) -
+                               cluster_->blocks.begin());
+}
+
+void* block_fibers::cluster_address(const void* shared, std::size_t bytes, unsigned rank) const {
+  if (rank >= cluster_size())
+    kernel_fault(fmt::format("load_cluster or store_cluster names block {} of a cluster of {}", rank, cluster_size()));
+  if (!is_shared(shared, bytes)) kernel_fault("load_cluster or store_cluster: the address is not in shared memory");
+  const auto& other = *cluster_->blocks[rank];
+  if (other.exited_ == other.count_)
+    kernel_fault(fmt::format("load_cluster or store_cluster: block {} of the cluster has ended", rank));
+  return other.shared_memory_ + (static_cast<const char*>(shared) - shared_memory_);
 }
 
 unsigned block_fibers::lanes_of(int warp) const {
@@ -366,26 +432,29 @@ bool block_fibers::release_active_masks() {
 }
 
 void* block_fibers::shared(int site, const char* instance, std::size_t bytes, std::size_t alignment) {
-  for (const auto& v : variables_)
-    if (v.site == site && v.instance == instance) return v.address;
+  auto& known = cluster_->blocks.front()->variables_;
+  for (const auto& v : known)
+    if (v.site == site && v.instance == instance) return shared_memory_ + page + v.offset;
   const std::size_t step = std::max<std::size_t>(alignment, 16);
   const std::size_t begin = (shared_used_ + step - 1) / step * step;
   if (begin + bytes > static_cast<std::size_t>(max_shared_bytes))
     kernel_fault(fmt::format("a block needs more than {} bytes of shared memory ({} dynamic)", max_shared_bytes,
                              dynamic_bytes_));
-  char* const address = shared_memory_ + page + begin;
-  std::memset(address, shared_poison, bytes);
-  shared_used_ = begin + bytes;
-  variables_.push_back({site, instance, address});
-  return address;
+  for (auto* const b : cluster_->blocks) {
+    std::memset(b->shared_memory_ + page + begin, shared_poison, bytes);
+    b->shared_used_ = begin + bytes;
+  }
+  known.push_back({site, instance, begin});
+  return shared_memory_ + page + begin;
 }
 
 void block_fibers::deadlock() const {
-  int at_barrier = 0, at_warp_operation = 0;
+  int at_barrier = 0, at_cluster_barrier = 0, at_warp_operation = 0;
   const block_fiber* example = nullptr;
   for (int i = 0; i < count_; ++i) {
     const auto& f = fibers_[static_cast<std::size_t>(i)];
     at_barrier += f.state == fiber_state::at_barrier ? 1 : 0;
+    at_cluster_barrier += f.state == fiber_state::at_cluster_barrier ? 1 : 0;
     at_warp_operation += f.state == fiber_state::at_warp_operation ? 1 : 0;
     if (example == nullptr && f.state == fiber_state::at_warp_operation) example = &f;
   }
@@ -394,6 +463,7 @@ void block_fibers::deadlock() const {
       "deadlock in block ({}, {}, {}): of {} threads {} wait at __syncthreads, {} in warp operations "
       "and {} have ended",
       block[0], block[1], block[2], count_, at_barrier, at_warp_operation, exited_);
+  if (at_cluster_barrier > 0) text += fmt::format("; {} wait at cluster_sync", at_cluster_barrier);
   if (example != nullptr)
     text += fmt::format("; thread {} waits for the lanes {:#x} of its warp", example->index, example->mask);
   kernel_fault(text);

@@ -2,6 +2,7 @@
 // CUDA's semantics. Not thread-safe: each launch thread has its own.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,10 +18,17 @@ namespace cudal1 {
 
 inline constexpr int max_block_threads = 1024;
 inline constexpr int64_t max_shared_bytes = 227 << 10;
+inline constexpr int max_cluster_blocks = 8;
 
 class block_fibers;
 
-enum class fiber_state : uint8_t { ready, at_barrier, at_warp_operation, at_active_mask, exited };
+enum class fiber_state : uint8_t { ready, at_barrier, at_cluster_barrier, at_warp_operation, at_active_mask, exited };
+
+// The blocks that run together, in the order of their ranks; the first one's table of variables serves all.
+struct block_cluster {
+  std::vector<block_fibers*> blocks;
+  int arrived = 0;  // threads at the cluster's barrier
+};
 
 // An asynchronous copy that its thread has not waited for.
 struct pending_copy {
@@ -59,6 +67,10 @@ class block_fibers {
 
   // Runs all threads of one block to their ends. A barrier that can never complete is a kernel fault.
   void run_block(entry_point entry, const cudal1_launch& launch, const unsigned block[3], int64_t dynamic_bytes);
+  // The same of the blocks of one cluster, taking turns: places[i] is that of the grid's block that cluster.blocks[i]
+  // runs.
+  static void run_cluster(block_cluster& cluster, entry_point entry, const cudal1_launch& launch,
+                          const std::vector<std::array<unsigned, 3>>& places, int64_t dynamic_bytes);
 
   // Overwrites what the threads of earlier blocks left on their stacks and in shared memory. Not during a block.
   void forget();
@@ -72,19 +84,25 @@ class block_fibers {
   void copy(block_fiber& f, char* to, const char* from, int bytes, bool real);
   void wait_for_copies(block_fiber& f, int groups);
   void* shared(int site, const char* instance, std::size_t bytes, std::size_t alignment);
+  unsigned cluster_rank() const;
+  unsigned cluster_size() const { return static_cast<unsigned>(cluster_->blocks.size()); }
+  void* cluster_address(const void* shared, std::size_t bytes, unsigned rank) const;
 
  private:
   struct shared_variable {
     int site;
     const char* instance;
-    char* address;
+    std::size_t offset;  // in the shared memory of each block of the cluster
   };
 
   block_fibers() = default;
   static void fiber_main(boost::context::detail::transfer_t from);
   void prepare(block_fiber& f, int index, const cudal1_launch& launch, const unsigned block[3]);
+  void begin(block_cluster& cluster, entry_point entry, const cudal1_launch& launch, const unsigned block[3],
+             int64_t dynamic_bytes);
   void wait();
   void resume_ready();
+  void complete_cluster_barrier();
   void make_ready(block_fiber& f);
   void exited(block_fiber& f);
   void complete_barrier();
@@ -102,6 +120,7 @@ class block_fibers {
   std::vector<block_fiber> fibers_;
   std::vector<int> ready_;  // a ring of max_block_threads entries
   std::size_t ready_first_ = 0, ready_count_ = 0;
+  block_cluster* cluster_ = nullptr;  // during a block
   int count_ = 0, exited_ = 0, arrived_ = 0;
   int used_ = 0;            // stacks that a thread ran on since forget()
   bool backwards_ = false;  // this block's threads run in reverse order

@@ -52,6 +52,18 @@ void cudal1_rt_copy_wait(void* fiber, int groups) {
   f.owner->wait_for_copies(f, groups);
 }
 
+unsigned cudal1_rt_cluster_rank(void* fiber) {
+  return static_cast<cudal1::block_fiber*>(fiber)->owner->cluster_rank();
+}
+
+unsigned cudal1_rt_cluster_size(void* fiber) {
+  return static_cast<cudal1::block_fiber*>(fiber)->owner->cluster_size();
+}
+
+void* cudal1_rt_cluster_address(void* fiber, const void* shared, unsigned long bytes, unsigned rank) {
+  return static_cast<cudal1::block_fiber*>(fiber)->owner->cluster_address(shared, bytes, rank);
+}
+
 void* cudal1_rt_shared(void* fiber, int site, const char* instance, unsigned long bytes, unsigned long alignment) {
   auto& f = *static_cast<cudal1::block_fiber*>(fiber);
   return f.owner->shared(site, instance, bytes, alignment);

@@ -58,7 +58,7 @@ class loaded_library final : public kernel_library {
   expected<void> prepare(const kernel_handle* kernel, int threads) const override {
     if (!uses_fibers(kernel)) return {};
     const std::lock_guard lock(mutex_);
-    while (fibers_.size() < static_cast<std::size_t>(std::max(threads, 1))) {
+    while (fibers_.size() < static_cast<std::size_t>(std::max({threads, cluster_blocks(kernel), 1}))) {
       CUDAL1_TRY(auto made, block_fibers::create());
       fibers_.push_back(std::move(made));
     }
@@ -76,6 +76,7 @@ class loaded_library final : public kernel_library {
     }
     if (const auto ready = prepare(kernel, threads); !ready) kernel_fault(ready.error().message);
     const auto entry = reinterpret_cast<block_fibers::entry_point>(kernel_of(kernel).entry);
+    if (cluster_blocks(kernel) > 1) return launch_clusters(kernel_of(kernel), entry, grid, sizes, shared_bytes);
     run_on_launch_threads(blocks, threads, [&](int64_t first, int64_t last, int worker) {
       auto& fibers = *fibers_[static_cast<std::size_t>(worker)];
       for (int64_t b = first; b < last; ++b) {
@@ -93,6 +94,40 @@ class loaded_library final : public kernel_library {
   }
 
  private:
+  // The blocks of a cluster; a number out of range is a fault only when the kernel is launched.
+  static int cluster_blocks(const kernel_handle* kernel) {
+    const auto& cluster = kernel_of(kernel).info->cluster;
+    for (const int n : cluster)
+      if (n < 1 || n > max_cluster_blocks) return 1 + max_cluster_blocks;
+    return std::min(cluster[0] * cluster[1] * cluster[2], 1 + max_cluster_blocks);
+  }
+
+  // In the calling thread, since each block of a cluster needs stacks of its own.
+  void launch_clusters(const object_kernel& kernel, block_fibers::entry_point entry, const std::array<int64_t, 3>& grid,
+                       const cudal1_launch& sizes, int64_t shared_bytes) const {
+    const auto& of = kernel.info->cluster;
+    const int blocks = cluster_blocks(&kernel);
+    if (blocks > max_cluster_blocks)
+      kernel_fault(fmt::format("launch of {}: clusters of ({}, {}, {}) blocks; a cluster has at most {}", kernel.name,
+                               of[0], of[1], of[2], max_cluster_blocks));
+    for (std::size_t i = 0; i < 3; ++i)
+      if (grid[i] % of[i] != 0)
+        kernel_fault(fmt::format("launch of {}: the grid ({}, {}, {}) does not consist of clusters of ({}, {}, {})",
+                                 kernel.name, grid[0], grid[1], grid[2], of[0], of[1], of[2]));
+    block_cluster cluster;
+    for (int i = 0; i < blocks; ++i)
+      cluster.blocks.push_back(fibers_[static_cast<std::size_t>(i)].get());
+    const unsigned x = static_cast<unsigned>(of[0]), y = static_cast<unsigned>(of[1]), z = static_cast<unsigned>(of[2]);
+    std::vector<std::array<unsigned, 3>> places(static_cast<std::size_t>(blocks));
+    for (unsigned k = 0; k < static_cast<unsigned>(grid[2]); k += z)
+      for (unsigned j = 0; j < static_cast<unsigned>(grid[1]); j += y)
+        for (unsigned i = 0; i < static_cast<unsigned>(grid[0]); i += x) {
+          for (unsigned rank = 0; rank < places.size(); ++rank)
+            places[rank] = {i + rank % x, j + rank / x % y, k + rank / x / y};
+          block_fibers::run_cluster(cluster, entry, sizes, places, shared_bytes);
+        }
+  }
+
   // A checked program's launches are in range; a forged launch that is not ends the process.
   static cudal1_launch launch_sizes(const object_kernel& kernel, const std::array<int64_t, 3>& grid,
                                     const std::array<int64_t, 3>& block, int64_t shared_bytes, void* const* arguments) {

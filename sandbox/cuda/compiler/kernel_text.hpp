@@ -17,5 +17,6 @@ std::string_view cuda_prologue();
 std::string_view cuda_prologue_of_atomics();
 std::string_view cuda_prologue_of_half_types();
 std::string_view cuda_prologue_of_tensor_cores();
+std::string_view cuda_prologue_of_clusters();
 
 }  // namespace cudal1

@@ -110,8 +110,10 @@ TEST(find_kernels, finds_each_with_its_parameters) {
     static __global__ void third() {}
     __global__ void fourth(void) {}
     __global__ int wrong(int a) {}
+    __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) fifth(int a) {}
   )");
-  ASSERT_EQ(kernels.size(), 4u);
+  ASSERT_EQ(kernels.size(), 5u);
+  EXPECT_EQ(kernels[4].name, "fifth");
   EXPECT_EQ(kernels[0].name, "first");
   ASSERT_EQ(kernels[0].parameters.size(), 4u);
   EXPECT_EQ(kernels[0].parameters[0].type, "const float*");

@@ -204,7 +204,7 @@ TEST(TensorCores, APipelinedProductEqualsPlainLoopsAndShowsAForgottenRounding) {
   }
 }
 
-TEST(TensorCores, MisuseIsAFault) {
+TEST(TensorCoresDeath, MisuseIsAFault) {
   kernels k(R"(
     __global__ void part_of_a_warp(float* y) {
       float d[4] = {}; unsigned a[4] = {}, b[2] = {};

@@ -76,6 +76,23 @@ TEST(tensor_core_functions, are_added_only_where_they_are_used) {
   EXPECT_THAT(*with, HasSubstr("cp.async.commit_group"));
 }
 
+TEST(cluster_functions, compile_where_gpus_have_clusters) {
+  for (const char* architecture : {"sm_90", "sm_90a"}) {
+    const auto made = compile(cluster_kernels, architecture);
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_THAT(kernels_in(made->object), ElementsAre("alone", "exchange"));
+  }
+  const auto older = compile(cluster_kernels, "sm_80");
+  ASSERT_FALSE(older);
+  EXPECT_THAT(older.error().message, HasSubstr("store_cluster need compute capability 9.0"));
+}
+
+TEST(cluster_functions, are_no_variables_of_their_names) {
+  const auto text = cuda_kernel_text(in_kernel("const int cluster_size = 4; y[0] = cluster_size;"));
+  ASSERT_TRUE(text);
+  EXPECT_THAT(*text, Not(HasSubstr("barrier.cluster")));
+}
+
 TEST(tensor_core_functions, need_a_gpu_that_has_them) {
   const auto made = compile(in_kernel("copy_async_commit();"), "sm_75");
   ASSERT_FALSE(made);

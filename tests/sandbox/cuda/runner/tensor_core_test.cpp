@@ -1,4 +1,5 @@
 // The dialect's functions for tensor cores and asynchronous copies: a GPU computes what the cpu device computes.
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -32,23 +33,36 @@ class tensor_cores : public gpu_test {
     ASSERT_EQ(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), cudaSuccess);
     if (major < 8) GTEST_SKIP() << "this GPU has no TF32";
     if (on_gpu_) return;
-    const auto text = cuda_kernel_text(test::tensor_core_kernels);
-    ASSERT_TRUE(text) << text.error().message;
-    const auto cubin = compile_with_nvrtc(*text, fmt::format("sm_{}{}", major, minor), {}, 16 << 10);
-    ASSERT_EQ(cubin.status, compile_status::compiled) << cubin.log;
-    on_gpu_ = load_cubin(cubin.cubin, device().index()).value();
+    major_ = major;
+    architecture_ = fmt::format("sm_{}{}", major, minor);
+    on_gpu_ = for_gpu(test::tensor_core_kernels);
+    on_cpu_ = for_cpu(test::tensor_core_kernels);
+    ASSERT_TRUE(on_gpu_ && on_cpu_);
+  }
+  static std::string cubin_for_gpu(std::string_view source) {
+    const auto text = cuda_kernel_text(source);
+    EXPECT_TRUE(text) << text.error().message;
+    if (!text) return "";
+    const auto cubin = compile_with_nvrtc(*text, architecture_, {}, 16 << 10);
+    EXPECT_EQ(cubin.status, compile_status::compiled) << cubin.log;
+    return cubin.cubin;
+  }
+  static std::unique_ptr<kernel_library> for_gpu(std::string_view source) {
+    return load_cubin(cubin_for_gpu(source), device().index()).value();
+  }
+  static std::unique_ptr<kernel_library> for_cpu(const char* source) {
     checked_program p;
-    p.text.source = test::tensor_core_kernels;
+    p.text.source = source;
     host_compiler_options options;
     options.allow_weak_confinement = true;
-    const auto compiler = host_compiler::create(std::move(options));
-    ASSERT_TRUE(compiler) << compiler.error().message;
-    const auto object = (*compiler)->compile(p);
-    ASSERT_TRUE(object) << object.error().message;
+    const auto compiler = host_compiler::create(std::move(options)).value();
+    const auto compiled = compiler->compile(p);
+    EXPECT_TRUE(compiled) << compiled.error().message;
+    if (!compiled) return nullptr;
     const unique_fd file(::memfd_create("object", MFD_CLOEXEC));
-    ASSERT_EQ(::write(file.get(), object->object.data(), object->object.size()),
-              static_cast<ssize_t>(object->object.size()));
-    on_cpu_ = load_object(file.get()).value();
+    EXPECT_EQ(::write(file.get(), compiled->object.data(), compiled->object.size()),
+              static_cast<ssize_t>(compiled->object.size()));
+    return load_object(file.get()).value();
   }
   static void TearDownTestSuite() {
     on_gpu_.reset();
@@ -61,6 +75,11 @@ class tensor_cores : public gpu_test {
     std::vector<words> cpu, gpu;
   };
   static both run(const std::string& kernel, int64_t threads, const std::vector<words>& buffers, int number = -1) {
+    return run(*on_cpu_, *on_gpu_, kernel, {1, 1, 1}, threads, buffers, number);
+  }
+  static both run(const kernel_library& on_cpu, const kernel_library& on_gpu, const std::string& kernel,
+                  const std::array<int64_t, 3>& grid, int64_t threads, const std::vector<words>& buffers,
+                  int number = -1) {
     both results{buffers, buffers};
     std::vector<void*> host, on_device;
     for (auto& b : results.cpu)
@@ -76,8 +95,8 @@ class tensor_cores : public gpu_test {
       for (auto& p : *pointers)
         arguments.push_back(&p);
       if (number >= 0) arguments.push_back(&number);
-      const kernel_library& library = pointers == &host ? *on_cpu_ : *on_gpu_;
-      library.launch(library.find(kernel).value(), {1, 1, 1}, {threads, 1, 1}, 0, arguments.data(), 1);
+      const kernel_library& library = pointers == &host ? on_cpu : on_gpu;
+      library.launch(library.find(kernel).value(), grid, {threads, 1, 1}, 0, arguments.data(), 1);
     }
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -114,8 +133,12 @@ class tensor_cores : public gpu_test {
       ASSERT_NEAR(std::bit_cast<float>(a[i]), std::bit_cast<float>(b[i]), 2e-6f * largest) << i;
   }
 
+  static std::string architecture_;
+  static int major_;
   static std::unique_ptr<kernel_library> on_cpu_, on_gpu_;
 };
+std::string tensor_cores::architecture_;
+int tensor_cores::major_ = 0;
 std::unique_ptr<kernel_library> tensor_cores::on_cpu_, tensor_cores::on_gpu_;
 
 TEST_F(tensor_cores, round_floats_as_the_cpu_device_does) {
@@ -161,6 +184,36 @@ TEST_F(tensor_cores, a_pipeline_gives_the_same_product_rounded_or_not) {
       expect_near(y.cpu[2], y.gpu[2]);
     }
   }
+}
+
+TEST_F(tensor_cores, clusters_exchange_as_on_the_cpu_device) {
+  if (major_ < 9) GTEST_SKIP() << "this GPU has no clusters";
+  const auto on_cpu = for_cpu(test::cluster_kernels), on_gpu = for_gpu(test::cluster_kernels);
+  ASSERT_TRUE(on_cpu && on_gpu);
+  const std::vector<words> buffers{random_floats(24 * 64, -1, 1), words(24 * 128), words(24)};
+  const auto y = run(*on_cpu, *on_gpu, "exchange", {6, 4, 1}, 64, buffers);
+  EXPECT_EQ(y.cpu[1], y.gpu[1]);
+  EXPECT_EQ(y.cpu[2], y.gpu[2]);
+  const auto alone = run(*on_cpu, *on_gpu, "alone", {3, 1, 1}, 64, {words(3)});
+  EXPECT_EQ(alone.cpu[0], alone.gpu[0]);
+
+  // In a graph, whose launches get other pointers at each call.
+  const auto p =
+      read_program(R"({"format":1,"name":"exchange","inputs":[{"name":"x","dtype":"float32","shape":[1536]}],)"
+                   R"("steps":[{"alloc":"y","dtype":"float32","shape":[3072]},)"
+                   R"({"alloc":"r","dtype":"int32","shape":[24]},)"
+                   R"({"launch":"exchange","grid":[6,4,1],"block":[64,1,1],)"
+                   R"("args":[{"in":"x"},{"out":"y"},{"out":"r"}]}],"outputs":["y","r"]})"
+                   "\n---\n" +
+                   std::string(test::cluster_kernels))
+          .value();
+  const given_memory none = draw({}, {}, 0), x = draw(p.inputs, {input_spec{}}, 1),
+                     other = draw(p.inputs, {input_spec{}}, 2);
+  const auto object = cubin_for_gpu(test::cluster_kernels);
+  const auto stepwise = load(p, none, object), graph = load(with_graph(p), none, object);
+  EXPECT_EQ(outputs_of(*stepwise, x, 3), outputs_of(*graph, x, 4));
+  EXPECT_EQ(outputs_of(*stepwise, other, 5), outputs_of(*graph, other, 6));
+  EXPECT_NE(outputs_of(*graph, x, 7), outputs_of(*graph, other, 8));
 }
 
 }  // namespace

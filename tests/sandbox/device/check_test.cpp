@@ -76,6 +76,28 @@ TEST_F(check_test, a_compiled_cuda_kernel_passes) {
   EXPECT_EQ(report->draws.at(2).outputs.at(0).max_absolute, 0);
 }
 
+// Each block copies the elements of the other block of its cluster, and takes its own from there.
+TEST_F(check_test, a_kernel_of_clusters_and_asynchronous_copies_passes) {
+  const auto compiler = host_compiler::create({});
+  ASSERT_TRUE(compiler) << compiler.error().message;
+  const auto p = check_program_text(
+      R"({"format":1,"name":"relu","inputs":[{"name":"a","dtype":"float32","shape":[4096]}],"steps":[{"alloc":"y",)"
+      R"("dtype":"float32","shape":[4096]},{"launch":"relu","grid":[16,1,1],"block":[256,1,1],"args":[{"in":"a"},)"
+      R"({"out":"y"}]}],"outputs":["y"]})"
+      "\n---\n__global__ void __cluster_dims__(2, 1, 1) relu(const float* a, float* y) {\n"
+      "  __shared__ float s[256];\n  const int t = threadIdx.x, block = blockIdx.x;\n"
+      "  copy_async<4>(s + t, a + (block ^ 1) * 256 + t, true);\n  copy_async_commit();\n  copy_async_wait<0>();\n"
+      "  cluster_sync();\n  y[block * 256 + t] = fmaxf(load_cluster(s + t, cluster_rank() ^ 1), 0.0f);\n"
+      "  cluster_sync();\n}\n");
+  ASSERT_TRUE(p) << p.error().message;
+  const auto code = (*compiler)->compile(*p);
+  ASSERT_TRUE(code) << code.error().message;
+  const auto report = session->check(*p, *code, short_plan());
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_FALSE(report->problem) << report->problem->reason;
+  EXPECT_EQ(report->draws.at(2).outputs.at(0).max_absolute, 0);
+}
+
 TEST_F(check_test, a_wrong_answer_shows_in_the_output_check) {
   const auto report = check(native("for (long i = 0; i < n; ++i) y[i] = a[i];", elements));
   ASSERT_TRUE(report) << report.error().message;

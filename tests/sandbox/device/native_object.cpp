@@ -41,8 +41,8 @@ compiled_code native(const std::string& body, int64_t count, const std::string& 
   fs::create_directory(folder);
   std::ofstream(folder / "k.cpp") << fmt::format(
       "struct launch {{ int grid[3], block[3]; void* const* arguments; }};\n"
-      "struct info {{ int abi, kind, parameters; }};\n"
-      "extern \"C\" {{ extern const info cudal1_info_k = {{1, 1, 2}}; }}\n"
+      "struct info {{ int abi, kind, parameters, cluster[3]; }};\n"
+      "extern \"C\" {{ extern const info cudal1_info_k = {{2, 1, 2, {{1, 1, 1}}}}; }}\n"
       "static long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {{\n"
       "  long r; register long r10 asm(\"r10\") = d; register long r8 asm(\"r8\") = e; register long r9 asm(\"r9\") = "
       "f;\n"

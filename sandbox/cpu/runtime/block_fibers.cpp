@@ -358,7 +358,7 @@ void block_fibers::complete_whole_warp(const block_fiber* first, unsigned lanes,
   const auto parts = [first]<class Part>(const Part*) {
     std::array<const Part*, warp_lanes> all{};
     for (std::size_t i = 0; i < all.size(); ++i)
-      all[i] = reinterpret_cast<const Part*>(first[i].value);
+      all[i] = std::bit_cast<const Part*>(first[i].value);
     return all;
   };
   if (operation == cudal1_warp_mma_tf32) return multiply_tf32(parts(static_cast<const cudal1_product_part*>(nullptr)));

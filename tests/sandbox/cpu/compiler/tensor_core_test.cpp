@@ -19,11 +19,34 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-__extension__ typedef _Float16 half;
-
 kernels& all() {
   static kernels k(tensor_core_kernels);
   return k;
+}
+
+float value_of_half(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const float size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                                   : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  return bits >> 15 != 0 ? -size : size;
+}
+float value_of_bfloat16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+std::vector<float> values(const std::vector<uint16_t>& bits, float (*value)(uint16_t)) {
+  std::vector<float> x;
+  for (const uint16_t b : bits)
+    x.push_back(value(b));
+  return x;
+}
+
+// Of magnitudes from 1/4 to 4 as float16.
+std::vector<uint16_t> random_halves(std::size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<uint16_t> x(n);
+  for (auto& v : x)
+    v = static_cast<uint16_t>((random() & 0x8fffu) + 0x3400u);
+  return x;
 }
 
 std::vector<float> random_floats(std::size_t n, unsigned seed, float low = -2, float high = 2) {
@@ -45,12 +68,11 @@ float rounded(float v) {
 }
 
 // c + a b of 16 rows and 8 columns, in the order of k; `b` is k x 8.
-template <class T>
-std::vector<float> product(const std::vector<T>& a, const std::vector<T>& b, std::vector<float> c) {
+std::vector<float> product(const std::vector<float>& a, const std::vector<float>& b, std::vector<float> c) {
   const std::size_t depth = b.size() / 8;
   for (std::size_t i = 0; i < c.size(); ++i)
     for (std::size_t k = 0; k < depth; ++k)
-      c[i] += static_cast<float>(a[i / 8 * depth + k]) * static_cast<float>(b[k * 8 + i % 8]);
+      c[i] += a[i / 8 * depth + k] * b[k * 8 + i % 8];
   return c;
 }
 
@@ -85,22 +107,18 @@ TEST(TensorCores, MultiplyTf32AndIgnoreTheBitsThatItLacks) {
 }
 
 TEST(TensorCores, MultiplyHalfTypes) {
-  const auto fa = random_floats(16 * 16, 5), fb = random_floats(16 * 8, 6), c = random_floats(16 * 8, 7);
-  std::vector<half> a(fa.begin(), fa.end()), b(fb.begin(), fb.end());
-  a[0] = half(6e-8f);  // subnormal
-  a[17] = half(65504.f);
-  std::vector<float> as_bfloat16_a, as_bfloat16_b;
-  for (const half v : a)
-    as_bfloat16_a.push_back(std::bit_cast<float>(static_cast<uint32_t>(std::bit_cast<uint16_t>(v)) << 16));
-  for (const half v : b)
-    as_bfloat16_b.push_back(std::bit_cast<float>(static_cast<uint32_t>(std::bit_cast<uint16_t>(v)) << 16));
+  auto a = random_halves(16 * 16, 5);
+  const auto b = random_halves(16 * 8, 6);
+  const auto c = random_floats(16 * 8, 7);
+  a[0] = 1;  // the smallest subnormal number, and the largest number
+  a[17] = 0x7bff;
   std::vector<float> y(c.size()), z(c.size());
   all().launch("products_of_half_types", {1, 1, 1}, {32, 1, 1}, a.data(), b.data(), c.data(), y.data(), z.data());
-  EXPECT_EQ(y, product(a, b, c));
-  EXPECT_EQ(z, product(as_bfloat16_a, as_bfloat16_b, c));
+  EXPECT_EQ(y, product(values(a, value_of_half), values(b, value_of_half), c));
+  EXPECT_EQ(z, product(values(a, value_of_bfloat16), values(b, value_of_bfloat16), c));
   std::fill(y.begin(), y.end(), 0.f);
   all().launch("product_from_shared", {1, 1, 1}, {32, 1, 1}, a.data(), b.data(), y.data());
-  EXPECT_EQ(y, product(a, b, std::vector<float>(c.size())));
+  EXPECT_EQ(y, product(values(a, value_of_half), values(b, value_of_half), std::vector<float>(c.size())));
 }
 
 TEST(TensorCores, LoadMatricesFromSharedMemory) {

@@ -33,7 +33,7 @@ expected<void> build_product(body_builder& b, const graph_step& s) {
       right{g.resolve(*tensor_argument_name(s, form.right)), {}, 0};
   const tensor_type &x = g.type_of(left.value), &y = g.type_of(right.value);
   for (const auto* type : {&x, &y, &result})
-    if (type->type != dtype::float32)
+    if (type->type != result.type || (result.type != dtype::float32 && !is_half(result.type)))
       return fail(errc::unsupported, "{} on {} stays a library call", s.op(), name_of(type->type));
   for (const auto* type : {&x, &y, &result})
     if (type->dim() < 2 || type->numel() == 0)

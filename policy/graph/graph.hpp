@@ -56,11 +56,11 @@ struct replacement {
 enum class group_kind { pointwise, rows, product };
 
 struct group_options {
-  int64_t threads = 0;         // per block; 0: the target's default
-  int64_t items = 0;           // elements per thread (pointwise, one dimension); 0: the default
-  int64_t accumulators = 0;    // partial results per thread; on cuda: vectors in flight; 0: the default
-  int64_t row_threads = 0;     // that share a row (cuda); 0: the default
-  int64_t tile_rows = 0;       // of a product that a block computes (cuda); 0: the default
+  int64_t threads = 0;       // per block; 0: the target's default
+  int64_t items = 0;         // elements per thread (pointwise, one dimension); 0: the default
+  int64_t accumulators = 0;  // partial results per thread; on cuda: vectors in flight; 0: the default
+  int64_t row_threads = 0;   // that share a row (cuda); 0: the default
+  int64_t tile_rows = 0;     // of a product that a block computes (cuda); 0: the default
   int64_t tile_columns = 0;
   int64_t depth_parts = 0;     // into which a product's sums are cut, each a block's work (cuda); 0: the default
   std::string in_place;        // the operand that the (only) result overwrites; "" for none

@@ -57,16 +57,18 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
   CUDAL1_TRY(group, make_group(g, {number}, group_kind::product, group));
   CUDAL1_CHECK(check_group(g, group, target));
   const auto& s = g.step_at(number);
-  return fmt::format("group {}: step {} ({}) on tensor cores{}: each float32 factor is a high and a low TF32 part",
-                     group, number, s.op(), others.empty() ? "" : ", with " + operator_names(g, others) + " after it");
+  return fmt::format("group {}: step {} ({}) on tensor cores{}{}", group, number, s.op(),
+                     others.empty() ? "" : ", with " + operator_names(g, others) + " after it",
+                     s.result_types[0].type == dtype::float32 ? ": each factor is a high and a low TF32 part" : "");
 }
 
 }  // namespace
 
 std::vector<move_kind> product_moves() {
   return {{.name = "product_kernel",
-           .summary = "a float32 matrix product as a kernel on tensor cores that keeps float32's precision, together "
-                      "with the group that reads it (cuda)",
+           .summary =
+               "a matrix product as a kernel on tensor cores, which keeps float32's precision, together with the "
+               "group that reads it (cuda)",
            .parameters = {"steps"},
            .phase = move_phase::implementation,
            .order = -1,  // before the others: what follows the product is not a kernel of its own

@@ -1,5 +1,8 @@
 // Products as kernels of our own: every layout, odd sizes, what follows them, every way to divide their work. The gates
 // judge them, with CUDA's kernels compiled for the host, where tensor cores are emulated.
+#include <algorithm>
+#include <iterator>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,8 +25,8 @@ task made(const std::string& name, const std::string& inputs, const std::string&
   return std::move(*read);
 }
 
-std::string tensor(const std::string& name, const std::string& shape) {
-  return fmt::format(R"({{"name": "{}", "dtype": "float32", "shape": [{}]}})", name, shape);
+std::string tensor(const std::string& name, const std::string& shape, const std::string& type = "float32") {
+  return fmt::format(R"({{"name": "{}", "dtype": "{}", "shape": [{}]}})", name, type, shape);
 }
 
 std::string step(const std::string& op, const std::string& args, const std::string& out) {
@@ -63,9 +66,10 @@ std::vector<product_case> cases() {
       linear_case("several_tiles", 70, 36, 150, "tile_rows(group=0, rows=32); tile_columns(group=0, columns=64)"));
   for (const int64_t rows : {16, 32, 64, 128})
     for (const int64_t columns : {32, 64, 128})
-      out.push_back(
-          linear_case(fmt::format("tile_{}_{}", rows, columns), 130, 40, 132,
-                      fmt::format("tile_rows(group=0, rows={}); tile_columns(group=0, columns={})", rows, columns)));
+      out.push_back(linear_case(fmt::format("tile_{}_{}", rows, columns), 130, 40, 132,
+                                fmt::format("tile_rows(group=0, rows={}); tile_columns(group=0, columns={}); "
+                                            "depth_parts(group=0, parts=1)",
+                                            rows, columns)));
   for (const int64_t parts : {2, 3, 8})
     out.push_back(linear_case(fmt::format("parts_{}", parts), 33, 250, 36,
                               fmt::format("depth_parts(group=0, parts={})", parts), 2));
@@ -133,9 +137,50 @@ schedule without_defaults(const task& t, const std::string& text) {
   return out;
 }
 
+std::vector<product_case> half_cases(const std::string& type) {
+  const auto t = [&](const std::string& name, const std::string& shape) { return tensor(name, shape, type); };
+  const auto linear = [&](const std::string& name, int64_t rows, int64_t depth, int64_t columns,
+                          const std::string& tuning, int kernels) {
+    return product_case{name,
+                        made(name, t("x", fmt::format("{}, {}", rows, depth)),
+                             t("w", fmt::format("{}, {}", columns, depth)) + ", " + t("b", std::to_string(columns)),
+                             step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " +
+                                 step("gelu", R"("self": "h")", "y"),
+                             R"("y")"),
+                        "fuse(steps=1); product_kernel(steps=0..1)" + tuning, kernels};
+  };
+  std::vector<product_case> out;
+  out.push_back(linear("aligned_" + type, 64, 64, 64, "", 1));
+  out.push_back(linear("pairs_" + type, 17, 42, 23, "", 1));
+  out.push_back(linear("long_" + type, 33, 600, 40, "; depth_parts(group=0, parts=2)", 2));
+  out.push_back(linear("large_tiles_" + type, 130, 72, 132,
+                       "; tile_rows(group=0, rows=128); tile_columns(group=0, columns=128)", 1));
+  out.push_back(one_step("mm_" + type, t("a", "40, 40") + ", " + t("b", "40, 56"),
+                         step("mm", R"("self": "a", "mat2": "b")", "y"), 0));
+  out.push_back(one_step("mm_pairs_" + type, t("a", "38, 34") + ", " + t("b", "34, 50"),
+                         step("mm", R"("self": "a", "mat2": "b")", "y"), 0));
+  out.push_back(one_step("transposed_left_" + type, t("a", "40, 48") + ", " + t("b", "40, 56"),
+                         step("t", R"("self": "a")", "at") + ", " + step("mm", R"("self": "at", "mat2": "b")", "y"),
+                         1));
+  out.push_back(one_step("bmm_" + type, t("a", "3, 20, 40") + ", " + t("b", "3, 40, 24"),
+                         step("bmm", R"("self": "a", "mat2": "b")", "y"), 0));
+  return out;
+}
+
+TEST(ProductKernels, OfOddSizesInHalfTypesStayLibraryCalls) {
+  const auto odd = one_step("odd", tensor("a", "38, 35", "float16") + ", " + tensor("b", "35, 50", "float16"),
+                            step("mm", R"("self": "a", "mat2": "b")", "y"), 0);
+  const auto refused = lower(odd.what, *parse_schedule(odd.schedule), for_cuda());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("cannot be copied in pairs"));
+}
+
 TEST(ProductKernels, AreAcceptedByTheGates) {
   use_judging_arena();
-  for (const auto& c : cases()) {
+  auto all = cases();
+  for (const char* type : {"float16", "bfloat16"})
+    std::ranges::move(half_cases(type), std::back_inserter(all));
+  for (const auto& c : all) {
     auto lowered = lower(c.what, without_defaults(c.what, c.schedule), for_cuda());
     ASSERT_TRUE(lowered) << c.name << ": " << lowered.error().message;
     int kernels = 0, calls = 0;

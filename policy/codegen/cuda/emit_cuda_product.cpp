@@ -27,13 +27,16 @@ class cuda_product_writer {
     write_results();
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = 4 * t_.stages * stage_floats();
+    std::get<launch_step>(out.steps.back()).shared_bytes = size_of(t_.type) * t_.stages * stage_elements();
     return out;
   }
 
  private:
-  int64_t left_floats() const { return tile_floats(t_.left, t_.rows, t_.stage_depth); }
-  int64_t stage_floats() const { return left_floats() + tile_floats(t_.right, t_.columns, t_.stage_depth); }
+  bool halves() const { return is_half(t_.type); }
+  std::string element_type() const { return memory_type(t_.type); }
+  std::string all_stages() const { return halves() ? "(unsigned short*)tiles" : "tiles"; }
+  int64_t left_elements() const { return tile_elements(t_, t_.left, t_.rows); }
+  int64_t stage_elements() const { return left_elements() + tile_elements(t_, t_.right, t_.columns); }
   int64_t row_tiles() const { return (t_.left.size + t_.rows - 1) / t_.rows; }
   int64_t column_tiles() const { return (t_.right.size + t_.columns - 1) / t_.columns; }
   bool has_part(const product_side& side, int64_t tile) const { return side.size % tile != 0; }
@@ -82,7 +85,7 @@ class cuda_product_writer {
     const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
     const int64_t count = rows * t_.stage_depth / side.width / threads_;
     const std::string in_batch = t_.batches > 1 ? " + " + offset(strides, t_.batch, "batch") : "";
-    w_.line(fmt::format("const float* const {}_matrix = {}{};", name, w_.pointer(side.operand), in_batch));
+    w_.line(fmt::format("const {}* const {}_matrix = {}{};", element_type(), name, w_.pointer(side.operand), in_batch));
     w_.line(
         fmt::format("const int {0}_line = thread / {1}, {0}_place = thread % {1} * {2};", name, in_line, side.width));
     const int64_t own = side.along_depth ? count : 1;
@@ -99,7 +102,7 @@ class cuda_product_writer {
     w_.close();
   }
 
-  void write_copy(const product_side& side, int64_t rows, const char* name, int64_t floats_before) {
+  void write_copy(const product_side& side, int64_t rows, const char* name, int64_t before) {
     const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
     const int64_t count = rows * t_.stage_depth / side.width / threads_;
     const std::string i = side.along_depth ? "i" : "0";
@@ -111,23 +114,24 @@ class cuda_product_writer {
     if (has_part(side, rows)) real += fmt::format(" && {}_exists[{}]", name, i);
     const std::string at = side.step == 1 ? "term" : fmt::format("term * {}", side.step);
     w_.line(fmt::format("copy_async<{}>(&stage[{} + line * {} + {}_place], {}_matrix + {}_from[{}] + {}, {});",
-                        4 * side.width, floats_before, tile_line(side, rows, t_.stage_depth), name, name, name, i, at,
+                        size_of(t_.type) * side.width, before, tile_line(t_, side, rows), name, name, name, i, at,
                         real));
     w_.close();
   }
 
   void write_stage_copy(const std::string& number) {
-    w_.line(fmt::format("float* const stage = tiles + ({}) % {} * {};", number, t_.stages, stage_floats()));
+    w_.line(fmt::format("{}* const stage = {} + ({}) % {} * {};", element_type(), all_stages(), number, t_.stages,
+                        stage_elements()));
     w_.line(fmt::format("const int from = begin + ({}) * {};", number, t_.stage_depth));
     write_copy(t_.left, t_.rows, "left", 0);
-    write_copy(t_.right, t_.columns, "right", left_floats());
+    write_copy(t_.right, t_.columns, "right", left_elements());
   }
 
   // The elements of `count` fragments in shared memory, and their two parts: of the left operand 16 rows each, of the
   // right one 8 columns. Where a tile's lines lie along the depth, ldmatrix reads several fragments' elements at once.
-  void write_factors(const product_side& side, int64_t rows, bool left, int64_t count, int64_t floats_before) {
+  void write_factors(const product_side& side, int64_t rows, bool left, int64_t count, int64_t before) {
     const std::string name = left ? "a" : "b", from = left ? "warp_row" : "warp_column";
-    const int64_t line = tile_line(side, rows, t_.stage_depth), size = left ? 16 : 8, elements = left ? 4 : 2;
+    const int64_t line = tile_line(t_, side, rows), size = left ? 16 : 8, elements = left ? 4 : 2;
     const int64_t together = !left && count % 2 == 0 ? 2 : 1, loaded = elements * together;
     w_.line("#pragma unroll");
     w_.open(fmt::format("for (int f = 0; f < {}; f += {})", count, side.along_depth ? together : 1));
@@ -135,8 +139,8 @@ class cuda_product_writer {
       const char* row = left ? "lane % 16" : together == 2 ? "lane / 16 * 8 + lane % 8" : "lane % 8";
       const char* term = left ? "lane / 16 * 4" : "lane / 8 % 2 * 4";
       w_.line(fmt::format("unsigned bits[{}];", loaded));
-      w_.line(fmt::format("load_matrix_x{}(bits, &stage[{} + ({} + f * {} + {}) * {} + term + {}]);", loaded,
-                          floats_before, from, size, row, line, term));
+      w_.line(fmt::format("load_matrix_x{}(bits, &stage[{} + ({} + f * {} + {}) * {} + term + {}]);", loaded, before,
+                          from, size, row, line, term));
     }
     w_.line("#pragma unroll");
     w_.open(fmt::format("for (int e = 0; e < {}; ++e)", side.along_depth ? loaded : elements));
@@ -145,8 +149,8 @@ class cuda_product_writer {
       if (together == 2) at = fmt::format("{}[f + e / 2][e % 2]", name);
       w_.line("const float factor = __uint_as_float(bits[e]);");
     } else {
-      w_.line(fmt::format("const float factor = stage[{} + (term + quad + {}) * {} + {} + f * {} + group{}];",
-                          floats_before, left ? "e / 2 * 4" : "e * 4", line, from, size, left ? " + e % 2 * 8" : ""));
+      w_.line(fmt::format("const float factor = stage[{} + (term + quad + {}) * {} + {} + f * {} + group{}];", before,
+                          left ? "e / 2 * 4" : "e * 4", line, from, size, left ? " + e % 2 * 8" : ""));
     }
     // Rounded half away from zero, as tf32_of_float does in four times as many cycles. A NaN stays one in the low part.
     w_.line(fmt::format("high_{} = (__float_as_uint(factor) + 0x1000u) & 0xffffe000u;", at));
@@ -177,29 +181,79 @@ class cuda_product_writer {
     write_stage_copy(fmt::format("step + {}", t_.stages - 1));
     w_.close();
     w_.line("copy_async_commit();");
-    w_.line(fmt::format("const float* const stage = tiles + step % {} * {};", t_.stages, stage_floats()));
+    w_.line(fmt::format("const {}* const stage = {} + step % {} * {};", element_type(), all_stages(), t_.stages,
+                        stage_elements()));
+    if (halves())
+      write_half_products(down, across, terms);
+    else
+      write_float_products(down, across, terms);
+    w_.close();
+    if (t_.slices > 1) write_sum_of_slices(down, across);
+  }
+
+  void write_float_products(int64_t down, int64_t across, int64_t terms) {
     w_.line(fmt::format("float of_step[{}][{}][4] = {{}};", down, across));
     w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int eight = 0; eight < {}; eight += 8)", terms));
-    w_.line(fmt::format("const int term = slice * {} + eight;", terms));
+    w_.open(fmt::format("for (int ahead = 0; ahead < {}; ahead += 8)", terms));
+    w_.line(fmt::format("const int term = slice * {} + ahead;", terms));
     w_.line(fmt::format("unsigned high_a[{0}][4], low_a[{0}][4], high_b[{1}][2], low_b[{1}][2];", down, across));
     write_factors(t_.left, t_.rows, true, down, 0);
-    write_factors(t_.right, t_.columns, false, across, left_floats());
-    for (const char* factors : {"low_a[r], high_b[c]", "high_a[r], low_b[c]", "high_a[r], high_b[c]"}) {
-      w_.line("#pragma unroll");
-      w_.open(fmt::format("for (int r = 0; r < {}; ++r)", down));
-      w_.line("#pragma unroll");
-      w_.open(fmt::format("for (int c = 0; c < {}; ++c)", across));
-      w_.line(fmt::format("mma_m16n8k8_tf32(of_step[r][c], {});", factors));
-      w_.close();
-      w_.close();
-    }
+    write_factors(t_.right, t_.columns, false, across, left_elements());
+    for (const char* factors : {"low_a[r], high_b[c]", "high_a[r], low_b[c]", "high_a[r], high_b[c]"})
+      write_multiplications(down, across, fmt::format("mma_m16n8k8_tf32(of_step[r][c], {});", factors));
     w_.close();
     write_fragments_loop(down, across);
     w_.line("sums[r][c][e] += of_step[r][c][e];");
     close_fragments_loop();
+  }
+
+  void write_half_products(int64_t down, int64_t across, int64_t terms) {
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int ahead = 0; ahead < {}; ahead += 16)", terms));
+    w_.line(fmt::format("const int term = slice * {} + ahead;", terms));
+    w_.line(fmt::format("unsigned a[{}][4], b[{}][2];", down, across));
+    write_half_factors(t_.left, t_.rows, true, down, 0);
+    write_half_factors(t_.right, t_.columns, false, across, left_elements());
+    write_multiplications(
+        down, across,
+        fmt::format("mma_m16n8k16_{}(sums[r][c], a[r], b[c]);", t_.type == dtype::float16 ? "half" : "bfloat16"));
     w_.close();
-    if (t_.slices > 1) write_sum_of_slices(down, across);
+  }
+
+  // As write_factors. Where lines lie along rows or columns, the matrices of 8 by 8 are transposed.
+  void write_half_factors(const product_side& side, int64_t rows, bool left, int64_t count, int64_t before) {
+    const int64_t line = tile_line(t_, side, rows);
+    const bool two = !left && count % 2 == 0;                                     // fragments of b at once
+    const char* outer = left ? "lane / 8 % 2 * 8" : two ? "lane / 16 * 8" : "0";  // the matrix, along rows or columns
+    const char* deep = left ? "lane / 16 * 8" : "lane / 8 % 2 * 8";               // and along the depth
+    const std::string first = fmt::format("{} + f * {} + {}", left ? "warp_row" : "warp_column", left ? 16 : 8, outer);
+    const std::string at = side.along_depth ? fmt::format("({} + lane % 8) * {} + term + {}", first, line, deep)
+                                            : fmt::format("(term + {} + lane % 8) * {} + {}", deep, line, first);
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int f = 0; f < {}; f += {})", count, two ? 2 : 1));
+    const std::string call =
+        fmt::format("load_matrix_x{}{}", left || two ? 4 : 2, side.along_depth ? "" : "_transposed");
+    if (two) {
+      w_.line("unsigned bits[4];");
+      w_.line(fmt::format("{}(bits, &stage[{} + {}]);", call, before, at));
+      w_.line("#pragma unroll");
+      w_.open("for (int e = 0; e < 4; ++e)");
+      w_.line("b[f + e / 2][e % 2] = bits[e];");
+      w_.close();
+    } else {
+      w_.line(fmt::format("{}({}[f], &stage[{} + {}]);", call, left ? "a" : "b", before, at));
+    }
+    w_.close();
+  }
+
+  void write_multiplications(int64_t down, int64_t across, const std::string& each) {
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int r = 0; r < {}; ++r)", down));
+    w_.line("#pragma unroll");
+    w_.open(fmt::format("for (int c = 0; c < {}; ++c)", across));
+    w_.line(each);
+    w_.close();
+    w_.close();
   }
 
   // The first slice's warps get the sums of the others, through the memory of the stages.
@@ -268,6 +322,12 @@ class cuda_product_writer {
     write_fragments_loop(t_.warp_rows / 16, t_.warp_columns / 8);
     w_.line("const int row = first_row + warp_row + r * 16 + group + e / 2 * 8;");
     w_.line("const int column = first_column + warp_column + c * 8 + quad * 2 + e % 2;");
+    write_result("sums[r][c][e]");
+    close_fragments_loop();
+  }
+
+  // Of one row and column, whose sum of products is `sum`.
+  void write_result(const std::string& sum) {
     std::string inside;
     if (has_part(t_.left, t_.rows)) inside = fmt::format("row < {}", t_.left.size);
     if (has_part(t_.right, t_.columns))
@@ -281,7 +341,7 @@ class cuda_product_writer {
       const int n = static_cast<int>(each);
       const body_node& from = w_.node(n);
       if (!is_needed(n) || from.kind == node_kind::constant) continue;
-      std::string value = "sums[r][c][e]";
+      std::string value = sum;
       if (from.kind == node_kind::load)
         value = w_.element(n, w_.pointer(from.operand), element(operand(from.operand)), spell);
       else if (from.kind != node_kind::product)
@@ -296,7 +356,6 @@ class cuda_product_writer {
           fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), at, stored(r.target.type.type, spell(r.node))));
     }
     w_.close();
-    close_fragments_loop();
   }
 
   kernel_writer w_;

@@ -18,13 +18,14 @@ struct product_side {
   int64_t size = 1;          // of these dimensions together
   int64_t step = 0;          // from one term to the next, in elements
   bool along_depth = false;  // what a thread copies lies along the depth, and so does a tile in shared memory
-  int64_t width = 1;         // elements that a thread copies at once: 4 or 1
+  int64_t width = 1;         // elements that a thread copies at once, of 16 or 4 bytes
 };
 
 struct product_tiling {
   product_side left, right;
   std::vector<int> batch;  // dimensions that both operands have
   int64_t batches = 1, depth = 0;
+  dtype type = dtype::float32;              // of both operands
   int64_t rows = 0, columns = 0;            // of a tile
   int64_t warp_rows = 0, warp_columns = 0;  // of a warp's share of it
   int64_t slices = 1;                       // warps that share it: each takes other terms of a stage
@@ -39,10 +40,9 @@ inline constexpr std::array<int64_t, 4> product_tile_rows{16, 32, 64, 128};
 inline constexpr std::array<int64_t, 3> product_tile_columns{32, 64, 128};
 inline constexpr std::array<int64_t, 6> product_depth_parts{1, 2, 3, 4, 8, 16};
 
-// Floats of one stage of an operand's tile of so many rows (or columns) and terms, and from one of its lines to the
-// next.
-int64_t tile_line(const product_side& side, int64_t rows, int64_t terms);
-int64_t tile_floats(const product_side& side, int64_t rows, int64_t terms);
+// Elements of one stage of an operand's tile of so many rows (or columns), and from one of its lines to the next.
+int64_t tile_line(const product_tiling& t, const product_side& side, int64_t rows);
+int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t rows);
 
 // The tiling that the options choose, with estimates for what they leave open. errc::unsupported with the reason where
 // there is none.

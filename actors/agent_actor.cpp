@@ -141,6 +141,7 @@ void agent_state::device_failed(const std::string& device, const error& problem)
 void agent_state::device_died(const std::string& device) {
   devices_.at(device).actor = nullptr;
   std::erase_if(in_flight_, [&](const auto& lease) { return lease.second == device; });
+  std::erase_if(waiting_, [&](const auto& item) { return !in_flight_.contains(item.lease); });
   if (ending_) return;
   if (coordinator_)
     self_->send(coordinator_,
@@ -162,6 +163,10 @@ void agent_state::end(const caf::error& reason) {
   ending_ = true;
   for (auto& [device, entry] : devices_)
     if (entry.actor) self_->send_exit(entry.actor, reason);
+  for (const auto& [device, entry] : baselines_) {
+    entry.cancel->set();
+    self_->send_exit(entry.actor, reason);
+  }
   for (const auto& [kind, j] : judges_) {
     self_->send_exit(j.auditor, reason);
     self_->send_exit(j.profiler, reason);
@@ -194,7 +199,7 @@ void agent_state::take(const message::work_item& item) {
   if (known == tasks_.end()) return refuse_work(item, "the machine has not been told of its task");
   in_flight_[item.lease] = device;
   if (!known->second.problem.empty()) return refuse_work(item, known->second.problem);
-  if (!known->second.missing.empty()) return waiting_.push_back(item);
+  if (!is_ready(known->second, device)) return waiting_.push_back(item);
   hand_to_device(item, known->second);
 }
 
@@ -221,6 +226,7 @@ void agent_state::blob_ended(const std::string& blob, const expected<void>& how)
     t.problem = fmt::format("the weights of {}: {}", t.what->name, how.error().message);
   }
   hand_out_waiting();
+  baseline_source_ended(blob, how);
 }
 
 void agent_state::hand_out_waiting() {
@@ -228,7 +234,7 @@ void agent_state::hand_out_waiting() {
     const auto& known = tasks_.at(item.attempt.task);
     if (!known.problem.empty())
       refuse_work(item, known.problem);
-    else if (!known.missing.empty())
+    else if (!is_ready(known, in_flight_.at(item.lease)))
       waiting_.push_back(std::move(item));
     else
       hand_to_device(std::move(item), known);
@@ -244,7 +250,13 @@ void agent_state::hold(const message::device_held& m) {
   const auto found = devices_.find(name_on_machine(m.device));
   if (found == devices_.end()) return;
   found->second.held = m.held;
-  if (found->second.actor) self_->send(found->second.actor, m);
+  if (!m.held) end_baselines(found->first);
+  if (!measures_baseline(found->first)) tell_of_hold(found->first);
+}
+
+void agent_state::tell_of_hold(const std::string& device) {
+  const auto& entry = devices_.at(device);
+  if (entry.actor) self_->send(entry.actor, message::device_held{device, entry.held});
 }
 
 caf::result<shared_code> agent_state::compile(const message::compile& m) {
@@ -344,6 +356,7 @@ agent_actor::behavior_type run_agent(agent_actor::stateful_pointer<agent_state> 
       [&s](const message::work_item& m) { log_exceptions(s.name, [&] { s.take(m); }); },
       [&s](const message::cancel_call& m) { log_exceptions(s.name, [&] { s.cancel(m); }); },
       [&s](const message::device_held& m) { log_exceptions(s.name, [&] { s.hold(m); }); },
+      [&s](const message::measure_baseline& m) { return s.measure_baseline(m); },
       [&s](const message::compile& m) { return s.compile(m); },
       [&s](const message::processes_query&) -> caf::result<message::machine_processes> { return s.processes(); },
       [&s](const message::device_idle& m) { log_exceptions(s.name, [&] { s.idle(m); }); },

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/baseline_actor.hpp"
 #include "actors/blob_fetcher.hpp"
 #include "actors/cluster_link.hpp"
 #include "actors/device_actor.hpp"
@@ -26,9 +27,10 @@ namespace cudal1 {
 struct agent_setup {
   node_options options;
   std::map<std::string, std::shared_ptr<kernel_compiler>> compilers;  // by architecture
-  std::string name;                                                   // of this machine; "": the coordinator's own
-  std::string version;                                                // of the program
-  coordinator_actor coordinator;                                      // of this process; if there is none:
+  make_baseline_measurer make_baselines;
+  std::string name;               // of this machine; "": the coordinator's own
+  std::string version;            // of the program
+  coordinator_actor coordinator;  // of this process; if there is none:
   coordinator_address address;
   // Called, from the actor's thread, when the agent cannot continue: its process should end.
   std::function<void(const std::string&)> fatal;
@@ -45,6 +47,7 @@ class agent_state {
   void take(const message::work_item& item);
   void cancel(const message::cancel_call& m);
   void hold(const message::device_held& m);
+  caf::result<baseline_times> measure_baseline(message::measure_baseline m);  // this and its parts: agent_baselines.cpp
   caf::result<shared_code> compile(const message::compile& m);
   message::machine_processes processes() const;
 
@@ -86,6 +89,18 @@ class agent_state {
     auditor_actor auditor;
     verification_options verification;  // with which they were started
   };
+  // Who measures PyTorch on a device, from the first time on.
+  struct baseline_entry {
+    baseline_actor actor;
+    std::shared_ptr<baseline_cancel> cancel;
+    int64_t asked = 0;  // that it has not answered: meanwhile the device gets no evaluation
+  };
+  // A measurement that waits for the blob of its source.
+  struct baseline_job {
+    message::measure_baseline what;
+    std::string missing;
+    caf::typed_response_promise<baseline_times> promise;
+  };
   using done_promise = caf::typed_response_promise<message::done>;
 
   bool is_local() const { return setup_.name.empty(); }
@@ -117,6 +132,7 @@ class agent_state {
   device_setup setup_of_device(const std::string& device) const;
   void device_failed(const std::string& device, const error& problem);
   void device_died(const std::string& device);
+  void tell_of_hold(const std::string& device);
 
   // Work.
   void blob_ended(const std::string& name, const expected<void>& how);
@@ -124,7 +140,20 @@ class agent_state {
   void hand_to_device(message::work_item item, const known_task& of);
   void refuse_work(const message::work_item& item, const std::string& why);
   void acknowledged(uint64_t lease);
+  bool is_ready(const known_task& of, const std::string& device) const {
+    return of.missing.empty() && !measures_baseline(device);
+  }
   void send_left_results();
+
+  // PyTorch.
+  void baseline_source_ended(const std::string& blob, const expected<void>& how);
+  expected<void> spawn_baseline(const std::string& device);
+  void begin_baseline(baseline_job job);
+  error ended_early(const std::string& device) const;
+  void baseline_answered(const std::string& device);
+  bool measures_baseline(const std::string& device) const;
+  // Kills what is measured there.
+  void end_baselines(const std::string& device);
 
   agent_actor::pointer self_ = nullptr;
   agent_setup setup_;
@@ -144,13 +173,15 @@ class agent_state {
 
   std::map<std::string, known_task> tasks_;  // by id
   std::optional<blob_fetcher> fetcher_;
-  std::deque<message::work_item> waiting_;     // for the blobs of their tasks
+  std::deque<message::work_item> waiting_;     // for the blobs of their tasks, or for a device that measures PyTorch
   std::map<uint64_t, std::string> in_flight_;  // leases whose end is not acknowledged, and their devices
   std::map<uint64_t, done_promise> reporting_;
   std::optional<result_spool> spool_;            // if the coordinator is another process
   std::map<uint64_t, message::work_done> left_;  // by lease: results that an earlier process of this machine left
   bool sending_left_ = false;
   std::vector<done_promise> retired_;
+  std::map<std::string, baseline_entry> baselines_;  // by device
+  std::vector<baseline_job> baseline_jobs_;
 };
 
 agent_actor::behavior_type run_agent(agent_actor::stateful_pointer<agent_state> self,

@@ -109,6 +109,8 @@ void agent_state::parted(const std::string& why) {
   self_->demonitor(coordinator_.address());
   coordinator_ = nullptr;
   fetcher_->disconnected();
+  for (const auto& [device, entry] : devices_)
+    end_baselines(device);
   for (auto& [lease, promise] : std::exchange(reporting_, {}))
     promise.deliver(to_caf(no_coordinator()));
   if (is_local()) return setup_.fatal("the coordinator ended");

@@ -76,13 +76,13 @@ bool client_connection::handle_line() {
   return handle(*request);
 }
 
-// What writes to a path of this machine, or measures on it in the client's own process.
+// What writes to a path of this machine, or executes the Python of a model without a sandbox.
 std::optional<error> client_connection::forbidden(const client_request& r) const {
   if (!remote_) return std::nullopt;
   if (r.verb == client_verb::checkpoint)
     return error{errc::invalid_argument, "a copy of the store is made on the coordinator's machine only"};
-  if (r.verb == client_verb::hold || r.verb == client_verb::keep_baseline)
-    return error{errc::invalid_argument, "PyTorch is measured on the device's own machine only"};
+  if (r.verb == client_verb::hold || r.verb == client_verb::measure_baseline || r.verb == client_verb::keep_baseline)
+    return error{errc::invalid_argument, "PyTorch is measured by commands on the coordinator's machine only"};
   return std::nullopt;
 }
 
@@ -151,6 +151,8 @@ bool client_connection::handle(const client_request& r) {
       return stop(r);
     case client_verb::hold:
       return hold(r);
+    case client_verb::measure_baseline:
+      return measure_baseline(r);
     case client_verb::keep_baseline:
       return keep_baseline(r);
     case client_verb::checkpoint:
@@ -364,6 +366,31 @@ bool client_connection::hold(const client_request& r) {
   auto a = last_answer();
   a.hold = std::move(*held);
   return send(a);
+}
+
+bool client_connection::measure_baseline(const client_request& r) {
+  if (!r.wanted) return refuse({errc::invalid_argument, "measure_baseline needs a request"});
+  auto begun = ask_node<message::done>(message::begin_baseline{hold_, r.task, *r.wanted});
+  if (!begun) return refuse(begun.error());
+  for (;;) {
+    auto now = ask_node<message::baseline_answer>(message::baseline_query{hold_});
+    if (!now) return refuse(now.error());
+    if (now->ended) {
+      auto a = last_answer();
+      a.times = std::move(now->times);
+      return send(a);
+    }
+    switch (wait(100ms)) {
+      case wake::time:
+        break;
+      case wake::stop:
+        return refuse({errc::infrastructure, "the node is ending; run the same command again"}) && false;
+      case wake::line:
+        return refuse({errc::invalid_argument, "while PyTorch is measured, no other request is allowed"}) && false;
+      case wake::gone:
+        return false;
+    }
+  }
 }
 
 bool client_connection::keep_baseline(const client_request& r) {

@@ -41,6 +41,7 @@ class client_connection {
   bool stop(const client_request& r);
   bool prune(const client_request& r);
   bool hold(const client_request& r);
+  bool measure_baseline(const client_request& r);
   bool keep_baseline(const client_request& r);
   // Answers a request that returns nothing.
   template <class T>

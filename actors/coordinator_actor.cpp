@@ -367,6 +367,8 @@ coordinator_actor::behavior_type run_coordinator(coordinator_actor::stateful_poi
       [&s](const message::stop_experiment& m) { return s.stop(m); },
       [&s](const message::hold_device& m) { return reply_or_error(s.name, [&] { return s.hold(m); }); },
       [&s](const message::release_device& m) { return reply_or_error(s.name, [&] { return s.release(m); }); },
+      [&s](const message::begin_baseline& m) { return reply_or_error(s.name, [&] { return s.begin_baseline(m); }); },
+      [&s](const message::baseline_query& m) { return reply_or_error(s.name, [&] { return s.baseline(m); }); },
       [&s](const message::keep_baseline& m) { return s.keep_baseline(m); },
       [&s](const message::status_query&) { return s.status(); },
       [&s](const message::await_devices&) { return s.await_devices(); },

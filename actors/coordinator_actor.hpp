@@ -65,6 +65,8 @@ class coordinator_state {
   // Clients that hold a device (coordinator_holds.cpp).
   expected<device_hold> hold(const message::hold_device& m);
   expected<message::done> release(const message::release_device& m);
+  expected<message::done> begin_baseline(const message::begin_baseline& m);
+  expected<message::baseline_answer> baseline(const message::baseline_query& m) const;
   caf::result<message::done> keep_baseline(const message::keep_baseline& m);
 
   caf::result<node_status> status();
@@ -84,6 +86,12 @@ class coordinator_state {
     std::shared_ptr<policy_handles> policy;
     experiment_record record;
     std::optional<message::experiment_ended> last;
+  };
+  // What a client that holds a device has measured there.
+  struct baseline_entry {
+    std::string device;
+    uint64_t number = 0;  // of the measurement
+    std::optional<expected<baseline_times>> result;
   };
   using done_promise = caf::typed_response_promise<message::done>;
 
@@ -121,7 +129,10 @@ class coordinator_state {
   void experiment_died(const std::string& id, caf::actor_id actor, const error& why);
   void forget_experiment(const std::string& id, message::experiment_ended last);
   expected<void> check_unused(const std::string& device) const;
-  expected<task> task_of_baseline(const message::keep_baseline& m) const;
+  expected<task> task_of_baseline(uint64_t hold, const std::string& text) const;
+  void baseline_ended(uint64_t hold, uint64_t number, expected<baseline_times> result);
+  // Those on devices of a machine that is lost.
+  void lose_baselines(const std::string& machine, const std::string& why);
 
   coordinator_actor::pointer self_ = nullptr;
   node_setup setup_;
@@ -134,6 +145,8 @@ class coordinator_state {
   compile_pool compilers_;
   device_roster devices_;
   device_holds holds_;
+  std::map<uint64_t, baseline_entry> baselines_;  // the last one of each hold
+  uint64_t last_baseline_ = 0;
   supervision supervision_;
   experiment_starter starter_;
   std::map<std::string, experiment_entry> experiments_;  // of this process; ended ones keep their last progress

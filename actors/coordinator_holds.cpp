@@ -1,4 +1,4 @@
-// The node's handling of clients that hold a device, and of the baselines that they measure.
+// Clients that hold a device: what they have measured there, and the baselines that they store.
 #include <algorithm>
 
 #include "actors/coordinator_actor.hpp"
@@ -13,14 +13,10 @@ constexpr duration store_timeout{std::chrono::minutes(1)};
 // A hold is given only for a device that no experiment uses or is about to use, so it is exclusive.
 expected<device_hold> coordinator_state::hold(const message::hold_device& m) {
   CUDAL1_CHECK(check_unused(m.device));
-  const auto& settings = setup_.options.settings_of(m.device).device;
   device_hold h;
   h.number = holds_.hold(m.device);
   h.device = devices_.at(m.device).report;
-  h.threads = static_cast<int>(settings.threads);
-  h.flush_bytes = settings.flush_mb << 20;
-  h.cores = setup_.options.cores.timing_of(m.device);
-  h.seen = setup_.options.cores.seen_by(m.device);
+  h.device.where.device = m.device;
   self_->send(agent_of(m.device), message::device_held{m.device, true});
   spdlog::info("device {} is held by a client", m.device);
   return h;
@@ -30,12 +26,8 @@ expected<void> coordinator_state::check_unused(const std::string& device) const 
   if (ending_) return fail(errc::cancelled, "the node is ending");
   if (!devices_.is_ready(device))
     return fail(errc::invalid_argument, "this node has no device \"{}\" that works", device);
-  if (const auto machine = machine_of(device); !machine.empty())
-    return fail(
-        errc::unsupported,
-        "device {} is on machine {}, where this client does not run: a baseline is measured on the device's own "
-        "machine",
-        device, machine);
+  if (!members_->takes_work(machine_of(device)))
+    return fail(errc::refused, "device {} gets no work: its machine is drained, or leaves (`cudal1 nodes`)", device);
   if (!traits_of(device).replays.empty())
     return fail(errc::refused, "device {} answers from stored verdicts: nothing can be measured on it", device);
   for (const auto& [id, e] : experiments_)
@@ -52,25 +44,71 @@ expected<void> coordinator_state::check_unused(const std::string& device) const 
 expected<message::done> coordinator_state::release(const message::release_device& m) {
   if (const auto device = holds_.release(m.hold)) {
     spdlog::info("device {} is free again", *device);
+    baselines_.erase(m.hold);
     self_->send(agent_of(*device), message::device_held{*device, false});
   }
   return message::done{};
 }
 
-expected<task> coordinator_state::task_of_baseline(const message::keep_baseline& m) const {
-  const auto held = holds_.device_of(m.hold);
-  if (!held) return fail(errc::refused, "only a client that holds the device can store a baseline");
+expected<task> coordinator_state::task_of_baseline(uint64_t hold, const std::string& text) const {
+  const auto held = holds_.device_of(hold);
+  if (!held) return fail(errc::refused, "only a client that holds the device can measure or store a baseline");
   CUDAL1_TRY(const std::string kind, kind_of_devices(*held));
-  CUDAL1_TRY(task t, read_task(m.task, traits_of(kind).profile));
-  if (t.id != m.record.task)
-    return fail(errc::invalid_argument, "the baseline's task id is not that of its task's text");
-  return t;
+  return read_task(text, traits_of(kind).profile);
 }
+
+// ---- measuring ----------------------------------------------------------------------------------------------------
+
+expected<message::done> coordinator_state::begin_baseline(const message::begin_baseline& m) {
+  CUDAL1_TRY(task t, task_of_baseline(m.hold, m.task));
+  const std::string device = *holds_.device_of(m.hold);
+  if (!devices_.is_ready(device))
+    return fail(errc::infrastructure, "device {} does not work any more: {}", device,
+                devices_.at(device).problem.message);
+  if (const auto before = baselines_.find(m.hold); before != baselines_.end() && !before->second.result)
+    return fail(errc::already_exists, "this client has a task measured already");
+  const uint64_t number = ++last_baseline_;
+  baselines_[m.hold] = {device, number, {}};
+  ask<baseline_times>(
+      self_, agent_of(device), longest_baseline(m.wanted),
+      message::measure_baseline{device, shared_task(std::move(t)), m.wanted},
+      [this, hold = m.hold, number](baseline_times& times) { baseline_ended(hold, number, std::move(times)); },
+      [this, hold = m.hold, number](error e) { baseline_ended(hold, number, tl::unexpected<error>(std::move(e))); });
+  return message::done{};
+}
+
+expected<message::baseline_answer> coordinator_state::baseline(const message::baseline_query& m) const {
+  const auto found = baselines_.find(m.hold);
+  if (found == baselines_.end()) return fail(errc::not_found, "nothing is measured for this client");
+  const auto& result = found->second.result;
+  if (!result) return message::baseline_answer{};
+  if (!*result) return tl::unexpected<error>(result->error());
+  return message::baseline_answer{true, **result};
+}
+
+void coordinator_state::baseline_ended(uint64_t hold, uint64_t number, expected<baseline_times> result) {
+  const auto found = baselines_.find(hold);
+  if (found != baselines_.end() && found->second.number == number && !found->second.result)
+    found->second.result = std::move(result);
+}
+
+void coordinator_state::lose_baselines(const std::string& machine, const std::string& why) {
+  for (auto& [hold, b] : baselines_)
+    if (machine_of(b.device) == machine && !b.result)
+      b.result = fail(errc::infrastructure,
+                      "machine {} was lost while it measured PyTorch ({}); what was measured before is kept: once "
+                      "`cudal1 nodes` shows it as present, run the same command again",
+                      machine, why);
+}
+
+// ---- storing ------------------------------------------------------------------------------------------------------
 
 caf::result<message::done> coordinator_state::keep_baseline(const message::keep_baseline& m) {
   auto promise = self_->make_response_promise<message::done>();
   auto refuse_it = [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); };
-  const auto t = task_of_baseline(m);
+  auto t = task_of_baseline(m.hold, m.task);
+  if (t && t->id != m.record.task)
+    t = fail(errc::invalid_argument, "the baseline's task id is not that of its task's text");
   if (!t) {
     refuse_it(t.error());
     return promise;

@@ -19,6 +19,7 @@ void coordinator_state::spawn_local_agent() {
   agent_setup a;
   a.options = setup_.options;
   a.compilers = setup_.compilers;
+  a.make_baselines = setup_.make_baselines;
   a.version = setup_.options.version;
   a.coordinator = coordinator_actor(self_);
   a.fatal = setup_.fatal;
@@ -64,6 +65,9 @@ expected<message::joined> coordinator_state::join(const message::join& m, const 
   auto& here = machines_[m.name];
   if (!is_own && here.agent != agent) self_->monitor(agent);
   here = {agent, m.version, {}};
+  // A release may have been sent while the machine was away.
+  for (const auto& device : devices_.of_machine(m.name))
+    self_->send(agent, message::device_held{device, holds_.is_held(device)});
   compilers_.add(m.name, agent, m.compile_slots, {m.compile_targets.begin(), m.compile_targets.end()});
   if (!is_own)
     spdlog::info("node: machine {} has joined with {} devices{}", m.name, m.devices.size(),
@@ -120,6 +124,7 @@ void coordinator_state::machine_lost(const std::string& machine, const std::stri
   if (!members_->lost(machine, std::chrono::steady_clock::now())) return;
   spdlog::warn("node: {} is away: {}", shown(machine), why);
   compilers_.remove(machine);
+  lose_baselines(machine, why);
   take_from_idle(machine);
   for (const auto& device : devices_.of_machine(machine))
     if (devices_.at(device).usable())

@@ -120,6 +120,13 @@ using device_actor = caf::typed_actor<
     // Its own timer: retries, and repeats that it is idle.
     takes<message::tick>>;
 
+// One per device on which PyTorch was measured. Detached: it waits for the Python process.
+using baseline_actor = caf::typed_actor<
+    // A task whose blobs are here.
+    answers<message::measure_baseline, baseline_times>,
+    // The device is released: the Python process ends. Answered when it has.
+    answers<message::device_held, message::done>>;
+
 // One per experiment.
 using experiment_actor = caf::typed_actor<
     // The result of an evaluation; answered when it is in the store. Late and repeated ones are answered too.
@@ -152,6 +159,8 @@ using agent_actor = caf::typed_actor<
     takes<message::know_task>, takes<message::work_item>,
     // The call in which a device is blocked is to be cancelled; a client holds a device.
     takes<message::cancel_call>, takes<message::device_held>,
+    // PyTorch is to be measured on a device that is held.
+    answers<message::measure_baseline, baseline_times>,
     // A program to compile for one of its targets; errc::not_found for another target.
     answers<message::compile, shared_code>,
     // The processes of its devices.
@@ -201,9 +210,10 @@ using coordinator_actor = caf::typed_actor<
     answers<message::prune_store, prune_report>,
     // From the metrics' server.
     answers<message::node_metrics_query, message::node_metrics>,
-    // From a client that measures on a device itself: holds the device, which must be idle; releases it; stores a
-    // baseline.
+    // From a client that measures PyTorch: holds a device, which must be idle; releases it, which ends what is measured
+    // there; has a task measured on it, and asks for the times; stores a baseline.
     answers<message::hold_device, device_hold>, answers<message::release_device, message::done>,
+    answers<message::begin_baseline, message::done>, answers<message::baseline_query, message::baseline_answer>,
     answers<message::keep_baseline, message::done>,
     // From the process: wait for the devices, resume experiments, drain.
     answers<message::await_devices, node_status>, answers<message::resume_experiments, message::done>,
@@ -213,8 +223,8 @@ using coordinator_actor = caf::typed_actor<
 
 // All types of messages. A new actor must be added here.
 using message_types = message_types_of<store_actor, generator_actor, compiler_actor, learner_actor, verifier_actor,
-                                       profiler_actor, auditor_actor, device_actor, blob_reader_actor, agent_actor,
-                                       experiment_actor, housekeeper_actor, coordinator_actor>;
+                                       profiler_actor, auditor_actor, device_actor, baseline_actor, blob_reader_actor,
+                                       agent_actor, experiment_actor, housekeeper_actor, coordinator_actor>;
 
 // Registers all of them with CAF.
 void register_messages(caf::actor_system_config& config);

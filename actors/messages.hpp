@@ -20,7 +20,7 @@
 namespace cudal1 {
 
 // Of the messages between machines. Agents of another version are refused.
-inline constexpr int64_t cluster_protocol_version = 3;
+inline constexpr int64_t cluster_protocol_version = 4;
 
 }  // namespace cudal1
 
@@ -396,6 +396,15 @@ struct blob_part {
 };
 BOOST_DESCRIBE_STRUCT(blob_part, (), (size, bytes))
 
+// From the coordinator: measures PyTorch on a device that a client holds. With the task itself, since tasks of one id
+// may have been imported from several files.
+struct measure_baseline {
+  std::string device;
+  shared_task what;
+  baseline_request wanted;
+};
+BOOST_DESCRIBE_STRUCT(measure_baseline, (), (device, what, wanted))
+
 // Cancels the call in which a device is blocked.
 struct cancel_call {
   std::string device;
@@ -542,7 +551,8 @@ struct hold_device {
 };
 BOOST_DESCRIBE_STRUCT(hold_device, (), (device))
 
-// To a device: whether a client holds it. If so, the device frees what it keeps for tasks.
+// To a device and its machine: whether a client holds it. If so, the device frees what it keeps for tasks; if not, the
+// process that measured PyTorch there ends.
 struct device_held {
   std::string device;
   bool held = false;
@@ -554,7 +564,27 @@ struct release_device {
 };
 BOOST_DESCRIBE_STRUCT(release_device, (), (hold))
 
-// From a client: what it measured on the device that it holds.
+// From a client: PyTorch is to be measured on the device that it holds. Answered at once.
+struct begin_baseline {
+  uint64_t hold = 0;
+  std::string task;  // canonical text
+  baseline_request wanted;
+};
+BOOST_DESCRIBE_STRUCT(begin_baseline, (), (hold, task, wanted))
+
+// From a client: whether that has ended. Why it failed is an error.
+struct baseline_query {
+  uint64_t hold = 0;
+};
+BOOST_DESCRIBE_STRUCT(baseline_query, (), (hold))
+
+struct baseline_answer {
+  bool ended = false;
+  baseline_times times;
+};
+BOOST_DESCRIBE_STRUCT(baseline_answer, (), (ended, times))
+
+// From a client: the record of what was measured on the device that it holds.
 struct keep_baseline {
   uint64_t hold = 0;
   std::string task;  // canonical text

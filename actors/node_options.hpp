@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/baseline_times.hpp"
 #include "actors/cores.hpp"
 #include "actors/device_roster.hpp"
 #include "config/configuration.hpp"
@@ -45,6 +46,7 @@ struct node_setup {
   node_options options;
   std::shared_ptr<store> db;
   std::map<std::string, std::shared_ptr<kernel_compiler>> compilers;  // by architecture
+  make_baseline_measurer make_baselines;
   // Called, from an actor's thread, when the node cannot continue: the process should end.
   std::function<void(const std::string&)> fatal;
 };

@@ -14,6 +14,7 @@
 
 #include <boost/describe.hpp>
 
+#include "actors/baseline_times.hpp"
 #include "sandbox/device/session.hpp"
 #include "sandbox/evaluation.hpp"
 #include "store/baseline_record.hpp"
@@ -23,7 +24,7 @@
 
 namespace cudal1 {
 
-inline constexpr int client_protocol_version = 7;
+inline constexpr int client_protocol_version = 8;
 
 BOOST_DEFINE_ENUM_CLASS(client_verb,
                         hello,     // -> node_status
@@ -31,13 +32,15 @@ BOOST_DEFINE_ENUM_CLASS(client_verb,
                         evaluate,  // one hand-written program; the verdict
                         follow,    // progress of an experiment that runs
                         stop,      // cancel an experiment: what is in flight ends, everything is kept
-                        hold,      // a device for this client: only its own `evaluate` uses it until it disconnects
-                        keep_baseline,  // store a baseline measured on the device that the client holds
-                        checkpoint,     // a copy of the store in a new folder
-                        compact,        // the store
-                        prune,          // the records of experiments that ended long ago
-                        drain_machine,  // of a cluster: its devices take no more work, or take work again
-                        shutdown)       // the node: finish what is in flight, flush, exit 0
+                        hold,      // a device for this client: only its own `evaluate` and `measure_baseline` use it
+                                   // until it disconnects
+                        measure_baseline,  // PyTorch's times of a task, on the device that the client holds
+                        keep_baseline,     // store them
+                        checkpoint,        // a copy of the store in a new folder
+                        compact,           // the store
+                        prune,             // the records of experiments that ended long ago
+                        drain_machine,     // of a cluster: its devices take no more work, or take work again
+                        shutdown)          // the node: finish what is in flight, flush, exit 0
 
 struct client_request {
   int version = client_protocol_version;
@@ -61,7 +64,8 @@ struct client_request {
   std::string task;     // canonical text
   std::string program;  // text
   std::string origin;
-  // keep_baseline, with its task's text in `task`
+  // measure_baseline and keep_baseline, with the task's text in `task`
+  std::optional<baseline_request> wanted;
   std::optional<baseline_record> baseline;
   // checkpoint: an absolute path
   std::string folder;
@@ -73,8 +77,8 @@ struct client_request {
 };
 BOOST_DESCRIBE_STRUCT(client_request, (),
                       (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, fresh_policy, models,
-                       replays, priority, device, experiment, stop_on_disconnect, task, program, origin, baseline,
-                       folder, machine, draining, pruning))
+                       replays, priority, device, experiment, stop_on_disconnect, task, program, origin, wanted,
+                       baseline, folder, machine, draining, pruning))
 
 struct task_progress {
   std::string task, name;
@@ -159,16 +163,12 @@ struct node_status {
 BOOST_DESCRIBE_STRUCT(node_status, (),
                       (pid, data, devices, troubled, reserved, experiments, processes, machines, listens))
 
-// A device that a client holds, and the settings with which the node itself measures on it.
+// A device that a client holds.
 struct device_hold {
   uint64_t number = 0;  // of the hold, never 0
   device_report device;
-  int threads = 1;          // of a timed call on cpu
-  int64_t flush_bytes = 0;  // read before each timed call; 0: by the size of the device's cache
-  std::vector<int> cores;   // kept free for timing; empty: none are
-  std::vector<int> seen;    // all that the client may use: not those kept free for other devices
 };
-BOOST_DESCRIBE_STRUCT(device_hold, (), (number, device, threads, flush_bytes, cores, seen))
+BOOST_DESCRIBE_STRUCT(device_hold, (), (number, device))
 
 struct client_answer {
   bool last = false;
@@ -178,8 +178,10 @@ struct client_answer {
   std::vector<experiment_progress> others;  // of a search over several models: of the experiments that `progress` leads
   std::optional<verdict> result;
   std::optional<device_hold> hold;
+  std::optional<baseline_times> times;
   std::optional<prune_report> pruned;
 };
-BOOST_DESCRIBE_STRUCT(client_answer, (), (last, error_code, error, status, progress, others, result, hold, pruned))
+BOOST_DESCRIBE_STRUCT(client_answer, (),
+                      (last, error_code, error, status, progress, others, result, hold, times, pruned))
 
 }  // namespace cudal1

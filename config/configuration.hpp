@@ -332,8 +332,11 @@ struct cluster_options {
   double rejoin_s = key(15.0, {0, 3600, "s"},
                         "A machine that is away may come back with the results of its evaluations for this long; then "
                         "others repeat them.");
+  bool run_models = key(true,
+                        "Whether this machine measures PyTorch on its devices for another machine's coordinator, which "
+                        "executes the Python files of models, as the node's user and without a sandbox.");
 };
-BOOST_DESCRIBE_STRUCT(cluster_options, (), (listen, heartbeat_s, failure_s, rejoin_s))
+BOOST_DESCRIBE_STRUCT(cluster_options, (), (listen, heartbeat_s, failure_s, rejoin_s, run_models))
 
 struct configuration {
   verification_options verification;

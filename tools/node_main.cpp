@@ -26,6 +26,7 @@
 #include "config/configuration.hpp"
 #include "config/data_folder.hpp"
 #include "policy/search/policy_registry.hpp"
+#include "tools/node_baselines.hpp"
 #include "tools/node_cluster.hpp"
 #include "tools/node_compilers.hpp"
 #include "tools/node_devices.hpp"
@@ -324,7 +325,8 @@ expected<int> coordinate(const flags& f, const node_options& options,
   configure(config, !options.settings.cluster.listen.empty());
   caf::actor_system system(config);
   fatal_problem died;
-  auto setup = std::make_shared<node_setup>(node_setup{options, db, std::move(compilers), died.handler()});
+  auto setup = std::make_shared<node_setup>(
+      node_setup{options, db, std::move(compilers), make_baseline_process, died.handler()});
   const auto node = system.spawn(run_coordinator, setup);
   setup.reset();
   auto code = serve(f, system, node, options, db);
@@ -350,6 +352,7 @@ expected<int> work_for_coordinator(const flags& f, const node_options& options,
   auto setup = std::make_shared<agent_setup>();
   setup->options = options;
   setup->compilers = std::move(compilers);
+  setup->make_baselines = make_baseline_process;
   setup->name = own.name;
   setup->version = options.version;
   setup->fatal = died.handler();

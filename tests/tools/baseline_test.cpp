@@ -65,8 +65,8 @@ class measuring : public testing::Test {
       o.python = *python;
       o.script = *script;
     }
-    o.device = "cpu";
-    o.log = folder_ / "log";
+    o.place.device = "cpu";
+    o.place.log = folder_ / "log";
     o.grace = std::chrono::milliseconds(200);
     return o;
   }
@@ -152,7 +152,7 @@ TEST_F(measuring, reports_why_no_process_starts) {
   const auto none = baseline_process(o).measure(request_for("x.py", {"eager"}));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, errc::infrastructure);
-  EXPECT_THAT(none.error().message, AllOf(HasSubstr("it ended with exit code 2"), HasSubstr(o.log)));
+  EXPECT_THAT(none.error().message, AllOf(HasSubstr("it ended with exit code 2"), HasSubstr(o.place.log)));
 }
 
 // ---- the commands ---------------------------------------------------------------------------------------------------

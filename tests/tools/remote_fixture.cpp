@@ -19,10 +19,16 @@ remote_test::remote_test() : port_(listening_socket().port) {
 }
 
 remote_test::~remote_test() {
-  if (coordinator_ <= 0) return;
-  ::kill(coordinator_, SIGKILL);
-  ::waitpid(coordinator_, nullptr, 0);
-  if (HasFailure()) std::cerr << "---- the log of the coordinator\n" << log() << '\n';
+  auto nodes = machines_;
+  nodes["head"] = coordinator_;
+  for (const auto& [name, pid] : nodes) {
+    if (pid <= 0) continue;
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    const std::string path = data_of(name) + "/node.log";
+    if (HasFailure() && std::filesystem::exists(path))
+      std::cerr << "---- the log of " << name << '\n' << read_file(path) << '\n';
+  }
 }
 
 std::string remote_test::log() const {
@@ -30,36 +36,51 @@ std::string remote_test::log() const {
   return std::filesystem::exists(path) ? read_file(path) : "";
 }
 
-void remote_test::start_coordinator() {
-  const auto program = (std::filesystem::path(CUDAL1_PROGRAM).parent_path() / "cudal1-node").string();
-  std::vector<std::string> words = {program,
-                                    "--data",
-                                    data(),
-                                    "--listen",
-                                    address(),
-                                    "--device",
-                                    "cpu",
-                                    "--set",
-                                    "device.allow_weak_confinement=true",
-                                    "--set",
-                                    "timing.max_seconds=2",
-                                    "--set",
-                                    "timing.target_half_width=0.05"};
+pid_t remote_test::start_node(std::vector<std::string> arguments, const std::vector<std::string>& settings,
+                              const std::map<std::string, std::string>& variables) {
+  arguments.insert(arguments.begin(), (std::filesystem::path(CUDAL1_PROGRAM).parent_path() / "cudal1-node").string());
+  for (const char* setting :
+       {"device.allow_weak_confinement=true", "timing.max_seconds=2", "timing.target_half_width=0.05"})
+    arguments.insert(arguments.end(), {"--set", setting});
+  for (const auto& setting : settings)
+    arguments.insert(arguments.end(), {"--set", setting});
   std::vector<char*> argv;
-  for (auto& word : words)
+  for (auto& word : arguments)
     argv.push_back(word.data());
   argv.push_back(nullptr);
-  coordinator_ = ::fork();
-  if (coordinator_ == 0) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    for (const auto& [name, value] : variables)
+      ::setenv(name.c_str(), value.c_str(), 1);
     const int nowhere = ::open("/dev/null", O_RDWR);
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
       ::dup2(nowhere, fd);
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }
+  return pid;
+}
+
+void remote_test::start_coordinator(const std::string& device, const std::vector<std::string>& settings) {
+  coordinator_ = start_node({"--data", data(), "--listen", address(), "--device", device}, settings, {});
   for (int tries = 0; tries < 6000 && log().find("is ready on") == std::string::npos; ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   ASSERT_NE(log().find("is ready on"), std::string::npos) << log();
+}
+
+void remote_test::start_machine(const std::string& name, const std::vector<std::string>& settings,
+                                const std::map<std::string, std::string>& variables) {
+  machines_[name] =
+      start_node({"--data", data_of(name), "--join", address(), "--identity", certificate(name, {}), "--device", "cpu"},
+                 settings, variables);
+  const auto is_ready = [&] { return log().find("device " + name + "/cpu is ready") != std::string::npos; };
+  for (int tries = 0; tries < 6000 && !is_ready(); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(is_ready());
+}
+
+void remote_test::signal_machine(const std::string& name, int signal) const {
+  ASSERT_EQ(::kill(machines_.at(name), signal), 0);
 }
 
 std::string remote_test::certificate(const std::string& name, const std::vector<std::string>& flags) const {

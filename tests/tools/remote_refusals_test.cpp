@@ -132,7 +132,7 @@ TEST_F(remote_test, what_needs_the_coordinators_machine_says_so) {
 
   // The node does not rely on the command line.
   const auto own = read_identity(identity_);
-  for (const std::string verb : {"checkpoint", "hold", "keep_baseline"}) {
+  for (const std::string verb : {"checkpoint", "hold", "measure_baseline", "keep_baseline"}) {
     raw_tls peer(&*own);
     ASSERT_TRUE(peer.connect(port_));
     ASSERT_TRUE(peer.send(request(verb, R"(,"folder":"/tmp/x")")));

@@ -54,13 +54,14 @@ expected<void> baseline_process::start() {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return fail(errc::infrastructure, "cannot create a socket: {}", std::strerror(errno));
   unique_fd ours(ends[0]), its(ends[1]);
-  std::vector<std::string> words = {options_.python, "-u", options_.script, "--device", options_.device};
+  std::vector<std::string> words = {options_.python, "-u", options_.script, "--device", options_.place.device};
   const std::vector<char*> arguments = arguments_of(words);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, its.get(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, its.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, options_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, options_.place.log.c_str(), O_WRONLY | O_CREAT | O_APPEND,
+                                   0600);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   // A process group of its own: it is killed with its compilers, and Ctrl-C in this terminal does not reach it.
@@ -71,7 +72,7 @@ expected<void> baseline_process::start() {
   posix_spawn_file_actions_destroy(&files);
   if (problem != 0) {
     pid_ = -1;
-    return fail(errc::infrastructure, "cannot start {} with its log in {}: {}", options_.python, options_.log,
+    return fail(errc::infrastructure, "cannot start {} with its log in {}: {}", options_.python, options_.place.log,
                 std::strerror(problem));
   }
   link_ = std::move(ours);
@@ -89,7 +90,7 @@ expected<void> baseline_process::start() {
   }
   const auto why = said && said->event == "broken" ? said->problem : how_it_ended();
   end();
-  return fail(errc::infrastructure, "the measuring process did not start: {}; its log is {}", why, options_.log);
+  return fail(errc::infrastructure, "the measuring process did not start: {}; its log is {}", why, options_.place.log);
 }
 
 void baseline_process::end() {
@@ -138,7 +139,7 @@ expected<std::optional<std::string>> baseline_process::receive(clock::time_point
     }
     const int left = milliseconds_until(until);
     if (left == 0) return fail(errc::timeout, "the measuring process did not reply in time");
-    pollfd waiting[2] = {{link_.get(), POLLIN, 0}, {options_.wake_fd, POLLIN, 0}};
+    pollfd waiting[2] = {{link_.get(), POLLIN, 0}, {options_.place.wake_fd, POLLIN, 0}};
     const int ready = ::poll(waiting, 2, left);
     if (ready < 0 && errno != EINTR)
       return fail(errc::io_error, "cannot wait for the measuring process: {}", std::strerror(errno));
@@ -233,7 +234,7 @@ expected<std::vector<kind_times>> baseline_process::measure(const baseline_reque
     // No progress and no kind that caused it: repeating the request would loop forever.
     if (blamed.empty() && answers.size() == before)
       return fail(errc::infrastructure, "the measuring process does not work: {}; its log is {}",
-                  stopped ? stopped->problem : "it returned no result", options_.log);
+                  stopped ? stopped->problem : "it returned no result", options_.place.log);
     next.kinds = std::move(others);
   }
   return answers;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,17 +13,13 @@
 #include "actors/client.hpp"
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
-#include "config/base/hash.hpp"
 #include "config/base/lowest_tenth.hpp"
-#include "config/base/thread_cores.hpp"
 #include "config/base/wall_clock.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "store/blobs.hpp"
-#include "tools/baseline/baseline_process.hpp"
 #include "tools/baseline/host_pace.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
-#include "tools/cli/python_process.hpp"
 #include "tools/cli/report/against.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
@@ -40,6 +35,8 @@ using clock = std::chrono::steady_clock;
 // Limits of repeated evaluations of a variant on a slow host: their number, and the time after which none is started.
 constexpr int most_variant_evaluations = 10;
 constexpr std::chrono::seconds longest_variant_evaluations{6};
+// For an answer, beyond the limits of the node that measures.
+constexpr std::chrono::minutes answer_grace{1};
 
 class held_device final : public device_baselines {
  public:
@@ -57,7 +54,7 @@ class held_device final : public device_baselines {
   }
 
   const environment& where() const override { return hold_.device.where; }
-  std::string torch() const override { return process_ ? process_->torch() : ""; }
+  std::string torch() const override { return torch_; }
 
   expected<measured_task> measure(const task& t, const std::vector<std::string>& wanted, what_to_measure what,
                                   const std::function<void(const std::string&)>& doing) override {
@@ -167,52 +164,34 @@ class held_device final : public device_baselines {
     return std::any_of(records.begin(), records.end(), [](const auto& r) { return r.problem.empty(); });
   }
 
-  expected<std::vector<kind_times>> python_times(const task& t, const std::vector<std::string>& kinds) {
-    if (!process_) {
-      if (!hold_.seen.empty()) (void)move_this_thread(hold_.seen);  // may fail: a container may allow fewer
-      baseline_process_options o;
-      CUDAL1_TRY(o.python, find_python());
-      CUDAL1_TRY(o.script, python_script("baseline.py"));
-      o.device = device_;
-      o.log = data_ + "/baseline.log";
-      o.wake_fd = wake_fd_;
-      process_ = std::make_unique<baseline_process>(std::move(o));
-    }
-    CUDAL1_TRY(auto times, process_->measure(request_of(t, kinds)));
-    for (const auto& k : times)
+  expected<baseline_times> python_times(const task& t, const std::vector<std::string>& kinds) {
+    client_request r;
+    r.verb = client_verb::measure_baseline;
+    r.task = canonical_text(t);
+    r.wanted = request_of(t, kinds);
+    CUDAL1_CHECK(client_.send(r));
+    CUDAL1_TRY(auto answer, client_.receive(longest_baseline(*r.wanted) + answer_grace, wake_fd_));
+    if (auto problem = error_of(answer)) return tl::unexpected<error>(std::move(*problem));
+    if (!answer.times) return fail(errc::infrastructure, "the node's reply to a measurement has no times");
+    for (const auto& k : answer.times->kinds)
       if (k.pace_us > 0) paces_us_.push_back(k.pace_us);
-    return times;
+    torch_ = answer.times->torch;
+    return std::move(*answer.times);
   }
 
-  // A blob: the model's Python file, or the task itself, whose steps tools/python/task_model.py calls one by one.
-  static std::string source_of(const task& t) {
-    return t.is_whole_model() ? t.origin->source : sha256_hex(canonical_text(t)) + ".json";
-  }
-
+  // Without a model's Python file the task is skipped.
   expected<void> has_source(const task& t) const {
-    const blobs kept(data_);
-    if (!t.is_whole_model() && !kept.has(source_of(t))) {
-      std::error_code problem;
-      std::filesystem::create_directories(kept.folder(), problem);
-      // Under another name first: a reader finds the whole text or none.
-      const std::string path = kept.folder() + "/" + source_of(t), part = path + "." + device_ + ".part";
-      std::ofstream(part, std::ios::binary) << canonical_text(t);
-      std::filesystem::rename(part, path, problem);
-    }
-    return open_blob(kept.folder(), source_of(t)).map([](const auto&) {});
+    if (!t.is_whole_model()) return {};
+    return open_blob(blobs(data_).folder(), t.origin->source).map([](const auto&) {});
   }
 
   baseline_request request_of(const task& t, const std::vector<std::string>& kinds) const {
     baseline_request r;
     r.task = t.name;
     r.kinds = kinds;
-    r.source = blobs(data_).folder() + "/" + source_of(t);
     r.seed = static_cast<uint64_t>(t.origin ? t.origin->seed : 0);
     r.seconds = plan_.seconds;
     r.prepare_seconds = plan_.prepare_seconds;
-    r.flush_bytes = hold_.flush_bytes;
-    r.threads = hold_.threads;
-    r.cores = hold_.cores;
     r.best_pace_us = lowest_tenth(paces_us_);
     return r;
   }
@@ -228,21 +207,21 @@ class held_device final : public device_baselines {
   }
 
   std::vector<baseline_record> records_of(const task& t, const std::vector<std::string>& kinds,
-                                          const std::vector<kind_times>& times) const {
+                                          const baseline_times& times) const {
     std::vector<baseline_record> records;
     for (const auto& kind : kinds)
-      for (const auto& k : times)
-        if (k.kind == kind) records.push_back(record_of(t, k));
+      for (const auto& k : times.kinds)
+        if (k.kind == kind) records.push_back(record_of(t, k, times.source));
     return records;
   }
 
-  baseline_record record_of(const task& t, const kind_times& k) const {
+  baseline_record record_of(const task& t, const kind_times& k, const std::string& source) const {
     baseline_record b;
     b.task = t.id;
     b.kind = k.kind;
     b.environment_id = where().id;
-    b.torch = process_->torch();
-    b.source = source_of(t);
+    b.torch = torch_;
+    b.source = source;
     b.seed = static_cast<uint64_t>(t.origin ? t.origin->seed : 0);
     b.problem = k.problem;
     b.prepare_s = k.prepare_s;
@@ -317,7 +296,7 @@ class held_device final : public device_baselines {
   device_hold hold_;
   std::unique_ptr<store> store_;                    // null if the folder has no store yet
   std::optional<environment_finder> environments_;  // of store_
-  std::unique_ptr<baseline_process> process_;
+  std::string torch_;
   std::map<std::string, double> programs_us_;  // program_at_best, by task
   std::vector<double> paces_us_;               // all kind_times::pace_us measured in environments like this one
 };

@@ -1,5 +1,5 @@
-// Measures the baselines of tasks on one device of the node, which is held meanwhile: a Python process measures each
-// task's source, the node measures its best variant again, and both are stored.
+// Measures the baselines of tasks on one device of the node, which is held meanwhile: the device's machine measures
+// each task's source in a Python process, and its best variant again; both are stored.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace cudal1::cli {
 struct baseline_plan {
   std::vector<task> tasks;
   std::vector<std::string> kinds;
-  std::vector<std::string> devices;           // "cpu", or "cuda:0" and others of its kind
+  std::vector<std::string> devices;           // "cpu", or "cuda:0", "gpu7/cuda:0" and others of their kind
   std::string experiment;                     // whose best variants are measured too; "": all experiments
   bool again = false;                         // also measure what is already stored
   bool variants = true;                       // also measure the best variants
@@ -51,9 +51,7 @@ class device_baselines {
   virtual const environment& where() const = 0;
   virtual std::string torch() const = 0;  // "" if nothing had to be measured
 
-  // Calls `doing` with a description before each step. errc::cancelled if interrupted. All calls must come from one
-  // thread, which must outlive this object: the Python process ends with that thread. The thread, the process and its
-  // compilers are moved off the cores that are reserved for other devices.
+  // Calls `doing` with a description before each step. errc::cancelled if interrupted. For one thread at a time.
   virtual expected<measured_task> measure(const task& t, const std::vector<std::string>& wanted, what_to_measure what,
                                           const std::function<void(const std::string&)>& doing) = 0;
 };

@@ -13,7 +13,7 @@
 
 namespace cudal1::cli {
 
-// The threads live as long as the pool: a process that one of them started may end with it (PR_SET_PDEATHSIG).
+// The threads live as long as the pool.
 class thread_pool {
  public:
   explicit thread_pool(std::size_t workers);

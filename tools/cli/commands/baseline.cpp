@@ -161,7 +161,7 @@ expected<baseline_plan> plan_of(const baseline_options& o, std::vector<std::stri
 }
 
 expected<int> baseline(const baseline_options& o, context& c) {
-  CUDAL1_CHECK(refuse_remote(c, "`cudal1 baseline` measures PyTorch on the device's own machine"));
+  CUDAL1_CHECK(refuse_remote(c, "`cudal1 baseline` executes the Python of models"));
   double time_limit_s = 0;
   if (!o.time.empty()) {
     CUDAL1_TRY(time_limit_s, parse_duration(o.time));
@@ -219,9 +219,9 @@ void add_baseline(CLI::App& app, context& c) {
                   fmt::format("some of {}, or all (default: eager,cudnn,graph on a GPU, eager on cpu)",
                               fmt::join(baseline_kinds, ",")))
       ->type_name("KINDS");
-  sub->add_option(
-         "--device", o->device,
-         "cpu, cuda:0, cuda:0,cuda:1, cuda (every GPU); default: the experiment's, else the first GPU, else cpu")
+  sub->add_option("--device", o->device,
+                  "cpu, cuda:0, cuda:0,cuda:1, cuda (every GPU), gpu7/cuda:0 (of machine gpu7); default: the "
+                  "experiment's, else the first GPU, else cpu")
       ->type_name("DEVICE");
   sub->add_option("--time", o->time, "start no task after this much time, as in 8m; the same command continues later")
       ->type_name("DURATION");
@@ -243,12 +243,13 @@ void add_baseline(CLI::App& app, context& c) {
              "  cudal1 baseline --tasks imported --task level1_023\n"
              "A GPU's kinds: eager; cudnn (torch.backends.cudnn.benchmark); compile; reduce-overhead and max-autotune "
              "(torch.compile's modes);\ngraph (a CUDA graph whose inputs are copied in). Several GPUs share the tasks; "
-             "nothing else uses "
-             "them meanwhile.",
+             "nothing else uses them meanwhile.\nThe machine that has the device measures, with its own Python: "
+             "CUDAL1_PYTHON in the "
+             "environment of its cudal1-node.",
              "  0    measured; for a kind that cannot be measured, the output says why\n"
              "  1    an experiment runs on one of the devices, or another `baseline` measures there\n"
              "  2    the command line, or a task or experiment on it, is invalid, or there is no Python with torch\n"
-             "  3    no node could be reached or started, or the node was lost\n"
+             "  3    no node could be reached or started, or the node or a machine was lost\n"
              "  130  Ctrl-C: what was measured is kept"));
   sub->callback([o, &c] { finish(c, baseline(*o, c)); });
 }

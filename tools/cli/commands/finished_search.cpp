@@ -13,16 +13,11 @@ namespace cudal1::cli {
 
 namespace {
 
-// The devices of one experiment that are of this machine.
-expected<std::vector<device_report>> own_devices(const experiment_record& e, const node_status& node, bool is_alone) {
+// The devices of one experiment.
+expected<std::vector<device_report>> devices_of(const experiment_record& e, const node_status& node, bool is_alone) {
   CUDAL1_TRY(auto devices, choose_devices(node, e.device));
   if (!is_alone) std::erase_if(devices, [&](const auto& d) { return d.where.model != e.model; });
-  std::erase_if(devices, [](const auto& d) { return !machine_of(d.where.device).empty(); });
-  if (devices.empty())
-    return fail(errc::unsupported,
-                "{} is on another machine, and PyTorch is measured where this command runs; --against program compares "
-                "with the task's own program",
-                is_alone ? e.device : fmt::format("{} ({})", e.device, e.model));
+  if (devices.empty()) return fail(errc::not_found, "no device of the model {} is here any more", e.model);
   if (is_replayed(devices.front().where))
     return fail(errc::unsupported, "{} replays stored verdicts, and PyTorch is measured on real devices only",
                 e.device);
@@ -31,7 +26,7 @@ expected<std::vector<device_report>> own_devices(const experiment_record& e, con
 
 expected<bool> measure_one(const experiment_record& e, bool is_alone, const finished_search& f, store& s,
                            const node_status& node, const context& c, run_view& view, int wake_fd) {
-  CUDAL1_TRY(const auto devices, own_devices(e, node, is_alone));
+  CUDAL1_TRY(const auto devices, devices_of(e, node, is_alone));
   baseline_plan plan;
   plan.kinds = {f.against};
   plan.devices = names_of(devices);
@@ -66,9 +61,10 @@ expected<std::vector<task>> tasks_of(store& s, const experiment_record& e) {
 expected<bool> measure_base(const finished_search& f, const node_status& node, const context& c, run_view& view,
                             int wake_fd) {
   if (c.coordinator)
-    return fail(errc::unsupported,
-                "PyTorch is measured on the device's own machine: `cudal1 baseline --experiment {}` there does it",
-                f.experiment);
+    return fail(
+        errc::unsupported,
+        "PyTorch is measured by commands on the coordinator's machine: `cudal1 baseline --experiment {}` there does it",
+        f.experiment);
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(const auto search, experiments_of_search(*reader, f.experiment));
   for (const auto& e : search) {

@@ -222,7 +222,8 @@ expected<run_options> with_imported_tasks(run_options o, const context& c) {
 // For one model, if the devices are idle: shows where its time goes, and chooses a part of one that is too slow.
 expected<void> look_first(chosen_work& work, client_request& r, run_options& o, const context& c,
                           const node_status& node, run_view& view) {
-  if (is_replayed(work.where) || c.coordinator) return {};  // it is measured where this command runs
+  // It is measured where this command runs.
+  if (is_replayed(work.where) || c.coordinator || !machine_of(work.where.device).empty()) return {};
   if (o.model.source.empty() || work.tasks.size() != 1 || !is_worth_a_look(work.tasks[0]) || !node.experiments.empty())
     return {};
   view.remark("measuring each step with PyTorch");

@@ -4,6 +4,7 @@
 
 #include "policy/moves/execution_moves.hpp"
 #include "policy/moves/grouping_moves.hpp"
+#include "policy/moves/groups.hpp"
 #include "policy/moves/implementation_moves.hpp"
 #include "policy/moves/memory_moves.hpp"
 #include "policy/moves/product_moves.hpp"
@@ -71,6 +72,7 @@ expected<std::string> apply_move(graph& g, const move& m, const lowering_target&
     return fail(errc::invalid_argument, "{} should be written {}({})", m.name, m.name, wanted);
   }
   CUDAL1_TRY(std::string explanation, found->apply(g, m, target));
+  dissolve_unread_groups(g);
   CUDAL1_CHECK(check_overwritten(g));
   return explanation;
 }

@@ -110,6 +110,8 @@ TEST(Moves, AConstantIsComputedAtSetUpAndWhatItNeededIsLeftOut) {
   EXPECT_THAT(l->certificates[0], AllOf(HasSubstr("over one element"), HasSubstr("assumes that all values")));
   for (const auto& s : l->checked.text.steps)
     EXPECT_FALSE(std::holds_alternative<aten_step>(s)) << "a step of the task is left";
+  // A kernel made before, whose result only the constant needed.
+  EXPECT_EQ(refusal(softmax_of_one, "fuse(steps=0); constant(step=3); drop(step=2); drop(step=1)"), "accepted");
   const task clamped = constant_task(
       R"({"aten": "aten::clamp_max", "args": {"self": "x", "max": 0.0}, "out": ["m"]},
          {"aten": "aten::clamp", "args": {"self": "m", "min": 0.0, "max": 1.0}, "out": ["y"]})");

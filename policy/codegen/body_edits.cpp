@@ -2,19 +2,48 @@
 
 #include <utility>
 
+#include "policy/codegen/c_text.hpp"
+
 namespace cudal1 {
 
-int add_load(kernel_body& body, body_operand from, bool per_row) {
-  body_node load;
-  load.kind = node_kind::load;
-  load.type = from.type.type;
-  load.value = from.value;
-  load.operand = static_cast<int>(body.operands.size());
-  load.per_row = per_row;
-  load.cost = 0;
-  body.operands.push_back(std::move(from));
-  body.nodes.push_back(std::move(load));
+int add_node(kernel_body& body, body_node n) {
+  body.nodes.push_back(std::move(n));
   return static_cast<int>(body.nodes.size()) - 1;
+}
+
+int add_load(kernel_body& body, body_operand from, bool per_row, std::vector<int> row) {
+  body_node n;
+  n.kind = node_kind::load;
+  n.type = computed_in(from.type.type);
+  n.value = from.value;
+  n.operand = static_cast<int>(body.operands.size());
+  n.operands = std::move(row);
+  n.per_row = per_row;
+  n.cost = 0;
+  body.operands.push_back(std::move(from));
+  return add_node(body, std::move(n));
+}
+
+int add_pointwise(kernel_body& body, std::string expression, std::vector<int> operands, bool per_row, int cost) {
+  body_node n;
+  n.expression = std::move(expression);
+  n.operands = std::move(operands);
+  n.per_row = per_row;
+  n.cost = cost;
+  return add_node(body, std::move(n));
+}
+
+body_operand row_tensor(const kernel_body& body, const std::string& name, dtype type, int dims) {
+  body_operand out;
+  out.value = name;
+  out.strides.assign(body.domain.size(), 0);
+  int64_t below = 1;
+  for (int d = dims; d-- > 0;) {
+    out.strides[static_cast<std::size_t>(d)] = below;
+    below *= body.domain[static_cast<std::size_t>(d)];
+  }
+  out.type = contiguous(type, {below});
+  return out;
 }
 
 void tidy(kernel_body& body) {

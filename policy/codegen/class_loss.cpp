@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "policy/codegen/body_edits.hpp"
 #include "policy/graph/alignment.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -13,40 +14,13 @@ namespace {
 constexpr const char* k_name = "cudal1::class_loss";
 constexpr int k_exponential = 12;
 
-int add(kernel_body& body, body_node n) {
-  n.per_row = n.kind == node_kind::reduce || n.per_row;
-  body.nodes.push_back(std::move(n));
-  return static_cast<int>(body.nodes.size()) - 1;
-}
-
-int load(kernel_body& body, body_operand from, bool per_row, std::vector<int> index = {}) {
-  body_node n;
-  n.kind = node_kind::load;
-  n.type = computed_in(from.type.type);
-  n.value = from.value;
-  n.operand = static_cast<int>(body.operands.size());
-  n.operands = std::move(index);
-  n.per_row = per_row;
-  n.cost = 0;
-  body.operands.push_back(std::move(from));
-  return add(body, std::move(n));
-}
-
-int pointwise(kernel_body& body, std::string expression, std::vector<int> operands, bool per_row, int cost = 1) {
-  body_node n;
-  n.expression = std::move(expression);
-  n.operands = std::move(operands);
-  n.per_row = per_row;
-  n.cost = cost;
-  return add(body, std::move(n));
-}
-
 int reduce(kernel_body& body, reduction_kind how, int of) {
   body_node n;
   n.kind = node_kind::reduce;
   n.reduction = how;
   n.operands = {of};
-  return add(body, std::move(n));
+  n.per_row = true;
+  return add_node(body, std::move(n));
 }
 
 // The names that the values have in the lowered program.
@@ -113,21 +87,21 @@ class loss_writer final : public step_lowering {
     kernel_body body;
     body.domain = x.shape;
     body.row_dims = 1;
-    const int element = load(body, {values, x, x.strides, starts_aligned(*graph_, of.values)}, false);
+    const int element = add_load(body, {values, x, x.strides, starts_aligned(*graph_, of.values)}, false);
     const int top = reduce(body, reduction_kind::max, element);
-    const int power = pointwise(body, "__expf($0 - $1)", {element, top}, false, k_exponential);
+    const int power = add_pointwise(body, "__expf($0 - $1)", {element, top}, false, k_exponential);
     const int total = reduce(body, reduction_kind::sum, power);
-    const int log_sum = pointwise(body, "logf($0)", {total}, true);
-    const int index = load(body, {target, t, {t.strides[0], 0}}, true);
+    const int log_sum = add_pointwise(body, "logf($0)", {total}, true);
+    const int index = add_load(body, {target, t, {t.strides[0], 0}}, true);
     body_operand of_class{values, x, {x.strides[0], 0}};
     of_class.lookup_stride = x.strides[1];
     of_class.lookup_count = x.shape[1];
-    const int chosen = load(body, std::move(of_class), true, {index});
+    const int chosen = add_load(body, std::move(of_class), true, {index});
     const std::string ignored = fmt::format("$0 == {}ll", integer_argument(s, "ignore_index").value_or(-100));
     const std::string expression =
         fmt::format("{} ? 0.0f : ($0 < 0ll || $0 >= {}ll ? {} : $1 - ($2 - $3))", ignored, x.shape[1],
                     c_literal(std::numeric_limits<double>::quiet_NaN(), dtype::float32));
-    const int loss = pointwise(body, expression, {index, log_sum, chosen, top}, true);
+    const int loss = add_pointwise(body, expression, {index, log_sum, chosen, top}, true);
     body.results.push_back({loss, {rows, contiguous(dtype::float32, {x.shape[0]}), {1, 0}}});
     return body;
   }
@@ -138,13 +112,14 @@ class loss_writer final : public step_lowering {
     const tensor_type& t = graph_->type_of(of.target);
     kernel_body body;
     body.domain = t.shape;
-    int sum = reduce(body, reduction_kind::sum, load(body, {rows, contiguous(dtype::float32, t.shape), {1}}, false));
+    int sum =
+        reduce(body, reduction_kind::sum, add_load(body, {rows, contiguous(dtype::float32, t.shape), {1}}, false));
     if (integer_argument(s, "reduction").value_or(1) == 1) {
-      const int index = load(body, {target, t, t.strides}, false);
-      const int counts =
-          pointwise(body, fmt::format("$0 == {}ll ? 0.0f : 1.0f", integer_argument(s, "ignore_index").value_or(-100)),
-                    {index}, false);
-      sum = pointwise(body, "$0 / $1", {sum, reduce(body, reduction_kind::sum, counts)}, true);
+      const int index = add_load(body, {target, t, t.strides}, false);
+      const int counts = add_pointwise(
+          body, fmt::format("$0 == {}ll ? 0.0f : 1.0f", integer_argument(s, "ignore_index").value_or(-100)), {index},
+          false);
+      sum = add_pointwise(body, "$0 / $1", {sum, reduce(body, reduction_kind::sum, counts)}, true);
     }
     const tensor_type& type = s.result_types[0];
     body.results.push_back({sum, {result, type, {0}}});

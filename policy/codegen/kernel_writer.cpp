@@ -41,11 +41,10 @@ kernel_writer::kernel_writer(const emit_request& request) : request_(&request) {
   std::vector<int> reach;
   for (const auto& r : body().results)
     reach.push_back(r.node);
-  std::set<int> seen;
   while (!reach.empty()) {
     const int n = reach.back();
     reach.pop_back();
-    if (!seen.insert(n).second) continue;
+    if (!needed_.insert(n).second) continue;
     if (node(n).kind == node_kind::load) used_operands_.insert(node(n).operand);
     if (node(n).kind == node_kind::product) used_operands_.insert({body().product->left, body().product->right});
     reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
@@ -89,6 +88,11 @@ void kernel_writer::line(const std::string& text) {
 void kernel_writer::open(const std::string& text) {
   line(text.empty() ? "{" : text + " {");
   ++depth_;
+}
+
+void kernel_writer::open_unrolled(const std::string& loop) {
+  line("#pragma unroll");
+  open(loop);
 }
 
 void kernel_writer::close() {

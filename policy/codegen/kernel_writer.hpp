@@ -20,6 +20,7 @@ class kernel_writer {
 
   void line(const std::string& text);
   void open(const std::string& text);  // "text {", and indents
+  void open_unrolled(const std::string& loop);
   void close();
   const std::string& text() const { return text_; }
 
@@ -28,6 +29,8 @@ class kernel_writer {
   const std::string& pointer(int operand) const { return pointers_[static_cast<std::size_t>(operand)]; }
   const std::string& target(int result) const { return targets_[static_cast<std::size_t>(result)]; }
   bool operand_used(int operand) const { return used_operands_.contains(operand); }
+  // Whether a result depends on the node.
+  bool is_needed(int n) const { return needed_.contains(n); }
 
   // "__global__ void name(parameters) {" after the comment; `launch_bounds`: threads per block, 0 for none.
   void open_kernel(int64_t launch_bounds = 0);
@@ -64,7 +67,7 @@ class kernel_writer {
   std::string text_;
   int depth_ = 0;
   std::set<std::string> taken_;
-  std::set<int> used_operands_;
+  std::set<int> needed_, used_operands_;
   std::vector<std::string> variables_, pointers_, targets_;
 };
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "policy/codegen/body_edits.hpp"
 #include "policy/codegen/product_operators.hpp"
 #include "policy/graph/alignment.hpp"
 
@@ -37,24 +38,6 @@ int64_t pieces_of(const tensor_type& left, const tensor_type& right, const tenso
   for (int64_t p = least; p > 1 && p <= 4 * least; ++p)
     if (terms % p == 0 && 3 * p * product_of(result.shape) * size_of(dtype::float32) <= k_largest_pieces) return p;
   return 1;
-}
-
-int pointwise_node(kernel_body& body, std::string expression, std::vector<int> operands) {
-  body_node n;
-  n.expression = std::move(expression);
-  n.operands = std::move(operands);
-  body.nodes.push_back(std::move(n));
-  return static_cast<int>(body.nodes.size()) - 1;
-}
-
-int load_node(kernel_body& body, body_operand from) {
-  body_node n;
-  n.kind = node_kind::load;
-  n.value = from.value;
-  n.operand = static_cast<int>(body.operands.size());
-  body.operands.push_back(std::move(from));
-  body.nodes.push_back(std::move(n));
-  return static_cast<int>(body.nodes.size()) - 1;
 }
 
 // The dimensions from the largest stride to the smallest.
@@ -129,10 +112,10 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
   body.domain = walked.shape;
   body.row_dims = static_cast<int>(walked.shape.size());
   body_operand from{name, walked, walked.strides, starts_aligned(*graph_, value)};
-  const int x = load_node(body, std::move(from));
-  const int high = pointwise_node(body, k_rounded, {x});
-  const int left = pointwise_node(body, "$0 - $1", {x, high});
-  const int low = pointwise_node(body, k_rounded, {left});
+  const int x = add_load(body, std::move(from), false);
+  const int high = add_pointwise(body, k_rounded, {x});
+  const int left = add_pointwise(body, "$0 - $1", {x, high});
+  const int low = add_pointwise(body, k_rounded, {left});
   const auto order_back = [&] {
     json::array back(order.size());
     for (std::size_t i = 0; i < order.size(); ++i)
@@ -255,11 +238,11 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
   body.row_dims = static_cast<int>(type.shape.size());
   std::vector<int> nodes;
   for (const auto& sum : sums)
-    nodes.push_back(load_node(body, {sum, type, type.strides}));
+    nodes.push_back(add_load(body, {sum, type, type.strides}, false));
   const double alpha = number_argument(s, "alpha").value_or(1);
   const std::string expression =
       alpha == 1 ? "$0 + ($1 + $2)" : "$0 + " + c_literal(alpha, dtype::float32) + " * ($1 + $2)";
-  body.results.push_back({pointwise_node(body, expression, nodes), {result, type, type.strides}});
+  body.results.push_back({add_pointwise(body, expression, nodes), {result, type, type.strides}});
   collapse_dimensions(body);
   CUDAL1_TRY(const auto steps,
              kernels_->add({&body, {}, fmt::format("sum{}", written_++), "the sum of the three products"}));
@@ -268,10 +251,6 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
 }
 
 }  // namespace
-
-bool is_product_operator(std::string_view op) {
-  return find_product_signature(op) != nullptr;
-}
 
 expected<product_operands> operands_of_product(const graph& g, const graph_step& s) {
   const product_signature* line = find_product_signature(s.task_op());

@@ -7,8 +7,6 @@
 
 namespace cudal1 {
 
-bool is_product_operator(std::string_view op);
-
 struct product_operands {
   std::string left, right;  // resolved values
 };

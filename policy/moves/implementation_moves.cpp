@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/codegen/class_loss.hpp"
+#include "policy/codegen/product_operators.hpp"
 #include "policy/codegen/split_product.hpp"
 #include "policy/moves/groups.hpp"
 
@@ -14,7 +15,7 @@ std::vector<move> precision_candidates(const graph& g, const lowering_target& ta
   std::vector<move> out;
   if (!target.has_tf32_products()) return out;
   for (const auto& s : g.steps()) {
-    if (is_product_operator(s.task_op()))
+    if (find_product_signature(s.task_op()) != nullptr)
       out.push_back({"precision", {{"step", std::to_string(s.number)}, {"as", "tf32x3"}}});
   }
   return out;

@@ -337,8 +337,7 @@ class rows_writer {
       w_.open(fmt::format("for (int j = 0; j < {}; j += {})", whole, k_scan_lanes));
       for (const int n : work.scanned)
         write_scan_lanes(work, behind, n);
-      w_.line("#pragma unroll");
-      w_.open(fmt::format("for (int l = 0; l < {}; ++l)", k_scan_lanes));
+      w_.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", k_scan_lanes));
       for (const int n : work.elements) {
         if (w_.node(n).kind == node_kind::scan) {
           w_.line(fmt::format("const float {0} = (float)(before_{0} + (double)part_{0}[l]);{1}", w_.variable(n),
@@ -370,8 +369,7 @@ class rows_writer {
   void write_scan_lanes(const pass_work& work, const std::set<int>& behind, int scan) {
     const std::string part = "part_" + w_.variable(scan);
     w_.line(fmt::format("float {}[{}];", part, k_scan_lanes));
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int l = 0; l < {}; ++l)", k_scan_lanes));
+    w_.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", k_scan_lanes));
     for (const int n : work.elements) {
       if (!behind.contains(n)) write_element(n, "(j + l)");
     }

@@ -94,8 +94,7 @@ void cuda_row_group::combine_vector(const group_value& v) {
 
 void cuda_row_group::combine_warp(const group_value& v, int64_t lanes) {
   if (lanes < 2) return;
-  w_->line("#pragma unroll");
-  w_->open(fmt::format("for (int d = {}; d > 0; d /= 2)", lanes / 2));
+  w_->open_unrolled(fmt::format("for (int d = {}; d > 0; d /= 2)", lanes / 2));
   w_->line(fmt::format("const {} other = __shfl_xor_sync(0xffffffffu, sum_{}, d);", v.accumulator, v.name));
   w_->line(accumulate(v.how, "sum_" + v.name, "other"));
   w_->close();
@@ -127,8 +126,7 @@ void cuda_row_group::combine_shared(const std::vector<group_value>& values) {
   for (const auto& v : values) {
     if (l_->across) {
       w_->line(fmt::format("sum_{0} = shared_{0}[threadIdx.x % {1}];", v.name, l_->rows));
-      w_->line("#pragma unroll");
-      w_->open(fmt::format("for (int k = 1; k < {}; ++k)", l_->row_threads));
+      w_->open_unrolled(fmt::format("for (int k = 1; k < {}; ++k)", l_->row_threads));
       w_->line(
           fmt::format("const {0} other = shared_{1}[k * {2} + threadIdx.x % {2}];", v.accumulator, v.name, l_->rows));
       w_->line(accumulate(v.how, "sum_" + v.name, "other"));
@@ -171,8 +169,7 @@ void cuda_row_group::close_scan(int node) {
   const int64_t lanes = std::min<int64_t>(l_->row_threads, 32);
   w_->line(fmt::format("const int at_{} = lane % {};", name, lanes));
   w_->line(fmt::format("float up_{} = {};", name, own));
-  w_->line("#pragma unroll");
-  w_->open(fmt::format("for (int d = 1; d < {}; d *= 2)", lanes));
+  w_->open_unrolled(fmt::format("for (int d = 1; d < {}; d *= 2)", lanes));
   w_->line(fmt::format("const float other = __shfl_up_sync(0xffffffffu, up_{}, d, {});", name, lanes));
   w_->line(fmt::format("if (at_{0} >= d) up_{0} = other + up_{0};", name));
   w_->close();
@@ -187,8 +184,7 @@ void cuda_row_group::close_scan(int node) {
     w_->line(fmt::format("if (at_{0} == 31) totals_{0}[turn_{0}][threadIdx.x / 32] = up_{0};", name));
     w_->line("__syncthreads();");
     w_->line(fmt::format("float total_{0} = 0.0f, warp_{0} = 0.0f;", name));
-    w_->line("#pragma unroll");
-    w_->open(fmt::format("for (int k = 0; k < {}; ++k)", warps()));
+    w_->open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", warps()));
     w_->line(fmt::format("if (k == lane / 32) warp_{0} = total_{0};", name));
     w_->line(fmt::format("total_{0} += totals_{0}[turn_{0}][{1}k];", name, first));
     w_->close();

@@ -1,7 +1,6 @@
 // One index over all elements, for GPUs: each thread takes a few vectors of neighbouring elements, one block's width
 // apart, and reads all of them before it computes, so that enough bytes are in flight.
 #include <algorithm>
-#include <set>
 
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
@@ -63,27 +62,12 @@ class cuda_elements_writer {
   // Whether it is read from memory for each element, unlike a scalar, row or column that stays in the caches.
   bool is_stream(const body_operand& o) const { return 2 * o.type.numel() >= elements_; }
 
-  bool is_needed(int n) {
-    if (needed_.empty()) {
-      std::vector<int> reach;
-      for (const auto& r : w_.body().results)
-        reach.push_back(r.node);
-      while (!reach.empty()) {
-        const int at = reach.back();
-        reach.pop_back();
-        if (!needed_.insert(at).second) continue;
-        reach.insert(reach.end(), w_.node(at).operands.begin(), w_.node(at).operands.end());
-      }
-    }
-    return needed_.contains(n);
-  }
-
   const body_operand& operand_of(int n) const {
     return w_.body().operands[static_cast<std::size_t>(w_.node(n).operand)];
   }
   // A load of one value for the whole kernel.
   bool is_single(int n) {
-    if (!is_needed(n) || w_.node(n).kind != node_kind::load || !w_.node(n).operands.empty()) return false;
+    if (!w_.is_needed(n) || w_.node(n).kind != node_kind::load || !w_.node(n).operands.empty()) return false;
     const auto& strides = operand_of(n).strides;
     return std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0; });
   }
@@ -106,8 +90,7 @@ class cuda_elements_writer {
       declare(static_cast<int>(n), count_);
     const std::string i = fmt::format("const {} i = first + k * {};", index_, threads_);
     const auto open = [&] {
-      w_.line("#pragma unroll");
-      w_.open(fmt::format("for (int k = 0; k < {}; ++k)", count_));
+      w_.open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", count_));
       w_.line(i);
       open_guard("i");
     };
@@ -124,7 +107,7 @@ class cuda_elements_writer {
     close();
   }
 
-  bool is_array(int n) { return is_needed(n) && w_.node(n).kind == node_kind::load && !is_single(n); }
+  bool is_array(int n) { return w_.is_needed(n) && w_.node(n).kind == node_kind::load && !is_single(n); }
   int64_t array_width(int n, int64_t width) const {
     return access_of(operand_of(n), width) == vector_access::uniform ? 1 : width;
   }
@@ -209,13 +192,12 @@ class cuda_elements_writer {
     for (const auto& r : w_.body().results)
       w_.line(fmt::format("{} {}_q[{}];", c_type(w_.node(r.node).type), w_.target(index_of(r)), width));
     if (width > 1) {
-      w_.line("#pragma unroll");
-      w_.open(fmt::format("for (int l = 0; l < {}; ++l)", width));
+      w_.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", width));
     }
     for (std::size_t each = 0; each < w_.body().nodes.size(); ++each) {
       const int n = static_cast<int>(each);
       const body_node& from = w_.node(n);
-      if (!is_needed(n) || from.kind == node_kind::constant || is_single(n)) continue;
+      if (!w_.is_needed(n) || from.kind == node_kind::constant || is_single(n)) continue;
       std::string value;
       if (from.kind == node_kind::load) {
         const int64_t own = array_width(n, width);
@@ -252,7 +234,6 @@ class cuda_elements_writer {
   }
 
   kernel_writer w_;
-  std::set<int> needed_;
   std::string index_;
   int64_t elements_ = 1, threads_ = 0, width_ = 1, vectors_ = 0, count_ = 1;
 };

@@ -3,7 +3,6 @@
 // part; the product of the low parts is below float32's precision and is left out. Sums of 32 terms are added in
 // float32, since tensor cores truncate when they accumulate.
 #include <algorithm>
-#include <set>
 
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
@@ -46,7 +45,7 @@ class cuda_product_writer {
   void write_place() {
     w_.line("extern __shared__ float tiles[];");
     w_.line("const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;");
-    w_.line(fmt::format("int block = (int)blockIdx.x;"));
+    w_.line("int block = (int)blockIdx.x;");
     const auto take = [&](const char* name, int64_t count, int64_t size, bool last) {
       if (count == 1) return w_.line(fmt::format("const int {} = 0;", name));
       const std::string at = last ? "block" : fmt::format("block % {}", count);
@@ -92,8 +91,7 @@ class cuda_product_writer {
     w_.line(fmt::format("int {}_from[{}];", name, own));
     const bool guarded = has_part(side, rows);
     if (guarded) w_.line(fmt::format("bool {}_exists[{}];", name, own));
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int i = 0; i < {}; ++i)", own));
+    w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", own));
     w_.line(fmt::format(
         "const int at = {} + {};", first,
         side.along_depth ? fmt::format("{}_line + i * {}", name, threads_ / in_line) : fmt::format("{}_place", name)));
@@ -106,8 +104,7 @@ class cuda_product_writer {
     const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
     const int64_t count = rows * t_.stage_depth / side.width / threads_;
     const std::string i = side.along_depth ? "i" : "0";
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int i = 0; i < {}; ++i)", count));
+    w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
     w_.line(fmt::format("const int line = {}_line + i * {};", name, threads_ / in_line));
     w_.line(fmt::format("const int term = from + {};", side.along_depth ? fmt::format("{}_place", name) : "line"));
     std::string real = "term < end";
@@ -133,8 +130,7 @@ class cuda_product_writer {
     const std::string name = left ? "a" : "b", from = left ? "warp_row" : "warp_column";
     const int64_t line = tile_line(t_, side, rows), size = left ? 16 : 8, elements = left ? 4 : 2;
     const int64_t together = !left && count % 2 == 0 ? 2 : 1, loaded = elements * together;
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int f = 0; f < {}; f += {})", count, side.along_depth ? together : 1));
+    w_.open_unrolled(fmt::format("for (int f = 0; f < {}; f += {})", count, side.along_depth ? together : 1));
     if (side.along_depth) {
       const char* row = left ? "lane % 16" : together == 2 ? "lane / 16 * 8 + lane % 8" : "lane % 8";
       const char* term = left ? "lane / 16 * 4" : "lane / 8 % 2 * 4";
@@ -142,8 +138,7 @@ class cuda_product_writer {
       w_.line(fmt::format("load_matrix_x{}(bits, &stage[{} + ({} + f * {} + {}) * {} + term + {}]);", loaded, before,
                           from, size, row, line, term));
     }
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int e = 0; e < {}; ++e)", side.along_depth ? loaded : elements));
+    w_.open_unrolled(fmt::format("for (int e = 0; e < {}; ++e)", side.along_depth ? loaded : elements));
     std::string at = fmt::format("{}[f][e]", name);
     if (side.along_depth) {
       if (together == 2) at = fmt::format("{}[f + e / 2][e % 2]", name);
@@ -193,8 +188,7 @@ class cuda_product_writer {
 
   void write_float_products(int64_t down, int64_t across, int64_t terms) {
     w_.line(fmt::format("float of_step[{}][{}][4] = {{}};", down, across));
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int ahead = 0; ahead < {}; ahead += 8)", terms));
+    w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += 8)", terms));
     w_.line(fmt::format("const int term = slice * {} + ahead;", terms));
     w_.line(fmt::format("unsigned high_a[{0}][4], low_a[{0}][4], high_b[{1}][2], low_b[{1}][2];", down, across));
     write_factors(t_.left, t_.rows, true, down, 0);
@@ -208,8 +202,7 @@ class cuda_product_writer {
   }
 
   void write_half_products(int64_t down, int64_t across, int64_t terms) {
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int ahead = 0; ahead < {}; ahead += 16)", terms));
+    w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += 16)", terms));
     w_.line(fmt::format("const int term = slice * {} + ahead;", terms));
     w_.line(fmt::format("unsigned a[{}][4], b[{}][2];", down, across));
     write_half_factors(t_.left, t_.rows, true, down, 0);
@@ -229,15 +222,13 @@ class cuda_product_writer {
     const std::string first = fmt::format("{} + f * {} + {}", left ? "warp_row" : "warp_column", left ? 16 : 8, outer);
     const std::string at = side.along_depth ? fmt::format("({} + lane % 8) * {} + term + {}", first, line, deep)
                                             : fmt::format("(term + {} + lane % 8) * {} + {}", deep, line, first);
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int f = 0; f < {}; f += {})", count, two ? 2 : 1));
+    w_.open_unrolled(fmt::format("for (int f = 0; f < {}; f += {})", count, two ? 2 : 1));
     const std::string call =
         fmt::format("load_matrix_x{}{}", left || two ? 4 : 2, side.along_depth ? "" : "_transposed");
     if (two) {
       w_.line("unsigned bits[4];");
       w_.line(fmt::format("{}(bits, &stage[{} + {}]);", call, before, at));
-      w_.line("#pragma unroll");
-      w_.open("for (int e = 0; e < 4; ++e)");
+      w_.open_unrolled("for (int e = 0; e < 4; ++e)");
       w_.line("b[f + e / 2][e % 2] = bits[e];");
       w_.close();
     } else {
@@ -247,10 +238,8 @@ class cuda_product_writer {
   }
 
   void write_multiplications(int64_t down, int64_t across, const std::string& each) {
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int r = 0; r < {}; ++r)", down));
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int c = 0; c < {}; ++c)", across));
+    w_.open_unrolled(fmt::format("for (int r = 0; r < {}; ++r)", down));
+    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across));
     w_.line(each);
     w_.close();
     w_.close();
@@ -272,8 +261,7 @@ class cuda_product_writer {
     w_.close();
     w_.line("__syncthreads();");
     w_.line("if (slice > 0) return;");
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int other = 0; other < {}; ++other)", t_.slices - 1));
+    w_.open_unrolled(fmt::format("for (int other = 0; other < {}; ++other)", t_.slices - 1));
     write_fragments_loop(down, across);
     w_.line("sums[r][c][e] += " + place("other") + ";");
     close_fragments_loop();
@@ -282,8 +270,7 @@ class cuda_product_writer {
 
   void write_fragments_loop(int64_t down, int64_t across) {
     for (const auto& [name, count] : {std::pair<const char*, int64_t>{"r", down}, {"c", across}, {"e", 4}}) {
-      w_.line("#pragma unroll");
-      w_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, count));
+      w_.open_unrolled(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, count));
     }
   }
   void close_fragments_loop() {
@@ -303,31 +290,10 @@ class cuda_product_writer {
     return out.empty() ? "0" : out;
   }
 
-  bool is_needed(int n) {
-    if (needed_.empty()) {
-      std::vector<int> reach;
-      for (const auto& r : w_.body().results)
-        reach.push_back(r.node);
-      while (!reach.empty()) {
-        const int at = reach.back();
-        reach.pop_back();
-        if (!needed_.insert(at).second) continue;
-        reach.insert(reach.end(), w_.node(at).operands.begin(), w_.node(at).operands.end());
-      }
-    }
-    return needed_.contains(n);
-  }
-
   void write_results() {
     write_fragments_loop(t_.warp_rows / 16, t_.warp_columns / 8);
     w_.line("const int row = first_row + warp_row + r * 16 + group + e / 2 * 8;");
     w_.line("const int column = first_column + warp_column + c * 8 + quad * 2 + e % 2;");
-    write_result("sums[r][c][e]");
-    close_fragments_loop();
-  }
-
-  // Of one row and column, whose sum of products is `sum`.
-  void write_result(const std::string& sum) {
     std::string inside;
     if (has_part(t_.left, t_.rows)) inside = fmt::format("row < {}", t_.left.size);
     if (has_part(t_.right, t_.columns))
@@ -340,8 +306,8 @@ class cuda_product_writer {
     for (std::size_t each = 0; each < body.nodes.size(); ++each) {
       const int n = static_cast<int>(each);
       const body_node& from = w_.node(n);
-      if (!is_needed(n) || from.kind == node_kind::constant) continue;
-      std::string value = sum;
+      if (!w_.is_needed(n) || from.kind == node_kind::constant) continue;
+      std::string value = "sums[r][c][e]";
       if (from.kind == node_kind::load)
         value = w_.element(n, w_.pointer(from.operand), element(operand(from.operand)), spell);
       else if (from.kind != node_kind::product)
@@ -356,12 +322,12 @@ class cuda_product_writer {
           fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), at, stored(r.target.type.type, spell(r.node))));
     }
     w_.close();
+    close_fragments_loop();
   }
 
   kernel_writer w_;
   const product_tiling& t_;
   int64_t threads_;
-  std::set<int> needed_;
 };
 
 }  // namespace

@@ -141,8 +141,10 @@ class cuda_rows_writer {
 
   // `indexed`: memory is read or written inside. Not `guarded`: all threads of the row take part.
   void open_vectors(bool guarded, bool indexed) {
-    if (l_.unrolled > 1) w_.line("#pragma unroll");
-    w_.open(l_.unrolled > 1 ? fmt::format("for (int p = 0; p < {}; ++p)", l_.unrolled) : "");
+    if (l_.unrolled > 1)
+      w_.open_unrolled(fmt::format("for (int p = 0; p < {}; ++p)", l_.unrolled));
+    else
+      w_.open("");
     std::string j = "lane";
     if (l_.rounds() > 1) j = "base + " + j;
     if (l_.unrolled > 1) j += fmt::format(" + p * {}", l_.row_threads);
@@ -218,8 +220,7 @@ class cuda_rows_writer {
 
   void open_lanes() {
     if (l_.width == 1) return;
-    w_.line("#pragma unroll");
-    w_.open(fmt::format("for (int l = 0; l < {}; ++l)", l_.width));
+    w_.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", l_.width));
   }
   void close_lanes() {
     if (l_.width > 1) w_.close();

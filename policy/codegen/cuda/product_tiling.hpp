@@ -3,8 +3,6 @@
 #pragma once
 
 #include <array>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "policy/codegen/kernel_body.hpp"

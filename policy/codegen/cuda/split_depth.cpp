@@ -6,26 +6,10 @@
 
 namespace cudal1 {
 
-namespace {
-
-// One value for each element of the domain, contiguous in the domain's order, as often as there are parts.
-body_operand sums_tensor(const kernel_body& body, const std::string& name, int64_t parts) {
-  body_operand out;
-  out.value = name;
-  out.strides.assign(body.domain.size(), 0);
-  int64_t below = 1;
-  for (std::size_t d = body.domain.size(); d-- > 0;) {
-    out.strides[d] = below;
-    below *= body.domain[d];
-  }
-  out.type = contiguous(dtype::float32, {parts * below});
-  return out;
-}
-
-}  // namespace
-
 std::pair<kernel_body, kernel_body> split_depth(const kernel_body& whole, int64_t parts, const std::string& prefix) {
-  const body_operand sums = sums_tensor(whole, prefix + "_sums", parts);
+  const int64_t elements = whole.rows() * whole.columns();
+  body_operand sums = row_tensor(whole, prefix + "_sums", dtype::float32, static_cast<int>(whole.domain.size()));
+  sums.type = contiguous(dtype::float32, {parts * elements});
   kernel_body product;
   product.domain = whole.domain;
   product.row_dims = static_cast<int>(whole.domain.size());
@@ -41,22 +25,13 @@ std::pair<kernel_body, kernel_body> split_depth(const kernel_body& whole, int64_
   rest.product.reset();
   const auto at = static_cast<std::size_t>(std::ranges::find(rest.nodes, node_kind::product, &body_node::kind) -
                                            rest.nodes.begin());
-  const int64_t elements = whole.rows() * whole.columns();
   int sum = -1;
   for (int64_t part = 0; part < parts; ++part) {
     body_operand from = sums;
     from.offset = part * elements;
     from.aligned = from.offset % 4 == 0;
     const int load = add_load(rest, std::move(from), false);
-    if (part == 0) {
-      sum = load;
-      continue;
-    }
-    body_node added;
-    added.expression = "$0 + $1";
-    added.operands = {sum, load};
-    rest.nodes.push_back(std::move(added));
-    sum = static_cast<int>(rest.nodes.size()) - 1;
+    sum = part == 0 ? load : add_pointwise(rest, "$0 + $1", {sum, load});
   }
   body_node& total = rest.nodes[at];
   total.kind = node_kind::pointwise;

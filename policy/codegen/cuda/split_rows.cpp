@@ -55,20 +55,6 @@ std::vector<int> first_round(const kernel_body& body, const pass_plan& plan) {
   return out;
 }
 
-// A tensor with one value for each index of the first `dims` dimensions, contiguous in their order.
-body_operand row_tensor(const kernel_body& body, const std::string& name, dtype type, int dims) {
-  body_operand out;
-  out.value = name;
-  out.strides.assign(body.domain.size(), 0);
-  int64_t below = 1;
-  for (int d = dims; d-- > 0;) {
-    out.strides[static_cast<std::size_t>(d)] = below;
-    below *= body.domain[static_cast<std::size_t>(d)];
-  }
-  out.type = contiguous(type, {below});
-  return out;
-}
-
 bool only_row_results(const kernel_body& body, const pass_plan& plan) {
   return std::all_of(body.results.begin(), body.results.end(), [&](const auto& r) { return plan.is_row_result(r); });
 }

@@ -8,18 +8,43 @@ namespace {
 const std::unordered_set<std::string_view> thread_words{"threadIdx", "blockIdx", "blockDim", "gridDim"};
 
 bool is_cooperative(std::string_view word) {
-  static const std::unordered_set<std::string_view> words{
-      "__shared__",        "__syncthreads",     "__syncthreads_count", "__syncthreads_and", "__syncthreads_or",
-      "__syncwarp",        "__shfl_sync",       "__shfl_up_sync",      "__shfl_down_sync",  "__shfl_xor_sync",
-      "__ballot_sync",     "__any_sync",        "__all_sync",          "__activemask",      "__match_any_sync",
-      "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync",   "__reduce_and_sync", "__reduce_or_sync",
-      "__reduce_xor_sync"};
-  static const std::unordered_set<std::string_view> newer{
-      "mma_m16n8k8_tf32",  "mma_m16n8k16_half", "mma_m16n8k16_bfloat16", "load_matrix_x2_transposed",
-      "load_matrix_x2",    "load_matrix_x4",    "copy_async_wait",       "load_matrix_x4_transposed",
-      "copy_async_commit", "copy_async",        "cluster_rank",          "cluster_size",
-      "cluster_sync",      "load_cluster",      "store_cluster"};
-  return words.contains(word) || newer.contains(word);
+  static const std::unordered_set<std::string_view> words{"__shared__",
+                                                          "__syncthreads",
+                                                          "__syncthreads_count",
+                                                          "__syncthreads_and",
+                                                          "__syncthreads_or",
+                                                          "__syncwarp",
+                                                          "__shfl_sync",
+                                                          "__shfl_up_sync",
+                                                          "__shfl_down_sync",
+                                                          "__shfl_xor_sync",
+                                                          "__ballot_sync",
+                                                          "__any_sync",
+                                                          "__all_sync",
+                                                          "__activemask",
+                                                          "__match_any_sync",
+                                                          "__reduce_add_sync",
+                                                          "__reduce_min_sync",
+                                                          "__reduce_max_sync",
+                                                          "__reduce_and_sync",
+                                                          "__reduce_or_sync",
+                                                          "__reduce_xor_sync",
+                                                          "mma_m16n8k8_tf32",
+                                                          "mma_m16n8k16_half",
+                                                          "mma_m16n8k16_bfloat16",
+                                                          "load_matrix_x2_transposed",
+                                                          "load_matrix_x2",
+                                                          "load_matrix_x4",
+                                                          "copy_async_wait",
+                                                          "load_matrix_x4_transposed",
+                                                          "copy_async_commit",
+                                                          "copy_async",
+                                                          "cluster_rank",
+                                                          "cluster_size",
+                                                          "cluster_sync",
+                                                          "load_cluster",
+                                                          "store_cluster"};
+  return words.contains(word);
 }
 
 class splitter {

@@ -10,7 +10,22 @@
 namespace cudal1::testing_device {
 namespace {
 
-using check_test = device_test;
+class check_test : public device_test {
+ protected:
+  // Compiles the program, whose answers are the reference's.
+  void expect_exact(const std::string& text) {
+    const auto compiler = host_compiler::create({});
+    ASSERT_TRUE(compiler) << compiler.error().message;
+    const auto p = check_program_text(text);
+    ASSERT_TRUE(p) << p.error().message;
+    const auto code = (*compiler)->compile(*p);
+    ASSERT_TRUE(code) << code.error().message;
+    const auto report = session->check(*p, *code, short_plan());
+    ASSERT_TRUE(report) << report.error().message;
+    ASSERT_FALSE(report->problem) << report->problem->reason;
+    EXPECT_EQ(report->draws.at(2).outputs.at(0).max_absolute, 0);
+  }
+};
 
 TEST_F(check_test, a_session_reports_its_confinement_and_its_machine) {
   const auto& report = session->report();
@@ -59,28 +74,17 @@ TEST_F(check_test, a_forgotten_task_is_opened_again_with_other_draws) {
 }
 
 TEST_F(check_test, a_compiled_cuda_kernel_passes) {
-  const auto compiler = host_compiler::create({});
-  ASSERT_TRUE(compiler) << compiler.error().message;
-  const auto p = check_program_text(
+  expect_exact(
       R"({"format":1,"name":"relu","inputs":[{"name":"a","dtype":"float32","shape":[4096]}],"steps":[{"alloc":"y",)"
       R"("dtype":"float32","shape":[4096]},{"launch":"relu","grid":[16,1,1],"block":[256,1,1],"args":[{"in":"a"},)"
       R"({"out":"y"},{"i32":4096}]}],"outputs":["y"]})"
       "\n---\n__global__ void relu(const float* a, float* y, int n) {\n"
       "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = a[i] > 0.0f ? a[i] : 0.0f;\n}\n");
-  ASSERT_TRUE(p) << p.error().message;
-  const auto code = (*compiler)->compile(*p);
-  ASSERT_TRUE(code) << code.error().message;
-  const auto report = session->check(*p, *code, short_plan());
-  ASSERT_TRUE(report) << report.error().message;
-  ASSERT_FALSE(report->problem) << report->problem->reason;
-  EXPECT_EQ(report->draws.at(2).outputs.at(0).max_absolute, 0);
 }
 
 // Each block copies the elements of the other block of its cluster, and takes its own from there.
 TEST_F(check_test, a_kernel_of_clusters_and_asynchronous_copies_passes) {
-  const auto compiler = host_compiler::create({});
-  ASSERT_TRUE(compiler) << compiler.error().message;
-  const auto p = check_program_text(
+  expect_exact(
       R"({"format":1,"name":"relu","inputs":[{"name":"a","dtype":"float32","shape":[4096]}],"steps":[{"alloc":"y",)"
       R"("dtype":"float32","shape":[4096]},{"launch":"relu","grid":[16,1,1],"block":[256,1,1],"args":[{"in":"a"},)"
       R"({"out":"y"}]}],"outputs":["y"]})"
@@ -89,13 +93,6 @@ TEST_F(check_test, a_kernel_of_clusters_and_asynchronous_copies_passes) {
       "  copy_async<4>(s + t, a + (block ^ 1) * 256 + t, true);\n  copy_async_commit();\n  copy_async_wait<0>();\n"
       "  cluster_sync();\n  y[block * 256 + t] = fmaxf(load_cluster(s + t, cluster_rank() ^ 1), 0.0f);\n"
       "  cluster_sync();\n}\n");
-  ASSERT_TRUE(p) << p.error().message;
-  const auto code = (*compiler)->compile(*p);
-  ASSERT_TRUE(code) << code.error().message;
-  const auto report = session->check(*p, *code, short_plan());
-  ASSERT_TRUE(report) << report.error().message;
-  ASSERT_FALSE(report->problem) << report->problem->reason;
-  EXPECT_EQ(report->draws.at(2).outputs.at(0).max_absolute, 0);
 }
 
 TEST_F(check_test, a_wrong_answer_shows_in_the_output_check) {

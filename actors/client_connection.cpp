@@ -189,6 +189,7 @@ bool client_connection::run_experiment(const client_request& r) {
   m.record.fresh_policy = r.fresh_policy;
   m.record.models = r.models;
   m.record.replays = r.replays;
+  m.record.uses_parts = r.uses_parts;
   m.record.priority = r.priority;
   if (r.evaluations_per_task <= 0 && r.time_limit_s <= 0) {
     m.record.evaluations_per_task = server_.setup_.search.evaluations_per_task;

@@ -253,7 +253,8 @@ expected<policy_handles::pair> experiment_starter::spawn_policy(const experiment
   actors.generator = context_.node->spawn<spawning>(
       run_generator, policies[0],
       generator_setup{context_.store,
-                      prompt_source(context_.records, blobs(options.data), device.report.where, record.replays),
+                      prompt_source(context_.records, blobs(options.data), device.report.where, record.replays,
+                                    record.uses_parts),
                       record.policy + "/" + record.id, context_.workers});
   actors.learner = context_.node->spawn<spawning>(
       run_learner, policies[1],

@@ -50,6 +50,7 @@ expected<prompt_source::made> prompt_source::make(const message::propose& m, pol
     CUDAL1_TRY(out, stored(std::move(p), std::move(before)));
     out.group.id.clear();
   } else {
+    CUDAL1_CHECK(add_assembled(p, m.experiment));
     if (m.repair.empty())
       CUDAL1_CHECK(add_exemplars(p, m, traits.exemplars));
     else
@@ -77,6 +78,19 @@ expected<prompt_source::made> prompt_source::make(const message::propose& m, pol
   out.group.closed = false;
   out.group.cost = {};
   return out;
+}
+
+expected<void> prompt_source::add_assembled(prompt& p, const std::string& experiment) {
+  if (!uses_parts_) return {};
+  auto found = assembled_.find(p.what->id);
+  if (found == assembled_.end()) {
+    CUDAL1_TRY(auto made, task_assembly::make(*p.what, *p.target, *records_, environment_class(where_)));
+    found = assembled_.emplace(p.what->id, assembled_task{p.what, std::move(made)}).first;
+  }
+  auto& assembly = found->second.assembly;
+  CUDAL1_CHECK(assembly.follow_wrong_answers(*records_, experiment));
+  p.assembled = assembly.schedules();
+  return {};
 }
 
 expected<void> prompt_source::add_exemplars(prompt& p, const message::propose& m, const exemplar_wish& wish) const {

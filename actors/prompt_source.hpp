@@ -10,6 +10,7 @@
 
 #include "actors/messages.hpp"
 #include "policy/prompt/task_bounds.hpp"
+#include "policy/search/assembly.hpp"
 #include "policy/search/policy.hpp"
 #include "store/blobs.hpp"
 
@@ -18,12 +19,14 @@ namespace cudal1 {
 class prompt_source {
  public:
   // `records` may be read from any thread. `where`: the environment of the devices that measure. `replayed`: the
-  // experiment whose prompts are given again, in their order, in place of new ones; "" for none.
-  prompt_source(std::shared_ptr<store> records, blobs files, environment where, std::string replayed)
+  // experiment whose prompts are given again, in their order, in place of new ones; "" for none. `uses_parts`: prompts
+  // have the schedules that are put together from what is known of a task's parts when its first prompt is made.
+  prompt_source(std::shared_ptr<store> records, blobs files, environment where, std::string replayed, bool uses_parts)
       : records_(std::move(records)),
         files_(std::move(files)),
         where_(std::move(where)),
-        replayed_(std::move(replayed)) {}
+        replayed_(std::move(replayed)),
+        uses_parts_(uses_parts) {}
 
   struct made {
     prompt what;
@@ -34,6 +37,7 @@ class prompt_source {
   expected<made> make(const message::propose& m, policy& writer);
 
  private:
+  expected<void> add_assembled(prompt& p, const std::string& experiment);
   expected<void> add_exemplars(prompt& p, const message::propose& m, const exemplar_wish& wish) const;
   // From what is measured: what the fast exemplars have that the others lack.
   std::string analysis_of(const prompt& p);
@@ -48,6 +52,12 @@ class prompt_source {
   blobs files_;
   environment where_;
   std::string replayed_;
+  bool uses_parts_;
+  struct assembled_task {
+    std::shared_ptr<const task> what;
+    task_assembly assembly;
+  };
+  std::map<std::string, assembled_task> assembled_;                                  // by task
   std::optional<std::map<std::string, std::vector<group_record>>> replayed_groups_;  // by task
   std::map<std::string, task_bounds> bounds_;                                        // by task
 };

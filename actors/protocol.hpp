@@ -24,7 +24,7 @@
 
 namespace cudal1 {
 
-inline constexpr int client_protocol_version = 8;
+inline constexpr int client_protocol_version = 9;
 
 BOOST_DEFINE_ENUM_CLASS(client_verb,
                         hello,     // -> node_status
@@ -55,6 +55,7 @@ struct client_request {
   std::vector<std::string> models;  // language models that take turns
   std::string replays;              // experiment whose prompts are given again
   search_priority priority = search_priority::normal;
+  bool uses_parts = false;  // schedules put together from the best known parts of the tasks are proposed first
   std::string device;  // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
   // follow, stop; run with an id resumes
   std::string experiment;
@@ -77,7 +78,7 @@ struct client_request {
 };
 BOOST_DESCRIBE_STRUCT(client_request, (),
                       (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, fresh_policy, models,
-                       replays, priority, device, experiment, stop_on_disconnect, task, program, origin, wanted,
+                       replays, priority, uses_parts, device, experiment, stop_on_disconnect, task, program, origin, wanted,
                        baseline, folder, machine, draining, pruning))
 
 struct task_progress {

@@ -99,12 +99,13 @@ struct experiment_record {
   search_priority priority = search_priority::normal;
   std::string model;           // of the devices that it uses, since scores of two models are not comparable
   std::string lead;            // the experiment that leads, if this is one of a search over several models; else ""
+  bool uses_parts = false;     // schedules put together from the parts of its tasks are proposed first
   int64_t pruned_unix_ms = 0;  // when its records were pruned: what is left is what was worth keeping; 0: never
 };
 BOOST_DESCRIBE_STRUCT(experiment_record, (),
                       (id, device, policy, tasks, evaluations_per_task, time_limit_s, active_s, seed, state,
                        created_unix_ms, finished_unix_ms, policy_wait_s, fresh_policy, models, replays, ended, priority,
-                       model, lead, pruned_unix_ms))
+                       model, lead, uses_parts, pruned_unix_ms))
 
 BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost,
                         unrecorded,  // the device replays stored verdicts, and there is none of the variant

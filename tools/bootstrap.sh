@@ -15,6 +15,8 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${CUDAL1_BUILD:-$root/build}
+# Clones in different folders share what ccache has compiled: its keys have paths relative to each.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 torch_version=2.11.0
 # What KernelBench's tasks import beside torch; expecttest is for PyTorch's operator database, which a test uses.
 python_wheels=(numpy==2.4.6 einops==0.8.2 expecttest==0.3.0)

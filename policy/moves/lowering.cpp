@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/codegen/internal_operators.hpp"
+#include "policy/graph/renamed_step.hpp"
 #include "policy/moves/groups.hpp"
 #include "policy/moves/move_registry.hpp"
 
@@ -53,29 +54,6 @@ class renaming {
   std::map<std::string, std::string> written_over_, names_;
 };
 
-json renamed_argument(const argument_value& typed, const json& written, const renaming& name) {
-  if (std::holds_alternative<tensor_argument>(typed)) return json(name(written.as_string()));
-  if (std::holds_alternative<std::vector<tensor_argument>>(typed)) {
-    json::array items;
-    for (const auto& each : written.as_array())
-      items.push_back(each.is_string() ? json(name(each.as_string())) : each);  // null: left out, as in index
-    return json(std::move(items));
-  }
-  return written;
-}
-
-// `s`: a step of the task's program.
-aten_step renamed_step(const graph_step& s, const renaming& name) {
-  aten_step out = *s.text;
-  for (auto& [key, value] : out.args) {
-    if (const argument_value* typed = s.argument(key)) value = renamed_argument(*typed, value, name);
-  }
-  for (auto& result : out.results) {
-    if (!result.empty()) result = name(result);
-  }
-  return out;
-}
-
 void rename_step(step& s, const renaming& name) {
   if (auto* alloc = std::get_if<alloc_step>(&s)) alloc->name = name(alloc->name);
   if (auto* launch = std::get_if<launch_step>(&s)) {
@@ -103,7 +81,7 @@ class library_steps {
       : graph_(&g), name_(&name), kernels_(&kernels) {}
 
   expected<void> add(const graph_step& s) {
-    aten_step call = renamed_step(graph_->definition(s.number), *name_);
+    aten_step call = renamed_step(graph_->definition(s.number), [this](const auto& value) { return (*name_)(value); });
     if (!s.is_replaced()) {
       kernels_->into().steps.emplace_back(std::move(call));
       return {};

@@ -36,12 +36,23 @@ struct exemplar_wish {
   exemplar_query sample{.task = "", .environment_class = "", .correct = 0};
 };
 
+// A schedule of the whole task that was put together from what is known of its parts (policy/search/assembly.hpp).
+struct assembled_schedule {
+  schedule plan;
+  std::string program;              // id
+  std::string name;                 // how the task was cut
+  double predicted_us = 0;          // sum of the times of the measured parts
+  double own_us = 0;                // the same with the parts' own programs
+  int64_t parts = 0, measured = 0;  // parts (a step that proofs replace is one), and those measured
+};
+
 struct prompt {
   std::shared_ptr<const task> what;
   const lowering_target* target = nullptr;
-  environment where;                // of the device that measures
-  std::vector<exemplar> exemplars;  // correct ones, best first
-  std::vector<exemplar> failed;     // newest first
+  environment where;                          // of the device that measures
+  std::vector<exemplar> exemplars;            // correct ones, best first
+  std::vector<exemplar> failed;               // newest first
+  std::vector<assembled_schedule> assembled;  // to be proposed before anything else, in this order
   // A failed variant of the policy's own that it is asked to repair, after the ones that it repaired in turn, oldest
   // first. Empty: a new variant is wanted.
   std::vector<exemplar> repair;

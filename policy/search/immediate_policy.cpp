@@ -7,6 +7,35 @@
 
 namespace cudal1 {
 
+namespace {
+
+constexpr double k_later = 0.4;  // probability of skipping one more: concurrent proposals see the same variants
+
+// The first assembled schedule that was not proposed before.
+std::optional<proposal> next_assembled(const prompt& p) {
+  if (p.assembled.empty()) return std::nullopt;
+  const known_variants known(p);
+  random_source random(p.seed);
+  const assembled_schedule* chosen = nullptr;
+  for (const auto& each : p.assembled) {
+    if (known.has_schedule(each.plan) || known.has_program(each.program)) continue;
+    chosen = &each;
+    if (!random.chance(k_later)) break;
+  }
+  if (chosen == nullptr) return std::nullopt;
+  proposal out;
+  out.plan = chosen->plan;
+  out.trace.set("origin", "parts");
+  out.trace.set("partition", chosen->name);
+  out.trace.set("predicted_us", chosen->predicted_us);
+  out.trace.set("own_us", chosen->own_us);
+  out.trace.set("parts", chosen->parts);
+  out.trace.set("measured_parts", chosen->measured);
+  return out;
+}
+
+}  // namespace
+
 ticket immediate_policy::propose(prompt p, int64_t n) {
   const ticket t = ++last_ticket_;
   if (auto possible = check_prompt(p); !possible) {
@@ -17,7 +46,12 @@ ticket immediate_policy::propose(prompt p, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     auto one = std::make_shared<prompt>(p);
     if (i > 0) one->seed = split_mix(first_seed + static_cast<uint64_t>(i) * split_mix_step);
-    sink_({t, [this, one = std::move(one)] { return propose_one(*one); }, i + 1 == n});
+    sink_({t,
+           [this, one = std::move(one)]() -> expected<proposal> {
+             if (auto assembled = next_assembled(*one)) return std::move(*assembled);
+             return propose_one(*one);
+           },
+           i + 1 == n});
   }
   return t;
 }

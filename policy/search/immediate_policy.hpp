@@ -1,5 +1,5 @@
 // The base of policies that need no other program: each proposal is delivered within propose(), and made when it is
-// read.
+// read. Schedules that were assembled from parts come before the policy's own.
 #pragma once
 
 #include "policy/search/policy.hpp"

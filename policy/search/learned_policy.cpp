@@ -249,7 +249,9 @@ expected<bool> learned_policy::learn(const std::vector<experience>& group) {
   }
   std::map<std::string, double> gradient;
   for (const auto& e : group)
-    if (e.reward != 0 && e.plan) add_gradient(e, e.reward / static_cast<double>(group.size()), gradient);
+    // What was assembled from parts was not drawn from this policy.
+    if (e.reward != 0 && e.plan && e.log_probability)
+      add_gradient(e, e.reward / static_cast<double>(group.size()), gradient);
   bool changed = false;
   for (const auto& [feature, push] : gradient) {
     if (push == 0) continue;

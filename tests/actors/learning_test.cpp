@@ -41,7 +41,7 @@ class learning : public testing::Test {
     environment where;
     where.device = "cpu";
     generator_ = system_.spawn<caf::detached>(run_generator, new_policy(),
-                                              generator_setup{store_, prompt_source(db_, blobs(folder_), where, ""),
+                                              generator_setup{store_, prompt_source(db_, blobs(folder_), where, "", false),
                                                               "learned/e1", std::make_shared<worker_pool>(2)});
     learner_ =
         system_.spawn<caf::detached>(run_learner, new_policy(), learner_setup{store_, generator_, auditor_, "e1", 0});

@@ -621,8 +621,8 @@ TEST(arguments, help_of_each_command_has_examples_and_exit_codes) {
   ASSERT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("A typical workflow"), HasSubstr("Exit codes"), HasSubstr("CUDAL1_DATA")));
   for (const auto* command :
-       {"run", "evaluate", "status", "tasks", "best", "report", "baseline", "show", "failures", "audit", "export",
-        "experiments", "stop", "store", "moves", "operators", "config", "doctor"}) {
+       {"run", "evaluate", "status", "tasks", "parts", "best", "report", "baseline", "show", "failures", "audit",
+        "export", "experiments", "stop", "store", "moves", "operators", "config", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command));
     const auto p = run_cudal1({command, "--help"});
     EXPECT_EQ(p.code, 0);
@@ -640,6 +640,42 @@ TEST(arguments, with_a_corrupt_store_the_exit_code_is_infrastructure) {
   const auto p = run_cudal1({"best", "--data", data.path()});
   EXPECT_EQ(p.code, 3) << p.err;
   EXPECT_THAT(p.err, StartsWith("cudal1: "));
+}
+
+TEST(tasks_parts, are_listed_and_written_as_tasks) {
+  const temporary_folder folder;
+  const auto p = run_cudal1({"tasks", "parts", "mlp", "--device", "cpu", "--out", folder / "parts"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, AllOf(HasSubstr("mlp can be cut in 1 way on cpu; 4 different parts in all"),
+                           HasSubstr("largest kernels: 5 parts"), HasSubstr("relu")));
+  const auto listed = document_of(run_cudal1({"tasks", "--tasks", folder / "parts", "--device", "cpu", "--json"}));
+  EXPECT_EQ(at(listed, "tasks").as_array().size(), 4u);
+  EXPECT_EQ(at(listed, "tasks.0.family"), json("part"));
+  const auto document = document_of(run_cudal1({"tasks", "parts", "mlp", "--device", "cuda:0", "--json"}));
+  EXPECT_EQ(at(document, "partitions.0.name"), json("largest kernels"));
+  EXPECT_EQ(at(document, "partitions.0.parts.0.steps"), json("0..1"));
+  const auto counted = document_of(run_cudal1({"tasks", "parts", "mlp", "--device", "cpu", "--candidates", "--json"}));
+  EXPECT_EQ(at(counted, "candidates").as_object().size(), 4u);
+  EXPECT_EQ(run_cudal1({"tasks", "parts", "no_such_task"}).code, 2);
+}
+
+TEST(tasks_bound, says_what_limits_a_task_before_it_is_measured) {
+  const auto p = run_cudal1({"tasks", "attention", "--gpu", "H200", "--bound"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, AllOf(HasSubstr("attention: what limits it on H200"), HasSubstr("one kernel"),
+                           HasSubstr("largest kernels"), HasSubstr("Estimates, not measurements")));
+  const auto ways = at(document_of(run_cudal1({"tasks", "attention", "--gpu", "H200", "--bound", "--json"})), "ways");
+  double before = 0;
+  for (const auto& way : ways.as_array()) {
+    EXPECT_GE(way.find("device_us")->as_number(), before) << "a finer cut moves no fewer bytes: " << p.out;
+    before = way.find("device_us")->as_number();
+  }
+  EXPECT_GE(ways.as_array().size(), 3u);
+  const auto replaced = run_cudal1({"tasks", "linear_row_sum", "--gpu", "H200", "--bound"});
+  EXPECT_THAT(replaced.out, HasSubstr("steps 1, which the proofs replace"));
+  const auto without = run_cudal1({"tasks", "attention", "--bound"});
+  EXPECT_EQ(without.code, 2);
+  EXPECT_THAT(without.err, HasSubstr("--gpu"));
 }
 
 }  // namespace

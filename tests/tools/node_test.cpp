@@ -114,6 +114,76 @@ TEST_F(with_a_node, run_shows_where_the_time_of_a_module_of_a_model_goes_before_
   EXPECT_THAT(times.out, HasSubstr("blocks.0  Block      2     18"));
 }
 
+// Two equal layers and a softmax.
+constexpr const char* small_network = R"({"format": 1, "name": "network", "summary": "two layers", "family": "network",
+  "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 64]}],
+  "weights": [{"name": "u", "dtype": "float32", "shape": [64, 64]}, {"name": "v", "dtype": "float32", "shape": [64, 64]}],
+  "steps": [{"aten": "aten::mm", "args": {"self": "x", "mat2": "u"}, "out": ["a"]},
+            {"aten": "aten::relu", "args": {"self": "a"}, "out": ["b"]},
+            {"aten": "aten::mm", "args": {"self": "b", "mat2": "v"}, "out": ["c"]},
+            {"aten": "aten::relu", "args": {"self": "c"}, "out": ["d"]},
+            {"aten": "aten::softmax.int", "args": {"self": "d", "dim": 1}, "out": ["y"]}], "outputs": ["y"]})";
+
+TEST_F(with_a_node, run_searches_parts_first_and_begins_with_what_they_give) {
+  write_file(folder_ / "network.json", small_network);
+  const std::vector<std::string> search = {
+      "run", "--task", folder_ / "network.json", "--parts", "2", "--evaluations", "3", "--against", "program"};
+  const auto p = run_with_node(search);
+  ASSERT_EQ(p.code, 0) << why(p);
+  EXPECT_THAT(p.out, AllOf(HasSubstr("0 known, "), HasSubstr("the parts were experiment e1"),
+                           HasSubstr("Experiment e2 (finished)"), HasSubstr("put together from parts")))
+      << why(p);
+  const auto report = document_of(run({"experiments", "e2", "--json"}));
+  EXPECT_EQ(at(report, "assembled.0.name"), json("network"));
+  EXPECT_EQ(at(report, "assembled.0.partition"), json("the cheapest parts"));
+  EXPECT_EQ(at(report, "assembled.0.measured_parts"), at(report, "assembled.0.parts"));
+  EXPECT_GT(at(report, "assembled.0.predicted_us").as_number(), 0);
+  const auto best = document_of(run({"best", "--json"}));
+  EXPECT_EQ(at(best, "tasks").as_array().size(), 1u) << "parts are not among the tasks";
+  const auto again = run_with_node(search);
+  ASSERT_EQ(again.code, 0) << why(again);
+  EXPECT_THAT(again.out, AllOf(HasSubstr("0 to be searched"), HasSubstr("Experiment e3 (finished)"))) << why(again);
+}
+
+TEST_F(with_a_node, parts_are_carried_to_another_data_folder) {
+  write_file(folder_ / "network.json", small_network);
+  std::vector<std::string> search = {
+      "run", "--task", folder_ / "network.json", "--parts", "2", "--evaluations", "1", "--against", "program"};
+  search.insert(search.end(), settings.begin(), settings.end());
+  EXPECT_EQ(run({"parts", "export", folder_ / "parts.jsonl.gz"}).code, 2) << "there is no store yet";
+  const auto p = run(search);
+  ASSERT_EQ(p.code, 0) << why(p);
+  const auto exported = run({"parts", "export", folder_ / "parts.jsonl.gz"});
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_THAT(exported.out, HasSubstr(" parts, "));
+
+  const auto there = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--data", folder_ / "other"});
+    return run_cudal1(arguments);
+  };
+  const std::string unpack = fmt::format("gunzip -k {}", std::string(folder_ / "parts.jsonl.gz"));
+  ASSERT_EQ(std::system(unpack.c_str()), 0);
+  std::string text = read_file(folder_ / "parts.jsonl");
+  const auto imported = there({"parts", "import", folder_ / "parts.jsonl.gz"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  EXPECT_THAT(imported.out, HasSubstr("0 refused"));
+  const auto q = there(search);
+  there({"stop", "--node"});
+  ASSERT_EQ(q.code, 0) << q.out << q.err;
+  EXPECT_THAT(q.out, AllOf(HasSubstr(" 0 to be searched"), HasSubstr("put together from parts")));
+
+  // A schedule that does not make the program that was measured.
+  const auto at = text.find("\"schedule\":\"fuse(");
+  ASSERT_NE(at, std::string::npos) << text;
+  text.replace(text.find('"', at + 12), 1, "\"fuse(steps=0); ");
+  write_file(folder_ / "changed.jsonl", text);
+  const auto refused = there({"parts", "import", folder_ / "changed.jsonl"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("line "));
+  write_file(folder_ / "other.jsonl", "{}\n");
+  EXPECT_EQ(there({"parts", "import", folder_ / "other.jsonl"}).code, 2);
+}
+
 TEST_F(with_a_node, run_searches_a_folder_of_tasks_and_prints_what_the_store_keeps) {
   const auto p = run_with_node({"run", "--tasks", folder_ / "tasks", "--evaluations", "4"});
   ASSERT_EQ(p.code, 0) << why(p);

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
+#include "policy/search/task_parts.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "store/replay/replay_devices.hpp"
 #include "tools/baseline/measure_baselines.hpp"
@@ -52,13 +53,13 @@ bool is_wanted(const task_record& t, const std::vector<std::string>& names) {
          });
 }
 
-// The tasks of the experiment, or all tasks in the store with that profile.
+// The tasks of the experiment, or all tasks in the store with that profile but for parts of others.
 expected<std::vector<task>> stored_tasks(const baseline_options& o, const context& c, const std::string& profile) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   std::vector<task_record> records;
   if (o.experiment.empty()) {
     CUDAL1_TRY(records, reader->tasks());
-    std::erase_if(records, [&](const task_record& t) { return t.profile != profile; });
+    std::erase_if(records, [&](const task_record& t) { return t.profile != profile || t.family == part_family; });
   } else {
     CUDAL1_TRY(const auto e, reader->get_experiment(o.experiment));
     for (const auto& id : e.tasks) {

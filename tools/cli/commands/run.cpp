@@ -1,4 +1,5 @@
 // cudal1 run: search for faster variants.
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <vector>
@@ -8,12 +9,14 @@
 
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/stopwatch.hpp"
 #include "config/configuration.hpp"
 #include "policy/search/policy_registry.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "tools/baseline/first_look.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/finished_search.hpp"
+#include "tools/cli/commands/part_search.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/node_process.hpp"
@@ -44,6 +47,7 @@ struct run_options {
   std::string device;
   std::string resume;
   std::string against;
+  int64_t parts = 0;  // evaluations of each part; 0: tasks are searched as a whole
   node_flags node;
   bool json = false;
 };
@@ -87,6 +91,11 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   if (!o.time.empty()) {
     CUDAL1_TRY(r.time_limit_s, parse_duration(o.time));
   }
+  if (o.parts > 0 && r.policy == "llm")
+    return fail(
+        errc::invalid_argument,
+        "--parts is for policies of moves (random, evolutionary, learned), whose schedules can be put together; "
+        "language models write whole programs");
   r.seed = o.seed;
   r.fresh_policy = o.fresh;
   r.stop_on_disconnect = true;  // so that a second Ctrl-C or a closed terminal ends the search
@@ -243,6 +252,34 @@ expected<void> look_first(chosen_work& work, client_request& r, run_options& o, 
   return {};
 }
 
+// Searches the parts of the tasks that are not known yet; `request`, for the tasks, then uses them, with the time that
+// is left. False if it was interrupted.
+expected<bool> search_parts(client_request& request, const chosen_work& work, const run_options& o, const context& c,
+                            connected_node& node, interrupt_watch& interrupt, run_view& view) {
+  view.remark("cutting the tasks into parts");
+  CUDAL1_TRY(const auto parts, choose_parts(work.tasks, work.where, o.parts, c));
+  view.note(fmt::format("{} of the tasks are {}; {} known, {} to be searched", format_count(parts.parts, "part"),
+                        format_count(parts.distinct, "different one"), parts.known, parts.wanted.size()));
+  request.uses_parts = true;
+  if (parts.wanted.empty()) return true;
+  client_request first = request;
+  first.uses_parts = false;
+  first.tasks.clear();
+  for (const auto& t : parts.wanted)
+    first.tasks.push_back(canonical_text(t));
+  first.evaluations_per_task = o.parts;
+  first.time_limit_s = request.time_limit_s / 2;
+  CUDAL1_CHECK(copy_task_blobs(c, parts.wanted));
+  view.remark(fmt::format("searching {} on {}", format_count(std::ssize(parts.wanted), "part"), work.limits.device));
+  const stopwatch watch;
+  CUDAL1_CHECK(node.client.send(first));
+  followed_run follower(interrupt, view);
+  CUDAL1_TRY(const auto experiment, follower.follow(node.client));
+  view.note(fmt::format("the parts were experiment {}: `cudal1 experiments {}`", experiment, experiment));
+  if (request.time_limit_s > 0) request.time_limit_s = std::max(1.0, request.time_limit_s - watch.ms() / 1e3);
+  return !follower.interrupted();
+}
+
 expected<int> run(run_options o, context& c) {
   if (!o.model.source.empty()) {
     CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
@@ -267,6 +304,13 @@ expected<int> run(run_options o, context& c) {
   view.set_limits(work.limits);
   note_other_experiments(o, node, view);
   CUDAL1_CHECK(look_first(work, request, o, c, node.status, view));
+  if (o.parts > 0) {
+    CUDAL1_TRY(const bool searched, search_parts(request, work, o, c, node, interrupt, view));
+    if (!searched) {
+      view.close();
+      return exit_code::interrupted;
+    }
+  }
   view.remark(o.resume.empty()
                   ? fmt::format("searching {} on {}", format_count(static_cast<int64_t>(request.tasks.size()), "task"),
                                 work.limits.device)
@@ -306,6 +350,12 @@ void add_run(CLI::App& app, context& c) {
   sub->add_option("--evaluations", o->evaluations, "stop after this many evaluations of each task")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  sub->add_option("--parts", o->parts,
+                  "first search each part of the tasks (`cudal1 tasks parts`) by itself, for N evaluations; parts that "
+                  "are alike, or known from earlier searches, are measured once. The task then begins with schedules "
+                  "put together from the best of its parts. Of --time, the parts get at most half")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   sub->add_option("--time", o->time, "stop after searching for this long, as in 90s, 4m, 1h30m")->type_name("DURATION");
   sub->add_flag("--fresh", o->fresh, "start the policy without what it learned in earlier searches");
   sub->add_option("--seed", o->seed, "seed of all random choices; the same seed gives the same proposals")
@@ -334,13 +384,15 @@ void add_run(CLI::App& app, context& c) {
   auto* resume = sub->add_option("--resume", o->resume,
                                  "continue an experiment that was stopped, as in --resume e3, with its own limits");
   resume->type_name("EXPERIMENT");
-  for (const auto* flag : {"source", "--inputs", "--weights", "--module", "--tasks", "--task", "--policy",
-                           "--evaluations", "--time", "--device", "--model", "--replay-prompts", "--priority"})
+  for (const auto* flag :
+       {"source", "--inputs", "--weights", "--module", "--tasks", "--task", "--policy", "--evaluations", "--parts",
+        "--time", "--device", "--model", "--replay-prompts", "--priority"})
     resume->excludes(sub->get_option(flag));
   for (const auto* flag : {"source", "--inputs", "--weights", "--module"})
     sub->get_option(flag)->excludes(sub->get_option("--tasks"));
   for (const auto* flag : {"--inputs", "--weights", "--module"})
     sub->get_option(flag)->needs(sub->get_option("source"));
+  sub->get_option("--replay-prompts")->excludes(sub->get_option("--parts"));
   add_against_option(*sub, o->against, "eager for imported tasks, else program");
   sub->get_option("--against")
       ->description(sub->get_option("--against")->get_description() +
@@ -355,6 +407,7 @@ void add_run(CLI::App& app, context& c) {
       "  cudal1 run model.py --module encoder.layers.0 ... one module of it (.: the whole, even if it is slow)\n"
       "  cudal1 run model.py:Block                     ... a class, an object, a factory or a function in it\n"
       "  cudal1 run --tasks my_tasks --evaluations 50  your own tasks\n"
+      "  cudal1 run network.py --parts 16              a large one: each of its parts first\n"
       "  cudal1 run --device cuda                      every GPU of every machine; each model has its own table\n"
       "  cudal1 run --resume e3                        after Ctrl-C or a power cut\n"
       "  cudal1 run --device replay --set replay.source=OTHER   what OTHER measured, replayed in seconds",

@@ -8,7 +8,9 @@
 #include "sandbox/verify/roofline.hpp"
 #include "tools/baseline/step_times.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/commands/task_bound.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/time_table.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/task_source.hpp"
@@ -20,7 +22,7 @@ namespace {
 struct tasks_options {
   std::string name, folder;
   std::string device, model;
-  bool times = false;
+  bool times = false, bound = false;
   bool json = false;
 };
 
@@ -168,27 +170,6 @@ void print_list(const std::vector<task>& tasks, const std::optional<device_data>
   out.print(list.text(out));
 }
 
-// The specifications of the GPU that --gpu names: by the driver's name of the model, or by the short name in its file.
-expected<std::optional<device_data>> device_of(const std::string& name) {
-  if (name.empty()) return std::nullopt;
-  CUDAL1_TRY(auto found, find_device_data(name));
-  if (found) return found;
-  CUDAL1_TRY(const auto all, all_device_data());
-  std::vector<std::string> known;
-  for (const auto& one : all) {
-    if (one.name == name) return one;
-    known.push_back(one.name);
-  }
-  return fail(errc::not_found, "the specifications of the GPU \"{}\" are not known; known are {}", name,
-              fmt::join(known, ", "));
-}
-
-std::string profile_of_accelerators() {
-  for (const auto* type : device_types())
-    if (type->traits().is_accelerator) return type->traits().profile;
-  return default_profile();
-}
-
 // `known`: what --gpu names.
 expected<int> show_times(const task& t, const tasks_options& o, std::optional<device_data> known, const context& c) {
   CUDAL1_TRY(const auto devices, find_devices(o.device));
@@ -208,12 +189,13 @@ expected<int> show_times(const task& t, const tasks_options& o, std::optional<de
 }
 
 expected<int> tasks(const tasks_options& o, context& c) {
-  CUDAL1_TRY(const auto device, device_of(o.model));
-  CUDAL1_TRY(const std::string profile, device             ? profile_of_accelerators()
+  CUDAL1_TRY(const auto device, gpu_named(o.model));
+  CUDAL1_TRY(const std::string profile, device             ? accelerator().profile
                                         : o.device.empty() ? default_profile()
                                                            : profile_of(o.device));
   const std::vector<std::string> names = o.name.empty() ? std::vector<std::string>{} : std::vector{o.name};
   CUDAL1_TRY(const auto found, choose_tasks(o.folder, names, profile));
+  if (o.bound) return show_bound(found.front(), device, o.json, c);
   if (o.times) return show_times(found.front(), o, device, c);
   if (o.json) {
     json::array items;
@@ -250,12 +232,20 @@ void add_tasks(CLI::App& app, context& c) {
          "measure each step of the task with PyTorch on the device, and show where the time goes: by module of the "
          "model and by operator")
       ->needs("name");
+  auto* gpu = sub->get_option("--gpu");
+  sub->add_flag("--bound", o->bound,
+                "say what limits the task on that GPU before anything is measured: as one kernel, as its parts, step "
+                "by step")
+      ->needs("name")
+      ->needs(gpu)
+      ->excludes("--times");
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 tasks\n"
              "  cudal1 tasks softmax\n"
              "  cudal1 tasks vit.json --times --device cuda:0\n"
              "  cudal1 tasks --gpu H200           with the floor of each there\n"
+             "  cudal1 tasks mlp --gpu H200 --bound\n"
              "  cudal1 tasks --tasks my_tasks     also checks them\n"
              "  cudal1 tasks import model.py --out my_tasks",
              "  0    printed\n"

@@ -1,6 +1,7 @@
 #include "tools/cli/report/floors.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tools/cli/format.hpp"
 
@@ -22,6 +23,20 @@ std::vector<std::string> floor_finder::unknown() const {
   for (const auto& [model, data] : devices_)
     if (!data) models.push_back(model);
   return models;
+}
+
+expected<std::optional<device_data>> gpu_named(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  CUDAL1_TRY(auto found, find_device_data(name));
+  if (found) return found;
+  CUDAL1_TRY(const auto all, all_device_data());
+  std::vector<std::string> known;
+  for (const auto& one : all) {
+    if (one.name == name) return one;
+    known.push_back(one.name);
+  }
+  return fail(errc::not_found, "the specifications of the GPU \"{}\" are not known; known are {}", name,
+              fmt::join(known, ", "));
 }
 
 std::string format_share(double roof_us, double device_us) {

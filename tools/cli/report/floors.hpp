@@ -23,6 +23,10 @@ class floor_finder {
   std::map<std::string, std::optional<device_data>> devices_;
 };
 
+// The specifications of the GPU that --gpu names: by the driver's name of the model, or by the short name in its file;
+// nothing for "". errc::not_found with the known ones.
+expected<std::optional<device_data>> gpu_named(const std::string& name);
+
 // "71%": the roof as a share of the device time; "-" if either is unknown.
 std::string format_share(double roof_us, double device_us);
 // "1.90x the reference, 71% of the memory roof (75.0 µs)"; unknown parts are left out.

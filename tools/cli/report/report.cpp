@@ -9,6 +9,7 @@
 
 #include "actors/protocol.hpp"
 #include "config/base/describe.hpp"
+#include "policy/search/task_parts.hpp"
 #include "policy/search/why_no_moves.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/program/task.hpp"
@@ -212,6 +213,7 @@ expected<search_report> report_experiment(store& s, const std::string& experimen
   }
   if (e.active_s > 0) r.policy_wait = std::min(1.0, e.policy_wait_s / e.active_s);
   CUDAL1_TRY(r.models, models_of(s, e));
+  CUDAL1_TRY(r.assembled, assembled_of(s, e));
   CUDAL1_TRY(const auto attempts, s.attempts(e.id));
   r.infrastructure_faults =
       std::count_if(attempts.begin(), attempts.end(), [](const auto& a) { return a.state == attempt_state::lost; });
@@ -236,6 +238,7 @@ expected<search_report> report_everything(store& s, const std::string& task) {
   }
   std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   for (const auto& t : records) {
+    if (task.empty() && t.family == part_family) continue;
     CUDAL1_TRY(auto row, row_of(s, t, "", r, floors));
     if (row.evaluations > 0 || !task.empty()) r.tasks.push_back(std::move(row));
   }

@@ -11,6 +11,7 @@
 
 #include "store/store.hpp"
 #include "tools/cli/report/against.hpp"
+#include "tools/cli/report/assembled_rows.hpp"
 #include "tools/cli/report/model_rows.hpp"
 #include "tools/cli/report/speedup_statistics.hpp"
 #include "tools/cli/terminal.hpp"
@@ -76,19 +77,20 @@ struct search_report {
   int64_t reused = 0;                       // of the evaluations: verdicts of other experiments
   std::vector<model_row> models;            // of an experiment with language models
   std::string model;                        // of the experiment's devices
-  std::vector<search_member> search;  // over several models: its experiments, the one that leads first; else empty
-  int64_t pruned_unix_ms = 0;         // when all but the best was removed; 0: never
+  std::vector<search_member> search;     // over several models: its experiments, the one that leads first; else empty
+  std::vector<assembled_row> assembled;  // of an experiment that uses parts
+  int64_t pruned_unix_ms = 0;            // when all but the best was removed; 0: never
 };
 BOOST_DESCRIBE_STRUCT(search_report, (),
                       (experiment, state, policy, device, environments, tasks, beat_reference, geometric_mean,
                        evaluations, active_s, evaluations_per_s, outcomes, move_failures, infrastructure_faults,
                        unrecorded, stage_ms, devices, device_busy, gap_closed, unknown_models, against, over,
-                       policy_wait, reused, models, model, search, pruned_unix_ms))
+                       policy_wait, reused, models, model, search, assembled, pruned_unix_ms))
 
 // One experiment, with its tasks in its order.
 expected<search_report> report_experiment(store& s, const std::string& experiment);
 // All experiments and hand-written variants together, except those on replay devices: every evaluated task of the store
-// (or the one with that name or id), sorted by name.
+// but for parts of tasks (or the one with that name or id), sorted by name.
 expected<search_report> report_everything(store& s, const std::string& task = "");
 
 // The stored verdict of a summary, with gates, samples and notes. Errors: not_found.
@@ -119,6 +121,8 @@ std::string print_stages(const search_report& r, const terminal& t);
 std::string markdown_table(const search_report& r);
 // What each language model reached, and what it took; "" if there are none.
 std::string print_models(const search_report& r, const terminal& t);
+// Predicted and measured times of what was put together from parts; "" if nothing was.
+std::string print_assembled(const search_report& r, const terminal& t);
 
 // "cpu: AMD EPYC ... (details)".
 std::string describe_device(const environment& e);

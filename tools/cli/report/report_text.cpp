@@ -201,6 +201,7 @@ std::string print_report(const search_report& r, const terminal& t) {
   for (const auto& line : split_lines(print_against(r)))
     text += wrap(line, t.width, 0) + "\n";
   if (const auto models = print_models(r, t); !models.empty()) text += "\n" + models;
+  if (const auto assembled = print_assembled(r, t); !assembled.empty()) text += "\n" + assembled;
   if (const auto stages = print_stages(r, t); !stages.empty()) text += "\n" + stages;
   for (const auto& line : split_lines(print_legend(r)))
     text += t.dim(wrap(line, t.width, 0)) + "\n";

@@ -1,0 +1,299 @@
+#include "policy/search/assembly.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "policy/search/starting_schedules.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+// A part's schedule, applied to the whole: steps and groups have other numbers there. What is not legal there is left
+// out: a proof that was applied before, for example.
+class carried_part {
+ public:
+  carried_part(const task_part& part, schedule_builder& whole)
+      : part_(&part), own_(part.what, whole.target()), whole_(&whole) {}
+
+  void add(const schedule& plan) {
+    for (const auto& m : plan.moves)
+      if (const move_kind* kind = find_move(m.name); kind != nullptr && kind->phase != move_phase::execution) add(m);
+  }
+
+ private:
+  void add(const move& m) {
+    const std::size_t own_before = own_.state().groups().size(), before = whole_->state().groups().size();
+    if (!own_.add(m)) return;
+    const auto there = translated(m);
+    const bool added = there && whole_->add(*there);
+    const bool made_here = own_.state().groups().size() > own_before;
+    if (made_here && added && whole_->state().groups().size() > before)
+      groups_[static_cast<int64_t>(own_before)] = static_cast<int64_t>(before);
+  }
+
+  std::optional<move> translated(const move& m) const {
+    move out = m;
+    for (auto& [name, value] : out.parameters) {
+      if (name == "step" || name == "steps") {
+        auto steps = parse_steps(value);
+        if (!steps) return std::nullopt;
+        for (int& n : *steps)
+          n = part_->steps.at(static_cast<std::size_t>(n));
+        value = print_steps(*steps);
+      } else if (name == "group") {
+        const auto found = groups_.find(std::stoll(value));
+        if (found == groups_.end()) return std::nullopt;
+        value = std::to_string(found->second);
+      }
+    }
+    return out;
+  }
+
+  const task_part* part_;
+  schedule_builder own_;
+  schedule_builder* whole_;
+  std::map<int64_t, int64_t> groups_;  // of the part -> of the whole
+};
+
+// ---- choosing among the partitions ----------------------------------------------------------------------------------
+
+constexpr double not_known = std::numeric_limits<double>::infinity();
+
+struct chosen_part {
+  const task_part* part = nullptr;
+  std::optional<known_part> known;
+};
+using choice = std::vector<chosen_part>;
+
+double cost_of(const choice& parts) {
+  double sum = 0;
+  for (const auto& p : parts)
+    sum += p.known ? p.known->best_us() : not_known;
+  return sum;
+}
+
+// The steps that some partition has in one part, so that they must be cut in one way: the blocks of the finest
+// partition that is coarser than all of them.
+class blocks {
+ public:
+  explicit blocks(const task_partitions& all) {
+    for (const auto& way : all.ways)
+      for (const auto& part : way.parts)
+        for (const int step : part.covers)
+          join(part.covers.front(), step);
+  }
+  int find(int n) {
+    parent_.try_emplace(n, n);
+    while (parent_[n] != n)
+      n = parent_[n] = parent_[parent_[n]];
+    return n;
+  }
+
+ private:
+  void join(int a, int b) { parent_[find(a)] = find(b); }
+  std::map<int, int> parent_;
+};
+
+// How one partition cuts one block.
+struct cut_block {
+  choice parts;
+  bool is_whole = true;  // else some of its steps are in no part
+  double cost() const { return is_whole ? cost_of(parts) : not_known; }
+};
+using cut_blocks = std::map<int, cut_block>;
+
+std::vector<cut_blocks> blocks_by_way(const task_partitions& all, const known_parts& known) {
+  blocks of(all);
+  std::vector<cut_blocks> out;
+  for (const auto& way : all.ways) {
+    auto& here = out.emplace_back();
+    for (const auto& part : way.parts) {
+      const auto found = known.find(part.what.id);
+      here[of.find(part.covers.front())].parts.push_back(
+          {&part, found == known.end() ? std::nullopt : std::optional(found->second)});
+    }
+    for (const auto& [step, why] : way.apart)
+      here[of.find(step)].is_whole = false;
+  }
+  return out;
+}
+
+// Of each block the cheapest way; where no way is known as a whole, the first.
+choice cheapest(const std::vector<cut_blocks>& ways) {
+  std::map<int, const cut_block*> best;
+  for (const auto& way : ways)
+    for (const auto& [block, cut] : way) {
+      const cut_block*& now = best[block];
+      if (now == nullptr || cut.cost() < now->cost()) now = &cut;
+    }
+  choice out;
+  for (const auto& [block, cut] : best)
+    out.insert(out.end(), cut->parts.begin(), cut->parts.end());
+  return out;
+}
+
+assembled_schedule assembled_from(const task& t, const lowering_target& target, const task_partitions& all,
+                                  choice parts, std::string name) {
+  std::ranges::sort(parts, {}, [](const auto& p) { return p.part->steps.front(); });
+  schedule_builder whole = repaired(t, target, all.proofs.moves);
+  assembled_schedule out;
+  out.name = std::move(name);
+  out.parts = std::ssize(parts) + std::ssize(all.replaced);
+  for (const auto& p : parts) {
+    if (p.known) {
+      ++out.measured;
+      out.predicted_us += p.known->best_us();
+      out.own_us += p.known->reference_us;
+      if (p.known->is_improved()) carried_part(*p.part, whole).add(p.known->plan);
+    } else if (const auto first = whole_schedules(p.part->what, target); !first.empty()) {
+      carried_part(*p.part, whole).add(first.front());
+    }
+  }
+  for (const move_kind* kind : moves_of(move_phase::execution))
+    whole.add_all(*kind);
+  out.plan = whole.moves();
+  if (const auto result = whole.lowered_program()) out.program = program_id(*result);
+  return out;
+}
+
+// The largest error of a variant relative to that of the reference, over all draws and outputs.
+double error_ratio(const verdict& v) {
+  double worst = 0;
+  for (const auto& draw : v.checks)
+    for (const auto& o : draw.outputs)
+      if (o.error > 0)
+        worst = std::max(worst, o.error / std::max(o.reference_error, std::numeric_limits<double>::min()));
+  return worst;
+}
+
+// ---- what is known of the parts -------------------------------------------------------------------------------------
+
+// What the verdicts of one part in a class of environments say.
+class part_reader {
+ public:
+  part_reader(store& records, std::string environment_class)
+      : records_(&records), wanted_(std::move(environment_class)) {}
+
+  expected<std::optional<known_part>> read(const task& part) {
+    CUDAL1_TRY(auto known, best_of(part, store::ranking::confirmed));
+    if (known) return known;
+    // Nothing faster was confirmed: what is known is the time of its own program.
+    CUDAL1_TRY(known, best_of(part, store::ranking::all));
+    if (known) known->variant_us = known->reference_us;
+    return known;
+  }
+
+ private:
+  static constexpr std::size_t looked_at = 16;  // some are of other devices, or written as programs
+
+  expected<std::optional<known_part>> best_of(const task& part, store::ranking among) {
+    CUDAL1_TRY(const auto best, records_->best(part.id, looked_at, among));
+    for (const auto& [v, variant] : best) {
+      if (variant.schedule.empty() && variant.id != part.reference.id) continue;
+      CUDAL1_TRY(const bool fits, is_in_class(v.environment_id));
+      if (!fits) continue;
+      CUDAL1_TRY(auto plan, parse_schedule(variant.schedule));
+      const bool on_device = v.variant_device_us > 0 && v.reference_device_us > 0;
+      return known_part{std::move(plan), on_device ? v.variant_device_us : v.variant_us,
+                        on_device ? v.reference_device_us : v.reference_us, variant.id};
+    }
+    return std::optional<known_part>();
+  }
+
+  expected<bool> is_in_class(const std::string& environment_id) {
+    auto& in_class = classes_[environment_id];
+    if (in_class.empty()) {
+      CUDAL1_TRY(const auto where, records_->get_environment(environment_id));
+      in_class = environment_class(where);
+    }
+    return in_class == wanted_;
+  }
+
+  store* records_;
+  std::string wanted_;
+  std::map<std::string, std::string> classes_;  // of environments, by id
+};
+
+}  // namespace
+
+expected<known_parts> known_parts_of(store& records, const task_partitions& parts,
+                                     const std::string& environment_class) {
+  known_parts out;
+  part_reader reader(records, environment_class);
+  for (const task* part : distinct_tasks(parts)) {
+    CUDAL1_TRY(auto known, reader.read(*part));
+    if (known) out[part->id] = std::move(*known);
+  }
+  return out;
+}
+
+std::vector<assembled_schedule> assemble(const task& t, const lowering_target& target, const task_partitions& parts,
+                                         const known_parts& known) {
+  const auto ways = blocks_by_way(parts, known);
+  std::vector<assembled_schedule> out;
+  std::set<std::string> programs;
+  const auto add = [&](choice chosen, const std::string& name) {
+    if (std::ranges::none_of(chosen, [](const auto& p) { return p.known.has_value(); })) return;
+    auto whole = assembled_from(t, target, parts, std::move(chosen), name);
+    if (!whole.program.empty() && programs.insert(whole.program).second) out.push_back(std::move(whole));
+  };
+  add(cheapest(ways), "the cheapest parts");
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    choice all;
+    for (const auto& [block, cut] : ways[i])
+      all.insert(all.end(), cut.parts.begin(), cut.parts.end());
+    add(std::move(all), parts.ways[i].name);
+  }
+  return out;
+}
+
+expected<task_assembly> task_assembly::make(const task& t, const lowering_target& target, store& records,
+                                            std::string environment_class) {
+  task_assembly out(t, target);
+  out.class_ = std::move(environment_class);
+  out.parts_ = partitions_of(t, target);
+  CUDAL1_TRY(out.known_, known_parts_of(records, out.parts_, out.class_));
+  out.schedules_ = assemble(t, target, out.parts_, out.known_);
+  out.more_accurate_ = out.known_;
+  return out;
+}
+
+expected<std::vector<std::string>> task_assembly::by_accuracy(store& records) const {
+  std::multimap<double, std::string> order;
+  std::set<std::string> seen;
+  for (const auto& p : cheapest(blocks_by_way(parts_, known_))) {
+    if (!p.known || !p.known->is_improved() || !seen.insert(p.part->what.id).second) continue;
+    CUDAL1_TRY(const auto v, records.verdict_in_class(p.part->what.id, p.known->variant, class_));
+    order.emplace(v ? error_ratio(*v) : 0, p.part->what.id);
+  }
+  std::vector<std::string> out;
+  for (const auto& [error, part] : order)
+    out.push_back(part);
+  return out;
+}
+
+expected<void> task_assembly::follow_wrong_answers(store& records, const std::string& experiment) {
+  if (schedules_.empty()) return {};
+  CUDAL1_TRY(const auto verdicts, records.verdicts_in_experiment(experiment, task_->id, schedules_[latest_].program));
+  if (std::ranges::none_of(verdicts, [](const auto& v) { return v.result == outcome::wrong_answer; })) return {};
+  if (!left_) {
+    CUDAL1_TRY(left_, by_accuracy(records));
+  }
+  if (left_->empty()) return {};
+  more_accurate_.at(left_->back()).variant_us = not_known;
+  left_->pop_back();
+  // The same cut: what is replaced is the kernels of a part, not the part.
+  auto chosen = cheapest(blocks_by_way(parts_, known_));
+  for (auto& p : chosen)
+    if (p.known) p.known = more_accurate_.at(p.part->what.id);
+  auto next = assembled_from(*task_, *target_, parts_, std::move(chosen), "the cheapest parts, with some own programs");
+  latest_ = schedules_.size();
+  schedules_.push_back(std::move(next));
+  return {};
+}
+
+}  // namespace cudal1

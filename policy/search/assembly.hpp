@@ -1,0 +1,64 @@
+// Schedules of a whole task, put together from the best schedules of its parts.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policy/prompt/prompt.hpp"
+#include "policy/search/task_parts.hpp"
+
+namespace cudal1 {
+
+// What is known of a part: its best schedule, and the times of that and of its own program, in microseconds (device
+// time where that is measured).
+struct known_part {
+  schedule plan;
+  double variant_us = 0, reference_us = 0;
+  std::string variant = {};  // id
+  // Its own program is chosen where that is faster.
+  bool is_improved() const { return variant_us < reference_us; }
+  double best_us() const { return is_improved() ? variant_us : reference_us; }
+};
+
+// By the id of a part's task. A part that was never measured is missing.
+using known_parts = std::map<std::string, known_part>;
+// By the verdicts in a class of environments (environment_class): the best confirmed variant that a schedule made.
+expected<known_parts> known_parts_of(store& records, const task_partitions& parts,
+                                     const std::string& environment_class);
+
+// The whole schedules, without those of equal programs: first the one with the least sum of times, where each stretch
+// of the task that the partitions cut differently is cut in the cheapest way; then one for each partition. Parts that
+// are not known have the first of their own whole schedules. Empty where no part is known. Results in place and the
+// CUDA graph are chosen for the whole.
+std::vector<assembled_schedule> assemble(const task& t, const lowering_target& target, const task_partitions& parts,
+                                         const known_parts& known);
+
+// The assembled schedules of one task, from what was known when it was made. Not thread-safe.
+class task_assembly {
+ public:
+  // `records` is read in the class of environments. The task must outlive the assembly.
+  static expected<task_assembly> make(const task& t, const lowering_target& target, store& records,
+                                      std::string environment_class);
+  const std::vector<assembled_schedule>& schedules() const { return schedules_; }
+  // If the cheapest schedule gave a wrong answer in the experiment, adds one with the own program of the least accurate
+  // part in place of its kernels; if that was wrong too, of the two least accurate ones, and so on.
+  expected<void> follow_wrong_answers(store& records, const std::string& experiment);
+
+ private:
+  task_assembly(const task& t, const lowering_target& target) : task_(&t), target_(&target) {}
+  expected<std::vector<std::string>> by_accuracy(store& records) const;
+
+  const task* task_;
+  const lowering_target* target_;
+  std::string class_;
+  task_partitions parts_;
+  known_parts known_;
+  std::vector<assembled_schedule> schedules_;
+  std::size_t latest_ = 0;                        // the cheapest, or what followed it
+  std::optional<std::vector<std::string>> left_;  // improved parts that may be replaced, the least accurate one last
+  known_parts more_accurate_;                     // with the replaced ones
+};
+
+}  // namespace cudal1

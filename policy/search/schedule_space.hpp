@@ -1,0 +1,21 @@
+// The closed space of schedules of a small task, such as a part: what can be enumerated, counted and measured as a
+// whole.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "policy/search/schedule_builder.hpp"
+
+namespace cudal1 {
+
+struct schedule_space {
+  std::vector<schedule> schedules;  // of different programs; the first is empty: the task's own program
+  bool is_complete = true;          // else there are more than were asked for
+};
+
+// Each implementation (a whole schedule, starting_schedules.hpp) with every legal combination of values of tuning
+// moves, at most one of each kind for each group. Ends with the `most`-th one. Takes some milliseconds a schedule.
+schedule_space space_of(const task& t, const lowering_target& target, std::size_t most);
+
+}  // namespace cudal1

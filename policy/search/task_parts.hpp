@@ -1,0 +1,51 @@
+// Parts of a task: the steps that would become one kernel, or one library call, as a task of its own. A part is
+// searched and measured like any task; its id depends on its operators and on the shapes, strides, types and draws at
+// its border, not on the task that it comes from, so that equal layers, tasks and experiments share what is known of
+// it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "policy/graph/schedule.hpp"
+#include "policy/moves/lowering.hpp"
+
+namespace cudal1 {
+
+// The family of all parts. Reports on a whole store leave them out.
+inline constexpr const char* part_family = "part";
+
+struct task_part {
+  task what;
+  std::vector<int> steps;   // step k of the part is this step of the whole task; ascending
+  std::vector<int> covers;  // of these, the ones that it stands for: the others are views that lead to its operands
+};
+
+// One way to cut a task into parts.
+struct partition {
+  std::string name;  // "largest kernels", ...
+  std::vector<task_part> parts;
+  // Other steps that are in no part, with the reason: a border of integers, whose values are not known, for example.
+  // Views, and what proofs have dropped or replaced, are not listed.
+  std::map<int, std::string> apart;
+};
+
+// The partitions of a task that differ, after all proofs have been applied.
+struct task_partitions {
+  schedule proofs;
+  std::vector<int> replaced;  // steps that proofs compute in another way: in no part
+  std::vector<partition> ways;
+};
+task_partitions partitions_of(const task& t, const lowering_target& target);
+
+// These steps of the graph as a task of its own. Inputs and weights of the whole task keep their draws, rounded to
+// powers of two for weights, but not the weights' values; what other steps produce is drawn from the standard normal
+// distribution, folded into the range that is proved of it. errc::unsupported where that is not possible.
+expected<task_part> part_of(const graph& g, std::vector<int> steps);
+
+// Each task of the parts once, in order. They point into `p`.
+std::vector<const task*> distinct_tasks(const task_partitions& p);
+std::vector<const task*> distinct_tasks(task_partitions&&) = delete;
+
+}  // namespace cudal1

@@ -1,0 +1,111 @@
+#include "tools/cli/report/assembled_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "config/base/describe.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/report/report.hpp"
+#include "tools/cli/table.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+double number_of(const json& trace, const char* name) {
+  const json* value = trace.find(name);
+  return value != nullptr && value->is_number() ? value->as_number() : 0;
+}
+
+bool is_assembled(const variant_record& v) {
+  const json* origin = v.trace.find("origin");
+  return origin != nullptr && *origin == json("parts");
+}
+
+}  // namespace
+
+expected<std::vector<assembled_row>> assembled_of(store& s, const experiment_record& e) {
+  std::vector<assembled_row> rows;
+  if (!e.uses_parts) return rows;
+  for (const auto& task : e.tasks) {
+    CUDAL1_TRY(const auto record, s.get_task(task));
+    CUDAL1_TRY(const auto verdicts, s.verdicts_of_task(task, e.id));
+    for (const auto& v : verdicts) {
+      CUDAL1_TRY(const auto uses, s.uses_of_variant(v.variant));
+      const auto here = std::ranges::find_if(
+          uses, [&](const auto& u) { return u.experiment == e.id && u.task == task && is_assembled(u); });
+      if (here == uses.end()) continue;
+      const bool on_device = v.variant_device_us > 0 && v.reference_device_us > 0;
+      assembled_row row;
+      row.task = task;
+      row.name = record.name;
+      row.variant = v.variant;
+      row.partition = here->trace.find("partition")->as_string();
+      row.parts = static_cast<int64_t>(number_of(here->trace, "parts"));
+      row.measured_parts = static_cast<int64_t>(number_of(here->trace, "measured_parts"));
+      row.predicted_us = number_of(here->trace, "predicted_us");
+      row.predicted_reference_us = number_of(here->trace, "own_us");
+      row.result = enum_name(v.result);
+      if (v.result == outcome::correct) row.measured_us = on_device ? v.variant_device_us : v.variant_us;
+      row.reference_us = on_device ? v.reference_device_us : v.reference_us;
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+namespace {
+
+// "+12%"; "-" where either is unknown.
+std::string deviation(double measured_us, double predicted_us) {
+  return measured_us > 0 && predicted_us > 0 ? fmt::format("{:+.0f}%", 100 * (measured_us / predicted_us - 1)) : "-";
+}
+
+bool is_far_off(double measured_us, double predicted_us) {
+  return measured_us > 0 && predicted_us > 0 && std::fabs(measured_us / predicted_us - 1) > 0.15;
+}
+
+}  // namespace
+
+std::string print_assembled(const search_report& r, const terminal& t) {
+  if (r.assembled.empty()) return "";
+  table rows({{.title = "put together from parts", .least_width = 16},
+              {.title = "cut into", .least_width = 12, .drop = 2},
+              {.title = "parts", .right = true},
+              {.title = "predicted", .right = true},
+              {.title = "measured", .right = true},
+              {.title = "off by", .right = true},
+              {.title = "its own program", .right = true, .drop = 1},
+              {.title = "off by", .right = true, .drop = 1}});
+  bool any_unmeasured = false, any_far_off = false, all_alike = true;
+  for (const auto& a : r.assembled) {
+    const bool whole = a.measured_parts == a.parts;
+    any_unmeasured = any_unmeasured || !whole;
+    if (whole && is_far_off(a.measured_us, a.predicted_us)) {
+      any_far_off = true;
+      // As far off as the task's own program, of which nothing was changed.
+      all_alike = all_alike && !is_far_off(a.measured_us / a.predicted_us, a.reference_us / a.predicted_reference_us);
+    }
+    rows.add({a.name, a.partition, whole ? std::to_string(a.parts) : fmt::format("{} of {}", a.measured_parts, a.parts),
+              format_time(a.predicted_us), a.measured_us > 0 ? format_time(a.measured_us) : a.result,
+              whole ? deviation(a.measured_us, a.predicted_us) : "-", format_time(a.reference_us),
+              whole ? deviation(a.reference_us, a.predicted_reference_us) : "-"});
+  }
+  std::string text = rows.text(t);
+  const auto add = [&](std::string_view sentence) { text += wrap(sentence, t.width, 0) + "\n"; };
+  if (any_unmeasured)
+    add("A prediction is the sum of the measured parts; where some were not measured, it is too low.");
+  if (any_far_off && all_alike)
+    add("More than 15% off, and so is the task's own program: parts were measured alone, with cold operands, and "
+        "perhaps "
+        "while the machine was faster or slower. The sum of parts is no measurement.");
+  else if (any_far_off)
+    add("More than 15% off, unlike the task's own program: a part in the whole finds other caches, draws or layouts "
+        "than "
+        "alone, or its schedule could not be carried over entirely. The sum of parts is no measurement.");
+  return text;
+}
+
+}  // namespace cudal1::cli

@@ -1,0 +1,30 @@
+// Variants that were put together from parts: their predicted and their measured times.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "store/store.hpp"
+
+namespace cudal1::cli {
+
+struct assembled_row {
+  std::string task, name;  // id, name
+  std::string variant, partition;
+  int64_t parts = 0, measured_parts = 0;
+  double predicted_us = 0;            // the sum of the measured parts; no measurement of the variant
+  double measured_us = 0;             // device time where there is one, else call time; 0: the variant was not correct
+  double predicted_reference_us = 0;  // the same of the task's own program: the sum of its parts' own programs
+  double reference_us = 0;
+  std::string result;  // outcome
+};
+BOOST_DESCRIBE_STRUCT(assembled_row, (),
+                      (task, name, variant, partition, parts, measured_parts, predicted_us, measured_us,
+                       predicted_reference_us, reference_us, result))
+
+// In the order of the experiment's tasks; empty for an experiment that does not use parts.
+expected<std::vector<assembled_row>> assembled_of(store& s, const experiment_record& e);
+
+}  // namespace cudal1::cli

@@ -137,7 +137,7 @@ void coordinator_state::offer(const message::work_item& item) {
   auto offered = item;
   if (const auto e = experiments_.find(item.attempt.experiment); e != experiments_.end())
     offered.device = devices_.of_model(item.device, e->second.record.model);
-  queue_->offer(std::move(offered));
+  queue_->offer(std::move(offered), std::chrono::steady_clock::now());
   hand_out();
 }
 

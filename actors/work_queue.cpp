@@ -9,12 +9,9 @@
 namespace cudal1 {
 
 namespace {
-// So many waiting evaluations take one device longer than another one needs for new draws.
-constexpr double long_queue = 3;
 constexpr std::size_t most_held = 32;  // tasks that a device is taken to have ready
-// Holders of waiting tasks, each counted once a task, up to which the queue of every device is looked at.
-constexpr std::size_t most_compared = 64;
-constexpr double share_of_new = 0.1;  // of the last evaluation in the mean duration
+constexpr double share_of_new = 0.1;   // of the last evaluation in the mean duration
+constexpr double longest_draws_s = 5;  // that are waited for
 }  // namespace
 
 bool same_attempt(const attempt_record& a, const attempt_record& b) {
@@ -44,14 +41,14 @@ void work_queue::enter(share& s) {
   if (least) s.served_s = std::max(s.served_s, *least);
 }
 
-void work_queue::offer(message::work_item item) {
+void work_queue::offer(message::work_item item, time_point now) {
   if (!known_.insert(key_of(item.attempt)).second) return;
   auto& s = shares_[item.attempt.experiment];
   enter(s);
   s.ended = false;
   auto& in = s.lanes[item.device];
   const std::string task = item.attempt.task, list = item.device;
-  in.tasks[task].emplace(++last_offer_, std::move(item));
+  in.tasks[task].emplace(++last_offer_, waiting_item{std::move(item), now});
   ++waiting_;
   try_for(list, in, task);
 }
@@ -62,8 +59,8 @@ bool work_queue::takes(lane& in, const std::string& list, const std::string& dev
   return known->second;
 }
 
-// Marks an idle device that may take an evaluation of a task: one that has it, or any if none has it or their queues
-// may be long.
+// Marks an idle device that may take an evaluation of a task: one that has it, or else any, which may take another one
+// that has waited long enough.
 void work_queue::try_for(const std::string& list, lane& in, const std::string& task) {
   const auto holders = holders_.find(task);
   if (holders != holders_.end())
@@ -85,9 +82,9 @@ std::vector<attempt_record> work_queue::withdraw(const std::string& experiment) 
   if (found == shares_.end()) return removed;
   for (auto& [list, in] : found->second.lanes)
     for (const auto& [task, items] : in.tasks)
-      for (const auto& [order, item] : items) {
-        removed.push_back(item.attempt);
-        known_.erase(key_of(item.attempt));
+      for (const auto& [order, waiting] : items) {
+        removed.push_back(waiting.item.attempt);
+        known_.erase(key_of(waiting.item.attempt));
       }
   waiting_ -= removed.size();
   found->second.active -= removed.size();
@@ -103,7 +100,7 @@ void work_queue::idle(const std::string& device) {
   if (measures(device)) return;
   if (present_.insert(device).second)
     for (const auto& task : holds_[device])
-      add_holder(task, device);
+      holders_[task].insert(device);
   idle_.insert(device);
   to_try_.insert(device);
 }
@@ -113,7 +110,7 @@ void work_queue::not_idle(const std::string& device) {
   to_try_.erase(device);
   if (present_.erase(device) == 0) return;
   for (const auto& task : holds_[device])
-    remove_holder(task, device);
+    holders_[task].erase(device);
   to_try_ = idle_;
 }
 
@@ -121,104 +118,55 @@ bool work_queue::measures(const std::string& device) const {
   return measuring_.contains(device);
 }
 
-void work_queue::add_holder(const std::string& task, const std::string& device) {
-  auto& all = holders_[task];
-  if (all.insert(device).second) ++all.version;
-}
-
-void work_queue::remove_holder(const std::string& task, const std::string& device) {
-  auto& all = holders_[task];
-  if (all.erase(device) > 0) ++all.version;
-}
-
-void work_queue::hold(const std::string& device, const std::string& task) {
+bool work_queue::hold(const std::string& device, const std::string& task) {
   auto& tasks = holds_[device];
-  std::erase(tasks, task);
+  const bool is_new = std::erase(tasks, task) == 0;
   tasks.push_back(task);
-  add_holder(task, device);
-  if (tasks.size() <= most_held) return;
-  remove_holder(tasks.front(), device);
-  tasks.erase(tasks.begin());
+  holders_[task].insert(device);
+  if (tasks.size() > most_held) {
+    holders_[tasks.front()].erase(device);
+    tasks.erase(tasks.begin());
+  }
+  return is_new;
 }
 
 // ---- handing out --------------------------------------------------------------------------------------------------
 
-std::optional<work_queue::place> work_queue::find_for(const std::string& device, const std::string& list, lane& in) {
-  std::optional<place> first;
+bool work_queue::waits_for_others(const std::string& task, const std::string& device, const std::string& list,
+                                  lane& in) const {
+  const auto holders = holders_.find(task);
+  return holders != holders_.end() && !holders->second.contains(device) &&
+         std::ranges::any_of(holders->second, [&](const auto& other) { return takes(in, list, other); });
+}
+
+std::optional<work_queue::place> work_queue::find_for(const std::string& device, const std::string& list, lane& in,
+                                                      time_point late_since) const {
+  std::optional<place> first, late;
   for (const auto& [task, items] : in.tasks) {
-    const uint64_t order = items.begin()->first;
+    const auto& [order, waiting] = *items.begin();
     if (first && first->order < order) continue;
-    const auto holders = holders_.find(task);
-    const bool is_held_elsewhere =
-        holders != holders_.end() && !holders->second.contains(device) &&
-        std::ranges::any_of(holders->second, [&](const auto& other) { return takes(in, list, other); });
-    if (!is_held_elsewhere) first = place{&in, task, order};
+    if (!waits_for_others(task, device, list, in))
+      first = place{&in, task, order};
+    else if (waiting.since <= late_since && (!late || order < late->order))
+      late = place{&in, task, order};
   }
-  return first ? first : find_in_long_queue(device, list, in);
+  return first ? first : late;
 }
 
-std::size_t work_queue::able_devices(const std::string& list, lane& in, const std::string& task) const {
-  const auto found = holders_.find(task);
-  if (found == holders_.end()) return 0;
-  auto& [version, count] = in.able[task];
-  if (version != found->second.version) {
-    version = found->second.version;
-    count = static_cast<std::size_t>(
-        std::ranges::count_if(found->second, [&](const auto& device) { return takes(in, list, device); }));
-  }
-  return count;
-}
-
-std::optional<work_queue::place> work_queue::find_in_long_queue(const std::string& device, const std::string& list,
-                                                                lane& in) {
-  std::size_t holders = 0;
-  for (const auto& [task, items] : in.tasks)
-    holders += able_devices(list, in, task);
-  if (holders <= most_compared) return find_in_longest_queue(device, list, in);
-  // Of many devices, those of one task have queues of about the same length.
-  std::optional<place> last;
-  double longest = long_queue;
-  for (const auto& [task, items] : in.tasks) {
-    const auto able = static_cast<double>(std::max<std::size_t>(able_devices(list, in, task), 1));
-    const double length = static_cast<double>(items.size()) / able;
-    if (length < longest) continue;
-    longest = length;
-    last = place{&in, task, items.rbegin()->first};
-  }
-  return last;
-}
-
-// The evaluation that would wait longest: the last one of the longest queue.
-std::optional<work_queue::place> work_queue::find_in_longest_queue(const std::string& device, const std::string& list,
-                                                                   lane& in) {
-  std::map<std::string, double> queues;
-  for (const auto& [task, items] : in.tasks) {
-    devices able;
-    for (const auto& other : holders_[task])
-      if (other != device && takes(in, list, other)) able.insert(other);
-    for (const auto& other : able)
-      queues[other] += static_cast<double>(items.size()) / static_cast<double>(able.size());
-  }
-  const auto longest = std::ranges::max_element(queues, {}, [](const auto& queue) { return queue.second; });
-  if (longest == queues.end() || longest->second < long_queue) return std::nullopt;
-  std::optional<place> last;
-  for (const auto& [task, items] : in.tasks) {
-    const uint64_t order = items.rbegin()->first;
-    if (holders_[task].contains(longest->first) && (!last || order > last->order)) last = place{&in, task, order};
-  }
-  return last;
-}
-
-std::optional<std::pair<std::string, work_queue::place>> work_queue::best_for(const std::string& device) {
+std::optional<std::pair<std::string, work_queue::place>> work_queue::best_for(const std::string& device,
+                                                                              time_point now) {
   std::vector<std::pair<double, const std::string*>> experiments;
   for (const auto& [name, s] : shares_)
     if (!s.lanes.empty()) experiments.emplace_back(s.served_s, &name);
   std::ranges::sort(experiments);
   for (const auto& [served, name] : experiments) {
     std::optional<place> first;
-    for (auto& [list, in] : shares_.at(*name).lanes) {
+    auto& s = shares_.at(*name);
+    const std::chrono::duration<double> for_draws(s.draws_s);
+    const auto late_since = now - std::chrono::duration_cast<time_point::duration>(for_draws);
+    for (auto& [list, in] : s.lanes) {
       if (!takes(in, list, device)) continue;
-      const auto found = find_for(device, list, in);
+      const auto found = find_for(device, list, in, late_since);
       if (found && (!first || found->order < first->order)) first = found;
     }
     if (first) return std::pair(*name, *first);
@@ -228,7 +176,7 @@ std::optional<std::pair<std::string, work_queue::place>> work_queue::best_for(co
 
 message::work_item work_queue::remove(const std::string& experiment, const place& where) {
   auto& items = where.in->tasks.at(where.task);
-  auto item = std::move(items.at(where.order));
+  auto item = std::move(items.at(where.order).item);
   items.erase(where.order);
   if (items.empty()) where.in->tasks.erase(where.task);
   auto& lanes = shares_.at(experiment).lanes;
@@ -240,18 +188,20 @@ message::work_item work_queue::remove(const std::string& experiment, const place
 std::optional<work_queue::assignment> work_queue::next(time_point now) {
   while (!to_try_.empty()) {
     const std::string device = *to_try_.begin();
-    const auto found = best_for(device);
+    const auto found = best_for(device, now);
     to_try_.erase(device);
     if (!found) continue;
     idle_.erase(device);
     assignment result{device, remove(found->first, found->second)};
-    hold(device, result.item.attempt.task);
+    const bool is_new = hold(device, result.item.attempt.task);
     result.item.lease = ++last_lease_;
     auto& held = leases_[last_lease_];
     static_cast<lease&>(held) = {device, result.item.attempt, now, lease_limit_};
+    held.is_new = is_new;
     leases_on_[device].insert(last_lease_);
     measuring_.insert(device);
-    charge(held, shares_.at(found->first).mean_s);
+    const auto& s = shares_.at(found->first);
+    charge(held, s.mean_s + (is_new ? s.draws_s : 0));
     return result;
   }
   return std::nullopt;
@@ -274,8 +224,11 @@ void work_queue::measured(uint64_t id, time_point now) {
   if (found == leases_.end() || found->second.measured) return;
   auto& held = found->second;
   const double took_s = std::chrono::duration<double>(now - held.begun).count();
-  auto& mean_s = shares_.at(held.attempt.experiment).mean_s;
-  mean_s += share_of_new * (took_s - mean_s);
+  auto& s = shares_.at(held.attempt.experiment);
+  if (held.is_new)
+    s.draws_s += share_of_new * (std::clamp(took_s - s.mean_s, 0.0, longest_draws_s) - s.draws_s);
+  else
+    s.mean_s += share_of_new * (took_s - s.mean_s);
   charge(held, took_s);
   end_measuring(held);
   held.measured = true;

@@ -40,7 +40,7 @@ class work_queue {
   // How much of the devices' time an experiment gets beside others: twice the weight, twice the time. 1 if never set.
   void set_weight(const std::string& experiment, double weight);
   // Keeps an evaluation until one of its devices pulls it. An attempt that is kept or leased already is ignored.
-  void offer(message::work_item item);
+  void offer(message::work_item item, time_point now);
   // A device asks for work; ignored while it measures.
   void idle(const std::string& device);
   // It is away: it asks for nothing, and no task waits for it.
@@ -52,7 +52,7 @@ class work_queue {
   // The next evaluation for an idle device: to be called after offer() and idle(), until it returns nothing. Of the
   // experiments with work for the device, it is that which had least of the devices' time for its weight; of its
   // evaluations, the first offered. A task stays with the devices that had it, whose referees have its inputs and
-  // expected outputs; a device without work takes an evaluation that waits for another one if that one's queue is long.
+  // expected outputs; one that has waited for them as long as it takes to make others is for any device.
   std::optional<assignment> next(time_point now);
 
   // Ends a lease and returns it; nothing if it had ended before.
@@ -73,43 +73,40 @@ class work_queue {
  private:
   struct held_lease : lease {
     double charged_s = 0;  // of the experiment's share: first an estimate, then what it took
+    bool is_new = false;   // the device did not have its task
+  };
+  struct waiting_item {
+    message::work_item item;
+    time_point since;
   };
   // The evaluations of one experiment that wait for one list of devices.
   struct lane {
-    std::map<std::string, bool> takes;  // device: whether the list names it
-    // By task: its holders' version, and how many of them the list names.
-    std::map<std::string, std::pair<uint64_t, std::size_t>> able;
-    std::map<std::string, std::map<uint64_t, message::work_item>> tasks;  // by task and order of offer
+    std::map<std::string, bool> takes;                              // device: whether the list names it
+    std::map<std::string, std::map<uint64_t, waiting_item>> tasks;  // by task and order of offer
   };
   struct share {
     double weight = 1;
     double served_s = 0;     // of devices, divided by the weight
-    double mean_s = 0.1;     // of its evaluations
+    double mean_s = 0.1;     // of its evaluations on devices that had their task
+    double draws_s = 0.3;    // how much longer the others take
     std::size_t active = 0;  // evaluations that wait or are measured
     bool ended = false;      // forgotten with its last lease
     std::map<std::string, lane> lanes;
   };
   using devices = std::set<std::string>;
-  struct holders : devices {
-    uint64_t version = 0;  // grows with each change
-  };
   struct place {
     lane* in;
     std::string task;
     uint64_t order;
   };
   static bool takes(lane& in, const std::string& list, const std::string& device);
-  // How many of the devices that have a task the list names.
-  std::size_t able_devices(const std::string& list, lane& in, const std::string& task) const;
-  std::optional<place> find_for(const std::string& device, const std::string& list, lane& in);
-  std::optional<place> find_in_long_queue(const std::string& device, const std::string& list, lane& in);
-  std::optional<place> find_in_longest_queue(const std::string& device, const std::string& list, lane& in);
-  std::optional<std::pair<std::string, place>> best_for(const std::string& device);
+  bool waits_for_others(const std::string& task, const std::string& device, const std::string& list, lane& in) const;
+  std::optional<place> find_for(const std::string& device, const std::string& list, lane& in,
+                                time_point late_since) const;
+  std::optional<std::pair<std::string, place>> best_for(const std::string& device, time_point now);
   message::work_item remove(const std::string& experiment, const place& where);
   void try_for(const std::string& list, lane& in, const std::string& task);
-  void hold(const std::string& device, const std::string& task);
-  void add_holder(const std::string& task, const std::string& device);
-  void remove_holder(const std::string& task, const std::string& device);
+  bool hold(const std::string& device, const std::string& task);  // whether it is new to the device
   void enter(share& s);
   void charge(held_lease& held, double seconds);
   void end_measuring(const held_lease& held);
@@ -122,7 +119,7 @@ class work_queue {
   std::size_t waiting_ = 0;
   uint64_t last_offer_ = 0, last_lease_;
   devices idle_, present_, measuring_, to_try_;            // to_try_: idle ones for which there may be work
-  std::map<std::string, holders> holders_;                 // by task: devices that had it
+  std::map<std::string, devices> holders_;                 // by task: devices that had it
   std::map<std::string, std::vector<std::string>> holds_;  // by device: its tasks, the last one at the end
   std::map<uint64_t, held_lease> leases_;
   std::map<std::string, std::set<uint64_t>> leases_on_;  // by device

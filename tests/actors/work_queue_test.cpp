@@ -27,8 +27,8 @@ message::work_item item(const std::string& variant, const std::string& experimen
 
 TEST(work_queue, hands_out_only_what_a_device_pulled_in_the_order_of_the_offers) {
   work_queue q(10s);
-  q.offer(item("a"));
-  q.offer(item("b"));
+  q.offer(item("a"), start);
+  q.offer(item("b"), start);
   EXPECT_FALSE(q.next(start));
   q.idle("cpu");
   const auto first = q.next(start);
@@ -40,8 +40,8 @@ TEST(work_queue, hands_out_only_what_a_device_pulled_in_the_order_of_the_offers)
 
 TEST(work_queue, a_device_with_a_lease_cannot_pull_until_it_is_released) {
   work_queue q(10s);
-  q.offer(item("a"));
-  q.offer(item("b"));
+  q.offer(item("a"), start);
+  q.offer(item("b"), start);
   q.idle("cpu");
   const auto first = q.next(start);
   q.idle("cpu");  // late
@@ -54,8 +54,8 @@ TEST(work_queue, a_device_with_a_lease_cannot_pull_until_it_is_released) {
 
 TEST(work_queue, a_device_that_has_measured_pulls_while_its_verdict_is_stored) {
   work_queue q(10s);
-  q.offer(item("a"));
-  q.offer(item("b"));
+  q.offer(item("a"), start);
+  q.offer(item("b"), start);
   q.idle("cpu");
   const auto first = q.next(start);
   q.measured(first->item.lease, start);
@@ -72,33 +72,33 @@ TEST(work_queue, a_device_that_has_measured_pulls_while_its_verdict_is_stored) {
 
 TEST(work_queue, the_same_attempt_is_kept_once) {
   work_queue q(10s);
-  q.offer(item("a"));
-  q.offer(item("a"));
+  q.offer(item("a"), start);
+  q.offer(item("a"), start);
   EXPECT_EQ(q.waiting(), 1U);
   q.idle("cpu");
   q.next(start);
-  q.offer(item("a"));
+  q.offer(item("a"), start);
   EXPECT_EQ(q.waiting(), 0U) << "it is leased";
-  q.offer(item("a", "e1", 2));
+  q.offer(item("a", "e1", 2), start);
   EXPECT_EQ(q.waiting(), 1U) << "the next attempt is another";
 }
 
 TEST(work_queue, a_lease_comes_back_when_its_device_dies) {
   work_queue q(10s);
-  q.offer(item("a"));
+  q.offer(item("a"), start);
   q.idle("cpu");
   q.next(start);
   const auto lost = q.drop_device("cpu");
   ASSERT_EQ(lost.size(), 1U);
   EXPECT_EQ(lost[0].attempt.variant, "a");
   EXPECT_EQ(q.leased(), 0U);
-  q.offer(item("b"));
+  q.offer(item("b"), start);
   EXPECT_FALSE(q.next(start)) << "a dead device pulls nothing";
 }
 
 TEST(work_queue, a_lease_that_needs_more_time_is_reported_later) {
   work_queue q(10s);
-  q.offer(item("a"));
+  q.offer(item("a"), start);
   q.idle("cpu");
   const auto lease = q.next(start)->item.lease;
   q.extend(lease, 1s);
@@ -110,7 +110,7 @@ TEST(work_queue, a_lease_that_needs_more_time_is_reported_later) {
 
 TEST(work_queue, a_deadline_is_reported_and_once_more_a_fifth_later) {
   work_queue q(10s);
-  q.offer(item("a"));
+  q.offer(item("a"), start);
   q.idle("cpu");
   q.next(start);
   EXPECT_TRUE(q.overdue(start + 9s).empty());
@@ -124,8 +124,8 @@ TEST(work_queue, a_deadline_is_reported_and_once_more_a_fifth_later) {
 
 TEST(work_queue, the_queued_work_of_an_ended_experiment_is_removed) {
   work_queue q(10s);
-  q.offer(item("a", "e1"));
-  q.offer(item("b", "e2"));
+  q.offer(item("a", "e1"), start);
+  q.offer(item("b", "e2"), start);
   EXPECT_EQ(q.withdraw("e1").size(), 1U);
   q.idle("cpu");
   EXPECT_EQ(q.next(start)->item.attempt.experiment, "e2");
@@ -139,9 +139,9 @@ message::work_item item_for(const std::string& devices, const std::string& varia
 
 TEST(work_queue, an_evaluation_waits_for_a_device_of_its_experiment_without_blocking_others) {
   work_queue q(10s);
-  q.offer(item_for("cuda:1", "a"));
-  q.offer(item_for("cpu", "b"));
-  q.offer(item_for("cuda:0,cuda:1", "c"));
+  q.offer(item_for("cuda:1", "a"), start);
+  q.offer(item_for("cpu", "b"), start);
+  q.offer(item_for("cuda:0,cuda:1", "c"), start);
   q.idle("cpu");
   q.idle("cuda:0");
   const auto first = q.next(start), second = q.next(start);
@@ -163,18 +163,18 @@ message::work_item item_of(const std::string& task, const std::string& variant) 
 
 TEST(work_queue, a_task_stays_with_the_device_that_had_it_last) {
   work_queue q(10s);
-  q.offer(item_of("t1", "a"));
-  q.offer(item_of("t2", "b"));
+  q.offer(item_of("t1", "a"), start);
+  q.offer(item_of("t2", "b"), start);
   q.idle("cuda:0");
   q.idle("cuda:1");
   const auto first = q.next(start), second = q.next(start);
   ASSERT_TRUE(first && second);
   for (const char* variant : {"c", "d"})
-    q.offer(item_of(second->item.attempt.task, variant));
+    q.offer(item_of(second->item.attempt.task, variant), start);
   q.release(first->item.lease);
   q.idle(first->device);
   EXPECT_FALSE(q.next(start)) << "its device will soon be idle";
-  q.offer(item_of("t3", "e"));
+  q.offer(item_of("t3", "e"), start);
   EXPECT_EQ(q.next(start)->item.attempt.variant, "e");
   q.release(second->item.lease);
   q.idle(second->device);
@@ -184,48 +184,94 @@ TEST(work_queue, a_task_stays_with_the_device_that_had_it_last) {
   EXPECT_EQ(again->device, second->device);
 }
 
-TEST(work_queue, a_device_without_work_takes_from_another_ones_long_queue) {
+TEST(work_queue, a_device_without_work_takes_what_has_waited_as_long_as_new_draws_take) {
   work_queue q(10s);
-  q.offer(item_of("t", "a"));
+  q.offer(item_of("t", "a"), start);
   q.idle("cuda:0");
   ASSERT_TRUE(q.next(start));
-  q.offer(item_of("t", "b"));
-  q.offer(item_of("t", "c"));
+  for (const char* variant : {"b", "c", "d"})
+    q.offer(item_of("t", variant), start);
   q.idle("cuda:1");
-  EXPECT_FALSE(q.next(start));
-  q.offer(item_of("t", "d"));
-  const auto taken = q.next(start);
+  EXPECT_FALSE(q.next(start + 200ms));
+  q.idle("cuda:1");
+  const auto taken = q.next(start + 300ms);
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->device, "cuda:1");
-  EXPECT_EQ(taken->item.attempt.variant, "d") << "the one that would have waited longest";
+  EXPECT_EQ(taken->item.attempt.variant, "b");
 }
 
-TEST(work_queue, a_device_without_work_takes_from_the_long_queue_of_many_devices) {
-  constexpr int many = 100;
+TEST(work_queue, an_evaluation_waits_for_its_devices_longer_if_draws_took_long) {
+  work_queue q(100s);
+  auto now = start;
+  for (int i = 0; i < 20; ++i, now += 2s) {
+    q.offer(item_of(fmt::format("t{}", i), "a"), now);
+    q.idle("cuda:0");
+    const auto next = q.next(now);
+    q.measured(next->item.lease, now + 2s);
+    q.release(next->item.lease);
+  }
+  q.offer(item_of("t1", "b"), now);
+  q.idle("cuda:0");
+  ASSERT_TRUE(q.next(now));
+  q.offer(item_of("t1", "c"), now);
+  q.idle("cuda:1");
+  EXPECT_FALSE(q.next(now + 1s));
+  q.idle("cuda:1");
+  EXPECT_TRUE(q.next(now + 2s));
+}
+
+TEST(work_queue, a_device_prefers_a_task_that_it_has_to_one_that_waits_for_another) {
+  work_queue q(10s);
+  q.offer(item_of("t1", "a"), start);
+  q.offer(item_of("t2", "b"), start);
+  q.idle("cuda:0");
+  q.idle("cuda:1");
+  const auto first = q.next(start), second = q.next(start);
+  ASSERT_TRUE(first && second);
+  q.offer(item_of(first->item.attempt.task, "c"), start);
+  q.offer(item_of(second->item.attempt.task, "d"), start);
+  q.release(second->item.lease);
+  q.idle(second->device);
+  EXPECT_EQ(q.next(start + 1s)->item.attempt.variant, "d") << "though the other one was offered before";
+}
+
+// Searches that offer another evaluation for each that is measured, which takes 150 ms.
+TEST(work_queue, no_device_of_a_thousand_is_idle_for_long_while_evaluations_wait) {
+  constexpr int devices = 1000, searches = 16, in_flight = 128, tasks = 30;
   work_queue q(10s);
   int offered = 0;
-  const auto offer = [&] { q.offer(item_of("t", std::to_string(offered++))); };
-  for (int i = 0; i < 4 * many - 1; ++i)
-    offer();
-  for (int i = 0; i < many; ++i)
-    q.idle(fmt::format("cuda:{}", i));
-  for (int i = 0; i < many; ++i)
-    ASSERT_TRUE(q.next(start)) << "each takes one from the queue, which is long";
-  q.idle(fmt::format("cuda:{}", many));
-  EXPECT_FALSE(q.next(start)) << "fewer than three wait for each device that has the task";
-  offer();
-  const auto taken = q.next(start);
-  ASSERT_TRUE(taken);
-  EXPECT_EQ(taken->device, fmt::format("cuda:{}", many));
+  auto now = start;
+  const auto offer = [&](const std::string& experiment) {
+    auto w = item_of("t" + std::to_string(offered % tasks), "v" + std::to_string(offered));
+    w.attempt.experiment = experiment;
+    q.offer(std::move(w), now);
+    ++offered;
+  };
+  std::map<work_queue::time_point, std::vector<work_queue::assignment>> ends;
+  for (int i = 0; i < searches * in_flight; ++i)
+    offer("e" + std::to_string(i % searches));
+  for (int step = 0; step < 200; ++step, now += 10ms) {
+    for (const auto& done : ends[now]) {
+      q.release(done.item.lease);
+      q.idle(done.device);
+      offer(done.item.attempt.experiment);
+    }
+    for (int i = step % 100; i < devices; i += 100)  // each asks every second
+      q.idle(fmt::format("n{}/cuda:{}", i / 8, i % 8));
+    while (auto next = q.next(now))
+      ends[now + 150ms].push_back(std::move(*next));
+  }
+  EXPECT_EQ(q.leased(), devices);
+  EXPECT_EQ(q.waiting(), searches * in_flight - devices);
 }
 
 TEST(work_queue, a_task_does_not_wait_for_a_dead_device) {
   work_queue q(10s);
-  q.offer(item_of("t", "a"));
+  q.offer(item_of("t", "a"), start);
   q.idle("cuda:0");
   const auto first = q.next(start);
   ASSERT_TRUE(first);
-  q.offer(item_of("t", "b"));
+  q.offer(item_of("t", "b"), start);
   q.idle("cuda:1");
   EXPECT_FALSE(q.next(start));
   q.drop_device("cuda:0");
@@ -235,7 +281,7 @@ TEST(work_queue, a_task_does_not_wait_for_a_dead_device) {
 TEST(work_queue, all_devices_of_an_experiment_pull_its_work_and_a_dead_one_gives_its_lease_to_another) {
   work_queue q(10s);
   for (const char* variant : {"a", "b", "c"})
-    q.offer(item_of(std::string("task of ") + variant, variant));
+    q.offer(item_of(std::string("task of ") + variant, variant), start);
   for (const char* device : {"cuda:0", "cuda:1", "cpu"})
     q.idle(device);
   const auto first = q.next(start), second = q.next(start);
@@ -252,10 +298,10 @@ TEST(work_queue, all_devices_of_an_experiment_pull_its_work_and_a_dead_one_gives
 
 TEST(work_queue, a_task_waits_for_its_device_also_while_that_devices_result_is_stored) {
   work_queue q(10s);
-  q.offer(item_of("t", "a"));
+  q.offer(item_of("t", "a"), start);
   q.idle("cuda:0");
   const auto first = q.next(start);
-  q.offer(item_of("t", "b"));
+  q.offer(item_of("t", "b"), start);
   q.measured(first->item.lease, start);
   q.idle("cuda:1");
   EXPECT_FALSE(q.next(start)) << "cuda:0 asks in a moment, and has the task's inputs";
@@ -268,7 +314,9 @@ std::map<std::string, int> turns_of(work_queue& q, std::chrono::seconds of_e1, s
   std::map<std::string, int> turns;
   auto now = start;
   int offered = 0;
-  const auto offer = [&](const std::string& experiment) { q.offer(item("v" + std::to_string(offered++), experiment)); };
+  const auto offer = [&](const std::string& experiment) {
+    q.offer(item("v" + std::to_string(offered++), experiment), now);
+  };
   for (int i = 0; i < 4; ++i) {
     offer("e1");
     offer("e2");
@@ -312,11 +360,11 @@ TEST(work_queue, an_experiment_that_comes_later_does_not_make_up_for_the_time_be
     return next->item.attempt.experiment;
   };
   for (int i = 0; i < 100; ++i)
-    q.offer(item("v" + std::to_string(i), "e1"));
+    q.offer(item("v" + std::to_string(i), "e1"), start);
   for (int i = 0; i < 40; ++i)
     evaluate();
   for (int i = 0; i < 40; ++i)
-    q.offer(item("v" + std::to_string(i), "e2"));
+    q.offer(item("v" + std::to_string(i), "e2"), now);
   int of_e2 = 0;
   for (int i = 0; i < 20; ++i)
     of_e2 += evaluate() == "e2" ? 1 : 0;
@@ -336,8 +384,9 @@ TEST(work_queue, a_thousand_devices_are_handed_work_in_microseconds_each) {
   std::map<uint64_t, std::string> on;
   int handed = 0;
   for (int i = 0; i < evaluations; ++i) {
-    q.offer(item_of("t" + std::to_string(i % tasks), "v" + std::to_string(i)));
-    while (const auto next = q.next(start)) {
+    const auto now = start + i * 100us;
+    q.offer(item_of("t" + std::to_string(i % tasks), "v" + std::to_string(i)), now);
+    while (const auto next = q.next(now)) {
       ++handed;
       leases.push_back(next->item.lease);
       on[next->item.lease] = next->device;
@@ -345,7 +394,7 @@ TEST(work_queue, a_thousand_devices_are_handed_work_in_microseconds_each) {
     if (leases.size() < devices / 2) continue;
     const uint64_t lease = leases.front();
     leases.pop_front();
-    q.measured(lease, start);
+    q.measured(lease, now);
     q.idle(on.at(lease));
     q.release(lease);
   }

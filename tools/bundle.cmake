@@ -6,7 +6,8 @@ foreach(program IN LISTS bundle_programs)
   set_target_properties(
     ${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../torch/lib;$ORIGIN/../torch/../nvidia/cu13/lib")
   # DT_RPATH instead of DT_RUNPATH: it also applies to the dependencies of the bundled libraries, which have no path.
-  target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
+  # Packed relocations (glibc 2.36) make the programs 4% smaller.
+  target_link_options(${program} PRIVATE -Wl,--disable-new-dtags -Wl,-z,pack-relative-relocs)
 endforeach()
 
 install(CODE "set(CMAKE_INSTALL_DO_STRIP TRUE)")

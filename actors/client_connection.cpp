@@ -185,13 +185,14 @@ bool client_connection::run_experiment(const client_request& r) {
   m.record.policy = r.policy.empty() ? server_.setup_.search.policy : r.policy;
   m.record.evaluations_per_task = r.evaluations_per_task;
   m.record.time_limit_s = r.time_limit_s;
+  m.record.device_s_per_task = r.device_s_per_task;
   m.record.seed = r.seed;
   m.record.fresh_policy = r.fresh_policy;
   m.record.models = r.models;
   m.record.replays = r.replays;
   m.record.uses_parts = r.uses_parts;
   m.record.priority = r.priority;
-  if (r.evaluations_per_task <= 0 && r.time_limit_s <= 0) {
+  if (r.evaluations_per_task <= 0 && r.time_limit_s <= 0 && r.device_s_per_task <= 0) {
     m.record.evaluations_per_task = server_.setup_.search.evaluations_per_task;
     m.record.time_limit_s = server_.setup_.search.time_limit_s;
   }

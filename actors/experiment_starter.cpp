@@ -252,10 +252,10 @@ expected<policy_handles::pair> experiment_starter::spawn_policy(const experiment
   constexpr auto spawning = caf::monitored + caf::detached;
   actors.generator = context_.node->spawn<spawning>(
       run_generator, policies[0],
-      generator_setup{context_.store,
-                      prompt_source(context_.records, blobs(options.data), device.report.where, record.replays,
-                                    record.uses_parts),
-                      record.policy + "/" + record.id, context_.workers});
+      generator_setup{
+          context_.store,
+          prompt_source(context_.records, blobs(options.data), device.report.where, record.replays, record.uses_parts),
+          record.policy + "/" + record.id, context_.workers});
   actors.learner = context_.node->spawn<spawning>(
       run_learner, policies[1],
       learner_setup{context_.store, actors.generator, context_.auditor_for(device.what.name), record.id,

@@ -23,6 +23,10 @@ ledger::ledger(experiment_record record, std::vector<std::string> names, time_po
 
 bool ledger::may_take(const book& b) const {
   if (b.parked || !b.exhausted.empty()) return false;
+  // What is in flight is taken to be like what has ended.
+  const auto ended = static_cast<double>(std::max<int64_t>(b.shown.evaluations, 1));
+  const double device_ms = b.device_ms * (1 + static_cast<double>(b.in_flight) / ended);
+  if (record_.device_s_per_task > 0 && device_ms >= record_.device_s_per_task * 1e3) return false;
   return record_.evaluations_per_task <= 0 || b.shown.evaluations + b.in_flight < record_.evaluations_per_task;
 }
 
@@ -104,6 +108,7 @@ void ledger::resume(std::size_t task, const tally_record& t) {
     outcomes_[result] += count;
   for (const auto& [stage, ms] : t.stage_ms)
     stage_ms_[stage] += ms;
+  b.device_ms += device_ms_of(t.stage_ms);
   faults_ += t.lost;
   reused_ += t.reused;
   unrecorded_ += t.unrecorded;
@@ -122,6 +127,7 @@ void ledger::settle(std::size_t task, const verdict& v, time_point now) {
   ++outcomes_[enum_name(v.result)];
   for (const auto& [stage, ms] : v.stage_ms)
     stage_ms_[stage] += ms;
+  b.device_ms += device_ms_of(v.stage_ms);
   if (v.result != outcome::correct) return;
   ++b.shown.correct;
   if (v.confirmed && v.score > b.shown.best) {

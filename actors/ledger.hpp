@@ -73,6 +73,7 @@ class ledger {
   struct book {
     task_progress shown;
     int64_t in_flight = 0;
+    double device_ms = 0;  // that its evaluations held devices
     uint64_t proposals = 0;
     int64_t unrecorded_in_a_row = 0;
     bool parked = false;    // nothing new until a verdict comes

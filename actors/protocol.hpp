@@ -50,13 +50,14 @@ struct client_request {
   std::string policy = "evolutionary";
   int64_t evaluations_per_task = 0;
   double time_limit_s = 0;
+  double device_s_per_task = 0;
   uint64_t seed = 0;
   bool fresh_policy = false;        // the policy starts without what it learned in other experiments
   std::vector<std::string> models;  // language models that take turns
   std::string replays;              // experiment whose prompts are given again
   search_priority priority = search_priority::normal;
   bool uses_parts = false;  // schedules put together from the best known parts of the tasks are proposed first
-  std::string device;  // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
+  std::string device;       // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
   // follow, stop; run with an id resumes
   std::string experiment;
   // run, follow: the experiment stops when this client disconnects (a run in the foreground); else it continues
@@ -77,9 +78,9 @@ struct client_request {
   std::optional<prune_rule> pruning;
 };
 BOOST_DESCRIBE_STRUCT(client_request, (),
-                      (version, verb, tasks, policy, evaluations_per_task, time_limit_s, seed, fresh_policy, models,
-                       replays, priority, uses_parts, device, experiment, stop_on_disconnect, task, program, origin, wanted,
-                       baseline, folder, machine, draining, pruning))
+                      (version, verb, tasks, policy, evaluations_per_task, time_limit_s, device_s_per_task, seed,
+                       fresh_policy, models, replays, priority, uses_parts, device, experiment, stop_on_disconnect,
+                       task, program, origin, wanted, baseline, folder, machine, draining, pruning))
 
 struct task_progress {
   std::string task, name;

@@ -86,8 +86,9 @@ struct experiment_record {
   std::string policy;              // "random", "evolutionary", "learned", or hand_policy
   std::vector<std::string> tasks;  // ids
   int64_t evaluations_per_task = 0;
-  double time_limit_s = 0;  // of active time, across restarts; 0: none
-  double active_s = 0;      // time that it has run so far
+  double time_limit_s = 0;       // of active time, across restarts; 0: none
+  double device_s_per_task = 0;  // that a task's evaluations may hold devices; 0: no limit
+  double active_s = 0;           // time that it has run so far
   uint64_t seed = 0;
   experiment_state state = experiment_state::running;
   int64_t created_unix_ms = 0, finished_unix_ms = 0;
@@ -97,15 +98,16 @@ struct experiment_record {
   std::string replays;                       // experiment whose prompts are given again, in their order; "" for none
   std::map<std::string, std::string> ended;  // tasks that got no more evaluations before the limits: why
   search_priority priority = search_priority::normal;
-  std::string model;           // of the devices that it uses, since scores of two models are not comparable
-  std::string lead;            // the experiment that leads, if this is one of a search over several models; else ""
-  bool uses_parts = false;     // schedules put together from the parts of its tasks are proposed first
+  std::string model;  // of the devices that it uses, since scores of two models are not comparable
+  std::string lead;   // the experiment that leads, if this is one of a search over several models; else ""
+  std::map<std::string, int64_t> imported;  // verdicts from another store: evaluations of each task there
+  bool uses_parts = false;                  // schedules put together from the parts of its tasks are proposed first
   int64_t pruned_unix_ms = 0;  // when its records were pruned: what is left is what was worth keeping; 0: never
 };
 BOOST_DESCRIBE_STRUCT(experiment_record, (),
-                      (id, device, policy, tasks, evaluations_per_task, time_limit_s, active_s, seed, state,
-                       created_unix_ms, finished_unix_ms, policy_wait_s, fresh_policy, models, replays, ended, priority,
-                       model, lead, uses_parts, pruned_unix_ms))
+                      (id, device, policy, tasks, evaluations_per_task, time_limit_s, device_s_per_task, active_s, seed,
+                       state, created_unix_ms, finished_unix_ms, policy_wait_s, fresh_policy, models, replays, ended,
+                       priority, model, lead, imported, uses_parts, pruned_unix_ms))
 
 BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost,
                         unrecorded,  // the device replays stored verdicts, and there is none of the variant

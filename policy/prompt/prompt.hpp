@@ -39,11 +39,13 @@ struct exemplar_wish {
 // A schedule of the whole task that was put together from what is known of its parts (policy/search/assembly.hpp).
 struct assembled_schedule {
   schedule plan;
-  std::string program;              // id
-  std::string name;                 // how the task was cut
-  double predicted_us = 0;          // sum of the times of the measured parts
-  double own_us = 0;                // the same with the parts' own programs
-  int64_t parts = 0, measured = 0;  // parts (a step that proofs replace is one), and those measured
+  std::string program;      // id
+  std::string name;         // how the task was cut
+  double predicted_us = 0;  // sum of the times of the measured parts
+  double own_us = 0;        // the same with the parts' own programs
+  // Parts, a step that is in none counted as one; those that were measured; and the moves of their schedules that are
+  // not legal in the whole.
+  int64_t parts = 0, measured = 0, left_out = 0;
 };
 
 struct prompt {

@@ -6,6 +6,8 @@
 #include <optional>
 #include <set>
 
+#include <spdlog/spdlog.h>
+
 #include "policy/search/starting_schedules.hpp"
 
 namespace cudal1 {
@@ -19,20 +21,27 @@ class carried_part {
   carried_part(const task_part& part, schedule_builder& whole)
       : part_(&part), own_(part.what, whole.target()), whole_(&whole) {}
 
-  void add(const schedule& plan) {
-    for (const auto& m : plan.moves)
-      if (const move_kind* kind = find_move(m.name); kind != nullptr && kind->phase != move_phase::execution) add(m);
+  // Returns how many of its moves are left out. Proofs, which the whole has already, do not count.
+  int64_t add(const schedule& plan) {
+    int64_t left_out = 0;
+    for (const auto& m : plan.moves) {
+      const move_kind* kind = find_move(m.name);
+      if (kind != nullptr && kind->phase == move_phase::execution) continue;
+      if (!add(m) && (kind == nullptr || kind->phase != move_phase::always)) ++left_out;
+    }
+    return left_out;
   }
 
  private:
-  void add(const move& m) {
+  bool add(const move& m) {
     const std::size_t own_before = own_.state().groups().size(), before = whole_->state().groups().size();
-    if (!own_.add(m)) return;
+    if (!own_.add(m)) return false;
     const auto there = translated(m);
     const bool added = there && whole_->add(*there);
     const bool made_here = own_.state().groups().size() > own_before;
     if (made_here && added && whole_->state().groups().size() > before)
       groups_[static_cast<int64_t>(own_before)] = static_cast<int64_t>(before);
+    return added;
   }
 
   std::optional<move> translated(const move& m) const {
@@ -61,6 +70,7 @@ class carried_part {
 
 // ---- choosing among the partitions ----------------------------------------------------------------------------------
 
+constexpr const char* cheapest_parts = "the cheapest parts";
 constexpr double not_known = std::numeric_limits<double>::infinity();
 
 struct chosen_part {
@@ -136,23 +146,46 @@ choice cheapest(const std::vector<cut_blocks>& ways) {
   return out;
 }
 
+// Kernels of steps that are in no part, and so were not decided upon.
+void group_the_rest(schedule_builder& whole, const std::set<int>& rest) {
+  const auto is_rest = [&](const move& m) {
+    if (m.parameters.size() != 1 || m.parameters.front().first != "steps") return false;
+    const auto steps = parse_steps(m.parameters.front().second);
+    return steps && std::ranges::all_of(*steps, [&](int n) { return rest.contains(n); });
+  };
+  for (const move_kind* kind : moves_of(move_phase::grouping))
+    for (const auto& m : kind->candidates(whole.state(), whole.target()))
+      if (is_rest(m)) whole.add(m);
+}
+
 assembled_schedule assembled_from(const task& t, const lowering_target& target, const task_partitions& all,
                                   choice parts, std::string name) {
   std::ranges::sort(parts, {}, [](const auto& p) { return p.part->steps.front(); });
   schedule_builder whole = repaired(t, target, all.proofs.moves);
   assembled_schedule out;
   out.name = std::move(name);
-  out.parts = std::ssize(parts) + std::ssize(all.replaced);
+  std::set<int> rest(all.replaced.begin(), all.replaced.end());
+  for (const auto& way : all.ways)
+    for (const auto& part : way.parts)
+      rest.insert(part.covers.begin(), part.covers.end());
+  for (const auto& way : all.ways)
+    for (const auto& [step, why] : way.apart)
+      rest.insert(step);
+  for (const auto& p : parts)
+    for (const int step : p.part->covers)
+      rest.erase(step);
+  out.parts = std::ssize(parts) + std::ssize(rest);
   for (const auto& p : parts) {
     if (p.known) {
       ++out.measured;
       out.predicted_us += p.known->best_us();
       out.own_us += p.known->reference_us;
-      if (p.known->is_improved()) carried_part(*p.part, whole).add(p.known->plan);
+      if (p.known->is_improved()) out.left_out += carried_part(*p.part, whole).add(p.known->plan);
     } else if (const auto first = whole_schedules(p.part->what, target); !first.empty()) {
-      carried_part(*p.part, whole).add(first.front());
+      out.left_out += carried_part(*p.part, whole).add(first.front());
     }
   }
+  group_the_rest(whole, rest);
   for (const move_kind* kind : moves_of(move_phase::execution))
     whole.add_all(*kind);
   out.plan = whole.moves();
@@ -178,30 +211,36 @@ class part_reader {
   part_reader(store& records, std::string environment_class)
       : records_(&records), wanted_(std::move(environment_class)) {}
 
-  expected<std::optional<known_part>> read(const task& part) {
-    CUDAL1_TRY(auto known, best_of(part, store::ranking::confirmed));
-    if (known) return known;
-    // Nothing faster was confirmed: what is known is the time of its own program.
-    CUDAL1_TRY(known, best_of(part, store::ranking::all));
-    if (known) known->variant_us = known->reference_us;
-    return known;
+  expected<std::optional<store::ranked>> best(const task& part) {
+    CUDAL1_TRY(auto all, ranked(part, store::ranking::all));
+    if (all.empty()) return std::optional<store::ranked>();
+    // Small parts differ less in call time than on the device, where the whole has no gaps between them. The least of
+    // many measurements is biased, so that one which was confirmed may be a little slower.
+    const auto share = [](const store::ranked& r) {
+      const bool timed = r.result.variant_device_us > 0 && r.result.reference_device_us > 0;
+      const double of_reference = timed ? r.result.variant_device_us / r.result.reference_device_us : not_known;
+      return r.result.confirmed ? of_reference : of_reference * unconfirmed_handicap;
+    };
+    const auto fastest = std::ranges::min_element(all, {}, share);
+    if (share(*fastest) < not_known) return std::optional(std::move(*fastest));
+    CUDAL1_TRY(auto confirmed, ranked(part, store::ranking::confirmed));
+    return std::optional(std::move(confirmed.empty() ? all.front() : confirmed.front()));
   }
 
  private:
-  static constexpr std::size_t looked_at = 16;  // some are of other devices, or written as programs
+  static constexpr std::size_t looked_at = 64;  // some are of other devices, or written as programs
+  static constexpr double unconfirmed_handicap = 1.03;
 
-  expected<std::optional<known_part>> best_of(const task& part, store::ranking among) {
-    CUDAL1_TRY(const auto best, records_->best(part.id, looked_at, among));
-    for (const auto& [v, variant] : best) {
-      if (variant.schedule.empty() && variant.id != part.reference.id) continue;
-      CUDAL1_TRY(const bool fits, is_in_class(v.environment_id));
-      if (!fits) continue;
-      CUDAL1_TRY(auto plan, parse_schedule(variant.schedule));
-      const bool on_device = v.variant_device_us > 0 && v.reference_device_us > 0;
-      return known_part{std::move(plan), on_device ? v.variant_device_us : v.variant_us,
-                        on_device ? v.reference_device_us : v.reference_us, variant.id};
+  // The best variants in the class of environments that a schedule made, or that are the part's own program.
+  expected<std::vector<store::ranked>> ranked(const task& part, store::ranking among) {
+    std::vector<store::ranked> out;
+    CUDAL1_TRY(auto best, records_->best(part.id, looked_at, among));
+    for (auto& b : best) {
+      if (b.variant.schedule.empty() && b.variant.id != part.reference.id) continue;
+      CUDAL1_TRY(const bool fits, is_in_class(b.result.environment_id));
+      if (fits) out.push_back(std::move(b));
     }
-    return std::optional<known_part>();
+    return out;
   }
 
   expected<bool> is_in_class(const std::string& environment_id) {
@@ -220,13 +259,30 @@ class part_reader {
 
 }  // namespace
 
+expected<std::optional<store::ranked>> best_variant_of_part(store& records, const task& part,
+                                                            const std::string& environment_class) {
+  return part_reader(records, environment_class).best(part);
+}
+
 expected<known_parts> known_parts_of(store& records, const task_partitions& parts,
                                      const std::string& environment_class) {
   known_parts out;
   part_reader reader(records, environment_class);
   for (const task* part : distinct_tasks(parts)) {
-    CUDAL1_TRY(auto known, reader.read(*part));
-    if (known) out[part->id] = std::move(*known);
+    CUDAL1_TRY(const auto best, reader.best(*part));
+    if (!best) continue;
+    auto plan = parse_schedule(best->variant.schedule);
+    if (!plan) {
+      spdlog::warn("variant {} of a part is left out: {}", best->variant.id, plan.error().message);
+      continue;
+    }
+    const verdict& v = best->result;
+    const bool on_device = v.variant_device_us > 0 && v.reference_device_us > 0;
+    known_part known{std::move(*plan), on_device ? v.variant_device_us : v.variant_us,
+                     on_device ? v.reference_device_us : v.reference_us, best->variant.id};
+    // Call times alone: nothing faster was confirmed, and what is known is the time of its own program.
+    if (!on_device && !v.confirmed) known.variant_us = known.reference_us;
+    out[part->id] = std::move(known);
   }
   return out;
 }
@@ -241,7 +297,7 @@ std::vector<assembled_schedule> assemble(const task& t, const lowering_target& t
     auto whole = assembled_from(t, target, parts, std::move(chosen), name);
     if (!whole.program.empty() && programs.insert(whole.program).second) out.push_back(std::move(whole));
   };
-  add(cheapest(ways), "the cheapest parts");
+  add(cheapest(ways), cheapest_parts);
   for (std::size_t i = 0; i < ways.size(); ++i) {
     choice all;
     for (const auto& [block, cut] : ways[i])
@@ -277,7 +333,7 @@ expected<std::vector<std::string>> task_assembly::by_accuracy(store& records) co
 }
 
 expected<void> task_assembly::follow_wrong_answers(store& records, const std::string& experiment) {
-  if (schedules_.empty()) return {};
+  if (schedules_.empty() || schedules_.front().name != cheapest_parts) return {};
   CUDAL1_TRY(const auto verdicts, records.verdicts_in_experiment(experiment, task_->id, schedules_[latest_].program));
   if (std::ranges::none_of(verdicts, [](const auto& v) { return v.result == outcome::wrong_answer; })) return {};
   if (!left_) {

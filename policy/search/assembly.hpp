@@ -22,9 +22,15 @@ struct known_part {
   double best_us() const { return is_improved() ? variant_us : reference_us; }
 };
 
+// The variant of a part that is to be used in a class of environments (environment_class), of those that a schedule
+// made, or its own program: the one with the least device time, or where that is not measured the best confirmed one,
+// or the best. Nothing if there is none.
+expected<std::optional<store::ranked>> best_variant_of_part(store& records, const task& part,
+                                                            const std::string& environment_class);
+
 // By the id of a part's task. A part that was never measured is missing.
 using known_parts = std::map<std::string, known_part>;
-// By the verdicts in a class of environments (environment_class): the best confirmed variant that a schedule made.
+// From best_variant_of_part.
 expected<known_parts> known_parts_of(store& records, const task_partitions& parts,
                                      const std::string& environment_class);
 

@@ -31,6 +31,7 @@ std::optional<proposal> next_assembled(const prompt& p) {
   out.trace.set("own_us", chosen->own_us);
   out.trace.set("parts", chosen->parts);
   out.trace.set("measured_parts", chosen->measured);
+  out.trace.set("moves_left_out", chosen->left_out);
   return out;
 }
 

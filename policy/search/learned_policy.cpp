@@ -81,6 +81,12 @@ expected<double> number_of(const json& v, const std::string& where) {
   return v.as_number();
 }
 
+// What was put together from parts was not drawn from this policy.
+bool is_assembled(const experience& e) {
+  const json* origin = e.trace.find("origin");
+  return origin != nullptr && *origin == json("parts");
+}
+
 }  // namespace
 
 learned_policy::learned_policy(const policy_setup& setup)
@@ -249,8 +255,7 @@ expected<bool> learned_policy::learn(const std::vector<experience>& group) {
   }
   std::map<std::string, double> gradient;
   for (const auto& e : group)
-    // What was assembled from parts was not drawn from this policy.
-    if (e.reward != 0 && e.plan && e.log_probability)
+    if (e.reward != 0 && e.plan && !is_assembled(e))
       add_gradient(e, e.reward / static_cast<double>(group.size()), gradient);
   bool changed = false;
   for (const auto& [feature, push] : gradient) {

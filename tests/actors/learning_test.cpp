@@ -40,9 +40,10 @@ class learning : public testing::Test {
     auditor_ = system_.spawn(run_auditor, auditor_setup{{}, {}, 0.8, store_});
     environment where;
     where.device = "cpu";
-    generator_ = system_.spawn<caf::detached>(run_generator, new_policy(),
-                                              generator_setup{store_, prompt_source(db_, blobs(folder_), where, "", false),
-                                                              "learned/e1", std::make_shared<worker_pool>(2)});
+    generator_ =
+        system_.spawn<caf::detached>(run_generator, new_policy(),
+                                     generator_setup{store_, prompt_source(db_, blobs(folder_), where, "", false),
+                                                     "learned/e1", std::make_shared<worker_pool>(2)});
     learner_ =
         system_.spawn<caf::detached>(run_learner, new_policy(), learner_setup{store_, generator_, auditor_, "e1", 0});
   }

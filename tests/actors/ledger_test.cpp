@@ -133,6 +133,29 @@ TEST(ledger, the_first_budget_to_be_used_up_ends_the_experiment) {
   EXPECT_TRUE(by_count.complete(start));
 }
 
+TEST(ledger, a_task_ends_when_its_evaluations_have_held_devices_for_long_enough) {
+  experiment_record record = record_with(0);
+  record.device_s_per_task = 0.005;  // each takes 2 ms
+  ledger books(record, {"a", "b", "c"}, start);
+  std::map<std::size_t, int> taken;
+  while (const auto task = books.next_task(start)) {
+    ++taken[*task];
+    books.settle(*task, verdict_of(outcome::correct), start);
+  }
+  EXPECT_EQ(taken, (std::map<std::size_t, int>{{0, 3}, {1, 3}, {2, 3}}));
+  EXPECT_TRUE(books.complete(start));
+  ledger again(record, {"a", "b", "c"}, start);
+  tally_record before;
+  before.evaluations = 2;
+  before.stage_ms = {{"time", 4.0}, {"wait", 500.0}};
+  again.resume(0, before);
+  ASSERT_EQ(again.next_task(start), std::optional<std::size_t>(1)) << "fewer of its evaluations were taken";
+  again.refuse_task(1, "");
+  again.refuse_task(2, "");
+  EXPECT_EQ(again.next_task(start), std::optional<std::size_t>(0));
+  EXPECT_FALSE(again.next_task(start)) << "the one in flight is taken to need 2 ms too";
+}
+
 TEST(ledger, a_task_without_new_proposals_waits_for_those_in_flight_and_is_then_exhausted) {
   auto books = books_of(0);
   books.take(0);

@@ -8,6 +8,8 @@
 #   clock     the reference against itself 100 times, known durations, 500 faults among evaluations (4 min)
 #   rate      the built-in tasks for a minute: evaluations a second (1 min)
 #   search    imports --problems and the models of accept_exports, searches them, lists all failures (9 min)
+#   parts     searches the networks (level 3) of --problems as a whole and by their parts, at most 24 whole programs and
+#             6 s of device time each, beside eager (20 min)
 #   precision evaluates the products of level 1 and 2 in 3xTF32, after search (3 min)
 #   exports   exports 20 of these and the models, checked; a plain harness, KernelBench's evaluator if packed (8 min)
 #   models    `cudal1 run` of each file of --models for 30 s as a user types it, then exports and the plain harness
@@ -24,11 +26,11 @@ while [ $# -gt 0 ]; do
     --data) data=$2 && shift 2 ;;
     --problems) problems=$2 && shift 2 ;;
     --models) models=$(realpath "$2") && shift 2 ;;
-    gates | clock | rate | search | precision | exports | models | users | operators) parts+=("$1") && shift ;;
-    *) sed -n '2,19s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    gates | clock | rate | search | parts | precision | exports | models | users | operators) parts+=("$1") && shift ;;
+    *) sed -n '2,21s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || { sed -n '2,19s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ ${#parts[@]} -gt 0 ] || { sed -n '2,21s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 export CUDAL1_PYTHON=${CUDAL1_PYTHON:-python3} CUDAL1_DATA=$data PYTHONUNBUFFERED=1
 "$here/bin/cudal1-setup" "$CUDAL1_PYTHON" || exit 2
@@ -68,6 +70,13 @@ if wanted search; then
   lines=12 part import_models 200 cudal1 tasks import "$here/tests/tools/accept_exports/models" --out "$data/tasks" --jobs "$jobs"
   lines=60 part search 400 cudal1 run --device "$device" --tasks "$data/tasks" --evaluations 18 --time 270s --against program
   lines=60 part failures 60 cudal1 failures --all
+fi
+if wanted parts; then
+  lines=3 part import_networks 400 cudal1 tasks import "$problems" --level 3 --out "$data/networks"
+  budget=(--device "$device" --tasks "$data/networks" --evaluations 24 --device-time 6s --against eager)
+  lines=60 part whole 500 cudal1 run --data "$data/whole" "${budget[@]}"
+  lines=120 part parts 900 cudal1 run --data "$data/by_parts" "${budget[@]}" --parts 12
+  lines=2 part carried 60 cudal1 parts export "$data/parts.jsonl.gz" --data "$data/by_parts"
 fi
 if wanted precision; then
   lines=120 part precision 300 "$CUDAL1_PYTHON" "$here/check_precision.py" cudal1 "$data/tasks" --device "$device" \

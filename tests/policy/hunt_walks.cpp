@@ -1,6 +1,6 @@
 // Hunts for moves that make wrong programs, without a node or a GPU: walks over the tasks of a folder, for every
 // lowering target. Every walk is lowered; some of each task are compiled for the host, as CUDA's kernels are too, and
-// judged by the gates on one draw of each kind.
+// judged by the gates on one draw of each kind. So are schedules that are put together from walks over its parts.
 //
 //   hunt_walks FOLDER [SEED] [SECONDS] [WALKS] [RUNS]     walks and runs: of each task and target
 //
@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "policy/search/assembly.hpp"
 #include "policy/search/starting_schedules.hpp"
 #include "tests/policy/judged_task.hpp"
 
@@ -53,8 +54,26 @@ class hunted_task {
     if (schedules.size() > 1) schedules.resize(1);
     for (int i = 0; i < o.walks; ++i)
       schedules.push_back(random_schedule(t_, target, random).moves());
+    judge(target, schedules, o.runs);
+  }
+
+  void walk_parts(const lowering_target& target, random_source& random, const hunt_options& o) {
+    const auto parts = partitions_of(t_, target);
+    std::vector<schedule> schedules;
+    for (int i = 0; i < o.runs; ++i) {
+      known_parts known;
+      for (const task* part : distinct_tasks(parts))
+        known[part->id] = {random_schedule(*part, target, random).moves(), 1, 2};
+      for (auto& whole : assemble(t_, target, parts, known))
+        schedules.push_back(std::move(whole.plan));
+    }
+    judge(target, schedules, o.runs);
+  }
+
+ private:
+  // Lowers all, and runs the first `left` different programs.
+  void judge(const lowering_target& target, const std::vector<schedule>& schedules, int left) {
     std::set<std::string> seen;
-    int left = o.runs;
     for (const auto& s : schedules) {
       const std::string name = fmt::format("{} for {}: {}", t_.name, std::string(target.name()), print_schedule(s));
       std::strncpy(shared_.what, name.c_str(), sizeof shared_.what - 1);
@@ -69,7 +88,6 @@ class hunted_task {
     }
   }
 
- private:
   void found(const std::string& name, const std::string& what) {
     ++shared_.found;
     fmt::print("{}\n  {}\n", name, what);
@@ -99,6 +117,7 @@ int hunt_task(const task& t, const hunt_options& o, progress& shared) {
   for (const char* target : {"cpu", "cuda"}) {
     random_source random(o.seed);
     hunted.walk(*value_of(find_lowering_target(target)), random, o);
+    hunted.walk_parts(*value_of(find_lowering_target(target)), random, o);
   }
   std::fflush(stdout);
   return 0;

@@ -321,6 +321,22 @@ TEST(LearnedPolicy, RewardsOfZeroTeachNothing) {
   EXPECT_EQ(by->version(), 0);
 }
 
+TEST(LearnedPolicy, WhatWasPutTogetherFromPartsTeachesNothing) {
+  const task& t = builtin("softmax");
+  auto by = made("learned");
+  experience e;
+  e.what = shared(t);
+  e.target = &for_cpu();
+  e.plan = *parse_schedule("row_kernel(steps=0)");
+  e.reward = 1;
+  e.trace.set("origin", "parts");
+  experience worse = e;
+  worse.reward = -1;
+  EXPECT_FALSE(by->learn({e, worse}).value());
+  e.trace.set("origin", "drawn");
+  EXPECT_TRUE(by->learn({e, worse}).value());
+}
+
 TEST(LearnedPolicy, StatesTheProbabilityOfAProposal) {
   const task& t = builtin("softmax");
   auto by = made("learned");

@@ -34,6 +34,8 @@ expected<int> one_experiment(store& s, const experiments_options& o, const conte
 std::string budget_of(const experiment_record& e) {
   std::string text;
   if (e.evaluations_per_task > 0) text = fmt::format("{} a task", e.evaluations_per_task);
+  if (e.device_s_per_task > 0)
+    text += fmt::format("{}{} of device time a task", text.empty() ? "" : ", ", format_time(e.device_s_per_task * 1e6));
   if (e.time_limit_s > 0) text += (text.empty() ? "" : ", ") + format_clock(e.time_limit_s);
   return text.empty() ? "none" : text;
 }

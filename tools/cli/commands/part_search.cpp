@@ -1,65 +1,113 @@
 #include "tools/cli/commands/part_search.hpp"
 
+#include <functional>
 #include <map>
-#include <set>
 
 #include "policy/search/assembly.hpp"
 #include "sandbox/device/device_names.hpp"
+#include "sandbox/program/operators/work.hpp"
 
 namespace cudal1::cli {
 
 namespace {
 
-// What earlier searches have done about each task, by its id.
+// What earlier searches have done about each task on devices of a model, by the task's id.
 struct earlier_search {
   int64_t evaluations = 0;
   bool is_exhausted = false;  // the policy had nothing more to propose
 };
+using earlier_searches = std::map<std::string, earlier_search>;
 
-expected<std::map<std::string, earlier_search>> earlier_searches(store& records) {
-  std::map<std::string, earlier_search> out;
-  CUDAL1_TRY(const auto tallies, records.tallies());
-  for (const auto& t : tallies)
-    out[t.task].evaluations += t.evaluations;
+expected<earlier_searches> earlier_searches_on(store& records, const std::string& model) {
+  earlier_searches out;
   CUDAL1_TRY(const auto experiments, records.experiments());
-  for (const auto& e : experiments)
+  for (const auto& e : experiments) {
+    if (e.model != model) continue;
+    CUDAL1_TRY(const auto tallies, records.tallies(e.id));
+    for (const auto& t : tallies)
+      out[t.task].evaluations += t.evaluations;
+    for (const auto& [task, evaluations] : e.imported)
+      out[task].evaluations += evaluations;
     for (const auto& [task, why] : e.ended)
       out[task].is_exhausted = true;
+  }
   return out;
+}
+
+// What one environment's results say about parts.
+class part_knowledge {
+ public:
+  static expected<part_knowledge> read(store& records, const environment& where) {
+    part_knowledge out;
+    out.class_ = environment_class(where);
+    CUDAL1_TRY(out.earlier_, earlier_searches_on(records, where.model));
+    return out;
+  }
+  expected<bool> has(store& records, const task& part, int64_t evaluations) {
+    const auto& before = earlier_[part.id];
+    if (!before.is_exhausted && before.evaluations < evaluations) return false;
+    CUDAL1_TRY(const auto best, best_variant_of_part(records, part, class_));
+    return best.has_value();
+  }
+
+ private:
+  std::string class_;
+  earlier_searches earlier_;
+};
+
+// A rough measure of how long a part takes, to begin with those that matter most.
+double work_of_part(const task& part) {
+  constexpr double flops_per_byte = 20;
+  const auto work = work_of(part);
+  return static_cast<double>(work.bytes()) + work.flops.total() / flops_per_byte;
+}
+
+bool is_one_part(const task_partitions& cut) {
+  return cut.ways.size() == 1 && cut.ways[0].parts.size() == 1 && cut.ways[0].apart.empty() && cut.replaced.empty();
 }
 
 }  // namespace
 
-expected<parts_to_search> choose_parts(const std::vector<task>& tasks, const environment& where, int64_t evaluations,
-                                       const context& c) {
-  CUDAL1_TRY(const std::string kind, kind_of_devices(where.device));
+expected<parts_to_search> choose_parts(const std::vector<task>& tasks, const std::vector<environment>& where,
+                                       int64_t evaluations, const context& c) {
+  CUDAL1_TRY(const std::string kind, kind_of_devices(where.front().device));
   CUDAL1_TRY(const lowering_target* target, find_lowering_target(traits_of(kind).target));
   std::unique_ptr<store> records;
-  std::map<std::string, earlier_search> earlier;
+  std::vector<part_knowledge> known;
   if (store_exists(c)) {
     CUDAL1_TRY(records, open_for_reading(c));
-    CUDAL1_TRY(earlier, earlier_searches(*records));
+    for (const auto& each : where) {
+      CUDAL1_TRY(known.emplace_back(), part_knowledge::read(*records, each));
+    }
   }
   parts_to_search out;
-  std::set<std::string> seen;
+  std::map<std::string, task> parts;
+  std::map<std::string, int64_t> occurrences;
   for (const auto& t : tasks) {
     const auto cut = partitions_of(t, *target);
-    known_parts known;
-    if (records) {
-      CUDAL1_TRY(known, known_parts_of(*records, cut, environment_class(where)));
-    }
+    if (is_one_part(cut)) continue;
     for (const auto& way : cut.ways)
-      out.parts += std::ssize(way.parts);
-    for (const task* part : distinct_tasks(cut)) {
-      if (!seen.insert(part->id).second) continue;
-      ++out.distinct;
-      const auto& before = earlier[part->id];
-      if (known.contains(part->id) && (before.is_exhausted || before.evaluations >= evaluations))
-        ++out.known;
-      else
-        out.wanted.push_back(*part);
-    }
+      for (const auto& part : way.parts) {
+        ++out.parts;
+        ++occurrences[part.what.id];
+        parts.try_emplace(part.what.id, part.what);
+      }
   }
+  out.distinct = std::ssize(parts);
+  std::multimap<double, const task*, std::greater<>> wanted;
+  for (const auto& [id, part] : parts) {
+    bool everywhere = !known.empty();
+    for (auto& each : known) {
+      CUDAL1_TRY(const bool has, each.has(*records, part, evaluations));
+      everywhere = everywhere && has;
+    }
+    if (everywhere)
+      ++out.known;
+    else
+      wanted.emplace(static_cast<double>(occurrences[id]) * work_of_part(part), &part);
+  }
+  for (const auto& [work, part] : wanted)
+    out.wanted.push_back(*part);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // cudal1 parts: carries what is known of parts from one data folder to another.
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -13,12 +14,13 @@
 #include "actors/data_lock.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/durable_file.hpp"
+#include "config/base/hash.hpp"
 #include "config/base/wall_clock.hpp"
-#include "policy/search/task_parts.hpp"
+#include "policy/search/assembly.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
-#include "tools/cli/node_process.hpp"
+#include "tools/cli/report/report.hpp"
 
 namespace cudal1::cli {
 
@@ -32,8 +34,8 @@ constexpr std::size_t looked_at = 64;  // verdicts of a part, to find the best i
 
 // The first line of a file.
 struct file_header {
-  std::string kind = file_kind;
-  int64_t format = file_format;
+  std::string kind;
+  int64_t format = 0;
   int64_t made_unix_ms = 0;
   std::string from;  // the data folder
 };
@@ -53,29 +55,20 @@ struct parts_file_options {
   std::string path;
 };
 
-expected<verdict> with_all(store& s, const verdict& summary) {
-  CUDAL1_TRY(const auto all, s.verdicts_of_variant(summary.variant));
-  for (const auto& v : all)
-    if (v.task == summary.task && v.time_unix_ms == summary.time_unix_ms && v.environment_id == summary.environment_id)
-      return v;
-  return fail(errc::not_found, "the details of a verdict on variant {} are not in the store", summary.variant);
-}
-
-// The best confirmed variant in each class of environments; where none was confirmed, the best, which says how long the
-// part's own program takes.
+// What is to be used of a part in each class of environments that it was measured in.
 expected<std::vector<carried_part>> best_of_part(store& s, const task_record& part) {
   CUDAL1_TRY(const task read, read_task(part.text, part.profile));
+  CUDAL1_TRY(const auto all, s.best(part.id, looked_at, store::ranking::all));
   std::vector<carried_part> out;
   std::set<std::string> classes;
-  for (const auto among : {store::ranking::confirmed, store::ranking::all}) {
-    CUDAL1_TRY(const auto best, s.best(part.id, looked_at, among));
-    for (const auto& b : best) {
-      if (b.variant.schedule.empty() && b.variant.id != read.reference.id) continue;
-      CUDAL1_TRY(const auto where, s.get_environment(b.result.environment_id));
-      if (is_replayed(where) || !classes.insert(environment_class(where)).second) continue;
-      CUDAL1_TRY(auto result, with_all(s, b.result));
-      out.push_back({part, b.variant, std::move(result), where, 0});
-    }
+  for (const auto& one : all) {
+    CUDAL1_TRY(const auto where, s.get_environment(one.result.environment_id));
+    if (is_replayed(where) || !classes.insert(environment_class(where)).second) continue;
+    CUDAL1_TRY(const auto best, best_variant_of_part(s, read, environment_class(where)));
+    if (!best) continue;
+    CUDAL1_TRY(auto result, with_details(s, best->result));
+    CUDAL1_TRY(auto measured_in, s.get_environment(result.environment_id));
+    out.push_back({part, best->variant, std::move(result), std::move(measured_in), 0});
   }
   return out;
 }
@@ -115,17 +108,19 @@ expected<int> export_parts(const parts_file_options& o, context& c) {
   CUDAL1_TRY(const auto tallies, reader->tallies());
   for (const auto& t : tallies)
     evaluations[t.task] += t.evaluations;
-  file_header header;
-  header.made_unix_ms = unix_ms();
-  header.from = place_of(c);
+  file_header header{.kind = file_kind, .format = file_format, .made_unix_ms = unix_ms(), .from = place_of(c)};
   std::string text = to_json(header).text() + "\n";
   CUDAL1_TRY(const auto tasks, reader->tasks());
   int64_t parts = 0, lines = 0;
   for (const auto& t : tasks) {
     if (t.family != part_family) continue;
-    CUDAL1_TRY(auto best, best_of_part(*reader, t));
-    parts += best.empty() ? 0 : 1;
-    for (auto& b : best) {
+    auto best = best_of_part(*reader, t);
+    if (!best) {
+      complain(c, fmt::format("{} is left out: {}", t.name, best.error().message));
+      continue;
+    }
+    parts += best->empty() ? 0 : 1;
+    for (auto& b : *best) {
       b.evaluations = evaluations[t.id];
       text += to_json(b).text() + "\n";
       ++lines;
@@ -141,19 +136,49 @@ expected<int> export_parts(const parts_file_options& o, context& c) {
 
 // ---- import ---------------------------------------------------------------------------------------------------------
 
-// That the line says what a store may hold: the task has its id, and the schedule makes this program of it.
-expected<void> check_line(const carried_part& p) {
+// A number that a measurement may have given.
+bool is_time(double us) {
+  return std::isfinite(us) && us > 0;
+}
+
+expected<void> check_verdict(const verdict& v) {
+  const bool on_device = v.variant_device_us != 0 || v.reference_device_us != 0;
+  if (v.result != outcome::correct || !is_time(v.variant_us) || !is_time(v.reference_us) ||
+      (on_device && (!is_time(v.variant_device_us) || !is_time(v.reference_device_us))))
+    return fail(errc::corrupt, "its verdict is not that of a correct variant with times");
+  // A median of ratios, and a ratio of medians.
+  constexpr double most_apart = 1.5;
+  const double apart = v.score * v.variant_us / v.reference_us;
+  if (!(apart < most_apart && apart > 1 / most_apart))
+    return fail(errc::corrupt, "its score {} does not follow from its times", v.score);
+  return {};
+}
+
+// As the machine that measures describes itself: devices of another machine have its name in front.
+std::string environment_id(const environment& e) {
+  const auto slash = e.device.rfind('/');
+  const std::string device = slash == std::string::npos ? e.device : e.device.substr(slash + 1);
+  return sha256_hex(device + "\n" + e.model + "\n" + e.details);
+}
+
+// That the line says what a store may hold: all of it belongs together, and the schedule makes this program of the
+// task. The task's record is made again from its text.
+expected<void> check_line(carried_part& p) {
   CUDAL1_TRY(const task t, read_task(p.what.text, p.what.profile));
-  if (t.id != p.what.id || t.family != part_family || p.variant.task != t.id || p.result.task != t.id ||
-      p.result.variant != p.variant.id || p.result.environment_id != p.where.id)
-    return fail(errc::corrupt, "its task, variant, verdict and environment do not belong together");
   CUDAL1_TRY(const std::string kind, kind_of_devices(p.where.device));
+  if (t.id != p.what.id || t.family != part_family || p.variant.task != t.id || p.result.task != t.id ||
+      p.result.variant != p.variant.id || p.result.environment_id != p.where.id ||
+      p.where.id != environment_id(p.where) || traits_of(kind).profile != t.profile || is_replayed(p.where))
+    return fail(errc::corrupt, "its task, variant, verdict and environment do not belong together");
+  p.what = {t.id, t.name, t.summary, t.family, t.profile, canonical_text(t)};
+  CUDAL1_CHECK(check_verdict(p.result));
   CUDAL1_TRY(const lowering_target* target, find_lowering_target(traits_of(kind).target));
   CUDAL1_TRY(const auto plan, parse_schedule(p.variant.schedule));
   auto made = lower(t, plan, *target);
   if (!made) return fail_in("its schedule is not legal in this version", made.error());
   if (made->checked.id != p.variant.id)
     return fail(errc::unsupported, "its schedule makes another program in this version: search the part again");
+  p.variant.program = print_program(made->checked.text);
   return {};
 }
 
@@ -176,9 +201,12 @@ expected<read_file> read_parts_file(const std::string& path) {
     return fail(errc::parse_error, "{} has format {}, and this version reads format {}", path, header->format,
                 file_format);
   out.header = std::move(*header);
+  std::set<std::string> seen;  // a part in a class of environments
   for (int64_t number = 2; std::getline(in, line); ++number) {
     auto part = from_text<carried_part>(line);
     auto checked = part ? check_line(*part) : expected<void>(tl::unexpected<error>(part.error()));
+    if (checked && !seen.insert(environment_class(part->where) + part->what.id).second)
+      checked = fail(errc::already_exists, "an earlier line has this part in the same class of environments");
     if (checked)
       out.parts.push_back(std::move(*part));
     else
@@ -187,8 +215,23 @@ expected<read_file> read_parts_file(const std::string& path) {
   return out;
 }
 
-// One finished experiment for each class of environments. Its tasks have ended: no search need look at them again.
-expected<void> add_experiments(store& s, const read_file& file, const std::string& path) {
+// Leaves out what the store has already; returns how many these are.
+expected<int64_t> leave_out_known(store& s, read_file& file) {
+  int64_t known = 0;
+  std::vector<carried_part> left;
+  for (auto& p : file.parts) {
+    CUDAL1_TRY(const auto there, s.verdict_in_class(p.what.id, p.variant.id, environment_class(p.where)));
+    if (there)
+      ++known;
+    else
+      left.push_back(std::move(p));
+  }
+  file.parts = std::move(left);
+  return known;
+}
+
+// One finished experiment for each class of environments.
+expected<void> add_experiments(store& s, const read_file& file) {
   std::map<std::string, experiment_record> by_class;
   for (const auto& p : file.parts) {
     CUDAL1_CHECK(s.put_task(p.what));
@@ -202,9 +245,7 @@ expected<void> add_experiments(store& s, const read_file& file, const std::strin
       e.created_unix_ms = e.finished_unix_ms = unix_ms();
     }
     e.tasks.push_back(p.what.id);
-    e.ended[p.what.id] =
-        fmt::format("imported from {}, made on {} of {}, after {}", path, format_date(file.header.made_unix_ms),
-                    file.header.from, format_count(p.evaluations, "evaluation"));
+    e.imported[p.what.id] = p.evaluations;
   }
   for (auto& [name, e] : by_class) {
     CUDAL1_TRY(e, s.create_experiment(e));
@@ -213,6 +254,7 @@ expected<void> add_experiments(store& s, const read_file& file, const std::strin
     auto variant = p.variant;
     const auto& experiment = by_class.at(environment_class(p.where)).id;
     variant.experiment = experiment;
+    variant.origin += fmt::format(", imported from {} of {}", file.header.from, format_date(file.header.made_unix_ms));
     variant.group.clear();
     CUDAL1_TRY(const auto attempt, s.reserve(variant, experiment));
     auto result = p.result;
@@ -224,23 +266,25 @@ expected<void> add_experiments(store& s, const read_file& file, const std::strin
 
 expected<int> import_parts(const parts_file_options& o, context& c) {
   CUDAL1_CHECK(refuse_remote(c, "`cudal1 parts import` writes to the store of the data folder"));
-  CUDAL1_TRY(const auto file, read_parts_file(o.path));
+  CUDAL1_TRY(auto file, read_parts_file(o.path));
   for (const auto& why : file.refused)
     complain(c, why);
+  int64_t known = 0;
   if (!file.parts.empty()) {
     const auto lock = data_lock::take(c.data);
     if (!lock)
       return fail(lock.error().code, "{}; end the node first (`cudal1 stop --node`), since it is the only writer",
                   lock.error().message);
     CUDAL1_TRY(const auto records, store::open(store_folder(c.data)));
+    CUDAL1_TRY(known, leave_out_known(*records, file));
     expected<void> done;
-    CUDAL1_CHECK(records->write_together([&] { done = add_experiments(*records, file, o.path); }));
+    CUDAL1_CHECK(records->write_together([&] { done = add_experiments(*records, file); }));
     CUDAL1_CHECK(done);
   }
-  c.out.print(
-      fmt::format("{} imported, {} refused. The next `cudal1 run --parts` on devices of the same model and "
-                  "libraries uses them.\n",
-                  format_count(std::ssize(file.parts), "result"), file.refused.size()));
+  c.out.print(fmt::format("{} imported, {} known already, {} refused\n", format_count(std::ssize(file.parts), "result"),
+                          known, file.refused.size()));
+  if (!file.parts.empty())
+    c.out.print("The next `cudal1 run --parts` on devices of the same model and libraries uses them.\n");
   return file.refused.empty() ? exit_code::success : exit_code::negative;
 }
 

@@ -38,7 +38,7 @@ struct run_options {
   std::vector<std::string> names;
   std::string policy;
   std::optional<int64_t> evaluations;
-  std::string time;
+  std::string time, device_time;
   uint64_t seed = 1;
   bool fresh = false;
   std::vector<std::string> models;
@@ -85,11 +85,14 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   // Before a node is started.
   if (!r.policy.empty()) CUDAL1_CHECK(check_policy_name(r.policy));
   // A flag for one limit disables the default of the other.
-  r.time_limit_s = o.evaluations ? 0 : defaults.time_limit_s;
-  r.evaluations_per_task = o.time.empty() ? defaults.evaluations_per_task : 0;
+  r.time_limit_s = o.evaluations || !o.device_time.empty() ? 0 : defaults.time_limit_s;
+  r.evaluations_per_task = o.time.empty() && o.device_time.empty() ? defaults.evaluations_per_task : 0;
   if (o.evaluations) r.evaluations_per_task = *o.evaluations;
   if (!o.time.empty()) {
     CUDAL1_TRY(r.time_limit_s, parse_duration(o.time));
+  }
+  if (!o.device_time.empty()) {
+    CUDAL1_TRY(r.device_s_per_task, parse_duration(o.device_time));
   }
   if (o.parts > 0 && r.policy == "llm")
     return fail(
@@ -257,9 +260,14 @@ expected<void> look_first(chosen_work& work, client_request& r, run_options& o, 
 expected<bool> search_parts(client_request& request, const chosen_work& work, const run_options& o, const context& c,
                             connected_node& node, interrupt_watch& interrupt, run_view& view) {
   view.remark("cutting the tasks into parts");
-  CUDAL1_TRY(const auto parts, choose_parts(work.tasks, work.where, o.parts, c));
-  view.note(fmt::format("{} of the tasks are {}; {} known, {} to be searched", format_count(parts.parts, "part"),
-                        format_count(parts.distinct, "different one"), parts.known, parts.wanted.size()));
+  CUDAL1_TRY(const auto devices, choose_devices(node.status, work.limits.device));
+  std::vector<environment> where;
+  for (const auto& d : devices)
+    if (std::ranges::none_of(where, [&](const auto& e) { return environment_class(e) == environment_class(d.where); }))
+      where.push_back(d.where);
+  CUDAL1_TRY(const auto parts, choose_parts(work.tasks, where, o.parts, c));
+  view.note(fmt::format("parts of the tasks: {}, {} different; {} known, {} to be searched", parts.parts,
+                        parts.distinct, parts.known, parts.wanted.size()));
   request.uses_parts = true;
   if (parts.wanted.empty()) return true;
   client_request first = request;
@@ -308,6 +316,7 @@ expected<int> run(run_options o, context& c) {
     CUDAL1_TRY(const bool searched, search_parts(request, work, o, c, node, interrupt, view));
     if (!searched) {
       view.close();
+      note(c, "the parts that were searched are kept; the same command goes on with the others");
       return exit_code::interrupted;
     }
   }
@@ -357,6 +366,10 @@ void add_run(CLI::App& app, context& c) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   sub->add_option("--time", o->time, "stop after searching for this long, as in 90s, 4m, 1h30m")->type_name("DURATION");
+  sub->add_option("--device-time", o->device_time,
+                  "stop searching a task (and each of its --parts) once its evaluations have held devices for this "
+                  "long, as in 6s")
+      ->type_name("DURATION");
   sub->add_flag("--fresh", o->fresh, "start the policy without what it learned in earlier searches");
   sub->add_option("--seed", o->seed, "seed of all random choices; the same seed gives the same proposals")
       ->capture_default_str()
@@ -386,7 +399,7 @@ void add_run(CLI::App& app, context& c) {
   resume->type_name("EXPERIMENT");
   for (const auto* flag :
        {"source", "--inputs", "--weights", "--module", "--tasks", "--task", "--policy", "--evaluations", "--parts",
-        "--time", "--device", "--model", "--replay-prompts", "--priority"})
+        "--time", "--device-time", "--device", "--model", "--replay-prompts", "--priority"})
     resume->excludes(sub->get_option(flag));
   for (const auto* flag : {"source", "--inputs", "--weights", "--module"})
     sub->get_option(flag)->excludes(sub->get_option("--tasks"));

@@ -14,6 +14,7 @@ struct assembled_row {
   std::string task, name;  // id, name
   std::string variant, partition;
   int64_t parts = 0, measured_parts = 0;
+  int64_t moves_left_out = 0;         // of the parts' schedules: not legal in the whole
   double predicted_us = 0;            // the sum of the measured parts; no measurement of the variant
   double measured_us = 0;             // device time where there is one, else call time; 0: the variant was not correct
   double predicted_reference_us = 0;  // the same of the task's own program: the sum of its parts' own programs
@@ -21,7 +22,7 @@ struct assembled_row {
   std::string result;  // outcome
 };
 BOOST_DESCRIBE_STRUCT(assembled_row, (),
-                      (task, name, variant, partition, parts, measured_parts, predicted_us, measured_us,
+                      (task, name, variant, partition, parts, measured_parts, moves_left_out, predicted_us, measured_us,
                        predicted_reference_us, reference_us, result))
 
 // In the order of the experiment's tasks; empty for an experiment that does not use parts.

@@ -150,8 +150,8 @@ TEST(ledger, a_task_ends_when_its_evaluations_have_held_devices_for_long_enough)
   before.stage_ms = {{"time", 4.0}, {"wait", 500.0}};
   again.resume(0, before);
   ASSERT_EQ(again.next_task(start), std::optional<std::size_t>(1)) << "fewer of its evaluations were taken";
-  again.refuse_task(1, "");
-  again.refuse_task(2, "");
+  again.refuse_task(1, "refused");
+  again.refuse_task(2, "refused");
   EXPECT_EQ(again.next_task(start), std::optional<std::size_t>(0));
   EXPECT_FALSE(again.next_task(start)) << "the one in flight is taken to need 2 ms too";
 }

@@ -1,0 +1,577 @@
+#include "policy/model/language_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <sstream>
+
+#include <torch/torch.h>
+
+#include "config/base/split_mix.hpp"
+#include "sandbox/program/safetensors.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+using torch::Tensor;
+namespace idx = torch::indexing;
+
+constexpr double initial_deviation = 0.02;
+constexpr double hidden_score = -1e30;  // of a key that is not visible; finite, so that a row may see none
+
+struct layer_weights {
+  Tensor attention_norm, q, k, v, o, mlp_norm, gate, up, down;
+};
+
+// Keys and values of the tokens so far, by layer: [samples, kv_heads, tokens, head size].
+using key_value_cache = std::vector<std::pair<Tensor, Tensor>>;
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
+  return x * torch::rsqrt(x.pow(2).mean(-1, true) + epsilon) * weight;
+}
+
+// The two halves of each head are the components of rotated pairs, as in Llama's checkpoints. x: [samples, heads,
+// tokens, size]; angles: [samples, 1, tokens, size / 2].
+Tensor rotated(const Tensor& x, const Tensor& angles) {
+  const auto halves = x.chunk(2, -1);
+  const auto c = torch::cos(angles), s = torch::sin(angles);
+  return torch::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1);
+}
+
+// The chosen tokens of a batch: where they are, and what was legal there.
+struct choices {
+  std::vector<int64_t> row, before, chosen;  // sequence, position of the token before it, the token
+  Tensor legal;                              // bool [choices, vocabulary]
+  std::vector<std::size_t> of_sequence;      // number of choices of each sequence
+};
+
+expected<void> check_sequence(const token_sequence& s, const model_shape& shape, std::size_t number) {
+  const auto bad = [&](std::size_t at, const char* why) {
+    return fail(errc::invalid_argument, "sequence {}, token {} ({}) {}", number, at, s.tokens[at], why);
+  };
+  if (s.tokens.empty() || s.legal.size() != s.tokens.size() || !s.legal.front().empty())
+    return fail(errc::invalid_argument, "sequence {} should begin with a given token, and say what was legal for each",
+                number);
+  if (static_cast<int64_t>(s.tokens.size()) > shape.context)
+    return fail(errc::invalid_argument, "sequence {} has {} tokens, and the model's context {}", number,
+                s.tokens.size(), shape.context);
+  for (std::size_t i = 0; i < s.tokens.size(); ++i) {
+    if (s.tokens[i] < 0 || s.tokens[i] >= shape.vocabulary) return bad(i, "is not in the vocabulary");
+    if (s.legal[i].empty()) continue;
+    if (s.legal[i].front() < 0 || s.legal[i].back() >= shape.vocabulary || !std::ranges::is_sorted(s.legal[i]))
+      return bad(i, "has legal tokens that do not ascend or are not in the vocabulary");
+    if (!std::ranges::binary_search(s.legal[i], s.tokens[i])) return bad(i, "is not among its legal ones");
+  }
+  return {};
+}
+
+template <class Batch, class Sequence>
+expected<choices> choices_of(const Batch& batch, const model_shape& shape, Sequence sequence_of) {
+  choices out;
+  std::vector<const std::vector<token>*> legal;
+  for (std::size_t b = 0; b < batch.size(); ++b) {
+    const token_sequence& s = sequence_of(batch[b]);
+    CUDAL1_CHECK(check_sequence(s, shape, b));
+    const std::size_t before = legal.size();
+    for (std::size_t i = 1; i < s.tokens.size(); ++i) {
+      if (s.legal[i].empty()) continue;
+      out.row.push_back(static_cast<int64_t>(b));
+      out.before.push_back(static_cast<int64_t>(i) - 1);
+      out.chosen.push_back(s.tokens[i]);
+      legal.push_back(&s.legal[i]);
+    }
+    out.of_sequence.push_back(legal.size() - before);
+  }
+  out.legal = torch::zeros({static_cast<int64_t>(legal.size()), shape.vocabulary}, torch::kBool);
+  auto* marks = out.legal.data_ptr<bool>();
+  for (std::size_t n = 0; n < legal.size(); ++n)
+    for (const token t : *legal[n])
+      marks[static_cast<int64_t>(n) * shape.vocabulary + t] = true;
+  return out;
+}
+
+// Right-padded; causal attention never looks at the padding.
+template <class Batch, class Sequence>
+Tensor padded(const Batch& batch, Sequence sequence_of) {
+  std::size_t longest = 1;
+  for (const auto& each : batch)
+    longest = std::max(longest, sequence_of(each).tokens.size());
+  auto out = torch::zeros({static_cast<int64_t>(batch.size()), static_cast<int64_t>(longest)}, torch::kLong);
+  auto* at = out.template data_ptr<int64_t>();
+  for (std::size_t b = 0; b < batch.size(); ++b)
+    std::ranges::copy(sequence_of(batch[b]).tokens, at + b * longest);
+  return out;
+}
+
+const token_sequence& itself(const token_sequence& s) {
+  return s;
+}
+template <class Learned>
+const token_sequence& its_sequence(const Learned& l) {
+  return l.sequence;
+}
+
+Tensor as_tensor(const std::vector<int64_t>& values) {
+  return torch::tensor(values, torch::kLong);
+}
+
+class transformer final : public language_model {
+ public:
+  transformer(const model_shape& shape, torch::ScalarType type) : shape_(shape), type_(type) {
+    layers_.resize(static_cast<std::size_t>(shape.layers));
+  }
+
+  // Tensors with the names of Llama's checkpoints, in a fixed order.
+  struct named_weight {
+    std::string name;
+    Tensor* tensor;
+    std::vector<int64_t> size;
+  };
+  std::vector<named_weight> named() {
+    const auto& s = shape_;
+    const int64_t kv_width = s.kv_heads * s.head_size();
+    std::vector<named_weight> out = {{"model.embed_tokens.weight", &embedding_, {s.vocabulary, s.width}}};
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      auto& l = layers_[i];
+      const std::string prefix = "model.layers." + std::to_string(i) + ".";
+      out.push_back({prefix + "input_layernorm.weight", &l.attention_norm, {s.width}});
+      out.push_back({prefix + "self_attn.q_proj.weight", &l.q, {s.width, s.width}});
+      out.push_back({prefix + "self_attn.k_proj.weight", &l.k, {kv_width, s.width}});
+      out.push_back({prefix + "self_attn.v_proj.weight", &l.v, {kv_width, s.width}});
+      out.push_back({prefix + "self_attn.o_proj.weight", &l.o, {s.width, s.width}});
+      out.push_back({prefix + "post_attention_layernorm.weight", &l.mlp_norm, {s.width}});
+      out.push_back({prefix + "mlp.gate_proj.weight", &l.gate, {s.hidden, s.width}});
+      out.push_back({prefix + "mlp.up_proj.weight", &l.up, {s.hidden, s.width}});
+      out.push_back({prefix + "mlp.down_proj.weight", &l.down, {s.width, s.hidden}});
+    }
+    out.push_back({"model.norm.weight", &norm_, {s.width}});
+    return out;
+  }
+
+  void initialise(uint64_t seed) {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    for (const auto& w : named()) {
+      if (w.size.size() == 1) {
+        *w.tensor = torch::ones(w.size, type_);
+        continue;
+      }
+      double deviation = initial_deviation;
+      // What is added to the residual stream, so that its size does not depend on the number of layers.
+      if (w.name.ends_with("o_proj.weight") || w.name.ends_with("down_proj.weight"))
+        deviation /= std::sqrt(2.0 * static_cast<double>(shape_.layers));
+      *w.tensor =
+          torch::normal(0, deviation, w.size, generator, torch::TensorOptions().dtype(torch::kDouble)).to(type_);
+    }
+    own_weights();
+  }
+
+  expected<void> read(const std::string& path) {
+    CUDAL1_TRY(const auto file, safetensors_file::open(path));
+    for (const auto& w : named()) {
+      CUDAL1_TRY(const stored_tensor* stored, file.find(w.name));
+      if (stored->type != dtype::float32 || stored->shape != w.size)
+        return fail(errc::corrupt, "{}: {} should be {}", path, w.name, contiguous(dtype::float32, w.size).text());
+      *w.tensor = torch::empty(w.size, torch::kFloat);
+      std::memcpy(w.tensor->data_ptr(), stored->bytes.data(), stored->bytes.size());
+    }
+    own_weights();
+    return {};
+  }
+
+  const model_shape& shape() const override { return shape_; }
+
+  expected<void> save(const std::string& path) const override {
+    stored_tensors out;
+    std::vector<Tensor> kept;
+    for (const auto& w : const_cast<transformer*>(this)->named()) {
+      kept.push_back(w.tensor->detach().to(torch::kFloat).contiguous());
+      const auto bytes = static_cast<std::size_t>(kept.back().nbytes());
+      out[w.name] = {dtype::float32, w.size, {static_cast<const std::byte*>(kept.back().data_ptr()), bytes}};
+    }
+    return write_safetensors(path, out);
+  }
+
+  std::unique_ptr<language_model> clone() const override {
+    auto out = std::make_unique<transformer>(shape_, type_);
+    auto from = const_cast<transformer*>(this)->named(), to = out->named();
+    for (std::size_t i = 0; i < from.size(); ++i)
+      *to[i].tensor = from[i].tensor->detach().clone();
+    out->own_weights();
+    return out;
+  }
+
+  expected<std::vector<std::vector<double>>> score(std::span<const token_sequence> sequences) const override {
+    const torch::NoGradGuard no_gradients;
+    CUDAL1_TRY(const choices chosen, choices_of(sequences, shape_, itself));
+    std::vector<std::vector<double>> out;
+    if (chosen.row.empty()) {
+      out.resize(sequences.size());
+      return out;
+    }
+    const auto all = log_probabilities(padded(sequences, itself), chosen)
+                         .gather(1, as_tensor(chosen.chosen).unsqueeze(1))
+                         .squeeze(1)
+                         .to(torch::kDouble)
+                         .contiguous();
+    const double* at = all.data_ptr<double>();
+    for (const std::size_t count : chosen.of_sequence) {
+      out.emplace_back(at, at + count);
+      at += count;
+    }
+    return out;
+  }
+
+  expected<std::vector<sampled_sequence>> sample(std::span<const std::vector<token>> prompts, const legal_tokens& legal,
+                                                 const sampling_options& options) const override {
+    const torch::NoGradGuard no_gradients;
+    std::vector<sampled_sequence> out(prompts.size());
+    if (prompts.empty()) return out;
+    std::size_t longest = 0;
+    for (std::size_t b = 0; b < prompts.size(); ++b) {
+      auto& s = out[b].sequence;
+      s.tokens = prompts[b];
+      s.legal.resize(s.tokens.size());
+      CUDAL1_CHECK(check_sequence(s, shape_, b));
+      longest = std::max(longest, s.tokens.size());
+    }
+    const auto samples = static_cast<int64_t>(prompts.size()), width = static_cast<int64_t>(longest);
+    // Left-padded, so that all samples go on at the same place.
+    auto tokens = torch::zeros({samples, width}, torch::kLong);
+    std::vector<int64_t> padding;
+    for (std::size_t b = 0; b < prompts.size(); ++b) {
+      padding.push_back(width - static_cast<int64_t>(prompts[b].size()));
+      std::ranges::copy(prompts[b], tokens[static_cast<int64_t>(b)].data_ptr<int64_t>() + padding.back());
+    }
+    const auto pad = as_tensor(padding).unsqueeze(1);
+    std::vector<uint64_t> random(prompts.size());
+    for (std::size_t b = 0; b < prompts.size(); ++b)
+      random[b] = split_mix(options.seed + split_mix_step * (b + 1));
+    key_value_cache cache(layers_.size());
+    std::vector<bool> ended(prompts.size());
+    for (int64_t step = 0; step < options.most_tokens; ++step) {
+      const int64_t first = step == 0 ? 0 : width + step - 1;
+      const auto logits = logits_of(hidden(tokens, first, pad, &cache).index({idx::Slice(), -1})).to(torch::kDouble);
+      auto next = torch::zeros({samples, 1}, torch::kLong);
+      bool any = false;
+      for (std::size_t b = 0; b < prompts.size(); ++b) {
+        if (ended[b]) continue;
+        auto& s = out[b];
+        const auto allowed = legal(b, s.sequence.tokens);
+        if (allowed.empty() || static_cast<int64_t>(s.sequence.tokens.size()) >= shape_.context) {
+          ended[b] = true;
+          s.complete = allowed.empty();
+          continue;
+        }
+        CUDAL1_CHECK(choose(s, allowed, logits[static_cast<int64_t>(b)].contiguous(), options, random[b]));
+        next[static_cast<int64_t>(b)][0] = static_cast<int64_t>(s.sequence.tokens.back());
+        any = true;
+      }
+      if (!any) break;
+      tokens = next;
+    }
+    for (std::size_t b = 0; b < prompts.size(); ++b)
+      if (!ended[b]) out[b].complete = legal(b, out[b].sequence.tokens).empty();
+    return out;
+  }
+
+  expected<step_report> learn(std::span<const weighted_sequence> batch, const optimizer_options& how) override {
+    CUDAL1_TRY(auto made, supervised_loss(batch));
+    return step(std::move(made), how);
+  }
+  expected<step_report> learn(std::span<const graded_sequence> batch, const grpo_options& loss,
+                              const optimizer_options& how) override {
+    CUDAL1_TRY(auto made, grpo_loss(batch, loss));
+    return step(std::move(made), how);
+  }
+
+  void move_towards(const language_model& other, double share) override {
+    const torch::NoGradGuard no_gradients;
+    auto to = named(), from = const_cast<transformer&>(dynamic_cast<const transformer&>(other)).named();
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i].tensor->lerp_(from[i].tensor->to(type_), share);
+  }
+
+  std::string checkpoint() const override {
+    torch::serialize::OutputArchive archive, optimizer;
+    for (const auto& w : const_cast<transformer*>(this)->named())
+      archive.write(w.name, w.tensor->detach());
+    if (optimizer_) {
+      optimizer_->save(optimizer);
+      archive.write("optimizer", optimizer);
+    }
+    archive.write("has_optimizer", c10::IValue(optimizer_ != nullptr));
+    std::ostringstream out;
+    archive.save_to(out);
+    return std::move(out).str();
+  }
+
+  expected<void> restore(const std::string& checkpoint) override {
+    try {
+      torch::serialize::InputArchive archive, optimizer;
+      std::istringstream in(checkpoint);
+      archive.load_from(in);
+      const torch::NoGradGuard no_gradients;
+      for (const auto& w : named()) {
+        Tensor read;
+        archive.read(w.name, read);
+        if (read.sizes() != at::IntArrayRef(w.size) || read.scalar_type() != type_)
+          return fail(errc::corrupt, "the checkpoint is of another model: {} has another size or type", w.name);
+        w.tensor->copy_(read);
+      }
+      c10::IValue has_optimizer;
+      archive.read("has_optimizer", has_optimizer);
+      optimizer_.reset();
+      if (!has_optimizer.toBool()) return {};
+      make_optimizer({});
+      archive.read("optimizer", optimizer);
+      optimizer_->load(optimizer);
+    } catch (const c10::Error& e) {
+      return fail(errc::corrupt, "the checkpoint cannot be read: {}", e.what_without_backtrace());
+    }
+    return {};
+  }
+
+  std::vector<double> weights() const override {
+    std::vector<double> out;
+    for (const auto& w : const_cast<transformer*>(this)->named())
+      append(out, w.tensor->detach());
+    return out;
+  }
+  void set_weights(std::span<const double> values) override {
+    const torch::NoGradGuard no_gradients;
+    for (const auto& w : named()) {
+      const auto count = static_cast<std::size_t>(w.tensor->numel());
+      const auto part = values.first(count);
+      w.tensor->copy_(torch::from_blob(const_cast<double*>(part.data()), w.size, torch::kDouble));
+      values = values.subspan(count);
+    }
+  }
+  expected<std::vector<double>> gradient(std::span<const weighted_sequence> batch) override {
+    CUDAL1_TRY(const auto made, supervised_loss(batch));
+    return gradient_of(made.loss);
+  }
+  expected<std::vector<double>> gradient(std::span<const graded_sequence> batch, const grpo_options& loss) override {
+    CUDAL1_TRY(const auto made, grpo_loss(batch, loss));
+    return gradient_of(made.loss);
+  }
+
+ private:
+  struct loss_of_batch {
+    Tensor loss;
+    step_report report;
+  };
+
+  void own_weights() {
+    for (const auto& w : named())
+      w.tensor->set_requires_grad(true);
+  }
+
+  std::vector<Tensor> tensors() const {
+    std::vector<Tensor> out;
+    for (const auto& w : const_cast<transformer*>(this)->named())
+      out.push_back(*w.tensor);
+    return out;
+  }
+
+  static void append(std::vector<double>& out, const Tensor& t) {
+    const auto flat = t.to(torch::kDouble).contiguous();
+    out.insert(out.end(), flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
+  }
+
+  // The residual stream after the last norm, of the tokens from place `first` on: [samples, tokens, width]. `pad`: how
+  // many places at the beginning of each sample are padding, [samples, 1]. With a cache, earlier places are in it.
+  Tensor hidden(const Tensor& tokens, int64_t first, const Tensor& pad, key_value_cache* cache) const {
+    const int64_t samples = tokens.size(0), count = tokens.size(1), head = shape_.head_size();
+    const auto places = torch::arange(first, first + count, torch::kLong);
+    const auto position = (places.unsqueeze(0) - pad).clamp_min(0).to(type_);
+    const auto frequency =
+        torch::pow(shape_.rope_base, torch::arange(0, head, 2, torch::TensorOptions().dtype(type_)) / -double(head));
+    const auto angles = (position.unsqueeze(-1) * frequency).unsqueeze(1);
+    const auto keys = torch::arange(0, first + count, torch::kLong);
+    const auto visible = (keys.view({1, 1, -1}) <= places.view({1, -1, 1}))
+                             .logical_and(keys.view({1, 1, -1}) >= pad.unsqueeze(-1))
+                             .unsqueeze(1);
+    auto x = torch::embedding(embedding_, tokens);
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const auto& l = layers_[i];
+      const auto h = rms_norm(x, l.attention_norm, shape_.norm_epsilon);
+      const auto split = [&](const Tensor& weight, int64_t heads) {
+        return torch::linear(h, weight).view({samples, count, heads, head}).transpose(1, 2);
+      };
+      const auto q = rotated(split(l.q, shape_.heads), angles);
+      auto k = rotated(split(l.k, shape_.kv_heads), angles), v = split(l.v, shape_.kv_heads);
+      if (cache != nullptr) {
+        auto& [old_k, old_v] = (*cache)[i];
+        if (old_k.defined()) {
+          k = torch::cat({old_k, k}, 2);
+          v = torch::cat({old_v, v}, 2);
+        }
+        (*cache)[i] = {k, v};
+      }
+      const int64_t shared = shape_.heads / shape_.kv_heads;
+      const auto scores = torch::matmul(q, k.repeat_interleave(shared, 1).transpose(-2, -1)) / std::sqrt(double(head));
+      const auto weights = torch::softmax(scores.masked_fill(visible.logical_not(), hidden_score), -1);
+      const auto mixed = torch::matmul(weights, v.repeat_interleave(shared, 1)).transpose(1, 2);
+      x = x + torch::linear(mixed.reshape({samples, count, shape_.width}), l.o);
+      const auto m = rms_norm(x, l.mlp_norm, shape_.norm_epsilon);
+      x = x + torch::linear(torch::silu(torch::linear(m, l.gate)) * torch::linear(m, l.up), l.down);
+    }
+    return rms_norm(x, norm_, shape_.norm_epsilon);
+  }
+
+  Tensor logits_of(const Tensor& states) const { return torch::linear(states, embedding_); }
+
+  // Of every token among the legal ones in the place of each chosen one: [choices, vocabulary]; -inf where illegal.
+  Tensor log_probabilities(const Tensor& tokens, const choices& chosen) const {
+    const auto states = hidden(tokens, 0, torch::zeros({tokens.size(0), 1}, torch::kLong), nullptr);
+    const auto logits = logits_of(states.index({as_tensor(chosen.row), as_tensor(chosen.before)}));
+    return torch::log_softmax(logits.masked_fill(chosen.legal.logical_not(), -std::numeric_limits<double>::infinity()),
+                              -1);
+  }
+
+  static expected<void> choose(sampled_sequence& s, const std::vector<token>& allowed, const Tensor& logits,
+                               const sampling_options& options, uint64_t& random) {
+    const double* of_all = logits.data_ptr<double>();
+    std::vector<double> of_legal;
+    for (const token t : allowed) {
+      if (t < 0 || t >= logits.numel())
+        return fail(errc::invalid_argument, "the legal token {} is not in the vocabulary", t);
+      of_legal.push_back(of_all[t]);
+    }
+    const double most = *std::ranges::max_element(of_legal);
+    double sum = 0;
+    for (const double each : of_legal)
+      sum += std::exp(each - most);
+    // By descending probability, of which the first ones are drawn from.
+    std::vector<std::size_t> order(allowed.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return of_legal[i]; });
+    std::size_t at = order.front();
+    if (options.temperature > 0) {
+      std::vector<double> mass;
+      double all = 0, kept = 0;
+      for (const std::size_t i : order)
+        mass.push_back(std::exp((of_legal[i] - most) / options.temperature)), all += mass.back();
+      std::size_t count = 0;
+      while (count < mass.size() && (count == 0 || kept < options.top_p * all))
+        kept += mass[count++];
+      random = split_mix(random + split_mix_step);
+      double left = static_cast<double>(random >> 11) * 0x1p-53 * kept;
+      std::size_t drawn = 0;
+      while (drawn + 1 < count && left >= mass[drawn])
+        left -= mass[drawn++];
+      at = order[drawn];
+    }
+    s.sequence.tokens.push_back(allowed[at]);
+    s.sequence.legal.push_back(allowed);
+    s.log_probability.push_back(of_legal[at] - most - std::log(sum));
+    return {};
+  }
+
+  expected<loss_of_batch> supervised_loss(std::span<const weighted_sequence> batch) const {
+    CUDAL1_TRY(const choices chosen, choices_of(batch, shape_, its_sequence<weighted_sequence>));
+    if (chosen.row.empty()) return fail(errc::invalid_argument, "there is nothing to learn in this batch");
+    std::vector<double> weights;
+    for (std::size_t b = 0; b < batch.size(); ++b)
+      weights.insert(weights.end(), chosen.of_sequence[b], batch[b].weight);
+    const auto all = log_probabilities(padded(batch, its_sequence<weighted_sequence>), chosen);
+    const auto now = all.gather(1, as_tensor(chosen.chosen).unsqueeze(1)).squeeze(1);
+    loss_of_batch out;
+    out.loss = -(now * torch::tensor(weights, torch::kDouble).to(type_)).mean();
+    out.report.entropy = entropy_of(all).item<double>();
+    out.report.tokens = static_cast<int64_t>(weights.size());
+    return out;
+  }
+
+  static Tensor entropy_of(const Tensor& log_probabilities) {
+    const auto p = log_probabilities.exp();
+    return -(p * log_probabilities.masked_fill(p == 0, 0)).sum(-1).mean();
+  }
+
+  expected<loss_of_batch> grpo_loss(std::span<const graded_sequence> batch, const grpo_options& how) const {
+    CUDAL1_TRY(const choices chosen, choices_of(batch, shape_, its_sequence<graded_sequence>));
+    if (chosen.row.empty()) return fail(errc::invalid_argument, "there is nothing to learn in this batch");
+    std::vector<double> advantages, sampled, reference;
+    for (std::size_t b = 0; b < batch.size(); ++b) {
+      const auto& g = batch[b];
+      if (g.sampled.size() != chosen.of_sequence[b] || g.reference.size() != chosen.of_sequence[b])
+        return fail(errc::invalid_argument,
+                    "sequence {} has {} chosen tokens, and other numbers of their probabilities", b,
+                    chosen.of_sequence[b]);
+      advantages.insert(advantages.end(), chosen.of_sequence[b], g.advantage);
+      sampled.insert(sampled.end(), g.sampled.begin(), g.sampled.end());
+      reference.insert(reference.end(), g.reference.begin(), g.reference.end());
+    }
+    const auto constant = [&](const std::vector<double>& values) {
+      return torch::tensor(values, torch::kDouble).to(type_);
+    };
+    const auto all = log_probabilities(padded(batch, its_sequence<graded_sequence>), chosen);
+    const auto now = all.gather(1, as_tensor(chosen.chosen).unsqueeze(1)).squeeze(1);
+    const auto advantage = constant(advantages), ratio = (now - constant(sampled)).exp();
+    const auto clipped = ratio.clamp(1 - how.ratio_clip, 1 + how.ratio_clip);
+    const auto gain = torch::minimum(ratio * advantage, clipped * advantage);
+    const auto ahead = constant(reference) - now;
+    const auto kl = ahead.exp() - ahead - 1;
+    const auto entropy = entropy_of(all);
+    loss_of_batch out;
+    out.loss = (how.kl_weight * kl - gain).mean() - how.entropy_weight * entropy;
+    out.report.kl = kl.mean().item<double>();
+    out.report.entropy = entropy.item<double>();
+    out.report.clipped = (ratio != clipped).to(torch::kDouble).mean().item<double>();
+    out.report.tokens = static_cast<int64_t>(advantages.size());
+    return out;
+  }
+
+  std::vector<double> gradient_of(const Tensor& loss) const {
+    std::vector<double> out;
+    for (const auto& g : torch::autograd::grad({loss}, tensors()))
+      append(out, g);
+    return out;
+  }
+
+  void make_optimizer(const optimizer_options& how) {
+    if (!optimizer_) optimizer_ = std::make_unique<torch::optim::AdamW>(tensors(), torch::optim::AdamWOptions());
+    auto& set = static_cast<torch::optim::AdamWOptions&>(optimizer_->param_groups().front().options());
+    set.lr(how.rate).weight_decay(how.weight_decay).betas({how.beta1, how.beta2}).eps(how.epsilon);
+  }
+
+  expected<step_report> step(loss_of_batch made, const optimizer_options& how) {
+    made.report.loss = made.loss.item<double>();
+    if (!std::isfinite(made.report.loss)) return fail(errc::invalid_argument, "the loss of this batch is not finite");
+    make_optimizer(how);
+    optimizer_->zero_grad();
+    made.loss.backward();
+    const double limit = how.gradient_clip > 0 ? how.gradient_clip : std::numeric_limits<double>::infinity();
+    made.report.gradient_norm = torch::nn::utils::clip_grad_norm_(tensors(), limit);
+    optimizer_->step();
+    return made.report;
+  }
+
+  model_shape shape_;
+  torch::ScalarType type_;
+  Tensor embedding_, norm_;
+  std::vector<layer_weights> layers_;
+  std::unique_ptr<torch::optim::AdamW> optimizer_;  // none before the first step
+};
+
+}  // namespace
+
+expected<std::unique_ptr<language_model>> language_model::make(const model_shape& shape, uint64_t seed,
+                                                               model_precision precision) {
+  CUDAL1_CHECK(check_shape(shape));
+  auto made =
+      std::make_unique<transformer>(shape, precision == model_precision::float64 ? torch::kDouble : torch::kFloat);
+  made->initialise(seed);
+  return made;
+}
+
+expected<std::unique_ptr<language_model>> language_model::load(const model_shape& shape, const std::string& path) {
+  CUDAL1_CHECK(check_shape(shape));
+  auto made = std::make_unique<transformer>(shape, torch::kFloat);
+  CUDAL1_CHECK(made->read(path));
+  return made;
+}
+
+}  // namespace cudal1

@@ -1,0 +1,128 @@
+// The policy's own language model, on LibTorch, which only its implementation includes. Tokens are numbers below the
+// shape's vocabulary; what they mean, and which are legal where, is the caller's matter.
+//
+// A sequence of tokens has a list of legal tokens for each of them that the model chose: probabilities are among these.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "config/base/error.hpp"
+#include "policy/model/model_shape.hpp"
+
+namespace cudal1 {
+
+using token = int32_t;
+
+struct token_sequence {
+  std::vector<token> tokens;
+  // For each token those that were legal in its place, ascending and with itself; empty: it was given, not chosen. The
+  // first one is always given.
+  std::vector<std::vector<token>> legal;
+};
+
+struct sampling_options {
+  double temperature = 1;  // 0: the most probable token
+  double top_p = 1;        // of the legal tokens, the fewest most probable ones with at least this probability
+  int64_t most_tokens = 256;
+  uint64_t seed = 0;
+};
+
+// The legal tokens after these of one sample, ascending; empty: it is complete. For each sample, from one thread.
+using legal_tokens = std::function<std::vector<token>(std::size_t sample, std::span<const token> so_far)>;
+
+struct sampled_sequence {
+  token_sequence sequence;              // the prompt and what was chosen
+  std::vector<double> log_probability;  // of each chosen token among the legal ones, at temperature 1
+  bool complete = false;                // else it reached the limit or the context's end
+};
+
+// A sequence to learn from.
+struct weighted_sequence {
+  token_sequence sequence;
+  double weight = 1;
+};
+
+// A sequence with its advantage, as GRPO learns from it (DeepSeekMath, arXiv 2402.03300): for each chosen token the
+// loss is -min(r A, clip(r, 1 - c, 1 + c) A) + k KL - e entropy, where r is its probability now over that when it was
+// sampled, and KL is the estimate q - log q - 1 with q = the reference's probability over that now.
+struct graded_sequence {
+  token_sequence sequence;
+  double advantage = 0;
+  std::vector<double> sampled;    // log probability of each chosen token by the model that sampled it
+  std::vector<double> reference;  // ... by the reference model
+};
+
+struct grpo_options {
+  double ratio_clip = 0.2;
+  double kl_weight = 0.02;
+  double entropy_weight = 0.0;
+};
+
+// Means over the chosen tokens.
+struct step_report {
+  double loss = 0;
+  double kl = 0, entropy = 0, clipped = 0;  // clipped: share of tokens whose ratio was
+  double gradient_norm = 0;                 // before it was clipped
+  int64_t tokens = 0;
+};
+BOOST_DESCRIBE_STRUCT(step_report, (), (loss, kl, entropy, clipped, gradient_norm, tokens))
+
+struct optimizer_options {
+  double rate = 3e-4, weight_decay = 0.01;  // AdamW
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  double gradient_clip = 1;  // of the norm over all parameters; 0: none
+};
+
+enum class model_precision { float32, float64 };  // float64: to check gradients
+
+class language_model {
+ public:
+  // With random weights. errc::invalid_argument from check_shape.
+  static expected<std::unique_ptr<language_model>> make(const model_shape& shape, uint64_t seed,
+                                                        model_precision precision = model_precision::float32);
+  // The weights of a safetensors file with the names of a Llama checkpoint, in float32. errc::corrupt names the tensor
+  // that is missing, or has another type or shape.
+  static expected<std::unique_ptr<language_model>> load(const model_shape& shape, const std::string& path);
+  virtual ~language_model() = default;
+
+  virtual const model_shape& shape() const = 0;
+  virtual expected<void> save(const std::string& path) const = 0;
+  // Another one with the same weights, without the optimiser's state.
+  virtual std::unique_ptr<language_model> clone() const = 0;
+
+  // Log probabilities of the chosen tokens, in their order. errc::invalid_argument where a sequence is longer than the
+  // context, or a token not below the vocabulary or not among its legal ones.
+  virtual expected<std::vector<std::vector<double>>> score(std::span<const token_sequence> sequences) const = 0;
+  // One sample for each prompt, which has at least one token. The same seed gives the same samples on the same machine,
+  // whatever else is sampled beside them but for rounding.
+  virtual expected<std::vector<sampled_sequence>> sample(std::span<const std::vector<token>> prompts,
+                                                         const legal_tokens& legal,
+                                                         const sampling_options& options) const = 0;
+
+  // One step of AdamW on the mean over the chosen tokens of: -weight log p (supervised), or GRPO's loss.
+  virtual expected<step_report> learn(std::span<const weighted_sequence> batch, const optimizer_options& how) = 0;
+  virtual expected<step_report> learn(std::span<const graded_sequence> batch, const grpo_options& loss,
+                                      const optimizer_options& how) = 0;
+  // Moves the weights towards another model's of the same shape: w += share (other - w).
+  virtual void move_towards(const language_model& other, double share) = 0;
+
+  // Weights and the optimiser's state, to go on as if nothing had happened.
+  virtual std::string checkpoint() const = 0;
+  virtual expected<void> restore(const std::string& checkpoint) = 0;
+
+  // All weights, one tensor after the other.
+  virtual std::vector<double> weights() const = 0;
+  virtual void set_weights(std::span<const double> values) = 0;
+  // The gradient of the loss of learn(), in the order of weights(), without a step.
+  virtual expected<std::vector<double>> gradient(std::span<const weighted_sequence> batch) = 0;
+  virtual expected<std::vector<double>> gradient(std::span<const graded_sequence> batch, const grpo_options& loss) = 0;
+};
+
+}  // namespace cudal1

@@ -115,7 +115,7 @@ class part_border {
  private:
   std::string add(const std::string& value, const char* prefix, std::vector<tensor_declaration>& declarations,
                   std::vector<input_spec>& specs, input_spec spec) {
-    const std::string name = prefix + std::to_string(declarations.size());
+    std::string name = prefix + std::to_string(declarations.size());
     declarations.push_back({name, graph_->type_of(value)});
     specs.push_back(std::move(spec));
     names_.emplace(value, name);

@@ -14,7 +14,6 @@
 namespace cudal1 {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 const model_shape tiny{

@@ -30,6 +30,7 @@ policy/graph
 policy/codegen
 policy/moves
 policy/chat
+policy/model
 policy/prompt
 policy/search
 actors

@@ -150,6 +150,9 @@ class transformer final : public language_model {
     return out;
   }
 
+  // To read from.
+  std::vector<named_weight> named() const { return const_cast<transformer*>(this)->named(); }
+
   void initialise(uint64_t seed) {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     for (const auto& w : named()) {
@@ -185,7 +188,7 @@ class transformer final : public language_model {
   expected<void> save(const std::string& path) const override {
     stored_tensors out;
     std::vector<Tensor> kept;
-    for (const auto& w : const_cast<transformer*>(this)->named()) {
+    for (const auto& w : named()) {
       kept.push_back(w.tensor->detach().to(torch::kFloat).contiguous());
       const auto bytes = static_cast<std::size_t>(kept.back().nbytes());
       out[w.name] = {dtype::float32, w.size, {static_cast<const std::byte*>(kept.back().data_ptr()), bytes}};
@@ -195,7 +198,7 @@ class transformer final : public language_model {
 
   std::unique_ptr<language_model> clone() const override {
     auto out = std::make_unique<transformer>(shape_, type_);
-    auto from = const_cast<transformer*>(this)->named(), to = out->named();
+    const auto from = named(), to = out->named();
     for (std::size_t i = 0; i < from.size(); ++i)
       *to[i].tensor = from[i].tensor->detach().clone();
     out->own_weights();
@@ -288,14 +291,15 @@ class transformer final : public language_model {
 
   void move_towards(const language_model& other, double share) override {
     const torch::NoGradGuard no_gradients;
-    auto to = named(), from = const_cast<transformer&>(dynamic_cast<const transformer&>(other)).named();
+    auto to = named();
+    const auto from = dynamic_cast<const transformer&>(other).named();
     for (std::size_t i = 0; i < to.size(); ++i)
       to[i].tensor->lerp_(from[i].tensor->to(type_), share);
   }
 
   std::string checkpoint() const override {
     torch::serialize::OutputArchive archive, optimizer;
-    for (const auto& w : const_cast<transformer*>(this)->named())
+    for (const auto& w : named())
       archive.write(w.name, w.tensor->detach());
     if (optimizer_) {
       optimizer_->save(optimizer);
@@ -335,7 +339,7 @@ class transformer final : public language_model {
 
   std::vector<double> weights() const override {
     std::vector<double> out;
-    for (const auto& w : const_cast<transformer*>(this)->named())
+    for (const auto& w : named())
       append(out, w.tensor->detach());
     return out;
   }
@@ -370,7 +374,7 @@ class transformer final : public language_model {
 
   std::vector<Tensor> tensors() const {
     std::vector<Tensor> out;
-    for (const auto& w : const_cast<transformer*>(this)->named())
+    for (const auto& w : named())
       out.push_back(*w.tensor);
     return out;
   }

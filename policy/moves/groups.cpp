@@ -4,16 +4,6 @@
 
 namespace cudal1 {
 
-namespace {
-
-// "relu" of "aten::relu", "sum" of "aten::sum.dim_IntList".
-std::string short_name(const std::string& op) {
-  std::string out = op.starts_with("aten::") ? op.substr(6) : op;
-  return out.substr(0, out.find('.'));
-}
-
-}  // namespace
-
 expected<void> check_group(const graph& g, int group, const lowering_target& target) {
   const kernel_group& what = g.groups()[static_cast<std::size_t>(group)];
   CUDAL1_TRY(const kernel_body body, build_body(g, what.steps));
@@ -74,14 +64,19 @@ std::string kernel_name(const graph& g, int group) {
   std::string out = "g" + std::to_string(group);
   const auto& steps = g.groups()[static_cast<std::size_t>(group)].steps;
   for (std::size_t i = 0; i < steps.size() && i < 4; ++i)
-    out += "_" + short_name(g.step_at(steps[i]).task_op());
+    out += "_" + short_operator_name(g.step_at(steps[i]).task_op());
   return out;
+}
+
+std::string short_operator_name(const std::string& op) {
+  std::string out = op.starts_with("aten::") ? op.substr(6) : op;
+  return out.substr(0, out.find('.'));
 }
 
 std::string operator_names(const graph& g, const std::vector<int>& steps) {
   std::string out;
   for (const int number : steps)
-    out += (out.empty() ? "" : ", ") + short_name(g.step_at(number).task_op());
+    out += (out.empty() ? "" : ", ") + short_operator_name(g.step_at(number).task_op());
   return out;
 }
 

@@ -19,6 +19,8 @@ expected<int> make_group(graph& g, std::vector<int> steps, group_kind kind, int 
 void dissolve_unread_groups(graph& g);
 // "g0_relu_mul": the name of a group's kernel.
 std::string kernel_name(const graph& g, int group);
+// "relu" of "aten::relu", "sum" of "aten::sum.dim_IntList".
+std::string short_operator_name(const std::string& op);
 // "relu, mul".
 std::string operator_names(const graph& g, const std::vector<int>& steps);
 

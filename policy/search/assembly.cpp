@@ -8,6 +8,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "config/base/describe.hpp"
 #include "policy/search/starting_schedules.hpp"
 
 namespace cudal1 {
@@ -70,6 +71,7 @@ class carried_part {
 
 // ---- choosing among the partitions ----------------------------------------------------------------------------------
 
+constexpr const char* assembled_origin = "parts";  // in traces
 constexpr const char* cheapest_parts = "the cheapest parts";
 constexpr double not_known = std::numeric_limits<double>::infinity();
 
@@ -165,12 +167,12 @@ assembled_schedule assembled_from(const task& t, const lowering_target& target, 
   assembled_schedule out;
   out.name = std::move(name);
   std::set<int> rest(all.replaced.begin(), all.replaced.end());
-  for (const auto& way : all.ways)
+  for (const auto& way : all.ways) {
     for (const auto& part : way.parts)
       rest.insert(part.covers.begin(), part.covers.end());
-  for (const auto& way : all.ways)
     for (const auto& [step, why] : way.apart)
       rest.insert(step);
+  }
   for (const auto& p : parts)
     for (const int step : p.part->covers)
       rest.erase(step);
@@ -217,8 +219,8 @@ class part_reader {
     // Small parts differ less in call time than on the device, where the whole has no gaps between them. The least of
     // many measurements is biased, so that one which was confirmed may be a little slower.
     const auto share = [](const store::ranked& r) {
-      const bool timed = r.result.variant_device_us > 0 && r.result.reference_device_us > 0;
-      const double of_reference = timed ? r.result.variant_device_us / r.result.reference_device_us : not_known;
+      const auto times = compared_times_of(r.result);
+      const double of_reference = times.on_device ? times.variant_us / times.reference_us : not_known;
       return r.result.confirmed ? of_reference : of_reference * unconfirmed_handicap;
     };
     const auto fastest = std::ranges::min_element(all, {}, share);
@@ -259,6 +261,21 @@ class part_reader {
 
 }  // namespace
 
+compared_times compared_times_of(const measured_score& m) {
+  if (m.variant_device_us > 0 && m.reference_device_us > 0) return {m.variant_device_us, m.reference_device_us, true};
+  return {m.variant_us, m.reference_us, false};
+}
+
+json trace_of(const assembled_schedule& s) {
+  return to_json(assembled_trace{assembled_origin, s.name, s.predicted_us, s.own_us, s.parts, s.measured, s.left_out});
+}
+
+std::optional<assembled_trace> assembled_trace_of(const json& trace) {
+  assembled_trace out;
+  if (!trace.is_object() || !from_json(trace, out) || out.origin != assembled_origin) return std::nullopt;
+  return out;
+}
+
 expected<std::optional<store::ranked>> best_variant_of_part(store& records, const task& part,
                                                             const std::string& environment_class) {
   return part_reader(records, environment_class).best(part);
@@ -276,12 +293,10 @@ expected<known_parts> known_parts_of(store& records, const task_partitions& part
       spdlog::warn("variant {} of a part is left out: {}", best->variant.id, plan.error().message);
       continue;
     }
-    const verdict& v = best->result;
-    const bool on_device = v.variant_device_us > 0 && v.reference_device_us > 0;
-    known_part known{std::move(*plan), on_device ? v.variant_device_us : v.variant_us,
-                     on_device ? v.reference_device_us : v.reference_us, best->variant.id};
+    const auto times = compared_times_of(best->result);
+    known_part known{std::move(*plan), times.variant_us, times.reference_us, best->variant.id};
     // Call times alone: nothing faster was confirmed, and what is known is the time of its own program.
-    if (!on_device && !v.confirmed) known.variant_us = known.reference_us;
+    if (!times.on_device && !best->result.confirmed) known.variant_us = known.reference_us;
     out[part->id] = std::move(known);
   }
   return out;
@@ -333,9 +348,14 @@ expected<std::vector<std::string>> task_assembly::by_accuracy(store& records) co
 }
 
 expected<void> task_assembly::follow_wrong_answers(store& records, const std::string& experiment) {
+  if (left_ && left_->empty()) return {};
   if (schedules_.empty() || schedules_.front().name != cheapest_parts) return {};
   CUDAL1_TRY(const auto verdicts, records.verdicts_in_experiment(experiment, task_->id, schedules_[latest_].program));
-  if (std::ranges::none_of(verdicts, [](const auto& v) { return v.result == outcome::wrong_answer; })) return {};
+  if (verdicts.empty()) return {};
+  if (std::ranges::none_of(verdicts, [](const auto& v) { return v.result == outcome::wrong_answer; })) {
+    left_.emplace();  // its verdict is final: nothing is to be replaced
+    return {};
+  }
   if (!left_) {
     CUDAL1_TRY(left_, by_accuracy(records));
   }

@@ -6,10 +6,31 @@
 #include <string>
 #include <vector>
 
+#include <boost/describe.hpp>
+
 #include "policy/prompt/prompt.hpp"
 #include "policy/search/task_parts.hpp"
 
 namespace cudal1 {
+
+// Device times where both were measured, else call times, in microseconds: what parts and wholes are compared by.
+struct compared_times {
+  double variant_us = 0, reference_us = 0;
+  bool on_device = false;
+};
+compared_times compared_times_of(const measured_score& m);
+
+// What is stored with an assembled variant, in its trace.
+struct assembled_trace {
+  std::string origin, partition;
+  double predicted_us = 0, own_us = 0;
+  int64_t parts = 0, measured_parts = 0, moves_left_out = 0;
+};
+BOOST_DESCRIBE_STRUCT(assembled_trace, (),
+                      (origin, partition, predicted_us, own_us, parts, measured_parts, moves_left_out))
+json trace_of(const assembled_schedule& s);
+// Nothing where the trace is of another variant.
+std::optional<assembled_trace> assembled_trace_of(const json& trace);
 
 // What is known of a part: its best schedule, and the times of that and of its own program, in microseconds (device
 // time where that is measured).

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "config/base/split_mix.hpp"
+#include "policy/search/assembly.hpp"
 #include "policy/search/known_variants.hpp"
 
 namespace cudal1 {
@@ -25,13 +26,7 @@ std::optional<proposal> next_assembled(const prompt& p) {
   if (chosen == nullptr) return std::nullopt;
   proposal out;
   out.plan = chosen->plan;
-  out.trace.set("origin", "parts");
-  out.trace.set("partition", chosen->name);
-  out.trace.set("predicted_us", chosen->predicted_us);
-  out.trace.set("own_us", chosen->own_us);
-  out.trace.set("parts", chosen->parts);
-  out.trace.set("measured_parts", chosen->measured);
-  out.trace.set("moves_left_out", chosen->left_out);
+  out.trace = trace_of(*chosen);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "policy/codegen/kernel_body.hpp"
+#include "policy/search/assembly.hpp"
 #include "policy/search/known_variants.hpp"
 
 namespace cudal1 {
@@ -79,12 +80,6 @@ bool has_free_steps(const graph& g) {
 expected<double> number_of(const json& v, const std::string& where) {
   if (!v.is_number() || !std::isfinite(v.as_number())) return fail(errc::corrupt, "{} is not a number", where);
   return v.as_number();
-}
-
-// What was put together from parts was not drawn from this policy.
-bool is_assembled(const experience& e) {
-  const json* origin = e.trace.find("origin");
-  return origin != nullptr && *origin == json("parts");
 }
 
 }  // namespace
@@ -255,7 +250,8 @@ expected<bool> learned_policy::learn(const std::vector<experience>& group) {
   }
   std::map<std::string, double> gradient;
   for (const auto& e : group)
-    if (e.reward != 0 && e.plan && !is_assembled(e))
+    // What was put together from parts was not drawn from this policy.
+    if (e.reward != 0 && e.plan && !assembled_trace_of(e.trace))
       add_gradient(e, e.reward / static_cast<double>(group.size()), gradient);
   bool changed = false;
   for (const auto& [feature, push] : gradient) {

@@ -10,6 +10,7 @@
 #include "config/base/hash.hpp"
 #include "policy/graph/proofs.hpp"
 #include "policy/graph/renamed_step.hpp"
+#include "policy/moves/groups.hpp"
 #include "policy/search/schedule_builder.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -133,9 +134,7 @@ std::string operator_path(const graph& g, const std::vector<int>& steps) {
   for (const int number : steps) {
     const graph_step& s = g.step_at(number);
     if (is_view(g, s)) continue;
-    std::string op = s.task_op();
-    if (op.starts_with("aten::")) op = op.substr(6);
-    out += (out.empty() ? "" : "-") + op.substr(0, op.find('.'));
+    out += (out.empty() ? "" : "-") + short_operator_name(s.task_op());
   }
   return out.size() > longest ? out.substr(0, longest) : out;
 }

@@ -161,13 +161,19 @@ message::work_item item_of(const std::string& task, const std::string& variant) 
   return w;
 }
 
-TEST(work_queue, a_task_stays_with_the_device_that_had_it_last) {
-  work_queue q(10s);
+std::pair<std::optional<work_queue::assignment>, std::optional<work_queue::assignment>> two_tasks_on_two_devices(
+    work_queue& q) {
   q.offer(item_of("t1", "a"), start);
   q.offer(item_of("t2", "b"), start);
   q.idle("cuda:0");
   q.idle("cuda:1");
-  const auto first = q.next(start), second = q.next(start);
+  auto first = q.next(start), second = q.next(start);
+  return {std::move(first), std::move(second)};
+}
+
+TEST(work_queue, a_task_stays_with_the_device_that_had_it_last) {
+  work_queue q(10s);
+  const auto [first, second] = two_tasks_on_two_devices(q);
   ASSERT_TRUE(first && second);
   for (const char* variant : {"c", "d"})
     q.offer(item_of(second->item.attempt.task, variant), start);
@@ -222,11 +228,7 @@ TEST(work_queue, an_evaluation_waits_for_its_devices_longer_if_draws_took_long) 
 
 TEST(work_queue, a_device_prefers_a_task_that_it_has_to_one_that_waits_for_another) {
   work_queue q(10s);
-  q.offer(item_of("t1", "a"), start);
-  q.offer(item_of("t2", "b"), start);
-  q.idle("cuda:0");
-  q.idle("cuda:1");
-  const auto first = q.next(start), second = q.next(start);
+  const auto [first, second] = two_tasks_on_two_devices(q);
   ASSERT_TRUE(first && second);
   q.offer(item_of(first->item.attempt.task, "c"), start);
   q.offer(item_of(second->item.attempt.task, "d"), start);

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "config/base/hash.hpp"
+#include "sandbox/device/environment_id.hpp"
 #include "sandbox/isolation/machine_info.hpp"
 
 namespace cudal1 {
@@ -17,7 +17,7 @@ environment describe_machine(const std::string& device, const worker_settings& s
                           settings.threads, settings.flush_bytes >> 10, libraries, kernel_release(),
                           governor.empty() ? "" : ", governor " + governor);
   e.libraries = libraries;
-  e.id = sha256_hex(e.device + "\n" + e.model + "\n" + e.details);
+  e.id = environment_id(e);
   return e;
 }
 

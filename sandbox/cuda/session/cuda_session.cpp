@@ -9,6 +9,7 @@
 #include "config/base/thread_cores.hpp"
 #include "sandbox/cuda/gpus/gpu.hpp"
 #include "sandbox/device/device_names.hpp"
+#include "sandbox/device/environment_id.hpp"
 #include "sandbox/device/machine_claims.hpp"
 #include "sandbox/device/process_session.hpp"
 #include "sandbox/isolation/machine_info.hpp"
@@ -191,7 +192,7 @@ environment describe_gpu(const session_options& options, const gpu_description& 
   e.details = fmt::format("compute capability {}.{}, {} MiB, driver {}, {}, {}, Linux {}", gpu.major, gpu.minor,
                           gpu.memory_bytes >> 20, gpu.driver, libraries, processor_model(), kernel_release());
   e.libraries = libraries;
-  e.id = sha256_hex(e.device + "\n" + e.model + "\n" + e.details);
+  e.id = environment_id(e);
   return e;
 }
 

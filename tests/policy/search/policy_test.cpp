@@ -308,13 +308,17 @@ TEST(LearnedPolicy, ScoresRiseWithTrainingAndCarryOverToAnotherTask) {
   EXPECT_GT(mean_score(*by, other, 16), mean_score(*fresh, other, 16));
 }
 
-TEST(LearnedPolicy, RewardsOfZeroTeachNothing) {
-  const task& t = builtin("softmax");
-  auto by = made("learned");
+experience experience_of_softmax() {
   experience e;
-  e.what = shared(t);
+  e.what = shared(builtin("softmax"));
   e.target = &for_cpu();
   e.plan = *parse_schedule("row_kernel(steps=0)");
+  return e;
+}
+
+TEST(LearnedPolicy, RewardsOfZeroTeachNothing) {
+  auto by = made("learned");
+  const experience e = experience_of_softmax();
   const auto changed = by->learn({e, e});
   ASSERT_TRUE(changed);
   EXPECT_FALSE(*changed);
@@ -322,12 +326,8 @@ TEST(LearnedPolicy, RewardsOfZeroTeachNothing) {
 }
 
 TEST(LearnedPolicy, WhatWasPutTogetherFromPartsTeachesNothing) {
-  const task& t = builtin("softmax");
   auto by = made("learned");
-  experience e;
-  e.what = shared(t);
-  e.target = &for_cpu();
-  e.plan = *parse_schedule("row_kernel(steps=0)");
+  experience e = experience_of_softmax();
   e.reward = 1;
   e.trace.set("origin", "parts");
   experience worse = e;

@@ -14,10 +14,10 @@
 #include "actors/data_lock.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/durable_file.hpp"
-#include "config/base/hash.hpp"
 #include "config/base/wall_clock.hpp"
 #include "policy/search/assembly.hpp"
 #include "sandbox/device/device_names.hpp"
+#include "sandbox/device/environment_id.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/report.hpp"
@@ -152,13 +152,6 @@ expected<void> check_verdict(const verdict& v) {
   if (!(apart < most_apart && apart > 1 / most_apart))
     return fail(errc::corrupt, "its score {} does not follow from its times", v.score);
   return {};
-}
-
-// As the machine that measures describes itself: devices of another machine have its name in front.
-std::string environment_id(const environment& e) {
-  const auto slash = e.device.rfind('/');
-  const std::string device = slash == std::string::npos ? e.device : e.device.substr(slash + 1);
-  return sha256_hex(device + "\n" + e.model + "\n" + e.details);
 }
 
 // That the line says what a store may hold: all of it belongs together, and the schedule makes this program of the
@@ -297,7 +290,7 @@ void add_parts(CLI::App& app, context& c) {
              "  0    done\n"
              "  1    some results were refused: the output says why\n"
              "  2    no such file, or it was not made by `cudal1 parts export`\n"
-             "  3    the store cannot be read or written, or a node has it"));
+             "  3    the file is damaged, the store cannot be read or written, or a node has it"));
   auto e = std::make_shared<parts_file_options>();
   auto* sub = all->add_subcommand(
       "export", "write the best variant of each part, in each class of environments, with its verdict and raw samples");

@@ -26,20 +26,15 @@ struct bound_row {
 };
 BOOST_DESCRIBE_STRUCT(bound_row, (), (way, parts, device_us, memory_us, slowest, slowest_us, slowest_limit))
 
-bound_row row_of(const partition& way, const device_data& gpu) {
-  bound_row row;
-  row.way = way.name;
-  row.parts = std::ssize(way.parts);
-  for (const auto& part : way.parts) {
-    const auto roof = roofline_of(work_of(part.what), gpu);
-    row.device_us += roof.device_us();
-    if (roof.memory_us >= roof.compute_us) row.memory_us += roof.device_us();
-    if (roof.device_us() <= row.slowest_us) continue;
-    row.slowest_us = roof.device_us();
-    row.slowest = print_steps(part.covers);
-    row.slowest_limit = roof.limit();
-  }
-  return row;
+void add_kernel(bound_row& row, const task& what, const std::string& steps, const device_data& gpu) {
+  const auto roof = roofline_of(work_of(what), gpu);
+  ++row.parts;
+  row.device_us += roof.device_us();
+  if (roof.memory_us >= roof.compute_us) row.memory_us += roof.device_us();
+  if (roof.device_us() <= row.slowest_us) return;
+  row.slowest_us = roof.device_us();
+  row.slowest = steps;
+  row.slowest_limit = roof.limit();
 }
 
 }  // namespace
@@ -54,15 +49,14 @@ expected<int> show_bound(const task& t, const std::optional<device_data>& gpu, b
   CUDAL1_TRY(const lowering_target* target, find_lowering_target(accelerator().target));
   const auto all = partitions_of(t, *target);
   const auto whole = roofline_of(work_of(t), *gpu);
-  std::vector<bound_row> rows = {{.way = "one kernel",
-                                  .parts = 1,
-                                  .device_us = whole.device_us(),
-                                  .memory_us = whole.memory_us >= whole.compute_us ? whole.device_us() : 0,
-                                  .slowest = "all",
-                                  .slowest_us = whole.device_us(),
-                                  .slowest_limit = whole.limit()}};
-  for (const auto& way : all.ways)
-    rows.push_back(row_of(way, *gpu));
+  std::vector<bound_row> rows(1 + all.ways.size());
+  rows[0].way = "one kernel";
+  add_kernel(rows[0], t, "all", *gpu);
+  for (std::size_t i = 0; i < all.ways.size(); ++i) {
+    rows[i + 1].way = all.ways[i].name;
+    for (const auto& part : all.ways[i].parts)
+      add_kernel(rows[i + 1], part.what, print_steps(part.covers), *gpu);
+  }
   if (as_json) {
     print_json(c, json::make_object({{"task", t.name},
                                      {"gpu", gpu->name},

@@ -6,57 +6,12 @@
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
+#include "policy/search/assembly.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/table.hpp"
 
 namespace cudal1::cli {
-
-namespace {
-
-double number_of(const json& trace, const char* name) {
-  const json* value = trace.find(name);
-  return value != nullptr && value->is_number() ? value->as_number() : 0;
-}
-
-bool is_assembled(const variant_record& v) {
-  const json* origin = v.trace.find("origin");
-  return origin != nullptr && *origin == json("parts");
-}
-
-}  // namespace
-
-expected<std::vector<assembled_row>> assembled_of(store& s, const experiment_record& e) {
-  std::vector<assembled_row> rows;
-  if (!e.uses_parts) return rows;
-  for (const auto& task : e.tasks) {
-    CUDAL1_TRY(const auto record, s.get_task(task));
-    CUDAL1_TRY(const auto verdicts, s.verdicts_of_task(task, e.id));
-    for (const auto& v : verdicts) {
-      CUDAL1_TRY(const auto uses, s.uses_of_variant(v.variant));
-      const auto here = std::ranges::find_if(
-          uses, [&](const auto& u) { return u.experiment == e.id && u.task == task && is_assembled(u); });
-      if (here == uses.end()) continue;
-      const bool on_device = v.variant_device_us > 0 && v.reference_device_us > 0;
-      assembled_row row;
-      row.task = task;
-      row.name = record.name;
-      row.variant = v.variant;
-      if (const json* cut = here->trace.find("partition"); cut != nullptr && cut->is_string())
-        row.partition = cut->as_string();
-      row.parts = static_cast<int64_t>(number_of(here->trace, "parts"));
-      row.measured_parts = static_cast<int64_t>(number_of(here->trace, "measured_parts"));
-      row.moves_left_out = static_cast<int64_t>(number_of(here->trace, "moves_left_out"));
-      row.predicted_us = number_of(here->trace, "predicted_us");
-      row.predicted_reference_us = number_of(here->trace, "own_us");
-      row.result = enum_name(v.result);
-      if (v.result == outcome::correct) row.measured_us = on_device ? v.variant_device_us : v.variant_us;
-      row.reference_us = on_device ? v.reference_device_us : v.reference_us;
-      rows.push_back(std::move(row));
-    }
-  }
-  return rows;
-}
 
 namespace {
 
@@ -70,6 +25,38 @@ bool is_far_off(double measured_us, double predicted_us) {
 }
 
 }  // namespace
+
+expected<std::vector<assembled_row>> assembled_of(store& s, const experiment_record& e) {
+  std::vector<assembled_row> rows;
+  if (!e.uses_parts) return rows;
+  for (const auto& task : e.tasks) {
+    CUDAL1_TRY(const auto record, s.get_task(task));
+    CUDAL1_TRY(const auto verdicts, s.verdicts_of_task(task, e.id));
+    for (const auto& v : verdicts) {
+      CUDAL1_TRY(const auto uses, s.uses_of_variant(v.variant));
+      const auto here =
+          std::ranges::find_if(uses, [&](const auto& u) { return u.experiment == e.id && u.task == task; });
+      const auto trace = here == uses.end() ? std::nullopt : assembled_trace_of(here->trace);
+      if (!trace) continue;
+      const auto times = compared_times_of(v);
+      assembled_row row;
+      row.task = task;
+      row.name = record.name;
+      row.variant = v.variant;
+      row.partition = trace->partition;
+      row.parts = trace->parts;
+      row.measured_parts = trace->measured_parts;
+      row.moves_left_out = trace->moves_left_out;
+      row.predicted_us = trace->predicted_us;
+      row.predicted_reference_us = trace->own_us;
+      row.result = enum_name(v.result);
+      if (v.result == outcome::correct) row.measured_us = times.variant_us;
+      row.reference_us = times.reference_us;
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
 
 std::string print_assembled(const search_report& r, const terminal& t) {
   if (r.assembled.empty()) return "";
@@ -105,12 +92,10 @@ std::string print_assembled(const search_report& r, const terminal& t) {
                       format_count(a.moves_left_out, "move"), a.moves_left_out == 1 ? "is" : "are"));
   if (any_far_off && all_alike)
     add("More than 15% off, and so is the task's own program: parts were measured alone, with cold operands, and "
-        "perhaps "
-        "while the machine was faster or slower. The sum of parts is no measurement.");
+        "perhaps while the machine was faster or slower. The sum of parts is no measurement.");
   else if (any_far_off)
     add("More than 15% off, unlike the task's own program: a part in the whole finds other caches, draws or layouts "
-        "than "
-        "alone. The sum of parts is no measurement.");
+        "than alone. The sum of parts is no measurement.");
   return text;
 }
 

@@ -29,7 +29,8 @@ expected<prompt_source::made> prompt_source::make(const message::propose& m, pol
   const policy_traits traits = writer.traits();
   prompt p;
   p.what = m.what.value;
-  CUDAL1_TRY(p.target, lowering_target_of(m.device));
+  CUDAL1_TRY(const lowering_target* target, lowering_target_of(m.device));
+  p.target = &target->limited_to(where_.details);
   p.where = where_;
   p.is_tried = [records = records_, experiment = m.experiment, task = m.what->id](const std::string& id) {
     const auto found = records->has_attempt(experiment, task, id);

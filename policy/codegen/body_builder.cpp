@@ -255,12 +255,15 @@ expected<int> body_builder::product(const product_factor& left, const product_fa
     if (bound_.contains(f.value)) return fail(errc::unsupported, "the product's operand {} is not in memory", f.value);
     body_.operands.push_back(
         {f.value, graph_->type_of(f.value), domain_strides(f.strides), starts_aligned(*graph_, f.value)});
+    body_.operands.back().constant = graph_->is_constant(f.value);
     return static_cast<int>(body_.operands.size()) - 1;
   };
   CUDAL1_TRY(made.left, add(left));
   CUDAL1_TRY(made.right, add(right));
   made.left_step = left.step;
   made.right_step = right.step;
+  made.left_triangle = left.known;
+  made.right_triangle = right.known;
   body_.product = made;
   body_node n;
   n.kind = node_kind::product;

@@ -72,6 +72,7 @@ class body_builder {
     std::string value;
     std::vector<int64_t> strides;
     int64_t step = 0;  // from one term to the next, in elements
+    triangle known = triangle::none;
   };
   expected<int> product(const product_factor& left, const product_factor& right, int64_t depth);
   int reduce(reduction_kind how, int node);

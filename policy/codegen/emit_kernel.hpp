@@ -12,6 +12,7 @@ namespace cudal1 {
 struct emitted_kernel {
   std::string source;
   std::vector<step> steps;  // allocations and launches
+  std::vector<step> setup;  // the same, of what depends on constant operands only
 
   void append(emitted_kernel next);  // runs after this one
 };

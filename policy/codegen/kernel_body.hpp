@@ -35,6 +35,7 @@ struct body_operand {
   // Where another value chooses the row that is read: how far rows are apart, and how many there are. The load's
   // operand is the node of the row's number.
   int64_t lookup_stride = 0, lookup_count = 0;
+  bool constant = false;  // a weight, or made of weights at set-up: the same in every call
 };
 
 // Whether a tensor of these strides has one value for all columns of a row.
@@ -45,12 +46,17 @@ struct body_result {
   body_operand target;  // strides of 0 over all columns: one value per row; several may be parts of one tensor
 };
 
+enum class triangle { none, lower, upper };
+
 // A product of matrices: each element is a sum of `depth` terms, left times right. Along the domain, an operand's
 // strides are 0 in the dimensions that only the other one has.
 struct body_product {
   int left = -1, right = -1;  // operands
   int64_t depth = 0;
   int64_t left_step = 0, right_step = 0;  // how far the factors of neighbouring terms are apart, in elements
+  // Where a factor is known to be zero: a lower triangle has nothing right of the diagonal, where rows of the left
+  // factor, terms, and columns of the right one are counted from 0.
+  triangle left_triangle = triangle::none, right_triangle = triangle::none;
 };
 
 struct kernel_body {

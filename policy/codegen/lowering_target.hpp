@@ -15,6 +15,10 @@ namespace cudal1 {
 // The numeric members of group_options, which moves choose.
 enum class tuning_option { threads, items, accumulators, row_threads, tile_rows, tile_columns, depth_parts };
 
+// The factors of a product as they are (half types), as a high and a low TF32 part each, or as two halves each, scaled
+// by powers of two.
+enum class product_factors { plain, tf32, scaled_halves };
+
 class lowering_target {
  public:
   virtual ~lowering_target() = default;
@@ -30,6 +34,12 @@ class lowering_target {
   // Other capabilities of the devices.
   virtual bool replays_graphs() const { return false; }     // a whole program as one CUDA graph
   virtual bool has_tf32_products() const { return false; }  // library products of precision "tf32"
+  // How the factors of this product may be multiplied in a kernel, what is estimated to be the fastest first; empty
+  // where no kernel can.
+  virtual std::vector<product_factors> factors_of(const kernel_body&) const { return {}; }
+  // The same target without what the device of this environment (as in environment::details) cannot do. Schedules for
+  // the one are schedules for the other.
+  virtual const lowering_target& limited_to(std::string_view /*details*/) const { return *this; }
 };
 
 // errc::invalid_argument with the known names where there is none.

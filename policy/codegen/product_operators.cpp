@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/graph/proofs.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -21,6 +23,13 @@ std::vector<int64_t> strides_along(const tensor_type& type, std::size_t own_dim,
     out[result_dims - 2 - before + d] = type.shape[d] == 1 ? 0 : type.strides[d];
   out[result_dim] = type.strides[own_dim];
   return out;
+}
+
+// What is known to be zero of the matrices of this value, or of the transposed ones.
+triangle triangle_of(const graph& g, const std::string& value, bool transposed) {
+  if (prove(g, value, fact::lower_triangular)) return transposed ? triangle::upper : triangle::lower;
+  if (prove(g, value, fact::upper_triangular)) return transposed ? triangle::lower : triangle::upper;
+  return triangle::none;
 }
 
 expected<void> build_product(body_builder& b, const graph_step& s) {
@@ -45,6 +54,11 @@ expected<void> build_product(body_builder& b, const graph_step& s) {
   const std::size_t column = y.shape.size() - (transposed ? 2 : 1), term = y.shape.size() - (transposed ? 1 : 2);
   right.strides = strides_along(y, column, dims - 1, dims);
   right.step = y.strides[term];
+  const bool is_one_matrix = (x.dim() == 2 && y.dim() == 2) || (x.dim() == y.dim() && x.dim() == 3 && s.op() != "aten::matmul");
+  if (is_one_matrix) {
+    left.known = triangle_of(g, left.value, false);
+    right.known = triangle_of(g, right.value, transposed);
+  }
   CUDAL1_TRY(int value, b.product(left, right, x.shape.back()));
   const double alpha = number_argument(s, "alpha").value_or(1), beta = number_argument(s, "beta").value_or(1);
   if (alpha != 1) value = b.pointwise("$0 * $1", {value, b.constant(alpha)});

@@ -15,8 +15,8 @@ class program_kernels {
   // Both must outlive it.
   program_kernels(const lowering_target& target, program& out) : target_(&target), out_(&out) {}
 
-  // Adds the kernel to the program's source, unless an equal one is there. Returns its allocations and launches, for
-  // the caller to insert. Errors as lowering_target::emit.
+  // Adds the kernel to the program's source, unless an equal one is there, and its steps of set-up to the program.
+  // Returns its allocations and launches, for the caller to insert. Errors as lowering_target::emit.
   expected<std::vector<step>> add(const emit_request& request);
   // The program, for further steps.
   program& into() { return *out_; }

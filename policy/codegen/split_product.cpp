@@ -84,7 +84,6 @@ class product_splitter final : public step_lowering {
   void add_step(const char* op, std::vector<std::pair<std::string, json>> args, const std::string& result,
                 const char* precision = "");
   std::string fresh(const std::string& name);
-  bool constant(const std::string& value) const;
 
   const graph* graph_;
   program_kernels* kernels_;
@@ -136,19 +135,12 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
     views.emplace_back(std::move(view));
   }
   collapse_dimensions(body);
-  std::vector<step>& where = constant(value) ? out_->setup : out_->steps;
+  std::vector<step>& where = graph_->is_constant(value) ? out_->setup : out_->steps;
   CUDAL1_TRY(const auto steps,
              kernels_->add({&body, {}, fmt::format("split{}", written_++), "the high and low TF32 parts of a tensor"}));
   where.insert(where.end(), steps.begin(), steps.end());
   where.insert(where.end(), views.begin(), views.end());
   return known_[value] = {names[0], names[1]};
-}
-
-// Whether it is a weight or a setup value, which do not depend on inputs.
-bool product_splitter::constant(const std::string& value) const {
-  const auto& inputs = graph_->origin().reference.text.inputs;
-  return graph_->is_parameter(value) &&
-         std::none_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.name == value; });
 }
 
 void product_splitter::add_step(const char* op, std::vector<std::pair<std::string, json>> args,

@@ -150,6 +150,11 @@ bool graph::is_parameter(const std::string& value) const {
   return !tables_->producer.contains(resolve(value));
 }
 
+bool graph::is_constant(const std::string& value) const {
+  return is_parameter(value) &&
+         std::ranges::count(task_->reference.text.inputs, resolve(value), &tensor_declaration::name) == 0;
+}
+
 std::string graph::fresh_name(const std::string& name) const {
   std::string out = name;
   for (int n = 2; task_->reference.types.contains(out) || setup_types_.contains(out); ++n)

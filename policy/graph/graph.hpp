@@ -63,6 +63,7 @@ struct group_options {
   int64_t tile_rows = 0;     // of a product that a block computes (cuda); 0: the default
   int64_t tile_columns = 0;
   int64_t depth_parts = 0;     // into which a product's sums are cut, each a block's work (cuda); 0: the default
+  bool scaled_halves = false;  // a float32 product's factors as two halves each (cuda), not as two TF32 parts
   std::string in_place;        // the operand that the (only) result overwrites; "" for none
   bool keep_expensive = true;  // keep expensive values for later passes, or recompute them
 };
@@ -112,6 +113,7 @@ class graph {
   std::vector<std::string> operands(const graph_step& s) const;
   bool is_output(const std::string& value) const;
   bool is_parameter(const std::string& value) const;  // input, weight or setup value
+  bool is_constant(const std::string& value) const;   // weight or setup value: the same in every call
 
   // Setup steps run once and read weights only. fresh_name: `name`, with a suffix where it is taken.
   const std::vector<aten_step>& setup() const { return setup_; }

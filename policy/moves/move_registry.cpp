@@ -65,10 +65,14 @@ expected<std::string> apply_move(graph& g, const move& m, const lowering_target&
   std::vector<std::string> given;
   for (const auto& [name, value] : m.parameters)
     given.push_back(name);
-  if (given != found->parameters) {
+  std::vector<std::string> all = found->parameters;
+  all.insert(all.end(), found->optional.begin(), found->optional.end());
+  if (given != found->parameters && given != all) {
     std::string wanted;
     for (const auto& name : found->parameters)
       wanted += (wanted.empty() ? "" : ", ") + name + "=...";
+    for (const auto& name : found->optional)
+      wanted += "[, " + name + "=...]";
     return fail(errc::invalid_argument, "{} should be written {}({})", m.name, m.name, wanted);
   }
   CUDAL1_TRY(std::string explanation, found->apply(g, m, target));

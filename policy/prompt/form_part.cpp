@@ -105,7 +105,10 @@ void add_moves(const task& t, const lowering_target& target, prompt_document& d)
       // Groupings are alternatives to each other: each is shown as it is without the others, where it is legal alone.
       auto examples = legal_examples(phase == move_phase::grouping ? ungrouped : g, *kind, target);
       if (examples.empty()) examples = legal_examples(g, *kind, target);
-      d.moves.push_back({kind->name, kind->summary, kind->parameters, std::move(examples)});
+      std::vector<std::string> parameters = kind->parameters;
+      for (const auto& name : kind->optional)
+        parameters.push_back("[" + name + "]");
+      d.moves.push_back({kind->name, kind->summary, std::move(parameters), std::move(examples)});
       if (phase == move_phase::always || phase == move_phase::grouping) apply_all(g, *kind, target, first);
     }
   }

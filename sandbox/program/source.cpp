@@ -264,6 +264,12 @@ bool uses_tensor_cores(std::string_view source) {
   return false;
 }
 
+bool uses_warpgroups(std::string_view source) {
+  for (const std::string_view word : {"warpgroup_", "fence_shared_async"})
+    if (source.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
 bool uses_clusters(std::string_view source) {
   for (const std::string_view word : {"cluster_rank", "cluster_size", "cluster_sync", "load_cluster", "store_cluster"})
     for (auto at = source.find(word); at != std::string_view::npos; at = source.find(word, at + 1)) {

@@ -42,6 +42,8 @@ bool uses_atomics(std::string_view source);
 bool uses_half_types(std::string_view source);
 // Whether it may use the functions for tensor cores and asynchronous copies.
 bool uses_tensor_cores(std::string_view source);
+// Whether it may call those of warpgroups.
+bool uses_warpgroups(std::string_view source);
 // Whether it may call those of clusters of blocks.
 bool uses_clusters(std::string_view source);
 

@@ -119,6 +119,76 @@ std::vector<product_case> cases() {
   return out;
 }
 
+// Float32 factors as scaled halves: each form of the kernels that split an operand, every tile, parts, triangles.
+std::vector<product_case> cases_of_halves() {
+  std::vector<product_case> out;
+  const auto linear = [&](const std::string& name, int64_t rows, int64_t depth, int64_t columns,
+                          const std::string& tuning = "", int kernels = 2) {  // the weight is split at set-up
+    out.push_back(linear_case(name + "_halves", rows, depth, columns, tuning, kernels));
+    auto& text = out.back().schedule;
+    text.replace(text.find("steps=0..1"), 10, "steps=0..1, factors=halves");
+  };
+  const auto one = [&](const std::string& name, const std::string& inputs, const std::string& steps, int last) {
+    out.push_back({name + "_halves", made(name, inputs, "", steps, R"("y")"),
+                   fmt::format("product_kernel(steps={}, factors=halves)", last), 3});
+  };
+  linear("aligned", 64, 64, 64);
+  linear("odd_sizes", 17, 41, 23);
+  linear("one_term", 20, 1, 12);
+  for (const int64_t rows : {64, 128})
+    for (const int64_t columns : {64, 128})
+      linear(fmt::format("tile_{}_{}", rows, columns), 140, 330, 200,
+             fmt::format("tile_rows(group=0, rows={}); tile_columns(group=0, columns={}); "
+                         "depth_parts(group=0, parts=1)",
+                         rows, columns));
+  linear("long_rows", 3, 2052, 5, "depth_parts(group=0, parts=1)");
+  linear("parts", 33, 250, 36, "depth_parts(group=0, parts=3)", 3);
+  linear("many_row_tiles", 600, 32, 70, "tile_rows(group=0, rows=64); depth_parts(group=0, parts=1)");
+  const auto mm = step("mm", R"("self": "a", "mat2": "b")", "y");
+  one("mm", tensor("a", "40, 36") + ", " + tensor("b", "36, 52"), mm, 0);
+  one("mm_odd", tensor("a", "39, 35") + ", " + tensor("b", "35, 51"), mm, 0);
+  one("many_columns", tensor("a", "5, 9") + ", " + tensor("b", "9, 2050"), mm, 0);
+  one("transposed_left", tensor("a", "36, 40") + ", " + tensor("b", "36, 52"),
+      step("t", R"("self": "a")", "at") + ", " + step("mm", R"("self": "at", "mat2": "b")", "y"), 1);
+  one("bmm", tensor("a", "3, 20, 36") + ", " + tensor("b", "3, 36, 24"),
+      step("bmm", R"("self": "a", "mat2": "b")", "y"), 0);
+  one("matmul_spreads_right", tensor("a", "2, 3, 20, 36") + ", " + tensor("b", "3, 36, 24"),
+      step("matmul", R"("self": "a", "other": "b")", "y"), 0);
+  one("with_itself", tensor("a", "48, 48"), step("mm", R"("self": "a", "mat2": "a")", "y"), 0);
+  // Rows whose magnitudes are far apart, and beyond what a half can hold.
+  one("scaled_rows", tensor("a", "40, 36") + ", " + tensor("s", "40, 1") + ", " + tensor("b", "36, 52"),
+      step("mul.Scalar", R"("self": "s", "other": 15.0)", "e") + ", " + step("exp", R"("self": "e")", "f") + ", " +
+          step("mul.Tensor", R"("self": "a", "other": "f")", "c") + ", " +
+          step("mm", R"("self": "c", "mat2": "b")", "y"),
+      3);
+  out.back().schedule = "fuse(steps=0..2); " + out.back().schedule;
+  out.back().kernels = 4;
+  return out;
+}
+
+// Triangles: what is zero is not multiplied. Both forms, in tiles that are whole, partial and empty.
+std::vector<product_case> cases_of_triangles() {
+  std::vector<product_case> out;
+  const auto triangle = [](const std::string& name, const std::string& fact) {
+    return fmt::format(R"({{"name": "{}", "dtype": "float32", "shape": [200, 200], )"
+                       R"("draw": {{"distribution": "normal", "mean": 0, "std": 1}}, "facts": ["{}"]}})",
+                       name, fact);
+  };
+  for (const char* a : {"lower_triangular", "upper_triangular"})
+    for (const char* b : {"lower_triangular", "upper_triangular"})
+      for (const char* factors : {"", ", factors=halves"})
+        out.push_back({fmt::format("{}_{}{}", a, b, factors),
+                       made("triangles", triangle("a", a) + ", " + triangle("b", b), "",
+                            step("mm", R"("self": "a", "mat2": "b")", "y"), R"("y")"),
+                       fmt::format("product_kernel(steps=0{}); tile_rows(group=0, rows=64); depth_parts(group=0, parts=1)", factors),
+                       *factors == 0 ? 1 : 3});
+  out.push_back({"linear_with_a_triangle",
+                 made("linear_with_a_triangle", tensor("x", "70, 200"), triangle("w", "lower_triangular"),
+                      step("linear", R"("input": "x", "weight": "w")", "y"), R"("y")"),
+                 "product_kernel(steps=0, factors=halves); depth_parts(group=0, parts=1)", 2});
+  return out;
+}
+
 // The schedule without the values that are the default already.
 schedule without_defaults(const task& t, const std::string& text) {
   auto plan = parse_schedule(text);
@@ -180,6 +250,8 @@ TEST(ProductKernels, AreAcceptedByTheGates) {
   auto all = cases();
   for (const char* type : {"float16", "bfloat16"})
     std::ranges::move(half_cases(type), std::back_inserter(all));
+  std::ranges::move(cases_of_halves(), std::back_inserter(all));
+  std::ranges::move(cases_of_triangles(), std::back_inserter(all));
   for (const auto& c : all) {
     auto lowered = lower(c.what, without_defaults(c.what, c.schedule), for_cuda());
     ASSERT_TRUE(lowered) << c.name << ": " << lowered.error().message;

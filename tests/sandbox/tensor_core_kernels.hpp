@@ -141,6 +141,57 @@ __global__ void product_from_shared(const unsigned short* a, const unsigned shor
 }
 )";
 
+// y = c + a b^T of 128 x N elements by two warpgroups: rows of 64 half elements, of which those from 32 on are added in a
+// second group while the first is under way; z is the same without c.
+inline constexpr const char* warpgroup_kernels = R"(
+template <int N, class Multiply>
+__device__ void multiply(const unsigned short* a, const unsigned short* b, const float* c, float* y, float* z,
+                         Multiply product) {
+  extern __shared__ __align__(1024) unsigned short tiles[];
+  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  unsigned short* const of_b = tiles + 128 * 64;
+  for (int i = thread; i < 128 * 8; i += 256) {
+    const int row = i / 8, piece = i % 8 ^ row % 8;
+    copy_async<16>(tiles + row * 64 + piece * 8, a + i * 8, true);
+    copy_async<16>(of_b + row * 64 + piece * 8, b + i * 8, row < N);
+  }
+  copy_async_commit();
+  copy_async_wait<0>();
+  fence_shared_async();
+  __syncthreads();
+  for (int both = 0; both < 2; ++both) {
+    float d[N / 8][4];
+    for (int n = 0; n < N / 8; ++n)
+      for (int e = 0; e < 4; ++e)
+        d[n][e] = c[(warp * 16 + lane / 4 + e / 2 * 8) * N + n * 8 + lane % 4 * 2 + e % 2];
+    warpgroup_fence();
+    product(d, tiles + warp / 4 * 64 * 64, of_b, both == 0);
+    product(d, tiles + warp / 4 * 64 * 64 + 16, of_b + 16, true);
+    warpgroup_commit();
+    product(d, tiles + warp / 4 * 64 * 64 + 32, of_b + 32, true);
+    product(d, tiles + warp / 4 * 64 * 64 + 48, of_b + 48, true);
+    warpgroup_commit();
+    warpgroup_wait<1>();
+    warpgroup_wait<0>();
+    for (int n = 0; n < N / 8; ++n)
+      for (int e = 0; e < 4; ++e)
+        (both == 0 ? y : z)[(warp * 16 + lane / 4 + e / 2 * 8) * N + n * 8 + lane % 4 * 2 + e % 2] = d[n][e];
+  }
+}
+__global__ void __launch_bounds__(256) product_64(const unsigned short* a, const unsigned short* b, const float* c,
+                                                  float* y, float* z) {
+  multiply<64>(a, b, c, y, z, [&](float (&d)[8][4], const void* of_a, const void* of_b, bool add) {
+    warpgroup_mma_m64n64k16_half(d, of_a, of_b, add);
+  });
+}
+__global__ void __launch_bounds__(256) product_128(const unsigned short* a, const unsigned short* b, const float* c,
+                                                   float* y, float* z) {
+  multiply<128>(a, b, c, y, z, [&](float (&d)[16][4], const void* of_a, const void* of_b, bool add) {
+    warpgroup_mma_m64n128k16_half(d, of_a, of_b, add);
+  });
+}
+)";
+
 // Of a grid of 6 x 4 blocks of 64 threads in clusters of 3 x 2: the sum of the elements of its threads in all blocks of
 // the cluster, and the next block's element, which that block has stored here; rank and size of the block.
 inline constexpr const char* cluster_kernels = R"(

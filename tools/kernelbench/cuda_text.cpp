@@ -93,6 +93,7 @@ expected<std::string> cuda_text(const checked_program& p) {
   if (source.find("atomic") != std::string::npos) text += texts::atomics();
   if (uses_half_types(source)) text += texts::prologue_half();
   if (uses_tensor_cores(source)) text += texts::prologue_tensor_cores();
+  if (uses_warpgroups(source)) text += texts::prologue_warpgroups();
   if (uses_clusters(source)) text += texts::prologue_clusters();
   text += "\n// The program's kernels.\n#line 1 \"program.cu\"\n" + source + "\n";
   text += "const void* const* program_kernels() {\n  static const void* const all[] = {";

@@ -32,6 +32,7 @@ std::string_view prologue();
 std::string_view prologue_half();
 std::string_view prologue_tensor_cores();
 std::string_view prologue_clusters();
+std::string_view prologue_warpgroups();
 std::string_view atomics();
 
 }  // namespace cudal1::kernelbench::texts

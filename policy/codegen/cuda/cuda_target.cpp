@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <tuple>
 
 #include "policy/codegen/cuda/cuda_kernels.hpp"
@@ -58,14 +59,18 @@ bool is_one_kernel(const kernel_body& body, const product_tiling& t) {
   return t.parts == 1 && body.is_elementwise() && !body.has_reduction();
 }
 
+emitted_kernel emit_tiles(const emit_request& request, const product_tiling& t) {
+  return t.scaled_halves ? emit_scaled_halves(request, t) : emit_cuda_product(request, t);
+}
+
 expected<emitted_kernel> emit_product(const emit_request& request) {
   const kernel_body& body = *request.body;
   const std::string& in_place = request.options.in_place;
+  CUDAL1_TRY(const product_tiling whole, tiling_of(body, request.options));
   for (const int factor : {body.product->left, body.product->right})
     if (!in_place.empty() && body.operands[static_cast<std::size_t>(factor)].value == in_place)
       return fail(errc::unsupported, "blocks of the product read {} after others would have overwritten it", in_place);
-  CUDAL1_TRY(const product_tiling whole, tiling_of(body, request.options));
-  if (is_one_kernel(body, whole)) return emit_cuda_product(request, whole);
+  if (is_one_kernel(body, whole)) return emit_tiles(request, whole);
   const auto [product, rest] = split_depth(body, whole.parts, request.values);
   emit_request first = request, second = request;
   first.body = &product;
@@ -75,8 +80,9 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   first.options.tile_rows = whole.rows;
   first.options.tile_columns = whole.columns;
   first.options.depth_parts = whole.parts;
+  first.options.scaled_halves = whole.scaled_halves;
   CUDAL1_TRY(const product_tiling tiling, tiling_of(product, first.options));
-  emitted_kernel out = emit_cuda_product(first, tiling);
+  emitted_kernel out = emit_tiles(first, tiling);
   second.body = &rest;
   second.comment = request.comment + ": the rest";
   CUDAL1_TRY(emitted_kernel last, emit_without_product(second));
@@ -100,8 +106,26 @@ bool is_useful_to_product(tuning_option option, int64_t value, const kernel_body
          std::tie(before->rows, before->columns, before->parts) != std::tie(after->rows, after->columns, after->parts);
 }
 
+// What the devices' compute capability allows. Other devices than those of 9.0 lack the instructions of warpgroups.
+struct cuda_capability {
+  bool tensor_cores = true, warpgroups = true;
+  bool operator==(const cuda_capability&) const = default;
+};
+
+// Of "compute capability 9.0, ..."; of none, everything.
+cuda_capability capability_of(std::string_view details) {
+  constexpr std::string_view words = "compute capability ";
+  const auto at = details.find(words);
+  int major = 0, minor = 0;
+  if (at == std::string_view::npos ||
+      std::sscanf(std::string(details.substr(at + words.size(), 16)).c_str(), "%d.%d", &major, &minor) != 2)
+    return {};
+  return {major >= 8, major == 9 && minor == 0};
+}
+
 class cuda_target final : public lowering_target {
  public:
+  explicit cuda_target(cuda_capability can = {}) : can_(can) {}
   std::string_view name() const override { return "cuda"; }
 
   expected<emitted_kernel> emit(const emit_request& request) const override {
@@ -162,6 +186,23 @@ class cuda_target final : public lowering_target {
 
   bool replays_graphs() const override { return true; }
   bool has_tf32_products() const override { return true; }
+
+  std::vector<product_factors> factors_of(const kernel_body& body) const override {
+    if (!body.product || !can_.tensor_cores) return {};
+    auto out = factors_by_estimate(body);
+    if (!can_.warpgroups) std::erase(out, product_factors::scaled_halves);
+    return out;
+  }
+
+  const lowering_target& limited_to(std::string_view details) const override {
+    static const cuda_target with_tensor_cores({true, false}), without_tensor_cores({false, false});
+    const cuda_capability can = capability_of(details);
+    if (can == can_) return *this;
+    return can.tensor_cores ? with_tensor_cores : without_tensor_cores;
+  }
+
+ private:
+  cuda_capability can_;
 };
 
 }  // namespace

@@ -6,24 +6,24 @@
 
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
-#include "policy/codegen/kernel_writer.hpp"
+#include "policy/codegen/cuda/product_writer.hpp"
 
 namespace cudal1 {
 
 namespace {
 
-class cuda_product_writer {
+class cuda_product_writer final : product_writer {
  public:
-  cuda_product_writer(const emit_request& request, const product_tiling& t)
-      : w_(request), t_(t), threads_(32 * t.warps()) {}
+  using product_writer::product_writer;
 
   emitted_kernel write() {
     w_.open_kernel(threads_);
-    write_place();
+    w_.line("extern __shared__ float tiles[];");
+    write_place(1);
     write_copies(t_.left, t_.rows, "left", "first_row");
     write_copies(t_.right, t_.columns, "right", "first_column");
     write_sums();
-    write_results();
+    write_results(t_.warp_rows / 16, t_.warp_columns / 8);
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     std::get<launch_step>(out.steps.back()).shared_bytes = size_of(t_.type) * t_.stages * stage_elements();
@@ -36,47 +36,6 @@ class cuda_product_writer {
   std::string all_stages() const { return halves() ? "(unsigned short*)tiles" : "tiles"; }
   int64_t left_elements() const { return tile_elements(t_, t_.left, t_.rows); }
   int64_t stage_elements() const { return left_elements() + tile_elements(t_, t_.right, t_.columns); }
-  int64_t row_tiles() const { return (t_.left.size + t_.rows - 1) / t_.rows; }
-  int64_t column_tiles() const { return (t_.right.size + t_.columns - 1) / t_.columns; }
-  bool has_part(const product_side& side, int64_t tile) const { return side.size % tile != 0; }
-  const body_operand& operand(int n) const { return w_.body().operands[static_cast<std::size_t>(n)]; }
-
-  // The tile of this block. Neighbouring blocks share their columns, whose tiles are then in the cache.
-  void write_place() {
-    w_.line("extern __shared__ float tiles[];");
-    w_.line("const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;");
-    w_.line("int block = (int)blockIdx.x;");
-    const auto take = [&](const char* name, int64_t count, int64_t size, bool last) {
-      if (count == 1) return w_.line(fmt::format("const int {} = 0;", name));
-      const std::string at = last ? "block" : fmt::format("block % {}", count);
-      w_.line(fmt::format("const int {} = {};", name, size == 1 ? at : fmt::format("({}) * {}", at, size)));
-      if (!last) w_.line(fmt::format("block /= {};", count));
-    };
-    take("first_row", row_tiles(), t_.rows, false);
-    take("first_column", column_tiles(), t_.columns, false);
-    take("part", t_.parts, 1, false);
-    take("batch", t_.batches, 1, true);
-    w_.line(fmt::format("const int begin = part * {0}, end = min(begin + {0}, {1});", t_.part_depth, t_.depth));
-  }
-
-  // The offset of an index that runs over some dimensions of the domain.
-  std::string offset(const std::vector<int64_t>& strides, const std::vector<int>& dims,
-                     const std::string& index) const {
-    std::string out;
-    int64_t below = 1;
-    for (std::size_t i = dims.size(); i-- > 0;) {
-      const int64_t size = w_.body().domain[static_cast<std::size_t>(dims[i])];
-      const int64_t stride = strides[static_cast<std::size_t>(dims[i])];
-      std::string at = below == 1 ? index : fmt::format("{} / {}", index, below);
-      if (i > 0) at = below == 1 ? fmt::format("{} % {}", at, size) : fmt::format("({}) % {}", at, size);
-      const bool is_name = below == 1 && i == 0;
-      below *= size;
-      if (stride == 0) continue;
-      if (stride != 1) at = is_name ? fmt::format("{} * {}", at, stride) : fmt::format("({}) * {}", at, stride);
-      out += (out.empty() ? "" : " + ") + at;
-    }
-    return out.empty() ? "0" : out;
-  }
 
   // Where the elements that this thread copies begin, and whether they exist.
   void write_copies(const product_side& side, int64_t rows, const char* name, const char* first) {
@@ -89,7 +48,7 @@ class cuda_product_writer {
         fmt::format("const int {0}_line = thread / {1}, {0}_place = thread % {1} * {2};", name, in_line, side.width));
     const int64_t own = side.along_depth ? count : 1;
     w_.line(fmt::format("int {}_from[{}];", name, own));
-    const bool guarded = has_part(side, rows);
+    const bool guarded = has_partial_tile(side, rows);
     if (guarded) w_.line(fmt::format("bool {}_exists[{}];", name, own));
     w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", own));
     w_.line(fmt::format(
@@ -108,7 +67,7 @@ class cuda_product_writer {
     w_.line(fmt::format("const int line = {}_line + i * {};", name, threads_ / in_line));
     w_.line(fmt::format("const int term = from + {};", side.along_depth ? fmt::format("{}_place", name) : "line"));
     std::string real = "term < end";
-    if (has_part(side, rows)) real += fmt::format(" && {}_exists[{}]", name, i);
+    if (has_partial_tile(side, rows)) real += fmt::format(" && {}_exists[{}]", name, i);
     const std::string at = side.step == 1 ? "term" : fmt::format("term * {}", side.step);
     w_.line(fmt::format("copy_async<{}>(&stage[{} + line * {} + {}_place], {}_matrix + {}_from[{}] + {}, {});",
                         size_of(t_.type) * side.width, before, tile_line(t_, side, rows), name, name, name, i, at,
@@ -196,7 +155,7 @@ class cuda_product_writer {
     for (const char* factors : {"low_a[r], high_b[c]", "high_a[r], low_b[c]", "high_a[r], high_b[c]"})
       write_multiplications(down, across, fmt::format("mma_m16n8k8_tf32(of_step[r][c], {});", factors));
     w_.close();
-    write_fragments_loop(down, across);
+    open_fragments_loop(down, across);
     w_.line("sums[r][c][e] += of_step[r][c][e];");
     close_fragments_loop();
   }
@@ -255,79 +214,19 @@ class cuda_product_writer {
     w_.line("copy_async_wait<0>();");
     w_.line("__syncthreads();");
     w_.open("if (slice > 0)");
-    write_fragments_loop(down, across);
+    open_fragments_loop(down, across);
     w_.line(place("(slice - 1)") + " = sums[r][c][e];");
     close_fragments_loop();
     w_.close();
     w_.line("__syncthreads();");
     w_.line("if (slice > 0) return;");
     w_.open_unrolled(fmt::format("for (int other = 0; other < {}; ++other)", t_.slices - 1));
-    write_fragments_loop(down, across);
+    open_fragments_loop(down, across);
     w_.line("sums[r][c][e] += " + place("other") + ";");
     close_fragments_loop();
     w_.close();
   }
 
-  void write_fragments_loop(int64_t down, int64_t across) {
-    for (const auto& [name, count] : {std::pair<const char*, int64_t>{"r", down}, {"c", across}, {"e", 4}}) {
-      w_.open_unrolled(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, count));
-    }
-  }
-  void close_fragments_loop() {
-    for (int i = 0; i < 3; ++i)
-      w_.close();
-  }
-
-  // The element of an operand or result for this row and column.
-  std::string element(const body_operand& o) const {
-    std::string out;
-    const auto add = [&](const std::vector<int>& dims, const char* index) {
-      if (const auto at = offset(o.strides, dims, index); at != "0") out += (out.empty() ? "" : " + ") + at;
-    };
-    if (t_.batches > 1) add(t_.batch, "batch");
-    add(t_.left.dims, "row");
-    add(t_.right.dims, "column");
-    return out.empty() ? "0" : out;
-  }
-
-  void write_results() {
-    write_fragments_loop(t_.warp_rows / 16, t_.warp_columns / 8);
-    w_.line("const int row = first_row + warp_row + r * 16 + group + e / 2 * 8;");
-    w_.line("const int column = first_column + warp_column + c * 8 + quad * 2 + e % 2;");
-    std::string inside;
-    if (has_part(t_.left, t_.rows)) inside = fmt::format("row < {}", t_.left.size);
-    if (has_part(t_.right, t_.columns))
-      inside += (inside.empty() ? "" : " && ") + fmt::format("column < {}", t_.right.size);
-    w_.open(inside.empty() ? "" : fmt::format("if ({})", inside));
-    const auto& body = w_.body();
-    const auto spell = [&](int n) {
-      return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
-    };
-    for (std::size_t each = 0; each < body.nodes.size(); ++each) {
-      const int n = static_cast<int>(each);
-      const body_node& from = w_.node(n);
-      if (!w_.is_needed(n) || from.kind == node_kind::constant) continue;
-      std::string value = "sums[r][c][e]";
-      if (from.kind == node_kind::load)
-        value = w_.element(n, w_.pointer(from.operand), element(operand(from.operand)), spell);
-      else if (from.kind != node_kind::product)
-        value = w_.expression(n, spell);
-      w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
-    }
-    for (std::size_t i = 0; i < body.results.size(); ++i) {
-      const auto& r = body.results[i];
-      std::string at = element(r.target);
-      if (t_.parts > 1) at += fmt::format(" + part * {}", t_.batches * t_.left.size * t_.right.size);
-      w_.line(
-          fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), at, stored(r.target.type.type, spell(r.node))));
-    }
-    w_.close();
-    close_fragments_loop();
-  }
-
-  kernel_writer w_;
-  const product_tiling& t_;
-  int64_t threads_;
 };
 
 }  // namespace

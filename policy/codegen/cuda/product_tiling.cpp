@@ -12,6 +12,8 @@ constexpr int64_t k_processors = 132;                 // of a large GPU
 constexpr int64_t k_stage_bytes = int64_t{96} << 10;  // of all stages: two blocks fit on a processor
 constexpr int64_t k_warp_bytes = 128;                 // of a row of an operand, that a warp takes of a stage
 constexpr int64_t k_least_stages = 3, k_most_stages = 6;
+constexpr int64_t k_least_halves_tile = 64;
+constexpr int64_t k_most_halves_bytes = int64_t{4} << 30;
 constexpr int64_t k_most_parts_bytes = int64_t{1} << 30;
 
 int64_t rounded_up(int64_t n, int64_t to) {
@@ -48,6 +50,10 @@ product_side side_of(const kernel_body& body, int operand, int64_t step, std::ve
   return out;
 }
 
+constexpr int64_t k_halves_depth = 32;               // terms of a stage of scaled halves
+constexpr int64_t k_halves_bytes = int64_t{96} << 10;  // of all stages: two blocks fit on a processor
+constexpr int64_t k_alone_bytes = int64_t{192} << 10;  // of the largest tiles, whose sums fill the registers
+
 // Shares of 32 by 32, or 64 by 32 of the largest tiles: enough sums that do not wait for each other. At least four
 // warps.
 void divide_among_warps(product_tiling& t) {
@@ -58,22 +64,57 @@ void divide_among_warps(product_tiling& t) {
     t.slices *= 2;
 }
 
+// A warpgroup has 64 rows of the tile, of which each of its warps holds 16; a stage's row is 128 bytes.
+void divide_among_warpgroups(product_tiling& t) {
+  t.warp_rows = 16;
+  t.warp_columns = t.columns;
+  t.slices = 1;
+  t.stage_depth = k_halves_depth;
+  t.stages = (t.rows * t.columns == 128 * 128 ? k_alone_bytes : k_halves_bytes) / ((t.rows + t.columns) * 128);
+}
+
 void finish(product_tiling& t, int64_t parts) {
-  divide_among_warps(t);
-  t.stage_depth = k_warp_bytes / size_of(t.type) * t.slices;
+  if (t.scaled_halves) {
+    divide_among_warpgroups(t);
+  } else {
+    divide_among_warps(t);
+    t.stage_depth = k_warp_bytes / size_of(t.type) * t.slices;
+  }
   t.part_depth = rounded_up((t.depth + parts - 1) / parts, t.stage_depth);
   t.parts = (t.depth + t.part_depth - 1) / t.part_depth;
-  const int64_t stage = size_of(t.type) * (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
-  t.stages = std::clamp(k_stage_bytes / stage, k_least_stages, k_most_stages);
-  t.blocks = t.batches * t.parts * ((t.left.size + t.rows - 1) / t.rows) * ((t.right.size + t.columns - 1) / t.columns);
+  if (!t.scaled_halves) {
+    const int64_t stage = size_of(t.type) * (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
+    t.stages = std::clamp(k_stage_bytes / stage, k_least_stages, k_most_stages);
+  }
+  t.blocks = t.batches * t.parts * t.row_tiles() * t.column_tiles();
 }
 
 // Clock cycles on a large GPU, roughly: only their order matters. Fitted to measurements on an H100, where tensor cores
 // do 420 multiplications of TF32 a cycle for large tiles, and 20 bytes come from the second-level cache; a product of
 // float32 has three of TF32, those of half types take half as long.
-double estimated_cycles(const product_tiling& t, bool one_kernel) {
+constexpr double k_start = 4600, k_kernel = 2600;  // of the first kernel, and of each further one
+
+// The same of scaled halves, fitted to an H100: 430 multiplications of float32 a cycle, 28 bytes from the second-level
+// cache, and 1,700 from and to memory for all processors.
+double estimated_cycles_of_halves(const kernel_body& body, const product_tiling& t, bool one_kernel) {
+  constexpr double k_latency = 450;  // of a stage, where nothing else is to do
+  double out = k_start;
+  for (const auto& [side, size] : {std::pair{&t.left, t.left.size}, {&t.right, t.right.size}})
+    if (!body.operands[static_cast<std::size_t>(side->operand)].constant)
+      out += k_kernel + static_cast<double>(8 * t.batches * size * t.depth) / 1700;
+  const double on_one = std::ceil(static_cast<double>(t.blocks) / k_processors);
+  const double stages = static_cast<double>(t.part_depth) / static_cast<double>(t.stage_depth);
+  const double arithmetic = static_cast<double>(t.rows * t.columns * t.stage_depth) / 430;
+  const double traffic = static_cast<double>((t.rows + t.columns) * 4 * t.stage_depth) / 28;
+  out += stages * std::max(k_latency + arithmetic, on_one * std::max(arithmetic, traffic));
+  if (t.parts > 1 || !one_kernel)
+    out += k_kernel + static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size) / (20 * k_processors);
+  return out;
+}
+
+double estimated_cycles(const kernel_body& body, const product_tiling& t, bool one_kernel) {
+  if (t.scaled_halves) return estimated_cycles_of_halves(body, t, one_kernel);
   constexpr double k_latency = 700;  // of a stage, where nothing else is to do
-  constexpr double k_start = 4600, k_kernel = 2600;
   const int64_t tile = t.rows * t.columns;
   const double efficiency = tile >= 8192 ? 1 : tile >= 4096 ? 0.92 : 0.8;
   const double on_one = std::ceil(static_cast<double>(t.blocks) / k_processors);
@@ -100,7 +141,14 @@ int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t
   return (side.along_depth ? rows : t.stage_depth) * tile_line(t, side, rows);
 }
 
-expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options) {
+namespace {
+
+struct timed_tiling {
+  product_tiling how;
+  double cycles = 0;
+};
+
+expected<timed_tiling> fastest(const kernel_body& body, const group_options& options) {
   const body_product& p = *body.product;
   product_tiling t;
   std::vector<int> left, right;
@@ -113,42 +161,68 @@ expected<product_tiling> tiling_of(const kernel_body& body, const group_options&
     (in_left && in_right ? t.batch : in_left ? left : right).push_back(static_cast<int>(d));
   }
   t.type = body.operands[static_cast<std::size_t>(p.left)].type.type;
+  t.scaled_halves = options.scaled_halves;
+  if (t.scaled_halves && t.type != dtype::float32)
+    return fail(errc::unsupported, "factors of {} are not split into halves", name_of(t.type));
   t.left = side_of(body, p.left, p.left_step, std::move(left), t.batch);
   t.right = side_of(body, p.right, p.right_step, std::move(right), t.batch);
+  t.depth = p.depth;
   for (const auto* side : {&t.left, &t.right}) {
     const body_operand& o = body.operands[static_cast<std::size_t>(side->operand)];
-    if (side->width == 0)
+    if (side->width == 0 && !t.scaled_halves)
       return fail(errc::unsupported, "{} is {}, whose elements cannot be copied in pairs", o.value, o.type.text());
     if (o.type.storage_bytes() / size_of(t.type) > std::numeric_limits<int>::max())
       return fail(errc::unsupported, "{} is too large for 32-bit indices", o.value);
+    if (t.scaled_halves && t.batches * side->size * t.depth * 4 > k_most_halves_bytes)
+      return fail(errc::unsupported, "the halves of {} would take more than {} GiB", o.value,
+                  k_most_halves_bytes >> 30);
   }
-  t.depth = p.depth;
   const bool one_kernel = body.is_elementwise() && !body.has_reduction();
   const int64_t result_bytes = 4 * t.batches * t.left.size * t.right.size;
-  std::optional<product_tiling> best;
-  double least = 0;
+  std::optional<timed_tiling> best;
   for (const int64_t rows : product_tile_rows) {
     if (options.tile_rows > 0 && rows != options.tile_rows) continue;
     for (const int64_t columns : product_tile_columns) {
       if (options.tile_columns > 0 && columns != options.tile_columns) continue;
+      if (t.scaled_halves && std::min(rows, columns) < k_least_halves_tile) continue;
       for (const int64_t parts : product_depth_parts) {
         if (options.depth_parts > 0 && parts != options.depth_parts) continue;
-        product_tiling each = t;
-        each.rows = rows;
-        each.columns = columns;
-        finish(each, parts);
-        if (each.parts != parts || (parts > 1 && parts * result_bytes > k_most_parts_bytes)) continue;
-        const double cycles = estimated_cycles(each, one_kernel);
-        if (best && cycles >= least) continue;
-        best = std::move(each);
-        least = cycles;
+        timed_tiling each{t};
+        each.how.rows = rows;
+        each.how.columns = columns;
+        finish(each.how, parts);
+        if (each.how.parts != parts || (parts > 1 && parts * result_bytes > k_most_parts_bytes)) continue;
+        each.cycles = estimated_cycles(body, each.how, one_kernel);
+        if (!best || each.cycles < best->cycles) best = std::move(each);
       }
     }
   }
-  if (!best)
-    return fail(errc::unsupported, "the product's {} terms cannot be cut into {} parts", t.depth,
-                options.depth_parts > 0 ? std::to_string(options.depth_parts) : "several");
-  return std::move(*best);
+  if (best) return std::move(*best);
+  if (t.scaled_halves && (options.tile_rows > 0 || options.tile_columns > 0))
+    return fail(errc::unsupported, "tiles of scaled halves have at least {} rows and columns", k_least_halves_tile);
+  return fail(errc::unsupported, "the product's {} terms cannot be cut into {} parts", t.depth,
+              options.depth_parts > 0 ? std::to_string(options.depth_parts) : "several");
+}
+
+}  // namespace
+
+expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options) {
+  CUDAL1_TRY(timed_tiling best, fastest(body, options));
+  return std::move(best.how);
+}
+
+std::vector<product_factors> factors_by_estimate(const kernel_body& body) {
+  const dtype type = body.operands[static_cast<std::size_t>(body.product->left)].type.type;
+  group_options plain, halves;
+  halves.scaled_halves = true;
+  const auto as_plain = fastest(body, plain), as_halves = fastest(body, halves);
+  std::vector<product_factors> out;
+  if (as_plain) out.push_back(is_half(type) ? product_factors::plain : product_factors::tf32);
+  // Far slower ones are not worth a measurement.
+  if (as_halves && (!as_plain || as_halves->cycles < 2 * as_plain->cycles))
+    out.insert(as_plain && as_plain->cycles < as_halves->cycles ? out.end() : out.begin(),
+               product_factors::scaled_halves);
+  return out;
 }
 
 }  // namespace cudal1

@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "policy/codegen/kernel_body.hpp"
+#include "policy/codegen/lowering_target.hpp"
 
 namespace cudal1 {
 
@@ -30,9 +30,18 @@ struct product_tiling {
   int64_t parts = 1, part_depth = 0;        // of the depth; a multiple of `stage_depth`
   int64_t stages = 0, stage_depth = 0;      // tiles in flight, and the terms of one
   int64_t blocks = 0;
+  bool scaled_halves = false;  // the factors are split in advance (emit_scaled_halves)
 
   int64_t warps() const { return rows / warp_rows * (columns / warp_columns) * slices; }
+  int64_t row_tiles() const { return (left.size + rows - 1) / rows; }
+  int64_t column_tiles() const { return (right.size + columns - 1) / columns; }
+  int64_t stages_of(int64_t terms) const { return (terms + stage_depth - 1) / stage_depth; }
 };
+
+// Whether the last of the side's tiles, of so many rows or columns, has some that do not exist.
+inline bool has_partial_tile(const product_side& side, int64_t tile) {
+  return side.size % tile != 0;
+}
 
 inline constexpr std::array<int64_t, 4> product_tile_rows{16, 32, 64, 128};
 inline constexpr std::array<int64_t, 3> product_tile_columns{32, 64, 128};
@@ -45,5 +54,8 @@ int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t
 // The tiling that the options choose, with estimates for what they leave open. errc::unsupported with the reason where
 // there is none.
 expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options);
+
+// See lowering_target::factors_of.
+std::vector<product_factors> factors_by_estimate(const kernel_body& body);
 
 }  // namespace cudal1

@@ -125,6 +125,21 @@ struct cudal1_state {
     cudal1_rt_copy_wait(cudal1_fiber, GROUPS);
   }
 
+  void fence_shared_async() const {}
+  void warpgroup_fence() const {}
+  void warpgroup_commit() const { cudal1_rt_group_commit(cudal1_fiber); }
+  template <int GROUPS>
+  void warpgroup_wait() const {
+    static_assert(GROUPS >= 0);
+    cudal1_rt_group_wait(cudal1_fiber, GROUPS);
+  }
+  void warpgroup_mma_m64n64k16_half(float (&d)[8][4], const void* a, const void* b, bool add) const {
+    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 64, add);
+  }
+  void warpgroup_mma_m64n128k16_half(float (&d)[16][4], const void* a, const void* b, bool add) const {
+    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 128, add);
+  }
+
   unsigned cluster_rank() const { return cudal1_rt_cluster_rank(cudal1_fiber); }
   unsigned cluster_size() const { return cudal1_rt_cluster_size(cudal1_fiber); }
   void cluster_sync() const { cudal1_rt_barrier(cudal1_fiber, cudal1_barrier_cluster, 0); }

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 
 #include <sys/mman.h>
 
@@ -404,6 +405,30 @@ void block_fibers::wait_for_copies(block_fiber& f, int groups) {
       std::memcpy(done->to, done->from, done->bytes);
   }
   f.copies.erase(f.copies.begin(), done);
+}
+
+void block_fibers::multiply(block_fiber& f, pending_product p) {
+  constexpr std::size_t most = 1 << 10, row = 128, tile = 1024;
+  for (const auto& [first, rows, name] : {std::tuple{p.a, std::size_t{64}, 'a'},
+                                          std::tuple{p.b, static_cast<std::size_t>(p.columns), 'b'}}) {
+    const auto within = reinterpret_cast<uintptr_t>(first) % tile;
+    if (within % 32 != 0 || within >= row)
+      kernel_fault(fmt::format("warpgroup_mma: {} is {} bytes from a multiple of {}, not 0, 32, 64 or 96", name, within,
+                               tile));
+    if (!is_shared(first - within, rows * row))
+      kernel_fault(fmt::format("warpgroup_mma: the {} rows of {} are not in shared memory", rows, name));
+  }
+  if (f.products.size() == most)
+    kernel_fault(fmt::format("a thread has {} products under way and waits for none", most));
+  p.group = f.product_groups;
+  f.products.push_back(p);
+}
+
+void block_fibers::wait_for_products(block_fiber& f, int groups) {
+  auto done = f.products.begin();
+  for (; done != f.products.end() && done->group < f.product_groups - groups; ++done)
+    multiply_swizzled(*done, f.index % 128);
+  f.products.erase(f.products.begin(), done);
 }
 
 unsigned block_fibers::active_mask(block_fiber& f) {

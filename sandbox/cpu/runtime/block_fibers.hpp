@@ -38,6 +38,15 @@ struct pending_copy {
   int group;
 };
 
+// A thread's part of a product of its warpgroup, that it has not waited for: see warpgroup_mma_* in the dialect.
+struct pending_product {
+  float* sums;
+  const char *a, *b;
+  int columns;
+  bool add;
+  int group;
+};
+
 struct block_fiber {
   block_fibers* owner = nullptr;
   boost::context::detail::fcontext_t context = nullptr;
@@ -53,6 +62,8 @@ struct block_fiber {
   uint64_t result = 0;
   std::vector<pending_copy> copies;  // in order
   int groups = 0;                    // of copies, that it has closed
+  std::vector<pending_product> products;  // in order
+  int product_groups = 0;                 // that it has closed
 };
 
 class block_fibers {
@@ -83,6 +94,9 @@ class block_fibers {
   // kernel that reads too early is wrong, and so is one that has others still read what the copy overwrites.
   void copy(block_fiber& f, char* to, const char* from, int bytes, bool real);
   void wait_for_copies(block_fiber& f, int groups);
+  // The same of a product: its operands are read, and its sums written, when it is waited for.
+  void multiply(block_fiber& f, pending_product p);
+  void wait_for_products(block_fiber& f, int groups);
   void* shared(int site, const char* instance, std::size_t bytes, std::size_t alignment);
   unsigned cluster_rank() const;
   unsigned cluster_size() const { return static_cast<unsigned>(cluster_->blocks.size()); }

@@ -52,6 +52,20 @@ void cudal1_rt_copy_wait(void* fiber, int groups) {
   f.owner->wait_for_copies(f, groups);
 }
 
+void cudal1_rt_group_mma(void* fiber, float* d, const void* a, const void* b, int columns, int add) {
+  auto& f = *static_cast<cudal1::block_fiber*>(fiber);
+  f.owner->multiply(f, {d, static_cast<const char*>(a), static_cast<const char*>(b), columns, add != 0, 0});
+}
+
+void cudal1_rt_group_commit(void* fiber) {
+  ++static_cast<cudal1::block_fiber*>(fiber)->product_groups;
+}
+
+void cudal1_rt_group_wait(void* fiber, int groups) {
+  auto& f = *static_cast<cudal1::block_fiber*>(fiber);
+  f.owner->wait_for_products(f, groups);
+}
+
 unsigned cudal1_rt_cluster_rank(void* fiber) {
   return static_cast<cudal1::block_fiber*>(fiber)->owner->cluster_rank();
 }

@@ -79,4 +79,35 @@ void load_matrices(const std::array<const cudal1_load_part*, warp_lanes>& lanes,
   }
 }
 
+namespace {
+
+// Element k of row r of rows that lie in shared memory as warpgroup_mma_* describes.
+float swizzled_element(const char* first, std::size_t r, std::size_t k) {
+  auto at = reinterpret_cast<uintptr_t>(first) + r * 128 + k * 2;
+  at ^= (at >> 7 & 7) << 4;
+  uint16_t bits = 0;
+  std::memcpy(&bits, reinterpret_cast<const char*>(at), sizeof bits);  // NOLINT(performance-no-int-to-ptr)
+  return float_of_half(bits);
+}
+
+}  // namespace
+
+void multiply_swizzled(const pending_product& p, int thread) {
+  constexpr std::size_t depth = 16;
+  const auto lane = static_cast<std::size_t>(thread % 32), warp = static_cast<std::size_t>(thread / 32);
+  for (std::size_t below = 0; below < 2; ++below) {
+    std::array<float, depth> row{};
+    for (std::size_t k = 0; k < depth; ++k)
+      row[k] = swizzled_element(p.a, warp * 16 + lane / 4 + below * 8, k);
+    for (std::size_t n = 0; n < static_cast<std::size_t>(p.columns / 8); ++n)
+      for (std::size_t next = 0; next < 2; ++next) {
+        float& sum = p.sums[n * 4 + below * 2 + next];
+        float total = p.add ? sum : 0.0f;
+        for (std::size_t k = 0; k < depth; ++k)
+          total += row[k] * swizzled_element(p.b, n * 8 + lane % 4 * 2 + next, k);
+        sum = total;
+      }
+  }
+}
+
 }  // namespace cudal1

@@ -100,6 +100,7 @@ expected<std::string> cuda_kernel_text(std::string_view source) {
   if (source.find("atomic") != std::string_view::npos) text += cuda_prologue_of_atomics();
   if (uses_half_types(source)) text += cuda_prologue_of_half_types();
   if (uses_tensor_cores(source)) text += cuda_prologue_of_tensor_cores();
+  if (uses_warpgroups(source)) text += cuda_prologue_of_warpgroups();
   if (uses_clusters(source)) text += cuda_prologue_of_clusters();
   text += "#line 1 \"program.cu\"\n";
   std::size_t at = 0;

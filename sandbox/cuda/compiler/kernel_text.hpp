@@ -18,5 +18,6 @@ std::string_view cuda_prologue_of_atomics();
 std::string_view cuda_prologue_of_half_types();
 std::string_view cuda_prologue_of_tensor_cores();
 std::string_view cuda_prologue_of_clusters();
+std::string_view cuda_prologue_of_warpgroups();
 
 }  // namespace cudal1

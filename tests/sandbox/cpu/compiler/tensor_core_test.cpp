@@ -222,6 +222,68 @@ TEST(TensorCores, APipelinedProductEqualsPlainLoopsAndShowsAForgottenRounding) {
   }
 }
 
+TEST(Warpgroups, MultiplyRowsFromSharedMemory) {
+  kernels k(warpgroup_kernels);
+  for (const std::size_t n : {64, 128}) {
+    const auto a = random_halves(128 * 64, 10), b = random_halves(n * 64, 11);
+    const auto c = random_floats(128 * n, 12);
+    std::vector<float> y(128 * n), z(y), expected(c), without(y);
+    k.launch_shared(n == 64 ? "product_64" : "product_128", {1, 1, 1}, {256, 1, 1}, 32 << 10, 1, a.data(), b.data(),
+                    c.data(), y.data(), z.data());
+    for (std::size_t i = 0; i < y.size(); ++i)
+      for (std::size_t j = 0; j < 64; ++j) {
+        const float both = value_of_half(a[i / n * 64 + j]) * value_of_half(b[i % n * 64 + j]);
+        expected[i] += both;
+        without[i] += both;
+      }
+    EXPECT_EQ(y, expected) << n;
+    EXPECT_EQ(z, without) << n;
+  }
+}
+
+// A product reads its operands, and its sums change, when it is waited for.
+TEST(Warpgroups, AreThereOnlyWhenTheyAreWaitedFor) {
+  kernels k(R"(
+    __global__ void early(float* y, int waits) {
+      extern __shared__ __align__(1024) unsigned short tiles[];
+      for (int i = threadIdx.x; i < 128 * 64; i += 128) tiles[i] = half_of_float(1.0f);
+      __syncthreads();
+      float d[8][4] = {};
+      warpgroup_fence();
+      warpgroup_mma_m64n64k16_half(d, tiles, tiles + 64 * 64, true);
+      warpgroup_commit();
+      if (waits > 0) warpgroup_wait<0>();
+      y[threadIdx.x] = d[0][0];
+      __syncthreads();
+      for (int i = threadIdx.x; i < 128 * 64; i += 128) tiles[i] = half_of_float(2.0f);
+      __syncthreads();
+      warpgroup_wait<0>();
+      y[128 + threadIdx.x] = d[7][3];
+    })");
+  for (const int waits : {0, 1}) {
+    std::vector<float> y(256);
+    k.launch_shared("early", {1, 1, 1}, {128, 1, 1}, 16 << 10, 1, y.data(), waits);
+    EXPECT_EQ(y.front(), waits > 0 ? 16 : 0);
+    EXPECT_EQ(y.back() == 16, waits > 0) << y.back();
+  }
+}
+
+TEST(WarpgroupsDeath, MisuseIsAFault) {
+  kernels k(R"(
+    __global__ void from(const unsigned short* x, int offset) {
+      extern __shared__ __align__(1024) unsigned short tiles[];
+      float d[8][4] = {};
+      warpgroup_mma_m64n64k16_half(d, offset < 0 ? x : tiles + offset, tiles, true);
+    })");
+  std::vector<unsigned short> x(1024);
+  const auto run = [&](int offset) {
+    k.launch_shared("from", {1, 1, 1}, {128, 1, 1}, 8 << 10, 1, x.data() + (reinterpret_cast<uintptr_t>(x.data()) % 1024 == 0 ? 0 : (1024 - reinterpret_cast<uintptr_t>(x.data()) % 1024) / 2), offset);
+  };
+  EXPECT_DEATH(run(8), "a is 16 bytes from a multiple of 1024");
+  EXPECT_DEATH(run(512), "the 64 rows of a are not in shared memory");
+  EXPECT_DEATH(run(-1), "the 64 rows of a are not in shared memory");
+}
+
 TEST(TensorCoresDeath, MisuseIsAFault) {
   kernels k(R"(
     __global__ void part_of_a_warp(float* y) {

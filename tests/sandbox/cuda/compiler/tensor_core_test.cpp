@@ -87,6 +87,19 @@ TEST(cluster_functions, compile_where_gpus_have_clusters) {
   EXPECT_THAT(older.error().message, HasSubstr("store_cluster need compute capability 9.0"));
 }
 
+TEST(warpgroup_functions, compile_for_the_one_architecture_that_has_them) {
+  const auto made = compile(warpgroup_kernels, "sm_90a");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_THAT(kernels_in(made->object), ElementsAre("product_128", "product_64"));
+  for (const auto& r : made->resources)
+    EXPECT_EQ(r.spill_store_bytes, 0) << r.kernel;
+  for (const char* other : {"sm_80", "sm_90", "sm_100a"}) {
+    const auto refused = compile(warpgroup_kernels, other);
+    ASSERT_FALSE(refused) << other;
+    EXPECT_THAT(refused.error().message, HasSubstr("need a GPU of compute capability 9.0 (H100")) << other;
+  }
+}
+
 TEST(cluster_functions, are_no_variables_of_their_names) {
   const auto text = cuda_kernel_text(in_kernel("const int cluster_size = 4; y[0] = cluster_size;"));
   ASSERT_TRUE(text);

@@ -39,11 +39,11 @@ class tensor_cores : public gpu_test {
     on_cpu_ = for_cpu(test::tensor_core_kernels);
     ASSERT_TRUE(on_gpu_ && on_cpu_);
   }
-  static std::string cubin_for_gpu(std::string_view source) {
+  static std::string cubin_for_gpu(std::string_view source, const std::string& architecture = architecture_) {
     const auto text = cuda_kernel_text(source);
     EXPECT_TRUE(text) << text.error().message;
     if (!text) return "";
-    const auto cubin = compile_with_nvrtc(*text, architecture_, {}, 16 << 10);
+    const auto cubin = compile_with_nvrtc(*text, architecture, {}, 16 << 10);
     EXPECT_EQ(cubin.status, compile_status::compiled) << cubin.log;
     return cubin.cubin;
   }
@@ -79,7 +79,7 @@ class tensor_cores : public gpu_test {
   }
   static both run(const kernel_library& on_cpu, const kernel_library& on_gpu, const std::string& kernel,
                   const std::array<int64_t, 3>& grid, int64_t threads, const std::vector<words>& buffers,
-                  int number = -1) {
+                  int number = -1, int64_t shared_bytes = 0) {
     both results{buffers, buffers};
     std::vector<void*> host, on_device;
     for (auto& b : results.cpu)
@@ -96,7 +96,7 @@ class tensor_cores : public gpu_test {
         arguments.push_back(&p);
       if (number >= 0) arguments.push_back(&number);
       const kernel_library& library = pointers == &host ? on_cpu : on_gpu;
-      library.launch(library.find(kernel).value(), grid, {threads, 1, 1}, 0, arguments.data(), 1);
+      library.launch(library.find(kernel).value(), grid, {threads, 1, 1}, shared_bytes, arguments.data(), 1);
     }
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -183,6 +183,21 @@ TEST_F(tensor_cores, a_pipeline_gives_the_same_product_rounded_or_not) {
       const auto y = run(kernel, 128, buffers, k);
       expect_near(y.cpu[2], y.gpu[2]);
     }
+  }
+}
+
+TEST_F(tensor_cores, warpgroups_multiply_as_on_the_cpu_device) {
+  if (architecture_ != "sm_90") GTEST_SKIP() << "this GPU has no products of warpgroups";
+  const auto on_cpu = for_cpu(test::warpgroup_kernels);
+  const auto on_gpu = load_cubin(cubin_for_gpu(test::warpgroup_kernels, "sm_90a"), device().index()).value();
+  ASSERT_TRUE(on_cpu && on_gpu);
+  for (const std::size_t n : {64, 128}) {
+    const std::vector<words> buffers{random_halves(128 * 32), random_halves(n * 32), random_floats(128 * n, -2, 2),
+                                     words(128 * n), words(128 * n)};
+    const auto y =
+        run(*on_cpu, *on_gpu, n == 64 ? "product_64" : "product_128", {1, 1, 1}, 256, buffers, -1, 32 << 10);
+    expect_near(y.cpu[3], y.gpu[3]);
+    expect_near(y.cpu[4], y.gpu[4]);
   }
 }
 

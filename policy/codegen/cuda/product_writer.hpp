@@ -1,0 +1,40 @@
+// What the two forms of a product's kernel share: which tile is a block's, where elements are, and the results.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policy/codegen/cuda/product_tiling.hpp"
+#include "policy/codegen/kernel_writer.hpp"
+
+namespace cudal1 {
+
+class product_writer {
+ public:
+  product_writer(const emit_request& request, const product_tiling& tiling)
+      : w_(request), t_(tiling), threads_(32 * tiling.warps()) {}
+
+ protected:
+  const body_operand& operand(int n) const { return w_.body().operands[static_cast<std::size_t>(n)]; }
+
+  // `first_row`, `first_column`, `batch` of the block's tile, and the terms `begin` to `end` that it adds up, a multiple
+  // of `stage_depth` each unless they are the last. Where tiles form bands of several rows of tiles, blocks that run at
+  // the same time share columns and rows, whose tiles are then in the cache.
+  void write_place(int64_t rows_of_band);
+  // The offset of an index that runs over some dimensions of the domain.
+  std::string offset(const std::vector<int64_t>& strides, const std::vector<int>& dims, const std::string& index) const;
+  // What follows the product per element, and the stores: a thread has sums[down][across][4] as fragments have them,
+  // of its warp's tile at (`warp_row`, `warp_column`) of the block's.
+  void write_results(int64_t down, int64_t across);
+  void open_fragments_loop(int64_t down, int64_t across);  // over r, c and e
+  void close_fragments_loop();
+
+  kernel_writer w_;
+  const product_tiling& t_;
+  int64_t threads_;
+
+ private:
+  std::string element(const body_operand& o) const;
+};
+
+}  // namespace cudal1

@@ -34,8 +34,8 @@ enum class starting_part {
 
 struct move_kind {
   std::string name;
-  std::string summary;                  // one sentence
-  std::vector<std::string> parameters;  // in their order
+  std::string summary;                     // one sentence
+  std::vector<std::string> parameters;     // in their order
   std::vector<std::string> optional = {};  // further ones, of which all or none are given
   move_phase phase = move_phase::always;
   int order = 0;                          // within the phase; ties in the order of registration

@@ -38,7 +38,8 @@ const device_guide& cuda_guide() {
               "float32 "
               "products run without TF32 (\"precision\": \"float32\"); one TF32 product is too inexact for the gates, "
               "three "
-              "of split operands (3xTF32: a = hi + lo, hi*hi + hi*lo + lo*hi) pass. Structure that saves work "
+              "of split operands (3xTF32: a = hi + lo, hi*hi + hi*lo + lo*hi) pass, as do three of halves that are "
+              "scaled by powers of two, twice as fast. Structure that saves work "
               "(diagonal, "
               "triangular, a sum behind a product) is worth a kernel by hand.",
               "Registers: about 64 per thread at 1024 threads of a multiprocessor, 255 at most; spills are shown with "
@@ -71,6 +72,14 @@ const device_guide& cuda_guide() {
               "`copy_async_wait<N>()` (until at most N groups of this thread are under way; then `__syncthreads()`): "
               "for "
               "pipelines of 3 or 4 stages in shared memory.",
+              "Products of 4 warps from shared memory (wgmma; only compute capability 9.0): "
+              "`warpgroup_mma_m64n64k16_half(d, a, b, add)` and `m64n128k16` with `float d[N / 8][4]`: d = a b^T (+ d "
+              "where `add`) of 64 and N rows of 16 halves, 128 bytes apart; tiles begin at a multiple of 1024, 16-byte "
+              "piece p of row r is in place p ^ (r % 8), `a` and `b` point to row 0, 0 to 96 bytes in. Lane i of warp "
+              "w "
+              "has row 16 w + i / 4 (and 8 below), columns 8 n + 2 (i % 4). `fence_shared_async()` between "
+              "copy_async_wait and the barrier; then `warpgroup_fence()`, products, `warpgroup_commit()`, "
+              "`warpgroup_wait<N>()`.",
               "Clusters of up to 8 blocks (compute capability 9.0): `__global__ void __cluster_dims__(x, y, z) "
               "k(...)`, "
               "`cluster_rank()`, `cluster_size()`, `cluster_sync()`, `load_cluster(shared, rank)` and "

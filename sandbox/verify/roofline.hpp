@@ -4,7 +4,8 @@
 //   device time: the larger of bytes / bandwidth and FLOPs / rates     "the roof"
 //   call time: device time + the overhead of a synchronised call       "the floor" of a table that shows call times
 //
-// A float32 product may run as float32 or as three TF32 products of split operands (3xTF32), whichever is faster.
+// A float32 product may run as float32 or as three products of split operands (TF32 parts, or scaled halves), whichever
+// is the fastest.
 #pragma once
 
 #include <optional>

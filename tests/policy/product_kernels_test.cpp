@@ -177,11 +177,13 @@ std::vector<product_case> cases_of_triangles() {
   for (const char* a : {"lower_triangular", "upper_triangular"})
     for (const char* b : {"lower_triangular", "upper_triangular"})
       for (const char* factors : {"", ", factors=halves"})
-        out.push_back({fmt::format("{}_{}{}", a, b, factors),
-                       made("triangles", triangle("a", a) + ", " + triangle("b", b), "",
-                            step("mm", R"("self": "a", "mat2": "b")", "y"), R"("y")"),
-                       fmt::format("product_kernel(steps=0{}); tile_rows(group=0, rows=64); depth_parts(group=0, parts=1)", factors),
-                       *factors == 0 ? 1 : 3});
+        out.push_back(
+            {fmt::format("{}_{}{}", a, b, factors),
+             made("triangles", triangle("a", a) + ", " + triangle("b", b), "",
+                  step("mm", R"("self": "a", "mat2": "b")", "y"), R"("y")"),
+             fmt::format("product_kernel(steps=0{}); tile_rows(group=0, rows=64); depth_parts(group=0, parts=1)",
+                         factors),
+             *factors == 0 ? 1 : 3});
   out.push_back({"linear_with_a_triangle",
                  made("linear_with_a_triangle", tensor("x", "70, 200"), triangle("w", "lower_triangular"),
                       step("linear", R"("input": "x", "weight": "w")", "y"), R"("y")"),

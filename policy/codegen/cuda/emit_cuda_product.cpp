@@ -226,7 +226,6 @@ class cuda_product_writer final : product_writer {
     close_fragments_loop();
     w_.close();
   }
-
 };
 
 }  // namespace

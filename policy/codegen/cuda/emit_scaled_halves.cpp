@@ -7,6 +7,7 @@
 // another order in each of 8 rows (the 128-byte swizzle of wgmma). Constant operands are split at set-up. A second
 // kernel copies tiles, several stages ahead, and adds up what warpgroups get for 128 terms in float32, since tensor
 // cores truncate when they accumulate.
+#include <algorithm>
 #include <array>
 
 #include "policy/codegen/c_text.hpp"
@@ -17,12 +18,11 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_split_threads = 256;
-constexpr int64_t k_row_halves = 64;        // of a row of a tile: high and low ones
-constexpr int64_t k_stages_of_a_sum = 4;    // that tensor cores accumulate
-constexpr int64_t k_rows_of_band = 8;       // tiles
-constexpr int64_t k_warp_per_row = 2048;    // terms; longer rows have a block each
-constexpr int64_t k_many_columns = 2048;    // where a block of the kernel that splits takes 16 of them, else 8
+constexpr int64_t k_row_halves = 64;      // of a row of a tile: high and low ones
+constexpr int64_t k_stages_of_a_sum = 4;  // that tensor cores accumulate
+constexpr int64_t k_rows_of_band = 8;     // tiles
+constexpr int64_t k_kept = 32;            // terms that a thread keeps in registers while it splits them
+constexpr int64_t k_processors = 132;     // of a large GPU
 
 // One operand as halves in tiles, and the exponents of its rows' (or columns') powers of two.
 struct halves_of_side {
@@ -51,128 +51,175 @@ halves_of_side halves_of(const kernel_body& body, const product_tiling& t, const
   return out;
 }
 
-// The kernel that splits an operand.
+// The kernel that splits an operand. A thread takes 8 neighbouring terms at a time, and keeps up to 32 in registers, so
+// that memory is read once; of longer rows it reads them again.
 class split_writer final : product_writer {
  public:
-  split_writer(const emit_request& request, const product_tiling& t, const product_side& side, int64_t rows)
-      : product_writer(request, t), side_(side), rows_(rows) {}
+  split_writer(const emit_request& request, const product_tiling& t, bool left)
+      : product_writer(request, t), side_(left ? t.left : t.right), rows_(left ? t.rows : t.columns), left_(left) {}
 
   emitted_kernel write() {
-    w_.open_kernel(k_split_threads);
-    const int64_t blocks = side_.along_depth ? open_row() : open_columns();
-    w_.close();
-    return w_.finished(blocks, k_split_threads);
+    const int64_t depth = t_.stages_of(t_.depth) * t_.stage_depth;
+    return side_.along_depth ? write_rows(depth) : write_columns(depth);
   }
 
  private:
-  int64_t stages() const { return t_.stages_of(t_.depth); }
-
-  // One row by a warp or a block, each thread 8 neighbouring terms at a time. Returns the number of blocks.
-  int64_t open_row() {
-    const int64_t threads = t_.depth <= k_warp_per_row ? 32 : k_split_threads, rows = k_split_threads / threads;
-    const int64_t count = t_.batches * side_.size;
-    if (threads == k_split_threads) w_.line("__shared__ float of_warps[8];");
-    w_.line(fmt::format("const int thread = (int)threadIdx.x, lane = thread % {};", threads));
+  // A row by a warp or a block.
+  emitted_kernel write_rows(int64_t depth) {
+    constexpr int64_t threads = 256;
+    const int64_t of_row = depth <= 32 * k_kept ? 32 : threads, rows = threads / of_row,
+                  count = t_.batches * side_.size;
+    w_.open_kernel(threads);
+    if (of_row == threads) w_.line("__shared__ float of_warps[8];");
+    w_.line(fmt::format("const int thread = (int)threadIdx.x, lane = thread % {};", of_row));
     w_.line(fmt::format("const int number = {};",
                         rows == 1 ? "(int)blockIdx.x" : fmt::format("(int)blockIdx.x * {} + thread / 32", rows)));
     if (count % rows != 0) w_.line(fmt::format("if (number >= {}) return;", count));
-    write_row_of("number");
-    w_.line("float largest = 0.0f;");
-    const std::string loop = fmt::format("for (int term = lane * 8; term < {{}}; term += {})", threads * 8);
-    w_.open(fmt::format(fmt::runtime(loop), t_.depth));
-    write_terms();
-    write_largest();
-    w_.close();
-    w_.open_unrolled("for (int lanes = 16; lanes > 0; lanes /= 2)");
-    w_.line("largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, lanes));");
-    w_.close();
-    if (threads == k_split_threads) {
+    write_place_of_row();
+    write_largest("lane", of_row, depth);
+    write_largest_of_lanes(1);
+    if (of_row == threads) {
       w_.line("if (thread % 32 == 0) of_warps[thread / 32] = largest;");
       w_.line("__syncthreads();");
-      w_.open_unrolled("for (int other = 0; other < 8; ++other)");
-      w_.line("largest = fmaxf(largest, of_warps[other]);");
-      w_.close();
+      write_largest_of("of_warps[other]", threads / 32);
     }
     write_scale("lane == 0");
-    w_.open(fmt::format(fmt::runtime(loop), stages() * t_.stage_depth));
-    write_terms();
-    write_halves();
+    write_all_halves("lane", of_row, depth);
     w_.close();
-    return (count + rows - 1) / rows;
+    return w_.finished((count + rows - 1) / rows, threads);
   }
 
-  // Neighbouring columns by neighbouring threads, 8 terms of each at a time.
-  int64_t open_columns() {
-    const int64_t columns = side_.size >= k_many_columns ? 16 : 8, groups = k_split_threads / columns;
-    const int64_t across = (side_.size + columns - 1) / columns;
-    w_.line(fmt::format("__shared__ float of_groups[{}][{}];", groups, columns));
-    w_.line(fmt::format("const int thread = (int)threadIdx.x, lane = thread % {0}, first = thread / {0} * 8;", columns));
-    w_.line(fmt::format("const int number = {};",
-                        t_.batches == 1
-                            ? fmt::format("min((int)blockIdx.x * {} + lane, {})", columns, side_.size - 1)
-                            : fmt::format("(int)blockIdx.x / {0} * {1} + min((int)blockIdx.x % {0} * {2} + lane, {3})",
-                                          across, side_.size, columns, side_.size - 1)));
-    write_row_of("number");
-    w_.line("float largest = 0.0f;");
-    const std::string loop = fmt::format("for (int term = first; term < {{}}; term += {})", groups * 8);
-    w_.open(fmt::format(fmt::runtime(loop), t_.depth));
-    write_terms();
-    write_largest();
-    w_.close();
-    w_.line("of_groups[first / 8][lane] = largest;");
+  // Neighbouring columns by neighbouring threads: as many as leave no processor without work and let their terms be
+  // kept.
+  emitted_kernel write_columns(int64_t depth) {
+    constexpr int64_t most_threads = 1024;
+    int64_t columns = 32;
+    while (columns > 8 && (columns * depth > most_threads * k_kept ||
+                           t_.batches * ((side_.size + columns - 1) / columns) < k_processors))
+      columns /= 2;
+    const int64_t in_warp = 32 / columns, whole_warps = (depth / 8 + in_warp - 1) / in_warp * in_warp;
+    const int64_t groups = std::min(whole_warps, most_threads / columns);
+    const int64_t threads = groups * columns, blocks = (side_.size + columns - 1) / columns;
+    w_.open_kernel(threads);
+    w_.line(fmt::format("__shared__ float of_warps[{}][{}];", threads / 32, columns));
+    w_.line(fmt::format("const int thread = (int)threadIdx.x, lane = thread % {0}, group = thread / {0};", columns));
+    const std::string last = std::to_string(side_.size - 1);
+    w_.line(
+        t_.batches == 1
+            ? fmt::format("const int number = min((int)blockIdx.x * {} + lane, {});", columns, last)
+            : fmt::format("const int number = (int)blockIdx.x / {0} * {1} + min((int)blockIdx.x % {0} * {2} + lane, "
+                          "{3});",
+                          blocks, side_.size, columns, last));
+    write_place_of_row();
+    write_largest("group", groups, depth);
+    if (columns < 32) write_largest_of_lanes(columns);
+    w_.line(fmt::format("if (thread % 32 < {}) of_warps[thread / 32][lane] = largest;", columns));
     w_.line("__syncthreads();");
-    w_.open_unrolled(fmt::format("for (int other = 0; other < {}; ++other)", groups));
-    w_.line("largest = fmaxf(largest, of_groups[other][lane]);");
+    write_largest_of("of_warps[other][lane]", threads / 32);
+    write_scale("group == 0");
+    write_all_halves("group", groups, depth);
     w_.close();
-    write_scale("first == 0");
-    w_.open(fmt::format(fmt::runtime(loop), stages() * t_.stage_depth));
-    write_terms();
-    write_halves();
-    w_.close();
-    return across * t_.batches;
+    return w_.finished(blocks * t_.batches, threads);
   }
 
-  // Where the row (or column) of that number begins, and where its halves go.
-  void write_row_of(const std::string& number) {
+  // Where the row (or column) `number` begins, and where its halves go.
+  void write_place_of_row() {
     const auto& strides = operand(0).strides;
     if (t_.batches > 1)
-      w_.line(fmt::format("const int batch = {0} / {1}, row = {0} % {1};", number, side_.size));
+      w_.line(fmt::format("const int batch = number / {0}, row = number % {0};", side_.size));
     else
-      w_.line(fmt::format("const int batch = 0, row = {};", number));
+      w_.line("const int batch = 0, row = number;");
     w_.line(fmt::format("const float* const from = {} + {} + {};", w_.pointer(0), offset(strides, t_.batch, "batch"),
                         offset(strides, side_.dims, "row")));
-    const int64_t tiles = (side_.size + rows_ - 1) / rows_;
+    const int64_t tiles = (side_.size + rows_ - 1) / rows_, stages = t_.stages_of(t_.depth);
+    std::string begin = "0", end = std::to_string(stages * t_.stage_depth);
+    limit_terms(left_, fmt::format("row / {0} * {0}", rows_), rows_, begin, end);
+    w_.line(fmt::format("const int begin = {}, end = {};", begin, end));
     w_.line(fmt::format("const int place = row % {0}, tile = batch * {1} + row / {0};", rows_, tiles));
     w_.line(fmt::format("unsigned short* const to = {} + ((long long)tile * {} + place) * {};", w_.target(0),
-                        stages() * rows_, k_row_halves));
+                        stages * rows_, k_row_halves));
   }
 
-  // `v`: the eight terms from `term`, zeros behind the last.
-  void write_terms() {
-    const bool whole = t_.depth % 8 == 0 && t_.depth % t_.stage_depth == 0;
+  // The largest magnitude of a thread's terms, which may be kept in `v`.
+  void write_largest(const char* index, int64_t threads, int64_t depth) {
+    w_.line("float largest = 0.0f;");
+    if (is_kept(threads, depth)) w_.line(fmt::format("float v[{}][8];", turns(threads, depth)));
+    open_turns(index, threads, depth);
+    write_terms(threads, depth);
+    w_.open_unrolled("for (int i = 0; i < 8; ++i)");
+    w_.line(fmt::format("largest = fmaxf(largest, fabsf({}[i]));", is_kept(threads, depth) ? "v[turn]" : "v"));
+    w_.close();
+    w_.close();
+  }
+
+  // Of the lanes of a warp that are multiples of `apart` from this one.
+  void write_largest_of_lanes(int64_t apart) {
+    w_.open_unrolled(fmt::format("for (int lanes = 16; lanes >= {}; lanes /= 2)", apart));
+    w_.line("largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, lanes));");
+    w_.close();
+  }
+
+  void write_largest_of(const char* other, int64_t count) {
+    w_.line("#pragma unroll 8");
+    w_.open(fmt::format("for (int other = 0; other < {}; ++other)", count));
+    w_.line(fmt::format("largest = fmaxf(largest, {});", other));
+    w_.close();
+  }
+
+  void write_all_halves(const char* index, int64_t threads, int64_t depth) {
+    open_turns(index, threads, depth);
+    if (!is_kept(threads, depth)) write_terms(threads, depth);
+    const char* of = is_kept(threads, depth) ? "v[turn]" : "v";
+    w_.open("if (term < end)");
+    w_.line("unsigned high[4], low[4];");
+    w_.open_unrolled("for (int i = 0; i < 4; ++i)");
+    w_.line(fmt::format("const float x = {0}[2 * i] * scale, y = {0}[2 * i + 1] * scale;", of));
+    w_.line("const unsigned short high_x = half_of_float(x), high_y = half_of_float(y);");
+    w_.line("high[i] = high_x | (unsigned)high_y << 16;");
+    w_.line(
+        "low[i] = half_of_float(x - float_of_half(high_x)) | (unsigned)half_of_float(y - float_of_half(high_y)) << "
+        "16;");
+    w_.close();
+    // Through a pointer to vectors: of a vector at an offset in halves, the compiler makes four stores.
+    w_.line(fmt::format("uint4* const terms = (uint4*)to + term / {} * {};", t_.stage_depth, rows_ * k_row_halves / 8));
+    w_.line("const int piece = term / 8 % 4 ^ place % 8;");
+    w_.line("terms[piece] = make_uint4(high[0], high[1], high[2], high[3]);");
+    w_.line("terms[piece ^ 4] = make_uint4(low[0], low[1], low[2], low[3]);");
+    w_.close();
+    w_.close();
+  }
+
+  static int64_t turns(int64_t threads, int64_t depth) { return (depth + threads * 8 - 1) / (threads * 8); }
+  static bool is_kept(int64_t threads, int64_t depth) { return turns(threads, depth) * 8 <= k_kept; }
+
+  // Over the thread's terms, 8 from `term` at a time; some may be behind `end`.
+  void open_turns(const char* index, int64_t threads, int64_t depth) {
+    const std::string loop = fmt::format("for (int turn = 0; turn < {}; ++turn)", turns(threads, depth));
+    if (is_kept(threads, depth))
+      w_.open_unrolled(loop);
+    else
+      w_.open(loop);
+    w_.line(fmt::format("const int term = begin + (turn * {} + {}) * 8;", threads, index));
+  }
+
+  // The eight terms from `term`, zeros behind the last.
+  void write_terms(int64_t threads, int64_t depth) {
+    const bool kept = is_kept(threads, depth);
+    if (!kept) w_.line("float v[8];");
+    const char* into = kept ? "v[turn]" : "v";
     if (side_.along_depth && side_.step == 1 && side_.width == 4) {
-      w_.line("float v[8] = {};");
       w_.open_unrolled("for (int i = 0; i < 8; i += 4)");
-      const std::string guard = whole ? "" : fmt::format("if (term + i < {}) ", t_.depth);
-      w_.line(guard + "{");
-      w_.line("  const float4 four = *(const float4*)(from + term + i);");
-      w_.line("  v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;");
-      w_.line("}");
-      w_.close();
-      return;
+      w_.line("float4 four = {0.0f, 0.0f, 0.0f, 0.0f};");
+      w_.line(fmt::format("if (term + i < {}) four = *(const float4*)(from + term + i);", limit()));
+      w_.line(fmt::format("{0}[i] = four.x, {0}[i + 1] = four.y, {0}[i + 2] = four.z, {0}[i + 3] = four.w;", into));
+    } else {
+      w_.open_unrolled("for (int i = 0; i < 8; ++i)");
+      w_.line(fmt::format("{}[i] = term + i < {} ? from[{}] : 0.0f;", into, limit(),
+                          side_.step == 1 ? "term + i" : fmt::format("(term + i) * {}", side_.step)));
     }
-    w_.line("float v[8];");
-    w_.open_unrolled("for (int i = 0; i < 8; ++i)");
-    const std::string one = side_.step == 1 ? "from[term + i]" : fmt::format("from[(term + i) * {}]", side_.step);
-    w_.line(fmt::format("v[i] = {};", whole ? one : fmt::format("term + i < {} ? {} : 0.0f", t_.depth, one)));
     w_.close();
   }
-
-  void write_largest() {
-    w_.open_unrolled("for (int i = 0; i < 8; ++i)");
-    w_.line("largest = fmaxf(largest, fabsf(v[i]));");
-    w_.close();
-  }
+  std::string limit() const { return t_.depth % t_.stage_depth == 0 ? "end" : fmt::format("min(end, {})", t_.depth); }
 
   // The largest becomes at least 2^14 and less than 2^15: half the largest half. Infinities stay.
   void write_scale(const char* writes) {
@@ -181,23 +228,9 @@ class split_writer final : product_writer {
     w_.line(fmt::format("if ({}) {}[tile * {} + place] = -exponent;", writes, w_.target(1), rows_));
   }
 
-  void write_halves() {
-    w_.line("unsigned high[4], low[4];");
-    w_.open_unrolled("for (int i = 0; i < 4; ++i)");
-    w_.line("const float x = v[2 * i] * scale, y = v[2 * i + 1] * scale;");
-    w_.line("const unsigned short high_x = half_of_float(x), high_y = half_of_float(y);");
-    w_.line("high[i] = high_x | (unsigned)high_y << 16;");
-    w_.line("low[i] = half_of_float(x - float_of_half(high_x)) | "
-            "(unsigned)half_of_float(y - float_of_half(high_y)) << 16;");
-    w_.close();
-    w_.line(fmt::format("unsigned short* const terms = to + term / {} * {};", t_.stage_depth, rows_ * k_row_halves));
-    w_.line("const int piece = term / 8 % 4 ^ place % 8;");
-    w_.line("*(uint4*)(terms + piece * 8) = uint4{high[0], high[1], high[2], high[3]};");
-    w_.line("*(uint4*)(terms + (piece ^ 4) * 8) = uint4{low[0], low[1], low[2], low[3]};");
-  }
-
   const product_side& side_;
-  int64_t rows_;
+  int64_t rows_;  // of a tile
+  bool left_;
 };
 
 class scaled_halves_writer final : product_writer {
@@ -225,10 +258,10 @@ class scaled_halves_writer final : product_writer {
   int64_t stage_halves() const { return (t_.rows + t_.columns) * k_row_halves; }
 
   void write_tiles(const char* name, int number, int64_t tiles, const char* first, int64_t rows) {
-    w_.line(fmt::format("const unsigned short* const {}_tiles = {} + ((long long)(batch * {} + {} / {}) * {} + begin / "
-                        "{}) * {} + thread * 8;",
-                        name, w_.pointer(number), tiles, first, rows, t_.stages_of(t_.depth), t_.stage_depth,
-                        rows * k_row_halves));
+    w_.line(fmt::format(
+        "const unsigned short* const {}_tiles = {} + ((long long)(batch * {} + {} / {}) * {} + begin / "
+        "{}) * {} + thread * 8;",
+        name, w_.pointer(number), tiles, first, rows, t_.stages_of(t_.depth), t_.stage_depth, rows * k_row_halves));
   }
 
   void write_stage_copy(const std::string& number) {
@@ -267,7 +300,8 @@ class scaled_halves_writer final : product_writer {
     w_.line(fmt::format("const unsigned short* const b = tiles + step % {} * {} + {};", t_.stages, stage_halves(),
                         t_.rows * k_row_halves));
     w_.line("warpgroup_fence();");
-    const std::string call = fmt::format("warpgroup_mma_m64n{}k16_half(of_steps, a + {{}}, b + {{}}, {{}});", t_.columns);
+    const std::string call =
+        fmt::format("warpgroup_mma_m64n{}k16_half(of_steps, a + {{}}, b + {{}}, {{}});", t_.columns);
     for (const int64_t term : {0, 16})
       for (const auto& [a, b] : std::array<std::pair<int64_t, int64_t>, 3>{{{32, 0}, {0, 32}, {0, 0}}}) {
         const bool first = term == 0 && a == 32;
@@ -324,10 +358,12 @@ kernel_body with_halves(const kernel_body& from, const halves_of_side& left, con
   return out;
 }
 
-emitted_kernel split(const emit_request& request, const product_tiling& t, const product_side& side, int64_t rows,
-                     const halves_of_side& into, const std::string& which) {
-  const body_operand& from = request.body->operands[static_cast<std::size_t>(side.operand)];
+emitted_kernel split(const emit_request& request, const product_tiling& t, bool left, const halves_of_side& into) {
+  const std::string which = left ? "left" : "right";
+  const int operand = left ? t.left.operand : t.right.operand;
+  const body_operand& from = request.body->operands[static_cast<std::size_t>(operand)];
   kernel_body body;
+  body.product = request.body->product;
   body.domain = request.body->domain;
   body.row_dims = static_cast<int>(body.domain.size());
   body.operands = {from};
@@ -339,7 +375,7 @@ emitted_kernel split(const emit_request& request, const product_tiling& t, const
   own.options = {};
   own.name = request.name + "_" + which;
   own.comment = request.comment + ": the " + which + " factors as scaled halves";
-  emitted_kernel out = split_writer(own, t, side, rows).write();
+  emitted_kernel out = split_writer(own, t, left).write();
   if (from.constant) std::swap(out.steps, out.setup);
   return out;
 }
@@ -349,8 +385,8 @@ emitted_kernel split(const emit_request& request, const product_tiling& t, const
 emitted_kernel emit_scaled_halves(const emit_request& request, const product_tiling& t) {
   const halves_of_side left = halves_of(*request.body, t, t.left, t.rows, request.values + "_left");
   const halves_of_side right = halves_of(*request.body, t, t.right, t.columns, request.values + "_right");
-  emitted_kernel out = split(request, t, t.left, t.rows, left, "left");
-  out.append(split(request, t, t.right, t.columns, right, "right"));
+  emitted_kernel out = split(request, t, true, left);
+  out.append(split(request, t, false, right));
   const kernel_body body = with_halves(*request.body, left, right);
   emit_request product = request;
   product.body = &body;

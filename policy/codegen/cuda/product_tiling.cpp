@@ -50,7 +50,7 @@ product_side side_of(const kernel_body& body, int operand, int64_t step, std::ve
   return out;
 }
 
-constexpr int64_t k_halves_depth = 32;               // terms of a stage of scaled halves
+constexpr int64_t k_halves_depth = 32;                 // terms of a stage of scaled halves
 constexpr int64_t k_halves_bytes = int64_t{96} << 10;  // of all stages: two blocks fit on a processor
 constexpr int64_t k_alone_bytes = int64_t{192} << 10;  // of the largest tiles, whose sums fill the registers
 
@@ -94,18 +94,19 @@ void finish(product_tiling& t, int64_t parts) {
 // float32 has three of TF32, those of half types take half as long.
 constexpr double k_start = 4600, k_kernel = 2600;  // of the first kernel, and of each further one
 
-// The same of scaled halves, fitted to an H100: 430 multiplications of float32 a cycle, 28 bytes from the second-level
-// cache, and 1,700 from and to memory for all processors.
+// The same of scaled halves, fitted to an H100: 480 multiplications of float32 a cycle for tiles of 64 by 128, 48 bytes
+// from the second-level cache, and 1,600 from and to memory for all processors.
 double estimated_cycles_of_halves(const kernel_body& body, const product_tiling& t, bool one_kernel) {
   constexpr double k_latency = 450;  // of a stage, where nothing else is to do
   double out = k_start;
   for (const auto& [side, size] : {std::pair{&t.left, t.left.size}, {&t.right, t.right.size}})
     if (!body.operands[static_cast<std::size_t>(side->operand)].constant)
-      out += k_kernel + static_cast<double>(8 * t.batches * size * t.depth) / 1700;
+      out += k_kernel + static_cast<double>(8 * t.batches * size * t.depth) / 1600;
   const double on_one = std::ceil(static_cast<double>(t.blocks) / k_processors);
   const double stages = static_cast<double>(t.part_depth) / static_cast<double>(t.stage_depth);
-  const double arithmetic = static_cast<double>(t.rows * t.columns * t.stage_depth) / 430;
-  const double traffic = static_cast<double>((t.rows + t.columns) * 4 * t.stage_depth) / 28;
+  const double rate = t.columns < 128 ? 410 : t.rows < 128 ? 480 : 450;
+  const double arithmetic = static_cast<double>(t.rows * t.columns * t.stage_depth) / rate;
+  const double traffic = static_cast<double>((t.rows + t.columns) * 4 * t.stage_depth) / 48;
   out += stages * std::max(k_latency + arithmetic, on_one * std::max(arithmetic, traffic));
   if (t.parts > 1 || !one_kernel)
     out += k_kernel + static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size) / (20 * k_processors);

@@ -1,8 +1,20 @@
 #include "policy/codegen/cuda/product_writer.hpp"
 
+#include <algorithm>
+
 #include "policy/codegen/c_text.hpp"
 
 namespace cudal1 {
+
+void product_writer::limit_terms(bool left, const std::string& first, int64_t size, std::string& begin,
+                                 std::string& end) const {
+  const triangle known = left ? w_.body().product->left_triangle : w_.body().product->right_triangle;
+  if (known == triangle::none) return;
+  if (left == (known == triangle::upper))
+    begin = fmt::format("max({}, {} / {} * {})", begin, first, t_.stage_depth, t_.stage_depth);
+  else
+    end = fmt::format("min({}, {} + {})", end, first, size);
+}
 
 void product_writer::write_place(int64_t rows_of_band) {
   w_.line("const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;");
@@ -14,31 +26,28 @@ void product_writer::write_place(int64_t rows_of_band) {
     if (!last) w_.line(fmt::format("block /= {};", count));
   };
   const int64_t down = t_.row_tiles(), across = t_.column_tiles();
+  // The tiles with the most terms come first.
+  const bool from_last = w_.body().product->left_triangle == triangle::lower;
+  const char* row = from_last ? "above_last" : "first_row";
   if (rows_of_band > 1 && down > rows_of_band && across > 1) {
     take("tile", down * across, 1, false);
     const int64_t in_band = rows_of_band * across;
     w_.line(fmt::format("const int band = tile / {}, of_band = tile % {}, down = min({}, {} - band * {});", in_band,
                         in_band, rows_of_band, down, rows_of_band));
-    w_.line(fmt::format("const int first_row = (band * {} + of_band % down) * {}, first_column = of_band / down * {};",
+    w_.line(fmt::format("const int {} = (band * {} + of_band % down) * {}, first_column = of_band / down * {};", row,
                         rows_of_band, t_.rows, t_.columns));
   } else {
-    take("first_row", down, t_.rows, false);
+    take(row, down, t_.rows, false);
     take("first_column", across, t_.columns, false);
   }
+  if (from_last) w_.line(fmt::format("const int first_row = {} - above_last;", (down - 1) * t_.rows));
   take("part", t_.parts, 1, false);
   take("batch", t_.batches, 1, true);
   std::string begin = fmt::format("part * {}", t_.part_depth);
   std::string end = fmt::format("min(part * {0} + {0}, {1})", t_.part_depth, t_.depth);
   // Zeros are not multiplied.
-  const auto from = [&](const char* first) {
-    begin = fmt::format("max({}, {} / {} * {})", begin, first, t_.stage_depth, t_.stage_depth);
-  };
-  const auto until = [&](const char* first, int64_t size) { end = fmt::format("min({}, {} + {})", end, first, size); };
-  const auto& p = *w_.body().product;
-  if (p.left_triangle == triangle::upper) from("first_row");
-  if (p.left_triangle == triangle::lower) until("first_row", t_.rows);
-  if (p.right_triangle == triangle::lower) from("first_column");
-  if (p.right_triangle == triangle::upper) until("first_column", t_.columns);
+  limit_terms(true, "first_row", t_.rows, begin, end);
+  limit_terms(false, "first_column", t_.columns, begin, end);
   w_.line(fmt::format("const int begin = {}, end = {};", begin, end));
 }
 
@@ -71,27 +80,52 @@ void product_writer::close_fragments_loop() {
     w_.close();
 }
 
-std::string product_writer::element(const body_operand& o) const {
+std::string product_writer::element(const body_operand& o, const char* column) const {
   std::string out;
   const auto add = [&](const std::vector<int>& dims, const char* index) {
     if (const auto at = offset(o.strides, dims, index); at != "0") out += (out.empty() ? "" : " + ") + at;
   };
   if (t_.batches > 1) add(t_.batch, "batch");
   add(t_.left.dims, "row");
-  add(t_.right.dims, "column");
+  add(t_.right.dims, column);
   return out.empty() ? "0" : out;
 }
 
+// Whether a thread's two neighbouring columns are neighbours in the result's memory, too, at a multiple of two.
+bool product_writer::in_pairs(const body_operand& o) const {
+  const auto even = [&](const std::vector<int>& dims, int but) {
+    return std::ranges::all_of(dims,
+                               [&](int d) { return d == but || o.strides[static_cast<std::size_t>(d)] % 2 == 0; });
+  };
+  if (t_.right.dims.empty() || !o.aligned || o.offset % 2 != 0) return false;
+  const int inner = t_.right.dims.back();
+  const int64_t elements = t_.batches * t_.left.size * t_.right.size;  // from one part of the depth to the next
+  return o.strides[static_cast<std::size_t>(inner)] == 1 &&
+         w_.body().domain[static_cast<std::size_t>(inner)] % 2 == 0 && even(t_.left.dims, -1) && even(t_.batch, -1) &&
+         even(t_.right.dims, inner) && (t_.parts == 1 || elements % 2 == 0);
+}
+
 void product_writer::write_results(int64_t down, int64_t across) {
-  open_fragments_loop(down, across);
-  w_.line("const int row = first_row + warp_row + r * 16 + group + e / 2 * 8;");
-  w_.line("const int column = first_column + warp_column + c * 8 + quad * 2 + e % 2;");
-  std::string inside;
-  if (has_partial_tile(t_.left, t_.rows)) inside = fmt::format("row < {}", t_.left.size);
-  if (has_partial_tile(t_.right, t_.columns))
-    inside += (inside.empty() ? "" : " && ") + fmt::format("column < {}", t_.right.size);
-  w_.open(inside.empty() ? "" : fmt::format("if ({})", inside));
   const auto& body = w_.body();
+  const bool paired = std::ranges::all_of(body.results, [&](const body_result& r) { return in_pairs(r.target); });
+  for (const auto& [name, count] : {std::pair<const char*, int64_t>{"r", down}, {"c", across}, {"below", 2}})
+    w_.open_unrolled(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, count));
+  w_.line("const int row = first_row + warp_row + r * 16 + group + below * 8;");
+  w_.line("const int first = first_column + warp_column + c * 8 + quad * 2;");
+  std::string inside;
+  const auto guard = [&](const char* index, int64_t size) {
+    inside += fmt::format("{}{} < {}", inside.empty() ? "" : " && ", index, size);
+  };
+  if (has_partial_tile(t_.left, t_.rows)) guard("row", t_.left.size);
+  const bool partial = has_partial_tile(t_.right, t_.columns);
+  if (partial && paired) guard("first", t_.right.size);
+  if (!inside.empty()) w_.open(fmt::format("if ({})", inside));
+  for (std::size_t i = 0; paired && i < body.results.size(); ++i)
+    w_.line(fmt::format("{} pair{}[2];", memory_type(body.results[i].target.type.type), i));
+  w_.open_unrolled("for (int next = 0; next < 2; ++next)");
+  w_.line("const int column = first + next;");
+  const bool guarded = partial && !paired;
+  if (guarded) w_.open(fmt::format("if (column < {})", t_.right.size));
   const auto spell = [&](int n) {
     return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
   };
@@ -99,21 +133,36 @@ void product_writer::write_results(int64_t down, int64_t across) {
     const int n = static_cast<int>(each);
     const body_node& from = w_.node(n);
     if (!w_.is_needed(n) || from.kind == node_kind::constant) continue;
-    std::string value = "sums[r][c][e]";
+    std::string value = "sums[r][c][below * 2 + next]";
     if (from.kind == node_kind::load)
-      value = w_.element(n, w_.pointer(from.operand), element(operand(from.operand)), spell);
+      value = w_.element(n, w_.pointer(from.operand), element(operand(from.operand), "column"), spell);
     else if (from.kind != node_kind::product)
       value = w_.expression(n, spell);
     w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
   }
+  const auto at = [&](const body_operand& target, const char* column) {
+    std::string out = element(target, column);
+    if (t_.parts > 1) out += fmt::format(" + part * {}", t_.batches * t_.left.size * t_.right.size);
+    return out;
+  };
   for (std::size_t i = 0; i < body.results.size(); ++i) {
     const auto& r = body.results[i];
-    std::string at = element(r.target);
-    if (t_.parts > 1) at += fmt::format(" + part * {}", t_.batches * t_.left.size * t_.right.size);
-    w_.line(fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), at, stored(r.target.type.type, spell(r.node))));
+    const std::string value = stored(r.target.type.type, spell(r.node));
+    w_.line(paired ? fmt::format("pair{}[next] = {};", i, value)
+                   : fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), at(r.target, "column"), value));
   }
+  if (guarded) w_.close();
   w_.close();
-  close_fragments_loop();
+  for (std::size_t i = 0; paired && i < body.results.size(); ++i) {
+    const auto& target = body.results[i].target;
+    const std::string to = fmt::format("({} + {})", w_.target(static_cast<int>(i)), at(target, "first"));
+    w_.line(size_of(target.type.type) == 2
+                ? fmt::format("*(unsigned*){0} = pair{1}[0] | (unsigned)pair{1}[1] << 16;", to, i)
+                : fmt::format("*(float2*){0} = make_float2(pair{1}[0], pair{1}[1]);", to, i));
+  }
+  if (!inside.empty()) w_.close();
+  for (int i = 0; i < 3; ++i)
+    w_.close();
 }
 
 }  // namespace cudal1

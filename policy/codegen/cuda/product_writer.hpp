@@ -17,10 +17,13 @@ class product_writer {
  protected:
   const body_operand& operand(int n) const { return w_.body().operands[static_cast<std::size_t>(n)]; }
 
-  // `first_row`, `first_column`, `batch` of the block's tile, and the terms `begin` to `end` that it adds up, a multiple
-  // of `stage_depth` each unless they are the last. Where tiles form bands of several rows of tiles, blocks that run at
-  // the same time share columns and rows, whose tiles are then in the cache.
+  // `first_row`, `first_column`, `batch` of the block's tile, and the terms `begin` to `end` that it adds up, a
+  // multiple of `stage_depth` each unless they are the last. Where tiles form bands of several rows of tiles, blocks
+  // that run at the same time share columns and rows, whose tiles are then in the cache.
   void write_place(int64_t rows_of_band);
+  // Limits the terms to those that may not be zeros, where the operand is a triangle: of `size` rows (of the left one)
+  // or columns from `first`.
+  void limit_terms(bool left, const std::string& first, int64_t size, std::string& begin, std::string& end) const;
   // The offset of an index that runs over some dimensions of the domain.
   std::string offset(const std::vector<int64_t>& strides, const std::vector<int>& dims, const std::string& index) const;
   // What follows the product per element, and the stores: a thread has sums[down][across][4] as fragments have them,
@@ -34,7 +37,8 @@ class product_writer {
   int64_t threads_;
 
  private:
-  std::string element(const body_operand& o) const;
+  std::string element(const body_operand& o, const char* column) const;
+  bool in_pairs(const body_operand& o) const;
 };
 
 }  // namespace cudal1

@@ -409,12 +409,12 @@ void block_fibers::wait_for_copies(block_fiber& f, int groups) {
 
 void block_fibers::multiply(block_fiber& f, pending_product p) {
   constexpr std::size_t most = 1 << 10, row = 128, tile = 1024;
-  for (const auto& [first, rows, name] : {std::tuple{p.a, std::size_t{64}, 'a'},
-                                          std::tuple{p.b, static_cast<std::size_t>(p.columns), 'b'}}) {
+  for (const auto& [first, rows, name] :
+       {std::tuple{p.a, std::size_t{64}, 'a'}, std::tuple{p.b, static_cast<std::size_t>(p.columns), 'b'}}) {
     const auto within = reinterpret_cast<uintptr_t>(first) % tile;
     if (within % 32 != 0 || within >= row)
-      kernel_fault(fmt::format("warpgroup_mma: {} is {} bytes from a multiple of {}, not 0, 32, 64 or 96", name, within,
-                               tile));
+      kernel_fault(
+          fmt::format("warpgroup_mma: {} is {} bytes from a multiple of {}, not 0, 32, 64 or 96", name, within, tile));
     if (!is_shared(first - within, rows * row))
       kernel_fault(fmt::format("warpgroup_mma: the {} rows of {} are not in shared memory", rows, name));
   }

@@ -60,8 +60,8 @@ struct block_fiber {
   unsigned mask = 0;
   uint64_t value = 0;
   uint64_t result = 0;
-  std::vector<pending_copy> copies;  // in order
-  int groups = 0;                    // of copies, that it has closed
+  std::vector<pending_copy> copies;       // in order
+  int groups = 0;                         // of copies, that it has closed
   std::vector<pending_product> products;  // in order
   int product_groups = 0;                 // that it has closed
 };

@@ -30,8 +30,8 @@ TEST(roofline, memory_time_uses_the_reached_bandwidth) {
 
 TEST(roofline, compute_time_uses_the_reached_rates) {
   task_work w;
-  w.flops.float32 = 110e9;
-  EXPECT_NEAR(roofline_of(w, h200()).device_us(), 1000, 1e-6) << "3xTF32: 110 TFLOP/s";
+  w.flops.float32 = 263e9;
+  EXPECT_NEAR(roofline_of(w, h200()).device_us(), 263e3 / (790.0 / 3), 1e-6) << "scaled halves: 263 TFLOP/s";
   w.flops = {};
   w.flops.tf32 = 330e9;
   EXPECT_NEAR(roofline_of(w, h200()).device_us(), 1000, 1e-6) << "a convolution: 330 TFLOP/s";
@@ -42,10 +42,13 @@ TEST(roofline, compute_time_uses_the_reached_rates) {
   EXPECT_NEAR(roofline_of(w, h200()).device_us(), 4000, 1e-6) << "the larger of both";
 }
 
-TEST(roofline, a_product_uses_the_faster_of_float32_and_3xtf32) {
+TEST(roofline, a_product_uses_the_fastest_of_float32_3xtf32_and_halves) {
   device_data d = h200();
-  d.reached_tflops.tf32 = 60;  // a third of it is below float32
   task_work w;
+  d.reached_tflops.half = 0;  // not known
+  w.flops.float32 = 110e9;
+  EXPECT_NEAR(roofline_of(w, d).device_us(), 1000, 1e-6);
+  d.reached_tflops.tf32 = 60;  // a third of it is below float32
   w.flops.float32 = 50e9;
   EXPECT_NEAR(roofline_of(w, d).device_us(), 1000, 1e-6);
 }
@@ -82,10 +85,11 @@ TEST(roofline, floors_of_the_built_in_tasks_follow_from_their_sizes) {
     };
     if (t.name == "softmax") close_to(2 * 4 * size(0, 0) * size(0, 1) / 4.2e6);
     if (t.name == "diagonal_matmul") close_to(4 * (size(0, 0) + 2 * size(1, 0) * size(1, 1)) / 4.2e6);
-    if (t.name == "attention") close_to(2 * size(0, 0) * size(0, 1) * size(0, 1) * 2 * size(0, 2) / 110e6);
+    if (t.name == "attention") close_to(2 * size(0, 0) * size(0, 1) * size(0, 1) * 2 * size(0, 2) / (790e6 / 3));
     if (t.name == "linear_row_sum") close_to(4 * (size(0, 0) * size(0, 1) + size(0, 0)) / 4.2e6);
     if (t.name == "linear_gelu")
-      close_to(2 * size(0, 0) * size(0, 1) * static_cast<double>(t.reference.text.weights[0].type.shape[0]) / 110e6);
+      close_to(2 * size(0, 0) * size(0, 1) * static_cast<double>(t.reference.text.weights[0].type.shape[0]) /
+               (790e6 / 3));
     if (t.name == "conv2d_epilogue")
       close_to(2 * size(0, 0) * size(0, 1) * static_cast<double>(t.reference.text.weights[0].type.shape[0]) *
                (size(0, 2) * 3 - 2) * (size(0, 3) * 3 - 2) / 330e6);

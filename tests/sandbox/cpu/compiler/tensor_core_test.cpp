@@ -277,7 +277,11 @@ TEST(WarpgroupsDeath, MisuseIsAFault) {
     })");
   std::vector<unsigned short> x(1024);
   const auto run = [&](int offset) {
-    k.launch_shared("from", {1, 1, 1}, {128, 1, 1}, 8 << 10, 1, x.data() + (reinterpret_cast<uintptr_t>(x.data()) % 1024 == 0 ? 0 : (1024 - reinterpret_cast<uintptr_t>(x.data()) % 1024) / 2), offset);
+    k.launch_shared("from", {1, 1, 1}, {128, 1, 1}, 8 << 10, 1,
+                    x.data() + (reinterpret_cast<uintptr_t>(x.data()) % 1024 == 0
+                                    ? 0
+                                    : (1024 - reinterpret_cast<uintptr_t>(x.data()) % 1024) / 2),
+                    offset);
   };
   EXPECT_DEATH(run(8), "a is 16 bytes from a multiple of 1024");
   EXPECT_DEATH(run(512), "the 64 rows of a are not in shared memory");

@@ -194,8 +194,7 @@ TEST_F(tensor_cores, warpgroups_multiply_as_on_the_cpu_device) {
   for (const std::size_t n : {64, 128}) {
     const std::vector<words> buffers{random_halves(128 * 32), random_halves(n * 32), random_floats(128 * n, -2, 2),
                                      words(128 * n), words(128 * n)};
-    const auto y =
-        run(*on_cpu, *on_gpu, n == 64 ? "product_64" : "product_128", {1, 1, 1}, 256, buffers, -1, 32 << 10);
+    const auto y = run(*on_cpu, *on_gpu, n == 64 ? "product_64" : "product_128", {1, 1, 1}, 256, buffers, -1, 32 << 10);
     expect_near(y.cpu[3], y.gpu[3]);
     expect_near(y.cpu[4], y.gpu[4]);
   }

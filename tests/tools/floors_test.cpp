@@ -130,7 +130,7 @@ TEST(tasks_of_a_gpu, show_their_floors_there) {
   const auto list = tasks({"--gpu", "H200"});
   ASSERT_EQ(list.code, 0) << list.err;
   EXPECT_THAT(list.out, HasSubstr("floor, H200"));
-  EXPECT_THAT(line_with(list.out, "GFLOP"), ContainsRegex("product .* 320 MiB +275 GFLOP +2.51 ms"));
+  EXPECT_THAT(line_with(list.out, "GFLOP"), ContainsRegex("product .* 320 MiB +275 GFLOP +1.06 ms"));
   const auto one = tasks({"softmax", "--gpu", "NVIDIA H200"});
   EXPECT_THAT(one.out, HasSubstr("floor on H200: 140 µs a call, of which 128 µs on the device, limited by memory"));
   const auto unknown = tasks({"--gpu", "H2000"});

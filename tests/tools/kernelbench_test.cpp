@@ -282,9 +282,13 @@ __global__ void k(const float* x, float* y) {
   const auto clusters = cuda_text(checked(head + "  cluster_sync();\n  y[threadIdx.x] = x[threadIdx.x];\n}"));
   ASSERT_TRUE(holds(clusters));
   EXPECT_THAT(*clusters, HasSubstr("barrier.cluster.arrive"));
+  const auto warpgroups = cuda_text(checked(head + "  warpgroup_fence();\n  y[threadIdx.x] = x[threadIdx.x];\n}"));
+  ASSERT_TRUE(holds(warpgroups));
+  EXPECT_THAT(*warpgroups, HasSubstr("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"));
   const auto without = cuda_text(checked(head + "  y[threadIdx.x] = x[threadIdx.x];\n}"));
   ASSERT_TRUE(holds(without));
   EXPECT_THAT(*without, Not(HasSubstr("barrier.cluster")));
+  EXPECT_THAT(*without, Not(HasSubstr("wgmma")));
   EXPECT_THAT(*without, Not(HasSubstr("cp.async")));
 }
 

@@ -196,7 +196,7 @@ TEST_F(auditor, only_suspects_what_beats_the_estimate_of_its_arithmetic) {
   EXPECT_NE(audited().suspicion.find("5.24e+05 FLOPs"), std::string::npos) << audited().suspicion;
   options.device.reset();
   timing.read_gb_per_s = 100;
-  estimate.variant_us = 1.2;  // at 384 GFLOP/s: 1.37 us
+  estimate.variant_us = 0.5;  // as three products of halves, at 3 TFLOP/s: 0.52 us
   EXPECT_NE(audited().suspicion, "") << audited().reason;
 }
 

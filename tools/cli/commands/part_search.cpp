@@ -4,6 +4,7 @@
 #include <map>
 
 #include "policy/search/assembly.hpp"
+#include "policy/search/schedule_builder.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/program/operators/work.hpp"
 
@@ -62,6 +63,19 @@ double work_of_part(const task& part) {
   return static_cast<double>(work.bytes()) + work.flops.total() / flops_per_byte;
 }
 
+// Whether there is anything to choose but how the part is launched. A library call that no kernel replaces has one
+// time, which is worth knowing only after all others.
+bool has_choices(const task& part, const lowering_target& target) {
+  const schedule_builder b(part, target);
+  for (const auto phase : {move_phase::always, move_phase::grouping, move_phase::implementation})
+    for (const move_kind* kind : moves_of(phase))
+      for (const auto& m : kind->candidates(b.state(), target)) {
+        schedule_builder after = b;
+        if (after.add(m)) return true;
+      }
+  return false;
+}
+
 bool is_one_part(const task_partitions& cut) {
   return cut.ways.size() == 1 && cut.ways[0].parts.size() == 1 && cut.ways[0].apart.empty() && cut.replaced.empty();
 }
@@ -94,7 +108,7 @@ expected<parts_to_search> choose_parts(const std::vector<task>& tasks, const std
       }
   }
   out.distinct = std::ssize(parts);
-  std::multimap<double, const task*, std::greater<>> wanted;
+  std::multimap<std::pair<bool, double>, const task*, std::greater<>> wanted;
   for (const auto& [id, part] : parts) {
     bool everywhere = !known.empty();
     for (auto& each : known) {
@@ -104,9 +118,10 @@ expected<parts_to_search> choose_parts(const std::vector<task>& tasks, const std
     if (everywhere)
       ++out.known;
     else
-      wanted.emplace(static_cast<double>(occurrences[id]) * work_of_part(part), &part);
+      wanted.emplace(std::pair(has_choices(part, *target), static_cast<double>(occurrences[id]) * work_of_part(part)),
+                     &part);
   }
-  for (const auto& [work, part] : wanted)
+  for (const auto& [order, part] : wanted)
     out.wanted.push_back(*part);
   return out;
 }

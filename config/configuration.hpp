@@ -142,7 +142,8 @@ BOOST_DESCRIBE_STRUCT(compiler_options, (), (command, workers, time_limit_s, fir
 struct search_options {
   static constexpr std::string_view about = "Experiments.";
 
-  std::string policy = key("evolutionary", "The policy that proposes variants: random, evolutionary, learned or llm.");
+  std::string policy =
+      key("evolutionary", "The policy that proposes variants: random, evolutionary, learned, exhaustive or llm.");
   int64_t evaluations_per_task = key(24, {1, 1e9, "evaluations"}, "Budget of a task.");
   double time_limit_s = key(0.0, {0, 1e9, "s"}, "Limit of an experiment's active time; 0: no limit.");
   double end_timeout_s =

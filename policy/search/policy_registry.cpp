@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "policy/search/evolutionary_policy.hpp"
+#include "policy/search/exhaustive_policy.hpp"
 #include "policy/search/learned_policy.hpp"
 #include "policy/search/llm_policy.hpp"
 #include "policy/search/random_policy.hpp"
@@ -23,9 +24,10 @@ expected<std::unique_ptr<policy>> made(const policy_setup& setup) {
   return std::make_unique<Policy>(setup);
 }
 
-constexpr std::array<policy_kind, 4> k_policies{{{"random", made<random_policy>},
+constexpr std::array<policy_kind, 5> k_policies{{{"random", made<random_policy>},
                                                  {"evolutionary", made<evolutionary_policy>},
                                                  {"learned", made<learned_policy>},
+                                                 {"exhaustive", made<exhaustive_policy>},
                                                  {"llm", llm_policy::make}}};
 
 }  // namespace

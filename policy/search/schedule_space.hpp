@@ -14,8 +14,12 @@ struct schedule_space {
   bool is_complete = true;          // else there are more than were asked for
 };
 
-// Each implementation (a whole schedule, starting_schedules.hpp) with every legal combination of values of tuning
-// moves, at most one of each kind for each group. Ends with the `most`-th one. Takes some milliseconds a schedule.
+inline constexpr std::size_t most_schedules_of_a_space = 256;
+
+// Each implementation (a whole schedule, starting_schedules.hpp, also with another way to compute one of its steps),
+// then each of them with one legal value of a tuning move, with two, and so on, at most one of each kind for each
+// group. A schedule whose program an earlier one has is left out, and no value is added to it. Ends with the `most`-th
+// one. Takes some milliseconds a schedule.
 schedule_space space_of(const task& t, const lowering_target& target, std::size_t most);
 
 }  // namespace cudal1

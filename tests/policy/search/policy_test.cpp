@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <set>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -10,6 +11,7 @@
 
 #include "policy/search/immediate_policy.hpp"
 #include "policy/search/policy_registry.hpp"
+#include "policy/search/schedule_space.hpp"
 #include "policy/search/starting_schedules.hpp"
 #include "sandbox/verify/rewards.hpp"
 #include "tests/policy/task_texts.hpp"
@@ -130,6 +132,7 @@ TEST(Policy, EveryNameCreatesAPolicyAndUnknownNamesAreErrors) {
 TEST(Policy, TheSameSeedGivesTheSameProposalAndOthersDiffer) {
   const task& t = builtin("rms_norm");
   for (const auto& name : immediate_names()) {
+    if (name == "exhaustive") continue;  // has no seed
     std::vector<std::string> plans;
     for (uint64_t seed = 0; seed < 12; ++seed) {
       const auto a = made(name)->propose_one(prompt_of(t, seed)), b = made(name)->propose_one(prompt_of(t, seed));
@@ -414,6 +417,49 @@ TEST(LearnedPolicy, ProposesTheSameAfterSavingAndLoading) {
     EXPECT_EQ(copy->propose_one(prompt_of(t, seed))->plan, by->propose_one(prompt_of(t, seed))->plan);
   EXPECT_FALSE(copy->load("{}", 1));
   EXPECT_FALSE(copy->load(made("random")->save(), 1));
+}
+
+// Also after a restart, when what was tried is known from the store.
+TEST(ExhaustivePolicy, ProposesEveryScheduleOfTheSpaceOnce) {
+  for (const auto* target : {&for_cpu(), &for_cuda()}) {
+    const task& t = builtin("rms_norm");
+    const auto space = space_of(t, *target, most_schedules_of_a_space);
+    std::set<std::string> tried;
+    prompt p = prompt_of(t, 0);
+    p.target = target;
+    p.is_tried = [&](const std::string& id) { return tried.contains(id); };
+    auto exhaustive = made("exhaustive");
+    for (std::size_t i = 1; i < space.schedules.size(); ++i) {
+      if (i == 3) exhaustive = made("exhaustive");
+      p.seed = i;
+      const auto next = exhaustive->propose_one(p);
+      ASSERT_TRUE(next) << next.error().message;
+      EXPECT_EQ(next->plan, space.schedules[i]);
+      EXPECT_TRUE(tried.insert(lower(t, next->plan, *target)->checked.id).second) << print_schedule(next->plan);
+    }
+    const auto end = exhaustive->propose_one(p);
+    ASSERT_FALSE(end);
+    EXPECT_EQ(end.error().code, errc::not_found);
+    EXPECT_THAT(end.error().message, testing::HasSubstr("schedules of task rms_norm were proposed"));
+  }
+}
+
+TEST(ExhaustivePolicy, SaysThatALargeTaskIsNotForIt) {
+  const task t = residual_network(40);
+  const auto refused = made("exhaustive")->propose_one(prompt_of(t, 0));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, errc::not_found);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("such as parts"));
+}
+
+// A product's space has both ways to split its factors, before any tuning.
+TEST(ScheduleSpace, HasEveryWayToComputeAStep) {
+  const auto space = space_of(builtin("linear_gelu"), for_cuda(), most_schedules_of_a_space);
+  std::vector<std::string> first;
+  for (std::size_t i = 0; i < 12; ++i)
+    first.push_back(print_schedule(space.schedules[i]));
+  EXPECT_THAT(first, testing::Contains("fuse(steps=1); product_kernel(steps=0..1, factors=halves); graph()"));
+  EXPECT_THAT(first, testing::Contains("fuse(steps=1); product_kernel(steps=0..1); graph()"));
 }
 
 }  // namespace

@@ -95,10 +95,10 @@ expected<client_request> make_request(const run_options& o, const context& c) {
     CUDAL1_TRY(r.device_s_per_task, parse_duration(o.device_time));
   }
   if (o.parts > 0 && r.policy == "llm")
-    return fail(
-        errc::invalid_argument,
-        "--parts is for policies of moves (random, evolutionary, learned), whose schedules can be put together; "
-        "language models write whole programs");
+    return fail(errc::invalid_argument,
+                "--parts is for policies of moves (random, evolutionary, learned, exhaustive), whose schedules can be "
+                "put together; "
+                "language models write whole programs");
   r.seed = o.seed;
   r.fresh_policy = o.fresh;
   r.stop_on_disconnect = true;  // so that a second Ctrl-C or a closed terminal ends the search

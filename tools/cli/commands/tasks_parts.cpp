@@ -20,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t most_candidates = 256;
-
 struct parts_options {
   std::string task, folder, device, out;
   bool candidates = false, json = false;
@@ -51,7 +49,7 @@ using part_spaces = std::map<std::string, schedule_space>;
 part_spaces spaces_of(const task_partitions& all, const lowering_target& target) {
   part_spaces out;
   for (const task* part : distinct_tasks(all))
-    out.emplace(part->id, space_of(*part, target, most_candidates));
+    out.emplace(part->id, space_of(*part, target, most_schedules_of_a_space));
   return out;
 }
 
@@ -156,7 +154,7 @@ void add_tasks_parts(CLI::App& tasks, context& c) {
       "--candidates", o->candidates,
       fmt::format("count the schedules of each part: every implementation with all values of its tuning moves, "
                   "up to {}; with --json, list them",
-                  most_candidates));
+                  most_schedules_of_a_space));
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 tasks parts mlp\n"

@@ -1,0 +1,54 @@
+#include "policy/search/exhaustive_policy.hpp"
+
+#include "policy/search/schedule_space.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr std::size_t most_steps = 32;  // the schedules of larger tasks take minutes to list
+
+}  // namespace
+
+expected<proposal> exhaustive_policy::propose_one(const prompt& p) {
+  CUDAL1_CHECK(check_prompt(p));
+  if (const auto steps = p.what->reference.text.steps.size(); steps > most_steps)
+    return fail(
+        errc::not_found,
+        "task {} has {} steps; policy exhaustive is for tasks of at most {}, such as parts (`cudal1 run --parts`)",
+        p.what->name, steps, most_steps);
+  std::shared_ptr<walk> w;
+  {
+    const std::lock_guard lock(mutex_);
+    auto& known = walks_[{p.what->id, p.target}];
+    if (known == nullptr) known = std::make_shared<walk>();
+    w = known;
+  }
+  const std::lock_guard lock(w->used);
+  if (!w->is_enumerated) {
+    auto space = space_of(*p.what, *p.target, most_schedules_of_a_space);
+    std::vector<std::pair<schedule, std::string>> all;
+    for (auto s = space.schedules.rbegin(); s != space.schedules.rend(); ++s) {
+      CUDAL1_TRY(const auto made, lower(*p.what, *s, *p.target));
+      // The task's own program is what every variant is compared with.
+      if (!s->moves.empty()) all.emplace_back(std::move(*s), made.checked.id);
+    }
+    w->left = std::move(all);
+    w->size = w->left.size();
+    w->is_complete = space.is_complete;
+    w->is_enumerated = true;
+  }
+  const known_variants known(p);
+  while (!w->left.empty()) {
+    auto [plan, program] = std::move(w->left.back());
+    w->left.pop_back();
+    if (known.has_program(program)) continue;
+    proposal out;
+    out.plan = std::move(plan);
+    return out;
+  }
+  return fail(errc::not_found, "all {} schedules of task {} were proposed{}", w->size, p.what->name,
+              w->is_complete ? "" : "; it has more, of which policy exhaustive takes only so many");
+}
+
+}  // namespace cudal1

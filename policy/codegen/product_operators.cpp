@@ -54,9 +54,11 @@ expected<void> build_product(body_builder& b, const graph_step& s) {
   const std::size_t column = y.shape.size() - (transposed ? 2 : 1), term = y.shape.size() - (transposed ? 1 : 2);
   right.strides = strides_along(y, column, dims - 1, dims);
   right.step = y.strides[term];
-  const bool is_one_matrix =
-      (x.dim() == 2 && y.dim() == 2) || (x.dim() == y.dim() && x.dim() == 3 && s.op() != "aten::matmul");
-  if (is_one_matrix) {
+  // Rows, columns and terms are then those of one matrix each, or of each matrix of both batches.
+  const auto is_plain_batch = [](const tensor_type& t) {
+    return t.dim() == 3 && (t.shape[0] == 1 || t.strides[0] != 0);
+  };
+  if ((x.dim() == 2 && y.dim() == 2) || (s.op() != "aten::matmul" && is_plain_batch(x) && is_plain_batch(y))) {
     left.known = triangle_of(g, left.value, false);
     right.known = triangle_of(g, right.value, transposed);
   }

@@ -72,6 +72,9 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
   }
   CUDAL1_TRY(group, make_group(g, {number}, group_kind::product, group));
   CUDAL1_TRY(const bool halves, in_halves(m));
+  if (m.parameters.size() > 1 && g.step_at(number).result_types[0].type != dtype::float32)
+    return fail(errc::invalid_argument, "only the factors of a float32 product are split, not those of step {}",
+                number);
   g.groups()[static_cast<std::size_t>(group)].options.scaled_halves = halves;
   CUDAL1_CHECK(check_group(g, group, target));
   const auto& s = g.step_at(number);

@@ -79,7 +79,7 @@ const device_guide& cuda_guide() {
               "w "
               "has row 16 w + i / 4 (and 8 below), columns 8 n + 2 (i % 4). `fence_shared_async()` between "
               "copy_async_wait and the barrier; then `warpgroup_fence()`, products, `warpgroup_commit()`, "
-              "`warpgroup_wait<N>()`.",
+              "`warpgroup_wait<N>(d)` before sums are read.",
               "Clusters of up to 8 blocks (compute capability 9.0): `__global__ void __cluster_dims__(x, y, z) "
               "k(...)`, "
               "`cluster_rank()`, `cluster_size()`, `cluster_sync()`, `load_cluster(shared, rank)` and "

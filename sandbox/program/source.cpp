@@ -265,7 +265,8 @@ bool uses_tensor_cores(std::string_view source) {
 }
 
 bool uses_warpgroups(std::string_view source) {
-  for (const std::string_view word : {"warpgroup_", "fence_shared_async"})
+  for (const std::string_view word :
+       {"warpgroup_mma_m64n", "warpgroup_fence", "warpgroup_commit", "warpgroup_wait", "fence_shared_async"})
     if (source.find(word) != std::string_view::npos) return true;
   return false;
 }

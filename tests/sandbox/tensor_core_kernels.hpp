@@ -172,7 +172,7 @@ __device__ void multiply(const unsigned short* a, const unsigned short* b, const
     product(d, tiles + warp / 4 * 64 * 64 + 48, of_b + 48, true);
     warpgroup_commit();
     warpgroup_wait<1>();
-    warpgroup_wait<0>();
+    warpgroup_wait<0>(d);
     for (int n = 0; n < N / 8; ++n)
       for (int e = 0; e < 4; ++e)
         (both == 0 ? y : z)[(warp * 16 + lane / 4 + e / 2 * 8) * N + n * 8 + lane % 4 * 2 + e % 2] = d[n][e];

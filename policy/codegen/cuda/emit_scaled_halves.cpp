@@ -4,9 +4,9 @@
 //
 // A kernel for each operand finds the powers and writes the halves in tiles, as warpgroups multiply them from shared
 // memory: 32 terms of a row are 128 bytes, the high halves before the low ones, and the 16-byte pieces of a row are in
-// another order in each of 8 rows (the 128-byte swizzle of wgmma). Constant operands are split at set-up. A second
-// kernel copies tiles, several stages ahead, and adds up what warpgroups get for 128 terms in float32, since tensor
-// cores truncate when they accumulate.
+// another order in each of 8 rows (the 128-byte swizzle of wgmma). Constant operands are split at set-up. The
+// product's kernel copies tiles, several stages ahead, and adds up what warpgroups get for 128 terms in float32, since
+// tensor cores truncate when they accumulate.
 #include <algorithm>
 #include <array>
 
@@ -221,7 +221,8 @@ class split_writer final : product_writer {
   }
   std::string limit() const { return t_.depth % t_.stage_depth == 0 ? "end" : fmt::format("min(end, {})", t_.depth); }
 
-  // The largest becomes at least 2^14 and less than 2^15: half the largest half. Infinities stay.
+  // The largest becomes at least 2^14 and less than 2^15: half the largest half. A row with an infinity is
+  // not scaled; its sums become NaN, as those of two TF32 parts do.
   void write_scale(const char* writes) {
     w_.line("const int biased = __float_as_int(largest) >> 23, exponent = biased == 255 ? 0 : min(141 - biased, 126);");
     w_.line("const float scale = __int_as_float((exponent + 127) << 23);");
@@ -239,7 +240,7 @@ class scaled_halves_writer final : product_writer {
 
   emitted_kernel write() {
     w_.open_kernel(threads_);
-    w_.line("extern __shared__ __align__(1024) unsigned short tiles[];");
+    w_.line("extern __shared__ __align__(1024) unsigned short halves_tiles[];");
     write_place(k_rows_of_band);
     w_.line("const int group = lane / 4, quad = lane % 4, warp_row = warp * 16, warp_column = 0;");
     const auto& p = *w_.body().product;
@@ -265,7 +266,7 @@ class scaled_halves_writer final : product_writer {
   }
 
   void write_stage_copy(const std::string& number) {
-    w_.line(fmt::format("unsigned short* const stage = tiles + ({}) % {} * {} + thread * 8;", number, t_.stages,
+    w_.line(fmt::format("unsigned short* const stage = halves_tiles + ({}) % {} * {} + thread * 8;", number, t_.stages,
                         stage_halves()));
     for (const auto& [name, rows, before] :
          {std::tuple{"left", t_.rows, int64_t{0}}, {"right", t_.columns, t_.rows * k_row_halves}}) {
@@ -277,7 +278,7 @@ class scaled_halves_writer final : product_writer {
   }
 
   void write_sums() {
-    // A stage is overwritten once two later ones are being multiplied, so copies are two stages less ahead.
+    // A stage is overwritten once two later ones are being multiplied, so copies run `stages` - 2 ahead.
     const int64_t ahead = t_.stages - 2;
     w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_depth - 1, t_.stage_depth));
     w_.line(fmt::format("float sums[1][{0}][4] = {{}}, of_steps[{0}][4] = {{}};", across()));
@@ -295,10 +296,10 @@ class scaled_halves_writer final : product_writer {
     write_stage_copy(fmt::format("step + {}", ahead));
     w_.close();
     w_.line("copy_async_commit();");
-    w_.line(fmt::format("const unsigned short* const a = tiles + step % {} * {} + warp / 4 * {};", t_.stages,
+    w_.line(fmt::format("const unsigned short* const a = halves_tiles + step % {} * {} + warp / 4 * {};", t_.stages,
                         stage_halves(), 64 * k_row_halves));
-    w_.line(fmt::format("const unsigned short* const b = tiles + step % {} * {} + {};", t_.stages, stage_halves(),
-                        t_.rows * k_row_halves));
+    w_.line(fmt::format("const unsigned short* const b = halves_tiles + step % {} * {} + {};", t_.stages,
+                        stage_halves(), t_.rows * k_row_halves));
     w_.line("warpgroup_fence();");
     const std::string call =
         fmt::format("warpgroup_mma_m64n{}k16_half(of_steps, a + {{}}, b + {{}}, {{}});", t_.columns);
@@ -310,7 +311,7 @@ class scaled_halves_writer final : product_writer {
       }
     w_.line("warpgroup_commit();");
     w_.open(fmt::format("if (step % {0} == {0} - 1 || step == steps - 1)", k_stages_of_a_sum));
-    w_.line("warpgroup_wait<0>();");
+    w_.line("warpgroup_wait<0>(of_steps);");
     open_fragments_loop(1, across());
     w_.line("sums[r][c][e] += of_steps[c][e];");
     close_fragments_loop();

@@ -94,14 +94,21 @@ void finish(product_tiling& t, int64_t parts) {
 // float32 has three of TF32, those of half types take half as long.
 constexpr double k_start = 4600, k_kernel = 2600;  // of the first kernel, and of each further one
 
+// Of the halves of both operands, in whole tiles.
+std::pair<int64_t, int64_t> halves_bytes(const product_tiling& t) {
+  const int64_t row = 4 * t.stage_depth * t.stages_of(t.depth);
+  return {t.batches * t.row_tiles() * t.rows * row, t.batches * t.column_tiles() * t.columns * row};
+}
+
 // The same of scaled halves, fitted to an H100: 480 multiplications of float32 a cycle for tiles of 64 by 128, 48 bytes
 // from the second-level cache, and 1,600 from and to memory for all processors.
 double estimated_cycles_of_halves(const kernel_body& body, const product_tiling& t, bool one_kernel) {
   constexpr double k_latency = 450;  // of a stage, where nothing else is to do
   double out = k_start;
-  for (const auto& [side, size] : {std::pair{&t.left, t.left.size}, {&t.right, t.right.size}})
+  const auto& [left_bytes, right_bytes] = halves_bytes(t);
+  for (const auto& [side, bytes] : {std::pair{&t.left, left_bytes}, {&t.right, right_bytes}})
     if (!body.operands[static_cast<std::size_t>(side->operand)].constant)
-      out += k_kernel + static_cast<double>(8 * t.batches * size * t.depth) / 1600;
+      out += k_kernel + static_cast<double>(2 * bytes) / 1600;  // read as floats, written as halves
   const double on_one = std::ceil(static_cast<double>(t.blocks) / k_processors);
   const double stages = static_cast<double>(t.part_depth) / static_cast<double>(t.stage_depth);
   const double rate = t.columns < 128 ? 410 : t.rows < 128 ? 480 : 450;
@@ -174,13 +181,11 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
       return fail(errc::unsupported, "{} is {}, whose elements cannot be copied in pairs", o.value, o.type.text());
     if (o.type.storage_bytes() / size_of(t.type) > std::numeric_limits<int>::max())
       return fail(errc::unsupported, "{} is too large for 32-bit indices", o.value);
-    if (t.scaled_halves && t.batches * side->size * t.depth * 4 > k_most_halves_bytes)
-      return fail(errc::unsupported, "the halves of {} would take more than {} GiB", o.value,
-                  k_most_halves_bytes >> 30);
   }
   const bool one_kernel = body.is_elementwise() && !body.has_reduction();
   const int64_t result_bytes = 4 * t.batches * t.left.size * t.right.size;
   std::optional<timed_tiling> best;
+  bool is_too_large = false;
   for (const int64_t rows : product_tile_rows) {
     if (options.tile_rows > 0 && rows != options.tile_rows) continue;
     for (const int64_t columns : product_tile_columns) {
@@ -192,6 +197,11 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
         each.how.rows = rows;
         each.how.columns = columns;
         finish(each.how, parts);
+        const auto& [left_bytes, right_bytes] = halves_bytes(each.how);
+        if (t.scaled_halves && std::max(left_bytes, right_bytes) > k_most_halves_bytes) {
+          is_too_large = true;
+          continue;
+        }
         if (each.how.parts != parts || (parts > 1 && parts * result_bytes > k_most_parts_bytes)) continue;
         each.cycles = estimated_cycles(body, each.how, one_kernel);
         if (!best || each.cycles < best->cycles) best = std::move(each);
@@ -199,6 +209,8 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
     }
   }
   if (best) return std::move(*best);
+  if (is_too_large)
+    return fail(errc::unsupported, "the halves of an operand would take more than {} GiB", k_most_halves_bytes >> 30);
   if (t.scaled_halves && (options.tile_rows > 0 || options.tile_columns > 0))
     return fail(errc::unsupported, "tiles of scaled halves have at least {} rows and columns", k_least_halves_tile);
   return fail(errc::unsupported, "the product's {} terms cannot be cut into {} parts", t.depth,

@@ -25,22 +25,22 @@ void product_writer::write_place(int64_t rows_of_band) {
     w_.line(fmt::format("const int {} = {};", name, size == 1 ? at : fmt::format("({}) * {}", at, size)));
     if (!last) w_.line(fmt::format("block /= {};", count));
   };
-  const int64_t down = t_.row_tiles(), across = t_.column_tiles();
+  const int64_t row_tiles = t_.row_tiles(), column_tiles = t_.column_tiles();
   // The tiles with the most terms come first.
   const bool from_last = w_.body().product->left_triangle == triangle::lower;
   const char* row = from_last ? "above_last" : "first_row";
-  if (rows_of_band > 1 && down > rows_of_band && across > 1) {
-    take("tile", down * across, 1, false);
-    const int64_t in_band = rows_of_band * across;
+  if (rows_of_band > 1 && row_tiles > rows_of_band && column_tiles > 1) {
+    take("tile", row_tiles * column_tiles, 1, false);
+    const int64_t in_band = rows_of_band * column_tiles;
     w_.line(fmt::format("const int band = tile / {}, of_band = tile % {}, down = min({}, {} - band * {});", in_band,
-                        in_band, rows_of_band, down, rows_of_band));
+                        in_band, rows_of_band, row_tiles, rows_of_band));
     w_.line(fmt::format("const int {} = (band * {} + of_band % down) * {}, first_column = of_band / down * {};", row,
                         rows_of_band, t_.rows, t_.columns));
   } else {
-    take(row, down, t_.rows, false);
-    take("first_column", across, t_.columns, false);
+    take(row, row_tiles, t_.rows, false);
+    take("first_column", column_tiles, t_.columns, false);
   }
-  if (from_last) w_.line(fmt::format("const int first_row = {} - above_last;", (down - 1) * t_.rows));
+  if (from_last) w_.line(fmt::format("const int first_row = {} - above_last;", (row_tiles - 1) * t_.rows));
   take("part", t_.parts, 1, false);
   take("batch", t_.batches, 1, true);
   std::string begin = fmt::format("part * {}", t_.part_depth);
@@ -97,7 +97,8 @@ bool product_writer::in_pairs(const body_operand& o) const {
     return std::ranges::all_of(dims,
                                [&](int d) { return d == but || o.strides[static_cast<std::size_t>(d)] % 2 == 0; });
   };
-  if (t_.right.dims.empty() || !o.aligned || o.offset % 2 != 0) return false;
+  const bool has_pairs = o.type.type == dtype::float32 || is_half(o.type.type);
+  if (!has_pairs || t_.right.dims.empty() || !o.aligned || o.offset % 2 != 0) return false;
   const int inner = t_.right.dims.back();
   const int64_t elements = t_.batches * t_.left.size * t_.right.size;  // from one part of the depth to the next
   return o.strides[static_cast<std::size_t>(inner)] == 1 &&

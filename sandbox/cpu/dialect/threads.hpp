@@ -133,6 +133,10 @@ struct cudal1_state {
     static_assert(GROUPS >= 0);
     cudal1_rt_group_wait(cudal1_fiber, GROUPS);
   }
+  template <int GROUPS, int N>
+  void warpgroup_wait(float (&)[N][4]) const {
+    warpgroup_wait<GROUPS>();
+  }
   void warpgroup_mma_m64n64k16_half(float (&d)[8][4], const void* a, const void* b, bool add) const {
     cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 64, add);
   }

@@ -20,6 +20,14 @@ template <int GROUPS>
 static __device__ __forceinline__ void warpgroup_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");
 }
+// The same, and the compiler may not read these sums before.
+template <int GROUPS, int N>
+static __device__ __forceinline__ void warpgroup_wait(float (&d)[N][4]) {
+  warpgroup_wait<GROUPS>();
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+    asm volatile("" : "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
+}
 // d = a b^T, plus d where `add`: of 64 and N rows of 16 elements, which lie 128 bytes apart in shared memory. `a` and
 // `b` are the address of the first row's first element, 0, 32, 64 or 96 bytes from a multiple of 1024, if the 16-byte
 // pieces of a row were in their order; in fact piece p of row r is in the place of piece p ^ (r % 8). Lane i of warp w

@@ -252,10 +252,13 @@ expected<int> body_builder::product(const product_factor& left, const product_fa
   body_product made;
   made.depth = depth;
   const auto add = [&](const product_factor& f) -> expected<int> {
-    if (bound_.contains(f.value)) return fail(errc::unsupported, "the product's operand {} is not in memory", f.value);
+    // Of a transposed weight, the weight: its strides say how it is read, and it is known to be constant.
+    const std::string memory = seen_through_views(*graph_, f.value);
+    if (bound_.contains(f.value) || bound_.contains(memory))
+      return fail(errc::unsupported, "the product's operand {} is not in memory", f.value);
     body_.operands.push_back(
-        {f.value, graph_->type_of(f.value), domain_strides(f.strides), starts_aligned(*graph_, f.value)});
-    body_.operands.back().constant = graph_->is_constant(f.value);
+        {memory, graph_->type_of(memory), domain_strides(f.strides), starts_aligned(*graph_, memory)});
+    body_.operands.back().constant = graph_->is_constant(memory);
     return static_cast<int>(body_.operands.size()) - 1;
   };
   CUDAL1_TRY(made.left, add(left));

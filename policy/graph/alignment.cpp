@@ -1,6 +1,7 @@
 #include "policy/graph/alignment.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "sandbox/program/operators/record.hpp"
 
@@ -53,6 +54,20 @@ bool starts_aligned(const graph& g, const std::string& value) {
   if (keeps_start_address(made->record())) return starts_aligned(g, from);
   const auto skipped = left_out(g, *made, from, value);
   return skipped && *skipped * size_of(g.type_of(value).type) % k_vector_bytes == 0 && starts_aligned(g, from);
+}
+
+std::string seen_through_views(const graph& g, const std::string& value) {
+  std::string at = g.resolve(value);
+  while (const graph_step* made = g.producer(at)) {
+    const auto self = tensor_argument_name(*made, "self");
+    if (!self || made->is_replaced() || !g.origin().reference.view_of.contains(at) ||
+        made->record().kind != operator_kind::view || made->record().traits.moves_start_address)
+      break;
+    std::string from = g.resolve(*self);
+    if (g.type_of(from).type != g.type_of(at).type) break;
+    at = std::move(from);
+  }
+  return at;
 }
 
 }  // namespace cudal1

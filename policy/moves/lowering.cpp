@@ -1,11 +1,14 @@
 #include "policy/moves/lowering.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "policy/codegen/internal_operators.hpp"
 #include "policy/graph/renamed_step.hpp"
 #include "policy/moves/groups.hpp"
 #include "policy/moves/move_registry.hpp"
+#include "sandbox/program/operators/operators.hpp"
+#include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
 
@@ -107,6 +110,34 @@ class library_steps {
   std::map<std::string, std::unique_ptr<step_lowering>> lowerings_;
 };
 
+// Every string among the arguments, as if it named a value.
+void add_names(const json& argument, std::set<std::string>& names) {
+  if (argument.is_string()) names.insert(argument.as_string());
+  if (argument.is_array())
+    for (const auto& each : argument.as_array())
+      add_names(each, names);
+}
+
+// A kernel reads the memory behind a view (seen_through_views), which then may be read by nothing else.
+void drop_unread_views(program& p) {
+  std::set<std::string> read(p.outputs.begin(), p.outputs.end());
+  for (std::size_t i = p.steps.size(); i-- > 0;) {
+    if (const auto* launch = std::get_if<launch_step>(&p.steps[i]))
+      for (const auto& a : launch->args)
+        if (a.is_tensor()) read.insert(a.tensor);
+    const auto* call = std::get_if<aten_step>(&p.steps[i]);
+    if (call == nullptr) continue;
+    const operator_info* op = find_operator(call->op);
+    const auto is_read = [&](const std::string& result) { return read.contains(result); };
+    if (op != nullptr && op->record->kind == operator_kind::view && std::ranges::none_of(call->results, is_read)) {
+      p.steps.erase(p.steps.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    for (const auto& [name, argument] : call->args)
+      add_names(argument, read);
+  }
+}
+
 }  // namespace
 
 expected<program> lower(const graph& g, const lowering_target& target) {
@@ -130,6 +161,7 @@ expected<program> lower(const graph& g, const lowering_target& target) {
       CUDAL1_CHECK(add_group(g, -1 - unit, name, kernels));
     }
   }
+  if (!g.groups().empty()) drop_unread_views(out);  // else it is the task's own program
   return out;
 }
 

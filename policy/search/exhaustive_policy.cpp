@@ -27,13 +27,8 @@ expected<proposal> exhaustive_policy::propose_one(const prompt& p) {
   const std::lock_guard lock(w->used);
   if (!w->is_enumerated) {
     auto space = space_of(*p.what, *p.target, most_schedules_of_a_space);
-    std::vector<std::pair<schedule, std::string>> all;
-    for (auto s = space.schedules.rbegin(); s != space.schedules.rend(); ++s) {
-      CUDAL1_TRY(const auto made, lower(*p.what, *s, *p.target));
-      // The task's own program is what every variant is compared with.
-      if (!s->moves.empty()) all.emplace_back(std::move(*s), made.checked.id);
-    }
-    w->left = std::move(all);
+    for (std::size_t i = space.schedules.size(); i-- > 1;)  // the first is what every variant is compared with
+      w->left.emplace_back(std::move(space.schedules[i]), std::move(space.programs[i]));
     w->size = w->left.size();
     w->is_complete = space.is_complete;
     w->is_enumerated = true;

@@ -16,10 +16,13 @@ class enumeration {
   // Whether its program is a new one, for which there is room.
   bool add(const schedule_builder& at) {
     const auto made = at.lowered_program();
-    if (!made || !programs_.insert(program_id(*made)).second) return false;
+    if (!made) return false;
+    std::string id = program_id(*made);
+    if (!known_.insert(id).second) return false;
     if (found_.schedules.size() == most_) found_.is_complete = false;
     if (is_full()) return false;
     found_.schedules.push_back(at.moves());
+    found_.programs.push_back(std::move(id));
     return true;
   }
   void add_implementation(const schedule_builder& at) {
@@ -62,7 +65,7 @@ class enumeration {
   const lowering_target* target_;
   std::size_t most_;
   schedule_space found_;
-  std::set<std::string> programs_;
+  std::set<std::string> known_;  // programs
   std::vector<node> level_;
 };
 

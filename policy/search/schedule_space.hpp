@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "policy/search/schedule_builder.hpp"
@@ -10,8 +11,9 @@
 namespace cudal1 {
 
 struct schedule_space {
-  std::vector<schedule> schedules;  // of different programs; the first is empty: the task's own program
-  bool is_complete = true;          // else there are more than were asked for
+  std::vector<schedule> schedules;    // of different programs; the first is empty: the task's own program
+  std::vector<std::string> programs;  // their ids
+  bool is_complete = true;            // else there are more than were asked for
 };
 
 inline constexpr std::size_t most_schedules_of_a_space = 256;

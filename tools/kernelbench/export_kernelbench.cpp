@@ -12,6 +12,7 @@
 
 #include "config/base/describe.hpp"
 #include "sandbox/cpu/compiler/compiler_process.hpp"
+#include "sandbox/device/compute_capability.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "sandbox/program/task.hpp"
 #include "tools/baseline/thread_pool.hpp"
@@ -66,16 +67,6 @@ std::string measured(const candidate& c, const environment* where) {
   return fmt::format(
       "{:.2f}x [{:.2f}, {:.2f}] over the task's own program, {:.1f} us to {:.1f} us a call{}, on {} ({})", c.speedup,
       c.speedup_interval.low, c.speedup_interval.high, c.reference_us, c.best_us, beside, where->device, where->model);
-}
-
-// "9.0" of "compute capability 9.0, 143771 MiB, ..."; "" for none.
-std::string capability_of(const environment* where) {
-  constexpr std::string_view words = "compute capability ";
-  const auto at = where == nullptr ? std::string::npos : where->details.find(words);
-  if (at == std::string::npos) return "";
-  const auto begin = at + words.size();
-  const auto end = where->details.find_first_not_of("0123456789.", begin);
-  return where->details.substr(begin, end == std::string::npos ? end : end - begin);
 }
 
 candidate best_of(const best_row& row) {
@@ -133,7 +124,7 @@ expected<std::vector<candidate>> candidates_of(store& s, const search_report& r,
   if (request.which == exported_tasks::all) all.push_back(reference_of(t, row));
   for (auto& c : all) {
     c.variant.measured = measured(c, where);
-    c.variant.capability = capability_of(where);
+    if (where != nullptr) c.variant.capability = compute_capability_of(where->details);
     c.variant.needed_gradients = request.needed_gradients;
     if (where != nullptr && is_for_cpu(where->device) && !request.for_cpu)
       c.variant.warning = fmt::format("searched on {}; {}", where->device, k_about_cpu);

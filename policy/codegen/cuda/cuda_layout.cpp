@@ -11,7 +11,6 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_block = 128;                // threads, where rows are short
-constexpr int64_t k_processors = 132;           // multiprocessors of a large GPU
 constexpr int64_t k_whole_device = 1 << 17;     // threads that keep a large GPU busy, approximately
 constexpr int64_t k_vectors_per_thread = 4;     // independent 128-bit reads that hide memory latency
 constexpr int64_t k_cached_elements = 1 << 16;  // a tensor with fewer elements stays in the L1 cache
@@ -61,7 +60,7 @@ int64_t default_row_threads(const kernel_body& body, const row_layout& l) {
   if (l.vectors <= k_warp_row && many) return 32;
   const int64_t wanted = many ? l.vectors / k_vectors_per_thread : l.vectors / 2;
   // A row that is read once is streamed; one that is read again should fit into the block's registers.
-  if (!reads_again(body)) return std::clamp<int64_t>(power_below(wanted), 32, rows < k_processors ? 1024 : 256);
+  if (!reads_again(body)) return std::clamp<int64_t>(power_below(wanted), 32, rows < large_gpu_processors ? 1024 : 256);
   return std::clamp<int64_t>(power_below(wanted), 32, l.vectors >= 4096 ? 1024 : 512);
 }
 

@@ -9,6 +9,8 @@
 
 namespace cudal1 {
 
+inline constexpr int64_t large_gpu_processors = 132;  // multiprocessors, of an H100 or H200
+
 // How a thread accesses the elements of one vector: one value for all; contiguous and aligned; or one by one.
 enum class vector_access { uniform, vector, apart };
 vector_access access_of(const body_operand& o, int64_t width);

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <cstdlib>
 #include <tuple>
 
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/split_depth.hpp"
 #include "policy/codegen/cuda/split_rows.hpp"
+#include "sandbox/device/compute_capability.hpp"
 
 namespace cudal1 {
 
@@ -112,15 +113,11 @@ struct cuda_capability {
   bool operator==(const cuda_capability&) const = default;
 };
 
-// Of "compute capability 9.0, ..."; of none, everything.
+// Of an environment's details; of none, everything.
 cuda_capability capability_of(std::string_view details) {
-  constexpr std::string_view words = "compute capability ";
-  const auto at = details.find(words);
-  int major = 0, minor = 0;
-  if (at == std::string_view::npos ||
-      std::sscanf(std::string(details.substr(at + words.size(), 16)).c_str(), "%d.%d", &major, &minor) != 2)
-    return {};
-  return {major >= 8, major == 9 && minor == 0};
+  const std::string number = compute_capability_of(details);
+  if (number.empty()) return {};
+  return {std::strtol(number.c_str(), nullptr, 10) >= 8, number == "9.0"};
 }
 
 class cuda_target final : public lowering_target {

@@ -4,6 +4,7 @@
 
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
+#include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/cuda_vectors.hpp"
 
 namespace cudal1 {
@@ -11,8 +12,8 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_threads = 256;
-constexpr int64_t k_reads = 4;                // vectors of all operands that a thread reads before it computes
-constexpr int64_t k_enough_blocks = 2 * 132;  // two per multiprocessor of a large GPU
+constexpr int64_t k_reads = 4;  // vectors of all operands that a thread reads before it computes
+constexpr int64_t k_enough_blocks = 2 * large_gpu_processors;
 
 class cuda_elements_writer {
  public:

@@ -122,19 +122,8 @@ class cuda_product_writer final : product_writer {
                         in_row, t_.warp_columns));
     w_.line(fmt::format("float sums[{}][{}][4] = {{}};", down, across));
     w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_depth - 1, t_.stage_depth));
-    w_.open(fmt::format("for (int ahead = 0; ahead < {}; ++ahead)", t_.stages - 1));
-    w_.open("if (ahead < steps)");
-    write_stage_copy("ahead");
-    w_.close();
-    w_.line("copy_async_commit();");
-    w_.close();
-    w_.open("for (int step = 0; step < steps; ++step)");
-    w_.line(fmt::format("copy_async_wait<{}>();", t_.stages - 2));
-    w_.line("__syncthreads();");
-    w_.open(fmt::format("if (step + {} < steps)", t_.stages - 1));
-    write_stage_copy(fmt::format("step + {}", t_.stages - 1));
-    w_.close();
-    w_.line("copy_async_commit();");
+    open_stages(
+        t_.stages - 1, [this](const std::string& number) { write_stage_copy(number); }, false);
     w_.line(fmt::format("const {}* const stage = {} + step % {} * {};", element_type(), all_stages(), t_.stages,
                         stage_elements()));
     if (halves())

@@ -12,6 +12,7 @@
 
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
+#include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/product_writer.hpp"
 
 namespace cudal1 {
@@ -22,16 +23,15 @@ constexpr int64_t k_row_halves = 64;      // of a row of a tile: high and low on
 constexpr int64_t k_stages_of_a_sum = 4;  // that tensor cores accumulate
 constexpr int64_t k_rows_of_band = 8;     // tiles
 constexpr int64_t k_kept = 32;            // terms that a thread keeps in registers while it splits them
-constexpr int64_t k_processors = 132;     // of a large GPU
 
 // One operand as halves in tiles, and the exponents of its rows' (or columns') powers of two.
 struct halves_of_side {
   body_operand halves, exponents;
 };
 
-halves_of_side halves_of(const kernel_body& body, const product_tiling& t, const product_side& side, int64_t rows,
-                         const std::string& name) {
-  const int64_t tiles = (side.size + rows - 1) / rows, padded = t.batches * tiles * rows;
+halves_of_side halves_of(const kernel_body& body, const product_tiling& t, bool left, const std::string& name) {
+  const product_side& side = left ? t.left : t.right;
+  const int64_t padded = left ? t.padded_rows() : t.padded_columns();
   halves_of_side out;
   out.halves.value = name + "_halves";
   out.halves.type = contiguous(dtype::float16, {padded * t.stages_of(t.depth) * k_row_halves});
@@ -39,9 +39,8 @@ halves_of_side halves_of(const kernel_body& body, const product_tiling& t, const
   out.exponents.type = contiguous(dtype::int32, {padded});
   out.halves.strides.assign(body.domain.size(), 0);
   out.exponents.strides.assign(body.domain.size(), 0);
-  int64_t below = 1;
-  for (const auto& [dims, first] : {std::pair{&side.dims, int64_t{1}}, {&t.batch, tiles * rows}}) {
-    below = first;
+  for (const auto& [dims, first] : {std::pair{&side.dims, int64_t{1}}, {&t.batch, padded / t.batches}}) {
+    int64_t below = first;
     for (std::size_t i = dims->size(); i-- > 0;) {
       const auto d = static_cast<std::size_t>((*dims)[i]);
       out.exponents.strides[d] = body.domain[d] == 1 ? 0 : below;
@@ -95,7 +94,7 @@ class split_writer final : product_writer {
     constexpr int64_t most_threads = 1024;
     int64_t columns = 32;
     while (columns > 8 && (columns * depth > most_threads * k_kept ||
-                           t_.batches * ((side_.size + columns - 1) / columns) < k_processors))
+                           t_.batches * ((side_.size + columns - 1) / columns) < large_gpu_processors))
       columns /= 2;
     const int64_t in_warp = 32 / columns, whole_warps = (depth / 8 + in_warp - 1) / in_warp * in_warp;
     const int64_t groups = std::min(whole_warps, most_threads / columns);
@@ -278,24 +277,11 @@ class scaled_halves_writer final : product_writer {
   }
 
   void write_sums() {
-    // A stage is overwritten once two later ones are being multiplied, so copies run `stages` - 2 ahead.
-    const int64_t ahead = t_.stages - 2;
     w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_depth - 1, t_.stage_depth));
     w_.line(fmt::format("float sums[1][{0}][4] = {{}}, of_steps[{0}][4] = {{}};", across()));
-    w_.open(fmt::format("for (int ahead = 0; ahead < {}; ++ahead)", ahead));
-    w_.open("if (ahead < steps)");
-    write_stage_copy("ahead");
-    w_.close();
-    w_.line("copy_async_commit();");
-    w_.close();
-    w_.open("for (int step = 0; step < steps; ++step)");
-    w_.line(fmt::format("copy_async_wait<{}>();", ahead - 1));
-    w_.line("fence_shared_async();");
-    w_.line("__syncthreads();");
-    w_.open(fmt::format("if (step + {} < steps)", ahead));
-    write_stage_copy(fmt::format("step + {}", ahead));
-    w_.close();
-    w_.line("copy_async_commit();");
+    // The products of the stage before are still under way, so what is overwritten is the one before that.
+    open_stages(
+        t_.stages - 2, [this](const std::string& number) { write_stage_copy(number); }, true);
     w_.line(fmt::format("const unsigned short* const a = halves_tiles + step % {} * {} + warp / 4 * {};", t_.stages,
                         stage_halves(), 64 * k_row_halves));
     w_.line(fmt::format("const unsigned short* const b = halves_tiles + step % {} * {} + {};", t_.stages,
@@ -384,8 +370,8 @@ emitted_kernel split(const emit_request& request, const product_tiling& t, bool 
 }  // namespace
 
 emitted_kernel emit_scaled_halves(const emit_request& request, const product_tiling& t) {
-  const halves_of_side left = halves_of(*request.body, t, t.left, t.rows, request.values + "_left");
-  const halves_of_side right = halves_of(*request.body, t, t.right, t.columns, request.values + "_right");
+  const halves_of_side left = halves_of(*request.body, t, true, request.values + "_left");
+  const halves_of_side right = halves_of(*request.body, t, false, request.values + "_right");
   emitted_kernel out = split(request, t, true, left);
   out.append(split(request, t, false, right));
   const kernel_body body = with_halves(*request.body, left, right);

@@ -4,14 +4,17 @@
 #include <cmath>
 #include <limits>
 
+#include "policy/codegen/cuda/cuda_layout.hpp"
+
 namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_processors = 132;                 // of a large GPU
 constexpr int64_t k_stage_bytes = int64_t{96} << 10;  // of all stages: two blocks fit on a processor
 constexpr int64_t k_warp_bytes = 128;                 // of a row of an operand, that a warp takes of a stage
 constexpr int64_t k_least_stages = 3, k_most_stages = 6;
+constexpr int64_t k_alone_bytes = 2 * k_stage_bytes;  // of the largest scaled halves, whose sums fill the registers
+constexpr int64_t k_halves_depth = 32;                // terms of a stage of scaled halves
 constexpr int64_t k_least_halves_tile = 64;
 constexpr int64_t k_most_halves_bytes = int64_t{4} << 30;
 constexpr int64_t k_most_parts_bytes = int64_t{1} << 30;
@@ -50,10 +53,6 @@ product_side side_of(const kernel_body& body, int operand, int64_t step, std::ve
   return out;
 }
 
-constexpr int64_t k_halves_depth = 32;                 // terms of a stage of scaled halves
-constexpr int64_t k_halves_bytes = int64_t{96} << 10;  // of all stages: two blocks fit on a processor
-constexpr int64_t k_alone_bytes = int64_t{192} << 10;  // of the largest tiles, whose sums fill the registers
-
 // Shares of 32 by 32, or 64 by 32 of the largest tiles: enough sums that do not wait for each other. At least four
 // warps.
 void divide_among_warps(product_tiling& t) {
@@ -62,6 +61,9 @@ void divide_among_warps(product_tiling& t) {
   t.slices = 1;
   while (t.warps() < 4)
     t.slices *= 2;
+  t.stage_depth = k_warp_bytes / size_of(t.type) * t.slices;
+  const int64_t stage = size_of(t.type) * (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
+  t.stages = std::clamp(k_stage_bytes / stage, k_least_stages, k_most_stages);
 }
 
 // A warpgroup has 64 rows of the tile, of which each of its warps holds 16; a stage's row is 128 bytes.
@@ -70,22 +72,16 @@ void divide_among_warpgroups(product_tiling& t) {
   t.warp_columns = t.columns;
   t.slices = 1;
   t.stage_depth = k_halves_depth;
-  t.stages = (t.rows * t.columns == 128 * 128 ? k_alone_bytes : k_halves_bytes) / ((t.rows + t.columns) * 128);
+  t.stages = (t.rows * t.columns == 128 * 128 ? k_alone_bytes : k_stage_bytes) / ((t.rows + t.columns) * 128);
 }
 
 void finish(product_tiling& t, int64_t parts) {
-  if (t.scaled_halves) {
+  if (t.scaled_halves)
     divide_among_warpgroups(t);
-  } else {
+  else
     divide_among_warps(t);
-    t.stage_depth = k_warp_bytes / size_of(t.type) * t.slices;
-  }
   t.part_depth = rounded_up((t.depth + parts - 1) / parts, t.stage_depth);
   t.parts = (t.depth + t.part_depth - 1) / t.part_depth;
-  if (!t.scaled_halves) {
-    const int64_t stage = size_of(t.type) * (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
-    t.stages = std::clamp(k_stage_bytes / stage, k_least_stages, k_most_stages);
-  }
   t.blocks = t.batches * t.parts * t.row_tiles() * t.column_tiles();
 }
 
@@ -97,7 +93,7 @@ constexpr double k_start = 4600, k_kernel = 2600;  // of the first kernel, and o
 // Of the halves of both operands, in whole tiles.
 std::pair<int64_t, int64_t> halves_bytes(const product_tiling& t) {
   const int64_t row = 4 * t.stage_depth * t.stages_of(t.depth);
-  return {t.batches * t.row_tiles() * t.rows * row, t.batches * t.column_tiles() * t.columns * row};
+  return {t.padded_rows() * row, t.padded_columns() * row};
 }
 
 // The same of scaled halves, fitted to an H100: 480 multiplications of float32 a cycle for tiles of 64 by 128, 48 bytes
@@ -105,18 +101,19 @@ std::pair<int64_t, int64_t> halves_bytes(const product_tiling& t) {
 double estimated_cycles_of_halves(const kernel_body& body, const product_tiling& t, bool one_kernel) {
   constexpr double k_latency = 450;  // of a stage, where nothing else is to do
   double out = k_start;
-  const auto& [left_bytes, right_bytes] = halves_bytes(t);
+  const auto [left_bytes, right_bytes] = halves_bytes(t);
   for (const auto& [side, bytes] : {std::pair{&t.left, left_bytes}, {&t.right, right_bytes}})
     if (!body.operands[static_cast<std::size_t>(side->operand)].constant)
       out += k_kernel + static_cast<double>(2 * bytes) / 1600;  // read as floats, written as halves
-  const double on_one = std::ceil(static_cast<double>(t.blocks) / k_processors);
+  const double on_one = std::ceil(static_cast<double>(t.blocks) / large_gpu_processors);
   const double stages = static_cast<double>(t.part_depth) / static_cast<double>(t.stage_depth);
   const double rate = t.columns < 128 ? 410 : t.rows < 128 ? 480 : 450;
   const double arithmetic = static_cast<double>(t.rows * t.columns * t.stage_depth) / rate;
   const double traffic = static_cast<double>((t.rows + t.columns) * 4 * t.stage_depth) / 48;
   out += stages * std::max(k_latency + arithmetic, on_one * std::max(arithmetic, traffic));
   if (t.parts > 1 || !one_kernel)
-    out += k_kernel + static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size) / (20 * k_processors);
+    out += k_kernel +
+           static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size) / (20 * large_gpu_processors);
   return out;
 }
 
@@ -125,7 +122,7 @@ double estimated_cycles(const kernel_body& body, const product_tiling& t, bool o
   constexpr double k_latency = 700;  // of a stage, where nothing else is to do
   const int64_t tile = t.rows * t.columns;
   const double efficiency = tile >= 8192 ? 1 : tile >= 4096 ? 0.92 : 0.8;
-  const double on_one = std::ceil(static_cast<double>(t.blocks) / k_processors);
+  const double on_one = std::ceil(static_cast<double>(t.blocks) / large_gpu_processors);
   const double stages = static_cast<double>(t.part_depth) / static_cast<double>(t.stage_depth);
   const double multiplications = is_half(t.type) ? 0.5 : 3;  // of TF32, in time
   const double arithmetic = multiplications * static_cast<double>(tile * t.stage_depth) / (420 * efficiency);
@@ -133,7 +130,7 @@ double estimated_cycles(const kernel_body& body, const product_tiling& t, bool o
   double out = k_start + stages * std::max(k_latency + arithmetic, on_one * std::max(arithmetic, traffic));
   if (t.parts > 1 || !one_kernel) {
     const double sums = static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size);
-    out += k_kernel + sums / (20 * k_processors);
+    out += k_kernel + sums / (20 * large_gpu_processors);
   }
   return out;
 }
@@ -197,7 +194,7 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
         each.how.rows = rows;
         each.how.columns = columns;
         finish(each.how, parts);
-        const auto& [left_bytes, right_bytes] = halves_bytes(each.how);
+        const auto [left_bytes, right_bytes] = halves_bytes(each.how);
         if (t.scaled_halves && std::max(left_bytes, right_bytes) > k_most_halves_bytes) {
           is_too_large = true;
           continue;

@@ -35,6 +35,8 @@ struct product_tiling {
   int64_t warps() const { return rows / warp_rows * (columns / warp_columns) * slices; }
   int64_t row_tiles() const { return (left.size + rows - 1) / rows; }
   int64_t column_tiles() const { return (right.size + columns - 1) / columns; }
+  int64_t padded_rows() const { return batches * row_tiles() * rows; }  // of all matrices, in whole tiles
+  int64_t padded_columns() const { return batches * column_tiles() * columns; }
   int64_t stages_of(int64_t terms) const { return (terms + stage_depth - 1) / stage_depth; }
 };
 

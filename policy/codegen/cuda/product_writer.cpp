@@ -69,6 +69,24 @@ std::string product_writer::offset(const std::vector<int64_t>& strides, const st
   return out.empty() ? "0" : out;
 }
 
+void product_writer::open_stages(int64_t ahead, const std::function<void(const std::string&)>& copy,
+                                 bool by_warpgroups) {
+  w_.open(fmt::format("for (int ahead = 0; ahead < {}; ++ahead)", ahead));
+  w_.open("if (ahead < steps)");
+  copy("ahead");
+  w_.close();
+  w_.line("copy_async_commit();");
+  w_.close();
+  w_.open("for (int step = 0; step < steps; ++step)");
+  w_.line(fmt::format("copy_async_wait<{}>();", ahead - 1));
+  if (by_warpgroups) w_.line("fence_shared_async();");
+  w_.line("__syncthreads();");
+  w_.open(fmt::format("if (step + {} < steps)", ahead));
+  copy(fmt::format("step + {}", ahead));
+  w_.close();
+  w_.line("copy_async_commit();");
+}
+
 void product_writer::open_fragments_loop(int64_t down, int64_t across) {
   for (const auto& [name, count] : {std::pair<const char*, int64_t>{"r", down}, {"c", across}, {"e", 4}}) {
     w_.open_unrolled(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, count));

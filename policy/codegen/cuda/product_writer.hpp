@@ -1,6 +1,7 @@
 // What the two forms of a product's kernel share: which tile is a block's, where elements are, and the results.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ class product_writer {
   void limit_terms(bool left, const std::string& first, int64_t size, std::string& begin, std::string& end) const;
   // The offset of an index that runs over some dimensions of the domain.
   std::string offset(const std::vector<int64_t>& strides, const std::vector<int>& dims, const std::string& index) const;
+  // The loop over the block's `steps` stages: the copy of stage n to shared memory, which `copy(n)` writes, begins
+  // `ahead` stages before it is waited for. Everything that it brought is then seen by all threads of the block, also
+  // by their warpgroups' products if `by_warpgroups`. The caller closes the loop over `step`.
+  void open_stages(int64_t ahead, const std::function<void(const std::string&)>& copy, bool by_warpgroups);
   // What follows the product per element, and the stores: a thread has sums[down][across][4] as fragments have them,
   // of its warp's tile at (`warp_row`, `warp_column`) of the block's.
   void write_results(int64_t down, int64_t across);

@@ -1,5 +1,6 @@
 // The dialect's functions for tensor cores and asynchronous copies against plain loops.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -275,14 +276,8 @@ TEST(WarpgroupsDeath, MisuseIsAFault) {
       float d[8][4] = {};
       warpgroup_mma_m64n64k16_half(d, offset < 0 ? x : tiles + offset, tiles, true);
     })");
-  std::vector<unsigned short> x(1024);
-  const auto run = [&](int offset) {
-    k.launch_shared("from", {1, 1, 1}, {128, 1, 1}, 8 << 10, 1,
-                    x.data() + (reinterpret_cast<uintptr_t>(x.data()) % 1024 == 0
-                                    ? 0
-                                    : (1024 - reinterpret_cast<uintptr_t>(x.data()) % 1024) / 2),
-                    offset);
-  };
+  alignas(1024) static const std::array<unsigned short, 64 * 64> x{};
+  const auto run = [&](int offset) { k.launch_shared("from", {1, 1, 1}, {128, 1, 1}, 8 << 10, 1, x.data(), offset); };
   EXPECT_DEATH(run(8), "a is 16 bytes from a multiple of 1024");
   EXPECT_DEATH(run(512), "the 64 rows of a are not in shared memory");
   EXPECT_DEATH(run(-1), "the 64 rows of a are not in shared memory");
